@@ -1,0 +1,282 @@
+"""The two chaotic data sets of the PolyODE paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from scipy.integrate import odeint
+from sklearn.utils import Bunch, check_random_state
+
+from skpolyode.datasets._benchmark import Label, Settings, States, continuous_bunch, grid_bunch
+from skpolyode.datasets._integration import Field, Trajectories, rk4_final
+
+_SPAN = 10.0
+_LABEL_TIME = 6.0
+_PHYSICAL_SPAN = 5.0
+"""Time units of the system that are stretched over [0, 10]."""
+_STEP = 0.005
+_BURN_IN_STEP, _BURN_IN_STEPS = 0.02, 1000
+
+_PAPER_WINDOW, _PAPER_STRIDE, _PAPER_LABEL_INDEX = 500, 5, 60
+_PAPER_GRID = np.linspace(1.0, 10.0, _PAPER_WINDOW)[::_PAPER_STRIDE]
+
+
+def lorenz63(state: np.ndarray, params: np.ndarray) -> np.ndarray:
+    """Lorenz's three equations; `params` is (sigma, rho, beta)."""
+    (x, y, z), (sigma, rho, beta) = state, params
+    return np.stack([sigma * (y - x), x * (rho - z) - y, x * y - beta * z])
+
+
+def lorenz96(state: np.ndarray, params: np.ndarray) -> np.ndarray:
+    """Lorenz's ring of advected variables; `params` is (forcing,)."""
+    ring = np.concatenate([state[-2:], state, state[:1]])
+    ahead, behind, two_behind = ring[3:], ring[1:-2], ring[:-3]
+    return (ahead - two_behind) * behind - state + params[0]
+
+
+@cache
+def _paper_path_lorenz63() -> np.ndarray:
+    """One explicit Euler trajectory of 10001 points, standardised per state."""
+    sigma, rho, beta, step = 10.0, 28.0, 2.667, 0.01
+    path = [(0.0, 1.0, 1.05)]
+    for _ in range(10_000):
+        x, y, z = path[-1]
+        path.append(
+            (
+                x + step * sigma * (y - x),
+                y + step * (x * (rho - z) - y),
+                z + step * (x * y - beta * z),
+            )
+        )
+    states = np.array(path)
+    return _read_only((states - states.mean(axis=0)) / states.std(axis=0))
+
+
+@cache
+def _paper_path_lorenz96() -> np.ndarray:
+    """One trajectory of 10000 points, standardised by one mean and one deviation."""
+    start = np.full(5, 8.0)
+    start[0] += 0.01
+    forcing = np.array([8.0])
+    path = odeint(lambda x, _: lorenz96(x, forcing), start, np.arange(10_000) * 0.01)
+    return _read_only((path - path.mean()) / path.std())
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+@dataclass(frozen=True)
+class _Attractor:
+    """A chaotic system and how each protocol uses it.
+
+    `mean` and `scale` are those of the invariant measure (1.2e7 states of a long run): constants,
+    so that data sets made by separate calls share their units.
+    """
+
+    states: States
+    field: Field
+    params: tuple[float, ...]
+    mean: np.ndarray
+    scale: np.ndarray
+    paper_path: Callable[[], np.ndarray]
+
+    def make(self, settings: Settings, rng: np.random.RandomState) -> Bunch:
+        """Build the data set of the protocol in `settings`."""
+        build = self._windows if settings.protocol == "paper-code" else self._independent
+        return build(settings, rng)
+
+    def _windows(self, settings: Settings, rng: np.random.RandomState) -> Bunch:
+        path = self.paper_path()
+        # The absolute value folds the starts in [-1000, 0) back: double density below 1000.
+        start = np.abs((10_000 * rng.random_sample(settings.n_series) - 1000).astype(np.int64))
+        values = path[start[:, None] + np.arange(0, _PAPER_WINDOW, _PAPER_STRIDE)]
+        label = Label(values[:, _PAPER_LABEL_INDEX, -1], 0.0)
+        return grid_bunch(rng, settings, self.states, _PAPER_GRID, values, label)
+
+    def _independent(self, settings: Settings, rng: np.random.RandomState) -> Bunch:
+        n_series, stretch = settings.n_series, _PHYSICAL_SPAN / _SPAN
+        params = np.repeat(np.array(self.params)[:, None], n_series, axis=1)
+        noise = rng.standard_normal((n_series, len(self.states.names)))
+        start = (self.mean + self.scale * noise).T
+        start = rk4_final(self.field, start, params, step=_BURN_IN_STEP, n_steps=_BURN_IN_STEPS)
+        paths = Trajectories.integrate(self.field, start, params, step=_STEP, span=_PHYSICAL_SPAN)
+
+        def evaluate(series: np.ndarray, times: np.ndarray) -> np.ndarray:
+            return (paths.at(series, times * stretch) - self.mean) / self.scale
+
+        last = evaluate(np.arange(n_series), np.full(n_series, _LABEL_TIME))[:, -1]
+        return continuous_bunch(
+            rng,
+            settings,
+            self.states,
+            evaluate,
+            Label(last, 0.0),
+            expected=100.0 * settings.rate,
+            span=_SPAN,
+        )
+
+
+_LORENZ63 = _Attractor(
+    states=States(names=("x", "y", "z"), observed=("x", "y")),
+    field=lorenz63,
+    params=(10.0, 28.0, 8.0 / 3.0),
+    mean=np.array([0.0, 0.0, 23.55]),
+    scale=np.array([7.925, 9.012, 8.621]),
+    paper_path=_paper_path_lorenz63,
+)
+_LORENZ96 = _Attractor(
+    states=States(names=("x0", "x1", "x2", "x3", "x4"), observed=("x0", "x1", "x2", "x3")),
+    field=lorenz96,
+    params=(8.0,),
+    mean=np.full(5, 2.303),
+    scale=np.full(5, 3.622),
+    paper_path=_paper_path_lorenz96,
+)
+
+
+def make_lorenz63(
+    n_series: int = 1000,
+    *,
+    rate: float = 0.3,
+    protocol: str = "independent",
+    noise: float = 0.0,
+    per_channel: bool = False,
+    random_state: int | np.random.RandomState | None = None,
+) -> Bunch:
+    r"""Make irregularly observed trajectories of the Lorenz (1963) attractor.
+
+    :math:`\dot x = \sigma (y - x),\ \dot y = x (\rho - z) - y,\ \dot z = x y - \beta z`
+    with :math:`\sigma = 10, \rho = 28, \beta = 8/3`. Five time units of the system are stretched
+    over [0, 10]. ``x`` and ``y`` are observed; the label is the sign of ``z``, which never is.
+
+    Parameters
+    ----------
+    n_series : int, default=1000
+        Number of series.
+    rate : float, default=0.3
+        Density of the observations. ``"independent"``: a series has ``100 * rate`` observations
+        on average (at least two). ``"paper-code"``: probability, in (0, 1], that a point of the
+        grid of 100 times is observed.
+    protocol : {"independent", "paper-code"}, default="independent"
+        ``"independent"``: every series starts at a point of its own on the attractor (20 time
+        units of burn-in from a random state), is observed by a Poisson process on [0, 10], and is
+        labelled at time 6, as the paper's text says. ``"paper-code"``: what the paper's
+        experiments ran: overlapping windows of one explicit Euler trajectory with
+        :math:`\beta = 2.667`, on 100 grid times from 1 to 9.928, thinned, with the last point
+        always observed, labelled at grid point 60 (time 6.411). There a test window shares nearly
+        all its samples with some training window: use it only to compare with the published
+        numbers.
+    noise : float, default=0.0
+        Standard deviation of Gaussian noise added to the observations, in standardised units.
+        Labels and truth stay free of noise.
+    per_channel : bool, default=False
+        Whether every channel is observed at times of its own, each at the given `rate`.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for reproducible data.
+
+    Returns
+    -------
+    Bunch
+        ``panel`` (:class:`~skpolyode.panel.Panel` of 2 channels), ``y`` (int ndarray, the label),
+        ``label_value`` (float ndarray, the label before the threshold), ``truth``
+        (:class:`~skpolyode.datasets.Truth` with all 3 states), ``split`` (str ndarray, 50 %
+        ``"train"``, 25 % ``"validation"``, 25 % ``"test"``) and ``protocol``.
+
+    Raises
+    ------
+    ValueError
+        If `n_series`, `rate`, `protocol` or `noise` is outside its range.
+
+    Notes
+    -----
+    Values are standardised: with ``"independent"`` by the mean and deviation of the attractor's
+    invariant measure (constants, so separate calls share their units), with ``"paper-code"`` by
+    those of the one trajectory, per state. Both protocols put the label at the same relative place,
+    60 % of the way.
+
+    Examples
+    --------
+    >>> from skpolyode.datasets import make_lorenz63
+    >>> data = make_lorenz63(20, rate=0.3, random_state=0)
+    >>> data.panel.channel_names
+    ('x', 'y')
+    >>> data.truth.channel_names, data.truth.values.shape
+    (('x', 'y', 'z'), (20, 200, 3))
+    """
+    settings = Settings(n_series, rate, protocol, noise, per_channel)
+    return _LORENZ63.make(settings, check_random_state(random_state))
+
+
+def make_lorenz96(
+    n_series: int = 1000,
+    *,
+    rate: float = 0.3,
+    protocol: str = "independent",
+    noise: float = 0.0,
+    per_channel: bool = False,
+    random_state: int | np.random.RandomState | None = None,
+) -> Bunch:
+    r"""Make irregularly observed trajectories of the Lorenz (1996) system with five variables.
+
+    :math:`\dot x_k = (x_{k+1} - x_{k-2}) x_{k-1} - x_k + F` on a ring of 5 variables with
+    :math:`F = 8`. Five time units of the system are stretched over [0, 10]. The first four
+    variables are observed; the label is the sign of the fifth, which never is.
+
+    Parameters
+    ----------
+    n_series : int, default=1000
+        Number of series.
+    rate : float, default=0.3
+        Density of the observations. ``"independent"``: a series has ``100 * rate`` observations
+        on average (at least two). ``"paper-code"``: probability, in (0, 1], that a point of the
+        grid of 100 times is observed.
+    protocol : {"independent", "paper-code"}, default="independent"
+        ``"independent"``: every series starts at a point of its own on the attractor (20 time
+        units of burn-in from a random state), is observed by a Poisson process on [0, 10], and is
+        labelled at time 6, as the paper's text says. ``"paper-code"``: what the paper's
+        experiments ran: overlapping windows of one trajectory from (8.01, 8, 8, 8, 8), on 100
+        grid times from 1 to 9.928, thinned, with the last point always observed, labelled at grid
+        point 60 (time 6.411). There a test window shares nearly all its samples with some
+        training window: use it only to compare with the published numbers.
+    noise : float, default=0.0
+        Standard deviation of Gaussian noise added to the observations, in standardised units.
+        Labels and truth stay free of noise.
+    per_channel : bool, default=False
+        Whether every channel is observed at times of its own, each at the given `rate`.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for reproducible data.
+
+    Returns
+    -------
+    Bunch
+        ``panel`` (:class:`~skpolyode.panel.Panel` of 4 channels), ``y`` (int ndarray, the label),
+        ``label_value`` (float ndarray, the label before the threshold), ``truth``
+        (:class:`~skpolyode.datasets.Truth` with all 5 states), ``split`` (str ndarray, 50 %
+        ``"train"``, 25 % ``"validation"``, 25 % ``"test"``) and ``protocol``.
+
+    Raises
+    ------
+    ValueError
+        If `n_series`, `rate`, `protocol` or `noise` is outside its range.
+
+    Notes
+    -----
+    Values are standardised by one mean and one deviation for all variables (the ring is
+    symmetric): those of the invariant measure with ``"independent"`` (constants, so separate calls
+    share their units), those of the one trajectory with ``"paper-code"``. Both protocols put
+    the label at the same relative place, 60 % of the way.
+
+    Examples
+    --------
+    >>> from skpolyode.datasets import make_lorenz96
+    >>> data = make_lorenz96(20, per_channel=True, random_state=0)
+    >>> data.panel.n_channels, data.truth.observed.tolist()
+    (4, [True, True, True, True, False])
+    """
+    settings = Settings(n_series, rate, protocol, noise, per_channel)
+    return _LORENZ96.make(settings, check_random_state(random_state))

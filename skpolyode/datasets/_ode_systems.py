@@ -1,0 +1,176 @@
+"""A small family of textbook systems of differential equations, as data.
+
+To add a system: write its vector field and one entry of `SYSTEMS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from skpolyode.datasets._benchmark import States
+from skpolyode.datasets._integration import Field
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class OdeSystem:
+    """An autonomous system and the ranges from which its instances are drawn uniformly.
+
+    Parameters
+    ----------
+    field : callable
+        The vector field, ``field(state, params)``, both channel first.
+    params : mapping of str to (low, high)
+        Ranges of the parameters, in the order in which the field unpacks them.
+    initial : mapping of str to (low, high)
+        Ranges of the states at time 0, in the order in which the field unpacks them.
+    observed : tuple of str
+        The states that are observed.
+    label : str
+        The parameter that the label is made of: its class is "above the middle of the range".
+    span : float
+        Length of the series, in the system's own time.
+    step : float, default=0.01
+        Integration step, in the system's own time.
+    total : float or None, default=None
+        If given, the last state starts at `total` minus the others instead of in a range.
+    """
+
+    field: Field
+    params: Mapping[str, Range]
+    initial: Mapping[str, Range]
+    observed: tuple[str, ...]
+    label: str
+    span: float
+    step: float = 0.01
+    total: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in {**self.params, **self.initial}.items():
+            if not low <= high:
+                raise ValueError(f"range of {name!r} must be (low, high), got {(low, high)}.")
+        if self.label not in self.params:
+            raise ValueError(f"label {self.label!r} is not one of {tuple(self.params)}.")
+        if not set(self.observed) <= set(self.initial):
+            raise ValueError(f"observed {self.observed} are not all in {tuple(self.initial)}.")
+
+    @property
+    def states(self) -> States:
+        """Names of the states and which are observed."""
+        return States(tuple(self.initial), self.observed)
+
+    def draw_params(self, rng: np.random.RandomState, n_series: int) -> np.ndarray:
+        """Draw parameters, shape (n_params, n_series)."""
+        return _draw(rng, self.params, n_series)
+
+    def draw_initial(self, rng: np.random.RandomState, n_series: int) -> np.ndarray:
+        """Draw initial states, shape (n_states, n_series)."""
+        state = _draw(rng, self.initial, n_series)
+        if self.total is not None:
+            state[-1] = self.total - state[:-1].sum(axis=0)
+        return state
+
+
+def _draw(rng: np.random.RandomState, ranges: Mapping[str, Range], n_series: int) -> np.ndarray:
+    low, high = np.array(list(ranges.values())).T[:, :, None]
+    return low + (high - low) * rng.random_sample((len(ranges), n_series))
+
+
+def _lotka_volterra(state: np.ndarray, params: np.ndarray) -> np.ndarray:
+    (prey, predator), (growth, predation, efficiency, death) = state, params
+    return np.stack(
+        [prey * (growth - predation * predator), predator * (efficiency * prey - death)]
+    )
+
+
+def _brusselator(state: np.ndarray, params: np.ndarray) -> np.ndarray:
+    (x, y), (a, b) = state, params
+    reaction = x**2 * y
+    return np.stack([a + reaction - (b + 1.0) * x, b * x - reaction])
+
+
+def _damped_pendulum(state: np.ndarray, params: np.ndarray) -> np.ndarray:
+    (angle, velocity), (damping, frequency) = state, params
+    return np.stack([velocity, -damping * velocity - frequency**2 * np.sin(angle)])
+
+
+def _double_pendulum(state: np.ndarray, params: np.ndarray) -> np.ndarray:
+    """Two point masses on rods of length 1; the mass ratio is lower to upper."""
+    (angle1, angle2, velocity1, velocity2), (ratio, gravity) = state, params
+    sin, cos = np.sin(angle1 - angle2), np.cos(angle1 - angle2)
+    # The mass matrix [[1 + ratio, ratio * cos], [cos, 1]] solved for both accelerations.
+    force1 = -ratio * velocity2**2 * sin - (1.0 + ratio) * gravity * np.sin(angle1)
+    force2 = velocity1**2 * sin - gravity * np.sin(angle2)
+    determinant = 1.0 + ratio * sin**2
+    acceleration1 = (force1 - ratio * cos * force2) / determinant
+    acceleration2 = ((1.0 + ratio) * force2 - cos * force1) / determinant
+    return np.stack([velocity1, velocity2, acceleration1, acceleration2])
+
+
+def _sir(state: np.ndarray, params: np.ndarray) -> np.ndarray:
+    (susceptible, infected, _), (contact, recovery) = state, params
+    infections, recoveries = contact * susceptible * infected, recovery * infected
+    return np.stack([-infections, infections - recoveries, recoveries])
+
+
+SYSTEMS: Mapping[str, OdeSystem] = {
+    "lotka_volterra": OdeSystem(
+        field=_lotka_volterra,
+        params={
+            "growth": (0.8, 1.4),
+            "predation": (0.8, 1.2),
+            "efficiency": (0.8, 1.2),
+            "death": (0.8, 1.2),
+        },
+        initial={"prey": (0.5, 2.0), "predator": (0.5, 2.0)},
+        observed=("prey",),
+        label="growth",
+        span=20.0,
+    ),
+    "brusselator": OdeSystem(
+        field=_brusselator,
+        # With a = 1 the fixed point gives way to a limit cycle at b = 2, the middle of the range.
+        params={"a": (1.0, 1.0), "b": (1.0, 3.0)},
+        initial={"x": (0.5, 2.0), "y": (0.5, 3.0)},
+        observed=("x",),
+        label="b",
+        span=20.0,
+    ),
+    "damped_pendulum": OdeSystem(
+        field=_damped_pendulum,
+        params={"damping": (0.05, 0.5), "frequency": (1.0, 2.0)},
+        initial={"angle": (-2.0, 2.0), "velocity": (-1.0, 1.0)},
+        observed=("angle",),
+        label="damping",
+        span=15.0,
+    ),
+    "double_pendulum": OdeSystem(
+        field=_double_pendulum,
+        params={"mass_ratio": (0.5, 1.5), "gravity": (9.81, 9.81)},
+        # Released at rest within one radian: too little energy for an arm to flip over.
+        initial={
+            "angle1": (-1.0, 1.0),
+            "angle2": (-1.0, 1.0),
+            "velocity1": (0.0, 0.0),
+            "velocity2": (0.0, 0.0),
+        },
+        observed=("angle1", "angle2"),
+        label="mass_ratio",
+        span=5.0,
+        step=0.005,
+    ),
+    "sir": OdeSystem(
+        field=_sir,
+        params={"contact": (0.2, 0.8), "recovery": (0.05, 0.15)},
+        initial={"susceptible": (0.7, 0.99), "infected": (0.001, 0.01), "recovered": (0.0, 0.0)},
+        observed=("infected",),
+        label="contact",
+        span=100.0,
+        step=0.1,
+        total=1.0,
+    ),
+}

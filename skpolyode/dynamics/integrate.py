@@ -1,0 +1,122 @@
+"""The one integration loop: many intervals at once, each with its own length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from skpolyode.dynamics.steppers import Stepper
+from skpolyode.legend import CubicPath
+
+__all__ = ["count_steps", "evaluate_path", "integrate"]
+
+Field = Callable[[torch.Tensor], torch.Tensor]
+
+
+def count_steps(gap: torch.Tensor, step_size: float) -> torch.Tensor:
+    """Number of equal steps, none longer than `step_size`, that make up each gap.
+
+    A gap that is a multiple of `step_size` up to rounding takes exactly that multiple, so that
+    results do not depend on the unit of time.
+    """
+    return (gap / step_size - 1e-6).ceil().clamp(min=1).long()
+
+
+def integrate(
+    field: Field,
+    z: torch.Tensor,
+    gap: torch.Tensor,
+    *,
+    step_size: float,
+    stepper: Stepper,
+    recorded: slice | None = None,
+) -> tuple[torch.Tensor, CubicPath | None]:
+    """Integrate ``dz/dt = field(z)`` over a gap of its own for each row.
+
+    Rows are sorted by their number of steps, so that the batch shrinks as short gaps finish.
+
+    Parameters
+    ----------
+    field : callable
+        Maps (rows, M) to (rows, M).
+    z : Tensor of shape (B, M)
+        States at the start.
+    gap : float64 Tensor of shape (B,)
+        Length of each interval, positive.
+    step_size : float
+        Longest step, in the units of `gap`.
+    stepper : Stepper
+        The Runge-Kutta method.
+    recorded : slice, optional
+        Coordinates whose path is recorded; none by default.
+
+    Returns
+    -------
+    end : Tensor of shape (B, M)
+        States at the end.
+    path : CubicPath or None
+        The recorded coordinates: cubic Hermite from values and derivatives at the steps' ends.
+    """
+    n_steps = count_steps(gap, step_size)
+    order = n_steps.argsort(descending=True, stable=True)
+    inverse = order.argsort()
+    y, h = z[order], (gap / n_steps)[order].to(z.dtype)[:, None]
+    finished, starts = [], []
+    for n_rows in _rows_left(n_steps):
+        if n_rows < len(y):
+            finished.append(y[n_rows:])
+            y, h = y[:n_rows], h[:n_rows]
+        slope = field(y)
+        if recorded is not None:
+            starts.append((y[:, recorded], slope[:, recorded]))
+        y = stepper.step(field, y, slope, h)
+    end = torch.cat([y, *reversed(finished)])
+    if recorded is None:
+        return end[inverse], None
+    last = (end[:, recorded], field(end)[:, recorded])
+    values, slopes = (
+        _grid([start[k] for start in starts], last[k], n_steps[order])[:, inverse] for k in (0, 1)
+    )
+    return end[inverse], CubicPath(values, slopes, gap / n_steps, n_steps)
+
+
+def _rows_left(n_steps: torch.Tensor) -> list[int]:
+    """How many rows take at least 1, 2, 3, ... steps."""
+    counts = torch.bincount(n_steps)[1:]
+    return counts.flip(0).cumsum(0).flip(0).tolist()
+
+
+def _grid(starts: list[torch.Tensor], last: torch.Tensor, n_steps: torch.Tensor) -> torch.Tensor:
+    """Padded grid (K + 1, B, D) from the starts of the steps and the end of each row."""
+    grid = last.new_zeros(len(starts) + 1, *last.shape)
+    for k, start in enumerate(starts):
+        grid[k, : len(start)] = start
+    grid[n_steps, torch.arange(len(last), device=last.device)] = last
+    return grid
+
+
+def evaluate_path(path: CubicPath, since: torch.Tensor) -> torch.Tensor:
+    """Values of piecewise cubic paths.
+
+    Parameters
+    ----------
+    path : CubicPath
+        Paths of B rows and D channels.
+    since : float64 Tensor of shape (B, Q)
+        Times since the start of each path, within it.
+
+    Returns
+    -------
+    Tensor of shape (B, Q, D)
+    """
+    h = path.step[:, None]
+    piece = (since / h).floor().long().clamp(min=0)
+    piece = torch.minimum(piece, (path.n_steps - 1)[:, None])
+    u = (since / h - piece).to(path.values.dtype)[..., None]
+    row = torch.arange(len(since), device=since.device)[:, None]
+    y0, y1 = path.values[piece, row], path.values[piece + 1, row]
+    h = h[..., None].to(u.dtype)
+    d0, d1 = h * path.slopes[piece, row], h * path.slopes[piece + 1, row]
+    rise = y1 - y0
+    return y0 + u * (d0 + u * (3 * rise - 2 * d0 - d1 + u * (d0 + d1 - 2 * rise)))

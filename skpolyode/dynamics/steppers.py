@@ -1,0 +1,82 @@
+"""Explicit Runge-Kutta methods as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+__all__ = ["STEPPERS", "Stepper"]
+
+
+@dataclass(frozen=True)
+class Stepper:
+    """An explicit Runge-Kutta method: ``y + h sum_i b_i k_i``.
+
+    Parameters
+    ----------
+    name : str
+    order : int
+        Order of convergence.
+    a : tuple of tuples
+        Strictly lower triangular stage weights, row i for stage i + 1.
+    b : tuple of float
+        Weights of the stages.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skpolyode.dynamics import STEPPERS
+    >>> y, k = torch.ones(1, 1), torch.full((1, 1), -1.0)
+    >>> step = torch.full((1, 1), 0.1)
+    >>> round(STEPPERS["rk4"].step(torch.neg, y, k, step).item(), 6)
+    0.904837
+    """
+
+    name: str
+    order: int
+    a: tuple[tuple[float, ...], ...]
+    b: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if abs(sum(self.b) - 1) > 1e-12:
+            raise ValueError(f"weights of {self.name} sum to {sum(self.b)}, not 1")
+        nodes = [0.0, *map(sum, self.a)]
+        if (
+            self.order > 1
+            and abs(sum(w * c for w, c in zip(self.b, nodes, strict=True)) - 0.5) > 1e-12
+        ):
+            raise ValueError(f"{self.name} is not of order 2: sum b c must be 1/2")
+
+    def step(
+        self,
+        field: Callable[[torch.Tensor], torch.Tensor],
+        y: torch.Tensor,
+        slope: torch.Tensor,
+        h: torch.Tensor,
+    ) -> torch.Tensor:
+        """One step of length `h` (rows, 1) from `y` (rows, M), where ``slope = field(y)``."""
+        slopes = [slope]
+        for row in self.a:
+            slopes.append(field(_combine(y, h, row, slopes)))
+        return _combine(y, h, self.b, slopes)
+
+
+def _combine(
+    y: torch.Tensor, h: torch.Tensor, weights: tuple[float, ...], slopes: list[torch.Tensor]
+) -> torch.Tensor:
+    for weight, slope in zip(weights, slopes, strict=True):
+        if weight:
+            y = torch.addcmul(y, h, slope, value=weight)
+    return y
+
+
+STEPPERS = {
+    stepper.name: stepper
+    for stepper in (
+        Stepper("euler", 1, (), (1.0,)),
+        Stepper("midpoint", 2, ((0.5,),), (0.0, 1.0)),
+        Stepper("rk4", 4, ((0.5,), (0.0, 0.5), (0.0, 0.0, 1.0)), (1 / 6, 1 / 3, 1 / 3, 1 / 6)),
+    )
+}

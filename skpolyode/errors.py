@@ -1,0 +1,185 @@
+"""One error for all the faults of an input.
+
+An input of a thousand series rarely has one fault only. `Faults` collects what the checks find and
+raises a single `ValueError` that lists the first few faults, their total, and what to do about
+each kind, so that one run shows everything there is to repair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+__all__ = ["FaultKind", "Faults"]
+
+
+@dataclass(frozen=True)
+class FaultKind:
+    """A kind of fault and its remedy.
+
+    Parameters
+    ----------
+    title : str
+        What is wrong, in a few words ("times out of order").
+    remedy : str
+        What the user can do about it ("pass sort=True").
+
+    Examples
+    --------
+    >>> from skpolyode.errors import FaultKind
+    >>> FaultKind("times out of order", "pass sort=True").title
+    'times out of order'
+    """
+
+    title: str
+    remedy: str
+
+
+@dataclass
+class _Found:
+    lines: list[str] = field(default_factory=list)
+    total: int = 0
+
+
+class Faults:
+    """Collector of the faults of one input.
+
+    Parameters
+    ----------
+    name : str, default="X"
+        The word by which the user knows the input; starts the message.
+    ids : ndarray of shape (n_series,) or None, default=None
+        Ids of the series. With them a fault names its series by position and id, without them by
+        position only.
+    channel_names : sequence of str or None, default=None
+        Names of the channels. None: x0, x1, ...
+
+    Examples
+    --------
+    >>> from skpolyode.errors import FaultKind, Faults
+    >>> faults = Faults("X")
+    >>> unsorted = FaultKind("times out of order", "pass sort=True")
+    >>> faults.add(unsorted, [f"{faults.series(3)}: time 1.0 follows 2.0"])
+    >>> bool(faults)
+    True
+    >>> faults.raise_if_any()
+    Traceback (most recent call last):
+        ...
+    ValueError: X: series 3: time 1.0 follows 2.0. Remedy: pass sort=True.
+    """
+
+    limit = 10
+
+    def __init__(
+        self,
+        name: str = "X",
+        ids: np.ndarray | None = None,
+        channel_names: Sequence[str] | None = None,
+    ) -> None:
+        self.name = name
+        self.ids = ids
+        self.channel_names = channel_names
+        self._found: dict[FaultKind, _Found] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anything was found."""
+        return bool(self._found)
+
+    @property
+    def total(self) -> int:
+        """Number of faults found so far."""
+        return sum(found.total for found in self._found.values())
+
+    def series(self, position: int) -> str:
+        """Name one series by its position and, where it has one, its id.
+
+        Parameters
+        ----------
+        position : int
+            Place of the series in the input, from 0.
+
+        Returns
+        -------
+        str
+            For example ``series 3 (id 'p07')``.
+        """
+        if self.ids is None or not 0 <= position < len(self.ids):
+            return f"series {position}"
+        id_ = self.ids[position]
+        return f"series {position} (id {id_.item() if isinstance(id_, np.generic) else id_!r})"
+
+    def channel(self, index: int) -> str:
+        """Name one channel.
+
+        Parameters
+        ----------
+        index : int
+            Place of the channel, from 0.
+
+        Returns
+        -------
+        str
+            For example ``channel 'hr'``.
+        """
+        names = self.channel_names
+        name = f"x{index}" if names is None or index >= len(names) else names[index]
+        return f"channel {str(name)!r}"
+
+    def add(self, kind: FaultKind, lines: Sequence[str], total: int | None = None) -> None:
+        """Note faults of one kind.
+
+        Parameters
+        ----------
+        kind : FaultKind
+            The kind.
+        lines : sequence of str
+            One line a fault: where it is and what was found. Only the first `limit` are kept, so
+            callers that find many need not write more.
+        total : int or None, default=None
+            How many faults there are, when `lines` holds only the first ones.
+        """
+        count = len(lines) if total is None else total
+        if not count:
+            return
+        found = self._found.setdefault(kind, _Found())
+        found.lines.extend(lines[: self.limit - len(found.lines)])
+        found.total += count
+
+    def raise_if_any(self) -> None:
+        """Raise one `ValueError` with all that was found; do nothing when nothing was.
+
+        Raises
+        ------
+        ValueError
+            If any fault was added.
+        """
+        if self:
+            raise ValueError(self._message())
+
+    def _message(self) -> str:
+        if self.total == 1:
+            ((kind, found),) = self._found.items()
+            return f"{self.name}: {found.lines[0]}. Remedy: {kind.remedy}."
+        lines = self._shown_lines()
+        more = self.total - len(lines)
+        text = [f"{self.name} has {self.total} faults:", *(f"  {line}" for line in lines)]
+        if more:
+            text.append(f"  ... and {more} more, {self.total} in all")
+        text.append("Remedies:")
+        text += [f"  {kind.title} ({found.total}): {kind.remedy}" for kind, found in self._pairs()]
+        return "\n".join(text)
+
+    def _shown_lines(self) -> list[str]:
+        """Return the first lines, with at least one of every kind while there is room."""
+        lines: list[str] = []
+        kinds_left = len(self._found)
+        for _, found in self._pairs():
+            kinds_left -= 1
+            room = self.limit - len(lines)
+            lines += found.lines[: max(room - kinds_left, min(room, 1))]
+        return lines
+
+    def _pairs(self) -> list[tuple[FaultKind, _Found]]:
+        return list(self._found.items())

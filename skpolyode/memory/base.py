@@ -1,0 +1,139 @@
+"""What the model asks of a memory, whatever its measure."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+
+from skpolyode.memory.knots import path_knots
+from skpolyode.legend import CubicPath
+
+__all__ = ["Memory"]
+
+
+class Memory(ABC):
+    """Online projection of a signal's past onto orthogonal polynomials.
+
+    A subclass is a measure: it says how the coefficients move when nothing comes in
+    (:meth:`propagate`), how they answer to a knot of the signal (:meth:`respond`), and how they
+    are read (:meth:`basis`). The rest is written here once, from those three.
+
+    Times are in the units of the model. `elapsed` is the time since the start of the series, at
+    the moment the result is for; measures with a sliding window ignore it.
+
+    Parameters
+    ----------
+    n_coefficients : int
+        Number of coefficients a channel, `N`.
+    dtype : torch.dtype, default=torch.float64
+        Type of the coefficients.
+    device : str, default="cpu"
+        Where the tables live.
+    """
+
+    def __init__(
+        self,
+        n_coefficients: int,
+        *,
+        dtype: torch.dtype = torch.float64,
+        device: str = "cpu",
+    ) -> None:
+        self.n_coefficients = n_coefficients
+        self.dtype = dtype
+        self.device = torch.device(device)
+
+    @property
+    @abstractmethod
+    def horizon(self) -> float:
+        """Age beyond which a knot is forgotten to 1e-16 (may be infinite)."""
+
+    @abstractmethod
+    def propagate(self, c: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
+        """Coefficients (P, D, N) after `gap` (P,) of a signal that is zero."""
+
+    @abstractmethod
+    def respond(
+        self, steps: torch.Tensor, age: torch.Tensor, elapsed: torch.Tensor
+    ) -> torch.Tensor:
+        """Coefficients (P, D, N) of knots with `steps` (P, D, Q), `age` (P,) after them."""
+
+    @abstractmethod
+    def basis(self, age: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
+        """Polynomials (..., N) at times `age` (...) before now."""
+
+    def constant(self, value: torch.Tensor) -> torch.Tensor:
+        """Coefficients (..., N) of a past that was always `value` (...)."""
+        c = value.new_zeros(*value.shape, self.n_coefficients, dtype=self.dtype)
+        c[..., 0] = value
+        return c
+
+    def follow(self, c: torch.Tensor, path: CubicPath, elapsed: torch.Tensor) -> torch.Tensor:
+        """Coefficients at the end of a piecewise cubic path, exactly.
+
+        Parameters
+        ----------
+        c : Tensor of shape (B, D, N)
+            Coefficients at the start of the path.
+        path : CubicPath
+            The signal of each row.
+        elapsed : float64 Tensor of shape (B,)
+            Time since the start of the series at the end of the path.
+
+        Returns
+        -------
+        Tensor of shape (B, D, N)
+        """
+        knots = path_knots(path, self.horizon)
+        response = self.respond(knots.steps, knots.age, elapsed[knots.row])
+        driven = self.propagate(c, path.step * path.n_steps, elapsed)
+        return driven.index_add(0, knots.row, response.to(self.dtype))
+
+    def hold(
+        self, c: torch.Tensor, value: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor
+    ) -> torch.Tensor:
+        """Coefficients (B, D, N) after a `gap` (B,) of the constant signal `value` (B, D)."""
+        step = value.double()[..., None]
+        response = self.respond(step, gap, elapsed)
+        return self.propagate(c, gap, elapsed) + response.to(self.dtype)
+
+    def bridge(self, rise: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
+        r"""Coefficients of a ramp from 0, `gap` ago, to `rise` now: ``rise * rho(gap)``.
+
+        Added at an observation with ``rise = x - h0``, it makes the remembered path pass through
+        the observation without a step; DESIGN: ``rho(g) = int_0^g exp(A (g-s)) B s/g ds``.
+
+        Parameters
+        ----------
+        rise : Tensor of shape (B, D)
+        gap : float64 Tensor of shape (B, D)
+            Time since the previous observation *of that channel*, positive.
+        elapsed : float64 Tensor of shape (B,)
+
+        Returns
+        -------
+        Tensor of shape (B, D, N)
+        """
+        steps = rise.double()[:, :, None] / gap[:, :, None]
+        knots = torch.stack([torch.zeros_like(steps), steps], dim=-1).flatten(0, 1)
+        spread = elapsed[:, None].expand(gap.shape).flatten()
+        response = self.respond(knots, gap.flatten(), spread)
+        return response.to(self.dtype).unflatten(0, gap.shape)[:, :, 0]
+
+    def reconstruct(
+        self, c: torch.Tensor, age: torch.Tensor, elapsed: torch.Tensor
+    ) -> torch.Tensor:
+        """Signal at times `age` before now.
+
+        Parameters
+        ----------
+        c : Tensor of shape (B, D, N)
+        age : float64 Tensor of shape (B, Q)
+        elapsed : float64 Tensor of shape (B,)
+
+        Returns
+        -------
+        Tensor of shape (B, Q, D)
+        """
+        basis = self.basis(age, elapsed[:, None].expand(age.shape)).to(c.dtype)
+        return basis @ c.mT

@@ -1,0 +1,146 @@
+"""Ragged series as time-major rows: what every sequential model runs on.
+
+Row order within a block of series: the first observations of all, then all second observations,
+and so on, longest series first. A step is then one contiguous slice, never larger than the one
+before: no padding is stored, and no Python work is done per observation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+
+__all__ = ["Packed", "pack"]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Observations of B series in time-major order, P rows in all.
+
+    Parameters
+    ----------
+    sizes : list of list of int
+        Rows of each step (not increasing), for each block.
+    x : Tensor of shape (P, D)
+        Standardised values, zero where not observed.
+    mask : bool Tensor of shape (P, D)
+        What is observed.
+    seen : bool Tensor of shape (P, D)
+        Whether the channel was observed before in the series.
+    gap : float64 Tensor of shape (P,)
+        Time since the previous row of the series (zero in its first).
+    channel_gap : float64 Tensor of shape (P, D)
+        Time since the previous observation of the channel; one where there is none.
+    elapsed : float64 Tensor of shape (P,)
+        Time since the first row of the series.
+    next : int64 Tensor of shape (P,)
+        Row of the next observation of the series, or -1.
+    series : int64 Tensor of shape (P,)
+        Position in the input of the series that the row belongs to.
+    """
+
+    sizes: list[list[int]]
+    x: torch.Tensor
+    mask: torch.Tensor
+    seen: torch.Tensor
+    gap: torch.Tensor
+    channel_gap: torch.Tensor
+    elapsed: torch.Tensor
+    next: torch.Tensor
+    series: torch.Tensor
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def blocks(self) -> Iterator[list[slice]]:
+        """Rows of each step, block by block."""
+        start = 0
+        for sizes in self.sizes:
+            stops = start + np.cumsum(sizes)
+            yield [slice(int(b) - n, int(b)) for b, n in zip(stops, sizes, strict=True)]
+            start = int(stops[-1])
+
+    def select(self, series: torch.Tensor) -> Packed:
+        """Only some series, given by their positions in the input, as one block."""
+        kept = torch.isin(self.series, series)
+        step = torch.cat([torch.full((r.stop - r.start,), k) for k, r in self._numbered_steps()])
+        order = kept.nonzero()[:, 0]
+        order = order[step[order].argsort(stable=True)]
+        columns = {f.name: getattr(self, f.name)[order] for f in fields(self)[1:]}
+        row = torch.full((len(self) + 1,), -1)
+        row[order] = torch.arange(len(order))
+        columns["next"] = row[columns["next"]]
+        return Packed([torch.bincount(step[order]).tolist()], **columns)
+
+    def _numbered_steps(self) -> Iterator[tuple[int, slice]]:
+        for block in self.blocks():
+            yield from enumerate(block)
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Packed:
+        """Move to a device, values as `dtype`; times stay float64."""
+        columns = {f.name: getattr(self, f.name).to(device) for f in fields(self)[1:]}
+        columns["x"] = columns["x"].to(dtype)
+        return Packed(self.sizes, **columns)
+
+
+def pack(
+    times: np.ndarray, values: np.ndarray, offsets: np.ndarray, *, block_rows: int = 200_000
+) -> Packed:
+    """Pack series that are stored one after the other.
+
+    Parameters
+    ----------
+    times : float64 ndarray of shape (P,)
+        Increasing within each series.
+    values : float64 ndarray of shape (P, D)
+        Standardised, NaN where not observed.
+    offsets : int64 ndarray of shape (B + 1,)
+        Where each series starts; none is empty.
+    block_rows : int, default=200_000
+        Series are run in blocks of about this many rows: it bounds memory, and is far past the
+        size at which matrix products gain from more rows.
+
+    Returns
+    -------
+    Packed
+    """
+    lengths = np.diff(offsets)
+    series = np.repeat(np.arange(len(lengths)), lengths)
+    step = np.arange(len(times)) - offsets[series]
+    by_length = np.argsort(-lengths, kind="stable")
+    place = np.argsort(by_length)
+    block = ((np.cumsum(lengths[by_length]) - 1) // block_rows)[place]
+    order = np.lexsort((place[series], step, block[series]))
+    row = np.argsort(order)
+
+    elapsed = times - times[offsets[series]]
+    is_last = step == lengths[series] - 1
+    mask = ~np.isnan(values)
+    seen, channel_gap = _channel_history(elapsed, mask, offsets[series])
+    columns = {
+        "x": np.where(mask, values, 0.0),
+        "mask": mask,
+        "seen": seen,
+        "gap": np.where(step == 0, 0.0, np.diff(elapsed, prepend=0.0)),
+        "channel_gap": channel_gap,
+        "elapsed": elapsed,
+        "next": np.where(is_last, -1, np.append(row[1:], -1)),
+        "series": series,
+    }
+    sizes = [np.bincount(step[block[series] == k]).tolist() for k in np.unique(block)]
+    return Packed(sizes, **{name: torch.from_numpy(a[order]) for name, a in columns.items()})
+
+
+def _channel_history(
+    elapsed: np.ndarray, mask: np.ndarray, first: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each row and channel: was it observed before, and how long ago (one if never)."""
+    index = np.where(mask, np.arange(len(elapsed))[:, None], -1)
+    latest = np.maximum.accumulate(index, axis=0)
+    before = np.concatenate([np.full((1, mask.shape[1]), -1), latest[:-1]])
+    seen = before >= first[:, None]
+    gap = elapsed[:, None] - elapsed[np.maximum(before, 0)]
+    return seen, np.where(seen, gap, 1.0)

@@ -1,0 +1,154 @@
+r"""PolyODE: dynamics that forecast between observations, and a memory that they drive.
+
+Between observations ``dz/dt = phi(z)`` moves the state z = [h0, h_1..h_D] and the memory follows
+the signal h0 exactly. At an observation of channel j::
+
+    bridge:  c_j += (x_j - h0_j) rho(time since the previous observation of j)
+    reset:   h0_j := x_j,   h_j := c_j
+
+The memory never feeds back into phi between observations. (De Brouwer & Krishnan, ICLR 2023,
+section 3; the bridge is ours, ``update="jump"`` is the paper's.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
+from skpolyode.memory import Memory
+from skpolyode.models.packed import Packed
+from skpolyode.legend import CubicPath
+
+__all__ = ["UPDATES", "PolyODE", "Step"]
+
+UPDATES = ("bridge", "jump")
+
+
+class Step(NamedTuple):
+    """What one step over all series leaves behind; n series are still running."""
+
+    rows: slice  # rows of the packed data
+    prediction: torch.Tensor  # (n, D) signal h0 just before the update
+    z: torch.Tensor  # (n, D, 1 + N) state after the update
+    c: torch.Tensor  # (n, D, N) memory after the update
+
+
+class PolyODE(nn.Module):
+    """The alternation of dynamics and memory over packed observations.
+
+    Values are in standard deviations of their channel and times in units of the model.
+
+    Parameters
+    ----------
+    field : WalledMLP
+        Vector field on the flat state, of length D (1 + N).
+    memory : Memory
+        Measure with N coefficients.
+    step_size : float
+        Longest integration step.
+    max_gap : float
+        Longest gap that is integrated; after it the signal is held. The dynamics cannot know
+        anything that long after the last observation, and cost would grow with the gap.
+    update : {"bridge", "jump"}, default="bridge"
+        Whether the remembered path is bridged to each observation, or steps there as in the paper.
+    solver : str, default="rk4"
+        Name of a Runge-Kutta method of :data:`skpolyode.dynamics.STEPPERS`.
+    """
+
+    def __init__(
+        self,
+        field: WalledMLP,
+        memory: Memory,
+        *,
+        step_size: float,
+        max_gap: float,
+        update: str = "bridge",
+        solver: str = "rk4",
+    ) -> None:
+        super().__init__()
+        self.field = field
+        self.memory = memory
+        self.step_size = step_size
+        self.max_gap = max_gap
+        self.update = update
+        self.stepper = STEPPERS[solver]
+
+    def flow(self, z: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
+        """States (B, D, 1 + N) after gaps (B,) without observations."""
+        return self._integrate(z, gap, recorded=None)[0]
+
+    def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:
+        """As :meth:`flow`, and the path of the signals (up to `max_gap`)."""
+        end, path = self._integrate(z, gap, recorded=slice(None, None, z.shape[2]))
+        assert path is not None
+        return end, path
+
+    def _integrate(
+        self, z: torch.Tensor, gap: torch.Tensor, recorded: slice | None
+    ) -> tuple[torch.Tensor, CubicPath | None]:
+        end, path = integrate(
+            self.field,
+            z.flatten(1),
+            gap.clamp(max=self.max_gap),
+            step_size=self.step_size,
+            stepper=self.stepper,
+            recorded=recorded,
+        )
+        return end.view_as(z), path
+
+    def advance(
+        self, z: torch.Tensor, c: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """State and memory after gaps without observations; the memory follows the signal."""
+        z, path = self.trace(z, gap)
+        rest = gap - path.step * path.n_steps
+        c = self.memory.follow(c, path, elapsed - rest)
+        if (held := gap > self.max_gap).any():
+            after = self.memory.hold(c[held], z[held, :, 0], rest[held], elapsed[held])
+            c = c.index_put((held.nonzero()[:, 0],), after)
+        return z, c
+
+    def observe(
+        self, z: torch.Tensor, c: torch.Tensor, data: Packed, rows: slice
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """State and memory after taking in the observations of some rows."""
+        x, mask, seen = data.x[rows], data.mask[rows], data.seen[rows]
+        rise = torch.where(mask, x - z[..., 0], 0.0)
+        # The first observation of a channel shifts its whole remembered past, which at the start
+        # of a series makes it the constant x: no step from 0 is remembered.
+        c = c + self.memory.constant(torch.where(seen, 0.0, rise))
+        if self.update == "bridge":
+            rise = torch.where(seen, rise, 0.0)
+            c = c + self.memory.bridge(rise, data.channel_gap[rows], data.elapsed[rows])
+        reset = torch.cat([x[..., None], c.to(z.dtype)], dim=-1)
+        return torch.where(mask[..., None], reset, z), c
+
+    def steps(self, data: Packed) -> Iterator[Step]:
+        """Run over all observations: one step a row of each series still running."""
+        n_channels, width = data.x.shape[1], 1 + self.memory.n_coefficients
+        for block in data.blocks():
+            z = data.x.new_zeros(block[0].stop - block[0].start, n_channels, width)
+            c = self.memory.constant(z[..., 0])
+            for rows in block:
+                n_running = rows.stop - rows.start
+                z, c = z[:n_running], c[:n_running]
+                if rows is not block[0]:
+                    z, c = self.advance(z, c, data.gap[rows], data.elapsed[rows])
+                prediction = z[..., 0]
+                z, c = self.observe(z, c, data, rows)
+                yield Step(rows, prediction, z, c)
+
+    def embed(self, data: Packed) -> tuple[torch.Tensor, torch.Tensor]:
+        """State (B, D, 1 + N) and memory (B, D, N) at the last observation of each series."""
+        ends: list[tuple[torch.Tensor, ...]] = []
+        for step in self.steps(data):
+            ended = (data.next[step.rows] < 0).nonzero()[:, 0]
+            if len(ended):
+                ends.append((data.series[step.rows][ended], step.z[ended], step.c[ended]))
+        series, z, c = (torch.cat(parts) for parts in zip(*ends, strict=True))
+        order = series.argsort()
+        return z[order], c[order]

@@ -1,0 +1,141 @@
+"""What training asks of PolyODE: a refresh before each epoch, and a loss on some items.
+
+:class:`IntervalTask` is the fast one. The dynamics restart at each observation from a state that
+the data nearly fix, so one pass without gradients stores all these states, and minibatches are
+then drawn from all intervals of all series: the sequential depth of a gradient step is that of
+one interval. :class:`SeriesTask` back-propagates through whole series, as the paper does.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from skpolyode.models.packed import Packed
+from skpolyode.models.polyode import PolyODE
+
+__all__ = ["TASKS", "IntervalTask", "SeriesTask", "forecasting_mse"]
+
+_DECAY = 0.7  # weight of each further observation that is looked at
+
+
+class _Mean:
+    """Running mean of squared errors, kept on the device."""
+
+    def __init__(self) -> None:
+        self.total: float | torch.Tensor = 0.0
+        self.count: int | torch.Tensor = 0
+
+    def add(self, error: torch.Tensor, counted: torch.Tensor) -> None:
+        self.total = self.total + torch.where(counted, error, 0.0).square().sum()
+        self.count = self.count + counted.sum()
+
+    def value(self) -> torch.Tensor:
+        return torch.as_tensor(self.total / max(int(self.count), 1))
+
+
+def forecasting_mse(model: PolyODE, data: Packed) -> float:
+    """Mean squared one-step error of the forecasts of all observed values.
+
+    The first row of a series, which starts the state, is not forecast and does not count.
+    """
+    mean = _Mean()
+    with torch.no_grad():
+        for step in model.steps(data):
+            counted = data.mask[step.rows] & (data.elapsed[step.rows] > 0)[:, None]
+            mean.add(data.x[step.rows] - step.prediction, counted)
+    return float(mean.value())
+
+
+class IntervalTask:
+    """Train on single intervals, from stored states.
+
+    Parameters
+    ----------
+    model : PolyODE
+    data : Packed
+        Training and validation series together: one pass serves both.
+    held_out : bool Tensor of shape (n_series,)
+        Series that only validate. If there are none, the training error stands in.
+    horizon : int
+        Observations looked ahead from each stored state, without updates in between.
+    """
+
+    def __init__(
+        self, model: PolyODE, data: Packed, held_out: torch.Tensor, *, horizon: int
+    ) -> None:
+        self.model, self.data, self.horizon = model, data, horizon
+        width = 1 + model.memory.n_coefficients
+        self.states = data.x.new_empty(*data.x.shape, width)
+        validating = held_out[data.series]
+        self.items = ((data.next >= 0) & ~validating).nonzero()[:, 0]
+        self.scored = (validating if held_out.any() else ~validating) & (data.elapsed > 0)
+
+    @torch.no_grad()
+    def refresh(self) -> float:
+        """Store the state after every observation; returns the validation error on the way."""
+        mean = _Mean()
+        for step in self.model.steps(self.data):
+            self.states[step.rows] = step.z
+            counted = self.data.mask[step.rows] & self.scored[step.rows, None]
+            mean.add(self.data.x[step.rows] - step.prediction, counted)
+        return float(mean.value())
+
+    def loss(self, index: torch.Tensor) -> torch.Tensor:
+        """Mean squared error over the next observations of some intervals."""
+        row = self.items[index]
+        z, total, weights = self.states[row], 0.0, 0.0
+        for ahead in range(self.horizon):
+            row = self.data.next[row]
+            if not (exists := row >= 0).all():
+                z, row = z[exists], row[exists]
+            if not len(row):
+                break
+            z = self.model.flow(z, self.data.gap[row])
+            mean = _Mean()
+            mean.add(self.data.x[row] - z[..., 0], self.data.mask[row])
+            total = total + _DECAY**ahead * mean.value()
+            weights += _DECAY**ahead
+        return total / weights
+
+
+class SeriesTask:
+    """Train through whole series, for study: slow and deep, as in the paper.
+
+    Parameters
+    ----------
+    model : PolyODE
+    data : Packed
+        All series.
+    held_out : bool Tensor of shape (n_series,)
+        Series that only validate.
+    horizon : int
+        Must be 1: whole-series training forecasts one observation ahead.
+    """
+
+    def __init__(
+        self, model: PolyODE, data: Packed, held_out: torch.Tensor, *, horizon: int
+    ) -> None:
+        if horizon != 1:
+            raise ValueError(
+                f"gradient='series' looks one observation ahead, got horizon={horizon}; "
+                "use gradient='interval' for a longer one"
+            )
+        self.model, self.data = model, data
+        self.items = (~held_out).nonzero()[:, 0]
+        self.validation = (held_out if held_out.any() else ~held_out).nonzero()[:, 0]
+
+    def refresh(self) -> float:
+        """Return the validation error; there is nothing to store."""
+        return forecasting_mse(self.model, self.data.select(self.validation))
+
+    def loss(self, index: torch.Tensor) -> torch.Tensor:
+        """Mean squared one-step error over some series."""
+        data = self.data.select(self.items[index])
+        mean = _Mean()
+        for step in self.model.steps(data):
+            counted = data.mask[step.rows] & (data.elapsed[step.rows] > 0)[:, None]
+            mean.add(data.x[step.rows] - step.prediction, counted)
+        return mean.value()
+
+
+TASKS = {"interval": IntervalTask, "series": SeriesTask}

@@ -1,0 +1,10 @@
+"""Ragged container of irregular time series, and the readers of every accepted input format."""
+
+from __future__ import annotations
+
+from skpolyode.panel.convert import as_panel, is_ragged
+from skpolyode.panel.panel import Panel
+from skpolyode.panel.query import query_times
+from skpolyode.panel.storage import Series
+
+__all__ = ["Panel", "Series", "as_panel", "is_ragged", "query_times"]

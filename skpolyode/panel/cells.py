@@ -1,0 +1,82 @@
+"""Cells of any kind to float64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
+
+NUMBER_KINDS = "biuf"
+
+
+class BadCell(NamedTuple):
+    """A cell that is not a number: its flat position in the block and what it holds."""
+
+    position: int
+    content: object
+
+    def __str__(self) -> str:
+        return f"got {self.content!r} ({type(self.content).__name__})"
+
+
+def read_values(values: object) -> tuple[np.ndarray, Sequence[BadCell]]:
+    """Return an array of numbers and the cells that are none (0.0 stands in their place)."""
+    if isinstance(values, pd.DataFrame | pd.Series):
+        array = _from_pandas(values)
+    elif isinstance(values, np.ma.MaskedArray):
+        array = values.astype(np.float64).filled(np.nan)
+    else:
+        array = _rectangular(values)
+    if array.dtype.kind in "mM":  # as lists of whole numbers they would pass for measurements
+        array = array.astype(f"{array.dtype.kind}8[us]").astype(object)
+    if array.dtype.kind in NUMBER_KINDS:
+        return array, ()
+    if array.dtype.kind == "c":
+        raise ValueError(
+            "Complex data not supported; give the real and imaginary parts as channels"
+        )
+    return to_float(array)
+
+
+def _rectangular(values: object) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ValueError(
+            "lists must be rectangular; give series of different length as a list of pairs "
+            "(times, values)"
+        ) from error
+
+
+def to_float(array: np.ndarray) -> tuple[np.ndarray, list[BadCell]]:
+    """Convert an array of objects cell by cell; None and missing markers become NaN."""
+    out = np.zeros(array.size)
+    bad = []
+    for position, cell in enumerate(array.ravel().tolist()):
+        try:
+            out[position] = _number(cell)
+        except (TypeError, ValueError):
+            bad.append(BadCell(position, cell))
+    return out.reshape(array.shape), bad
+
+
+def _number(cell: object) -> float:
+    if cell is None or cell is pd.NA or cell is pd.NaT:
+        return np.nan
+    # float("1.5") works, but a column of text is more often a mistake than a measurement; float of
+    # a numpy date counts its ticks.
+    if isinstance(cell, str | bytes | np.datetime64 | np.timedelta64):
+        raise TypeError
+    return float(cell)  # type: ignore[arg-type]
+
+
+def _from_pandas(table: pd.DataFrame | pd.Series) -> np.ndarray:
+    dtypes = table.dtypes if isinstance(table, pd.DataFrame) else [table.dtype]
+    if all(isinstance(dtype, np.dtype) for dtype in dtypes):
+        return table.to_numpy()
+    if all(is_numeric_dtype(dtype) for dtype in dtypes):
+        return table.to_numpy(dtype=np.float64, na_value=np.nan)
+    return table.to_numpy(dtype=object)

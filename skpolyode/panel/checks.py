@@ -1,0 +1,81 @@
+"""Faults in the content of flat rows, each found in one pass over the arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skpolyode.errors import FaultKind, Faults
+from skpolyode.panel.faults import BAD_TIME, DUPLICATE, INFINITE, UNOBSERVED, UNSORTED
+from skpolyode.panel.merge import inside_series
+from skpolyode.panel.rows import Rows
+
+
+def check_rows(rows: Rows, faults: Faults) -> None:
+    """Add to `faults` whatever is wrong with times and values."""
+    _check_times(rows, faults)
+    _check_values(rows, faults)
+    _check_observed(rows, faults)
+
+
+def _check_times(rows: Rows, faults: Faults) -> None:
+    known = np.isfinite(rows.times)
+    _add_rows(BAD_TIME, ~known, "the time must be finite", rows, faults)
+    times = np.where(known, rows.times, np.nan)
+    inside = inside_series(rows.offsets, len(times))
+    back = np.flatnonzero((times[1:] < times[:-1]) & inside) + 1
+    lines = [
+        f"{_where(rows, faults, row)}: times must increase, but the time before it is "
+        f"{rows.axis.format(times[row - 1])}"
+        for row in back[: faults.limit]
+    ]
+    faults.add(UNSORTED, lines, len(back))
+    same = np.zeros(len(times), dtype=bool)
+    same[1:] = (times[1:] == times[:-1]) & inside
+    _add_rows(DUPLICATE, same, "the row before it has the same time", rows, faults)
+
+
+def _check_values(rows: Rows, faults: Faults) -> None:
+    infinite = np.isinf(rows.values)
+    if not infinite.any():
+        return
+    cells = np.argwhere(infinite)
+    lines = [
+        f"{faults.series(rows.series_of(row))}, {faults.channel(channel)}, "
+        f"time {rows.axis.format(rows.times[row])}: values must not be infinity, "
+        f"got {rows.values[row, channel]}"
+        for row, channel in cells[: faults.limit]
+    ]
+    faults.add(INFINITE, lines, len(cells))
+
+
+def _check_observed(rows: Rows, faults: Faults) -> None:
+    observed = ~np.isnan(rows.values).all(axis=1)
+    before = np.concatenate([[0], np.cumsum(observed)])
+    empty = np.flatnonzero(np.diff(before[rows.offsets]) == 0)
+    lines = [
+        f"{faults.series(rows.position(index))}: "
+        + (f"all values of its {length} row(s) are NaN" if length else "has no rows")
+        for index, length in zip(
+            empty[: faults.limit], rows.lengths[empty[: faults.limit]], strict=True
+        )
+    ]
+    faults.add(UNOBSERVED, lines, len(empty))
+
+
+def _add_rows(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults: Faults) -> None:
+    found = np.flatnonzero(wrong)
+    lines = [f"{_where(rows, faults, row)}: {rule}" for row in found[: faults.limit]]
+    faults.add(kind, lines, len(found))
+
+
+def _where(rows: Rows, faults: Faults, row: int) -> str:
+    series = rows.series_of(row)
+    time = rows.times[row]
+    if np.isfinite(time):
+        return f"{faults.series(series)}, time {rows.axis.format(time)}"
+    return f"{faults.series(series)}, row {_row_in_series(rows, row)}, time {time}"
+
+
+def _row_in_series(rows: Rows, row: int) -> int:
+    start = np.searchsorted(rows.offsets, row, side="right") - 1
+    return int(row - rows.offsets[start])

@@ -1,0 +1,211 @@
+"""Rows from one long table of all series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skpolyode.errors import Faults
+from skpolyode.panel.cells import read_values
+from skpolyode.panel.faults import DUPLICATE, NOT_CONSTANT, NOT_NUMERIC
+from skpolyode.panel.merge import Duplicates, reduce_groups
+from skpolyode.panel.rows import Rows, offsets_from, require_series, stable_order
+from skpolyode.panel.timeaxis import TimeAxis, join_times, read_times
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of a long table: rows in any order, `codes` tells to which series each belongs."""
+
+    codes: np.ndarray
+    ids: np.ndarray
+    times: np.ndarray
+    axis: TimeAxis
+
+    @property
+    def n_series(self) -> int:
+        """Number of series."""
+        return len(self.ids)
+
+    def where(self, row: int, faults: Faults) -> str:
+        """Name the series and the time of a row."""
+        return f"{faults.series(self.codes[row])}, time {self.axis.format(self.times[row])}"
+
+
+def rows_from_long(
+    df: Any,
+    faults: Faults,
+    time_unit: str | None,
+    *,
+    id: str,
+    time: str,
+    values: str | Sequence[str] | None,
+    channel: str | None,
+    value: str | None,
+    static: object,
+    duplicates: Duplicates,
+) -> Rows:
+    """Read a table with a column of ids and a column of times; see `Panel.from_long`."""
+    _check_frame(df, faults)
+    if (channel is None) != (value is None) or (channel is not None and values is not None):
+        raise TypeError("pass either values=, or channel= and value= together.")
+    static_columns = _static_columns(static)
+    used = [id, time, *static_columns, *([channel, value] if channel is not None else [])]
+    names = [values] if isinstance(values, str) else values
+    names = [name for name in df.columns if name not in used] if names is None else list(names)
+    _check_columns(df, [*used, *names], faults)
+    require_series(len(df), faults.name)
+    table = read_table(_column(df, id), _column(df, time), faults, time_unit)
+    if channel is not None:
+        rows = _pivot_columns(df, table, channel, value, faults, duplicates)
+    else:
+        columns = [_column(df, name) for name in names]
+        rows = group_rows(table, columns, names, faults)
+    if static_columns:
+        return replace(rows, static=_constant_columns(df, table, static_columns, faults))
+    return replace(rows, static=static)
+
+
+def read_table(ids: object, times: object, faults: Faults, time_unit: str | None) -> Table:
+    """Number the series in the order in which they first occur."""
+    codes, uniques = pd.factorize(ids)
+    missing = np.flatnonzero(codes < 0)
+    if len(missing):
+        raise ValueError(
+            f"{faults.name}: {len(missing)} row(s) have no id, the first is row {missing[0]}; "
+            "drop these rows or give them one."
+        )
+    labels = pd.Index(uniques, tupleize_cols=False).to_numpy()
+    if faults.ids is None:
+        faults.ids = labels
+    return Table(codes, labels, *join_times([read_times(times)], time_unit))
+
+
+def group_rows(
+    table: Table, columns: Sequence[object], names: Sequence[str], faults: Faults
+) -> Rows:
+    """Bring rows that hold all channels together, series by series."""
+    values = np.empty((len(table.codes), len(columns)))
+    for index, (column, name) in enumerate(zip(columns, names, strict=True)):
+        values[:, index] = _numbers(column, name, table, faults)
+    times = table.times
+    offsets = offsets_from(np.bincount(table.codes, minlength=table.n_series))
+    if np.any(table.codes[1:] < table.codes[:-1]):
+        order = stable_order(table.codes)
+        times, values = times[order], values[order]
+    return Rows(times, values, offsets, table.axis, channel_names=tuple(map(str, names)))
+
+
+def pivot(
+    table: Table,
+    channels: np.ndarray,
+    cells: np.ndarray,
+    names: Sequence[str],
+    faults: Faults,
+    duplicates: Duplicates,
+) -> Rows:
+    """Bring single observations together: one row for each series and time, sorted by time."""
+    order = stable_order(channels)
+    order = order[np.argsort(table.times[order], kind="stable")]
+    order = order[stable_order(table.codes[order])]
+    codes, times, channels = table.codes[order], table.times[order], channels[order]
+    cells = cells[order]
+    new_row = np.ones(len(codes), dtype=bool)
+    new_row[1:] = (codes[1:] != codes[:-1]) | (times[1:] != times[:-1])
+    new_cell = new_row.copy()
+    new_cell[1:] |= channels[1:] != channels[:-1]
+    if duplicates == "error":
+        again = np.flatnonzero(~new_cell)
+        lines = [
+            f"{table.where(order[k], faults)}: channel {names[channels[k]]!r} occurs again"
+            for k in again[: faults.limit]
+        ]
+        faults.add(DUPLICATE, lines, len(again))
+    how = "first" if duplicates == "error" else duplicates
+    starts = np.flatnonzero(new_cell)
+    values = np.full((int(new_row.sum()), len(names)), np.nan)
+    row = np.cumsum(new_row) - 1
+    values[row[starts], channels[starts]] = reduce_groups(cells[:, None], starts, how)[:, 0]
+    offsets = offsets_from(np.bincount(codes[new_row], minlength=table.n_series))
+    return Rows(times[new_row], values, offsets, table.axis, channel_names=tuple(map(str, names)))
+
+
+def _pivot_columns(
+    df: Any, table: Table, channel: str, value: str, faults: Faults, duplicates: Duplicates
+) -> Rows:
+    channels, names = pd.factorize(_column(df, channel))
+    missing = np.flatnonzero(channels < 0)
+    if len(missing):
+        raise ValueError(
+            f"{faults.name}: {table.where(missing[0], faults)}: the column {channel!r} is empty "
+            f"there, and in {len(missing)} row(s) in all; drop these rows."
+        )
+    cells = _numbers(_column(df, value), value, table, faults)
+    return pivot(table, channels, cells, list(names), faults, duplicates)
+
+
+def _numbers(column: object, name: str, table: Table, faults: Faults) -> np.ndarray:
+    array, bad = read_values(column)
+    lines = [
+        f"{faults.series(table.codes[cell.position])}, channel {name!r}, "
+        f"time {table.axis.format(table.times[cell.position])}: not a number, {cell}"
+        for cell in bad[: faults.limit]
+    ]
+    faults.add(NOT_NUMERIC, lines, len(bad))
+    return array.astype(np.float64)
+
+
+def _constant_columns(df: Any, table: Table, names: Sequence[str], faults: Faults) -> pd.DataFrame:
+    first = np.empty(table.n_series, dtype=np.int64)
+    first[table.codes[::-1]] = np.arange(len(table.codes))[::-1]
+    columns = {}
+    for name in names:
+        column = pd.Series(_column(df, name))
+        content = pd.factorize(column)[0]
+        varies = np.unique(table.codes[content != content[first][table.codes]])
+        lines = [f"{faults.series(code)}: static column {name!r} varies" for code in varies]
+        faults.add(NOT_CONSTANT, lines)
+        columns[name] = column.iloc[first].array
+    return pd.DataFrame(columns, index=pd.Index(table.ids, tupleize_cols=False))
+
+
+def _static_columns(static: object) -> list[str]:
+    if isinstance(static, str):
+        return [static]
+    if isinstance(static, list | tuple) and all(isinstance(name, str) for name in static):
+        return list(static)
+    return []
+
+
+def _check_frame(df: Any, faults: Faults) -> None:
+    if not hasattr(df, "__len__") or not hasattr(df, "columns"):
+        raise TypeError(
+            f"{faults.name} must be a pandas or polars DataFrame, got {type(df)}; collect a lazy "
+            "frame first."
+        )
+
+
+def _check_columns(df: Any, names: Sequence[object], faults: Faults) -> None:
+    missing = [name for name in names if name not in df.columns]
+    if missing:
+        raise ValueError(
+            f"{faults.name} has no column {missing[0]!r}; its columns are {list(df.columns)}."
+        )
+
+
+def _column(df: Any, name: object) -> pd.Series | np.ndarray:
+    """Return a column; a polars one through numpy, since its own way to pandas needs pyarrow."""
+    column = df[name]
+    if isinstance(column, pd.Series | pd.DataFrame):
+        if isinstance(column, pd.DataFrame):
+            raise ValueError(f"column {name!r} occurs more than once.")
+        return column
+    zone = getattr(column.dtype, "time_zone", None)
+    array = column.to_numpy()
+    if zone is None:
+        return array
+    return pd.Series(pd.DatetimeIndex(array).tz_localize("UTC").tz_convert(zone))

@@ -1,0 +1,75 @@
+"""Rows from sktime's containers of series, read without sktime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from skpolyode.errors import Faults
+from skpolyode.panel.build import rows_from_array, rows_from_frames
+from skpolyode.panel.cells import read_values
+from skpolyode.panel.long import Table, group_rows, pivot, read_table
+from skpolyode.panel.merge import Duplicates
+from skpolyode.panel.rows import Rows, require_series
+from skpolyode.panel.timeaxis import TimeBlock, join_times, read_times
+
+
+def rows_from_sktime(
+    X: object, faults: Faults, time_unit: str | None, *, duplicates: Duplicates
+) -> Rows:
+    """Read any of the containers; see `Panel.from_sktime`."""
+    if isinstance(X, list | tuple):
+        return rows_from_frames(X, faults, time_unit)
+    if isinstance(X, np.ndarray) and X.ndim == 3:
+        return rows_from_array(X.transpose(0, 2, 1), None, faults=faults, time_unit=time_unit)
+    if isinstance(X, pd.DataFrame):
+        require_series(len(X), faults.name)
+        if isinstance(X.index, pd.MultiIndex):
+            return _rows_from_multiindex(X, faults, time_unit)
+        if is_nested(X):
+            return _rows_from_nested(X, faults, time_unit, duplicates)
+    raise TypeError(
+        f'{faults.name} must be one of sktime\'s "nested_univ", "pd-multiindex", "df-list" or '
+        f'"numpy3D", got {type(X)}.'
+    )
+
+
+def is_nested(X: pd.DataFrame) -> bool:
+    """Tell whether the cells of a frame hold whole series."""
+    return X.size > 0 and isinstance(X.iat[0, 0], pd.Series | np.ndarray)
+
+
+def _rows_from_multiindex(X: pd.DataFrame, faults: Faults, time_unit: str | None) -> Rows:
+    table = read_table(X.index.droplevel(-1), X.index.get_level_values(-1), faults, time_unit)
+    columns = [X.iloc[:, index] for index in range(X.shape[1])]
+    return group_rows(table, columns, list(X.columns), faults)
+
+
+def _rows_from_nested(
+    X: pd.DataFrame, faults: Faults, time_unit: str | None, duplicates: Duplicates
+) -> Rows:
+    labels = X.index.to_numpy()
+    if faults.ids is None and X.index.is_unique:
+        faults.ids = labels
+    cells = X.to_numpy(dtype=object).ravel()
+    blocks = [_cell(cell, position, X, faults) for position, cell in enumerate(cells)]
+    counts = [len(values) for _, values in blocks]
+    codes, channels = np.divmod(np.repeat(np.arange(cells.size), counts), X.shape[1])
+    times, axis = join_times([block for block, _ in blocks], time_unit)
+    values = np.concatenate([values for _, values in blocks], dtype=np.float64)
+    table = Table(codes, labels, times, axis)
+    return pivot(table, channels, values, list(X.columns), faults, duplicates)
+
+
+def _cell(
+    cell: object, position: int, X: pd.DataFrame, faults: Faults
+) -> tuple[TimeBlock, np.ndarray]:
+    row, column = divmod(position, X.shape[1])
+    where = f"{faults.name}: {faults.series(row)}, channel {X.columns[column]!r}"
+    if not isinstance(cell, pd.Series | np.ndarray):
+        raise TypeError(f"{where}: the cell must hold a Series, got {type(cell)}.")
+    values, bad = read_values(cell)
+    if bad:
+        raise ValueError(f"{where}, row {bad[0].position}: not a number, {bad[0]}.")
+    index = cell.index if isinstance(cell, pd.Series) else np.arange(len(cell))
+    return read_times(index), values

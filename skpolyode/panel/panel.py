@@ -1,0 +1,329 @@
+"""The container of ragged, irregular, partly observed series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self, Unpack
+
+import pandas as pd
+
+from skpolyode.errors import Faults
+from skpolyode.panel.build import (
+    rows_from_array,
+    rows_from_flat,
+    rows_from_frames,
+    rows_from_series,
+)
+from skpolyode.panel.finish import PanelOptions, finish
+from skpolyode.panel.labels import read_ids
+from skpolyode.panel.long import rows_from_long
+from skpolyode.panel.merge import Duplicates
+from skpolyode.panel.nested import rows_from_sktime
+from skpolyode.panel.rows import Rows
+from skpolyode.panel.storage import PanelStorage
+from skpolyode.panel.timeaxis import check_unit
+
+
+class Panel(PanelStorage):
+    """Ragged container of irregular, partly observed time series.
+
+    The rows of all series lie one after the other in flat arrays. A panel cannot be changed;
+    indexing gives a new one. It can be handed to every estimator of this package and to
+    scikit-learn's splitters, and it has already been checked, so that passing it many times costs
+    nothing.
+
+    Parameters
+    ----------
+    times : array-like of shape (n_obs,)
+        Times of all rows: numbers, datetimes or timedeltas, strictly increasing inside a series.
+    values : array-like of shape (n_obs, D) or (n_obs,)
+        Values of all rows, NaN where a channel was not observed.
+    offsets : array-like of int of shape (n_series + 1,)
+        Series i consists of the rows ``offsets[i]`` to ``offsets[i + 1] - 1``.
+    ids : sequence of shape (n_series,) or None, default=None
+        Unique labels of the series; error messages name them. None: 0, 1, ...
+    channel_names : sequence of str of shape (D,) or None, default=None
+        Unique names of the channels. None: the columns of the input, or x0, x1, ...
+    static : DataFrame or array-like of shape (n_series, n_static) or None, default=None
+        What is known of each series besides its observations. A frame whose index holds the ids
+        is aligned by them, otherwise rows are taken in their order.
+    time_unit : {"D", "h", "min", "s", "ms", "us"} or None, default=None
+        Unit of `times` where the input has datetimes or timedeltas; None then means "s". Choose a
+        unit that suits the series, since learned time scales are expressed in it. Datetimes
+        become counts since 1970-01-01 UTC; numbers with a unit are taken to be such counts.
+        Timedeltas become plain numbers of that unit. None with numbers: times are plain numbers.
+    sort : bool, default=False
+        Sort the rows of each series by time instead of refusing unsorted ones.
+    duplicates : {"error", "mean", "first", "last"}, default="error"
+        What to do with rows of equal time in a series: refuse them, or merge them channel by
+        channel, ignoring NaN.
+
+    Attributes
+    ----------
+    times : float64 ndarray of shape (n_obs,)
+        Times, in the units of `times` as given, or counts of `time_unit` since 1970-01-01 UTC.
+    values : float64 ndarray of shape (n_obs, D)
+        Values, NaN where not observed.
+    offsets : int64 ndarray of shape (n_series + 1,)
+        Where each series starts and the last one ends.
+    ids : ndarray of shape (n_series,)
+        Labels of the series.
+    channel_names : tuple of str
+        Names of the channels.
+    static : DataFrame or None
+        One row a series, indexed by the ids.
+    time_unit : str or None
+        Unit of datetimes, None for plain numbers.
+    tz : str or None
+        Name of the time zone in which datetimes are given back.
+
+    Raises
+    ------
+    ValueError
+        If anything is wrong with the input: one error that lists the first ten faults.
+    TypeError
+        If the input is of a kind that cannot be series.
+
+    See Also
+    --------
+    as_panel : The conversion that every estimator applies to its input.
+
+    Examples
+    --------
+    >>> from skpolyode.panel import Panel
+    >>> panel = Panel.from_series(
+    ...     [([0.0, 0.7, 3.0], [1.0, 2.0, 4.0]), ([0.5, 2.0], [3.0, 1.0])], ids=["a", "b"]
+    ... )
+    >>> panel
+    Panel(2 series, 1 channel, 5 observations, 100% of cells observed, times 0 to 3)
+    >>> panel[1].times
+    array([0.5, 2. ])
+    >>> panel[[1]].ids
+    array(['b'], dtype=object)
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        times: object,
+        values: object,
+        offsets: object,
+        *,
+        ids: object = None,
+        channel_names: Sequence[str] | None = None,
+        static: object = None,
+        time_unit: str | None = None,
+        sort: bool = False,
+        duplicates: Duplicates = "error",
+    ) -> None:
+        check_unit(time_unit)
+        faults = Faults("Panel", read_ids(ids), channel_names)
+        rows = rows_from_flat(times, values, offsets, faults, time_unit)
+        self._store(
+            finish(
+                rows,
+                faults,
+                channel_names=channel_names,
+                static=static,
+                sort=sort,
+                duplicates=duplicates,
+            )
+        )
+
+    @classmethod
+    def from_series(cls, series: Iterable[object], **options: Unpack[PanelOptions]) -> Self:
+        """Build a panel from pairs of times and values.
+
+        Parameters
+        ----------
+        series : iterable of (times, values)
+            One tuple a series: times of shape (L,), values of shape (L,) or (L, D).
+        **options : dict
+            `ids`, `channel_names`, `static`, `time_unit`, `sort` and `duplicates` of `Panel`.
+
+        Returns
+        -------
+        Panel
+            The series.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> Panel.from_series([([0, 2, 3], [[1.0, 5.0], [2.0, None], [3.0, 6.0]])])
+        Panel(1 series, 2 channels, 3 observations, 83% of cells observed, times 0 to 3)
+        """
+        return cls._build("series", rows_from_series, series, options)
+
+    @classmethod
+    def from_frames(
+        cls, frames: Iterable[pd.DataFrame | pd.Series], **options: Unpack[PanelOptions]
+    ) -> Self:
+        """Build a panel from DataFrames or Series that are indexed by time.
+
+        Parameters
+        ----------
+        frames : iterable of DataFrame or Series
+            One a series. The index holds the times: numbers, datetimes (with or without a time
+            zone), periods (their start counts) or timedeltas; the columns are the channels.
+        **options : dict
+            `ids`, `channel_names`, `static`, `time_unit`, `sort` and `duplicates` of `Panel`.
+
+        Returns
+        -------
+        Panel
+            The series.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from skpolyode.panel import Panel
+        >>> days = pd.DatetimeIndex(["2024-01-01", "2024-01-02 12:00"])
+        >>> panel = Panel.from_frames([pd.DataFrame({"hr": [61, 64]}, index=days)], time_unit="D")
+        >>> panel.channel_names, panel.times
+        (('hr',), array([19723. , 19724.5]))
+        """
+        return cls._build("frames", rows_from_frames, frames, options)
+
+    @classmethod
+    def from_array(
+        cls, array: object, times: object = None, **options: Unpack[PanelOptions]
+    ) -> Self:
+        """Build a panel from a 2-D or 3-D array.
+
+        Parameters
+        ----------
+        array : array-like of shape (n_series, n_times) or (n_series, n_times, D)
+            A 2-D array or frame holds one univariate series a row and is taken as it is. In a 3-D
+            array, rows at the end of a series in which all channels are NaN are padding.
+        times : array-like of shape (n_times,) or (n_series, n_times) or None, default=None
+            Times of all series, or of each; None: 0, 1, ..., n_times - 1. With times for each
+            series, padding is where the time is NaN and all values are.
+        **options : dict
+            `ids`, `channel_names`, `static`, `time_unit`, `sort` and `duplicates` of `Panel`.
+
+        Returns
+        -------
+        Panel
+            The series.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpolyode.panel import Panel
+        >>> Panel.from_array(np.zeros((3, 5, 2)))
+        Panel(3 series, 2 channels, 15 observations, 100% of cells observed, times 0 to 4)
+        """
+        return cls._build("array", rows_from_array, array, options, times=times)
+
+    @classmethod
+    def from_long(
+        cls,
+        df: Any,
+        *,
+        id: str,
+        time: str,
+        values: str | Sequence[str] | None = None,
+        channel: str | None = None,
+        value: str | None = None,
+        static: object = None,
+        **options: Unpack[PanelOptions],
+    ) -> Self:
+        """Build a panel from one table with a column of ids and a column of times.
+
+        Either each row holds all channels at one time (`values`), or each row holds one
+        observation (`channel` and `value`), then in any order.
+
+        Parameters
+        ----------
+        df : pandas or polars DataFrame
+            The table. Rows of a series need not be neighbours; series are kept in the order in
+            which they first occur.
+        id : str
+            Column that tells the series apart.
+        time : str
+            Column of times: numbers, datetimes or timedeltas.
+        values : str or sequence of str or None, default=None
+            Columns of the channels. None: all that have no other use.
+        channel : str or None, default=None
+            Column with the name of the channel, in a table of one observation a row.
+        value : str or None, default=None
+            Column with the value, in a table of one observation a row.
+        static : sequence of str, DataFrame, array-like or None, default=None
+            Columns that are constant in each series, or a table as in `Panel`.
+        **options : dict
+            `ids`, `channel_names`, `time_unit`, `sort` and `duplicates` of `Panel`.
+
+        Returns
+        -------
+        Panel
+            The series, with `ids` taken from the table.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from skpolyode.panel import Panel
+        >>> table = pd.DataFrame(
+        ...     {"who": ["a", "a", "b"], "t": [0.0, 1.0, 0.5], "hr": [61, 64, 70], "sex": [1, 1, 0]}
+        ... )
+        >>> panel = Panel.from_long(table, id="who", time="t", static=["sex"])
+        >>> panel.channel_names, panel.static["sex"].tolist()
+        (('hr',), [1, 0])
+        """
+        columns = {"id": id, "time": time, "values": values, "channel": channel, "value": value}
+        return cls._build(
+            "df",
+            rows_from_long,
+            df,
+            options,
+            **columns,
+            static=static,
+            duplicates=options.get("duplicates", "error"),
+        )
+
+    @classmethod
+    def from_sktime(cls, X: object, **options: Unpack[PanelOptions]) -> Self:
+        """Build a panel from one of sktime's containers of series.
+
+        Parameters
+        ----------
+        X : DataFrame, list of DataFrame or ndarray
+            sktime's "nested_univ", "pd-multiindex", "df-list" or "numpy3D" (series, channel,
+            time); the channels of a nested frame may have different times.
+        **options : dict
+            `ids`, `channel_names`, `static`, `time_unit`, `sort` and `duplicates` of `Panel`.
+
+        Returns
+        -------
+        Panel
+            The series.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from skpolyode.panel import Panel
+        >>> index = pd.MultiIndex.from_tuples([(0, 0), (0, 1), (1, 0)])
+        >>> Panel.from_sktime(pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=index))
+        Panel(2 series, 1 channel, 3 observations, 100% of cells observed, times 0 to 1)
+        """
+        duplicates = options.get("duplicates", "error")
+        return cls._build("X", rows_from_sktime, X, options, duplicates=duplicates)
+
+    @classmethod
+    def _build(
+        cls,
+        name: str,
+        builder: Callable[..., Rows],
+        data: object,
+        options: PanelOptions,
+        **details: object,
+    ) -> Self:
+        """Read `data` with one of the builders and check what it returns."""
+        kept = dict(options)
+        time_unit = kept.pop("time_unit", None)
+        check_unit(time_unit)
+        faults = Faults(name, read_ids(kept.pop("ids", None)), kept.get("channel_names"))
+        rows = builder(data, faults=faults, time_unit=time_unit, **details)
+        panel = cls.__new__(cls)
+        panel._store(finish(rows, faults, **kept))
+        return panel

@@ -1,0 +1,98 @@
+"""Times at which a user asks for answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skpolyode.panel.panel import Panel
+from skpolyode.panel.rows import offsets_from
+from skpolyode.panel.timeaxis import TimeBlock, join_times, read_times
+
+
+def query_times(panel: Panel, times: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Read the times at which answers for each series of a panel are wanted.
+
+    Parameters
+    ----------
+    panel : Panel
+        The series.
+    times : scalar, array-like of shape (Q,) or sequence of n_series such
+        Times for all series, or a list with the times for each. Numbers, in the units of the
+        panel's `times`; for a panel of datetimes also datetimes, with a time zone if and only if
+        the panel has one. Any order, repetitions allowed.
+
+    Returns
+    -------
+    times : float64 ndarray of shape (n_queries,)
+        Times of all series one after the other, in the order given.
+    offsets : int64 ndarray of shape (n_series + 1,)
+        Where the times of each series start and those of the last one end.
+
+    Raises
+    ------
+    ValueError
+        If there are no times, too many or too few lists of them, or any that is not finite.
+    TypeError
+        If the times are of another kind than those of the panel.
+
+    Examples
+    --------
+    >>> from skpolyode.panel import Panel, query_times
+    >>> panel = Panel.from_series([([0, 1], [5, 6]), ([0, 2], [7, 8])])
+    >>> query_times(panel, [0.5, 3.0])
+    (array([0.5, 3. , 0.5, 3. ]), array([0, 2, 4]))
+    >>> query_times(panel, [[0.5], [1.0, 2.0]])
+    (array([0.5, 1. , 2. ]), array([0, 1, 3]))
+    """
+    if _is_nested(times):
+        if len(times) != panel.n_series:
+            raise ValueError(
+                f"times must be one list for all series or one for each of the {panel.n_series} "
+                f"series, got {len(times)} lists."
+            )
+        blocks = [_read(own, panel, f"times of series {i}") for i, own in enumerate(times)]
+        flat = np.concatenate(blocks) if blocks else np.empty(0)
+        return flat, offsets_from([len(block) for block in blocks])
+    flat = _read(times, panel, "times")
+    return np.tile(flat, panel.n_series), np.arange(panel.n_series + 1) * len(flat)
+
+
+def _is_nested(times: Any) -> bool:
+    if isinstance(times, np.ndarray) and times.dtype != object:
+        return times.ndim == 2
+    if not isinstance(times, list | tuple | np.ndarray) or len(times) == 0:
+        return False
+    first = times[0]
+    return isinstance(first, list | tuple) or getattr(first, "ndim", 0) == 1
+
+
+def _read(times: Any, panel: Panel, name: str) -> np.ndarray:
+    scalar = np.ndim(times) == 0
+    try:
+        block = read_times([times] if scalar else times)
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from error
+    if block.data.ndim != 1 or block.data.size == 0:
+        raise ValueError(f"{name} must be one-dimensional and not empty, got {times!r}.")
+    _check_kind(block, panel, name)
+    flat, _ = join_times([block], panel.time_unit)
+    if not np.isfinite(flat).all():
+        row = int(np.flatnonzero(~np.isfinite(flat))[0])
+        raise ValueError(f"{name} must be finite, got {flat[row]} at position {row}.")
+    return flat
+
+
+def _check_kind(block: TimeBlock, panel: Panel, name: str) -> None:
+    if block.kind == "number":
+        return
+    if block.kind == "timedelta" or not panel.is_datetime:
+        wanted = "datetimes, or counts of their unit" if panel.is_datetime else "numbers"
+        raise TypeError(f"{name} must be {wanted}, as in the panel, got {block.kind}s.")
+    if (block.tz is None) != (panel.tz is None):
+        own, other = (f"the time zone {zone}" if zone else "none" for zone in (panel.tz, block.tz))
+        raise TypeError(
+            f"{name} must have a time zone exactly if the panel has; the panel has {own}, times "
+            f"have {other}; use tz_localize."
+        )

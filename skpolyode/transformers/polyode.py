@@ -1,0 +1,417 @@
+"""The learned embedding: dynamics between observations, a polynomial memory of the past."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from skpolyode.dynamics import WalledMLP, evaluate_path
+from skpolyode.memory import MEMORIES, Memory
+from skpolyode.models import TASKS, UPDATES, Packed, PolyODE, forecasting_mse, pack
+from skpolyode.panel import Panel, query_times
+from skpolyode.training import Trainer, intra_op_threads
+from skpolyode.transformers._auto import (
+    auto_batch_size,
+    auto_step_size,
+    auto_window,
+    typical_gap,
+)
+from skpolyode.transformers._input import ChannelScaler, Rows, observed_rows, read_panel
+from skpolyode.transformers.base import CoefficientTransformer
+
+__all__ = ["PolyODETransformer"]
+
+_WINDOWS_INTEGRATED = 20  # a gap longer than this many windows is not integrated to its end
+_CHUNK_ROWS = 50_000  # rows embedded at once: bounds memory
+
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+_COUNT = Interval(Integral, 1, None, closed="left")
+
+
+class PolyODETransformer(CoefficientTransformer):
+    """Embed irregular series by a neural ODE that drives a polynomial memory (PolyODE).
+
+    A small network learns the dynamics of the signal by forecasting each observation from the
+    ones before; the path it follows is projected, online and exactly, onto Legendre polynomials
+    over a sliding window. The coefficients are the embedding: a fixed-length summary of the
+    recent past that `inverse_transform` turns back into the series. True times are used, series
+    may be ragged, channels may be observed at different times.
+
+    Use it where series are sparse samples of some dynamics. For short, dense series, simple
+    interpolation embeds as well and needs no training.
+
+    Parameters
+    ----------
+    n_coefficients : int, default=32
+        Coefficients a channel. Raise it if the window holds more than about ten swings of the
+        signal; lower it for fewer features.
+    measure : {"legt"}, default="legt"
+        How the past is weighted: "legt" remembers the last `window` evenly.
+    window : float or "auto", default="auto"
+        Length of the remembered past, in the units of `times`. "auto" takes the length of the
+        longest series, but no more than an observation for two coefficients. Lower it if only the
+        recent past matters.
+    step_size : float or "auto", default="auto"
+        Longest integration step, in the units of `times`. "auto" takes two thirds of the typical
+        gap. Halve it if `step_halving_error_` is not small against the forecasting error.
+    hidden_layer_sizes : tuple of int, default=(64, 64)
+        Widths of the network's hidden layers. Raise for many channels and much data.
+    update : {"bridge", "jump"}, default="bridge"
+        At an observation, "bridge" ramps the remembered path to it, so that the memory holds a
+        continuous path through all observations; "jump" leaves a step, as in the paper.
+    horizon : int, default=1
+        Observations that the loss looks ahead. More makes long forecasts better and training
+        slower; embeddings do not gain.
+    gradient : {"interval", "series"}, default="interval"
+        Train on single intervals between observations, or back-propagate through whole series
+        as in the paper (slow; for study).
+    embedding : {"full", "coefficients", "hidden"}, default="full"
+        What `transform` returns: the coefficients, the state of the dynamics, or both.
+    learning_rate_init : float, default=0.02
+        Peak of the one-cycle schedule. Lower it if training diverges.
+    batch_size : int or "auto", default="auto"
+        Intervals a minibatch; "auto" makes sixteen minibatches an epoch, of 32 to 512 intervals.
+    max_epochs : int, default=40
+        Passes over the intervals. The learning rate falls to zero over them.
+    early_stopping : bool, default=True
+        Hold out a share of the series, stop when their forecasting error no longer falls, and
+        keep the best weights. With fewer than five series the training error stands in.
+    validation_fraction : float, default=0.1
+        Share of the series held out.
+    n_iter_no_change : int, default=10
+        Epochs without improvement before training stops early.
+    warm_start : bool, default=False
+        Continue from the weights, scales, window and step size of the last fit.
+    random_state : int, RandomState instance or None, default=None
+        Seed of initial weights, minibatches and held-out series. Global generators are not used.
+    device : str, default="cpu"
+        Where torch trains and embeds, for example "cuda".
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    window_ : float
+        Length of the remembered past, in the units of `times`.
+    step_size_ : float
+        Longest integration step, in the units of `times`.
+    time_scale_ : float
+        Typical gap between observations; the model's unit of time.
+    scaler_ : ChannelScaler
+        Mean and standard deviation of each channel.
+    field_ : torch.nn.Module
+        The trained vector field.
+    history_ : list of dict
+        For each epoch ``epoch``, ``validation_error``, ``training_loss`` and ``seconds``.
+    n_epochs_ : int
+        Epochs run.
+    validation_error_ : float
+        Best one-step forecasting MSE on the held-out series, in standardised units.
+    step_halving_error_ : float
+        RMS difference, in standardised units, of forecasts with `step_size_` and half of it.
+    n_features_in_ : int
+        Number of channels, or of time points if fitted on a 2-D array.
+    n_channels_in_ : int
+        Number of channels.
+
+    See Also
+    --------
+    skpolyode.panel.Panel : The container that carries ids and names along.
+
+    Notes
+    -----
+    The embedding keeps the coefficients' common scale: the Euclidean distance between two
+    embeddings is the root mean square distance between the two remembered histories (in
+    standard deviations). A `StandardScaler` behind it would destroy that; distance-based and
+    linear models do best without one.
+
+    The state's signal and hidden copy of the coefficients are reset at each observation, so with
+    fully observed rows the "hidden" half repeats the coefficients at the last observation.
+
+    References
+    ----------
+    E. De Brouwer and R. G. Krishnan, "Anamnesic neural differential equations with orthogonal
+    polynomial projections", ICLR 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode.transformers import PolyODETransformer
+    >>> rng = np.random.default_rng(0)
+    >>> times = [np.sort(rng.uniform(0, 6, size=n)) for n in (12, 15, 9, 14, 11, 13)]
+    >>> series = [(t, np.sin(2 * t + phase)) for phase, t in enumerate(times)]
+    >>> embedder = PolyODETransformer(n_coefficients=8, max_epochs=5, random_state=0)
+    >>> embedder.fit_transform(series).shape
+    (6, 17)
+    >>> embedder.forecast(series, [6.5, 7.0])
+    Panel(6 series, 1 channel, 12 observations, 100% of cells observed, times 6.5 to 7)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "n_coefficients": [_COUNT],
+        "measure": [StrOptions(set(MEMORIES))],
+        "window": [_POSITIVE, StrOptions({"auto"})],
+        "step_size": [_POSITIVE, StrOptions({"auto"})],
+        "hidden_layer_sizes": ["array-like"],
+        "update": [StrOptions(set(UPDATES))],
+        "horizon": [_COUNT],
+        "gradient": [StrOptions(set(TASKS))],
+        "embedding": [StrOptions({"full", "coefficients", "hidden"})],
+        "learning_rate_init": [_POSITIVE],
+        "batch_size": [_COUNT, StrOptions({"auto"})],
+        "max_epochs": [_COUNT],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [_COUNT],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "device": [str],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_coefficients: int = 32,
+        measure: str = "legt",
+        window: float | str = "auto",
+        step_size: float | str = "auto",
+        hidden_layer_sizes: Sequence[int] = (64, 64),
+        update: str = "bridge",
+        horizon: int = 1,
+        gradient: str = "interval",
+        embedding: str = "full",
+        learning_rate_init: float = 0.02,
+        batch_size: int | str = "auto",
+        max_epochs: int = 40,
+        early_stopping: bool = True,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        warm_start: bool = False,
+        random_state: Any = None,
+        device: str = "cpu",
+        verbose: int = 0,
+    ) -> None:
+        self.n_coefficients = n_coefficients
+        self.measure = measure
+        self.window = window
+        self.step_size = step_size
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.update = update
+        self.horizon = horizon
+        self.gradient = gradient
+        self.embedding = embedding
+        self.learning_rate_init = learning_rate_init
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the one-step forecasting MSE, in standardised units: larger is better.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            Minus the mean squared error over all observed values but the first of each series;
+            0 where there is nothing to forecast.
+        """
+        check_is_fitted(self)
+        panel = read_panel(self, X, reset=False)
+        return -forecasting_mse(self._model(torch.float64), self._pack(panel, torch.float64))
+
+    def forecast(self, X: Any, times: Any) -> Panel:
+        """Continue series beyond their last observation.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        times : array-like of shape (Q,) or list of such
+            Times from the last observation on, for all series or for each; in the units and of
+            the type of the series' times.
+
+        Returns
+        -------
+        Panel
+            All channels at these times. Further than 20 windows ahead the forecast is held.
+
+        Raises
+        ------
+        ValueError
+            If a time is before the last observation of its series.
+        """
+        check_is_fitted(self)
+        panel = read_panel(self, X, reset=False)
+        flat, offsets = query_times(panel, times)
+        counts = np.diff(offsets)
+        series = np.repeat(np.arange(panel.n_series), counts)
+        ahead = flat - observed_rows(panel).end[series]
+        if (ahead < 0).any():
+            first = int(np.flatnonzero(ahead < 0)[0])
+            raise ValueError(
+                f"times of series {panel.ids[series[first]]!r}: {-ahead[first]:g} before its last "
+                f"observation ({int((ahead < 0).sum())} such times); reconstruct reads the past."
+            )
+        values = np.empty((len(flat), panel.n_channels))
+        for part in _chunks(np.maximum(panel.lengths, counts)):
+            rows = slice(offsets[part.start], offsets[part.stop])
+            padded = np.zeros((part.stop - part.start, counts[part].max()))
+            inside = np.arange(padded.shape[1]) < counts[part, None]
+            padded[inside] = ahead[rows]
+            values[rows] = self._run_ahead(panel[part], padded)[inside]
+        return panel.like(flat, self.scaler_.inverse(values), offsets)
+
+    def _run_ahead(self, panel: Panel, ahead: np.ndarray) -> np.ndarray:
+        """Standardised signals (B, Q, D) at times `ahead` (B, Q) of the last observation."""
+        model = self._model(torch.float64)
+        since = torch.from_numpy(ahead / self.time_scale_).to(self.device)
+        with torch.no_grad():
+            z, _ = model.embed(self._pack(panel, torch.float64))
+            reach = since.amax(dim=1).clamp(min=1e-9, max=model.max_gap)
+            _, path = model.trace(z, reach)
+            return evaluate_path(path, torch.minimum(since, reach[:, None])).cpu().numpy()
+
+    def _fit(self, panel: Panel) -> None:
+        self._validate_params()
+        rows = observed_rows(panel)
+        random_state = check_random_state(self.random_state)
+        generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
+        if not (self.warm_start and hasattr(self, "field_")):
+            self._set_scales(rows)
+            self.field_ = self._new_field(generator).to(self.device)
+        held_out = self._held_out(panel.n_series, random_state)
+        with intra_op_threads(1):
+            self._train(self._pack(panel, torch.float32), held_out, generator)
+            self.step_halving_error_ = self._step_halving_error(panel)
+
+    def _set_scales(self, rows: Rows) -> None:
+        self.scaler_ = ChannelScaler.of(rows.values)
+        self.time_scale_ = typical_gap(rows)
+        self.window_ = (
+            auto_window(rows, self.n_coefficients) if self.window == "auto" else float(self.window)
+        )
+        self.step_size_ = (
+            auto_step_size(rows) if self.step_size == "auto" else float(self.step_size)
+        )
+
+    def _new_field(self, generator: torch.Generator) -> WalledMLP:
+        return WalledMLP(
+            self.n_channels_in_ * (1 + self.n_coefficients),
+            tuple(self.hidden_layer_sizes),
+            pull=self.time_scale_ / self.step_size_,  # as fast as the steps can follow
+            generator=generator,
+        )
+
+    def _held_out(self, n_series: int, random_state: np.random.RandomState) -> torch.Tensor:
+        held_out = torch.zeros(n_series, dtype=torch.bool)
+        if self.early_stopping and n_series >= 5:
+            n_held_out = max(1, round(self.validation_fraction * n_series))
+            held_out[random_state.permutation(n_series)[:n_held_out]] = True
+        return held_out
+
+    def _train(self, data: Packed, held_out: torch.Tensor, generator: torch.Generator) -> None:
+        model = self._model(torch.float32, copy_field=False)
+        task = TASKS[self.gradient](model, data, held_out.to(self.device), horizon=self.horizon)
+        batch = auto_batch_size(len(task.items)) if self.batch_size == "auto" else self.batch_size
+        trainer = Trainer(
+            learning_rate=self.learning_rate_init,
+            batch_size=batch,
+            max_epochs=self.max_epochs,
+            patience=self.n_iter_no_change if self.early_stopping else None,
+            verbose=self.verbose,
+        )
+        trainer.run(self.field_, task, generator)
+        self.history_ = trainer.history
+        self.n_epochs_ = sum("training_loss" in entry for entry in trainer.history)
+        self.validation_error_ = trainer.best_error
+
+    def _step_halving_error(self, panel: Panel, n_series: int = 100) -> float:
+        """RMS difference of one-step forecasts when the step size is halved."""
+        data = self._pack(panel[:n_series], torch.float32)
+        model, finer = (self._model(torch.float32) for _ in range(2))
+        finer.step_size /= 2
+        with torch.no_grad():
+            pairs = zip(model.steps(data), finer.steps(data), strict=True)
+            error = torch.cat([one.prediction - two.prediction for one, two in pairs])
+        return float(error.square().mean().sqrt())
+
+    def _transform(self, panel: Panel) -> np.ndarray:
+        return np.concatenate([self._features(panel[part]) for part in _chunks(panel.lengths)])
+
+    def _features(self, panel: Panel) -> np.ndarray:
+        with torch.no_grad():
+            z, c = self._model(torch.float64).embed(self._pack(panel, torch.float64))
+        blocks = {"coefficients": [c], "hidden": [z], "full": [c, z]}[self.embedding]
+        return torch.cat([block.flatten(1) for block in blocks], dim=1).cpu().numpy()
+
+    def _coefficients(self, panel: Panel) -> np.ndarray:
+        model, parts = self._model(torch.float64), []
+        with torch.no_grad():
+            for part in _chunks(panel.lengths):
+                parts.append(model.embed(self._pack(panel[part], torch.float64))[1])
+        return torch.cat(parts).cpu().numpy()
+
+    def _select_coefficients(self, Z: np.ndarray) -> np.ndarray:
+        if self.embedding == "hidden":
+            raise ValueError(
+                "embedding='hidden' holds no coefficients to invert; use embedding='full' or "
+                "'coefficients'."
+            )
+        return super()._select_coefficients(Z)
+
+    def _parts(self) -> list[list[str]]:
+        degrees = range(self.n_coefficients)
+        coefficients = [f"c{n}" for n in degrees]
+        hidden = ["signal", *(f"h{n}" for n in degrees)]
+        choices = {"coefficients": [coefficients], "hidden": [hidden]}
+        return choices.get(self.embedding, [coefficients, hidden])
+
+    def _pack(self, panel: Panel, dtype: torch.dtype) -> Packed:
+        rows = observed_rows(panel)
+        values = self.scaler_.transform(rows.values)
+        packed = pack(rows.times / self.time_scale_, values, rows.offsets)
+        return packed.to(torch.device(self.device), dtype)
+
+    def _memory(self, dtype: torch.dtype = torch.float64, device: str = "cpu") -> Memory:
+        window = self.window_ / self.time_scale_
+        return MEMORIES[self.measure](self.n_coefficients, window, dtype=dtype, device=device)
+
+    def _model(self, dtype: torch.dtype, *, copy_field: bool = True) -> PolyODE:
+        field = copy.deepcopy(self.field_).to(dtype) if copy_field else self.field_
+        return PolyODE(
+            field,
+            self._memory(dtype, self.device),
+            step_size=self.step_size_ / self.time_scale_,
+            max_gap=_WINDOWS_INTEGRATED * self.window_ / self.time_scale_,
+            update=self.update,
+        )
+
+
+def _chunks(lengths: np.ndarray) -> Iterator[slice]:
+    """Consecutive series of about `_CHUNK_ROWS` rows."""
+    chunk = (np.cumsum(lengths) - 1) // _CHUNK_ROWS
+    bounds = np.flatnonzero(np.diff(chunk, prepend=-1, append=-1))
+    for start, stop in pairwise(bounds):
+        yield slice(int(start), int(stop))

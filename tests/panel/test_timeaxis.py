@@ -1,0 +1,185 @@
+"""Datetimes, time zones, periods and timedeltas."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skpolyode.panel import Panel, as_panel
+from skpolyode.panel.timeaxis import MICROSECONDS, TimeAxis, read_times
+
+UNITS = list(MICROSECONDS)
+MOMENTS = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2149, 1, 1))
+NOON = pd.Timestamp("2024-05-01 12:00")
+
+
+@given(st.lists(MOMENTS, min_size=1, max_size=5, unique=True), st.sampled_from(UNITS))
+def test_datetimes_come_back_to_the_microsecond(moments, unit):
+    index = pd.DatetimeIndex(sorted(moments)).as_unit("us")
+    panel = Panel.from_series([(index, np.ones(len(index)))], time_unit=unit)
+    assert panel.time_unit == unit
+    assert panel.is_datetime
+    assert panel.user_times().equals(index)
+    assert panel.to_series()[0][0].equals(index)
+
+
+@given(st.lists(MOMENTS, min_size=1, max_size=3, unique=True), st.sampled_from(UNITS))
+def test_counts_are_those_of_pandas(moments, unit):
+    index = pd.DatetimeIndex(sorted(moments))
+    panel = Panel.from_series([(index, np.ones(len(index)))], time_unit=unit)
+    expected = (index - pd.Timestamp(0)) / pd.Timedelta(1, unit)
+    np.testing.assert_allclose(panel.times, expected, rtol=1e-15, atol=0)
+
+
+@pytest.mark.parametrize("resolution", ["s", "ms", "us", "ns"])
+def test_the_resolution_of_the_input_does_not_matter(resolution):
+    index = pd.DatetimeIndex(["2024-01-01", "2024-01-02 00:00:05"]).as_unit(resolution)
+    for times in (index, index.to_numpy(), pd.Series(index), list(index), index.to_pydatetime()):
+        panel = as_panel([(times, [1, 2])])
+        assert panel.times.tolist() == [1704067200.0, 1704153605.0]
+        assert panel.time_unit == "s"
+        assert panel.tz is None
+
+
+def test_dates_and_periods_start_at_midnight():
+    dates = [datetime.date(2024, 1, 1), datetime.date(2024, 1, 3)]
+    periods = pd.PeriodIndex(["2024-01", "2024-02"], freq="M")
+    by_date = Panel.from_series([(dates, [1, 2])], time_unit="D")
+    assert by_date.times.tolist() == [19723.0, 19725.0]
+    for times in (periods, list(periods)):
+        panel = Panel.from_series([(times, [1, 2])], time_unit="D")
+        assert panel.times.tolist() == [19723.0, 19754.0]
+        assert panel.user_times().tolist() == [
+            pd.Timestamp("2024-01-01"),
+            pd.Timestamp("2024-02-01"),
+        ]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kathmandu", "UTC-03:00"])
+def test_time_zones_come_back(zone):
+    index = pd.date_range("2024-03-30 12:00", periods=5, freq="6h", tz=zone)
+    frames = [pd.DataFrame({"a": np.arange(5.0)}, index=index)]
+    panel = as_panel(frames)
+    assert panel.tz == zone
+    assert panel.times[0] == index[0].timestamp()
+    assert panel.user_times().equals(index)
+    assert str(panel.user_times().tz) == zone
+    assert str(panel[[0]].to_long()["time"].dt.tz) == zone
+
+
+def test_the_hour_that_comes_twice_stays_two_hours():
+    index = pd.DatetimeIndex(["2024-10-27 00:30", "2024-10-27 01:30"], tz="UTC")
+    panel = as_panel([(index.tz_convert("Europe/Berlin"), [1, 2])])
+    assert np.diff(panel.times).tolist() == [3600.0]
+
+
+def test_different_zones_are_given_back_in_utc():
+    day = pd.DatetimeIndex(["2024-01-01"])
+    series = [(day.tz_localize(zone), [1]) for zone in ("Europe/Berlin", "Asia/Tokyo")]
+    panel = as_panel(series)
+    assert panel.tz == "UTC"
+    assert panel.user_times()[0] == pd.Timestamp("2023-12-31 23:00", tz="UTC")
+
+
+def test_a_zone_without_a_name_is_given_back_in_utc():
+    class Odd(datetime.tzinfo):
+        def utcoffset(self, when):
+            return datetime.timedelta(hours=1)
+
+        def dst(self, when):
+            return datetime.timedelta(0)
+
+        def tzname(self, when):
+            return None
+
+        def __str__(self):
+            return "no zone that anyone knows"
+
+    index = pd.DatetimeIndex(["2024-01-01"]).tz_localize("UTC").tz_convert(Odd())
+    panel = as_panel([(index, [1])])
+    assert panel.tz == "UTC"
+    assert panel.user_times()[0] == index[0]
+
+
+def test_with_and_without_zone_cannot_be_mixed():
+    day = pd.DatetimeIndex(["2024-01-01"])
+    with pytest.raises(TypeError, match=r"with and without a time zone .* tz_localize"):
+        as_panel([(day, [1]), (day.tz_localize("UTC"), [1])])
+
+
+def test_kinds_cannot_be_mixed():
+    day = pd.DatetimeIndex(["2024-01-01"])
+    with pytest.raises(
+        TypeError, match=r"X: series 1: times must be of one kind .* datetimes after n"
+    ):
+        as_panel([([0.0], [1]), (day, [1])])
+    with pytest.raises(TypeError, match=r"series 1: .* got numbers after datetimes"):
+        as_panel([(day, [1]), ([0.0], [1])])
+    with pytest.raises(TypeError, match="times must be numbers or datetimes, got Timestamp"):
+        as_panel([([pd.Timestamp("2024-01-01"), 5], [1, 2])])
+
+
+def test_an_empty_series_is_a_fault_of_its_own():
+    day = pd.DatetimeIndex(["2024-01-01"])
+    with pytest.raises(ValueError, match="series 0: has no rows"):
+        as_panel([([], []), (day, [1])])
+
+
+def test_timedeltas_are_plain_numbers_of_the_unit():
+    waits = pd.to_timedelta([0, 90], unit="min")
+    for times in (waits, waits.to_numpy(), list(waits), waits.to_pytimedelta()):
+        panel = Panel.from_series([(times, [1, 2])], time_unit="h")
+        assert panel.times.tolist() == [0.0, 1.5]
+        assert not panel.is_datetime
+        assert panel.time_unit is None
+    assert as_panel([(waits, [1, 2])]).times.tolist() == [0.0, 5400.0]
+
+
+def test_unix_seconds_become_datetimes_with_a_unit():
+    series = [([1_700_000_000.25, 1_700_000_060.5], [1, 2])]
+    plain = as_panel(series)
+    assert not plain.is_datetime
+    assert plain.user_times().tolist() == [1_700_000_000.25, 1_700_000_060.5]
+    dated = Panel.from_series(series, time_unit="s")
+    assert dated.user_times()[0] == pd.Timestamp("2023-11-14 22:13:20.250")
+
+
+def test_slices_and_answers_keep_the_axis():
+    index = pd.DatetimeIndex(["2024-01-01", "2024-01-02"], tz="Europe/Berlin")
+    panel = Panel.from_series([(index, [1, 2]), (index, [3, 4])], time_unit="h")
+    for part in (panel[[1]], panel[1:], panel[:1].like(panel.times[:2], np.ones((2, 1)), [0, 2])):
+        assert (part.time_unit, part.tz) == ("h", "Europe/Berlin")
+        assert part.user_times().equals(index)
+
+
+def test_huge_offsets_do_not_blur_the_steps():
+    times = 1e15 + np.arange(5) * 0.125
+    assert np.diff(as_panel([(times, np.ones(5))]).times).tolist() == [0.125] * 4
+
+
+def test_long_tables_keep_datetimes():
+    index = pd.DatetimeIndex(["2024-01-01", "2024-01-03"])
+    panel = Panel.from_series([(index, [1, 2])], time_unit="D")
+    again = Panel.from_long(panel.to_long(), id="id", time="time", time_unit="D")
+    assert again.equals(panel)
+    assert repr(panel).endswith("times 2024-01-01 00:00:00 to 2024-01-03 00:00:00)")
+
+
+def test_padded_counts_come_back_as_datetimes():
+    index = pd.DatetimeIndex(["2024-01-01", "2024-01-03"])
+    panel = Panel.from_series([(index, [1, 2]), (index[:1], [3])], time_unit="D")
+    times, values, _ = panel.to_padded()
+    assert Panel.from_array(values, times, time_unit="D").equals(panel)
+
+
+def test_missing_times_pass_through_the_axis():
+    axis = TimeAxis("s")
+    assert pd.isna(axis.to_user(np.array([np.nan])))[0]
+    assert axis.format(np.nan) == "nan"
+    for missing in (pd.DatetimeIndex([pd.NaT, NOON]), [None, NOON.to_pydatetime()]):
+        assert read_times(missing).kind == "datetime"

@@ -1,0 +1,212 @@
+"""What has to hold for the project as a whole, whatever its modules do."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from numpydoc.docscrape import NumpyDocString
+from packaging.version import Version
+
+import skpolyode
+from tests.public_api import public_callables, public_modules, public_objects
+
+ROOT = Path(__file__).resolve().parents[1]
+OBJECTS = public_objects()
+CALLABLES = public_callables()
+
+# What git does not track, besides the environments and caches in hidden folders.
+UNTRACKED = {"__pycache__", "_build", "generated", "build", "dist", "demo_output"}
+# Traces of one person's machine or of one package index.
+LOCAL = re.compile(
+    r"(?<![\w.])/(?:work|tmp)\b"
+    r"|pypi\.org|pythonhosted\.org|download\.pytorch\.org|conda\.anaconda\.org"
+    r"|--(?:extra-)?index-url|--find-link[s]"
+)
+
+
+def run_python(code: str) -> list[str]:
+    """The words that `code` prints in a fresh interpreter where warnings are errors."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_import_leaves_out_the_heavy_optional_parts() -> None:
+    loaded = run_python("import sys, skpolyode; print(*sys.modules)")
+    assert "skpolyode" in loaded
+    assert {"sktime", "matplotlib"}.isdisjoint(loaded)
+
+
+def test_import_leaves_no_thread_that_would_keep_the_interpreter_alive() -> None:
+    code = (
+        "import skpolyode, threading as t;"
+        "print(*(x.name for x in t.enumerate() if not x.daemon and x is not t.main_thread()))"
+    )
+    assert run_python(code) == []
+
+
+def test_import_does_not_touch_global_state() -> None:
+    code = """
+import numpy as np, torch
+def state():
+    seeds = torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
+    return torch.get_num_threads(), torch.get_default_dtype(), np.geterr(), seeds
+before = state()
+import skpolyode
+print(state() == before)
+"""
+    assert run_python(code) == ["True"]
+
+
+def test_version_is_the_newest_in_the_changelog() -> None:
+    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert headings[0] == Version(skpolyode.__version__).base_version
+    assert headings == sorted(headings, key=Version, reverse=True)
+
+
+def test_version_is_that_of_the_installed_package() -> None:
+    try:
+        installed = importlib.metadata.version("skpolyode")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("run from the source tree, without an installation")
+    assert installed == skpolyode.__version__, "install again: pip install -e . (or make clean)"
+
+
+def test_package_is_marked_as_typed() -> None:
+    assert Path(skpolyode.__file__).with_name("py.typed").is_file()
+
+
+@pytest.mark.parametrize("module", public_modules(), ids=lambda module: module.__name__)
+def test_module_says_what_it_is_for_and_exports_what_it_has(module: Any) -> None:
+    assert (module.__doc__ or "").strip(), f"{module.__name__} has no docstring"
+    names = getattr(module, "__all__", [])
+    assert len(names) == len(set(names))
+    missing = [name for name in names if not hasattr(module, name)]
+    assert not missing
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_public_object_has_a_runnable_example(name: str) -> None:
+    value = OBJECTS[name]
+    if inspect.isclass(value) and issubclass(value, BaseException):
+        pytest.skip("an exception is explained by the functions that raise it")
+    doc = NumpyDocString(docstring(value))
+    assert doc["Summary"], f"{name} has no summary"
+    assert any(line.lstrip().startswith(">>>") for line in doc["Examples"]), (
+        f"{name} has no section Examples with lines that start with >>>"
+    )
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_docstring_describes_the_signature(name: str) -> None:
+    faults = docstring_faults(CALLABLES[name], required=name in OBJECTS)
+    assert not faults, f"{name}:\n" + "\n".join(faults)
+
+
+def docstring(value: Any) -> str:
+    # A class without a docstring of its own must not borrow that of its parent.
+    return inspect.cleandoc(value.__doc__ or "")
+
+
+def docstring_faults(function: Callable[..., Any], required: bool = True) -> list[str]:
+    """Say how the section Parameters differs from the signature, in names and in defaults.
+
+    A method may do without the section; where it has one, that has to be right.
+    """
+    written = {}
+    for entry in NumpyDocString(docstring(function))["Parameters"]:
+        written |= dict.fromkeys(entry.name.split(", "), entry.type)
+    if not written and not required:
+        return []
+    actual = signature_parameters(function)
+    if list(written) != list(actual):
+        return [f"documented: {list(written)}; in the signature: {list(actual)}"]
+    return [
+        f"{key} : {written[key]!r}, but the default is {shown(default)}"
+        for key, default in actual.items()
+        if not states_default(written[key], default)
+    ]
+
+
+def signature_parameters(function: Callable[..., Any]) -> dict[str, Any]:
+    """Give the defaults by name, starred as numpydoc writes them, `empty` where there is none."""
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    parameters = inspect.signature(function).parameters.values()
+    # A method is reached through its class, so that `self` is still there.
+    return {stars.get(p.kind, "") + p.name: p.default for p in parameters if p.name != "self"}
+
+
+def states_default(text: str, default: Any) -> bool:
+    match = re.search(r"default\s*=\s*(.+)$", text)
+    if match is None or default is inspect.Parameter.empty:
+        return match is None and default is inspect.Parameter.empty
+    try:
+        value = ast.literal_eval(match[1])
+    except (ValueError, SyntaxError):
+        return match[1] == shown(default)
+    return type(value) is type(default) and value == default
+
+
+def shown(default: Any) -> str:
+    return getattr(default, "__name__", None) or repr(default)
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("a : int", r"a : 'int', but the default is 3"),
+        ("a : int, default=4", r"but the default is 3"),
+        ("a : float, default=3.0", r"but the default is 3"),
+        ("b : int, default=3", r"documented: \['b'\]; in the signature: \['a'\]"),
+        ("a : int, default=3", None),
+    ],
+)
+def test_wrong_docstring_is_noticed(line: str, fault: str | None) -> None:
+    def function(a: int = 3) -> None: ...
+
+    function.__doc__ = f"Do it.\n\nParameters\n----------\n{line}\n    Meaning.\n"
+    faults = docstring_faults(function)
+    assert (not faults) if fault is None else re.search(fault, faults[0])
+
+
+def tracked_files() -> Iterator[Path]:
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [f for f in folders if f == ".ci" or not (f[0] == "." or f in UNTRACKED)]
+        # In a linked work tree .git is a file that holds a path.
+        yield from (Path(folder, file) for file in files if file != ".git")
+
+
+def test_no_file_mentions_a_machine_or_a_package_index() -> None:
+    found = []
+    for path in tracked_files():
+        try:
+            lines = path.read_text("utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(lines, 1):
+            if match := LOCAL.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {match[0]}")
+    assert not found, "\n".join(found)
+
+
+def test_local_trace_is_noticed() -> None:
+    for trace in ("/" + "work/main", "see /" + "tmp/x", "https://pypi" + ".org/simple"):
+        assert LOCAL.search(trace)
+    for harmless in ("frame/work", "../tmp", "/workers", "tmp_path / name"):
+        assert not LOCAL.search(harmless)
