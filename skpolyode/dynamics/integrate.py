@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 
 from skpolyode.dynamics.steppers import Stepper
 from skpolyode.legend import CubicPath
 
-__all__ = ["count_steps", "evaluate_path", "integrate"]
+__all__ = ["count_steps", "evaluate_path", "integrate", "plan_steps"]
 
 Field = Callable[[torch.Tensor], torch.Tensor]
 
@@ -23,6 +24,25 @@ def count_steps(gap: torch.Tensor, step_size: float) -> torch.Tensor:
     return (gap / step_size - 1e-6).ceil().clamp(min=1).long()
 
 
+class Plan(NamedTuple):
+    """How rows with gaps of their own are stepped together: most steps first."""
+
+    n_steps: torch.Tensor  # int64 (B,)
+    step: torch.Tensor  # float64 (B,)
+    order: torch.Tensor  # rows by falling number of steps
+    inverse: torch.Tensor  # place of each row in that order
+    rows_left: list[int]  # how many rows take at least 1, 2, 3, ... steps
+
+
+def plan_steps(gap: torch.Tensor, step_size: float) -> Plan:
+    """Sort rows by their number of steps, so that the batch shrinks as short gaps finish."""
+    n_steps = count_steps(gap, step_size)
+    order = n_steps.argsort(descending=True, stable=True)
+    counts = torch.bincount(n_steps)[1:]
+    rows_left = counts.flip(0).cumsum(0).flip(0).tolist()
+    return Plan(n_steps, gap / n_steps, order, order.argsort(), rows_left)
+
+
 def integrate(
     field: Field,
     z: torch.Tensor,
@@ -33,8 +53,6 @@ def integrate(
     recorded: slice | None = None,
 ) -> tuple[torch.Tensor, CubicPath | None]:
     """Integrate ``dz/dt = field(z)`` over a gap of its own for each row.
-
-    Rows are sorted by their number of steps, so that the batch shrinks as short gaps finish.
 
     Parameters
     ----------
@@ -58,12 +76,10 @@ def integrate(
     path : CubicPath or None
         The recorded coordinates: cubic Hermite from values and derivatives at the steps' ends.
     """
-    n_steps = count_steps(gap, step_size)
-    order = n_steps.argsort(descending=True, stable=True)
-    inverse = order.argsort()
-    y, h = z[order], (gap / n_steps)[order].to(z.dtype)[:, None]
+    plan = plan_steps(gap, step_size)
+    y, h = z[plan.order], plan.step[plan.order].to(z.dtype)[:, None]
     finished, starts = [], []
-    for n_rows in _rows_left(n_steps):
+    for n_rows in plan.rows_left:
         if n_rows < len(y):
             finished.append(y[n_rows:])
             y, h = y[:n_rows], h[:n_rows]
@@ -73,18 +89,13 @@ def integrate(
         y = stepper.step(field, y, slope, h)
     end = torch.cat([y, *reversed(finished)])
     if recorded is None:
-        return end[inverse], None
+        return end[plan.inverse], None
     last = (end[:, recorded], field(end)[:, recorded])
+    n_steps = plan.n_steps[plan.order]
     values, slopes = (
-        _grid([start[k] for start in starts], last[k], n_steps[order])[:, inverse] for k in (0, 1)
+        _grid([start[k] for start in starts], last[k], n_steps)[:, plan.inverse] for k in (0, 1)
     )
-    return end[inverse], CubicPath(values, slopes, gap / n_steps, n_steps)
-
-
-def _rows_left(n_steps: torch.Tensor) -> list[int]:
-    """How many rows take at least 1, 2, 3, ... steps."""
-    counts = torch.bincount(n_steps)[1:]
-    return counts.flip(0).cumsum(0).flip(0).tolist()
+    return end[plan.inverse], CubicPath(values, slopes, plan.step, plan.n_steps)
 
 
 def _grid(starts: list[torch.Tensor], last: torch.Tensor, n_steps: torch.Tensor) -> torch.Tensor:

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 
 import torch
 
-from skpolyode.memory.knots import path_knots
 from skpolyode.legend import CubicPath
+from skpolyode.memory.knots import path_knots
 
 __all__ = ["Memory"]
 

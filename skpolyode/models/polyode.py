@@ -18,10 +18,10 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
+from skpolyode.dynamics import STEPPERS, WalledMLP, flow, integrate
+from skpolyode.legend import CubicPath
 from skpolyode.memory import Memory
 from skpolyode.models.packed import Packed
-from skpolyode.legend import CubicPath
 
 __all__ = ["UPDATES", "PolyODE", "Step"]
 
@@ -79,25 +79,23 @@ class PolyODE(nn.Module):
 
     def flow(self, z: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
         """States (B, D, 1 + N) after gaps (B,) without observations."""
-        return self._integrate(z, gap, recorded=None)[0]
+        gap = gap.clamp(max=self.max_gap)
+        end = flow(
+            self.field, z.flatten(1), gap, step_size=self.step_size, stepper=self.stepper
+        )
+        return end.view_as(z)
 
     def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:
         """As :meth:`flow`, and the path of the signals (up to `max_gap`)."""
-        end, path = self._integrate(z, gap, recorded=slice(None, None, z.shape[2]))
-        assert path is not None
-        return end, path
-
-    def _integrate(
-        self, z: torch.Tensor, gap: torch.Tensor, recorded: slice | None
-    ) -> tuple[torch.Tensor, CubicPath | None]:
         end, path = integrate(
             self.field,
             z.flatten(1),
             gap.clamp(max=self.max_gap),
             step_size=self.step_size,
             stepper=self.stepper,
-            recorded=recorded,
+            recorded=slice(None, None, z.shape[2]),
         )
+        assert path is not None
         return end.view_as(z), path
 
     def advance(

@@ -80,7 +80,7 @@ def fit_static(static: object, ids: np.ndarray, faults: Faults) -> pd.DataFrame 
 
 def _static_table(static: object) -> pd.DataFrame:
     if isinstance(static, pd.DataFrame):
-        return static.copy()
+        return static
     array = np.array(static)
     if array.ndim != 2:
         raise TypeError(

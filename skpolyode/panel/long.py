@@ -160,16 +160,16 @@ def _numbers(column: object, name: str, table: Table, faults: Faults) -> np.ndar
 
 
 def _constant_columns(df: Any, table: Table, names: Sequence[str], faults: Faults) -> pd.DataFrame:
-    first = np.empty(table.n_series, dtype=np.int64)
-    first[table.codes[::-1]] = np.arange(len(table.codes))[::-1]
+    row = np.empty(table.n_series, dtype=np.int64)
+    row[table.codes] = np.arange(len(table.codes))  # any row of each series will do
     columns = {}
     for name in names:
         column = pd.Series(_column(df, name))
         content = pd.factorize(column)[0]
-        varies = np.unique(table.codes[content != content[first][table.codes]])
+        varies = np.unique(table.codes[content != content[row][table.codes]])
         lines = [f"{faults.series(code)}: static column {name!r} varies" for code in varies]
         faults.add(NOT_CONSTANT, lines)
-        columns[name] = column.iloc[first].array
+        columns[name] = column.iloc[row].array
     return pd.DataFrame(columns, index=pd.Index(table.ids, tupleize_cols=False))
 
 

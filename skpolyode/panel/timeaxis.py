@@ -172,14 +172,12 @@ def _int_microseconds(array: np.ndarray) -> np.ndarray:
 
 
 def _counts(microseconds: np.ndarray, unit: str) -> np.ndarray:
-    # Whole units and remainder apart: one division of the int64 would round twice.
-    whole, rest = np.divmod(microseconds, MICROSECONDS[unit])
-    counts = whole + rest / MICROSECONDS[unit]
-    return np.where(microseconds == _NAT, np.nan, counts)
+    return np.where(microseconds == _NAT, np.nan, microseconds / MICROSECONDS[unit])
 
 
 def _microseconds(times: np.ndarray, unit: str) -> np.ndarray:
     known = np.isfinite(times)
+    # Whole units and the rest apart: the product of a large count and the unit would round again.
     whole = np.floor(np.where(known, times, 0.0))
     rest = np.where(known, times, 0.0) - whole
     per_unit = MICROSECONDS[unit]

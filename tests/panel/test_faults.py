@@ -68,6 +68,18 @@ def test_names_without_ids_and_names():
     assert text.startswith("X: series 1, channel 'x0', time 0: values must not be infinity")
 
 
+@pytest.mark.parametrize("cell", [np.timedelta64(5, "ns"), np.datetime64("2024", "ns")])
+def test_dates_among_objects_are_no_numbers(cell):
+    objects = np.array([cell, None], dtype=object)
+    assert "time 0: not a number" in message(lambda: as_panel([([0.0, 1.0], objects)]))
+
+
+def test_an_infinite_time_is_one_fault():
+    text = message(lambda: as_panel([([INF, 0.0, NAN, 1.0], [1.0, 2.0, 3.0, 4.0])]))
+    assert text.startswith("X has 2 faults:")
+    assert "times out of order" not in text
+
+
 def test_the_name_of_the_input_starts_the_message():
     text = message(lambda: as_panel([([0.0], [INF])], name="validation set"))
     assert text.startswith("validation set: series 0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from decimal import Decimal
 
 import numpy as np
@@ -313,7 +314,7 @@ def test_no_channels():
 def test_answers_are_checked_when_they_are_used():
     panel = Panel.from_series(PAIRS)
     wrong = panel.like([1.0, 0.0, 0.0], np.ones((3, 2)), [0, 2, 3])
-    for part in (wrong, wrong[:1]):
+    for part in (wrong, wrong[:1], pickle.loads(pickle.dumps(wrong))):
         with pytest.raises(ValueError, match=r"y: series 0 \(id 0\), time 0: times must increase"):
             as_panel(part, name="y")
     right = panel.like([0.0, 1.0, 0.0], np.ones((3, 2)), [0, 2, 3])

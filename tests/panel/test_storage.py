@@ -161,6 +161,17 @@ def test_input_is_copied_and_left_alone():
     assert panel.values.ravel().tolist() == [3.0, 1.0]
 
 
+def test_flat_arrays_are_copied():
+    times, values = np.array([0.0, 1.0]), np.array([[1.0], [2.0]])
+    table = pd.DataFrame({"age": [50]})
+    panel = Panel(times, values, [0, 2], static=table)
+    times[:], values[:] = 9.0, 9.0
+    table.loc[0, "age"] = 0
+    assert panel.times.tolist() == [0.0, 1.0]
+    assert panel.values.tolist() == [[1.0], [2.0]]
+    assert panel.static["age"].tolist() == [50]
+
+
 def test_read_only_input_is_accepted():
     times, values, cube = np.arange(3.0), np.ones((3, 2)), np.ones((2, 3, 2))
     for array in (times, values, cube):
