@@ -1,8 +1,22 @@
 """Irregular time series as ordinary data, for scikit-learn: neural ODEs with polynomial memory."""
 
 from skpolyode.panel import Panel
-from skpolyode.transformers import PolyODETransformer
+from skpolyode.transformers import (
+    HiPPOTransformer,
+    InterpolationTransformer,
+    LegendreFitTransformer,
+    PolyODETransformer,
+    SummaryStatsTransformer,
+)
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["Panel", "PolyODETransformer", "__version__"]
+__all__ = [
+    "HiPPOTransformer",
+    "InterpolationTransformer",
+    "LegendreFitTransformer",
+    "Panel",
+    "PolyODETransformer",
+    "SummaryStatsTransformer",
+    "__version__",
+]

@@ -69,38 +69,48 @@ class WalledMLP(nn.Module):
         widths = [size, *hidden_layer_sizes, size]
         self.layers = nn.ModuleList(_linear(*shape, generator) for shape in pairwise(widths))
 
+    def stand_still(self) -> WalledMLP:
+        """Set the output to zero inside the box; returns the field itself.
+
+        Training then starts from the forecast of the last value, and a channel that is constant
+        in training never gets a gradient and stays exactly constant.
+        """
+        for parameter in self.layers[-1].parameters():
+            nn.init.zeros_(parameter)
+        return self
+
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         """Time derivative (rows, M) at `z` (rows, M)."""
-        inside = z.clamp(-self.wall, self.wall)
-        out = inside
-        for layer in self.layers[:-1]:
-            out = F.silu(F.linear(out, layer.weight, layer.bias))
-        last = self.layers[-1]
-        out = F.linear(out, last.weight, last.bias)
-        return torch.add(out, z - inside, alpha=-self.pull)
+        *inner, (weight, bias) = self._affine()
+        inside = out = z.clamp(-self.wall, self.wall)
+        for inner_weight, inner_bias in inner:
+            out = F.silu(F.linear(out, inner_weight, inner_bias))
+        return torch.add(F.linear(out, weight, bias), z - inside, alpha=-self.pull)
 
     def record(self, z: torch.Tensor) -> tuple[torch.Tensor, Tape]:
         """As :meth:`forward`, without autograd, and a tape for :meth:`reverse`."""
+        *inner, (weight, bias) = self._affine()
         inside = z.clamp(-self.wall, self.wall)
         inputs, drives = [inside], []
-        for layer in self.layers[:-1]:
-            drives.append(torch.addmm(layer.bias, inputs[-1], layer.weight.t()))
+        for inner_weight, inner_bias in inner:
+            drives.append(F.linear(inputs[-1], inner_weight, inner_bias))
             inputs.append(F.silu(drives[-1]))
-        last = self.layers[-1]
-        out = torch.addmm(last.bias, inputs[-1], last.weight.t())
+        out = F.linear(inputs[-1], weight, bias)
         return out.add_(z - inside, alpha=-self.pull), Tape(z, inputs, drives)
 
-    def reverse(
-        self, tape: Tape, grad: torch.Tensor
-    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    def reverse(self, tape: Tape, grad: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Gradient at `z`, and at the output of each linear layer, from that of the output."""
+        (first, _), *later = self._affine()
         deltas = [grad]
-        for layer, drive in zip(reversed(self.layers), reversed(tape.drives), strict=False):
-            back = deltas[-1] @ layer.weight
-            deltas.append(torch.ops.aten.silu_backward(back, drive))
-        inner = deltas[-1] @ self.layers[0].weight
+        for (weight, _), drive in zip(reversed(later), reversed(tape.drives), strict=True):
+            deltas.append(torch.ops.aten.silu_backward(deltas[-1] @ weight, drive))
         outside = tape.z != tape.inputs[0]
-        return torch.where(outside, grad * -self.pull, inner), deltas[::-1]
+        back = torch.where(outside, grad * -self.pull, deltas[-1] @ first)
+        return back, deltas[::-1]
+
+    def _affine(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Weight and bias of each layer; slicing the ModuleList would cost as much as a product."""
+        return [(layer.weight, layer.bias) for layer in self.layers]
 
 
 def _linear(n_in: int, n_out: int, generator: torch.Generator | None) -> nn.Linear:

@@ -20,6 +20,24 @@ def count_steps(gap: torch.Tensor, step_size: float) -> torch.Tensor:
 
     A gap that is a multiple of `step_size` up to rounding takes exactly that multiple, so that
     results do not depend on the unit of time.
+
+    Parameters
+    ----------
+    gap : float64 Tensor of shape (B,)
+        Length of each interval, positive.
+    step_size : float
+        Longest step, in the units of `gap`.
+
+    Returns
+    -------
+    int64 Tensor of shape (B,)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skpolyode.dynamics import count_steps
+    >>> count_steps(torch.tensor([0.01, 0.1, 0.25, 3 * 0.1]), step_size=0.1).tolist()
+    [1, 1, 3, 3]
     """
     return (gap / step_size - 1e-6).ceil().clamp(min=1).long()
 
@@ -66,7 +84,7 @@ def integrate(
         Longest step, in the units of `gap`.
     stepper : Stepper
         The Runge-Kutta method.
-    recorded : slice, optional
+    recorded : slice or None, default=None
         Coordinates whose path is recorded; none by default.
 
     Returns
@@ -75,6 +93,18 @@ def integrate(
         States at the end.
     path : CubicPath or None
         The recorded coordinates: cubic Hermite from values and derivatives at the steps' ends.
+
+    Examples
+    --------
+    Decay over two gaps of different length:
+
+    >>> import torch
+    >>> from skpolyode.dynamics import STEPPERS, integrate
+    >>> gap = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    >>> start = torch.ones(2, 1)
+    >>> end, path = integrate(torch.neg, start, gap, step_size=0.5, stepper=STEPPERS["rk4"])
+    >>> [round(x, 2) for x in end.flatten().tolist()]
+    [0.37, 0.14]
     """
     plan = plan_steps(gap, step_size)
     y, h = z[plan.order], plan.step[plan.order].to(z.dtype)[:, None]
@@ -120,6 +150,23 @@ def evaluate_path(path: CubicPath, since: torch.Tensor) -> torch.Tensor:
     Returns
     -------
     Tensor of shape (B, Q, D)
+
+    Examples
+    --------
+    The parabola ``t**2`` from t = 0 to 2, as one cubic:
+
+    >>> import torch
+    >>> from skpolyode.dynamics import evaluate_path
+    >>> from skpolyode.legend import CubicPath
+    >>> path = CubicPath(
+    ...     values=torch.tensor([0.0, 4.0])[:, None, None],
+    ...     slopes=torch.tensor([0.0, 4.0])[:, None, None],
+    ...     step=torch.tensor([2.0], dtype=torch.float64),
+    ...     n_steps=torch.tensor([1]),
+    ... )
+    >>> since = torch.tensor([[0.5, 1.0]], dtype=torch.float64)
+    >>> evaluate_path(path, since).flatten().tolist()
+    [0.25, 1.0]
     """
     h = path.step[:, None]
     piece = (since / h).floor().long().clamp(min=0)

@@ -5,9 +5,33 @@ contributes, bridges innovations, and turns coefficients back into the signal.
 """
 
 from skpolyode.memory.base import Memory
+from skpolyode.memory.fout import FouTMemory, fout_matrices
+from skpolyode.memory.invariant import InvariantMemory
+from skpolyode.memory.lagt import LagTMemory, lagt_matrices
+from skpolyode.memory.legs import LegSMemory, legs_matrices
 from skpolyode.memory.legt import LegTMemory, legt_basis, legt_matrices
+from skpolyode.memory.theory import legt_closure_error, reconstruction_error_bound
 
-MEMORIES: dict[str, type[LegTMemory]] = {"legt": LegTMemory}
+MEMORIES: dict[str, type[InvariantMemory | LegSMemory]] = {
+    "legt": LegTMemory,
+    "legs": LegSMemory,
+    "lagt": LagTMemory,
+    "fout": FouTMemory,
+}
 """Measures by the name that users give; a new one is one file and one entry here."""
 
-__all__ = ["MEMORIES", "LegTMemory", "Memory", "legt_basis", "legt_matrices"]
+__all__ = [
+    "MEMORIES",
+    "FouTMemory",
+    "LagTMemory",
+    "LegSMemory",
+    "LegTMemory",
+    "Memory",
+    "fout_matrices",
+    "lagt_matrices",
+    "legs_matrices",
+    "legt_basis",
+    "legt_closure_error",
+    "legt_matrices",
+    "reconstruction_error_bound",
+]

@@ -30,6 +30,21 @@ class Memory(ABC):
         Type of the coefficients.
     device : str, default="cpu"
         Where the tables live.
+
+    Examples
+    --------
+    The signal was 1 until now; after 0.5 units of time in which it is 2, the middle of the last
+    unit lies at the step:
+
+    >>> import torch
+    >>> from skpolyode.memory import MEMORIES
+    >>> memory = MEMORIES["legt"](32, window=1.0)
+    >>> c = memory.constant(torch.tensor([[1.0]], dtype=torch.float64))
+    >>> gap = torch.tensor([0.5], dtype=torch.float64)
+    >>> c = memory.hold(c, torch.tensor([[2.0]], dtype=torch.float64), gap, elapsed=gap)
+    >>> ages = torch.tensor([[0.25, 0.75]], dtype=torch.float64)
+    >>> memory.reconstruct(c, ages, elapsed=gap).round(decimals=1).flatten().tolist()
+    [2.0, 1.0]
     """
 
     def __init__(
@@ -49,6 +64,10 @@ class Memory(ABC):
         """Age beyond which a knot is forgotten to 1e-16 (may be infinite)."""
 
     @abstractmethod
+    def own_age(self, age: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
+        """Ages in the measure's own unit of time: the window, or the length of the history."""
+
+    @abstractmethod
     def propagate(self, c: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
         """Coefficients (P, D, N) after `gap` (P,) of a signal that is zero."""
 
@@ -57,6 +76,21 @@ class Memory(ABC):
         self, steps: torch.Tensor, age: torch.Tensor, elapsed: torch.Tensor
     ) -> torch.Tensor:
         """Coefficients (P, D, N) of knots with `steps` (P, D, Q), `age` (P,) after them."""
+
+    @abstractmethod
+    def impulse(
+        self, strength: torch.Tensor, age: torch.Tensor, elapsed: torch.Tensor
+    ) -> torch.Tensor:
+        """Coefficients (P, D, N) of clusters of M impulses of `strength` (P, D, M).
+
+        `age` is (P, M) and `elapsed` (P,); a strength is a value times a duration. The impulses
+        of a cluster lie within `stretch` of the measure's own unit of time.
+        """
+
+    @property
+    @abstractmethod
+    def stretch(self) -> float:
+        """Longest cluster of impulses, in the measure's own unit of time."""
 
     @abstractmethod
     def basis(self, age: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:

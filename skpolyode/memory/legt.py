@@ -1,18 +1,14 @@
 """The translated Legendre measure: a uniform window that slides along with time.
 
-The matrices and tables are in units of the window (window = 1); :class:`LegTMemory` converts.
+The matrices are in units of the window (window = 1); :class:`LegTMemory` converts.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
-import torch
 from numpy.polynomial import legendre
 
-from skpolyode.memory.base import Memory
-from skpolyode.memory.tables import ResponseTable, TransitionTable
+from skpolyode.memory.invariant import InvariantMemory
 
 __all__ = ["LegTMemory", "legt_basis", "legt_matrices"]
 
@@ -76,7 +72,7 @@ def legt_basis(position: np.ndarray, n_coefficients: int) -> np.ndarray:
     return legendre.legvander(y, n_coefficients - 1) * np.sqrt(2.0 * np.arange(n_coefficients) + 1)
 
 
-class LegTMemory(Memory):
+class LegTMemory(InvariantMemory):
     r"""Memory of the last `window`, uniformly weighted (HiPPO-LegT), exact over any gap.
 
     ``dc/dt = (A c + B f) / window`` with the matrices of :func:`legt_matrices`; the past is
@@ -107,45 +103,9 @@ class LegTMemory(Memory):
     [3.0, 3.0, 3.0]
     """
 
-    def __init__(
-        self,
-        n_coefficients: int,
-        window: float,
-        *,
-        dtype: torch.dtype = torch.float64,
-        device: str = "cpu",
-    ) -> None:
-        super().__init__(n_coefficients, dtype=dtype, device=device)
-        self.window = float(window)
-        self.transitions, self.responses = _tables(n_coefficients, dtype, self.device)
-        units = [self.window**k for k in range(4)]
-        self._units = torch.tensor(units, dtype=torch.float64, device=device)
+    matrices = staticmethod(legt_matrices)
 
-    @property
-    def horizon(self) -> float:
-        """Age beyond which a knot is forgotten to 1e-16."""
-        return self.responses.horizon * self.window
-
-    def propagate(self, c: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
-        """Coefficients after `gap` of a signal that is zero: ``exp(A gap / window) c``."""
-        return self.transitions.apply(c, gap / self.window)
-
-    def respond(
-        self, steps: torch.Tensor, age: torch.Tensor, elapsed: torch.Tensor
-    ) -> torch.Tensor:
-        """Coefficients of knots, `age` after them; a q-th derivative scales as window**q."""
-        return self.responses.apply(steps * self._units[: steps.shape[-1]], age / self.window)
-
-    def basis(self, age: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
-        """Polynomials at times `age` before now."""
-        position = 1.0 - age.detach().cpu().numpy() / self.window
-        return torch.from_numpy(legt_basis(position, self.n_coefficients)).to(age.device)
-
-
-@lru_cache(maxsize=16)
-def _tables(
-    n_coefficients: int, dtype: torch.dtype, device: torch.device
-) -> tuple[TransitionTable, ResponseTable]:
-    """Tables for a window of one, shared by all memories: 20 to 100 ms to build at N = 32."""
-    A, B = legt_matrices(n_coefficients)
-    return TransitionTable(A, dtype, device), ResponseTable(A, B, device)
+    @staticmethod
+    def polynomials(age: np.ndarray, n_coefficients: int) -> np.ndarray:
+        """Legendre polynomials at an age in windows."""
+        return legt_basis(1.0 - age, n_coefficients)

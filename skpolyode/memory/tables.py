@@ -36,6 +36,11 @@ def forgetting_time(A: np.ndarray) -> float:
     return age
 
 
+def legendre_spacing(size: int) -> float:
+    """Grid on which `size` Legendre polynomials of a unit window have short Taylor series."""
+    return 1.0 / min(max(64, size**2 // 2), 1024)
+
+
 def _powers(E: np.ndarray, count: int) -> np.ndarray:
     """``E**0 .. E**(count-1)`` by doubling: log2(count) batched products."""
     table = np.eye(len(E))[None]
@@ -71,7 +76,7 @@ class TransitionTable:
             for unit in self.spacing * self.base ** np.arange(n_levels)
         ]
         self.A_T = torch.tensor(A.T * self.spacing, dtype=dtype, device=device)
-        self.n_terms = self._taylor_terms(norm * self.spacing, torch.finfo(dtype).eps)
+        self.n_terms = self._taylor_terms(norm * self.spacing / 2, torch.finfo(dtype).eps)
 
     @staticmethod
     def _taylor_terms(radius: float, eps: float) -> int:
@@ -98,8 +103,8 @@ class TransitionTable:
             pairs = zip(c.split(_CHUNK), gap.split(_CHUNK), strict=True)
             return torch.cat([self.apply(*pair) for pair in pairs])
         cells = gap / self.spacing
-        cell = cells.floor().clamp(max=self.n_cells - 1)
-        remainder = (cells - cell).clamp(max=1.0).to(c.dtype)[:, None, None]
+        cell = cells.round().clamp(max=self.n_cells - 1)
+        remainder = (cells - cell).clamp(max=0.5).to(c.dtype)[:, None, None]
         c = self._taylor(c, remainder)
         cell = cell.long()
         for table in self.tables:
@@ -130,14 +135,26 @@ class ResponseTable:
         cancel, which float32 would not survive for long gaps.
     device : torch.device
         Where the table lives.
+    spacing : float or None, default=None
+        Distance of the grid points, in units of the window. The default suits Legendre
+        polynomials; smoother responses take a wider grid, and less memory.
     """
 
-    def __init__(self, A: np.ndarray, B: np.ndarray, device: torch.device) -> None:
-        size = len(A)
+    def __init__(
+        self,
+        A: np.ndarray,
+        B: np.ndarray,
+        device: torch.device,
+        spacing: float | None = None,
+    ) -> None:
+        self.generator = A  # of the impulse response
         self.horizon = forgetting_time(A)
-        self.spacing = 1.0 / min(max(64, size**2 // 2), 1024)
+        self.spacing = legendre_spacing(len(A)) if spacing is None else spacing
         n_cells = math.ceil(self.horizon / self.spacing)
         stack = self._derivatives(A, self._grid_values(A, B, n_cells + 1))
+        # Past the horizon the impulse response is zero, and what is left is exactly polynomial
+        # in the age: the last grid point then serves every larger age.
+        stack[-1, N_ORDERS:] = 0.0
         self.table = torch.tensor(stack, device=device)
 
     def _grid_values(self, A: np.ndarray, B: np.ndarray, count: int) -> np.ndarray:
@@ -172,11 +189,7 @@ class ResponseTable:
         while np.abs(stack[-1]).max() * term > 1e-15 * scale and len(stack) < 40:
             stack.append(stack[-1] @ A.T)
             term *= half / (len(stack) - N_ORDERS)
-        result = np.stack(stack, axis=1)
-        # Past the horizon the impulse response is zero, and what is left is exactly polynomial
-        # in the age: the last grid point then serves every larger age.
-        result[-1, N_ORDERS:] = 0.0
-        return result
+        return np.stack(stack, axis=1)
 
     def apply(self, steps: torch.Tensor, age: torch.Tensor) -> torch.Tensor:
         """Memory of knots of given ages.

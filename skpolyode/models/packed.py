@@ -40,6 +40,20 @@ class Packed:
         Row of the next observation of the series, or -1.
     series : int64 Tensor of shape (P,)
         Position in the input of the series that the row belongs to.
+    static : Tensor of shape (P, S)
+        Static covariates of that series.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode.models import pack
+    >>> times = np.array([0.0, 1.0, 3.0, 5.0, 5.5])
+    >>> values = np.array([[1.0], [2.0], [0.0], [4.0], [3.0]])
+    >>> data = pack(times, values, np.array([0, 3, 5]))  # series of three and two rows
+    >>> data.series.tolist()
+    [0, 1, 0, 1, 0]
+    >>> [rows.stop - rows.start for block in data.blocks() for rows in block]
+    [2, 2, 1]
     """
 
     sizes: list[list[int]]
@@ -51,6 +65,7 @@ class Packed:
     elapsed: torch.Tensor
     next: torch.Tensor
     series: torch.Tensor
+    static: torch.Tensor
 
     def __len__(self) -> int:
         return len(self.x)
@@ -65,13 +80,15 @@ class Packed:
 
     def select(self, series: torch.Tensor) -> Packed:
         """Only some series, given by their positions in the input, as one block."""
-        kept = torch.isin(self.series, series)
-        step = torch.cat([torch.full((r.stop - r.start,), k) for k, r in self._numbered_steps()])
-        order = kept.nonzero()[:, 0]
+        device = self.series.device
+        step = torch.empty_like(self.series)
+        for k, rows in self._numbered_steps():
+            step[rows] = k
+        order = torch.isin(self.series, series).nonzero()[:, 0]
         order = order[step[order].argsort(stable=True)]
         columns = {f.name: getattr(self, f.name)[order] for f in fields(self)[1:]}
-        row = torch.full((len(self) + 1,), -1)
-        row[order] = torch.arange(len(order))
+        row = torch.full((len(self) + 1,), -1, device=device)
+        row[order] = torch.arange(len(order), device=device)
         columns["next"] = row[columns["next"]]
         return Packed([torch.bincount(step[order]).tolist()], **columns)
 
@@ -82,12 +99,17 @@ class Packed:
     def to(self, device: torch.device, dtype: torch.dtype) -> Packed:
         """Move to a device, values as `dtype`; times stay float64."""
         columns = {f.name: getattr(self, f.name).to(device) for f in fields(self)[1:]}
-        columns["x"] = columns["x"].to(dtype)
+        columns |= {name: columns[name].to(dtype) for name in ("x", "static")}
         return Packed(self.sizes, **columns)
 
 
 def pack(
-    times: np.ndarray, values: np.ndarray, offsets: np.ndarray, *, block_rows: int = 200_000
+    times: np.ndarray,
+    values: np.ndarray,
+    offsets: np.ndarray,
+    *,
+    static: np.ndarray | None = None,
+    block_rows: int = 200_000,
 ) -> Packed:
     """Pack series that are stored one after the other.
 
@@ -99,6 +121,8 @@ def pack(
         Standardised, NaN where not observed.
     offsets : int64 ndarray of shape (B + 1,)
         Where each series starts; none is empty.
+    static : float64 ndarray of shape (B, S) or None, default=None
+        Static covariates of each series, standardised.
     block_rows : int, default=200_000
         Series are run in blocks of about this many rows: it bounds memory, and is far past the
         size at which matrix products gain from more rows.
@@ -106,6 +130,18 @@ def pack(
     Returns
     -------
     Packed
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode.models import pack
+    >>> times = np.array([0.0, 1.0, 3.0, 5.0, 5.5])
+    >>> values = np.array([[1.0], [2.0], [0.0], [4.0], [3.0]])
+    >>> data = pack(times, values, np.array([0, 3, 5]))  # series of three and two rows
+    >>> data.elapsed.tolist()
+    [0.0, 0.0, 1.0, 0.5, 3.0]
+    >>> data.next.tolist()
+    [2, 3, 4, -1, -1]
     """
     lengths = np.diff(offsets)
     series = np.repeat(np.arange(len(lengths)), lengths)
@@ -129,6 +165,7 @@ def pack(
         "elapsed": elapsed,
         "next": np.where(is_last, -1, np.append(row[1:], -1)),
         "series": series,
+        "static": np.empty((len(times), 0)) if static is None else static[series],
     }
     sizes = [np.bincount(step[block[series] == k]).tolist() for k in np.unique(block)]
     return Packed(sizes, **{name: torch.from_numpy(a[order]) for name, a in columns.items()})

@@ -29,12 +29,38 @@ UPDATES = ("bridge", "jump")
 
 
 class Step(NamedTuple):
-    """What one step over all series leaves behind; n series are still running."""
+    """What one step over all series leaves behind; n series are still running.
 
-    rows: slice  # rows of the packed data
-    prediction: torch.Tensor  # (n, D) signal h0 just before the update
-    z: torch.Tensor  # (n, D, 1 + N) state after the update
-    c: torch.Tensor  # (n, D, N) memory after the update
+    Parameters
+    ----------
+    rows : slice
+        Rows of the packed data.
+    prediction : Tensor of shape (n, D)
+        Signal h0 just before the update.
+    z : Tensor of shape (n, D, 1 + N)
+        State after the update.
+    c : Tensor of shape (n, D, N)
+        Memory after the update.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skpolyode.dynamics import WalledMLP
+    >>> from skpolyode.memory import LegTMemory
+    >>> from skpolyode.models import PolyODE, pack
+    >>> field = WalledMLP(1 + 4, (8,), generator=torch.Generator().manual_seed(0)).double()
+    >>> model = PolyODE(field, LegTMemory(4, window=2.0), step_size=0.5, max_gap=40.0)
+    >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
+    >>> data = pack(times, values, np.array([0, 3]))
+    >>> [step.rows for step in model.steps(data)]
+    [slice(0, 1, None), slice(1, 2, None), slice(2, 3, None)]
+    """
+
+    rows: slice
+    prediction: torch.Tensor
+    z: torch.Tensor
+    c: torch.Tensor
 
 
 class PolyODE(nn.Module):
@@ -57,6 +83,25 @@ class PolyODE(nn.Module):
         Whether the remembered path is bridged to each observation, or steps there as in the paper.
     solver : str, default="rk4"
         Name of a Runge-Kutta method of :data:`skpolyode.dynamics.STEPPERS`.
+    start : nn.Module or None, default=None
+        Maps static covariates (rows, S) to what they add to a flat state that is set anew.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skpolyode.dynamics import WalledMLP
+    >>> from skpolyode.memory import LegTMemory
+    >>> from skpolyode.models import PolyODE, pack
+    >>> field = WalledMLP(1 + 4, (8,), generator=torch.Generator().manual_seed(0)).double()
+    >>> model = PolyODE(field, LegTMemory(4, window=2.0), step_size=0.5, max_gap=40.0)
+    >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
+    >>> data = pack(times, values, np.array([0, 3]))
+    >>> state, coefficients = model.embed(data)
+    >>> state.shape, coefficients.shape
+    (torch.Size([1, 1, 5]), torch.Size([1, 1, 4]))
+    >>> state[0, 0, 0].item()  # the signal is the last observation
+    0.0
     """
 
     def __init__(
@@ -68,6 +113,7 @@ class PolyODE(nn.Module):
         max_gap: float,
         update: str = "bridge",
         solver: str = "rk4",
+        start: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.field = field
@@ -76,13 +122,12 @@ class PolyODE(nn.Module):
         self.max_gap = max_gap
         self.update = update
         self.stepper = STEPPERS[solver]
+        self.start = start
 
     def flow(self, z: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
         """States (B, D, 1 + N) after gaps (B,) without observations."""
         gap = gap.clamp(max=self.max_gap)
-        end = flow(
-            self.field, z.flatten(1), gap, step_size=self.step_size, stepper=self.stepper
-        )
+        end = flow(self.field, z.flatten(1), gap, step_size=self.step_size, stepper=self.stepper)
         return end.view_as(z)
 
     def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:
@@ -122,14 +167,35 @@ class PolyODE(nn.Module):
         if self.update == "bridge":
             rise = torch.where(seen, rise, 0.0)
             c = c + self.memory.bridge(rise, data.channel_gap[rows], data.elapsed[rows])
-        reset = torch.cat([x[..., None], c.to(z.dtype)], dim=-1)
+        hidden = c.to(z.dtype)
+        if self.start is not None:
+            hidden = hidden + self._offset(data, rows)[..., 1:]
+        reset = torch.cat([x[..., None], hidden], dim=-1)
         return torch.where(mask[..., None], reset, z), c
+
+    def _offset(self, data: Packed, rows: slice | torch.Tensor) -> torch.Tensor:
+        """What static covariates add to a state (n, D, 1 + N) that is set anew.
+
+        They set h(0); as every observation resets h_j := c_j, which would erase them, they are
+        added there too.
+        """
+        assert self.start is not None
+        return self.start(data.static[rows]).unflatten(1, (data.x.shape[1], -1))
+
+    def static_part(self, data: Packed, rows: slice | torch.Tensor) -> torch.Tensor:
+        """Part of the states after the observations of some rows that `start` contributed."""
+        mask = data.mask[rows]
+        anew = mask | (data.elapsed[rows] == 0)[:, None]
+        signal, hidden = self._offset(data, rows).split([1, self.memory.n_coefficients], dim=2)
+        return torch.cat([signal * (anew & ~mask)[..., None], hidden * anew[..., None]], dim=2)
 
     def steps(self, data: Packed) -> Iterator[Step]:
         """Run over all observations: one step a row of each series still running."""
         n_channels, width = data.x.shape[1], 1 + self.memory.n_coefficients
         for block in data.blocks():
             z = data.x.new_zeros(block[0].stop - block[0].start, n_channels, width)
+            if self.start is not None:
+                z = self._offset(data, block[0])
             c = self.memory.constant(z[..., 0])
             for rows in block:
                 n_running = rows.stop - rows.start

@@ -37,6 +37,32 @@ def forecasting_mse(model: PolyODE, data: Packed) -> float:
     """Mean squared one-step error of the forecasts of all observed values.
 
     The first row of a series, which starts the state, is not forecast and does not count.
+
+    Parameters
+    ----------
+    model : PolyODE
+        What forecasts.
+    data : Packed
+        All series.
+
+    Returns
+    -------
+    float
+        In squared standard deviations; 0 where there is nothing to forecast.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skpolyode.dynamics import WalledMLP
+    >>> from skpolyode.memory import LegTMemory
+    >>> from skpolyode.models import PolyODE, forecasting_mse, pack
+    >>> field = WalledMLP(1 + 4, (8,), generator=torch.Generator().manual_seed(0)).double()
+    >>> model = PolyODE(field, LegTMemory(4, window=2.0), step_size=0.5, max_gap=40.0)
+    >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
+    >>> data = pack(times, values, np.array([0, 3]))
+    >>> forecasting_mse(model, data) > 0
+    True
     """
     mean = _Mean()
     with torch.no_grad():
@@ -58,6 +84,24 @@ class IntervalTask:
         Series that only validate. If there are none, the training error stands in.
     horizon : int
         Observations looked ahead from each stored state, without updates in between.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skpolyode.dynamics import WalledMLP
+    >>> from skpolyode.memory import LegTMemory
+    >>> from skpolyode.models import IntervalTask, PolyODE, pack
+    >>> field = WalledMLP(1 + 4, (8,), generator=torch.Generator().manual_seed(0)).double()
+    >>> model = PolyODE(field, LegTMemory(4, window=2.0), step_size=0.5, max_gap=40.0)
+    >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
+    >>> data = pack(times, values, np.array([0, 3]))
+    >>> task = IntervalTask(model, data, torch.tensor([False]), horizon=1)
+    >>> error = task.refresh()  # stores the states, before each epoch
+    >>> task.items.tolist()  # the two intervals, by the rows that they start from
+    [0, 1]
+    >>> task.loss(torch.tensor([0, 1])).item() == error
+    True
     """
 
     def __init__(
@@ -76,6 +120,8 @@ class IntervalTask:
         mean = _Mean()
         for step in self.model.steps(self.data):
             self.states[step.rows] = step.z
+            if self.model.start is not None:
+                self.states[step.rows] -= self.model.static_part(self.data, step.rows)
             counted = self.data.mask[step.rows] & self.scored[step.rows, None]
             mean.add(self.data.x[step.rows] - step.prediction, counted)
         return float(mean.value())
@@ -84,6 +130,8 @@ class IntervalTask:
         """Mean squared error over the next observations of some intervals."""
         row = self.items[index]
         z, total, weights = self.states[row], 0.0, 0.0
+        if self.model.start is not None:
+            z = z + self.model.static_part(self.data, row)
         for ahead in range(self.horizon):
             row = self.data.next[row]
             if not (exists := row >= 0).all():
@@ -110,6 +158,21 @@ class SeriesTask:
         Series that only validate.
     horizon : int
         Must be 1: whole-series training forecasts one observation ahead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skpolyode.dynamics import WalledMLP
+    >>> from skpolyode.memory import LegTMemory
+    >>> from skpolyode.models import PolyODE, SeriesTask, pack
+    >>> field = WalledMLP(1 + 4, (8,), generator=torch.Generator().manual_seed(0)).double()
+    >>> model = PolyODE(field, LegTMemory(4, window=2.0), step_size=0.5, max_gap=40.0)
+    >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
+    >>> data = pack(times, values, np.array([0, 3]))
+    >>> task = SeriesTask(model, data, torch.tensor([False]), horizon=1)
+    >>> task.loss(torch.tensor([0])).item() == task.refresh()
+    True
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 """Training: one loop for every neural model."""
 
-from skpolyode.training.loop import Task, Trainer, one_cycle
+from skpolyode.training.loop import Trainer, one_cycle
+from skpolyode.training.muon import Muon, orthogonalise
 from skpolyode.training.threads import intra_op_threads
 
-__all__ = ["Task", "Trainer", "intra_op_threads", "one_cycle"]
+__all__ = ["Muon", "Trainer", "intra_op_threads", "one_cycle", "orthogonalise"]

@@ -1,5 +1,15 @@
 """Transformers: from ragged irregular series to fixed-length embeddings, and back."""
 
+from skpolyode.transformers.hippo import HiPPOTransformer
+from skpolyode.transformers.interpolation import InterpolationTransformer
+from skpolyode.transformers.legendre_fit import LegendreFitTransformer
 from skpolyode.transformers.polyode import PolyODETransformer
+from skpolyode.transformers.summary import SummaryStatsTransformer
 
-__all__ = ["PolyODETransformer"]
+__all__ = [
+    "HiPPOTransformer",
+    "InterpolationTransformer",
+    "LegendreFitTransformer",
+    "PolyODETransformer",
+    "SummaryStatsTransformer",
+]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +12,9 @@ from sklearn.utils.validation import validate_data
 
 from skpolyode.panel import Panel, as_panel, is_ragged
 
-__all__ = ["ChannelScaler", "Rows", "observed_rows", "read_panel"]
+__all__ = ["ChannelScaler", "Rows", "observed_rows", "read_panel", "series_chunks"]
+
+_CHUNK_ROWS = 50_000  # rows embedded at once: bounds memory
 
 
 def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
@@ -85,6 +89,11 @@ class Rows(NamedTuple):
     end: np.ndarray  # float64 (B,): last observation
 
     @property
+    def series(self) -> np.ndarray:
+        """Which series (P,) each row belongs to."""
+        return np.repeat(np.arange(len(self.start)), np.diff(self.offsets))
+
+    @property
     def gaps(self) -> np.ndarray:
         """Times between the rows of a series, of all series."""
         inner = np.ones(len(self.times), dtype=bool)
@@ -99,6 +108,14 @@ def observed_rows(panel: Panel) -> Rows:
     times, values = panel.times[kept], panel.values[kept]
     start, end = times[counts[:-1]], times[counts[1:] - 1]
     return Rows(times - np.repeat(start, np.diff(counts)), values, counts, start, end)
+
+
+def series_chunks(lengths: np.ndarray) -> Iterator[slice]:
+    """Consecutive series of about `_CHUNK_ROWS` rows."""
+    chunk = (np.cumsum(lengths) - 1) // _CHUNK_ROWS
+    bounds = np.flatnonzero(np.diff(chunk, prepend=-1, append=-1))
+    for start, stop in pairwise(bounds):
+        yield slice(int(start), int(stop))
 
 
 class ChannelScaler(NamedTuple):
@@ -123,8 +140,8 @@ class ChannelScaler(NamedTuple):
         deviation = np.where(observed, relative - mean, 0.0)
         scale = np.sqrt((deviation**2).sum(axis=0) / count)
         # A constant channel has only rounding errors left; they must not be blown up.
-        scale = np.where(scale > 1e-10, scale, 1.0)
-        return cls(mean * size, scale * size)
+        scale = np.where(scale > 1e-13, scale, 1.0)
+        return cls(mean * size, np.maximum(scale * size, np.finfo(np.float64).tiny))
 
     def transform(self, values: np.ndarray) -> np.ndarray:
         """Values in standard deviations from the mean."""

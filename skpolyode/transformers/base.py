@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skpolyode.memory import Memory
 from skpolyode.panel import Panel, query_times
-from skpolyode.transformers._input import observed_rows, read_panel
+from skpolyode.transformers._input import Rows, observed_rows, read_panel
 
 __all__ = ["CoefficientTransformer", "SeriesTransformer"]
 
@@ -35,7 +35,7 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series; see :func:`skpolyode.panel.as_panel` for every accepted format.
-        y : None
+        y : None, default=None
             Ignored.
 
         Returns
@@ -47,6 +47,7 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         ValueError
             If a parameter or a series is not valid; all faults of the series are listed at once.
         """
+        self._validate_params()
         panel = read_panel(self, X, reset=True)
         self._fit(panel)
         return self
@@ -72,7 +73,7 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        input_features : None or array-like of str
+        input_features : None or array-like of str, default=None
             Only for two-dimensional input, where it must agree with the names of `fit`.
 
         Returns
@@ -88,11 +89,12 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
             for name in self.channel_names_
             for part in block
         ]
-        return np.asarray(names, dtype=object)
+        return np.asarray([*names, *self._series_parts()], dtype=object)
 
     @property
     def _n_features_out(self) -> int:
-        return len(self.channel_names_) * sum(map(len, self._parts()))
+        of_channels = len(self.channel_names_) * sum(map(len, self._parts()))
+        return of_channels + len(self._series_parts())
 
     @abstractmethod
     def _fit(self, panel: Panel) -> None:
@@ -106,6 +108,10 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
     def _parts(self) -> list[list[str]]:
         """Blocks of features: the parts of each channel, channel after channel in each block."""
 
+    def _series_parts(self) -> list[str]:
+        """Features of the series as a whole, after those of the channels."""
+        return []
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -116,8 +122,12 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
 class CoefficientTransformer(SeriesTransformer):
     """Base of transformers whose features start with polynomial coefficients of the past.
 
-    Subclasses set `scaler_`, `time_scale_` and `window_` in `_fit`.
+    Subclasses set `scaler_`, `time_scale_` and `window_` in `_fit`. With the measure "legs", which
+    remembers the whole history, coefficients alone do not say how long it was: the last feature
+    is then "duration", in units of `window_`, the longest history of `fit`.
     """
+
+    measure = "legt"
 
     @abstractmethod
     def _memory(self) -> Memory:
@@ -134,7 +144,7 @@ class CoefficientTransformer(SeriesTransformer):
         ----------
         X : array-like of shape (n_series, n_features)
             Embeddings as `transform` returns them.
-        times : array-like of shape (Q,), optional
+        times : array-like of shape (Q,) or None, default=None
             Times relative to the moment of embedding, from ``-window_`` to 0, in the units of
             `times`. By default the time points of the array that was fitted, aligned to its last
             one, or an even grid over the window.
@@ -162,8 +172,8 @@ class CoefficientTransformer(SeriesTransformer):
         if ages.ndim != 1 or not len(ages):
             raise ValueError("times must be one-dimensional and not empty.")
         self._check_ages(ages, np.zeros(len(ages), dtype=np.int64), None)
-        coefficients = self._select_coefficients(Z)
-        values = self._read(coefficients, np.tile(ages, (len(Z), 1)))
+        durations = Z[:, -1] * self.window_
+        values = self._read(self._select_coefficients(Z), np.tile(ages, (len(Z), 1)), durations)
         if self.array_shape_ is None:
             offsets = np.arange(len(Z) + 1) * len(ages)
             flat = values.reshape(-1, self.n_channels_in_)
@@ -181,7 +191,7 @@ class CoefficientTransformer(SeriesTransformer):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
-        times : array-like of shape (Q,) or list of such, optional
+        times : array-like of shape (Q,), list of such or None, default=None
             Times within ``[last observation - window_, last observation]``, for all series or for
             each; in the units and of the type of the series' times. By default the series' own
             times within the window.
@@ -198,27 +208,41 @@ class CoefficientTransformer(SeriesTransformer):
         """
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
-        end = observed_rows(panel).end
+        rows = observed_rows(panel)
+        end = rows.end
         flat, offsets = self._own_times(panel, end) if times is None else query_times(panel, times)
         series = np.repeat(np.arange(panel.n_series), np.diff(offsets))
         ages = end[series] - flat
         self._check_ages(ages, series, panel)
-        values = self._read(self._coefficients(panel)[series], ages[:, None])[:, 0]
+        durations = (end - rows.start)[series]
+        values = self._read(self._coefficients(panel)[series], ages[:, None], durations)[:, 0]
         return panel.like(flat, values, offsets)
 
     def _own_times(self, panel: Panel, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         ages = np.repeat(end, panel.lengths) - panel.times
-        kept = (ages >= 0) & (ages <= self._reach(panel))
+        kept = (ages >= 0) & (ages <= self._reach())
         return panel.times[kept], np.concatenate([[0], np.cumsum(kept)])[panel.offsets]
 
-    def _reach(self, panel: Panel) -> float:
-        return self.window_ * (1 + 1e-9)
+    def _reach(self) -> float:
+        return np.inf if self.measure == "legs" else self.window_ * (1 + 1e-9)
+
+    def _parts(self) -> list[list[str]]:
+        return [[f"c{n}" for n in range(self.n_coefficients)]]
+
+    def _series_parts(self) -> list[str]:
+        return ["duration"] if self.measure == "legs" else []
+
+    def _with_duration(self, features: np.ndarray, rows: Rows) -> np.ndarray:
+        """Features, and the length of the history if coefficients alone do not tell it."""
+        if not self._series_parts():
+            return features
+        return np.column_stack([features, (rows.end - rows.start) / self.window_])
 
     def _default_ages(self) -> np.ndarray:
         if self.array_shape_ is None:
             return np.linspace(self.window_, 0.0, _GRID_POINTS)
         ages = np.arange(self.array_shape_[0] - 1, -1, -1, dtype=np.float64)
-        if ages[0] > self._reach(None):
+        if ages[0] > self._reach():
             raise ValueError(
                 f"the memory reaches back window_={self.window_:g}, but the fitted series are "
                 f"{ages[0]:g} long: pass times within [-{self.window_:g}, 0], or fit with "
@@ -227,10 +251,11 @@ class CoefficientTransformer(SeriesTransformer):
         return ages
 
     def _check_ages(self, ages: np.ndarray, series: np.ndarray, panel: Panel | None) -> None:
-        late, early = ages < 0, ages > self._reach(panel)
-        if not (late | early | ~np.isfinite(ages)).any():
+        late, early = ages < 0, ages > self._reach()
+        outside = late | early | ~np.isfinite(ages)
+        if not outside.any():
             return
-        first = int(np.flatnonzero(late | early | ~np.isfinite(ages))[0])
+        first = int(np.flatnonzero(outside)[0])
         whose = "" if panel is None else f" of series {panel.ids[series[first]]!r}"
         remedy = (
             "times after the last observation are for forecast"
@@ -239,7 +264,7 @@ class CoefficientTransformer(SeriesTransformer):
         )
         raise ValueError(
             f"times{whose}: {-ages[first]:g} relative to the last observation is outside "
-            f"[-{self.window_:g}, 0] ({int((late | early).sum())} such times); {remedy}."
+            f"[-{self.window_:g}, 0] ({int(outside.sum())} such times); {remedy}."
         )
 
     def _select_coefficients(self, Z: np.ndarray) -> np.ndarray:
@@ -247,9 +272,12 @@ class CoefficientTransformer(SeriesTransformer):
         shape = len(Z), self.n_channels_in_, self.n_coefficients
         return Z[:, : shape[1] * shape[2]].reshape(shape)
 
-    def _read(self, coefficients: np.ndarray, ages: np.ndarray) -> np.ndarray:
+    def _read(
+        self, coefficients: np.ndarray, ages: np.ndarray, durations: np.ndarray
+    ) -> np.ndarray:
         """Signal (B, Q, D) in the user's units at ages (B, Q) in the units of `times`."""
         ages = torch.from_numpy(ages / self.time_scale_)
         c = torch.from_numpy(np.ascontiguousarray(coefficients))
-        signal = self._memory().reconstruct(c, ages, torch.ones(len(c), dtype=torch.float64))
+        elapsed = torch.from_numpy(durations / self.time_scale_)
+        signal = self._memory().reconstruct(c, ages, elapsed)
         return self.scaler_.inverse(signal.numpy())

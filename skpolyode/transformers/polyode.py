@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
+from torch import nn
 
 from skpolyode.dynamics import WalledMLP, evaluate_path
 from skpolyode.memory import MEMORIES, Memory
@@ -22,16 +21,30 @@ from skpolyode.training import Trainer, intra_op_threads
 from skpolyode.transformers._auto import (
     auto_batch_size,
     auto_step_size,
-    auto_window,
+    choose_window,
     typical_gap,
 )
-from skpolyode.transformers._input import ChannelScaler, Rows, observed_rows, read_panel
+from skpolyode.transformers._checks import (
+    check_device,
+    check_same_network,
+    layer_widths,
+    local_random_state,
+)
+from skpolyode.transformers._input import (
+    ChannelScaler,
+    Rows,
+    observed_rows,
+    read_panel,
+    series_chunks,
+)
+from skpolyode.transformers._static import StaticEncoder
 from skpolyode.transformers.base import CoefficientTransformer
 
 __all__ = ["PolyODETransformer"]
 
 _WINDOWS_INTEGRATED = 20  # a gap longer than this many windows is not integrated to its end
-_CHUNK_ROWS = 50_000  # rows embedded at once: bounds memory
+
+_FEWEST_TO_SPLIT = 5  # series; fewer cannot spare one for validation
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _COUNT = Interval(Integral, 1, None, closed="left")
@@ -54,15 +67,18 @@ class PolyODETransformer(CoefficientTransformer):
     n_coefficients : int, default=32
         Coefficients a channel. Raise it if the window holds more than about ten swings of the
         signal; lower it for fewer features.
-    measure : {"legt"}, default="legt"
-        How the past is weighted: "legt" remembers the last `window` evenly.
+    measure : {"legt", "legs"}, default="legt"
+        How the past is weighted: "legt" remembers the last `window` evenly, "legs" the whole
+        history, however long. Choose "legs" where the beginning of a series matters as much as
+        its end; the longer the series, the coarser its memory.
     window : float or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
         longest series, but no more than an observation for two coefficients. Lower it if only the
-        recent past matters.
+        recent past matters. Not used by "legs".
     step_size : float or "auto", default="auto"
         Longest integration step, in the units of `times`. "auto" takes two thirds of the typical
-        gap. Halve it if `step_halving_error_` is not small against the forecasting error.
+        gap or ``1.25 window / n_coefficients``, whichever is shorter. Halve it if
+        `step_halving_error_` is not small against the forecasting error.
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Widths of the network's hidden layers. Raise for many channels and much data.
     update : {"bridge", "jump"}, default="bridge"
@@ -76,7 +92,7 @@ class PolyODETransformer(CoefficientTransformer):
         as in the paper (slow; for study).
     embedding : {"full", "coefficients", "hidden"}, default="full"
         What `transform` returns: the coefficients, the state of the dynamics, or both.
-    learning_rate_init : float, default=0.02
+    learning_rate_init : float, default=0.05
         Peak of the one-cycle schedule. Lower it if training diverges.
     batch_size : int or "auto", default="auto"
         Intervals a minibatch; "auto" makes sixteen minibatches an epoch, of 32 to 512 intervals.
@@ -101,7 +117,8 @@ class PolyODETransformer(CoefficientTransformer):
     Attributes
     ----------
     window_ : float
-        Length of the remembered past, in the units of `times`.
+        Length of the remembered past, in the units of `times`; with "legs", the longest history
+        of `fit`.
     step_size_ : float
         Longest integration step, in the units of `times`.
     time_scale_ : float
@@ -110,6 +127,8 @@ class PolyODETransformer(CoefficientTransformer):
         Mean and standard deviation of each channel.
     field_ : torch.nn.Module
         The trained vector field.
+    start_ : torch.nn.Module or None
+        The trained map of static covariates, None without any.
     history_ : list of dict
         For each epoch ``epoch``, ``validation_error``, ``training_loss`` and ``seconds``.
     n_epochs_ : int
@@ -137,6 +156,14 @@ class PolyODETransformer(CoefficientTransformer):
     The state's signal and hidden copy of the coefficients are reset at each observation, so with
     fully observed rows the "hidden" half repeats the coefficients at the last observation.
 
+    With ``measure="legs"`` the last feature is "duration": the length of the history in units of
+    `window_`, which the coefficients alone do not tell.
+
+    Static covariates (`Panel.static`) set the state h(0) through a learned linear map. As an
+    observation resets the hidden state to the coefficients, which would erase them, their part is
+    added there again. Numbers are standardised, everything else becomes indicators; a series may
+    lack values (NaN), but not whole columns that `fit` saw.
+
     References
     ----------
     E. De Brouwer and R. G. Krishnan, "Anamnesic neural differential equations with orthogonal
@@ -158,7 +185,7 @@ class PolyODETransformer(CoefficientTransformer):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "n_coefficients": [_COUNT],
-        "measure": [StrOptions(set(MEMORIES))],
+        "measure": [StrOptions({"legt", "legs"})],
         "window": [_POSITIVE, StrOptions({"auto"})],
         "step_size": [_POSITIVE, StrOptions({"auto"})],
         "hidden_layer_sizes": ["array-like"],
@@ -190,7 +217,7 @@ class PolyODETransformer(CoefficientTransformer):
         horizon: int = 1,
         gradient: str = "interval",
         embedding: str = "full",
-        learning_rate_init: float = 0.02,
+        learning_rate_init: float = 0.05,
         batch_size: int | str = "auto",
         max_epochs: int = 40,
         early_stopping: bool = True,
@@ -228,7 +255,7 @@ class PolyODETransformer(CoefficientTransformer):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
-        y : None
+        y : None, default=None
             Ignored.
 
         Returns
@@ -275,7 +302,7 @@ class PolyODETransformer(CoefficientTransformer):
                 f"observation ({int((ahead < 0).sum())} such times); reconstruct reads the past."
             )
         values = np.empty((len(flat), panel.n_channels))
-        for part in _chunks(np.maximum(panel.lengths, counts)):
+        for part in series_chunks(np.maximum(panel.lengths, counts)):
             rows = slice(offsets[part.start], offsets[part.stop])
             padded = np.zeros((part.stop - part.start, counts[part].max()))
             inside = np.arange(padded.shape[1]) < counts[part, None]
@@ -289,19 +316,25 @@ class PolyODETransformer(CoefficientTransformer):
         since = torch.from_numpy(ahead / self.time_scale_).to(self.device)
         with torch.no_grad():
             z, _ = model.embed(self._pack(panel, torch.float64))
-            reach = since.amax(dim=1).clamp(min=1e-9, max=model.max_gap)
+            # Whole steps, so that a forecast does not depend on what other times are asked for.
+            n_steps = (since.amax(dim=1) / model.step_size).ceil().clamp(min=1)
+            reach = (n_steps * model.step_size).clamp(max=model.max_gap)
             _, path = model.trace(z, reach)
             return evaluate_path(path, torch.minimum(since, reach[:, None])).cpu().numpy()
 
     def _fit(self, panel: Panel) -> None:
-        self._validate_params()
         rows = observed_rows(panel)
-        random_state = check_random_state(self.random_state)
+        widths = layer_widths(self.n_channels_in_, self.n_coefficients, self.hidden_layer_sizes)
+        check_device(self.device)
+        random_state = local_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
-        if not (self.warm_start and hasattr(self, "field_")):
+        if self.warm_start and hasattr(self, "field_"):
+            check_same_network(self.field_, widths)
+        else:
             self._set_scales(rows)
-            self.field_ = self._new_field(generator).to(self.device)
-        held_out = self._held_out(panel.n_series, random_state)
+            self.field_ = self._new_field(widths, generator).stand_still().to(self.device)
+            self._set_static(panel)
+        held_out = self._held_out(np.diff(rows.offsets), random_state)
         with intra_op_threads(1):
             self._train(self._pack(panel, torch.float32), held_out, generator)
             self.step_halving_error_ = self._step_halving_error(panel)
@@ -309,26 +342,36 @@ class PolyODETransformer(CoefficientTransformer):
     def _set_scales(self, rows: Rows) -> None:
         self.scaler_ = ChannelScaler.of(rows.values)
         self.time_scale_ = typical_gap(rows)
-        self.window_ = (
-            auto_window(rows, self.n_coefficients) if self.window == "auto" else float(self.window)
-        )
-        self.step_size_ = (
-            auto_step_size(rows) if self.step_size == "auto" else float(self.step_size)
-        )
+        self.window_ = choose_window(self.window, self.measure, rows, self.n_coefficients)
+        auto = auto_step_size(rows, self.window_, self.n_coefficients)
+        self.step_size_ = auto if self.step_size == "auto" else float(self.step_size)
 
-    def _new_field(self, generator: torch.Generator) -> WalledMLP:
+    def _new_field(self, widths: list[int], generator: torch.Generator) -> WalledMLP:
         return WalledMLP(
-            self.n_channels_in_ * (1 + self.n_coefficients),
-            tuple(self.hidden_layer_sizes),
+            widths[0],
+            widths[1:-1],
             pull=self.time_scale_ / self.step_size_,  # as fast as the steps can follow
             generator=generator,
         )
 
-    def _held_out(self, n_series: int, random_state: np.random.RandomState) -> torch.Tensor:
-        held_out = torch.zeros(n_series, dtype=torch.bool)
-        if self.early_stopping and n_series >= 5:
-            n_held_out = max(1, round(self.validation_fraction * n_series))
-            held_out[random_state.permutation(n_series)[:n_held_out]] = True
+    def _set_static(self, panel: Panel) -> None:
+        """Read the static covariates and start their map at zero: at first they say nothing."""
+        self.static_ = None if panel.static is None else StaticEncoder.of(panel.static)
+        self.start_ = None
+        if self.static_ is not None and self.static_.n_features:
+            width = self.n_channels_in_ * (1 + self.n_coefficients)
+            self.start_ = nn.Linear(self.static_.n_features, width, device=self.device)
+            nn.init.zeros_(self.start_.weight)
+            nn.init.zeros_(self.start_.bias)
+
+    def _held_out(self, lengths: np.ndarray, random_state: np.random.RandomState) -> torch.Tensor:
+        """Draw the series that only validate, among those with something to forecast."""
+        held_out = torch.zeros(len(lengths), dtype=torch.bool)
+        usable = np.flatnonzero(lengths > 1)
+        if self.early_stopping and len(usable) >= _FEWEST_TO_SPLIT:
+            n_held_out = round(self.validation_fraction * len(usable))
+            n_held_out = min(max(n_held_out, 1), len(usable) - 1)
+            held_out[random_state.permutation(usable)[:n_held_out]] = True
         return held_out
 
     def _train(self, data: Packed, held_out: torch.Tensor, generator: torch.Generator) -> None:
@@ -342,10 +385,15 @@ class PolyODETransformer(CoefficientTransformer):
             patience=self.n_iter_no_change if self.early_stopping else None,
             verbose=self.verbose,
         )
-        trainer.run(self.field_, task, generator)
+        trainer.run(model, task, generator)
         self.history_ = trainer.history
         self.n_epochs_ = sum("training_loss" in entry for entry in trainer.history)
         self.validation_error_ = trainer.best_error
+
+    def _max_gap(self) -> float:
+        """Longest gap that is integrated, in whole steps."""
+        n_steps = np.ceil(_WINDOWS_INTEGRATED * self.window_ / self.step_size_)
+        return float(n_steps * self.step_size_)
 
     def _step_halving_error(self, panel: Panel, n_series: int = 100) -> float:
         """RMS difference of one-step forecasts when the step size is halved."""
@@ -358,7 +406,9 @@ class PolyODETransformer(CoefficientTransformer):
         return float(error.square().mean().sqrt())
 
     def _transform(self, panel: Panel) -> np.ndarray:
-        return np.concatenate([self._features(panel[part]) for part in _chunks(panel.lengths)])
+        chunks = series_chunks(panel.lengths)
+        features = np.concatenate([self._features(panel[part]) for part in chunks])
+        return self._with_duration(features, observed_rows(panel))
 
     def _features(self, panel: Panel) -> np.ndarray:
         with torch.no_grad():
@@ -369,7 +419,7 @@ class PolyODETransformer(CoefficientTransformer):
     def _coefficients(self, panel: Panel) -> np.ndarray:
         model, parts = self._model(torch.float64), []
         with torch.no_grad():
-            for part in _chunks(panel.lengths):
+            for part in series_chunks(panel.lengths):
                 parts.append(model.embed(self._pack(panel[part], torch.float64))[1])
         return torch.cat(parts).cpu().numpy()
 
@@ -391,7 +441,8 @@ class PolyODETransformer(CoefficientTransformer):
     def _pack(self, panel: Panel, dtype: torch.dtype) -> Packed:
         rows = observed_rows(panel)
         values = self.scaler_.transform(rows.values)
-        packed = pack(rows.times / self.time_scale_, values, rows.offsets)
+        static = None if self.start_ is None else self.static_.transform(panel)
+        packed = pack(rows.times / self.time_scale_, values, rows.offsets, static=static)
         return packed.to(torch.device(self.device), dtype)
 
     def _memory(self, dtype: torch.dtype = torch.float64, device: str = "cpu") -> Memory:
@@ -399,19 +450,16 @@ class PolyODETransformer(CoefficientTransformer):
         return MEMORIES[self.measure](self.n_coefficients, window, dtype=dtype, device=device)
 
     def _model(self, dtype: torch.dtype, *, copy_field: bool = True) -> PolyODE:
-        field = copy.deepcopy(self.field_).to(dtype) if copy_field else self.field_
+        field, start = self.field_, self.start_
+        if copy_field:
+            field, start = copy.deepcopy((field, start))
+            start = start if start is None else start.to(dtype)
+            field = field.to(dtype)
         return PolyODE(
             field,
             self._memory(dtype, self.device),
             step_size=self.step_size_ / self.time_scale_,
-            max_gap=_WINDOWS_INTEGRATED * self.window_ / self.time_scale_,
+            max_gap=self._max_gap() / self.time_scale_,
             update=self.update,
+            start=start,
         )
-
-
-def _chunks(lengths: np.ndarray) -> Iterator[slice]:
-    """Consecutive series of about `_CHUNK_ROWS` rows."""
-    chunk = (np.cumsum(lengths) - 1) // _CHUNK_ROWS
-    bounds = np.flatnonzero(np.diff(chunk, prepend=-1, append=-1))
-    for start, stop in pairwise(bounds):
-        yield slice(int(start), int(stop))

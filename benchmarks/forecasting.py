@@ -1,0 +1,236 @@
+"""Forecasts of PolyODE against simple rivals, on dynamics and on real single series.
+
+    python benchmarks/forecasting.py                          # all: about ten minutes on two cores
+    python benchmarks/forecasting.py --sets pendulum airline  # some
+
+Prints two tables in units of the training data's standard deviation: the squared error at leads
+of about 1, 3 and 10 mean gaps, from a cutoff at 60 % of each series, and the squared error and
+the coverage of the 90 % interval over the last 20 %. Then it says where PolyODE loses.
+
+"Dynamics" are series with initial conditions of their own: one model is trained on three quarters
+of them and continues the others. The real ones are single series with 30 % of the rows dropped;
+each model is fitted to the part before the cutoff.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sktime.datasets import load_airline, load_lynx, load_uschange
+from sktime.forecasting.naive import NaiveForecaster
+from sktime.forecasting.trend import PolynomialTrendForecaster
+
+from skpolyode.datasets import (
+    drop_times,
+    make_lorenz63,
+    make_lorenz96,
+    make_ode_system,
+    make_synthetic,
+)
+from skpolyode.forecasting import PolyODEForecaster, evaluate_forecasts
+from skpolyode.panel import Panel
+
+N_SERIES = 500
+LEADS = {1: (0.5, 1.5), 3: (2.0, 4.0), 10: (7.0, 13.0)}  # mean gaps: name, from, to
+
+
+class LastValue:
+    """Hold the last observation of each channel."""
+
+    def forecast(self, panel: Panel, times: list[np.ndarray]) -> Panel:
+        return answered(panel, times, lambda t, v, query: np.full(len(query), v[-1]))
+
+
+class Mean:
+    """The mean of each series' past."""
+
+    def forecast(self, panel: Panel, times: list[np.ndarray]) -> Panel:
+        return answered(panel, times, lambda t, v, query: np.full(len(query), v.mean()))
+
+
+class Linear:
+    """Extrapolate the line through the last two observations."""
+
+    def forecast(self, panel: Panel, times: list[np.ndarray]) -> Panel:
+        def line(t: np.ndarray, v: np.ndarray, query: np.ndarray) -> np.ndarray:
+            slope = 0.0 if len(t) < 2 else (v[-1] - v[-2]) / (t[-1] - t[-2])
+            return v[-1] + slope * (query - t[-1])
+
+        return answered(panel, times, line)
+
+
+class OnGrid:
+    """A forecaster of sktime on series interpolated to an even grid of steps of one mean gap."""
+
+    def __init__(self, forecaster: Any, gap: float) -> None:
+        self.forecaster = forecaster
+        self.gap = gap
+
+    def forecast(self, panel: Panel, times: list[np.ndarray]) -> Panel:
+        def on_grid(t: np.ndarray, v: np.ndarray, query: np.ndarray) -> np.ndarray:
+            n_back = int((t[-1] - t[0]) / self.gap)
+            grid = t[-1] - self.gap * np.arange(n_back, -1, -1)
+            if len(grid) < 4:
+                return np.full(len(query), v[-1])
+            steps = (query - t[-1]) / self.gap
+            ahead = np.arange(1, int(np.ceil(steps.max())) + 1)
+            y = pd.Series(np.interp(grid, t, v))
+            path = self.forecaster.clone().fit(y).predict(ahead).to_numpy().ravel()
+            return np.interp(steps, [0, *ahead], [v[-1], *path])
+
+        return answered(panel, times, on_grid)
+
+
+def answered(panel: Panel, times: list[np.ndarray], rule: Callable[..., np.ndarray]) -> Panel:
+    """Apply a rule for one channel, from its observed times and values to those asked."""
+    values = []
+    for (own_times, own_values), query in zip(panel, times, strict=True):
+        columns = []
+        for column in own_values.T:
+            known = ~np.isnan(column)
+            if known.any():
+                columns.append(rule(own_times[known], column[known], query))
+            else:
+                columns.append(np.zeros(len(query)))
+        values.append(np.stack(columns, axis=1))
+    offsets = np.concatenate([[0], np.cumsum([len(query) for query in times])])
+    return panel.like(np.concatenate(times), np.concatenate(values), offsets)
+
+
+def rivals(gap: float, season: int) -> dict[str, Any]:
+    models = {"last value": LastValue(), "mean": Mean(), "linear": Linear()}
+    models["naive drift"] = OnGrid(NaiveForecaster(strategy="drift", window_length=4), gap)
+    models["quadratic trend"] = OnGrid(PolynomialTrendForecaster(degree=2), gap)
+    if season > 1:
+        models["seasonal naive"] = OnGrid(NaiveForecaster(strategy="last", sp=season), gap)
+    try:
+        import statsmodels  # noqa: F401
+    except ImportError:
+        return models
+    from sktime.forecasting.exp_smoothing import ExponentialSmoothing
+
+    smoothing = ExponentialSmoothing(trend="add", damped_trend=True)
+    if season > 1:
+        smoothing.set_params(seasonal="add", sp=season)
+    models["exponential smoothing"] = OnGrid(smoothing, gap)
+    return models
+
+
+def dynamics(make: Callable[..., Any], *args: Any, **options: Any) -> tuple[Panel, Panel]:
+    """Training and test series, in units of the training series' standard deviation."""
+    data = make(*args, n_series=N_SERIES, random_state=0, **options)
+    training = data.split != "test"
+    return data.panel[training], data.panel[~training]
+
+
+def single(load: Callable[[], Any]) -> tuple[None, Panel]:
+    """One real series on its row numbers, with 30 % of the rows dropped."""
+    values = np.asarray(load(), dtype=np.float64)
+    values = values.reshape(len(values), -1)
+    panel = Panel(np.arange(float(len(values))), values, [0, len(values)])
+    return None, drop_times(panel, 0.3, random_state=0)[0]
+
+
+def uschange() -> np.ndarray:
+    y, X = load_uschange()
+    return pd.concat([y, X], axis=1).to_numpy(dtype=np.float64)
+
+
+SETS: dict[str, Callable[[], tuple[Panel | None, Panel]]] = {
+    "lorenz63 0.3": lambda: dynamics(make_lorenz63, rate=0.3),
+    "lorenz63 0.5": lambda: dynamics(make_lorenz63, rate=0.5),
+    "lorenz96 0.3": lambda: dynamics(make_lorenz96, rate=0.3),
+    "lorenz96 0.5": lambda: dynamics(make_lorenz96, rate=0.5),
+    "synthetic": lambda: dynamics(make_synthetic, rate=0.7),
+    "pendulum": lambda: dynamics(make_ode_system, "damped_pendulum"),
+    "lotka volterra": lambda: dynamics(make_ode_system, "lotka_volterra"),
+    "airline": lambda: single(load_airline),
+    "lynx": lambda: single(load_lynx),
+    "uschange": lambda: single(uschange),
+}
+SEASONS = {"airline": 12, "lynx": 10, "uschange": 4}
+
+
+def standardised(panel: Panel, reference: Panel) -> Panel:
+    mean, scale = np.nanmean(reference.values, axis=0), np.nanstd(reference.values, axis=0)
+    return panel.like(panel.times, (panel.values - mean) / scale, panel.offsets)
+
+
+def mean_gap(panel: Panel) -> float:
+    inner = np.ones(panel.n_observations, dtype=bool)
+    inner[panel.offsets[:-1]] = False
+    return float(np.diff(panel.times, prepend=0.0)[inner].mean())
+
+
+def pooled(table: pd.DataFrame) -> float:
+    """Mean over channels, weighted by what was observed."""
+    known = table[table["n"] > 0]
+    return float(np.average(known["value"], weights=known["n"])) if len(known) else np.nan
+
+
+def scores(model: Any, panel: Panel, gap: float) -> dict[str, float]:
+    limits = sorted({edge for ends in LEADS.values() for edge in ends})
+    table = evaluate_forecasts(
+        model, panel, cutoff=0.6, horizon=gap * np.array(limits), metrics=["mse"]
+    )
+    row = {
+        f"{lead} gaps": pooled(table[np.isclose(table["lead"], gap * end)])
+        for lead, (_, end) in LEADS.items()
+    }
+    metrics = ["mse", "coverage"] if hasattr(model, "forecast_quantiles") else ["mse"]
+    table = evaluate_forecasts(model, panel, cutoff=0.8, metrics=metrics)
+    row["last 20 %"] = pooled(table[table["metric"] == "mse"])
+    row["coverage"] = pooled(table[table["metric"] == "coverage"])
+    return row
+
+
+def run(name: str) -> pd.DataFrame:
+    """Scores of all models on one set, one row a model."""
+    train, test = SETS[name]()
+    reference = test if train is None else train
+    gap = mean_gap(reference)
+    test = standardised(test, reference)
+    start = time.perf_counter()
+    model = PolyODEForecaster(random_state=0)
+    if train is not None:
+        model.pretrain(standardised(train, reference))
+    models = {"PolyODE": model, **rivals(gap, SEASONS.get(name, 1))}
+    rows = {}
+    for key, own in models.items():
+        rows[key] = scores(own, test, gap)
+        if own is model:
+            print(f"{name}: PolyODE took {time.perf_counter() - start:.0f} s", flush=True)
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    print(table.round(4).to_string(), end="\n\n", flush=True)
+    return table
+
+
+def losses(name: str, table: pd.DataFrame) -> list[str]:
+    """Where a rival's squared error is smaller."""
+    found = []
+    for column in table.columns.drop("coverage"):
+        best = table[column].drop("PolyODE").idxmin()
+        if table.loc[best, column] < table.loc["PolyODE", column]:
+            pair = f"{table.loc['PolyODE', column]:.3g} against {table.loc[best, column]:.3g}"
+            found.append(f"{name}, {column}: PolyODE loses to {best} ({pair})")
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    names = parser.parse_args().sets
+    warnings.simplefilter("ignore")  # of the rivals' optimisers
+    tables = {name: run(name) for name in names}
+    lost = [line for name, table in tables.items() for line in losses(name, table)]
+    print("\n".join(lost) or "PolyODE is best everywhere.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""Adapters: the transformers of this package inside other libraries."""
+
+from skpolyode.adapters.sktime import PolyODEFeatures, SeriesFeatures
+
+__all__ = ["PolyODEFeatures", "SeriesFeatures"]

@@ -1,0 +1,202 @@
+"""From a panel to a trained forecaster, and from it to forecasts at any times.
+
+This module knows panels and numbers; sktime's frames and horizons are translated elsewhere.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import NamedTuple
+
+import numpy as np
+
+from skpolyode.forecasting._intervals import Intervals
+from skpolyode.forecasting._stretches import (
+    context_starts,
+    cut_windows,
+    last_seen_rows,
+    observed_part,
+    series_of_rows,
+    take,
+)
+from skpolyode.panel import Panel
+from skpolyode.transformers import PolyODETransformer
+
+__all__ = ["Answers", "answer", "fit_forecaster", "retrain"]
+
+# How many windows of the past a state is computed from. With "legt" it depends on no more: to
+# 1e-12 with 32 coefficients. "legs" forgets nothing, and is run on no longer pasts than it knows.
+_CONTEXT_WINDOWS = {"legt": 4, "legs": 1}
+_REACH_WINDOWS = 2  # longest lead that intervals are calibrated for
+_MAX_ORIGINS = 1000
+_MAX_TARGETS = 64  # forecasts from one origin
+_SERIES_TO_HOLD_OUT = 10  # with fewer, the ends of all series are held out instead
+_ROWS_TO_HOLD_OUT = 10  # a shorter series has no end to spare
+
+
+class Answers(NamedTuple):
+    """Forecasts at Q times, series after series."""
+
+    values: np.ndarray  # (Q, D), in the units of the data
+    leads: np.ndarray  # (Q, D): time since the channel was last observed; inf if it never was
+
+
+def fit_forecaster(
+    embedder: PolyODETransformer, panel: Panel, share: float, rng: np.random.RandomState
+) -> tuple[PolyODETransformer, Intervals]:
+    """Train an embedder and calibrate its intervals on held-out data.
+
+    With many series a share of them is held out. With few, the last `share` of each is, and
+    training then goes on, from these weights, on all of the data.
+    """
+    panel = observed_part(panel)
+    if panel.n_series >= _SERIES_TO_HOLD_OUT:
+        held_out = np.zeros(panel.n_series, dtype=bool)
+        n_held_out = max(1, round(share * panel.n_series))
+        held_out[rng.permutation(panel.n_series)[:n_held_out]] = True
+        _train(embedder, panel[~held_out])
+        return embedder, _calibrate(embedder, panel[held_out], None, rng)
+    ends = panel.offsets[1:] - np.where(
+        panel.lengths >= _ROWS_TO_HOLD_OUT, np.ceil(share * panel.lengths), 0
+    ).astype(np.int64)
+    _train(embedder, take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends))
+    if (ends == panel.offsets[1:]).all():  # too little data: errors of the training stand in
+        return embedder, _calibrate(embedder, panel, None, rng)
+    intervals = _calibrate(embedder, panel, ends, rng)
+    return retrain(embedder, panel, embedder.max_epochs), intervals
+
+
+def _train(embedder: PolyODETransformer, panel: Panel) -> None:
+    n_coefficients = embedder.n_coefficients
+    embedder.fit(cut_windows(panel, 4 * n_coefficients, n_coefficients))
+
+
+def retrain(embedder: PolyODETransformer, panel: Panel, n_epochs: int) -> PolyODETransformer:
+    """Embedder that has gone on training, gently, on a panel; the one given is left as it is."""
+    trained = copy.deepcopy(embedder).set_params(
+        warm_start=True,
+        max_epochs=n_epochs,
+        learning_rate_init=embedder.learning_rate_init / 4,
+    )
+    _train(trained, observed_part(panel))
+    return trained.set_params(**embedder.get_params(deep=False))
+
+
+def _calibrate(
+    embedder: PolyODETransformer,
+    panel: Panel,
+    held_out_from: np.ndarray | None,
+    rng: np.random.RandomState,
+) -> Intervals:
+    """Intervals from forecasts of later rows from earlier ones.
+
+    Origins are the rows of the second half of each series, or of its held-out end (given by its
+    first row), since forecasts that are asked for have a past as well.
+    """
+    series = series_of_rows(panel)
+    first, end = panel.offsets[:-1], panel.offsets[1:]
+    earliest = (first + end) // 2 if held_out_from is None else held_out_from
+    rows = np.arange(panel.n_observations)
+    origins = rows[(rows >= earliest[series] - 1) & (rows < end[series] - 1)]
+    if len(origins) > _MAX_ORIGINS:
+        origins = np.sort(rng.choice(origins, _MAX_ORIGINS, replace=False))
+    reach = _REACH_WINDOWS * embedder.window_
+    targets = [_targets(panel.times, r, end[series[r]], reach) for r in origins]
+    counts = np.array([len(own) for own in targets], dtype=np.int64)
+    if not counts.sum():
+        return Intervals.of(np.empty((0, panel.n_channels)), np.empty((0, panel.n_channels)))
+    rows = np.concatenate(targets)
+    forecasts = _from_rows(embedder, panel, origins, panel.times[rows], counts)
+    errors = (forecasts - panel.values[rows]) / embedder.scaler_.scale
+    return Intervals.of(_leads(panel, np.repeat(origins, counts), panel.times[rows]), errors)
+
+
+def _targets(times: np.ndarray, origin: int, end: int, reach: float) -> np.ndarray:
+    """Rows to forecast from one origin: all that follow within reach, thinned if too many."""
+    stop = origin + 1 + np.searchsorted(times[origin + 1 : end], times[origin] + reach, "right")
+    n_rows = max(stop - origin - 1, 1)
+    n_targets = min(n_rows, _MAX_TARGETS)
+    # Dense near the origin, where the error grows fastest.
+    steps = np.unique(np.geomspace(1, n_rows, n_targets).round().astype(np.int64))
+    return origin + (steps if n_rows > _MAX_TARGETS else np.arange(1, n_rows + 1))
+
+
+def _from_rows(
+    embedder: PolyODETransformer,
+    panel: Panel,
+    origins: np.ndarray,
+    times: np.ndarray,
+    counts: np.ndarray,
+    method: str = "forecast",
+) -> np.ndarray:
+    """Values (Q, D) at `times`, `counts[k]` of them from the state at row ``origins[k]``."""
+    reach = _CONTEXT_WINDOWS[embedder.measure] * embedder.window_
+    starts = context_starts(panel, origins, reach)
+    contexts = take(panel, series_of_rows(panel)[origins], starts, origins + 1)
+    return getattr(embedder, method)(contexts, np.split(times, np.cumsum(counts)[:-1])).values
+
+
+def _leads(panel: Panel, origins: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Time (Q, D) since each channel was last observed, up to the origin of each forecast."""
+    seen = last_seen_rows(panel)[origins]
+    return np.where(seen < 0, np.inf, times[:, None] - panel.times[seen])
+
+
+def answer(
+    embedder: PolyODETransformer, context: Panel, times: np.ndarray, offsets: np.ndarray
+) -> Answers:
+    """Values of every channel at any times from the first row of each series on.
+
+    - After the last observation: the forecast.
+    - At an observation: its forecast from the observations before; the mean at the first one.
+    - Between two observations: the reverse reconstruction from the memory at a later one.
+
+    Parameters
+    ----------
+    embedder : PolyODETransformer
+        Fitted.
+    context : Panel
+        What is known of each series.
+    times : float64 ndarray of shape (Q,)
+        Times for all series, one after the other, in the units of the context.
+    offsets : int64 ndarray of shape (n_series + 1,)
+        Where the times of each series start.
+    """
+    panel = observed_part(context)
+    before, later = _places(panel, times, offsets, embedder.window_)
+    values = np.tile(embedder.scaler_.mean, (len(times), 1))
+    back = later >= 0
+    for chosen, origins, method in (
+        (~back & (before >= 0), before, "forecast"),
+        (back, later, "reconstruct"),
+    ):
+        asked = np.flatnonzero(chosen)
+        if len(asked):
+            asked = asked[np.argsort(origins[asked], kind="stable")]
+            unique, counts = np.unique(origins[asked], return_counts=True)
+            values[asked] = _from_rows(embedder, panel, unique, times[asked], counts, method)
+    leads = _leads(panel, np.maximum(before, 0), times)
+    return Answers(values, np.where(before[:, None] < 0, np.inf, leads))
+
+
+def _places(
+    panel: Panel, times: np.ndarray, offsets: np.ndarray, window: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each time the last row before it (-1 if none), and the row that looks back at it.
+
+    The latter, -1 where the answer is a forecast, is the last row up to half a window later, or
+    the next one: there the memory holds what came after as well, and reads well in its middle.
+    """
+    before, later = (np.full(len(times), -1) for _ in range(2))
+    for i, (first, end) in enumerate(zip(panel.offsets[:-1], panel.offsets[1:], strict=True)):
+        own, asked = panel.times[first:end], slice(offsets[i], offsets[i + 1])
+        query = times[asked]
+        after = np.searchsorted(own, query)
+        inside = after < len(own)
+        next_time = own[np.minimum(after, len(own) - 1)]
+        anchor = np.searchsorted(own, query + window / 2, "right") - 1
+        anchor = np.maximum(anchor, after)
+        looks_back = inside & (next_time != query) & (next_time - query <= window)
+        before[asked] = np.where(after > 0, first + after - 1, -1)
+        later[asked] = np.where(looks_back, first + anchor, -1)
+    return before, later

@@ -1,0 +1,188 @@
+"""Between sktime's frames and horizons and the panels and times of this package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skpolyode.panel import Panel, query_times
+
+__all__ = ["Context", "Query", "extended", "merged", "read_context", "read_horizon", "read_index"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is known of each series when a forecast is made.
+
+    Parameters
+    ----------
+    panel : Panel
+        The series, sorted by instance; channels are named by their position.
+    instances : Index or None
+        Labels of the series, one or more levels; None for a single series.
+    cutoffs : tuple of Index
+        The last time of each series, as an index of length one and of the user's type.
+    time_name : hashable
+        Name of the index level of times.
+    """
+
+    panel: Panel
+    instances: pd.Index | None
+    cutoffs: tuple[pd.Index, ...]
+    time_name: Any
+
+    def label(self, series: int) -> str:
+        """Name one series in a message."""
+        if self.instances is None:
+            return ""
+        label = self.instances[series]
+        return f" of instance {label.item() if isinstance(label, np.generic) else label!r}"
+
+
+@dataclass(frozen=True)
+class Query:
+    """Times asked of each series of a context, and the index of the answer."""
+
+    times: np.ndarray  # float64 (Q,), in the units of the panel
+    offsets: np.ndarray  # int64 (n_series + 1,)
+    index: pd.Index
+
+
+def merged(y: pd.DataFrame) -> pd.DataFrame:
+    """Average rows of equal instance and time; floats, without copying where it can be helped."""
+    y = y.astype(np.float64)
+    if y.index.is_unique:
+        return y
+    means = y.groupby(level=list(range(y.index.nlevels))).mean()
+    means.index.names = y.index.names
+    return means
+
+
+def extended(y: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+    """`y` with the rows of `new`, whose observations win."""
+    if list(new.columns) != list(y.columns):
+        raise ValueError(
+            f"y has the channels {list(new.columns)}, but the forecaster was fitted on "
+            f"{list(y.columns)}: give all of them in that order, NaN where not observed."
+        )
+    return merged(new).combine_first(y)
+
+
+def read_context(y: pd.DataFrame, freq: Any = None) -> Context:
+    """Context of a frame with one index level (a series) or more (instances, then time).
+
+    Parameters
+    ----------
+    y : DataFrame
+        Rows of an instance may be scattered, but are in the order of time. No times repeat.
+    freq : offset, optional
+        Step of integer horizons, where the index has none of its own.
+    """
+    times = y.index.get_level_values(-1)
+    if isinstance(times, pd.TimedeltaIndex):
+        raise TypeError(
+            "y is indexed by a TimedeltaIndex, from which sktime's horizons cannot count; use a "
+            "DatetimeIndex (add a start date) or integers."
+        )
+    names = [f"x{j}" for j in range(y.shape[1])]
+    if not isinstance(y.index, pd.MultiIndex):
+        panel = Panel.from_frames([y], channel_names=names, duplicates="mean")
+        return Context(panel, None, (_with_freq(times[-1:], freq),), times.name)
+    labels = y.index.droplevel(-1)
+    instances = labels.unique()  # in the order of the panel: that of their first rows
+    order = instances.argsort()
+    panel = Panel.from_sktime(y, channel_names=names, duplicates="mean")[order]
+    last = np.empty(len(instances), dtype=np.int64)
+    last[instances.get_indexer(labels)] = np.arange(len(y))  # later rows overwrite earlier ones
+    cutoffs = tuple(_with_freq(times[row : row + 1], freq) for row in last[order])
+    return Context(panel, instances[order], cutoffs, times.name)
+
+
+def _with_freq(cutoff: pd.Index, freq: Any) -> pd.Index:
+    if isinstance(cutoff, pd.DatetimeIndex) and cutoff.freq is None and freq is not None:
+        return pd.DatetimeIndex(cutoff, freq=freq)
+    return cutoff
+
+
+def read_horizon(context: Context, fh: Any) -> Query:
+    """Times that a `ForecastingHorizon` asks of each series, counted from its own cutoff."""
+    absolute: dict[Any, pd.Index] = {}
+    for cutoff in context.cutoffs:
+        if cutoff[0] not in absolute:  # 2 ms a call
+            _check_horizon(fh, cutoff)
+            absolute[cutoff[0]] = fh.to_absolute_index(cutoff)
+    return _query(context, [absolute[cutoff[0]] for cutoff in context.cutoffs])
+
+
+def _check_horizon(fh: Any, cutoff: pd.Index) -> None:
+    values = fh.to_pandas()
+    counts = pd.api.types.is_integer_dtype(values.dtype)
+    is_datetime = isinstance(cutoff, pd.DatetimeIndex)
+    if is_datetime and counts and fh.is_relative and fh.freq is None and cutoff.freq is None:
+        raise TypeError(
+            f"fh counts {values.tolist()} steps, but y is indexed by datetimes without a "
+            "frequency, which have no steps; ask for times (a DatetimeIndex) or for durations "
+            "(Timedeltas), or give the step: ForecastingHorizon(fh, freq=...)."
+        )
+    if isinstance(cutoff, pd.DatetimeIndex | pd.PeriodIndex) and counts and not fh.is_relative:
+        raise TypeError(
+            f"fh holds the integers {values.tolist()} as absolute times, but y is indexed by a "
+            f"{type(cutoff).__name__}; give an index of that type."
+        )
+    if not is_datetime and isinstance(values, pd.TimedeltaIndex):
+        raise TypeError(
+            f"fh holds durations, but y is indexed by a {type(cutoff).__name__}; give integers, "
+            "or index y by datetimes."
+        )
+
+
+def read_index(context: Context, index: pd.Index) -> Query:
+    """Ask each series for its own rows of an index, with instances as in the context."""
+    if context.instances is None:
+        return _query(context, [index])
+    codes = context.instances.get_indexer(index.droplevel(-1))
+    if (codes < 0).any():
+        unknown = index.droplevel(-1)[codes < 0].unique().to_list()
+        raise ValueError(
+            f"instances {unknown[:5]} are not known to the forecaster ({len(unknown)} such); fit "
+            "or update it with their past first."
+        )
+    times = index.get_level_values(-1)
+    # A stable sort, because rows of instances may be scattered.
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(1, len(context.instances)))
+    return _query(context, [times[rows] for rows in np.split(order, bounds)])
+
+
+def _query(context: Context, times: list[pd.Index]) -> Query:
+    known = [k for k, own in enumerate(times) if len(own)]
+    flat, _ = query_times(context.panel[known], [times[k] for k in known])
+    counts = np.array([len(own) for own in times])
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    _check_start(context, times, flat, offsets)
+    joined = times[known[0]].append([times[k] for k in known[1:]])
+    if context.instances is None:
+        return Query(flat, offsets, times[0].rename(context.time_name))
+    repeated = context.instances.repeat(counts)
+    levels = [repeated.get_level_values(k) for k in range(repeated.nlevels)]
+    names = [*repeated.names, context.time_name]
+    return Query(flat, offsets, pd.MultiIndex.from_arrays([*levels, joined], names=names))
+
+
+def _check_start(
+    context: Context, times: list[pd.Index], flat: np.ndarray, offsets: np.ndarray
+) -> None:
+    starts = context.panel.times[context.panel.offsets[:-1]]
+    early = flat < np.repeat(starts, np.diff(offsets))
+    if not early.any():
+        return
+    first = int(np.flatnonzero(early)[0])
+    series = int(np.searchsorted(offsets, first, side="right")) - 1
+    raise ValueError(
+        f"fh asks for {times[series][first - offsets[series]]}{context.label(series)}, which is "
+        f"before its first row ({int(early.sum())} such times): nothing is known from there; ask "
+        "for later times."
+    )

@@ -1,0 +1,84 @@
+"""Stretches of series, each taken as a series of its own: training windows and contexts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skpolyode.panel import Panel
+
+__all__ = [
+    "context_starts",
+    "cut_windows",
+    "last_seen_rows",
+    "observed_part",
+    "series_of_rows",
+    "take",
+]
+
+
+def take(panel: Panel, series: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Panel:
+    """Panel whose series k is the rows ``start[k]`` to ``stop[k] - 1`` of series ``series[k]``.
+
+    Rows count over all series of the panel. A series may be taken many times.
+    """
+    offsets = np.concatenate([[0], np.cumsum(stop - start)])
+    rows = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], stop - start)
+    # Without rows first: indexing copies them, once for every stretch of a series.
+    n_channels = panel.n_channels
+    bare = panel.like(np.empty(0), np.empty((0, n_channels)), np.zeros(panel.n_series + 1))
+    return bare[series].like(panel.times[rows], panel.values[rows], offsets)
+
+
+def cut_windows(panel: Panel, length: int, overlap: int) -> Panel:
+    """Cut series much longer than `length` rows into windows that overlap.
+
+    Training runs through all series at once, row by row: cutting makes its cost that of the rows
+    and not that of the longest series, and gives one long series several beginnings. Windows
+    overlap by at least `overlap` rows and are spread evenly; series of less than one and a half
+    windows stay whole.
+    """
+    series, start, stop = [], [], []
+    for i, (first, end) in enumerate(zip(panel.offsets[:-1], panel.offsets[1:], strict=True)):
+        n_rows, n_windows, size = end - first, 1, end - first
+        if n_rows >= 1.5 * length:
+            n_windows, size = -(-(n_rows - overlap) // (length - overlap)), length
+        starts = first + np.linspace(0, n_rows - size, n_windows).round().astype(np.int64)
+        series.append(np.full(n_windows, i))
+        start.append(starts)
+        stop.append(starts + size)
+    return take(panel, *map(np.concatenate, (series, start, stop)))
+
+
+def observed_part(panel: Panel) -> Panel:
+    """Leave out the rows that hold no observation."""
+    kept = ~np.isnan(panel.values).all(axis=1)
+    offsets = np.concatenate([[0], np.cumsum(kept)])[panel.offsets]
+    return panel.like(panel.times[kept], panel.values[kept], offsets)
+
+
+def series_of_rows(panel: Panel) -> np.ndarray:
+    """Position of the series that each row belongs to, int64 of shape (n_obs,)."""
+    return np.repeat(np.arange(panel.n_series), panel.lengths)
+
+
+def last_seen_rows(panel: Panel) -> np.ndarray:
+    """For each row and channel the last row, up to it, that observes the channel; -1 if none."""
+    index = np.where(np.isnan(panel.values), -1, np.arange(panel.n_observations)[:, None])
+    latest = np.maximum.accumulate(index, axis=0)
+    first = panel.offsets[series_of_rows(panel)][:, None]
+    return np.where(latest >= first, latest, -1)
+
+
+def context_starts(panel: Panel, rows: np.ndarray, reach: float) -> np.ndarray:
+    """First row that matters to the state at each of `rows`.
+
+    That is the first within `reach` of it, or the last observation of a channel that was not
+    observed since: the dynamics go on from there.
+    """
+    starts = np.empty(panel.n_observations, dtype=np.int64)
+    for first, end in zip(panel.offsets[:-1], panel.offsets[1:], strict=True):
+        times = panel.times[first:end]
+        starts[first:end] = first + np.searchsorted(times, times - reach)
+    seen = last_seen_rows(panel)[rows]
+    seen = np.where(seen < 0, panel.n_observations, seen).min(axis=1)
+    return np.minimum(starts[rows], seen)

@@ -1,0 +1,215 @@
+"""Score forecasts of irregular series, each continued from a cutoff of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from skpolyode.forecasting._stretches import observed_part, take
+from skpolyode.forecasting.forecaster import PolyODEForecaster
+from skpolyode.panel import Panel, as_panel, query_times
+
+__all__ = ["evaluate_forecasts"]
+
+
+class _Forecasts(NamedTuple):
+    """Observed values and what was forecast, rows by channels; quantiles only where asked."""
+
+    actual: np.ndarray  # (Q, D)
+    mean: np.ndarray  # (Q, D)
+    quantiles: dict[float, np.ndarray]
+
+
+def _mse(forecasts: _Forecasts, coverage: float) -> np.ndarray:
+    return (forecasts.actual - forecasts.mean) ** 2
+
+
+def _mae(forecasts: _Forecasts, coverage: float) -> np.ndarray:
+    return np.abs(forecasts.actual - forecasts.mean)
+
+
+def _pinball(forecasts: _Forecasts, coverage: float) -> np.ndarray:
+    losses = []
+    for alpha in _levels(coverage):
+        error = forecasts.actual - forecasts.quantiles[alpha]
+        losses.append(np.maximum(alpha * error, (alpha - 1) * error))
+    return np.mean(losses, axis=0)
+
+
+def _coverage(forecasts: _Forecasts, coverage: float) -> np.ndarray:
+    lower, _, upper = (forecasts.quantiles[alpha] for alpha in _levels(coverage))
+    inside = (forecasts.actual >= lower) & (forecasts.actual <= upper)
+    return np.where(np.isnan(forecasts.actual), np.nan, inside)
+
+
+def _levels(coverage: float) -> tuple[float, float, float]:
+    return (1 - coverage) / 2, 0.5, (1 + coverage) / 2
+
+
+METRICS: dict[str, Callable[[_Forecasts, float], np.ndarray]] = {
+    "mse": _mse,
+    "mae": _mae,
+    "pinball": _pinball,
+    "coverage": _coverage,
+}
+_OF_QUANTILES = {"pinball", "coverage"}
+
+
+def evaluate_forecasts(
+    forecaster: Any,
+    panel: Any,
+    *,
+    cutoff: Any = 0.8,
+    horizon: Any = None,
+    metrics: Sequence[str] = ("mse", "mae"),
+    coverage: float = 0.9,
+) -> pd.DataFrame:
+    """Cut every series in two, forecast the second part from the first, and score it.
+
+    sktime's splitters cut regular series by counts of rows, all at the same place. This cuts
+    irregular ones, each at its own time, asks for forecasts at the very times of the observations
+    that follow, and leaves out of every mean what was not observed.
+
+    Parameters
+    ----------
+    forecaster : PolyODEForecaster, or any object with a method ``forecast(panel, times)``
+        A forecaster or transformer that has been trained is used as it is. One that has not is
+        cloned and trained on the first parts; it is not changed. A transformer has no quantiles.
+    panel : Panel, list of (times, values), list of DataFrames, or array
+        The series.
+    cutoff : float, datetime, or array-like of shape (n_series,), default=0.8
+        Where the series are cut: a float strictly between 0 and 1 is the share of the duration of
+        each series that is known; anything else is the last known time, for all series or for
+        each. A series without observations on both sides is left out.
+    horizon : float or sequence of float, default=None
+        Limits of the leads (times since the last known observation of the series) that are scored
+        together, in the units of `times` (for datetimes, of the panel's `time_unit`): ``[1, 3]``
+        gives a row for leads up to 1 and one for leads from 1 to 3; later observations do not
+        count. None: all that follow, together.
+    metrics : sequence of {"mse", "mae", "pinball", "coverage"}, default=("mse", "mae")
+        What is measured. "pinball" is the mean over the median and both ends of the central
+        interval, "coverage" the share of observations inside it.
+    coverage : float, default=0.9
+        Nominal probability of that interval.
+
+    Returns
+    -------
+    DataFrame
+        One row for each channel, lead and metric, with the columns ``channel``, ``lead`` (upper
+        limit, in the units of `times`), ``metric``, ``value`` (NaN if there was nothing to score)
+        and ``n`` (observations scored).
+
+    Raises
+    ------
+    ValueError
+        If a metric is not known or not possible with the forecaster, if the limits of `horizon`
+        do not increase from zero, or if no series has observations on both sides of its cutoff.
+
+    Examples
+    --------
+    >>> from skpolyode.datasets import make_lorenz63
+    >>> from skpolyode.forecasting import PolyODEForecaster, evaluate_forecasts
+    >>> panel = make_lorenz63(12, rate=0.1, random_state=0).panel
+    >>> forecaster = PolyODEForecaster(n_coefficients=4, max_epochs=1, random_state=0)
+    >>> table = evaluate_forecasts(forecaster, panel, horizon=[0.5, 2.0], metrics=["mse"])
+    >>> table[["channel", "lead", "metric"]].values.tolist()
+    [['x', 0.5, 'mse'], ['x', 2.0, 'mse'], ['y', 0.5, 'mse'], ['y', 2.0, 'mse']]
+    """
+    _check_metrics(metrics, forecaster, coverage)
+    panel = observed_part(as_panel(panel, name="panel"))
+    limits = _read_limits(horizon)
+    past, future = _split(panel, _read_cutoffs(panel, cutoff))
+    leads = future.times - np.repeat(past.times[past.offsets[1:] - 1], future.lengths)
+    levels = _levels(coverage) if _OF_QUANTILES.intersection(metrics) else ()
+    forecasts = _forecast(_trained(forecaster, past), past, future, levels)
+    errors = {name: METRICS[name](forecasts, coverage) for name in metrics}
+    return _table(errors, leads, limits, panel.channel_names)
+
+
+def _check_metrics(metrics: Sequence[str], forecaster: Any, coverage: float) -> None:
+    unknown = [name for name in metrics if name not in METRICS]
+    if isinstance(metrics, str) or unknown or not len(metrics):
+        raise ValueError(f"metrics must be a list of some of {list(METRICS)}, got {metrics!r}.")
+    if not 0 < coverage < 1:
+        raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}.")
+    if _OF_QUANTILES.intersection(metrics) and not hasattr(forecaster, "forecast_quantiles"):
+        raise ValueError(
+            f"metrics {sorted(_OF_QUANTILES.intersection(metrics))} need quantiles, but "
+            f"{type(forecaster).__name__} has no forecast_quantiles; leave them out or use "
+            "PolyODEForecaster."
+        )
+
+
+def _read_limits(horizon: Any) -> np.ndarray:
+    limits = np.atleast_1d(np.inf if horizon is None else np.asarray(horizon, dtype=np.float64))
+    if limits.ndim != 1 or not len(limits) or not (np.diff(limits, prepend=0.0) > 0).all():
+        raise ValueError(f"horizon must increase from above zero, got {horizon!r}.")
+    return limits
+
+
+def _read_cutoffs(panel: Panel, cutoff: Any) -> np.ndarray:
+    """Last known time of each series."""
+    if isinstance(cutoff, float) and 0 < cutoff < 1:
+        start, end = panel.times[panel.offsets[:-1]], panel.times[panel.offsets[1:] - 1]
+        return start + cutoff * (end - start)
+    if np.ndim(cutoff) == 0:
+        return query_times(panel, cutoff)[0]
+    if len(cutoff) != panel.n_series:
+        raise ValueError(
+            f"cutoff must be a share, one time or one for each of the {panel.n_series} series, "
+            f"got {len(cutoff)}."
+        )
+    return query_times(panel, [[time] for time in cutoff])[0]
+
+
+def _split(panel: Panel, cutoffs: np.ndarray) -> tuple[Panel, Panel]:
+    """Rows up to the cutoff and those after it, of the series that have both."""
+    known = panel.times <= np.repeat(cutoffs, panel.lengths)
+    middle = panel.offsets[:-1] + np.add.reduceat(known, panel.offsets[:-1], dtype=np.int64)
+    kept = np.flatnonzero((middle > panel.offsets[:-1]) & (middle < panel.offsets[1:]))
+    if not len(kept):
+        raise ValueError(
+            "no series has observations both up to its cutoff and after it; choose another cutoff."
+        )
+    past = take(panel, kept, panel.offsets[kept], middle[kept])
+    return past, take(panel, kept, middle[kept], panel.offsets[kept + 1])
+
+
+def _trained(forecaster: Any, past: Panel) -> Any:
+    if isinstance(forecaster, PolyODEForecaster):
+        return forecaster.clone().pretrain(past) if forecaster.state == "new" else forecaster
+    if not hasattr(forecaster, "fit"):
+        return forecaster
+    try:
+        check_is_fitted(forecaster)
+    except NotFittedError:
+        return clone(forecaster).fit(past)
+    return forecaster
+
+
+def _forecast(forecaster: Any, past: Panel, future: Panel, levels: Sequence[float]) -> _Forecasts:
+    times = np.split(future.times, future.offsets[1:-1])
+    mean = forecaster.forecast(past, times).values
+    quantiles = forecaster.forecast_quantiles(past, times, levels) if levels else {}
+    return _Forecasts(future.values, mean, {a: own.values for a, own in quantiles.items()})
+
+
+def _table(
+    errors: dict[str, np.ndarray], leads: np.ndarray, limits: np.ndarray, names: Sequence[str]
+) -> pd.DataFrame:
+    group = np.searchsorted(limits, leads)
+    rows = []
+    for j, name in enumerate(names):
+        for k, limit in enumerate(limits):
+            for metric, error in errors.items():
+                own = error[group == k, j]
+                own = own[~np.isnan(own)]
+                value = own.mean() if len(own) else np.nan
+                rows.append((name, limit, metric, value, len(own)))
+    return pd.DataFrame(rows, columns=["channel", "lead", "metric", "value", "n"])

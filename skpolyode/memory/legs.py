@@ -1,0 +1,190 @@
+"""The scaled Legendre measure: the whole history, uniformly weighted, however long it is.
+
+In the logarithm of time it is an invariant measure, which is how it forgets; and it is the exact
+projection of the history, which is how it takes in signals.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import torch
+from numpy.polynomial import legendre
+
+from skpolyode.memory.base import Memory
+from skpolyode.memory.impulses import ImpulseTable, impulse_table
+from skpolyode.memory.legt import legt_basis
+from skpolyode.memory.tables import (
+    N_ORDERS,
+    ResponseTable,
+    TransitionTable,
+    legendre_spacing,
+)
+
+__all__ = ["LegSMemory", "legs_matrices"]
+
+
+def legs_matrices(n_coefficients: int) -> tuple[np.ndarray, np.ndarray]:
+    r"""Matrices of the LegS memory ``dc/dt = (A c + B f) / t``, `t` the length of the history.
+
+    ``A[n, m] = -sqrt((2n+1)(2m+1))`` below the diagonal, ``-(n+1)`` on it, 0 above it, and
+    ``B[n] = sqrt(2n+1)``.
+
+    Parameters
+    ----------
+    n_coefficients : int
+        Number of coefficients `N` (degrees 0 to N-1).
+
+    Returns
+    -------
+    A : ndarray of shape (N, N)
+    B : ndarray of shape (N,)
+
+    Notes
+    -----
+    Unlike those of the sliding window these equations are closed: their solution is the
+    projection of the history itself.
+
+    Examples
+    --------
+    >>> from skpolyode.memory import legs_matrices
+    >>> A, B = legs_matrices(2)
+    >>> A.round(3).tolist()
+    [[-1.0, -0.0], [-1.732, -2.0]]
+    """
+    n = np.arange(n_coefficients)
+    norm = np.sqrt(2.0 * n + 1.0)
+    return -np.tril(np.outer(norm, norm), -1) - np.diag(n + 1.0), norm
+
+
+class LegSMemory(Memory):
+    r"""Memory of the whole history [0, t], uniformly weighted (HiPPO-LegS), exact over any gap.
+
+    ``dc/dt = (A c + B f) / t`` with the matrices of :func:`legs_matrices`, t the time since the
+    start of the series; the past is ``f(s) ~ sum_n c_n sqrt(2n+1) P_n(2 s / t - 1)``. There is no
+    window to choose; the longer the history, the coarser it is remembered.
+
+    Parameters
+    ----------
+    n_coefficients : int
+        Number of coefficients a channel.
+    window : float or None, default=None
+        Ignored: it is there so that all measures are made alike.
+    dtype : torch.dtype, default=torch.float64
+        Type of the coefficients.
+    device : str, default="cpu"
+        Where the tables live.
+
+    Examples
+    --------
+    The value was 3 for two units of time and is 5 for the next two:
+
+    >>> import torch
+    >>> from skpolyode.memory import LegSMemory
+    >>> memory = LegSMemory(2)
+    >>> c = memory.constant(torch.tensor([[3.0]], dtype=torch.float64))
+    >>> gap, elapsed = torch.tensor([2.0, 4.0], dtype=torch.float64)[:, None]
+    >>> value = torch.tensor([[5.0]], dtype=torch.float64)
+    >>> memory.hold(c, value, gap, elapsed).round(decimals=3).tolist()
+    [[[4.0, 0.866]]]
+    """
+
+    def __init__(
+        self,
+        n_coefficients: int,
+        window: float | None = None,
+        *,
+        dtype: torch.dtype = torch.float64,
+        device: str = "cpu",
+    ) -> None:
+        super().__init__(n_coefficients, dtype=dtype, device=device)
+        self.transitions, self.responses = _tables(n_coefficients, dtype, self.device)
+
+    @property
+    def horizon(self) -> float:
+        """Nothing is forgotten."""
+        return math.inf
+
+    @property
+    def impulses(self) -> ImpulseTable:
+        """Table of the responses to short stretches of signal."""
+        return impulse_table(self.responses)
+
+    def own_age(self, age: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
+        """Ages as shares of the history; a history of no length has only a present."""
+        share = torch.where(elapsed > 0, age / elapsed.clamp(min=1e-300), 0.0)
+        return share.clamp(max=1.0)
+
+    def propagate(self, c: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
+        """Coefficients after `gap` of a signal that is zero: ``exp(A log(t / (t - gap))) c``."""
+        return self.transitions.apply(c, -torch.log1p(-self.own_age(gap, elapsed)))
+
+    def respond(
+        self, steps: torch.Tensor, age: torch.Tensor, elapsed: torch.Tensor
+    ) -> torch.Tensor:
+        """Coefficients of knots, `age` after them; a q-th derivative scales as elapsed**q."""
+        units = elapsed[:, None, None] ** torch.arange(steps.shape[-1], device=steps.device)
+        return self.responses.apply(steps * units, self.own_age(age, elapsed))
+
+    def impulse(
+        self, strength: torch.Tensor, age: torch.Tensor, elapsed: torch.Tensor
+    ) -> torch.Tensor:
+        """Coefficients of clusters of impulses."""
+        history = torch.where(elapsed > 0, elapsed, 1.0)[:, None, None]
+        return self.impulses.apply(strength / history, self.own_age(age, elapsed[:, None]))
+
+    @property
+    def stretch(self) -> float:
+        """Longest cluster of impulses, as a share of the history."""
+        return self.impulses.radius
+
+    def basis(self, age: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
+        """Polynomials at times `age` before now; before the start they are held."""
+        position = 1.0 - self.own_age(age, elapsed).detach().cpu().numpy()
+        return torch.from_numpy(legt_basis(position, self.n_coefficients)).to(age.device)
+
+
+class _HistoryResponses(ResponseTable):
+    r"""Responses on the grid of the age as a share x of the history.
+
+    ``R_q(x) = int_0^x (x - v)^(q-1) / (q-1)! p(1 - v) dv`` with the polynomials p of a unit
+    history: the impulse response is a polynomial instead of ``exp(A x) B``.
+    """
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        self.horizon, self.spacing = 1.0, legendre_spacing(size)
+        values = self._grid_responses(size, round(1 / self.spacing) + 1)
+        self.generator = _minus_derivative(size)
+        stack = self._derivatives(self.generator, values)
+        self.table = torch.tensor(stack, device=device)
+
+    def _grid_responses(self, size: int, count: int) -> np.ndarray:
+        """``[R_4, R_3, R_2, R_1, p]`` on the grid (count, N, 5), by Gauss quadrature: exact."""
+        share = np.linspace(0.0, 1.0, count)
+        node, weight = legendre.leggauss((size + N_ORDERS) // 2 + 1)
+        node, weight = (1 + node) / 2, weight / 2
+        polynomials = legt_basis(1 - share[:, None] * node, size)
+        powers = [
+            share[:, None] ** q * (1 - node) ** (q - 1) / math.factorial(q - 1) * weight
+            for q in range(N_ORDERS, 0, -1)
+        ]
+        values = [np.einsum("km,kmn->kn", power, polynomials) for power in powers]
+        return np.stack([*values, legt_basis(1 - share, size)], axis=2)
+
+
+def _minus_derivative(size: int) -> np.ndarray:
+    """Matrix that turns polynomials at ``1 - x`` into their derivatives by x."""
+    norm = np.sqrt(2.0 * np.arange(size) + 1.0)
+    odd = np.subtract.outer(np.arange(size), np.arange(size)) % 2 == 1
+    return -2.0 * np.tril(np.outer(norm, norm) * odd, -1)
+
+
+@lru_cache(maxsize=16)
+def _tables(
+    size: int, dtype: torch.dtype, device: torch.device
+) -> tuple[TransitionTable, ResponseTable]:
+    """Tables shared by all memories."""
+    A, _ = legs_matrices(size)
+    return TransitionTable(A, dtype, device), _HistoryResponses(size, device)

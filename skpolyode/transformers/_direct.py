@@ -1,0 +1,70 @@
+"""Transformers that compute coefficients from the observations, without training."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+import torch
+
+from skpolyode.memory import MEMORIES, Memory
+from skpolyode.memory.pieces import remember
+from skpolyode.panel import Panel
+from skpolyode.transformers._auto import choose_window
+from skpolyode.transformers._input import ChannelScaler, Rows, observed_rows, series_chunks
+from skpolyode.transformers._paths import path_pieces, split_channels
+from skpolyode.transformers.base import CoefficientTransformer
+
+__all__ = ["DirectTransformer", "PathTransformer"]
+
+
+class DirectTransformer(CoefficientTransformer):
+    """Base of transformers whose only fitted state is the scale of channels and the window.
+
+    Subclasses have the parameters `n_coefficients` and `window`, and embed in `_embed`.
+    """
+
+    @abstractmethod
+    def _embed(self, rows: Rows) -> np.ndarray:
+        """Coefficients (B, D, N) of the standardised channels of some series."""
+
+    def _fit(self, panel: Panel) -> None:
+        rows = observed_rows(panel)
+        self.scaler_ = ChannelScaler.of(rows.values)
+        self.window_ = choose_window(self.window, self.measure, rows, self.n_coefficients)
+        self.time_scale_ = self.window_
+
+    def _memory(self) -> Memory:
+        return MEMORIES[self.measure](self.n_coefficients, 1.0)
+
+    def _transform(self, panel: Panel) -> np.ndarray:
+        coefficients = self._coefficients(panel)
+        features = coefficients.reshape(len(coefficients), -1)
+        return self._with_duration(features, observed_rows(panel))
+
+    def _coefficients(self, panel: Panel) -> np.ndarray:
+        chunks = series_chunks(panel.lengths)
+        return np.concatenate([self._embed(observed_rows(panel[part])) for part in chunks])
+
+
+class PathTransformer(DirectTransformer):
+    """Base of transformers that remember a path through the observations.
+
+    A channel without any observation is at its mean.
+    """
+
+    @abstractmethod
+    def _path(self) -> str:
+        """Name of the path, one of :data:`skpolyode.transformers._paths.KINDS`."""
+
+    def _embed(self, rows: Rows) -> np.ndarray:
+        elapsed = (rows.end - rows.start) / self.time_scale_
+        values, times = self.scaler_.transform(rows.values), rows.times / self.time_scale_
+        memory = self._memory()
+        result = np.zeros((len(elapsed), values.shape[1], self.n_coefficients))
+        for group in split_channels(times, values, rows.series):
+            first, pieces = path_pieces(self._path(), group, elapsed)
+            beyond_first = remember(memory, pieces, torch.from_numpy(elapsed)).numpy()
+            result[:, group.channels] = beyond_first
+            result[:, group.channels, 0] += first
+        return result

@@ -1,0 +1,170 @@
+"""Interpolating paths through the observations of each channel, as polynomial pieces.
+
+A path holds the first value before a channel's first observation and the last value after its
+last one, whatever happens in between: nothing is extrapolated. All series are handled at once;
+their observations lie one after the other in flat arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.linalg import solve_banded
+
+from skpolyode.memory.pieces import Pieces
+
+__all__ = ["KINDS", "ChannelRows", "path_pieces", "split_channels"]
+
+
+class ChannelRows(NamedTuple):
+    """Observations of the channels that share one mask: all D of them are observed in each row."""
+
+    channels: np.ndarray  # int64 (D,): which channels
+    series: np.ndarray  # int64 (P,): which series each row belongs to
+    times: np.ndarray  # float64 (P,)
+    values: np.ndarray  # float64 (P, D), no NaN
+
+
+def split_channels(
+    times: np.ndarray, values: np.ndarray, series: np.ndarray
+) -> Iterator[ChannelRows]:
+    """Groups of channels that are observed at the same rows; most data need one group."""
+    mask = ~np.isnan(values)
+    left = np.arange(values.shape[1])
+    while len(left):
+        own = mask[:, left[0]]
+        same = (mask[:, left] == own[:, None]).all(axis=0)
+        if own.any():
+            channels = left[same]
+            yield ChannelRows(channels, series[own], times[own], values[own][:, channels])
+        left = left[~same]
+
+
+class _Gaps(NamedTuple):
+    """What lies between the rows of :class:`ChannelRows`, seen from each row."""
+
+    first: np.ndarray  # bool (P, 1): the row is the first of its series
+    last: np.ndarray  # bool (P, 1)
+    before: np.ndarray  # float64 (P, 1): gap to the previous row, one at the first
+    after: np.ndarray  # float64 (P, 1): gap to the next row, one at the last
+    rise_before: np.ndarray  # float64 (P, D): slope of the chord over that gap, zero at the first
+    rise_after: np.ndarray  # float64 (P, D): zero at the last
+
+
+def _gaps(rows: ChannelRows) -> _Gaps:
+    change = rows.series[1:] != rows.series[:-1]
+    first, last = np.append(True, change)[:, None], np.append(change, True)[:, None]
+    after = np.where(last, 1.0, np.diff(rows.times, append=0.0)[:, None])
+    rise_after = np.where(last, 0.0, np.diff(rows.values, axis=0, append=0.0) / after)
+    before = np.where(first, 1.0, np.roll(after, 1, axis=0))
+    rise_before = np.where(first, 0.0, np.roll(rise_after, 1, axis=0))
+    return _Gaps(first, last, before, after, rise_before, rise_after)
+
+
+def _backward_slopes(gaps: _Gaps) -> np.ndarray:
+    """Slope of the chord before each row; at the first row the chord after it."""
+    return np.where(gaps.first, gaps.rise_after, gaps.rise_before)
+
+
+def _centred_slopes(gaps: _Gaps) -> np.ndarray:
+    """Slope of the parabola through each row and its neighbours; at the ends that of the chord."""
+    weighted = gaps.after * gaps.rise_before + gaps.before * gaps.rise_after
+    inner = weighted / (gaps.before + gaps.after)
+    return np.where(gaps.first, gaps.rise_after, np.where(gaps.last, gaps.rise_before, inner))
+
+
+def _pchip_slopes(gaps: _Gaps) -> np.ndarray:
+    """Slopes of Fritsch and Butland: monotone where the data are.
+
+    Inside a weighted harmonic mean of the chords, or zero where they differ in sign; at the ends
+    the slope of the parabola through three rows, limited to keep the shape.
+    """
+    d0, d1, h0, h1 = gaps.rise_before, gaps.rise_after, gaps.before, gaps.after
+    monotone = d0 * d1 > 0
+    safe0, safe1 = np.where(monotone, d0, 1.0), np.where(monotone, d1, 1.0)
+    w0, w1 = h0 + 2 * h1, 2 * h0 + h1
+    inner = np.where(monotone, (w0 + w1) / (w0 / safe0 + w1 / safe1), 0.0)
+
+    starts = _pchip_end(h1, np.roll(h1, -1, 0), d1, np.roll(d1, -1, 0), np.roll(gaps.last, -1, 0))
+    ends = _pchip_end(h0, np.roll(h0, 1, 0), d0, np.roll(d0, 1, 0), np.roll(gaps.first, 1, 0))
+    alone = gaps.first & gaps.last
+    slopes = np.where(gaps.first, starts, np.where(gaps.last, ends, inner))
+    return np.where(alone, 0.0, slopes)
+
+
+def _pchip_end(
+    near: np.ndarray, far: np.ndarray, d_near: np.ndarray, d_far: np.ndarray, single: np.ndarray
+) -> np.ndarray:
+    """Slope at an end of a series, from its two nearest chords; of one chord, where `single`."""
+    slope = ((2 * near + far) * d_near - near * d_far) / (near + far)
+    slope = np.where(slope * d_near <= 0, 0.0, slope)
+    steep = (d_near * d_far < 0) & (np.abs(slope) > 3 * np.abs(d_near))
+    return np.where(single, d_near, np.where(steep, 3 * d_near, slope))
+
+
+def _natural_slopes(gaps: _Gaps) -> np.ndarray:
+    """Slopes of the natural cubic spline: one tridiagonal system for all series together."""
+    h0, h1 = gaps.before, gaps.after
+    inner = ~(gaps.first | gaps.last)
+    share = np.where(inner, h1 / (h0 + h1), 0.0)  # of the previous slope
+    lower = np.where(inner, share, np.where(gaps.last & ~gaps.first, 1.0, 0.0))
+    upper = np.where(inner, 1 - share, np.where(gaps.first & ~gaps.last, 1.0, 0.0))
+    right = share * gaps.rise_before + (1 - share) * gaps.rise_after
+    right = np.where(inner, right, gaps.rise_before + gaps.rise_after)
+    bands = np.zeros((3, len(h0)))
+    bands[0, 1:], bands[1], bands[2, :-1] = upper[:-1, 0], 2.0, lower[1:, 0]
+    return solve_banded((1, 1), bands, 3 * right, overwrite_ab=True, check_finite=False)
+
+
+_SLOPES: dict[str, Callable[[_Gaps], np.ndarray]] = {
+    "hermite": _backward_slopes,
+    "centred": _centred_slopes,
+    "pchip": _pchip_slopes,
+    "cubic": _natural_slopes,
+}
+
+KINDS = ("constant", "linear", *_SLOPES)
+"""Ways through the observations; "centred" is the Hermite path that looks ahead."""
+
+
+def path_pieces(kind: str, rows: ChannelRows, end: np.ndarray) -> tuple[np.ndarray, Pieces]:
+    """Path of each channel as its first value (B, D) and the pieces of what differs from it.
+
+    Parameters
+    ----------
+    kind : str
+        One of :data:`KINDS`.
+    rows : ChannelRows
+        Observations; of series without any, the first value is zero.
+    end : float64 ndarray of shape (B,)
+        Time up to which the path of each series goes, not before its last row.
+    """
+    gaps = _gaps(rows)
+    first = np.zeros((len(end), rows.values.shape[1]))
+    first[rows.series[gaps.first[:, 0]]] = rows.values[gaps.first[:, 0]]
+    here = rows.values - first[rows.series]
+    there = np.where(gaps.last, here, np.roll(here, -1, axis=0))
+    start, stop = _piece_ends(kind, gaps, here, there)
+    age = end[rows.series] - rows.times
+    columns = rows.series, age, np.stack(start, axis=2), np.stack(stop, axis=2)
+    return first, Pieces(*map(torch.from_numpy, columns))
+
+
+def _piece_ends(
+    kind: str, gaps: _Gaps, here: np.ndarray, there: np.ndarray
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Value and derivatives at the start and at the end of the piece after each row."""
+    if kind == "constant":
+        return [here], [here]
+    if kind == "linear":
+        return [here, gaps.rise_after], [there, gaps.rise_after]
+    slopes = _SLOPES[kind](gaps)
+    m0 = np.where(gaps.last, 0.0, slopes)  # after the last row the path is held
+    m1 = np.where(gaps.last, 0.0, np.roll(slopes, -1, axis=0))
+    curve0 = (6 * gaps.rise_after - 4 * m0 - 2 * m1) / gaps.after
+    curve1 = (-6 * gaps.rise_after + 2 * m0 + 4 * m1) / gaps.after
+    jerk = (curve1 - curve0) / gaps.after
+    return [here, m0, curve0, jerk], [there, m1, curve1, jerk]

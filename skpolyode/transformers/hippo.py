@@ -1,0 +1,110 @@
+"""The memory of the observations themselves."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import ClassVar
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from skpolyode.memory import MEMORIES
+from skpolyode.transformers._direct import PathTransformer
+
+__all__ = ["HiPPOTransformer"]
+
+_PATHS = {"linear": "linear", "previous": "constant"}
+
+
+class HiPPOTransformer(PathTransformer):
+    """Embed irregular series by the polynomial memory of their observations (HiPPO).
+
+    Each channel is projected onto orthogonal polynomials of its past, exactly over any gap: the
+    signal between observations is either joined by lines or held. Nothing is learned but the
+    mean and the scale of each channel. Channels may be observed at different times.
+
+    Use it as the first thing to try: it is fast, and for dense series as good as anything that
+    reads coefficients. Where observations are sparse samples of some dynamics,
+    `PolyODETransformer` fills the gaps better than a line.
+
+    Parameters
+    ----------
+    n_coefficients : int, default=32
+        Coefficients a channel. Raise it if the past holds more than about ten swings of the
+        signal; lower it for fewer features.
+    measure : {"legt", "legs", "lagt", "fout"}, default="legt"
+        How the past is weighted: "legt" remembers the last `window` evenly; "legs" the whole
+        history, however long; "lagt" fades exponentially over the `window`; "fout" is "legt" with
+        sines and cosines, which suits periodic signals (it leaves the last of an even number of
+        coefficients at zero).
+    hold : {"linear", "previous"}, default="linear"
+        The signal between two observations: a line, or the earlier value. Choose "previous" for
+        signals that really are steps, and where the last value is all that was known.
+    window : float or "auto", default="auto"
+        Length of the remembered past, in the units of `times`. "auto" takes the length of the
+        longest series, but no more than an observation for two coefficients. Lower it if only the
+        recent past matters. Not used by "legs".
+
+    Attributes
+    ----------
+    window_ : float
+        Length of the remembered past, in the units of `times`; with "legs", the longest history
+        of `fit`.
+    scaler_ : ChannelScaler
+        Mean and standard deviation of each channel.
+    n_features_in_ : int
+        Number of channels, or of time points if fitted on a 2-D array.
+    n_channels_in_ : int
+        Number of channels.
+
+    See Also
+    --------
+    InterpolationTransformer : The same for smoother paths.
+    PolyODETransformer : Learns the path between observations.
+
+    Notes
+    -----
+    Before its first observation a channel is held at that value, after its last one at the last;
+    a channel never observed is at its mean, with all coefficients zero.
+
+    With ``measure="legs"`` the last feature is "duration": the length of the history in units of
+    `window_`, which the coefficients alone do not tell.
+
+    References
+    ----------
+    A. Gu, T. Dao, S. Ermon, A. Rudra and C. Re, "HiPPO: recurrent memory with optimal polynomial
+    projections", NeurIPS 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode.transformers import HiPPOTransformer
+    >>> series = [([0.0, 0.4, 1.5, 2.0], [1.0, 2.0, 2.0, 0.0]), ([0.0, 1.2, 2.0], [0.0, 3.0, 1.0])]
+    >>> embedder = HiPPOTransformer(window=2.0)
+    >>> embedder.fit_transform(series).shape
+    (2, 32)
+    >>> embedder.reconstruct(series, [1.0]).values.round(1).tolist()
+    [[2.0], [2.5]]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "n_coefficients": [Interval(Integral, 1, None, closed="left")],
+        "measure": [StrOptions(set(MEMORIES))],
+        "hold": [StrOptions(set(_PATHS))],
+        "window": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_coefficients: int = 32,
+        measure: str = "legt",
+        hold: str = "linear",
+        window: float | str = "auto",
+    ) -> None:
+        self.n_coefficients = n_coefficients
+        self.measure = measure
+        self.hold = hold
+        self.window = window
+
+    def _path(self) -> str:
+        return _PATHS[self.hold]

@@ -1,0 +1,12 @@
+"""sktime's own checks of a transformer, all of them."""
+
+from __future__ import annotations
+
+from sktime.utils.estimator_checks import check_estimator, parametrize_with_checks
+
+from skpolyode.adapters import PolyODEFeatures, SeriesFeatures
+
+
+@parametrize_with_checks([PolyODEFeatures, SeriesFeatures])
+def test_sktime_check(obj, test_name):
+    check_estimator(obj, tests_to_run=test_name, raise_exceptions=True, verbose=False)

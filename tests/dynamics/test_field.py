@@ -1,0 +1,74 @@
+"""The network and its wall."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
+
+
+def make_field(size=4, hidden=(6, 5), seed=0, **options):
+    return WalledMLP(size, hidden, generator=torch.Generator().manual_seed(seed), **options)
+
+
+def test_inside_the_box_it_is_the_network():
+    field, z = make_field().double(), torch.from_numpy(np.random.default_rng(0).normal(size=(9, 4)))
+    out = z.numpy()
+    for k, layer in enumerate(field.layers):
+        out = out @ layer.weight.detach().numpy().T + layer.bias.detach().numpy()
+        if k < 2:
+            out = out / (1 + np.exp(-out))
+    np.testing.assert_allclose(field(z).detach(), out, atol=1e-12)
+
+
+@pytest.mark.parametrize("far", [5.5, 30.0, 1e6])
+def test_outside_the_box_it_is_the_nearest_point_and_a_pull(far):
+    field = make_field(wall=5.0, pull=0.7).double()
+    z = torch.tensor([[0.3, far, -far, 1.0]], dtype=torch.float64)
+    corner = torch.tensor([[0.3, 5.0, -5.0, 1.0]], dtype=torch.float64)
+    expected = field(corner) - 0.7 * (z - corner)
+    torch.testing.assert_close(field(z), expected)
+
+
+@pytest.mark.parametrize("size", [1.0, 30.0, 1e3])
+def test_free_runs_are_bounded_whatever_the_weights(size):
+    """Within the box plus what the network can do against the pull."""
+    field = make_field(pull=1.0).double()
+    with torch.no_grad():
+        for parameter in field.parameters():
+            parameter.mul_(size)
+        z = torch.from_numpy(np.random.default_rng(0).normal(size=(20, 4)))
+        corners = torch.sign(torch.from_numpy(np.random.default_rng(1).normal(size=(4000, 4)))) * 5
+        reach = 5 + 10 * float(field(corners).abs().max()) / field.pull
+        gap = torch.full((20,), 200.0, dtype=torch.float64)
+        end, path = integrate(
+            field, z, gap, step_size=0.5, stepper=STEPPERS["rk4"], recorded=slice(None)
+        )
+    assert torch.isfinite(end).all()
+    assert float(path.values.abs().max()) < reach
+
+
+def test_weights_come_from_the_generator_alone():
+    state = torch.get_rng_state()
+    one, two, other = make_field(seed=1), make_field(seed=1), make_field(seed=2)
+    assert torch.equal(torch.get_rng_state(), state)
+    for a, b, c in zip(one.parameters(), two.parameters(), other.parameters(), strict=True):
+        assert torch.equal(a, b)
+        assert not torch.equal(a, c)
+
+
+def test_tape_gives_the_gradient():
+    field = make_field().double()
+    z = 4 * torch.from_numpy(np.random.default_rng(0).normal(size=(7, 4)))
+    grad = torch.from_numpy(np.random.default_rng(1).normal(size=(7, 4)))
+    leaf = z.clone().requires_grad_()
+    out = field(leaf)
+    (expected,) = torch.autograd.grad(out, leaf, grad)
+    with torch.no_grad():
+        recorded, tape = field.record(z)
+        found, deltas = field.reverse(tape, grad)
+    torch.testing.assert_close(recorded, out.detach())
+    torch.testing.assert_close(found, expected)
+    assert [delta.shape[1] for delta in deltas] == [6, 5, 4]

@@ -1,0 +1,55 @@
+"""Waves of one frequency and any phase, and a forecaster that has learned them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.panel import Panel
+
+START = pd.Timestamp("2024-03-01")
+
+
+def waves(n_series: int, seed: int, noise: float = 0.1) -> Panel:
+    """Noisy sines and cosines in two channels; a tenth of the cells is missing."""
+    rng = np.random.default_rng(seed)
+    series = []
+    for _ in range(n_series):
+        t = np.sort(rng.uniform(0.0, 12.0, rng.integers(20, 30)))
+        phase = t + rng.uniform(0, 2 * np.pi)
+        x = np.stack([np.sin(phase), 3 + 2 * np.cos(phase)], axis=1)
+        x += noise * rng.standard_normal(x.shape) * [1, 2]
+        x[rng.random(x.shape) < 0.1] = np.nan
+        x[0] = np.where(np.isnan(x[0]), [0.0, 3.0], x[0])
+        x[-1] = np.where(np.isnan(x[-1]), [0.0, 3.0], x[-1])
+        series.append((t, x))
+    return Panel.from_series(series)
+
+
+def frame(panel: Panel, unit: str = "h") -> pd.DataFrame:
+    """Panel as sktime's pd-multiindex of irregular datetimes."""
+    index = START + pd.to_timedelta(panel.times, unit=unit)
+    ids = np.repeat(np.arange(panel.n_series), panel.lengths)
+    index = pd.MultiIndex.from_arrays([ids, index], names=["who", "when"])
+    return pd.DataFrame(panel.values, index=index, columns=["u", "v"])
+
+
+@pytest.fixture(scope="session")
+def trained() -> PolyODEForecaster:
+    """Pretrained; clone it before fitting."""
+    forecaster = PolyODEForecaster(
+        n_coefficients=6,
+        hidden_layer_sizes=(24,),
+        horizon=2,
+        max_epochs=12,
+        calibration_fraction=0.4,
+        random_state=0,
+    )
+    return forecaster.pretrain(frame(waves(80, seed=0)))
+
+
+@pytest.fixture
+def forecaster(trained) -> PolyODEForecaster:
+    return trained.clone()

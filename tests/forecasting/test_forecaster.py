@@ -1,0 +1,382 @@
+"""PolyODEForecaster: contexts, horizons, in-sample answers, updates, errors."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sktime.datatypes import convert_to
+from sktime.exceptions import NotFittedError
+from sktime.forecasting.base import ForecastingHorizon
+
+from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.panel import Panel
+from tests.forecasting.conftest import START, frame, waves
+
+HOUR = pd.Timedelta(hours=1)
+
+
+@pytest.fixture(scope="module")
+def y() -> pd.DataFrame:
+    """Three ragged series of irregular datetimes."""
+    return frame(waves(3, seed=5))
+
+
+def tiny(**options) -> PolyODEForecaster:
+    small = {"n_coefficients": 2, "hidden_layer_sizes": (4,), "max_epochs": 1, "horizon": 1}
+    return PolyODEForecaster(**{**small, "random_state": 0, **options})
+
+
+def test_the_model_has_learned_the_waves(trained):
+    panel = waves(20, seed=9, noise=0.0)
+    ahead = panel.times[panel.offsets[1:] - 1] + 1.5
+    seconds = 3600.0
+    hours = Panel(panel.times * seconds, panel.values, panel.offsets, time_unit="s")
+    answer = trained.forecast(hours, [[t * seconds] for t in ahead])
+    true = waves(20, seed=9, noise=0.0)
+    # The next 1.5 hours of a wave: the angle of the last observation, turned on.
+    last = true.values[true.offsets[1:] - 1]
+    angle = np.arctan2(last[:, 0], (last[:, 1] - 3) / 2) + 1.5
+    exact = ~np.isclose(last, [0.0, 3.0]).any(axis=1)  # not those filled in by the fixture
+    assert np.sqrt(np.mean((answer.values[exact, 0] - np.sin(angle)[exact]) ** 2)) < 0.25
+
+
+# Contexts
+
+
+def test_horizons_count_from_the_cutoff_of_each_instance(forecaster, y):
+    durations = [HOUR / 2, 3 * HOUR]
+    answer = forecaster.fit(y).predict(durations)
+    assert answer.index.names == y.index.names
+    for who, own in y.groupby(level="who"):
+        expected = own.index.get_level_values("when")[-1] + pd.TimedeltaIndex(durations)
+        assert answer.loc[who].index.tolist() == expected.tolist()
+        alone = forecaster.fit(own.loc[who]).predict(durations)
+        np.testing.assert_allclose(answer.loc[who], alone, rtol=1e-9)
+        absolute = forecaster.predict(pd.DatetimeIndex(expected))
+        np.testing.assert_array_equal(alone, absolute)
+
+
+def test_scattered_unsorted_and_repeated_rows(forecaster, y):
+    durations = [HOUR, 2 * HOUR]
+    expected = forecaster.fit(y).predict(durations)
+    scattered = y.loc[[2, 0, 1]].sort_index(level="when", sort_remaining=False)
+    pd.testing.assert_frame_equal(forecaster.fit(scattered).predict(durations), expected)
+    doubled = pd.concat([y + 1, y - 1]).sort_index(level=["who", "when"])
+    pd.testing.assert_frame_equal(forecaster.fit(doubled).predict(durations), expected)
+
+
+def test_hierarchies_have_one_model_and_a_cutoff_for_each_leaf(forecaster, y):
+    deeper = pd.concat({("north", 1): y.loc[0], ("south", 1): y.loc[1], ("north", 2): y.loc[2]})
+    deeper.index.names = ["area", "shop", "when"]
+    answer = forecaster.fit(deeper).predict([HOUR])
+    flat = forecaster.fit(y).predict([HOUR])
+    assert answer.index.droplevel("when").tolist() == [("north", 1), ("north", 2), ("south", 1)]
+    np.testing.assert_allclose(answer.to_numpy(), flat.to_numpy()[[0, 2, 1]], rtol=1e-9)
+
+
+@pytest.mark.parametrize("mtype", ["df-list", "nested_univ"])
+def test_answers_come_in_the_format_of_the_question(forecaster, y, mtype):
+    answer = forecaster.fit(convert_to(y, mtype)).predict([HOUR])
+    expected = forecaster.fit(y).predict([HOUR])
+    back = convert_to(answer, "pd-multiindex")
+    np.testing.assert_allclose(back.to_numpy(), expected.to_numpy(), rtol=1e-9)
+
+
+def test_rows_without_observations_change_nothing_but_the_cutoff(forecaster, y):
+    own = y.loc[0]
+    later = own.index[-1] + pd.TimedeltaIndex([HOUR, 2 * HOUR])
+    empty = pd.DataFrame(np.nan, index=later[:1].rename("when"), columns=own.columns)
+    expected = forecaster.fit(own).predict(later)
+    longer = forecaster.fit(pd.concat([own, empty]))
+    pd.testing.assert_frame_equal(longer.predict(later[1:]), expected.iloc[1:])
+    assert longer.predict([HOUR]).index[0] == later[1]
+
+
+def test_integers_with_gaps_count_in_their_own_units():
+    rows = np.array([0, 1, 4, 5, 9, 12, 13, 17, 20, 22, 23, 30, 31])
+    y = pd.Series(np.sin(rows / 3.0), index=rows, name="x")
+    fitted = tiny().fit(y)
+    relative = fitted.predict([1, 5])
+    assert relative.index.tolist() == [32, 36]
+    absolute = fitted.predict(ForecastingHorizon(pd.Index([32, 36]), is_relative=False))
+    pd.testing.assert_series_equal(relative, absolute)
+
+
+def test_time_zones_are_kept(forecaster, y):
+    own = y.loc[0].tz_localize("Europe/Brussels")
+    answer = forecaster.fit(own).predict([HOUR])
+    assert str(answer.index.tz) == "Europe/Brussels"
+    naive = forecaster.fit(y.loc[0]).predict([HOUR])
+    # One hour of winter time between the zone and UTC does not matter to differences.
+    np.testing.assert_allclose(answer.to_numpy(), naive.to_numpy(), rtol=1e-6)
+
+
+def test_only_the_recent_past_of_a_long_series_matters(forecaster):
+    t = np.arange(0.0, 600.0, 0.5)
+    index = START + pd.to_timedelta(t, unit="h")
+    long = pd.DataFrame({"u": np.sin(t), "v": 3 + 2 * np.cos(t)}, index=index)
+    changed = long.copy()
+    changed.iloc[:900] = 1.0
+    answers = [forecaster.fit(own).predict([HOUR, 5 * HOUR]) for own in (long, changed)]
+    pd.testing.assert_frame_equal(answers[0], answers[1], check_exact=True)
+
+
+# In-sample answers
+
+
+def test_at_an_observation_the_answer_is_its_forecast(forecaster, y):
+    own = y.loc[0]
+    answer = forecaster.fit(own).predict(own.index[[8, 15]])
+    for k, row in enumerate((8, 15)):
+        before = forecaster.fit(own.iloc[:row]).predict(own.index[[row]])
+        np.testing.assert_allclose(answer.iloc[k], before.iloc[0], rtol=1e-6)
+    first = forecaster.fit(own).predict(own.index[:1])
+    np.testing.assert_allclose(first.iloc[0], forecaster.embedder_.scaler_.mean)
+
+
+def test_between_observations_the_answer_knows_both_sides(forecaster):
+    panel = waves(12, seed=3, noise=0.0)
+    own = frame(panel)
+    middle = panel.times[:-1] + np.diff(panel.times) / 2
+    inside = np.diff(np.repeat(np.arange(12), panel.lengths)) == 0
+    middle, who = middle[inside], np.repeat(np.arange(12), panel.lengths)[:-1][inside]
+    forecaster.fit(own)
+    errors = []
+    for k in range(12):
+        times = START + pd.to_timedelta(middle[who == k], unit="h")
+        answer = forecaster.fit(own.loc[k]).predict(pd.DatetimeIndex(times))
+        x = own.loc[k, "u"].to_numpy()
+        linear = np.interp(middle[who == k], panel[k].times[~np.isnan(x)], x[~np.isnan(x)])
+        errors.append(answer["u"].to_numpy() - linear)
+    # A forecast would be off by 0.2 or more here.
+    assert np.sqrt(np.mean(np.concatenate(errors) ** 2)) < 0.15
+
+
+def test_residuals_are_of_each_instance_at_its_own_times(forecaster, y):
+    residuals = forecaster.fit(y).predict_residuals(y)
+    assert residuals.index.equals(y.index)
+    assert residuals.isna().equals(y.isna())
+    own = y.loc[1]
+    predicted = forecaster.fit(own).predict(own.index)
+    np.testing.assert_allclose(residuals.loc[1], own - predicted, rtol=1e-6)
+    pd.testing.assert_frame_equal(forecaster.predict_residuals(), own - predicted)
+    doubled = pd.concat([own, own]).sort_index()
+    assert len(forecaster.fit(own).predict_residuals(doubled)) == len(doubled)
+    series = own["u"].dropna()
+    alone = tiny().fit(series).predict_residuals(series)
+    assert isinstance(alone, pd.Series)
+    assert alone.index.equals(series.index)
+
+
+# Update and pretrain
+
+
+def test_update_without_parameters_moves_the_context(forecaster, y):
+    head = y.groupby(level="who").head(12)
+    tail = y[~y.index.isin(head.index)]
+    expected = forecaster.fit(y).predict([HOUR])
+    moved = forecaster.fit(head).update(tail, update_params=False)
+    pd.testing.assert_frame_equal(moved.predict([HOUR]), expected)
+
+
+def test_updated_observations_win_and_missing_ones_do_not_erase(forecaster, y):
+    own = y.loc[0].dropna()
+    again = own.iloc[-1:].copy()
+    again["u"] += 0.5
+    again["v"] = np.nan
+    expected = own.copy()
+    expected.iloc[-1, 0] += 0.5
+    answer = forecaster.fit(own).update(again, update_params=False).predict([HOUR])
+    pd.testing.assert_frame_equal(answer, forecaster.fit(expected).predict([HOUR]))
+
+
+def test_new_instances_join_by_update(forecaster, y):
+    expected = forecaster.fit(y).predict([HOUR])
+    joined = forecaster.fit(y.loc[[0, 2]]).update(y.loc[[1]], update_params=False)
+    pd.testing.assert_frame_equal(joined.predict([HOUR]), expected)
+
+
+def weights(forecaster: PolyODEForecaster) -> np.ndarray:
+    parameters = forecaster.embedder_.field_.parameters()
+    return np.concatenate([p.detach().numpy().ravel() for p in parameters])
+
+
+def test_update_trains_only_on_request(y):
+    head = y.groupby(level="who").head(15)
+    fitted = tiny(update_epochs=3).fit(head)
+    before, embedder = weights(fitted), fitted.embedder_
+    fitted.update(y, update_params=False)
+    assert fitted.embedder_ is embedder
+    fitted.update(y, update_params=True)
+    assert not np.array_equal(weights(fitted), before)
+    assert fitted.embedder_.get_params() == embedder.get_params()
+    still = tiny(update_epochs=0).fit(head)
+    embedder = still.embedder_
+    assert still.update(y, update_params=True).embedder_ is embedder
+
+
+def test_fit_after_pretrain_only_sets_the_context(forecaster, y):
+    embedder, before = forecaster.embedder_, weights(forecaster)
+    forecaster.fit(y)
+    assert forecaster.embedder_ is embedder
+    np.testing.assert_array_equal(weights(forecaster), before)
+
+
+def test_any_panel_can_be_continued_without_fitting(forecaster, y):
+    expected = forecaster.fit(y).predict([2 * HOUR])
+    ends = [own.index.get_level_values("when")[-1] + 2 * HOUR for _, own in y.groupby("who")]
+    panel = Panel.from_sktime(y)
+    answer = forecaster.forecast(panel, [[end] for end in ends])
+    assert answer.channel_names == ("u", "v")
+    np.testing.assert_allclose(answer.values, expected.to_numpy(), rtol=1e-12)
+    quantiles = forecaster.forecast_quantiles(panel, [[end] for end in ends], [0.1, 0.5])
+    np.testing.assert_array_equal(quantiles[0.5].values, answer.values)
+    table = forecaster.predict_quantiles([2 * HOUR], alpha=0.1)
+    np.testing.assert_allclose(quantiles[0.1].values, table.to_numpy(), rtol=1e-12)
+
+
+def test_a_panel_with_real_times_can_be_learned():
+    panel = waves(12, seed=0)
+    learned = tiny().pretrain(panel)
+    assert learned.state == "pretrained"
+    assert learned.clone().forecast(panel, [12.5, 13.0]).lengths.tolist() == [2] * 12
+    before = weights(learned)
+    assert not np.array_equal(weights(learned.pretrain(panel)), before)
+
+
+def test_a_long_series_is_learned_in_windows():
+    t = np.cumsum(np.random.default_rng(0).exponential(size=400))
+    index = START + pd.to_timedelta(t, unit="h")
+    fitted = tiny(n_coefficients=4).fit(pd.Series(np.sin(t), index=index))
+    # The memory is that of a window: a step of 16 rows, not of 400, is the longest to learn from.
+    assert fitted.embedder_.window_ < 20 * 3600
+    assert np.isfinite(fitted.predict([HOUR])).all()
+
+
+# Intervals
+
+
+def test_intervals_cover_and_widen(forecaster):
+    panel = waves(150, seed=21)
+    y = frame(panel)
+    cutoff = START + 9 * HOUR
+    times = y.index.get_level_values("when")
+    past, future = y[times <= cutoff], y[times > cutoff]
+    ids = future.index.get_level_values("who").unique()
+    known = Panel.from_sktime(past.loc[ids])
+    ahead = [future.loc[who].index for who in ids]
+    quantiles = forecaster.forecast_quantiles(known, ahead, [0.05, 0.95])
+    low, high = (quantiles[a].values for a in (0.05, 0.95))
+    actual = future.to_numpy()
+    seen = ~np.isnan(actual)
+    inside = (low <= actual) & (actual <= high)
+    assert 0.85 < inside[seen].mean() < 0.95
+    grid = pd.TimedeltaIndex([k * HOUR / 4 for k in range(1, 60)])
+    table = forecaster.fit(past.loc[0]).predict_interval(grid, coverage=[0.5, 0.9])
+    for channel in ("u", "v"):
+        wide, narrow = (
+            table[channel, level, "upper"] - table[channel, level, "lower"] for level in (0.9, 0.5)
+        )
+        assert (np.diff(wide) >= -1e-9).all()
+        assert (wide > narrow).all()
+
+
+def test_free_runs_stay_near_the_data(forecaster, y):
+    forecaster.fit(y)
+    window = forecaster.embedder_.window_
+    far = pd.to_timedelta(np.linspace(0.1, 10, 100) * window, unit="s").round("ms")
+    answer = forecaster.predict(far)
+    low, high, spread = y.min(), y.max(), 3 * y.std()
+    assert ((answer > low - spread) & (answer < high + spread)).to_numpy().all()
+
+
+# Repeatability
+
+
+def test_equal_seeds_give_equal_forecasts(y):
+    answers = [tiny(random_state=3).fit(y).predict([HOUR]) for _ in range(2)]
+    pd.testing.assert_frame_equal(answers[0], answers[1], check_exact=True)
+    other = tiny(random_state=4).fit(y).predict([HOUR])
+    assert not np.allclose(other, answers[0])
+
+
+def test_pickle_keeps_the_forecasts(forecaster, y):
+    forecaster.fit(y)
+    again = pickle.loads(pickle.dumps(forecaster))
+    expected = forecaster.predict_interval([HOUR])
+    pd.testing.assert_frame_equal(again.predict_interval([HOUR]), expected, check_exact=True)
+
+
+def test_user_data_are_left_alone(forecaster, y):
+    copy = y.copy()
+    forecaster.fit(y).update(y.iloc[-3:], update_params=False)
+    forecaster.predict_residuals(y)
+    pd.testing.assert_frame_equal(y, copy)
+
+
+# Errors
+
+
+def test_before_the_first_observation(forecaster, y):
+    early = pd.DatetimeIndex([START - HOUR])
+    with pytest.raises(ValueError, match=r"fh asks for 2024-02-29 23:00:00 of instance 0, .*first"):
+        forecaster.fit(y).predict(early)
+
+
+def test_horizons_that_the_index_cannot_carry(forecaster, y):
+    with pytest.raises(TypeError, match=r"fh counts \[1, 2\] steps, .*without a frequency"):
+        forecaster.fit(y).predict([1, 2])
+    with pytest.raises(
+        TypeError, match=r"integers .* as absolute times, but y is indexed by a Dat"
+    ):
+        forecaster.predict(ForecastingHorizon(pd.Index([5]), is_relative=False))
+    regular = pd.Series(np.arange(12.0))
+    with pytest.raises(TypeError, match="fh holds durations, but y is indexed by a"):
+        tiny().fit(regular).predict([HOUR])
+    durations = pd.Series(np.arange(12.0), index=pd.to_timedelta(np.arange(12), unit="h"))
+    with pytest.raises(TypeError, match="TimedeltaIndex, from which sktime's horizons cannot"):
+        tiny().fit(durations)
+
+
+def test_empty_horizon(forecaster, y):
+    with pytest.raises(ValueError, match="must not be empty"):
+        forecaster.fit(y).predict([])
+
+
+def test_unfitted(y):
+    with pytest.raises(NotFittedError, match="has not been fitted"):
+        tiny().predict([HOUR])
+    with pytest.raises(NotFittedError, match="has not been fitted"):
+        tiny().forecast([([0.0, 1.0], [1.0, 2.0])], [2.0])
+
+
+def test_missing_channels(forecaster, y):
+    with pytest.raises(ValueError, match=r"y has the channels \['u'\], but .*\['u', 'v'\]"):
+        forecaster.fit(y).update(y[["u"]])
+    with pytest.raises(
+        ValueError, match="y has 1 channels, but the forecaster was pretrained on 2"
+    ):
+        forecaster.fit(y[["u"]])
+    with pytest.raises(ValueError, match="1 channels"):
+        forecaster.forecast([([0.0, 1.0], [1.0, 2.0])], [2.0])
+
+
+def test_unknown_instance_of_residuals(forecaster, y):
+    with pytest.raises(ValueError, match=r"instances \[2\] are not known"):
+        forecaster.fit(y.loc[[0, 1]]).predict_residuals(y)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"calibration_fraction": 1.0}, "calibration_fraction must be between 0 and 1, got 1.0"),
+        ({"update_epochs": -1}, "update_epochs must not be negative, got -1"),
+        ({"horizon": 0}, "'horizon' parameter"),
+    ],
+)
+def test_parameters_out_of_range(y, options, message):
+    with pytest.raises(ValueError, match=message):
+        tiny(**options).fit(y)

@@ -1,0 +1,184 @@
+"""What holds for every measure, because the memory is linear and remembers a signal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skpolyode.legend import CubicPath
+from skpolyode.memory import MEMORIES
+from tests.memory.measures import WINDOW, make_memory, random_path
+
+SIZE, START = 12, 0.8
+SEEDS = st.integers(0, 2**20)
+GAPS = st.floats(1e-6, 30.0).map(lambda gap: gap * WINDOW)
+
+pytestmark = pytest.mark.parametrize("name", MEMORIES)
+
+
+def double(*numbers):
+    return torch.tensor(numbers, dtype=torch.float64)
+
+
+def random_case(seed, gap, n_steps=3, n_channels=2):
+    rng = np.random.default_rng(seed)
+    c = torch.from_numpy(rng.normal(size=(1, n_channels, SIZE)))
+    return c, random_path(rng, np.array([gap]), np.array([n_steps]), n_channels)
+
+
+def assert_close(one, two, tolerance=1e-10):
+    scale = max(1.0, float(two.abs().max()))
+    torch.testing.assert_close(one, two, rtol=0, atol=tolerance * scale)
+
+
+@given(seed=SEEDS, gap=GAPS, weights=st.tuples(*[st.floats(-10, 10)] * 2))
+def test_following_is_linear(name, seed, gap, weights):
+    memory, elapsed = make_memory(name, SIZE), double(START + gap)
+    (c1, p1), (c2, p2) = random_case(seed, gap), random_case(seed + 1, gap)
+    a, b = weights
+    mixed = p1._replace(values=a * p1.values + b * p2.values, slopes=a * p1.slopes + b * p2.slopes)
+    separate = a * memory.follow(c1, p1, elapsed) + b * memory.follow(c2, p2, elapsed)
+    assert_close(memory.follow(a * c1 + b * c2, mixed, elapsed), separate)
+
+
+@given(seed=SEEDS, gap=GAPS, first=st.integers(1, 4))
+def test_following_two_parts_is_following_the_whole(name, seed, gap, first):
+    memory = make_memory(name, SIZE)
+    c, whole = random_case(seed, gap, n_steps=5)
+    parts = [
+        CubicPath(whole.values[cut], whole.slopes[cut], whole.step, torch.tensor([n]))
+        for cut, n in ((slice(first + 1), first), (slice(first, None), 5 - first))
+    ]
+    middle = memory.follow(c, parts[0], START + first * whole.step)
+    end = memory.follow(middle, parts[1], double(START + gap))
+    assert_close(end, memory.follow(c, whole, double(START + gap)))
+
+
+@given(seed=SEEDS, gaps=st.tuples(GAPS, GAPS))
+def test_two_gaps_are_one(name, seed, gaps):
+    memory, (c, _) = make_memory(name, SIZE), random_case(seed, 1.0)
+    g1, g2 = map(double, gaps)
+    twice = memory.propagate(memory.propagate(c, g1, START + g1), g2, START + g1 + g2)
+    assert_close(twice, memory.propagate(c, g1 + g2, START + g1 + g2), 1e-12)
+    value = c[..., 0]
+    twice = memory.hold(memory.hold(c, value, g1, START + g1), value, g2, START + g1 + g2)
+    assert_close(twice, memory.hold(c, value, g1 + g2, START + g1 + g2), 1e-12)
+
+
+@given(seed=SEEDS, gap=GAPS)
+def test_a_gap_contracts(name, seed, gap):
+    memory, (c, _) = make_memory(name, SIZE), random_case(seed, 1.0)
+    after = memory.propagate(c, double(gap), double(START + gap))
+    assert (after.norm(dim=-1) <= c.norm(dim=-1) * (1 + 1e-12)).all()
+
+
+@given(value=st.floats(-1e3, 1e3), gap=GAPS, size=st.integers(1, 20))
+def test_a_constant_stays(name, value, gap, size):
+    memory, signal = make_memory(name, size), double([value])
+    c, elapsed = memory.constant(signal), double(START + gap)
+    assert c.shape == (1, 1, size)
+    assert_close(memory.hold(c, signal, double(gap), elapsed), c, 1e-13)
+    path = CubicPath(
+        signal.expand(3, 1, 1), torch.zeros(3, 1, 1), double(gap / 2), torch.tensor([2])
+    )
+    assert_close(memory.follow(c, path, elapsed), c, 1e-12)
+    age = double([0.0, 0.3 * START, START])
+    assert_close(memory.reconstruct(c, age, elapsed), signal.expand(1, 3, 1), 1e-12)
+
+
+@given(seed=SEEDS, gap=GAPS)
+def test_holding_is_following_a_constant_path(name, seed, gap):
+    memory, (c, _) = make_memory(name, SIZE), random_case(seed, 1.0)
+    value, elapsed = c[..., 1], double(START + gap)
+    path = CubicPath(
+        value.expand(4, 1, 2), torch.zeros(4, 1, 2), double(gap / 3), torch.tensor([3])
+    )
+    held = memory.hold(c, value, double(gap), elapsed)
+    assert_close(held, memory.follow(c, path, elapsed))
+
+
+@given(seed=SEEDS, gap=GAPS)
+def test_bridging_is_following_a_ramp(name, seed, gap):
+    memory, rise = make_memory(name, SIZE), random_case(seed, gap)[0][..., 0]
+    slope = rise / gap
+    path = CubicPath(
+        torch.stack([0 * rise, rise]), torch.stack([slope, slope]), double(gap), torch.tensor([1])
+    )
+    c, elapsed = torch.zeros(1, 2, SIZE, dtype=torch.float64), double(START + gap)
+    bridged = memory.bridge(rise, double(gap).expand(1, 2), elapsed)
+    assert_close(bridged, memory.follow(c, path, elapsed))
+
+
+def test_a_bridged_past_ends_at_the_observation(name):
+    """The remembered path is a constant, then a ramp to the observation."""
+    gap, elapsed = double([0.4 * WINDOW]), double(1.2 * WINDOW)
+    # A Fourier series takes the mean of both ends of its period there.
+    end = (2.0 + 5.0) / 2 if name == "fout" else 5.0
+    errors = []
+    for size in (16, 32, 64):
+        memory = make_memory(name, size)
+        c = memory.constant(double([2.0])) + memory.bridge(double([3.0]), gap, elapsed)
+        errors.append(float(memory.reconstruct(c, double([0.0]), elapsed)) - end)
+    assert abs(errors[0]) < 0.1
+    assert abs(errors[2]) < 0.02
+    middle = memory.reconstruct(c, double([0.2 * WINDOW, 0.6 * WINDOW]), elapsed)[0, :, 0]
+    torch.testing.assert_close(middle, double(3.5, 2.0), rtol=0, atol=0.02)
+
+
+@given(seed=SEEDS, unit=st.floats(1e-4, 1e4))
+def test_the_unit_of_time_does_not_matter(name, seed, unit):
+    c, path = random_case(seed, 2.3)
+    scaled = path._replace(slopes=path.slopes / unit, step=path.step * unit)
+    one, other = make_memory(name, SIZE), MEMORIES[name](SIZE, WINDOW * unit)
+    elapsed, age = double(START + 2.3), double([0.0, 0.4, 1.1])
+    c1 = one.follow(c, path, elapsed)
+    c2 = other.follow(c, scaled, elapsed * unit)
+    assert_close(c2, c1)
+    read = other.reconstruct(c2, age * unit, elapsed * unit)
+    assert_close(read, one.reconstruct(c1, age, elapsed))
+
+
+@pytest.mark.parametrize("n_rows", [1023, 1025, 5000])
+def test_rows_do_not_meet(name, n_rows):
+    """Also where large batches are worked on in chunks."""
+    rng, memory = np.random.default_rng(0), make_memory(name, SIZE)
+    gaps, n_steps = rng.uniform(0.01, 3, n_rows), rng.integers(1, 4, n_rows)
+    path = random_path(rng, gaps, n_steps, 1)
+    c, elapsed = torch.from_numpy(rng.normal(size=(n_rows, 1, SIZE))), torch.from_numpy(gaps + 1)
+    together = memory.follow(c, path, elapsed)
+    for row in (0, 1022, n_rows - 1):
+        rows = slice(row, row + 1)
+        alone = CubicPath(
+            path.values[:, rows], path.slopes[:, rows], path.step[rows], path.n_steps[rows]
+        )
+        assert_close(together[rows], memory.follow(c[rows], alone, elapsed[rows]), 1e-13)
+
+
+def test_inputs_are_left_alone(name):
+    memory, (c, path) = make_memory(name, SIZE), random_case(0, 1.5)
+    before = [tensor.clone() for tensor in (c, *path)]
+    elapsed = double(START + 1.5)
+    memory.follow(c, path, elapsed)
+    memory.hold(c, path.values[0], double(1.5), elapsed)
+    memory.bridge(path.values[0], double([1.5, 1.0]), elapsed)
+    for tensor, old in zip((c, *path), before, strict=True):
+        torch.testing.assert_close(tensor, old, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("gap", [0.2, 4 * WINDOW])
+def test_gradients(name, gap):
+    memory, (c, path) = make_memory(name, 5), random_case(0, gap)
+    c, elapsed, time = c[..., :5].contiguous(), double(START + gap), double(gap)
+    inputs = [t.requires_grad_() for t in (c, path.values, path.slopes)]
+
+    def everything(c, values, slopes):
+        moving = path._replace(values=values, slopes=slopes)
+        followed = memory.follow(c, moving, elapsed)
+        held = memory.hold(followed, values[0], time, elapsed + gap)
+        bridged = held + memory.bridge(slopes[0], time.expand(1, 2), elapsed + gap)
+        return memory.reconstruct(bridged, double([0.0, 0.5]), elapsed + gap)
+
+    assert torch.autograd.gradcheck(everything, inputs)

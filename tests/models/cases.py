@@ -1,0 +1,71 @@
+"""Small packed series and models for the tests of models."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+
+from skpolyode.dynamics import WalledMLP
+from skpolyode.memory import MEMORIES
+from skpolyode.models import Packed, PolyODE, pack
+
+Flat = tuple[np.ndarray, np.ndarray, np.ndarray]  # times, values, offsets
+
+SIZE, WINDOW = 5, 1.5
+
+
+def flat_series(lengths, n_channels=2, seed=0, missing=0.4, max_gap=1.0) -> Flat:
+    """Random series; every row has an observation."""
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    times = np.concatenate(
+        [rng.uniform(-5, 5) + np.cumsum(rng.uniform(0.01, max_gap, n)) for n in lengths]
+    )
+    values = rng.normal(size=(offsets[-1], n_channels))
+    hidden = rng.random(values.shape) < missing
+    hidden[np.arange(len(values)), rng.integers(0, n_channels, len(values))] = False
+    values[hidden] = np.nan
+    return times, values, offsets
+
+
+@st.composite
+def series(draw: st.DrawFn) -> Flat:
+    lengths = draw(st.lists(st.integers(1, 7), min_size=1, max_size=6))
+    return flat_series(lengths, draw(st.integers(1, 3)), draw(st.integers(0, 2**20)))
+
+
+def part(flat: Flat, i: int) -> tuple[np.ndarray, np.ndarray]:
+    times, values, offsets = flat
+    rows = slice(offsets[i], offsets[i + 1])
+    return times[rows], values[rows]
+
+
+def join(parts) -> Flat:
+    times, values = zip(*parts, strict=True)
+    offsets = np.concatenate([[0], np.cumsum([len(t) for t in times])]).astype(np.int64)
+    return np.concatenate(times), np.concatenate(values), offsets
+
+
+def make_model(
+    n_channels=2, *, measure="legt", size=SIZE, seed=0, strength=2.0, **options
+) -> PolyODE:
+    """A model with random weights that are large enough to matter."""
+    field = WalledMLP(n_channels * (1 + size), (7,), generator=torch.Generator().manual_seed(seed))
+    with torch.no_grad():
+        for parameter in field.parameters():
+            parameter.mul_(strength)
+    settings = {"step_size": 0.3, "max_gap": 20 * WINDOW} | options
+    return PolyODE(field.double(), MEMORIES[measure](size, WINDOW), **settings)
+
+
+def embed(model: PolyODE, flat: Flat) -> tuple[torch.Tensor, torch.Tensor]:
+    with torch.no_grad():
+        return model.embed(pack(*flat))
+
+
+def assert_same(one: Packed, other: Packed) -> None:
+    assert one.sizes == other.sizes
+    for name in ("x", "mask", "seen", "gap", "channel_gap", "elapsed", "next", "series"):
+        a, b = getattr(one, name), getattr(other, name)
+        assert torch.equal(a, b), name

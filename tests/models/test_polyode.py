@@ -1,0 +1,211 @@
+"""The scan of PolyODE against a plain one: series by series, observation by observation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.interpolate import CubicHermiteSpline
+from scipy.linalg import expm, solve
+
+from skpolyode.memory import legt_matrices
+from skpolyode.models import pack
+from tests.models.cases import SIZE, WINDOW, embed, flat_series, join, make_model, part
+
+LENGTHS = [6, 1, 4, 9, 2]
+
+
+def rk4(field, y, h):
+    k1 = field(y)
+    k2 = field(y + h / 2 * k1)
+    k3 = field(y + h / 2 * k2)
+    k4 = field(y + h * k3)
+    return y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+
+
+def drive(c, polynomial, h, A, B):
+    """Exact end of ``dc/dt = A c + B p(t)`` for a cubic p, from its particular solution."""
+    # c(t) = q(t) + e^{At} (c - q(0)) with the polynomial q' = A q + B p, highest power first.
+    q = [np.zeros_like(c)]
+    for power in range(len(polynomial) - 1, -1, -1):
+        q.insert(0, solve(A, (power + 1) * q[0] - B * polynomial[power]))
+    return sum(part * h**k for k, part in enumerate(q)) + expm(A * h) @ (c - q[0])
+
+
+class Plain:
+    """PolyODE for one series, as its definition reads. State (D, 1 + N), memory (D, N)."""
+
+    def __init__(self, model):
+        self.model = model
+        A, B = legt_matrices(SIZE)
+        self.A, self.B = A / WINDOW, B / WINDOW
+
+    def field(self, y):
+        with torch.no_grad():
+            return self.model.field(torch.from_numpy(y.ravel())[None])[0].numpy().reshape(y.shape)
+
+    def advance(self, z, c, gap):
+        integrated = min(gap, self.model.max_gap)
+        n = max(1, int(np.ceil(integrated / self.model.step_size - 1e-6)))
+        for _ in range(n):
+            h, start = integrated / n, z
+            z = rk4(self.field, z, h)
+            slopes = self.field(start)[:, 0], self.field(z)[:, 0]
+            spline = CubicHermiteSpline([0, h], [start[:, 0], z[:, 0]], slopes)
+            cubics = spline.c[::-1, 0]  # (power, channel)
+            c = np.stack([drive(c[j], cubics[:, j], h, self.A, self.B) for j in range(len(c))])
+        if gap > integrated:
+            held = [drive(c[j], [z[j, 0]], gap - integrated, self.A, self.B) for j in range(len(c))]
+            c = np.stack(held)
+        return z, c
+
+    def run(self, times, values):
+        """Prediction before, state and memory after each observation."""
+        n_channels = values.shape[1]
+        z, c = np.zeros((n_channels, 1 + SIZE)), np.zeros((n_channels, SIZE))
+        latest, results = [None] * n_channels, []
+        for k, (time, row) in enumerate(zip(times, values, strict=True)):
+            if k:
+                z, c = self.advance(z, c, time - times[k - 1])
+            prediction, z, c = z[:, 0].copy(), z.copy(), c.copy()
+            for j in np.flatnonzero(~np.isnan(row)):
+                rise = row[j] - z[j, 0]
+                if latest[j] is None:
+                    c[j, 0] += rise
+                elif self.model.update == "bridge":
+                    gap = time - latest[j]
+                    c[j] += drive(0 * c[j], [0.0, rise / gap], gap, self.A, self.B)
+                z[j], latest[j] = np.r_[row[j], c[j]], time
+            results.append((prediction, z, c))
+        return results
+
+
+@pytest.mark.parametrize("update", ["bridge", "jump"])
+@pytest.mark.parametrize("block_rows", [200_000, 7])
+@pytest.mark.parametrize("longest", [1.0, 8.0], ids=["short gaps", "gaps beyond max_gap"])
+def test_scan_is_the_plain_one(update, block_rows, longest):
+    flat = flat_series(LENGTHS, max_gap=longest)
+    model = make_model(update=update, max_gap=3.0)
+    data = pack(*flat, block_rows=block_rows)
+    expected = [Plain(model).run(*part(flat, i)) for i in range(len(LENGTHS))]
+    count = [0] * len(LENGTHS)
+    with torch.no_grad():
+        for step in model.steps(data):
+            for k, row in enumerate(range(step.rows.start, step.rows.stop)):
+                i = int(data.series[row])
+                prediction, z, c = expected[i][count[i]]
+                count[i] += 1
+                np.testing.assert_allclose(step.prediction[k], prediction, atol=1e-9)
+                np.testing.assert_allclose(step.z[k], z, atol=1e-9)
+                np.testing.assert_allclose(step.c[k], c, atol=1e-9)
+        z, c = model.embed(data)
+    assert count == LENGTHS
+    for i, results in enumerate(expected):
+        np.testing.assert_allclose(z[i], results[-1][1], atol=1e-9)
+        np.testing.assert_allclose(c[i], results[-1][2], atol=1e-9)
+
+
+def test_order_batch_and_time_shift_do_not_matter():
+    flat, model = flat_series(LENGTHS), make_model()
+    parts = [part(flat, i) for i in range(5)]
+    z, c = embed(model, flat)
+    order = [3, 1, 4, 0, 2]
+    z_permuted, c_permuted = embed(model, join([parts[i] for i in order]))
+    torch.testing.assert_close(z_permuted, z[order], rtol=0, atol=1e-10)
+    torch.testing.assert_close(c_permuted, c[order], rtol=0, atol=1e-10)
+    z_shifted, c_shifted = embed(model, join([(t + 100.0, v) for t, v in parts]))
+    torch.testing.assert_close(z_shifted, z, rtol=0, atol=1e-10)
+    torch.testing.assert_close(c_shifted, c, rtol=0, atol=1e-10)
+    for i, one in enumerate(parts):
+        z_alone, c_alone = embed(model, join([one]))
+        torch.testing.assert_close(z_alone[0], z[i], rtol=0, atol=1e-10)
+        torch.testing.assert_close(c_alone[0], c[i], rtol=0, atol=1e-10)
+
+
+def observe_one(model, mask):
+    """State and memory before and after an observation of some channels."""
+    data = pack(*flat_series([2], missing=0.0))
+    data.mask[1], rows = torch.tensor(mask), slice(1, 2)
+    rng = np.random.default_rng(0)
+    z = torch.from_numpy(rng.normal(size=(1, 2, 1 + SIZE)))
+    c = torch.from_numpy(rng.normal(size=(1, 2, SIZE)))
+    return data.x[rows], z, c, *model.observe(z, c, data, rows)
+
+
+@pytest.mark.parametrize("update", ["bridge", "jump"])
+def test_only_observed_channels_are_reset(update):
+    x, z, c, z_after, c_after = observe_one(make_model(update=update), [True, False])
+    assert torch.equal(z_after[:, 1], z[:, 1])
+    assert torch.equal(c_after[:, 1], c[:, 1])
+    assert torch.equal(z_after[:, 0, 0], x[:, 0])
+    assert torch.equal(z_after[:, 0, 1:], c_after[:, 0])
+
+
+def test_jump_leaves_the_memory_as_it_is():
+    _, _, c, _, c_after = observe_one(make_model(update="jump"), [True, True])
+    assert torch.equal(c_after, c)
+
+
+def test_bridged_memory_passes_through_the_observations():
+    """The remembered path, with many coefficients, meets them; after jumps it does not."""
+    times = np.cumsum(np.full(6, 0.25))
+    values = np.random.default_rng(0).normal(size=(6, 1))
+    misses = {}
+    for update in ("bridge", "jump"):
+        model = make_model(1, size=64, update=update, strength=1.0, step_size=0.05)
+        _, c = embed(model, (times, values, np.array([0, 6])))
+        ages = torch.from_numpy((times[-1] - times)[None])
+        back = model.memory.reconstruct(c, ages, torch.tensor([1.25], dtype=torch.float64))
+        misses[update] = abs(back[0, :, 0].numpy() - values[:, 0])[1:]
+    assert misses["bridge"].max() < 0.2
+    assert misses["bridge"].mean() < 0.2 * misses["jump"].mean()
+
+
+def test_first_observation_of_a_channel_is_its_whole_past():
+    times, values = np.array([0.0]), np.array([[0.7, np.nan]])
+    model = make_model()
+    z, c = embed(model, (times, values, np.array([0, 1])))
+    expected = torch.zeros(2, SIZE, dtype=torch.float64)
+    expected[0, 0] = 0.7
+    torch.testing.assert_close(c[0], expected)
+    torch.testing.assert_close(z[0, 0], torch.cat([torch.tensor([0.7]).double(), expected[0]]))
+    torch.testing.assert_close(z[0, 1], torch.zeros(1 + SIZE, dtype=torch.float64))
+
+
+def test_after_the_longest_gap_the_signal_is_held():
+    model = make_model(max_gap=2.0)
+    z = torch.from_numpy(np.random.default_rng(0).normal(size=(1, 2, 1 + SIZE)))
+    c = z[..., 1:].clone()
+
+    def double(x):
+        return torch.tensor([x], dtype=torch.float64)
+
+    with torch.no_grad():
+        z_end, c_end = model.advance(z, c, double(7.0), double(7.0))
+        z_two, c_two = model.advance(z, c, double(2.0), double(2.0))
+        held = model.memory.hold(c_two, z_two[..., 0], double(5.0), double(7.0))
+    torch.testing.assert_close(z_end, z_two)
+    torch.testing.assert_close(c_end, held)
+
+
+@pytest.mark.parametrize("gap", [0.4, 2.6])
+def test_flow_trace_and_advance_agree(gap):
+    model = make_model(max_gap=2.0)
+    z = torch.from_numpy(np.random.default_rng(0).normal(size=(3, 2, 1 + SIZE)))
+    gaps = torch.full((3,), gap, dtype=torch.float64)
+    with torch.no_grad():
+        flowed = model.flow(z, gaps)
+        traced, path = model.trace(z, gaps)
+        advanced, _ = model.advance(z, z[..., 1:], gaps, gaps)
+    torch.testing.assert_close(traced, flowed)
+    torch.testing.assert_close(advanced, flowed)
+    torch.testing.assert_close(path.values[0], z[..., 0])
+    torch.testing.assert_close(path.values[int(path.n_steps[0])], flowed[..., 0])
+
+
+def test_state_dict_round_trip():
+    one, two = make_model(seed=0), make_model(seed=1)
+    flat = flat_series(LENGTHS)
+    assert not torch.equal(embed(one, flat)[1], embed(two, flat)[1])
+    two.load_state_dict(one.state_dict())
+    assert torch.equal(embed(one, flat)[1], embed(two, flat)[1])

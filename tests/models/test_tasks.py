@@ -1,0 +1,163 @@
+"""What training asks of PolyODE."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from skpolyode.models import TASKS, IntervalTask, SeriesTask, forecasting_mse, pack
+from tests.models.cases import flat_series, make_model
+
+LENGTHS = [6, 1, 4, 9, 2]
+NONE = torch.zeros(5, dtype=torch.bool)
+
+
+def held_out(*series):
+    mask = NONE.clone()
+    mask[list(series)] = True
+    return mask
+
+
+def predictions(model, data):
+    """Of all rows, by a scan."""
+    result = torch.empty_like(data.x)
+    with torch.no_grad():
+        for step in model.steps(data):
+            result[step.rows] = step.prediction
+    return result
+
+
+def masked_mse(model, data, rows):
+    """Rows is a mask; first rows of series are not forecast."""
+    error = (predictions(model, data) - data.x).square()
+    counted = data.mask & (rows & (data.elapsed > 0))[:, None]
+    return float(error[counted].mean())
+
+
+@pytest.mark.parametrize("block_rows", [200_000, 8])
+def test_forecasting_mse_counts_observed_values_after_the_first_row(block_rows):
+    model, data = make_model(), pack(*flat_series(LENGTHS), block_rows=block_rows)
+    everything = torch.ones(len(data), dtype=torch.bool)
+    assert forecasting_mse(model, data) == pytest.approx(masked_mse(model, data, everything))
+
+
+def test_nothing_to_forecast_is_no_error():
+    assert forecasting_mse(make_model(), pack(*flat_series([1, 1]))) == 0
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_validation_error_is_that_of_the_held_out_series(name):
+    model, data = make_model(), pack(*flat_series(LENGTHS))
+    task = TASKS[name](model, data, held_out(0, 3), horizon=1)
+    rows = torch.isin(data.series, torch.tensor([0, 3]))
+    assert task.refresh() == pytest.approx(masked_mse(model, data, rows))
+    # without any, the training error stands in
+    task = TASKS[name](model, data, NONE, horizon=1)
+    assert task.refresh() == pytest.approx(masked_mse(model, data, ~rows | rows))
+
+
+def test_intervals_to_train_on_are_those_of_the_other_series():
+    data = pack(*flat_series(LENGTHS))
+    task = IntervalTask(make_model(), data, held_out(0), horizon=1)
+    assert 0 not in data.series[task.items]
+    assert (data.next[task.items] >= 0).all()
+    assert len(task.items) == sum(n - 1 for n in LENGTHS[1:])
+
+
+def fresh(model, data, horizon=1):
+    task = IntervalTask(model, data, NONE, horizon=horizon)
+    task.refresh()
+    return task
+
+
+@pytest.mark.parametrize("block_rows", [200_000, 8])
+def test_loss_of_fresh_intervals_is_the_error_of_the_scan(block_rows):
+    model, data = make_model(), pack(*flat_series(LENGTHS), block_rows=block_rows)
+    task = fresh(model, data)
+    loss = task.loss(torch.arange(len(task.items)))
+    assert loss.item() == pytest.approx(forecasting_mse(model, data))
+
+
+def test_loss_of_some_intervals_is_the_error_of_their_ends():
+    model, data = make_model(), pack(*flat_series(LENGTHS))
+    task, index = fresh(model, data), torch.tensor([4, 0, 11])
+    ends = data.next[task.items[index]]
+    error = (predictions(model, data) - data.x)[ends].square()[data.mask[ends]].mean()
+    assert task.loss(index).item() == pytest.approx(float(error))
+
+
+def test_looking_further_runs_on_without_updates():
+    """Of one series, from its first observation: 0.7 to the power of the steps weighs them."""
+    model, data = make_model(), pack(*flat_series([4]))
+    task = fresh(model, data, horizon=5)
+    first = int((task.items == 0).nonzero())
+    with torch.no_grad():
+        z, total, weights = task.states[:1], 0.0, 0.0
+        for ahead, row in enumerate((1, 2, 3)):
+            z = model.flow(z, data.gap[row : row + 1])
+            error = (z[0, :, 0] - data.x[row]).square()[data.mask[row]].mean()
+            total, weights = total + 0.7**ahead * error, weights + 0.7**ahead
+    assert task.loss(torch.tensor([first])).item() == pytest.approx(float(total / weights))
+
+
+def finite_differences(model, loss, parameter, index, size=1e-5):
+    values = []
+    for sign in (1, -1):
+        with torch.no_grad():
+            parameter.view(-1)[index] += sign * size
+            values.append(loss().item())
+            parameter.view(-1)[index] -= sign * size
+    return (values[0] - values[1]) / (2 * size)
+
+
+def check_gradient(model, loss):
+    model.zero_grad()
+    loss().backward()
+    for parameter in model.parameters():
+        for index in (0, parameter.numel() // 2, parameter.numel() - 1):
+            found = float(parameter.grad.view(-1)[index])
+            expected = finite_differences(model, loss, parameter, index)
+            assert found == pytest.approx(expected, rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("horizon", [1, 3])
+def test_gradient_of_intervals(horizon):
+    model, data = make_model(), pack(*flat_series(LENGTHS))
+    task = fresh(model, data, horizon)
+    check_gradient(model, lambda: task.loss(torch.arange(len(task.items))))
+
+
+@pytest.mark.parametrize("update", ["bridge", "jump"])
+def test_gradient_through_whole_series(update):
+    model, data = make_model(update=update), pack(*flat_series(LENGTHS, max_gap=4.0))
+    task = SeriesTask(model, data, held_out(1), horizon=1)
+    check_gradient(model, lambda: task.loss(torch.arange(len(task.items))))
+
+
+def test_loss_of_whole_series_is_the_error_of_the_scan():
+    model, data = make_model(), pack(*flat_series(LENGTHS), block_rows=8)
+    task = SeriesTask(model, data, NONE, horizon=1)
+    assert task.loss(torch.arange(5)).item() == pytest.approx(forecasting_mse(model, data))
+    some = torch.tensor([0, 3])
+    rows = torch.isin(data.series, some)
+    assert task.loss(some).item() == pytest.approx(masked_mse(model, data, rows))
+
+
+def test_whole_series_look_one_observation_ahead():
+    with pytest.raises(ValueError, match="gradient='series' looks one observation ahead, got"):
+        SeriesTask(make_model(), pack(*flat_series([3])), torch.tensor([False]), horizon=2)
+
+
+def test_states_are_detached_and_follow_the_weights():
+    model, data = make_model(), pack(*flat_series(LENGTHS))
+    task = fresh(model, data)
+    assert not task.states.requires_grad
+    before = task.states.clone()
+    with torch.no_grad():
+        next(model.parameters()).add_(0.5)
+    task.refresh()
+    first = (data.elapsed == 0).numpy()
+    changed = (task.states != before).any(dim=(1, 2)).numpy()
+    np.testing.assert_array_equal(changed & first, False)
+    assert changed.any()

@@ -1,0 +1,63 @@
+"""What the pages of the documentation and the examples show can be run."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+PAGES = [
+    page
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    if BLOCK.search(page.read_text("utf-8"))
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_of_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "page"}
+    text = page.read_text("utf-8")
+    for block in BLOCK.finditer(text):
+        # Blank lines in front, so that a traceback names the line of the page.
+        line = text.count("\n", 0, block.start(1))
+        exec(compile("\n" * line + block[1], str(page), "exec"), names)
+
+
+def test_quick_start_of_the_readme_is_the_example() -> None:
+    example = (ROOT / "examples" / "quick_start.py").read_text("utf-8")
+    _, _, code = example.partition("from __future__ import annotations\n\n")
+    assert code in {block[1] for block in BLOCK.finditer((ROOT / "README.md").read_text("utf-8"))}
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / "README.md").read_text("utf-8"))
+    assert links
+    assert not [link for link in links if not (ROOT / link).is_file()]
+
+
+def test_demo_writes_its_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    demo = importlib.import_module("japanese_vowels")
+    load, polyode = demo.load, demo.polyode
+    monkeypatch.setattr(demo, "load", lambda part: demo.Data(*(x[::6] for x in load(part))))
+    monkeypatch.setattr(demo, "polyode", lambda kind: polyode(kind).set_params(max_epochs=1))
+    monkeypatch.setattr(demo, "N_FOLDS", 2)
+    monkeypatch.setattr(demo, "N_JOBS", 1)
+    monkeypatch.setattr("sys.argv", ["japanese_vowels.py", "--output", str(tmp_path)])
+    demo.main()
+    report = (tmp_path / "report.md").read_text("utf-8")
+    figures = re.findall(r"\]\((\w+\.png)\)", report)
+    assert len(figures) == 3
+    assert all((tmp_path / name).stat().st_size > 10_000 for name in figures)
+    tables = [line for line in report.splitlines() if line.startswith("| ")]
+    assert len(tables) == 17
+    assert set(tables) <= set(capsys.readouterr().out.splitlines())
+    assert "nan" not in report

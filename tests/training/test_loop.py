@@ -1,0 +1,176 @@
+"""The training loop, on tasks of a few lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from torch import nn
+
+from skpolyode.training import Trainer, one_cycle
+
+
+class Line(nn.Module):
+    """y = w x, with one weight."""
+
+    def __init__(self, weight: float = 0.0) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([[weight]]))
+
+
+class Fit:
+    """Fit the weight to 2; validation errors can be made up."""
+
+    def __init__(self, line: Line, errors: Sequence[float] = (), n_items: int = 10) -> None:
+        self.line, self.errors = line, list(errors)
+        self.items = torch.arange(n_items)
+        self.batches: list[torch.Tensor] = []
+        self.weights: list[float] = []
+        self.spoil: Callable[[], float] = lambda: 1.0
+
+    def refresh(self) -> float:
+        self.weights.append(self.line.weight.item())
+        return self.errors.pop(0) if self.errors else (self.line.weight.item() - 2) ** 2
+
+    def loss(self, index: torch.Tensor) -> torch.Tensor:
+        self.batches.append(index)
+        return (self.line.weight - 2).square().sum() * self.spoil()
+
+
+def train(errors=(), *, n_items=10, seed=0, spoil=None, **options):
+    line = Line()
+    task = Fit(line, errors, n_items)
+    if spoil is not None:
+        task.spoil = spoil
+    settings = {"learning_rate": 0.3, "batch_size": 4, "max_epochs": 5, "patience": None} | options
+    trainer = Trainer(**settings)
+    trainer.run(line, task, torch.Generator().manual_seed(seed))
+    return trainer, task, line
+
+
+def test_it_learns():
+    trainer, _, line = train(max_epochs=30)
+    assert line.weight.item() == pytest.approx(2, abs=0.1)
+    assert trainer.best_error < 0.01
+
+
+def test_history():
+    trainer, task, _ = train()
+    assert [entry["epoch"] for entry in trainer.history] == list(range(6))
+    errors = [entry["validation_error"] for entry in trainer.history]
+    assert errors == pytest.approx([(w - 2) ** 2 for w in task.weights])
+    assert all("training_loss" in entry for entry in trainer.history[:-1])
+    assert "training_loss" not in trainer.history[-1]
+    seconds = [entry["seconds"] for entry in trainer.history]
+    assert seconds == sorted(seconds)
+    assert trainer.best_error == min(errors)
+
+
+def test_best_weights_are_restored():
+    trainer, task, line = train([5.0, 4.0, 1.0, 2.0, 3.0, 4.0])
+    assert trainer.best_error == 1.0
+    assert line.weight.item() == task.weights[2] != task.weights[-1]
+
+
+@pytest.mark.parametrize("patience", [1, 2])
+def test_early_stopping(patience):
+    errors = [5.0, 4.0, 4.5, 4.0, 4.1, 0.0]
+    trainer, task, line = train(errors, patience=patience)
+    assert len(trainer.history) == 3 + patience
+    assert "training_loss" not in trainer.history[-1]
+    assert line.weight.item() == task.weights[1]
+
+
+def test_an_improvement_starts_the_count_anew():
+    trainer, _, _ = train([5.0, 6.0, 4.0, 6.0, 3.0, 6.0], patience=1)
+    assert len(trainer.history) == 6
+    assert trainer.best_error == 3.0
+
+
+def test_every_item_is_seen_once_an_epoch_in_even_batches():
+    _, task, _ = train(n_items=10, batch_size=4, max_epochs=3)
+    assert len(task.batches) == 9
+    epochs = [torch.cat(task.batches[k : k + 3]) for k in (0, 3, 6)]
+    assert all(sorted(epoch.tolist()) == list(range(10)) for epoch in epochs)
+    assert not torch.equal(epochs[0], epochs[1])
+    assert {len(batch) for batch in task.batches} == {3, 4}
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_stops_with_a_warning(bad):
+    calls = []
+
+    def spoil():
+        calls.append(1)
+        return 1.0 if len(calls) < 8 else bad  # in the second batch of the third epoch
+
+    with pytest.warns(
+        ConvergenceWarning, match=r"in epoch 2; .*Lower learning_rate_init \(now 0.3"
+    ):
+        trainer, task, line = train(spoil=spoil)
+    assert math.isfinite(line.weight.item())
+    assert trainer.best_error == min(entry["validation_error"] for entry in trainer.history)
+    assert len(trainer.history) == 3
+    best = int(np.argmin([entry["validation_error"] for entry in trainer.history]))
+    assert line.weight.item() == task.weights[best]
+
+
+def test_a_validation_error_that_is_not_finite_is_never_the_best():
+    trainer, task, line = train([5.0, math.nan, 4.0, math.inf, math.nan, math.nan])
+    assert trainer.best_error == 4.0
+    assert line.weight.item() == task.weights[2]
+
+
+def test_nothing_to_train_on():
+    trainer, task, line = train(n_items=0)
+    assert len(trainer.history) == 1
+    assert line.weight.item() == 0
+    assert task.batches == []
+
+
+def test_only_the_given_generator_is_used():
+    states = torch.get_rng_state(), np.random.get_state()[1].copy()
+    one, two, other = (train(seed=seed)[1].batches for seed in (0, 0, 1))
+    assert torch.equal(torch.get_rng_state(), states[0])
+    np.testing.assert_array_equal(np.random.get_state()[1], states[1])
+    assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_large_gradients_are_clipped():
+    """A single step cannot be larger because the loss is."""
+    plain = train(max_epochs=2)[2].weight.item()
+    steep = train(max_epochs=2, spoil=lambda: 1e6)[2].weight.item()
+    assert math.isfinite(steep)
+    assert abs(steep) < 10 * max(1.0, abs(plain))
+
+
+def test_progress_goes_to_stderr(capfd):
+    train(verbose=1)
+    captured = capfd.readouterr()
+    assert "validation_error" in captured.err
+    assert captured.out == ""
+    train()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("total", [1, 2, 10, 777])
+def test_one_cycle(total):
+    rates = np.array([one_cycle(step, total) for step in range(total + 1)])
+    peak = rates.argmax()
+    assert (rates > 0)[:-1].all()
+    assert rates.max() <= 1
+    assert (np.diff(rates[: peak + 1]) > 0).all()
+    assert (np.diff(rates[peak:]) < 0).all()
+    assert peak <= max(1, 0.15 * total)
+    if total > 1:
+        assert rates[-1] == pytest.approx(0)
+        assert rates.max() == 1
+
+
+def test_one_cycle_with_another_rise():
+    assert [one_cycle(step, 8, warm_up=0.5) for step in (0, 3, 4)] == pytest.approx([0.2, 0.8, 1])

@@ -1,0 +1,200 @@
+"""What fitting does: units, repetition, continuation, early stopping, learning, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.exceptions import ConvergenceWarning
+
+from tests.transformers.data import oscillators, small
+
+SERIES = oscillators()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return small().fit(SERIES)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """Trained long enough to have learnt the oscillator."""
+    train = oscillators(40, seed=1)
+    return small(n_coefficients=8, hidden_layer_sizes=(24,), max_epochs=20).fit(train)
+
+
+@pytest.mark.parametrize("unit", [0.125, 1024.0])
+def test_the_unit_of_time_does_not_matter(fitted, unit):
+    """A power of two changes no bit, neither in training nor in the embedding."""
+    scaled = [(times * unit, values) for times, values in SERIES]
+    other = small().fit(scaled)
+    np.testing.assert_allclose(other.transform(scaled), fitted.transform(SERIES), atol=1e-12)
+    assert other.window_ == pytest.approx(fitted.window_ * unit)
+    assert other.step_size_ == pytest.approx(fitted.step_size_ * unit)
+
+
+@pytest.mark.parametrize("unit", [1 / 3600, 60.0])
+def test_any_unit_of_time_gives_nearly_the_same(fitted, unit):
+    scaled = [(times * unit + 5.0, values) for times, values in SERIES]
+    Z = small().fit_transform(scaled)
+    np.testing.assert_allclose(Z, fitted.transform(SERIES), atol=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 3.7, 1e12])
+def test_the_unit_of_values_does_not_matter(fitted, scale):
+    scaled = [(times, values * [scale, 1.0] + [0.0, 2.0]) for times, values in SERIES]
+    Z = small().fit_transform(scaled)
+    np.testing.assert_allclose(Z, fitted.transform(SERIES), atol=1e-3)
+
+
+def test_a_small_signal_on_a_large_offset_is_a_signal():
+    """Readings of a counter, say: variations of 1e-11 of the offset are far above rounding."""
+    series = [(times, 1e9 + 0.05 * values[:, :1]) for times, values in SERIES]
+    plain = [(times, values[:, :1]) for times, values in SERIES]
+    np.testing.assert_allclose(
+        small().fit_transform(series), small().fit_transform(plain), atol=1e-2
+    )
+
+
+def test_global_generators_are_not_used():
+    np_state, torch_state = np.random.get_state()[1].copy(), torch.get_rng_state()
+    small(random_state=3).fit_transform(SERIES)
+    np.testing.assert_array_equal(np.random.get_state()[1], np_state)
+    assert torch.equal(torch.get_rng_state(), torch_state)
+    # and what they hold does not matter
+    np.random.seed(5)
+    torch.manual_seed(5)
+    one = small(random_state=3).fit_transform(SERIES)
+    np.random.seed(6)
+    torch.manual_seed(6)
+    np.testing.assert_array_equal(small(random_state=3).fit_transform(SERIES), one)
+
+
+def test_number_of_threads_is_restored():
+    before = torch.get_num_threads()
+    small().fit(SERIES)
+    assert torch.get_num_threads() == before
+
+
+def test_refit_forgets_and_warm_start_continues(fitted):
+    cold = small().fit(SERIES).fit(SERIES)
+    np.testing.assert_array_equal(cold.transform(SERIES), fitted.transform(SERIES))
+    warm = small(warm_start=True).fit(SERIES)
+    start = {key: value.clone() for key, value in warm.field_.state_dict().items()}
+    window, scaler = warm.window_, warm.scaler_
+    stretched = [(2 * times, 3 * values) for times, values in SERIES]
+    warm.set_params(learning_rate_init=1e-30).fit(stretched)
+    for key, value in warm.field_.state_dict().items():
+        assert torch.equal(value, start[key])
+    assert warm.window_ == window
+    assert warm.scaler_ is scaler
+
+
+def test_warm_start_improves():
+    transformer = small(warm_start=True, early_stopping=False, max_epochs=3)
+    errors = [transformer.fit(SERIES).validation_error_ for _ in range(3)]
+    assert errors[0] > errors[1] > errors[2]
+
+
+def test_early_stopping_holds_series_out():
+    transformer = small(early_stopping=True, validation_fraction=0.25, max_epochs=3).fit(SERIES)
+    without = small(early_stopping=False, max_epochs=3).fit(SERIES)
+    assert transformer.validation_error_ != without.validation_error_
+    assert transformer.n_epochs_ == without.n_epochs_ == 3
+    errors = [entry["validation_error"] for entry in transformer.history_]
+    assert len(errors) == 4
+    assert transformer.validation_error_ == min(errors)
+
+
+def test_training_stops_when_nothing_improves():
+    transformer = small(learning_rate_init=1e-30, max_epochs=50, n_iter_no_change=3).fit(SERIES)
+    assert transformer.n_epochs_ == 4
+    transformer.set_params(early_stopping=False, max_epochs=6).fit(SERIES)
+    assert transformer.n_epochs_ == 6
+
+
+def test_divergence_is_a_warning_and_leaves_finite_weights():
+    transformer = small(learning_rate_init=1e30, max_epochs=3)
+    with pytest.warns(ConvergenceWarning, match=r"Lower learning_rate_init \(now 1e\+30\)"):
+        transformer.fit(SERIES)
+    assert np.isfinite(transformer.transform(SERIES)).all()
+    assert np.isfinite(transformer.validation_error_)
+
+
+@pytest.mark.parametrize("gradient", ["interval", "series"])
+@pytest.mark.parametrize("update", ["bridge", "jump"])
+def test_every_way_of_training_learns(gradient, update):
+    transformer = small(gradient=gradient, update=update, max_epochs=6, early_stopping=False)
+    transformer.fit(SERIES)
+    errors = [entry["validation_error"] for entry in transformer.history_]
+    assert min(errors) < 0.8 * errors[0]
+
+
+def last_value_error(transformer, series):
+    """Mean squared error, standardised, of taking the last value of the channel for the next."""
+    errors = []
+    for _, values in series:
+        for column in ((values - transformer.scaler_.mean) / transformer.scaler_.scale).T:
+            errors.append(np.diff(column[~np.isnan(column)]))
+    return np.mean(np.concatenate(errors) ** 2)
+
+
+def test_forecasts_beat_the_last_value(learned):
+    test = oscillators(20, seed=2)
+    error = -learned.score(test)
+    assert 0 < error < 0.3 * last_value_error(learned, test)
+    assert learned.step_halving_error_ < 0.5 * np.sqrt(error)
+    assert learned.score(test) > small(max_epochs=1, learning_rate_init=1e-9).fit(test).score(test)
+
+
+def test_score_is_the_error_of_forecasting_the_next_observation(fitted):
+    """Recomputed from the forecasts of every beginning of a series.
+
+    Forecasts read a path of whole steps, scores end with the step: equal to the step's error.
+    """
+    times, values = SERIES[0][0][:5], np.nan_to_num(SERIES[0][1][:5])
+    squares = []
+    for n in range(1, 5):
+        ahead = fitted.forecast([(times[:n], values[:n])], [times[n]]).values[0]
+        squares.append(((ahead - values[n]) / fitted.scaler_.scale) ** 2)
+    assert fitted.score([(times, values)]) == pytest.approx(-np.mean(squares), rel=1e-5)
+
+
+def test_nothing_to_forecast_scores_zero(fitted):
+    assert fitted.score([(times[:1], values[:1]) for times, values in SERIES]) == 0
+
+
+def test_series_of_one_observation_are_remembered_as_constants(fitted):
+    times, values = SERIES[0][0][:1], np.array([[0.3, -0.4]])
+    Z = fitted.transform([(times, values)])[0]
+    standardised = (values[0] - fitted.scaler_.mean) / fitted.scaler_.scale
+    expected = np.zeros((2, 6))
+    expected[:, 0] = standardised
+    np.testing.assert_allclose(Z[:12], expected.ravel(), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"measure": "nope"}, "'measure' parameter"),
+        ({"n_coefficients": 0}, "'n_coefficients' parameter"),
+        ({"window": -1.0}, "'window' parameter"),
+        ({"step_size": "small"}, "'step_size' parameter"),
+        ({"update": "leap"}, "'update' parameter"),
+        ({"validation_fraction": 1.0}, "'validation_fraction' parameter"),
+        ({"gradient": "series", "horizon": 2}, "gradient='series' looks one observation ahead"),
+    ],
+)
+def test_wrong_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        small(**parameters).fit(SERIES)
+
+
+def test_verbose_writes_to_stderr(capfd):
+    small(verbose=1, max_epochs=1).fit(SERIES)
+    captured = capfd.readouterr()
+    assert "validation_error" in captured.err
+    assert captured.out == ""
+    small(max_epochs=1).fit(SERIES)
+    assert capfd.readouterr().err == ""

@@ -1,0 +1,150 @@
+"""What goes in and what comes out: every format, names, output containers, scikit-learn's tools."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import Pipeline
+
+from skpolyode import Panel
+from tests.transformers.data import oscillators, small
+
+SERIES = oscillators()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return small().fit(SERIES)
+
+
+def frames(tz=None):
+    return [
+        pd.DataFrame(
+            values,
+            index=pd.Timestamp("2024-03-01", tz=tz) + pd.to_timedelta(times, "h"),
+            columns=["a", "b"],
+        )
+        for times, values in SERIES
+    ]
+
+
+def test_panel_and_list_are_the_same(fitted):
+    panel = Panel.from_series(SERIES, ids=list("abcdefghijkl"))
+    np.testing.assert_array_equal(small().fit(panel).transform(panel), fitted.transform(SERIES))
+
+
+@pytest.mark.parametrize("tz", [None, "Europe/Oslo"])
+def test_frames_of_datetimes(fitted, tz):
+    """In hours instead of numbers: the same up to the rounding of times to microseconds."""
+    panel = Panel.from_frames(frames(tz), time_unit="h")
+    transformer = small().fit(panel)
+    assert transformer.channel_names_ == ("a", "b")
+    np.testing.assert_allclose(transformer.transform(panel), fitted.transform(SERIES), atol=1e-4)
+    assert transformer.window_ == pytest.approx(fitted.window_, rel=1e-6)
+    # without a Panel the unit is the second
+    assert small().fit(frames(tz)).window_ == pytest.approx(3600 * fitted.window_, rel=1e-6)
+
+
+def test_arrays_are_series_on_the_integers():
+    rng = np.random.default_rng(0)
+    cube = rng.normal(size=(5, 7, 2))
+    cube[1, 3] = np.nan
+    pairs = [(np.arange(7.0), values) for values in cube]
+    pairs[1] = (np.delete(pairs[1][0], 3), np.delete(cube[1], 3, axis=0))
+    np.testing.assert_array_equal(small().fit_transform(cube), small().fit_transform(pairs))
+    flat = [(times, values[:, :1]) for times, values in pairs]
+    np.testing.assert_array_equal(small().fit_transform(cube[..., 0]), small().fit_transform(flat))
+
+
+def test_number_of_features_seen():
+    rng = np.random.default_rng(0)
+    assert small().fit(rng.normal(size=(5, 7, 2))).n_features_in_ == 2
+    assert small().fit(rng.normal(size=(5, 7))).n_features_in_ == 7
+    assert small().fit(SERIES).n_features_in_ == 2
+    frame = pd.DataFrame(rng.normal(size=(5, 3)), columns=["p", "q", "r"])
+    transformer = small().fit(frame)
+    assert transformer.feature_names_in_.tolist() == ["p", "q", "r"]
+    assert not hasattr(transformer.fit(SERIES), "feature_names_in_")
+
+
+@pytest.mark.parametrize(
+    ("embedding", "n_features"), [("coefficients", 12), ("hidden", 14), ("full", 26)]
+)
+def test_embeddings(fitted, embedding, n_features):
+    transformer = small(embedding=embedding).fit(SERIES)
+    Z, full = transformer.transform(SERIES), fitted.transform(SERIES)
+    names = transformer.get_feature_names_out()
+    assert Z.shape == (12, n_features)
+    assert len(set(names)) == n_features
+    part = {"coefficients": slice(12), "hidden": slice(12, None), "full": slice(None)}
+    np.testing.assert_array_equal(Z, full[:, part[embedding]])
+    assert names.tolist() == fitted.get_feature_names_out()[part[embedding]].tolist()
+
+
+def test_feature_names_say_channel_and_part():
+    names = small(n_coefficients=2).fit(frames()).get_feature_names_out().tolist()
+    coefficients = ["a_c0", "a_c1", "b_c0", "b_c1"]
+    assert names == [*coefficients, "a_signal", "a_h0", "a_h1", "b_signal", "b_h0", "b_h1"]
+
+
+def test_the_hidden_signal_is_the_last_value(fitted):
+    Z = pd.DataFrame(fitted.transform(SERIES), columns=fitted.get_feature_names_out())
+    last = np.array([values[-1, 0] for _, values in SERIES])
+    standardised = (last - fitted.scaler_.mean[0]) / fitted.scaler_.scale[0]
+    np.testing.assert_allclose(Z["x0_signal"], standardised, rtol=1e-12)
+    # the first channel is observed in the last row, where its hidden part is reset
+    np.testing.assert_array_equal(Z["x0_h0"], Z["x0_c0"])
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@pytest.mark.parametrize("form", [list, Panel.from_series])
+def test_set_output(fitted, kind, form):
+    X = form(SERIES)
+    table = small().set_output(transform=kind).fit(X).transform(X)
+    assert type(table).__module__.split(".")[0] == kind
+    assert list(table.columns) == fitted.get_feature_names_out().tolist()
+    np.testing.assert_array_equal(table.to_numpy(), fitted.transform(SERIES))
+
+
+@pytest.mark.parametrize("form", [list, Panel.from_series])
+def test_grid_search_in_a_pipeline(form):
+    X, y = form(SERIES), np.arange(12) % 2
+    classifier = MLPClassifier((4,), tol=0.1, n_iter_no_change=2, random_state=0)
+    pipeline = Pipeline([("emb", small(max_epochs=1)), ("net", classifier)])
+    search = GridSearchCV(pipeline, {"emb__n_coefficients": [2, 4]}, cv=2, n_jobs=2)
+    search.fit(X, y)
+    assert search.cv_results_["mean_test_score"].shape == (2,)
+    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
+    assert search.predict(X).shape == (12,)
+
+
+def test_results_do_not_depend_on_the_number_of_jobs():
+    """The score of held-out series, to the last bit, in this process and in others."""
+    panel = Panel.from_series(SERIES)
+    scores = [cross_val_score(small(max_epochs=1), panel, cv=2, n_jobs=n) for n in (1, 2)]
+    np.testing.assert_array_equal(*scores)
+
+
+def test_a_fixed_seed_repeats_bit_by_bit(fitted):
+    again = small().fit(SERIES)
+    np.testing.assert_array_equal(again.transform(SERIES), fitted.transform(SERIES))
+    state = small(random_state=np.random.RandomState(0)).fit(SERIES)
+    np.testing.assert_array_equal(state.transform(SERIES), fitted.transform(SERIES))
+    other = small(random_state=1).fit(SERIES)
+    assert abs(other.transform(SERIES) - fitted.transform(SERIES)).max() > 1e-3
+
+
+def test_wrong_channels_and_units(fitted):
+    named = small().fit(frames())
+    other = [frame.rename(columns={"a": "z"}) for frame in frames()]
+    with pytest.raises(ValueError, match=r"channels \['z', 'b'\].*fitted on \['a', 'b'\]"):
+        named.transform(other)
+    with pytest.raises(ValueError, match=r"in plain numbers.*datetimes counted in 's'"):
+        named.transform(SERIES)
+    with pytest.raises(ValueError, match=r"datetimes counted in 'h'.*in plain numbers"):
+        fitted.transform(Panel.from_frames(frames(), time_unit="h"))
+    with pytest.raises(ValueError, match=r"counted in 'h'.*counted in 's'"):
+        named.transform(Panel.from_frames(frames(), time_unit="h"))

@@ -1,0 +1,75 @@
+"""Standardising channels, of any finite size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from skpolyode.panel import Panel
+from skpolyode.transformers._input import ChannelScaler, observed_rows
+
+CELLS = st.floats(-1e150, 1e150) | st.just(np.nan)
+
+
+@given(arrays(np.float64, st.tuples(st.integers(1, 9), st.integers(1, 3)), elements=CELLS))
+def test_transform_is_finite_and_inverted(values):
+    scaler = ChannelScaler.of(values)
+    standardised = scaler.transform(values)
+    seen = ~np.isnan(values)
+    assert (np.isfinite(standardised) == seen).all()
+    assert abs(standardised[seen]).max(initial=0) <= np.sqrt(len(values)) * (1 + 1e-9)
+    size = np.where(seen, abs(values), 0).max(axis=0) + np.finfo(float).tiny
+    back = scaler.inverse(standardised)
+    assert (abs(np.where(seen, back - values, 0)) <= 1e-12 * size).all()
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e-3, 1.0, 1e200])
+def test_mean_and_deviation_of_observed_values(factor):
+    rng = np.random.default_rng(0)
+    values = rng.normal(3, [1, 20], size=(400, 2))
+    values[rng.random(values.shape) < 0.3] = np.nan
+    scaler = ChannelScaler.of(values * factor)
+    np.testing.assert_allclose(scaler.mean, np.nanmean(values, axis=0) * factor)
+    np.testing.assert_allclose(scaler.scale, np.nanstd(values, axis=0) * factor)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 0.1, -3e8, 1e-310])
+def test_a_constant_is_zero(value):
+    values = np.full((1000, 1), value)
+    scaler = ChannelScaler.of(values)
+    np.testing.assert_array_equal(scaler.transform(values), 0)
+    assert scaler.scale[0] > 0
+
+
+def test_rounding_errors_are_not_blown_up():
+    values = np.array([[0.1 + 0.2], [0.3], [0.3], [0.1 + 0.2]])
+    assert abs(ChannelScaler.of(values).transform(values)).max() < 1e-9
+
+
+def test_a_channel_never_observed_keeps_its_units():
+    scaler = ChannelScaler.of(np.full((4, 1), np.nan))
+    assert scaler.mean == [0]
+    assert scaler.scale == [1]
+
+
+def test_rows_are_relative_to_the_first_observation():
+    nan = np.nan
+    panel = Panel.from_series(
+        [([3, 4, 6, 7], [[nan, nan], [1, nan], [nan, 2], [nan, nan]]), ([5], [[0, 0]])]
+    )
+    rows = observed_rows(panel)
+    assert rows.times.tolist() == [0, 2, 0]
+    assert rows.offsets.tolist() == [0, 2, 3]
+    assert rows.start.tolist() == [4, 5]
+    assert rows.end.tolist() == [6, 5]
+    assert rows.gaps.tolist() == [2]
+
+
+def test_time_differences_are_taken_before_anything_is_rounded():
+    """Seconds since 1970 with gaps of a millisecond."""
+    start = 1.7e9
+    rows = observed_rows(Panel.from_series([(start + np.arange(4) * 0.0078125, np.arange(4))]))
+    assert rows.times.tolist() == [0, 0.0078125, 0.015625, 0.0234375]

@@ -1,0 +1,159 @@
+"""scikit-learn's own checks, the public ones and those it runs only on its own estimators."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import estimator_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tests.transformers.registry import all_transformers
+
+TRANSFORMERS = all_transformers()
+
+# scikit-learn runs these on itself only; set_output and feature names depend on them.
+UNLISTED = [
+    "check_set_output_transform",
+    "check_set_output_transform_pandas",
+    "check_set_output_transform_polars",
+    "check_global_output_transform_pandas",
+    "check_global_set_output_transform_polars",
+    "check_transformer_get_feature_names_out",
+    "check_transformer_get_feature_names_out_pandas",
+    "check_dataframe_column_names_consistency",
+    "check_inplace_ensure_writeable",
+]
+
+
+@parametrize_with_checks(list(TRANSFORMERS.values()))
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+# These checks mix frames and arrays, of which scikit-learn itself warns.
+@pytest.mark.filterwarnings("ignore:X .*feature names:UserWarning")
+@pytest.mark.parametrize("check", UNLISTED)
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_unlisted_check(name, check):
+    getattr(estimator_checks, check)(name, clone(TRANSFORMERS[name]))
+
+
+def test_the_suite_of_checks_is_the_whole_one():
+    """Tags like two_d_array=False would skip nearly all checks without a word."""
+    for transformer in TRANSFORMERS.values():
+        checks = list(estimator_checks.estimator_checks_generator(transformer))
+        assert len(checks) > 40
+        tags = transformer.__sklearn_tags__()
+        assert tags.input_tags.allow_nan
+        assert tags.input_tags.three_d_array
+        assert not tags.non_deterministic
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+class TestRagged:
+    """What the checks of scikit-learn, which only know 2-D arrays, do not see."""
+
+    @staticmethod
+    def series(n_series=7, seed=0, n_channels=2):
+        rng = np.random.default_rng(seed)
+        result = []
+        for _ in range(n_series):
+            times = np.sort(rng.uniform(0, 5, rng.integers(3, 9)))
+            values = np.sin(times[:, None] + np.arange(n_channels)) + 0.1 * rng.normal()
+            values[rng.random(values.shape) < 0.2] = np.nan
+            values[0] = 1.0
+            result.append((times, values))
+        return result
+
+    def test_unfitted(self, name):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            clone(TRANSFORMERS[name]).transform(self.series())
+
+    def test_independent_of_batch_mates(self, name):
+        X = self.series()
+        transformer = clone(TRANSFORMERS[name]).fit(X)
+        together = transformer.transform(X)
+        assert together.dtype == np.float64
+        assert np.isfinite(together).all()
+        assert together.shape == (7, len(transformer.get_feature_names_out()))
+        alone = np.concatenate([transformer.transform([one]) for one in X])
+        np.testing.assert_allclose(together, alone, rtol=1e-7, atol=1e-9)
+        order = [3, 0, 6, 5, 1, 2, 4]
+        permuted = transformer.transform([X[i] for i in order])
+        np.testing.assert_allclose(permuted, together[order], rtol=1e-7, atol=1e-9)
+
+    def test_time_shift(self, name):
+        X = self.series()
+        shifted = [(times + 1024.0, values) for times, values in X]
+        one, other = (clone(TRANSFORMERS[name]).fit(series) for series in (X, shifted))
+        Z = one.transform(X)
+        np.testing.assert_allclose(one.transform(shifted), Z, atol=1e-7)
+        # The weights are trained in float32.
+        np.testing.assert_allclose(other.transform(X), Z, atol=1e-4)
+
+    def test_empty_rows_do_not_count(self, name):
+        """Rows without any observation are like padding: before, between and after."""
+        X = self.series()
+        nothing = np.full((1, 2), np.nan)
+        padded = []
+        for times, values in X:
+            middle = times[:2].mean()
+            times = np.concatenate([[times[0] - 3], times[:1], [middle], times[1:], [9.0]])
+            parts = [nothing, values[:1], nothing, values[1:], nothing]
+            padded.append((times, np.concatenate(parts)))
+        transformer = clone(TRANSFORMERS[name]).fit(X)
+        Z = transformer.transform(X)
+        np.testing.assert_allclose(transformer.transform(padded), Z, atol=1e-9)
+        np.testing.assert_array_equal(clone(transformer).fit(padded).transform(X), Z)
+
+    def test_pickle_and_clone(self, name):
+        X = self.series()
+        transformer = clone(TRANSFORMERS[name]).fit(X)
+        back = pickle.loads(pickle.dumps(transformer))
+        np.testing.assert_array_equal(back.transform(X), transformer.transform(X))
+        copy = clone(transformer)
+        assert copy.get_params() == transformer.get_params()
+        np.testing.assert_array_equal(copy.fit_transform(X), transformer.transform(X))
+
+    def test_input_is_left_alone(self, name):
+        X = self.series()
+        before = [(times.copy(), values.copy()) for times, values in X]
+        clone(TRANSFORMERS[name]).fit_transform(X)
+        for one, other in zip(X, before, strict=True):
+            np.testing.assert_array_equal(one[0], other[0])
+            np.testing.assert_array_equal(one[1], other[1])
+
+    def test_other_channels_are_refused(self, name):
+        transformer = clone(TRANSFORMERS[name]).fit(self.series())
+        with pytest.raises(ValueError, match=r"X has 3 channels.*fitted on 2"):
+            transformer.transform(self.series(n_channels=3))
+
+    @pytest.mark.parametrize("n_rows", [1, 2])
+    def test_few_rows(self, name, n_rows):
+        """One series, or series of one observation: nothing to learn, but nothing to fail on."""
+        X = [(times[:n_rows], values[:n_rows]) for times, values in self.series()]
+        for series in (X, X[:1]):
+            Z = clone(TRANSFORMERS[name]).fit_transform(series)
+            assert np.isfinite(Z).all()
+
+    @pytest.mark.parametrize("value", [0.0, 7.5, 5e-324, 1e-300, -1e300])
+    def test_a_constant_channel(self, name, value):
+        X = [
+            (times, np.c_[values[:, 0], np.full(len(times), value)])
+            for times, values in self.series()
+        ]
+        assert np.isfinite(clone(TRANSFORMERS[name]).fit_transform(X)).all()
+
+    def test_a_channel_that_is_never_observed(self, name):
+        X = [
+            (times, np.c_[values[:, 0], np.full(len(times), np.nan)])
+            for times, values in self.series()
+        ]
+        assert np.isfinite(clone(TRANSFORMERS[name]).fit_transform(X)).all()
+        # and one that fit never saw, but transform does
+        transformer = clone(TRANSFORMERS[name]).fit(X)
+        assert np.isfinite(transformer.transform(self.series())).all()
