@@ -19,6 +19,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils import Bunch
 
@@ -146,6 +147,9 @@ def vowel_pipelines(seed: int) -> dict:
     }
     return {
         **paths,
+        "linear, standardised": make_pipeline(
+            InterpolationTransformer(**VOWELS), StandardScaler(), svm
+        ),
         "linear, logistic": make_pipeline(
             InterpolationTransformer(**VOWELS), LogisticRegression(C=10, max_iter=2000)
         ),

@@ -20,6 +20,8 @@ from skpolyode.dynamics.steppers import Stepper
 
 __all__ = ["flow"]
 
+Affine = list[tuple[torch.Tensor, torch.Tensor]]  # weight and bias of each layer
+
 
 def flow(
     field: WalledMLP,
@@ -73,12 +75,12 @@ class _Flow(torch.autograd.Function):
     ) -> torch.Tensor:
         plan = plan_steps(gap, step_size)
         y, h = z[plan.order], plan.step[plan.order].to(z.dtype)[:, None]
-        finished, tapes = [], []
+        finished, tapes, affine = [], [], field.affine()
         for n_rows in plan.rows_left:
             if n_rows < len(y):
                 finished.append(y[n_rows:])
                 y, h = y[:n_rows], h[:n_rows]
-            y, tape = _step(field, stepper, y, h)
+            y, tape = _step(field, affine, stepper, y, h)
             tapes.append((h, tape))
         ctx.field, ctx.stepper, ctx.plan, ctx.tapes = field, stepper, plan, tapes
         return torch.cat([y, *reversed(finished)])[plan.inverse]
@@ -95,12 +97,12 @@ class _Flow(torch.autograd.Function):
 
 
 def _step(
-    field: WalledMLP, stepper: Stepper, y: torch.Tensor, h: torch.Tensor
+    field: WalledMLP, affine: Affine, stepper: Stepper, y: torch.Tensor, h: torch.Tensor
 ) -> tuple[torch.Tensor, list[Tape]]:
     tapes = []
 
     def recorded(z: torch.Tensor) -> torch.Tensor:
-        slope, tape = field.record(z)
+        slope, tape = field.record(z, affine)
         tapes.append(tape)
         return slope
 
@@ -128,7 +130,7 @@ def _reverse_step(
         for later, stage_grad in zip(range(n_stages - 1, i, -1), stage_grads, strict=True):
             if weight := stepper.a[later - 1][i]:
                 slope_grad.add_(stage_grad, alpha=weight)
-        stage, deltas = field.reverse(tapes[i], slope_grad)
+        stage, deltas = field.reverse(tapes[i], slope_grad, sums.affine)
         sums.add(tapes[i].inputs, deltas)
         total = total + stage
         stage_grads.append(h * stage)
@@ -139,6 +141,7 @@ class _WeightGradients:
     """Gradients of all weights and biases: one product a layer, over all evaluations."""
 
     def __init__(self, field: WalledMLP) -> None:
+        self.affine = field.affine()
         self.inputs: list[list[torch.Tensor]] = [[] for _ in field.layers]
         self.deltas: list[list[torch.Tensor]] = [[] for _ in field.layers]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -81,15 +81,33 @@ class WalledMLP(nn.Module):
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         """Time derivative (rows, M) at `z` (rows, M)."""
-        *inner, (weight, bias) = self._affine()
-        inside = out = z.clamp(-self.wall, self.wall)
-        for inner_weight, inner_bias in inner:
-            out = F.silu(F.linear(out, inner_weight, inner_bias))
-        return torch.add(F.linear(out, weight, bias), z - inside, alpha=-self.pull)
+        return self.bind()(z)
 
-    def record(self, z: torch.Tensor) -> tuple[torch.Tensor, Tape]:
+    def bind(self) -> Callable[[torch.Tensor], torch.Tensor]:
+        """As the field itself, with the present weights looked up once.
+
+        Worth it where the same weights are evaluated hundreds of times on few rows.
+        """
+        *inner, (weight, bias) = self.affine()
+        wall, pull = self.wall, self.pull
+
+        def field(z: torch.Tensor) -> torch.Tensor:
+            inside = out = z.clamp(-wall, wall)
+            for inner_weight, inner_bias in inner:
+                out = F.silu(F.linear(out, inner_weight, inner_bias))
+            return torch.add(F.linear(out, weight, bias), z - inside, alpha=-pull)
+
+        return field
+
+    def affine(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Weight and bias of each layer."""
+        return [(layer.weight, layer.bias) for layer in self.layers]
+
+    def record(
+        self, z: torch.Tensor, affine: list[tuple[torch.Tensor, torch.Tensor]]
+    ) -> tuple[torch.Tensor, Tape]:
         """As :meth:`forward`, without autograd, and a tape for :meth:`reverse`."""
-        *inner, (weight, bias) = self._affine()
+        *inner, (weight, bias) = affine
         inside = z.clamp(-self.wall, self.wall)
         inputs, drives = [inside], []
         for inner_weight, inner_bias in inner:
@@ -98,19 +116,17 @@ class WalledMLP(nn.Module):
         out = F.linear(inputs[-1], weight, bias)
         return out.add_(z - inside, alpha=-self.pull), Tape(z, inputs, drives)
 
-    def reverse(self, tape: Tape, grad: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    def reverse(
+        self, tape: Tape, grad: torch.Tensor, affine: list[tuple[torch.Tensor, torch.Tensor]]
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Gradient at `z`, and at the output of each linear layer, from that of the output."""
-        (first, _), *later = self._affine()
+        (first, _), *later = affine
         deltas = [grad]
         for (weight, _), drive in zip(reversed(later), reversed(tape.drives), strict=True):
             deltas.append(torch.ops.aten.silu_backward(deltas[-1] @ weight, drive))
         outside = tape.z != tape.inputs[0]
         back = torch.where(outside, grad * -self.pull, deltas[-1] @ first)
         return back, deltas[::-1]
-
-    def _affine(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Weight and bias of each layer; slicing the ModuleList would cost as much as a product."""
-        return [(layer.weight, layer.bias) for layer in self.layers]
 
 
 def _linear(n_in: int, n_out: int, generator: torch.Generator | None) -> nn.Linear:

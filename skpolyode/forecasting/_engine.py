@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skpolyode.forecasting._intervals import Intervals
+from skpolyode.forecasting._calibration import Calibration
 from skpolyode.forecasting._stretches import (
     context_starts,
     cut_windows,
@@ -31,23 +31,25 @@ _REACH_WINDOWS = 2  # longest lead that intervals are calibrated for
 _MAX_ORIGINS = 1000
 _MAX_TARGETS = 64  # forecasts from one origin
 _SERIES_TO_HOLD_OUT = 10  # with fewer, the ends of all series are held out instead
+_SERIES_TO_VALIDATE = 5  # the transformer holds out no series of fewer
+_SHORTEST_WINDOW = 16
 _ROWS_TO_HOLD_OUT = 10  # a shorter series has no end to spare
 
 
 class Answers(NamedTuple):
-    """Forecasts at Q times, series after series."""
+    """Answers at Q times, series after series."""
 
-    values: np.ndarray  # (Q, D), in the units of the data
+    values: np.ndarray  # (Q, D), in standard deviations from the mean
     leads: np.ndarray  # (Q, D): time since the channel was last observed; inf if it never was
 
 
 def fit_forecaster(
     embedder: PolyODETransformer, panel: Panel, share: float, rng: np.random.RandomState
-) -> tuple[PolyODETransformer, Intervals]:
-    """Train an embedder and calibrate its intervals on held-out data.
+) -> tuple[PolyODETransformer, Calibration]:
+    """Train an embedder and calibrate its forecasts on held-out data.
 
-    With many series a share of them is held out. With few, the last `share` of each is, and
-    training then goes on, from these weights, on all of the data.
+    With many series a share of them is held out. With few, the last `share` of each is, and a
+    model that is trained anew on all of the data takes over its calibration.
     """
     panel = observed_part(panel)
     if panel.n_series >= _SERIES_TO_HOLD_OUT:
@@ -62,13 +64,17 @@ def fit_forecaster(
     _train(embedder, take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends))
     if (ends == panel.offsets[1:]).all():  # too little data: errors of the training stand in
         return embedder, _calibrate(embedder, panel, None, rng)
-    intervals = _calibrate(embedder, panel, ends, rng)
-    return retrain(embedder, panel, embedder.max_epochs), intervals
+    calibration = _calibrate(embedder, panel, ends, rng)
+    _train(embedder, panel)
+    return embedder, calibration
 
 
 def _train(embedder: PolyODETransformer, panel: Panel) -> None:
-    n_coefficients = embedder.n_coefficients
-    embedder.fit(cut_windows(panel, 4 * n_coefficients, n_coefficients))
+    length = 4 * embedder.n_coefficients
+    if panel.n_series < _SERIES_TO_VALIDATE:
+        # Enough windows for some to be held out: nothing else shows when training goes too far.
+        length = min(length, max(_SHORTEST_WINDOW, panel.n_observations // 8))
+    embedder.fit(cut_windows(panel, length, length // 4))
 
 
 def retrain(embedder: PolyODETransformer, panel: Panel, n_epochs: int) -> PolyODETransformer:
@@ -87,8 +93,8 @@ def _calibrate(
     panel: Panel,
     held_out_from: np.ndarray | None,
     rng: np.random.RandomState,
-) -> Intervals:
-    """Intervals from forecasts of later rows from earlier ones.
+) -> Calibration:
+    """Calibrate on forecasts of later rows from earlier ones.
 
     Origins are the rows of the second half of each series, or of its held-out end (given by its
     first row), since forecasts that are asked for have a past as well.
@@ -104,11 +110,12 @@ def _calibrate(
     targets = [_targets(panel.times, r, end[series[r]], reach) for r in origins]
     counts = np.array([len(own) for own in targets], dtype=np.int64)
     if not counts.sum():
-        return Intervals.of(np.empty((0, panel.n_channels)), np.empty((0, panel.n_channels)))
+        return Calibration.of(*(np.empty((0, panel.n_channels)) for _ in range(3)))
     rows = np.concatenate(targets)
     forecasts = _from_rows(embedder, panel, origins, panel.times[rows], counts)
-    errors = (forecasts - panel.values[rows]) / embedder.scaler_.scale
-    return Intervals.of(_leads(panel, np.repeat(origins, counts), panel.times[rows]), errors)
+    leads = _leads(panel, np.repeat(origins, counts), panel.times[rows])
+    actual = embedder.scaler_.transform(panel.values[rows])
+    return Calibration.of(leads, forecasts, actual)
 
 
 def _targets(times: np.ndarray, origin: int, end: int, reach: float) -> np.ndarray:
@@ -129,11 +136,12 @@ def _from_rows(
     counts: np.ndarray,
     method: str = "forecast",
 ) -> np.ndarray:
-    """Values (Q, D) at `times`, `counts[k]` of them from the state at row ``origins[k]``."""
+    """Standardised values (Q, D), ``counts[k]`` of them from the state at row ``origins[k]``."""
     reach = _CONTEXT_WINDOWS[embedder.measure] * embedder.window_
     starts = context_starts(panel, origins, reach)
     contexts = take(panel, series_of_rows(panel)[origins], starts, origins + 1)
-    return getattr(embedder, method)(contexts, np.split(times, np.cumsum(counts)[:-1])).values
+    answers = getattr(embedder, method)(contexts, np.split(times, np.cumsum(counts)[:-1]))
+    return embedder.scaler_.transform(answers.values)
 
 
 def _leads(panel: Panel, origins: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -143,11 +151,15 @@ def _leads(panel: Panel, origins: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 
 def answer(
-    embedder: PolyODETransformer, context: Panel, times: np.ndarray, offsets: np.ndarray
+    embedder: PolyODETransformer,
+    calibration: Calibration,
+    context: Panel,
+    times: np.ndarray,
+    offsets: np.ndarray,
 ) -> Answers:
     """Values of every channel at any times from the first row of each series on.
 
-    - After the last observation: the forecast.
+    - After the last observation: the damped forecast.
     - At an observation: its forecast from the observations before; the mean at the first one.
     - Between two observations: the reverse reconstruction from the memory at a later one.
 
@@ -155,6 +167,8 @@ def answer(
     ----------
     embedder : PolyODETransformer
         Fitted.
+    calibration : Calibration
+        Damps the forecasts.
     context : Panel
         What is known of each series.
     times : float64 ndarray of shape (Q,)
@@ -164,7 +178,9 @@ def answer(
     """
     panel = observed_part(context)
     before, later = _places(panel, times, offsets, embedder.window_)
-    values = np.tile(embedder.scaler_.mean, (len(times), 1))
+    leads = _leads(panel, np.maximum(before, 0), times)
+    leads = np.where(before[:, None] < 0, np.inf, leads)
+    values = np.zeros(leads.shape)
     back = later >= 0
     for chosen, origins, method in (
         (~back & (before >= 0), before, "forecast"),
@@ -175,8 +191,8 @@ def answer(
             asked = asked[np.argsort(origins[asked], kind="stable")]
             unique, counts = np.unique(origins[asked], return_counts=True)
             values[asked] = _from_rows(embedder, panel, unique, times[asked], counts, method)
-    leads = _leads(panel, np.maximum(before, 0), times)
-    return Answers(values, np.where(before[:, None] < 0, np.inf, leads))
+    damped = calibration.damped(leads, values)
+    return Answers(np.where(back[:, None], values, damped), leads)
 
 
 def _places(

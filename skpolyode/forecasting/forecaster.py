@@ -72,9 +72,10 @@ class PolyODEForecaster(BaseForecaster):
     n_iter_no_change : int, default=15
         Epochs without improvement before training stops early.
     calibration_fraction : float, default=0.2
-        Share of the data held out to calibrate intervals. With ten series or more, it is that of
-        the series. With fewer, it is the end of each series, and training goes on with all data
-        after the calibration. Raise it if intervals must be exact, lower it if data are few.
+        Share of the data held out to calibrate forecasts and intervals. With ten series or more,
+        it is that of the series. With fewer, it is the end of each series, and a second model,
+        trained on all data, takes over the calibration. Raise it if intervals must be exact,
+        lower it if data are few.
     update_epochs : int, default=2
         Epochs that `update` trains on the new context with ``update_params=True``; 0 never trains.
     random_state : int, RandomState instance or None, default=None
@@ -88,8 +89,8 @@ class PolyODEForecaster(BaseForecaster):
     ----------
     embedder_ : PolyODETransformer
         The trained model.
-    intervals_ : Intervals
-        Half widths of the prediction intervals by channel, lead and level.
+    calibration_ : Calibration
+        Damping of the forecasts and half widths of their intervals, by channel and lead.
 
     See Also
     --------
@@ -111,16 +112,20 @@ class PolyODEForecaster(BaseForecaster):
     **Rows.** Instances may be unsorted and their rows scattered; rows of equal instance and time
     are averaged. Answers are sorted by instance.
 
+    **Damping.** As the lead (the time since the channel was last observed) grows and less can be
+    known, forecasts are taken towards the mean, by the factors that had the least squared error
+    on held-out data. `embedder_` forecasts the free run.
+
     **Intervals** are split conformal: at each level, the quantile of the absolute errors of
-    held-out forecasts with about the same lead, which is the time since the channel was last
-    observed. They are symmetric about the forecast, never narrow with the lead, and are held
-    beyond the longest lead that was tried (two windows). Levels beyond the number of held-out
-    errors get the largest error. With fewer than ten rows in every series there is nothing to
-    hold out: intervals then come from training errors and are too narrow.
+    held-out forecasts with about the same lead. They are symmetric about the forecast, never
+    narrow with the lead, and are held beyond the longest lead that was tried (two windows).
+    Levels beyond the number of held-out errors get the largest error. With fewer than ten rows in
+    every series there is nothing to hold out: intervals then come from training errors and are
+    too narrow.
 
     **One model for all.** ``pretrain(panel)`` trains and calibrates; ``fit(y)`` after it only
-    sets the context that is continued. Without it ``fit`` does both. A series of more than six
-    times `n_coefficients` rows is cut into overlapping windows for training.
+    sets the context that is continued. Without it ``fit`` does both. Long series, and few series,
+    are cut into overlapping windows for training.
 
     References
     ----------
@@ -163,7 +168,7 @@ class PolyODEForecaster(BaseForecaster):
         "capability:pred_int:insample": True,
         "capability:update": True,
         "capability:pretrain": True,
-        "pretrain:fitted_params": ["embedder_", "intervals_"],
+        "pretrain:fitted_params": ["embedder_", "calibration_"],
         "capability:random_state": True,
         "property:randomness": "derandomized",
         "requires-fh-in-fit": False,
@@ -232,7 +237,7 @@ class PolyODEForecaster(BaseForecaster):
             self._train(y)
         else:
             self._retrain(y, self.max_epochs)
-        self._pretrained_attrs = ["embedder_", "intervals_"]
+        self._pretrained_attrs = ["embedder_", "calibration_"]
         self._state = "pretrained"
         return self
 
@@ -253,7 +258,7 @@ class PolyODEForecaster(BaseForecaster):
             All channels at these times.
         """
         panel, flat, offsets, answers = self._answer_panel(y, times)
-        return panel.like(flat, answers.values, offsets)
+        return panel.like(flat, self._quantile(answers, 0.5), offsets)
 
     def forecast_quantiles(self, y: Any, times: Any, alpha: Sequence[float]) -> dict[float, Panel]:
         """Quantiles of the forecasts of any series.
@@ -296,7 +301,7 @@ class PolyODEForecaster(BaseForecaster):
             return super().predict_residuals(y, X)
         inner = self._context_y if y is None else convert_to(y, _MTYPES)
         query = read_index(self._context, inner.index)
-        predictions = self._frame(query, self._answer(query).values, inner.columns)
+        predictions = self._frame(query, self._quantile(self._answer(query), 0.5), inner.columns)
         # Looked up by position in the sorted, duplicate-free answer: labels may repeat in y.
         unique = predictions[~predictions.index.duplicated()]
         values = unique.to_numpy()[unique.index.get_indexer(inner.index)]
@@ -333,7 +338,7 @@ class PolyODEForecaster(BaseForecaster):
 
     def _predict(self, fh: Any, X: Any = None) -> pd.DataFrame:
         query = read_horizon(self._context, fh)
-        return self._frame(query, self._answer(query).values, self._context_y.columns)
+        return self._frame(query, self._quantile(self._answer(query), 0.5), self._context_y.columns)
 
     def _predict_quantiles(self, fh: Any, X: Any = None, alpha: Any = None) -> pd.DataFrame:
         query = read_horizon(self._context, fh)
@@ -350,7 +355,7 @@ class PolyODEForecaster(BaseForecaster):
             random_state=int(rng.randint(2**31 - 1)),
         )
         share = self.calibration_fraction
-        self.embedder_, self.intervals_ = fit_forecaster(embedder, _unnamed(panel), share, rng)
+        self.embedder_, self.calibration_ = fit_forecaster(embedder, _unnamed(panel), share, rng)
 
     def _retrain(self, panel: Panel, n_epochs: int) -> None:
         self._check_parameters()
@@ -369,18 +374,22 @@ class PolyODEForecaster(BaseForecaster):
         self._context = read_context(y, getattr(self.cutoff, "freq", None))
 
     def _answer(self, query: Query) -> Answers:
-        return answer(self.embedder_, self._context.panel, query.times, query.offsets)
+        return answer(
+            self.embedder_, self.calibration_, self._context.panel, query.times, query.offsets
+        )
 
     def _answer_panel(self, y: Any, times: Any) -> tuple[Panel, np.ndarray, np.ndarray, Answers]:
         if self.state == "new":
             self.check_is_fitted()
         panel = as_panel(y, name="y")
         flat, offsets = query_times(panel, times)
-        return panel, flat, offsets, answer(self.embedder_, _unnamed(panel), flat, offsets)
+        answers = answer(self.embedder_, self.calibration_, _unnamed(panel), flat, offsets)
+        return panel, flat, offsets, answers
 
     def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
-        widths = self.intervals_.half_widths(answers.leads, abs(2 * alpha - 1))
-        return answers.values + np.sign(alpha - 0.5) * widths * self.embedder_.scaler_.scale
+        """Quantile (Q, D) in the units of the data; the median is the forecast itself."""
+        widths = self.calibration_.half_widths(answers.leads, abs(2 * alpha - 1))
+        return self.embedder_.scaler_.inverse(answers.values + np.sign(alpha - 0.5) * widths)
 
     @staticmethod
     def _frame(query: Query, values: np.ndarray, columns: Any) -> pd.DataFrame:

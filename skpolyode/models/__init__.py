@@ -1,7 +1,8 @@
 """Torch modules: PolyODE, the data layout it runs on, and its training tasks."""
 
 from skpolyode.models.packed import Packed, pack
-from skpolyode.models.polyode import UPDATES, PolyODE, Step
+from skpolyode.models.polyode import UPDATES, PolyODE
+from skpolyode.models.scan import Step
 from skpolyode.models.tasks import TASKS, IntervalTask, SeriesTask, forecasting_mse
 
 __all__ = [

@@ -13,7 +13,6 @@ section 3; the bridge is ours, ``update="jump"`` is the paper's.)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -22,45 +21,11 @@ from skpolyode.dynamics import STEPPERS, WalledMLP, flow, integrate
 from skpolyode.legend import CubicPath
 from skpolyode.memory import Memory
 from skpolyode.models.packed import Packed
+from skpolyode.models.scan import Step, scan
 
-__all__ = ["UPDATES", "PolyODE", "Step"]
+__all__ = ["UPDATES", "PolyODE"]
 
 UPDATES = ("bridge", "jump")
-
-
-class Step(NamedTuple):
-    """What one step over all series leaves behind; n series are still running.
-
-    Parameters
-    ----------
-    rows : slice
-        Rows of the packed data.
-    prediction : Tensor of shape (n, D)
-        Signal h0 just before the update.
-    z : Tensor of shape (n, D, 1 + N)
-        State after the update.
-    c : Tensor of shape (n, D, N)
-        Memory after the update.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import torch
-    >>> from skpolyode.dynamics import WalledMLP
-    >>> from skpolyode.memory import LegTMemory
-    >>> from skpolyode.models import PolyODE, pack
-    >>> field = WalledMLP(1 + 4, (8,), generator=torch.Generator().manual_seed(0)).double()
-    >>> model = PolyODE(field, LegTMemory(4, window=2.0), step_size=0.5, max_gap=40.0)
-    >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
-    >>> data = pack(times, values, np.array([0, 3]))
-    >>> [step.rows for step in model.steps(data)]
-    [slice(0, 1, None), slice(1, 2, None), slice(2, 3, None)]
-    """
-
-    rows: slice
-    prediction: torch.Tensor
-    z: torch.Tensor
-    c: torch.Tensor
 
 
 class PolyODE(nn.Module):
@@ -133,7 +98,7 @@ class PolyODE(nn.Module):
     def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:
         """As :meth:`flow`, and the path of the signals (up to `max_gap`)."""
         end, path = integrate(
-            self.field,
+            self.field.bind(),
             z.flatten(1),
             gap.clamp(max=self.max_gap),
             step_size=self.step_size,
@@ -148,15 +113,26 @@ class PolyODE(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """State and memory after gaps without observations; the memory follows the signal."""
         z, path = self.trace(z, gap)
+        return z, self.remember(c, path, z[..., 0], gap, elapsed)
+
+    def remember(
+        self,
+        c: torch.Tensor,
+        path: CubicPath,
+        end: torch.Tensor,
+        gap: torch.Tensor,
+        elapsed: torch.Tensor,
+    ) -> torch.Tensor:
+        """Memory after the path of a gap, its `end` held for what is not integrated."""
         rest = gap - path.step * path.n_steps
         c = self.memory.follow(c, path, elapsed - rest)
         if (held := gap > self.max_gap).any():
-            after = self.memory.hold(c[held], z[held, :, 0], rest[held], elapsed[held])
+            after = self.memory.hold(c[held], end[held], rest[held], elapsed[held])
             c = c.index_put((held.nonzero()[:, 0],), after)
-        return z, c
+        return c
 
     def observe(
-        self, z: torch.Tensor, c: torch.Tensor, data: Packed, rows: slice
+        self, z: torch.Tensor, c: torch.Tensor, data: Packed, rows: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """State and memory after taking in the observations of some rows."""
         x, mask, seen = data.x[rows], data.mask[rows], data.seen[rows]
@@ -173,7 +149,7 @@ class PolyODE(nn.Module):
         reset = torch.cat([x[..., None], hidden], dim=-1)
         return torch.where(mask[..., None], reset, z), c
 
-    def _offset(self, data: Packed, rows: slice | torch.Tensor) -> torch.Tensor:
+    def _offset(self, data: Packed, rows: torch.Tensor) -> torch.Tensor:
         """What static covariates add to a state (n, D, 1 + N) that is set anew.
 
         They set h(0); as every observation resets h_j := c_j, which would erase them, they are
@@ -182,29 +158,30 @@ class PolyODE(nn.Module):
         assert self.start is not None
         return self.start(data.static[rows]).unflatten(1, (data.x.shape[1], -1))
 
-    def static_part(self, data: Packed, rows: slice | torch.Tensor) -> torch.Tensor:
+    def static_part(self, data: Packed, rows: torch.Tensor) -> torch.Tensor:
         """Part of the states after the observations of some rows that `start` contributed."""
         mask = data.mask[rows]
         anew = mask | (data.elapsed[rows] == 0)[:, None]
         signal, hidden = self._offset(data, rows).split([1, self.memory.n_coefficients], dim=2)
         return torch.cat([signal * (anew & ~mask)[..., None], hidden * anew[..., None]], dim=2)
 
+    def initial_state(self, data: Packed, rows: torch.Tensor) -> torch.Tensor:
+        """State (n, D, 1 + N) before the first observations of series."""
+        if self.start is not None:
+            return self._offset(data, rows)
+        return data.x.new_zeros(len(rows), data.x.shape[1], 1 + self.memory.n_coefficients)
+
     def steps(self, data: Packed) -> Iterator[Step]:
-        """Run over all observations: one step a row of each series still running."""
-        n_channels, width = data.x.shape[1], 1 + self.memory.n_coefficients
+        """Run over all observations of all series, in the order of :func:`scan`."""
         for block in data.blocks():
-            z = data.x.new_zeros(block[0].stop - block[0].start, n_channels, width)
-            if self.start is not None:
-                z = self._offset(data, block[0])
-            c = self.memory.constant(z[..., 0])
-            for rows in block:
-                n_running = rows.stop - rows.start
-                z, c = z[:n_running], c[:n_running]
-                if rows is not block[0]:
-                    z, c = self.advance(z, c, data.gap[rows], data.elapsed[rows])
-                prediction = z[..., 0]
-                z, c = self.observe(z, c, data, rows)
-                yield Step(rows, prediction, z, c)
+            yield from scan(self, data, block)
+
+    def predictions(self, data: Packed) -> torch.Tensor:
+        """Signal (P, D) just before each observation."""
+        result = torch.empty_like(data.x)
+        for step in self.steps(data):
+            result[step.rows] = step.prediction
+        return result
 
     def embed(self, data: Packed) -> tuple[torch.Tensor, torch.Tensor]:
         """State (B, D, 1 + N) and memory (B, D, N) at the last observation of each series."""

@@ -67,8 +67,8 @@ def test_tape_gives_the_gradient():
     out = field(leaf)
     (expected,) = torch.autograd.grad(out, leaf, grad)
     with torch.no_grad():
-        recorded, tape = field.record(z)
-        found, deltas = field.reverse(tape, grad)
+        recorded, tape = field.record(z, field.affine())
+        found, deltas = field.reverse(tape, grad, field.affine())
     torch.testing.assert_close(recorded, out.detach())
     torch.testing.assert_close(found, expected)
     assert [delta.shape[1] for delta in deltas] == [6, 5, 4]

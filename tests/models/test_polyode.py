@@ -91,7 +91,7 @@ def test_scan_is_the_plain_one(update, block_rows, longest):
     count = [0] * len(LENGTHS)
     with torch.no_grad():
         for step in model.steps(data):
-            for k, row in enumerate(range(step.rows.start, step.rows.stop)):
+            for k, row in enumerate(step.rows.tolist()):
                 i = int(data.series[row])
                 prediction, z, c = expected[i][count[i]]
                 count[i] += 1
