@@ -3,9 +3,10 @@
     python benchmarks/training_speed.py [--recipe-epochs 3] [--seeds 3]
 
 Data: the paper's protocol (`make_lorenz63(protocol="paper-code", rate=0.3)`), 500 training, 250
-validation and 250 test series. Both curves are the one-step forecasting MSE on the same
-validation series, over all observed values but the first of each series. The paper's
-implementation reached 0.0913 after about 440 s.
+validation and 250 test series. All errors are one-step forecasting MSEs over all observed values
+but the first of each series: the recipe's curve on the validation series; ours on the tenth of the
+training series that the estimator holds out, and in the end on the validation series too. The
+paper's implementation reached 0.0913 after about 440 s.
 """
 
 from __future__ import annotations
@@ -24,22 +25,26 @@ from skpolyode.datasets import make_lorenz63
 TARGET = 0.0913
 
 
-class FixedSplit(PolyODETransformer):
-    """The estimator with its defaults, validating on given series instead of drawn ones."""
+class Timed(PolyODETransformer):
+    """The estimator with its defaults; notes when its training loop starts."""
 
-    def _held_out(self, lengths: np.ndarray, random_state: np.random.RandomState) -> torch.Tensor:
-        return torch.arange(len(lengths)) >= 500
+    def _train(self, *arguments) -> None:
+        self.loop_start = time.perf_counter()
+        super()._train(*arguments)
 
 
 def fit_ours(data, seed: int):
-    split = np.asarray(data.split)
-    order = np.concatenate([np.flatnonzero(split == part) for part in ("train", "validation")])
-    estimator = FixedSplit(window=PAPER_WINDOW, random_state=seed)
+    """Estimator fitted on the training series, and its curve in seconds since the call of fit.
+
+    The curve is the error on the series that the estimator holds out itself (a tenth).
+    """
+    training = data.panel[np.asarray(data.split) == "train"]
+    estimator = Timed(window=PAPER_WINDOW, random_state=seed)
     start = time.perf_counter()
-    estimator.fit(data.panel[order])
-    total = time.perf_counter() - start
-    outside = total - estimator.history_[-1]["seconds"]  # packing, start-up, the check after
-    return estimator, [(h["seconds"] + outside, h["validation_error"]) for h in estimator.history_]
+    estimator.fit(training)
+    before = estimator.loop_start - start
+    curve = [(h["seconds"] + before, h["validation_error"]) for h in estimator.history_]
+    return estimator, curve, time.perf_counter() - start
 
 
 def time_to(curve: list[tuple[float, float]], target: float) -> float:
@@ -82,7 +87,7 @@ def main() -> None:
     rows = []
     for seed in range(arguments.seeds):
         data = make_lorenz63(1000, rate=0.3, protocol="paper-code", random_state=seed)
-        estimator, curve = fit_ours(data, seed)
+        estimator, curve, total = fit_ours(data, seed)
         if seed == 0:
             print("ours, defaults with the paper's window")
             for epoch, (seconds, error) in enumerate(curve):
@@ -90,8 +95,10 @@ def main() -> None:
         embedding = estimator.transform(data.panel)[:, : 2 * estimator.n_coefficients]
         result = {
             f"seconds to {TARGET}": time_to(curve, TARGET),
-            "total seconds": curve[-1][0],
-            "final validation MSE": estimator.validation_error_,
+            "total seconds of fit": total,
+            "forecasting MSE, validation": -estimator.score(
+                data.panel[np.asarray(data.split) == "validation"]
+            ),
             "embedding 1000 series, s": embed_seconds(estimator, data.panel),
             **downstream(embedding, data, seed)._asdict(),
             **{

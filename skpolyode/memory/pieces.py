@@ -8,6 +8,7 @@ would cancel to rounding errors, by Gauss quadrature of the impulse response ins
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -67,11 +68,8 @@ def remember(memory: Memory, pieces: Pieces, elapsed: torch.Tensor) -> torch.Ten
     knots = _knots(pieces, kept & ~short, last)
     for row, age, steps in zip(*(column.split(_CHUNK) for column in knots), strict=True):
         total.index_add_(0, row, memory.respond(steps, age, elapsed[row]))
-    if short.any():
-        chosen = (*(column[short] for column in pieces), length[short])
-        for *part, part_length in zip(*(column.split(_CHUNK) for column in chosen), strict=True):
-            response = _quadrature(memory, Pieces(*part), part_length, elapsed)
-            total.index_add_(0, part[0], response)
+    for stretch in _stretches(memory, pieces, length, short, elapsed):
+        total.index_add_(0, stretch.row, _quadrature(memory, stretch, elapsed))
     return total
 
 
@@ -84,21 +82,38 @@ def _knots(pieces: Pieces, whole: torch.Tensor, last: torch.Tensor) -> Knots:
     return Knots(pieces.row[used], pieces.age[used], (begins - ends)[used])
 
 
-def _quadrature(
-    memory: Memory, pieces: Pieces, length: torch.Tensor, elapsed: torch.Tensor
-) -> torch.Tensor:
-    """Coefficients (P, D, N) of single pieces, as integrals of impulses."""
-    now = elapsed[pieces.row]
-    n_stretches = math.ceil(float(memory.own_age(length, now).max()) / memory.stretch)
+class _Stretches(NamedTuple):
+    """Parts of short pieces, none too long for a cluster of impulses."""
+
+    row: torch.Tensor  # int64 (P,)
+    age: torch.Tensor  # float64 (P,): of the start of the piece
+    start: torch.Tensor  # float64 (P, D, Q): value and derivatives there
+    since: torch.Tensor  # float64 (P,): from there to the start of the stretch
+    length: torch.Tensor  # float64 (P,)
+
+
+def _stretches(
+    memory: Memory, pieces: Pieces, length: torch.Tensor, short: torch.Tensor, elapsed: torch.Tensor
+) -> Iterator[_Stretches]:
+    """Equal parts of the pieces `short`, some thousands at a time."""
+    own = memory.own_age(length[short], elapsed[pieces.row[short]])
+    counts = (own / memory.stretch).ceil().long()
+    piece = short.nonzero()[:, 0].repeat_interleave(counts)
+    place = torch.arange(len(piece)) - (counts.cumsum(0) - counts).repeat_interleave(counts)
+    part = (length[short] / counts).repeat_interleave(counts)
+    if len(piece):
+        for i, k, h in zip(*(x.split(_CHUNK) for x in (piece, place, part)), strict=True):
+            yield _Stretches(pieces.row[i], pieces.age[i], pieces.start[i], k * h, h)
+
+
+def _quadrature(memory: Memory, stretches: _Stretches, elapsed: torch.Tensor) -> torch.Tensor:
+    """Coefficients (P, D, N) of stretches of signal, as integrals of impulses."""
     node, weight = _gauss_nodes()
-    total = 0.0
-    for k in range(n_stretches):
-        since = (k + node) * (length / n_stretches)[:, None]
-        powers = [since**q / math.factorial(q) for q in range(pieces.start.shape[2])]
-        values = pieces.start @ torch.stack(powers, dim=1)
-        strength = values * weight * (length / n_stretches)[:, None, None]
-        total = total + memory.impulse(strength, pieces.age[:, None] - since, now)
-    return total
+    length = stretches.length[:, None]
+    since = stretches.since[:, None] + node * length
+    powers = [since**q / math.factorial(q) for q in range(stretches.start.shape[2])]
+    strength = stretches.start @ torch.stack(powers, dim=1) * (weight * length)[:, None]
+    return memory.impulse(strength, stretches.age[:, None] - since, elapsed[stretches.row])
 
 
 @lru_cache

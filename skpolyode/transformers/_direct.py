@@ -10,6 +10,7 @@ import torch
 from skpolyode.memory import MEMORIES, Memory
 from skpolyode.memory.pieces import remember
 from skpolyode.panel import Panel
+from skpolyode.training import intra_op_threads
 from skpolyode.transformers._auto import choose_window
 from skpolyode.transformers._input import ChannelScaler, Rows, observed_rows, series_chunks
 from skpolyode.transformers._paths import path_pieces, split_channels
@@ -40,11 +41,13 @@ class DirectTransformer(CoefficientTransformer):
     def _transform(self, panel: Panel) -> np.ndarray:
         coefficients = self._coefficients(panel)
         features = coefficients.reshape(len(coefficients), -1)
-        return self._with_duration(features, observed_rows(panel))
+        return self._with_duration(features, panel)
 
     def _coefficients(self, panel: Panel) -> np.ndarray:
         chunks = series_chunks(panel.lengths)
-        return np.concatenate([self._embed(observed_rows(panel[part])) for part in chunks])
+        # The operations are many and small: a second thread would mostly wait for the first.
+        with intra_op_threads(1):
+            return np.concatenate([self._embed(observed_rows(panel[part])) for part in chunks])
 
 
 class PathTransformer(DirectTransformer):

@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skpolyode.memory import Memory
 from skpolyode.panel import Panel, query_times
-from skpolyode.transformers._input import Rows, observed_rows, read_panel
+from skpolyode.transformers._input import observed_rows, read_panel
 
 __all__ = ["CoefficientTransformer", "SeriesTransformer"]
 
@@ -232,10 +232,11 @@ class CoefficientTransformer(SeriesTransformer):
     def _series_parts(self) -> list[str]:
         return ["duration"] if self.measure == "legs" else []
 
-    def _with_duration(self, features: np.ndarray, rows: Rows) -> np.ndarray:
+    def _with_duration(self, features: np.ndarray, panel: Panel) -> np.ndarray:
         """Features, and the length of the history if coefficients alone do not tell it."""
         if not self._series_parts():
             return features
+        rows = observed_rows(panel)
         return np.column_stack([features, (rows.end - rows.start) / self.window_])
 
     def _default_ages(self) -> np.ndarray:

@@ -71,7 +71,7 @@ def test_a_channel_without_errors_gets_one_scale():
 
 def test_forecasts_of_less_and_less_are_damped_to_the_mean():
     rng = np.random.default_rng(0)
-    leads = rng.uniform(0.0, 5.0, (20_000, 1))
+    leads = rng.uniform(0.0, 5.0, (100_000, 1))
     forecasts = rng.standard_normal(leads.shape)
     # What is known of the signal falls as exp(-lead); the rest is noise.
     known = np.exp(-leads)

@@ -138,21 +138,19 @@ def test_at_an_observation_the_answer_is_its_forecast(forecaster, y):
 
 
 def test_between_observations_the_answer_knows_both_sides(forecaster):
-    panel = waves(12, seed=3, noise=0.0)
-    own = frame(panel)
-    middle = panel.times[:-1] + np.diff(panel.times) / 2
-    inside = np.diff(np.repeat(np.arange(12), panel.lengths)) == 0
-    middle, who = middle[inside], np.repeat(np.arange(12), panel.lengths)[:-1][inside]
-    forecaster.fit(own)
-    errors = []
-    for k in range(12):
-        times = START + pd.to_timedelta(middle[who == k], unit="h")
-        answer = forecaster.fit(own.loc[k]).predict(pd.DatetimeIndex(times))
-        x = own.loc[k, "u"].to_numpy()
-        linear = np.interp(middle[who == k], panel[k].times[~np.isnan(x)], x[~np.isnan(x)])
-        errors.append(answer["u"].to_numpy() - linear)
-    # A forecast would be off by 0.2 or more here.
-    assert np.sqrt(np.mean(np.concatenate(errors) ** 2)) < 0.15
+    rng = np.random.default_rng(0)
+    t = np.sort(rng.uniform(0.0, 12.0, 25))
+    middle = (t[:-1] + np.diff(t) / 2)[np.diff(t) > 0.4]
+    times, between = (START + pd.to_timedelta(own, unit="h").round("ms") for own in (t, middle))
+    errors, one_sided = [], []
+    for phase in np.linspace(0, 6, 8):
+        own = pd.DataFrame({"u": np.sin(t + phase), "v": 3 + 2 * np.cos(t + phase)}, index=times)
+        truth = np.sin(middle + phase)
+        errors.append(forecaster.fit(own).predict(between)["u"] - truth)
+        for time, value in zip(between, truth, strict=True):
+            before = forecaster.fit(own[own.index < time]).predict(pd.DatetimeIndex([time]))
+            one_sided.append(before["u"].item() - value)
+    assert np.mean(np.square(errors)) < 0.6 * np.mean(np.square(one_sided))
 
 
 def test_residuals_are_of_each_instance_at_its_own_times(forecaster, y):
