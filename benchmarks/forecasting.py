@@ -36,7 +36,7 @@ from skpolyode.datasets import (
 from skpolyode.forecasting import PolyODEForecaster, evaluate_forecasts
 from skpolyode.panel import Panel
 
-N_SERIES = 400
+N_SERIES = 600
 LEADS = {1: (0.5, 1.5), 3: (2.0, 4.0), 10: (7.0, 13.0)}  # mean gaps: name, from, to
 
 
