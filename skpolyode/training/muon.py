@@ -49,7 +49,7 @@ class Muon(torch.optim.Optimizer):
     """Orthogonalised momentum for matrices, Adam for vectors.
 
     On Lorenz63 it needs half of Adam's epochs to the same forecasting error. This is not
-    :class:`torch.optim.Muon` because that one works in bfloat16, which on a CPU takes twenty
+    :class:`torch.optim.Muon` because that one works in bfloat16, which on a CPU takes ten
     times as long for matrices of this size and would cost half of the training time.
 
     Parameters
