@@ -75,6 +75,11 @@ class _Features(BaseTransformer):
         return self._inverse_transform(X, times=times)
 
     def _inverse_transform(self, X: Any, y: Any = None, times: Any = None) -> Panel:
+        if not hasattr(self.transformer_, "inverse_transform"):
+            raise NotImplementedError(
+                f"{type(self.transformer_).__name__} cannot turn features back into series; use a "
+                "transformer whose features are coefficients."
+            )
         series = self.transformer_.inverse_transform(np.asarray(X, dtype=np.float64), times)
         ids = X.index.to_list() if isinstance(X, pd.DataFrame) else None
         return Panel(

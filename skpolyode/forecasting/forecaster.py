@@ -20,7 +20,8 @@ from skpolyode.forecasting._frames import (
     read_horizon,
     read_index,
 )
-from skpolyode.panel import Panel, as_panel, query_times
+from skpolyode.forecasting._panels import PanelForecasts, unnamed
+from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
 
 __all__ = ["PolyODEForecaster"]
@@ -28,7 +29,7 @@ __all__ = ["PolyODEForecaster"]
 _MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]
 
 
-class PolyODEForecaster(BaseForecaster):
+class PolyODEForecaster(PanelForecasts, BaseForecaster):
     r"""Forecast irregular series at any times, with intervals (PolyODE behind sktime's interface).
 
     One model of the dynamics is learned from all series: single series, panels and hierarchies,
@@ -214,6 +215,31 @@ class PolyODEForecaster(BaseForecaster):
         self.verbose = verbose
         super().__init__()
 
+    def fit(self, y: Any, X: Any = None, fh: Any = None) -> Self:
+        """Train and calibrate, unless pretrained, and set the context that `predict` continues.
+
+        Parameters
+        ----------
+        y : series, panel or hierarchy in any of sktime's formats
+            The past. Its index decides what horizons can be; see Notes of the class.
+        X : None, default=None
+            Ignored.
+        fh : horizon, default=None
+            Remembered for `predict`; nothing else depends on it.
+
+        Returns
+        -------
+        self
+        """
+        index = y.index if isinstance(y, pd.Series | pd.DataFrame) else None
+        times = None if index is None else index.get_level_values(-1)
+        if isinstance(y, Panel) or (times is not None and pd.api.types.is_float_dtype(times)):
+            raise TypeError(
+                "sktime's horizons cannot count on a Panel or on an index of real numbers: use "
+                "pretrain(panel) and forecast(panel, times), or index y by datetimes."
+            )
+        return super().fit(y, X=X, fh=fh)
+
     def pretrain(self, y: Any, X: Any = None, fh: Any = None) -> Self:
         """Train the one model on many series, to be fitted to others afterwards.
 
@@ -240,45 +266,6 @@ class PolyODEForecaster(BaseForecaster):
         self._pretrained_attrs = ["embedder_", "calibration_"]
         self._state = "pretrained"
         return self
-
-    def forecast(self, y: Any, times: Any) -> Panel:
-        """Continue any series with the trained model; what was fitted is left as it is.
-
-        Parameters
-        ----------
-        y : Panel, list of (times, values), list of DataFrames, or array
-            Series, with the channels that the model was trained on.
-        times : array-like of shape (Q,) or list of such
-            Times from the first row on, for all series or for each; in the units and of the type
-            of the series' times. Earlier ones are answered as in `predict`.
-
-        Returns
-        -------
-        Panel
-            All channels at these times.
-        """
-        panel, flat, offsets, answers = self._answer_panel(y, times)
-        return panel.like(flat, self._quantile(answers, 0.5), offsets)
-
-    def forecast_quantiles(self, y: Any, times: Any, alpha: Sequence[float]) -> dict[float, Panel]:
-        """Quantiles of the forecasts of any series.
-
-        Parameters
-        ----------
-        y : Panel, list of (times, values), list of DataFrames, or array
-            Series, as in `forecast`.
-        times : array-like of shape (Q,) or list of such
-            Times, as in `forecast`.
-        alpha : sequence of float
-            Probabilities between 0 and 1.
-
-        Returns
-        -------
-        dict of float to Panel
-            For each probability the quantile of all channels at these times.
-        """
-        panel, flat, offsets, answers = self._answer_panel(y, times)
-        return {a: panel.like(flat, self._quantile(answers, a), offsets) for a in alpha}
 
     def predict_residuals(self, y: Any = None, X: Any = None) -> Any:
         """Observations minus their predictions, each instance at its own times.
@@ -350,16 +337,15 @@ class PolyODEForecaster(BaseForecaster):
     def _train(self, panel: Panel) -> None:
         self._check_parameters()
         rng = check_random_state(self.random_state)
-        embedder = PolyODETransformer(
-            **{name: getattr(self, name) for name in _SHARED},
-            random_state=int(rng.randint(2**31 - 1)),
-        )
+        own = self.get_params(deep=False)
+        shared = {name: own[name] for name in PolyODETransformer().get_params() if name in own}
+        embedder = PolyODETransformer(**{**shared, "random_state": int(rng.randint(2**31 - 1))})
         share = self.calibration_fraction
-        self.embedder_, self.calibration_ = fit_forecaster(embedder, _unnamed(panel), share, rng)
+        self.embedder_, self.calibration_ = fit_forecaster(embedder, unnamed(panel), share, rng)
 
     def _retrain(self, panel: Panel, n_epochs: int) -> None:
         self._check_parameters()
-        self.embedder_ = retrain(self.embedder_, _unnamed(panel), n_epochs)
+        self.embedder_ = retrain(self.embedder_, unnamed(panel), n_epochs)
 
     def _check_parameters(self) -> None:
         if not 0 < self.calibration_fraction < 1:
@@ -377,19 +363,6 @@ class PolyODEForecaster(BaseForecaster):
         return answer(
             self.embedder_, self.calibration_, self._context.panel, query.times, query.offsets
         )
-
-    def _answer_panel(self, y: Any, times: Any) -> tuple[Panel, np.ndarray, np.ndarray, Answers]:
-        if self.state == "new":
-            self.check_is_fitted()
-        panel = as_panel(y, name="y")
-        flat, offsets = query_times(panel, times)
-        answers = answer(self.embedder_, self.calibration_, _unnamed(panel), flat, offsets)
-        return panel, flat, offsets, answers
-
-    def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
-        """Quantile (Q, D) in the units of the data; the median is the forecast itself."""
-        widths = self.calibration_.half_widths(answers.leads, abs(2 * alpha - 1))
-        return self.embedder_.scaler_.inverse(answers.values + np.sign(alpha - 0.5) * widths)
 
     @staticmethod
     def _frame(query: Query, values: np.ndarray, columns: Any) -> pd.DataFrame:
@@ -414,26 +387,3 @@ class PolyODEForecaster(BaseForecaster):
             {**small, "max_epochs": 1, "horizon": 1, "update_epochs": 0, "random_state": 0},
             {**small, "max_epochs": 2, "horizon": 2, "update_epochs": 1, "random_state": 1},
         ]
-
-
-_SHARED = (
-    "n_coefficients",
-    "measure",
-    "window",
-    "step_size",
-    "hidden_layer_sizes",
-    "horizon",
-    "learning_rate_init",
-    "batch_size",
-    "max_epochs",
-    "early_stopping",
-    "validation_fraction",
-    "n_iter_no_change",
-    "device",
-    "verbose",
-)
-
-
-def _unnamed(panel: Panel) -> Panel:
-    """Panel with channels named by position, since sktime's names differ between its formats."""
-    return Panel(panel.times, panel.values, panel.offsets, time_unit=panel.time_unit)

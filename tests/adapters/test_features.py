@@ -7,12 +7,14 @@ import inspect
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sktime.classification.model_selection import TSCGridSearchCV
 from sktime.datatypes import convert_to
 
+from skpolyode import transformers
 from skpolyode.adapters import PolyODEFeatures, SeriesFeatures
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
@@ -89,7 +91,19 @@ def test_sklearn_pipeline_and_grid_search(data):
     assert search.fit(nested, y).predict(nested).shape == y.shape
 
 
-def test_any_transformer_can_be_adapted(data):
+@pytest.mark.parametrize("name", transformers.__all__)
+def test_every_transformer_can_be_adapted(data, name):
+    X, _ = data
+    inner = getattr(transformers, name)()
+    if "max_epochs" in inner.get_params():
+        inner.set_params(max_epochs=1, n_coefficients=3, random_state=0)
+    features = SeriesFeatures(inner).fit_transform(X)
+    own = clone(inner).fit(Panel.from_sktime(X))
+    np.testing.assert_array_equal(features, own.transform(Panel.from_sktime(X)))
+    assert features.columns.tolist() == own.get_feature_names_out().tolist()
+
+
+def test_nested_parameters_reach_a_clone(data):
     X, _ = data
     inner = PolyODETransformer(n_coefficients=3, max_epochs=1, update="jump", random_state=0)
     adapted = SeriesFeatures(inner)
@@ -97,6 +111,13 @@ def test_any_transformer_can_be_adapted(data):
     assert not hasattr(inner, "field_")
     adapted.set_params(transformer__n_coefficients=2)
     assert adapted.fit_transform(X).shape == (24, 5)
+
+
+def test_what_has_no_inverse_says_so(data):
+    X, _ = data
+    adapted = SeriesFeatures(transformers.SummaryStatsTransformer()).fit(X)
+    with pytest.raises(NotImplementedError, match="SummaryStatsTransformer cannot turn features"):
+        adapted.inverse_transform(adapted.transform(X))
 
 
 def test_inverse_transform(data):

@@ -254,6 +254,13 @@ def test_a_long_series_is_learned_in_windows():
     assert np.isfinite(fitted.predict([HOUR])).all()
 
 
+def test_the_whole_history_as_memory(y):
+    fitted = tiny(measure="legs").fit(y)
+    assert np.isfinite(fitted.predict([HOUR])).all(axis=None)
+    residuals = fitted.predict_residuals(y)
+    assert residuals.isna().equals(y.isna())
+
+
 # Intervals
 
 
@@ -324,6 +331,15 @@ def test_before_the_first_observation(forecaster, y):
         forecaster.fit(y).predict(early)
 
 
+def test_panels_have_a_first_row_too_and_levels_are_probabilities():
+    panel = Panel.from_series([([0.0, 1.0], [1.0, 2.0])] * 2, ids=["a", "b"])
+    learned = tiny().pretrain(panel)
+    with pytest.raises(ValueError, match=r"times of series 'b': 0\.5 before its first row"):
+        learned.forecast(panel, [[2.0], [1.5, -0.5]])
+    with pytest.raises(ValueError, match="alpha must lie between 0 and 1, got 1"):
+        learned.forecast_quantiles(panel, [2.0], [0.5, 1])
+
+
 def test_horizons_that_the_index_cannot_carry(forecaster, y):
     with pytest.raises(TypeError, match=r"fh counts \[1, 2\] steps, .*without a frequency"):
         forecaster.fit(y).predict([1, 2])
@@ -337,6 +353,12 @@ def test_horizons_that_the_index_cannot_carry(forecaster, y):
     durations = pd.Series(np.arange(12.0), index=pd.to_timedelta(np.arange(12), unit="h"))
     with pytest.raises(TypeError, match="TimedeltaIndex, from which sktime's horizons cannot"):
         tiny().fit(durations)
+
+
+@pytest.mark.parametrize("make", [pd.Series, lambda x, index: Panel(index, x, [0, len(x)])])
+def test_real_times_are_for_panels(make):
+    with pytest.raises(TypeError, match=r"use pretrain\(panel\) and forecast\(panel, times\)"):
+        tiny().fit(make([1.0, 2.0, 3.0], index=[0.0, 0.5, 1.7]))
 
 
 def test_empty_horizon(forecaster, y):
