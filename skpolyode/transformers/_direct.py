@@ -10,9 +10,9 @@ import torch
 from skpolyode.memory import MEMORIES, Memory
 from skpolyode.memory.pieces import remember
 from skpolyode.panel import Panel
-from skpolyode.training import intra_op_threads
 from skpolyode.transformers._auto import choose_window
-from skpolyode.transformers._input import ChannelScaler, Rows, observed_rows, series_chunks
+from skpolyode.transformers._chunks import map_chunks
+from skpolyode.transformers._input import ChannelScaler, Rows, observed_rows
 from skpolyode.transformers._paths import path_pieces, split_channels
 from skpolyode.transformers.base import CoefficientTransformer
 
@@ -44,10 +44,7 @@ class DirectTransformer(CoefficientTransformer):
         return self._with_duration(features, panel)
 
     def _coefficients(self, panel: Panel) -> np.ndarray:
-        chunks = series_chunks(panel.lengths)
-        # The operations are many and small: a second thread would mostly wait for the first.
-        with intra_op_threads(1):
-            return np.concatenate([self._embed(observed_rows(panel[part])) for part in chunks])
+        return map_chunks(lambda part: self._embed(observed_rows(part)), panel)
 
 
 class PathTransformer(DirectTransformer):

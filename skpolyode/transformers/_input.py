@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from skpolyode.panel import Panel, as_panel, is_ragged
 
-__all__ = ["ChannelScaler", "Rows", "observed_rows", "read_panel", "series_chunks"]
-
-_CHUNK_ROWS = 50_000  # rows embedded at once: bounds memory
+__all__ = ["ChannelScaler", "Rows", "observed_rows", "read_panel"]
 
 
 def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
@@ -108,14 +104,6 @@ def observed_rows(panel: Panel) -> Rows:
     times, values = panel.times[kept], panel.values[kept]
     start, end = times[counts[:-1]], times[counts[1:] - 1]
     return Rows(times - np.repeat(start, np.diff(counts)), values, counts, start, end)
-
-
-def series_chunks(lengths: np.ndarray) -> Iterator[slice]:
-    """Consecutive series of about `_CHUNK_ROWS` rows."""
-    chunk = (np.cumsum(lengths) - 1) // _CHUNK_ROWS
-    bounds = np.flatnonzero(np.diff(chunk, prepend=-1, append=-1))
-    for start, stop in pairwise(bounds):
-        yield slice(int(start), int(stop))
 
 
 class ChannelScaler(NamedTuple):

@@ -30,13 +30,8 @@ from skpolyode.transformers._checks import (
     layer_widths,
     local_random_state,
 )
-from skpolyode.transformers._input import (
-    ChannelScaler,
-    Rows,
-    observed_rows,
-    read_panel,
-    series_chunks,
-)
+from skpolyode.transformers._chunks import series_chunks
+from skpolyode.transformers._input import ChannelScaler, Rows, observed_rows, read_panel
 from skpolyode.transformers._static import StaticEncoder
 from skpolyode.transformers.base import CoefficientTransformer
 

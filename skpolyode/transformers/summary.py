@@ -7,7 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from skpolyode.panel import Panel
-from skpolyode.transformers._input import ChannelScaler, Rows, observed_rows, series_chunks
+from skpolyode.transformers._chunks import map_chunks
+from skpolyode.transformers._input import ChannelScaler, Rows, observed_rows
 from skpolyode.transformers._paths import ChannelRows, split_channels
 from skpolyode.transformers.base import SeriesTransformer
 
@@ -84,8 +85,7 @@ class SummaryStatsTransformer(SeriesTransformer):
         return ["duration"]
 
     def _transform(self, panel: Panel) -> np.ndarray:
-        chunks = series_chunks(panel.lengths)
-        return np.concatenate([self._statistics(observed_rows(panel[part])) for part in chunks])
+        return map_chunks(lambda part: self._statistics(observed_rows(part)), panel)
 
     def _statistics(self, rows: Rows) -> np.ndarray:
         lengths, duration = np.diff(rows.offsets), rows.end - rows.start

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.interpolate import CubicHermiteSpline, CubicSpline, PchipInterpolator
 
-from skpolyode import HiPPOTransformer, InterpolationTransformer, Panel
+from skpolyode import HiPPOTransformer, InterpolationTransformer
 from skpolyode.memory import legt_matrices
 from skpolyode.transformers._paths import ChannelRows, path_pieces
 from tests.transformers.paths import solve
@@ -116,17 +116,6 @@ def test_results_do_not_depend_on_batch_mates(seed):
         together = embedder.transform(series)
         alone = np.concatenate([embedder.transform([one]) for one in series])
         np.testing.assert_allclose(together, alone, atol=1e-9, rtol=1e-9)
-
-
-def test_a_chunk_boundary_leaves_no_trace(monkeypatch):
-    rng = np.random.default_rng(0)
-    panel = Panel.from_series(
-        [(np.sort(rng.uniform(0, 4, 7)), rng.normal(size=7)) for _ in range(9)]
-    )
-    embedder = InterpolationTransformer(kind="cubic").fit(panel)
-    whole = embedder.transform(panel)
-    monkeypatch.setattr("skpolyode.transformers._input._CHUNK_ROWS", 10)
-    np.testing.assert_allclose(embedder.transform(panel), whole, atol=1e-12)
 
 
 def test_unknown_kind():
