@@ -1,11 +1,13 @@
 """Forecasts of PolyODE against simple rivals, on dynamics and on real single series.
 
-    python benchmarks/forecasting.py                          # all: about ten minutes on two cores
+    python benchmarks/forecasting.py                          # all, three seeds: half an hour
     python benchmarks/forecasting.py --sets pendulum airline  # some
+    python benchmarks/forecasting.py --seeds 0                # one seed: ten minutes
 
 Prints two tables in units of the training data's standard deviation: the squared error at leads
 of about 1, 3 and 10 mean gaps, from a cutoff at 60 % of each series, and the squared error and
-the coverage of the 90 % interval over the last 20 %. Then it says where PolyODE loses.
+the coverage of the 90 % interval over the last 20 %, as means over the seeds (of the series or of
+the dropped rows, and of the model), with the coverage of each. Then it says where PolyODE loses.
 
 "Dynamics" are series with initial conditions of their own: one model is trained on three quarters
 of them and continues the others. The real ones are single series with 30 % of the rows dropped;
@@ -122,19 +124,28 @@ def rivals(gap: float, season: int) -> dict[str, Any]:
     return models
 
 
-def dynamics(make: Callable[..., Any], *args: Any, **options: Any) -> tuple[Panel, Panel]:
-    """Training and test series, in units of the training series' standard deviation."""
-    data = make(*args, n_series=N_SERIES, random_state=0, **options)
-    training = data.split != "test"
-    return data.panel[training], data.panel[~training]
+Split = Callable[[int], tuple[Panel | None, Panel]]  # from a seed to training and test series
 
 
-def single(load: Callable[[], Any]) -> tuple[None, Panel]:
+def dynamics(make: Callable[..., Any], *args: Any, **options: Any) -> Split:
+    def split(seed: int) -> tuple[Panel, Panel]:
+        data = make(*args, n_series=N_SERIES, random_state=seed, **options)
+        training = data.split != "test"
+        return data.panel[training], data.panel[~training]
+
+    return split
+
+
+def single(load: Callable[[], Any]) -> Split:
     """One real series on its row numbers, with 30 % of the rows dropped."""
-    values = np.asarray(load(), dtype=np.float64)
-    values = values.reshape(len(values), -1)
-    panel = Panel(np.arange(float(len(values))), values, [0, len(values)])
-    return None, drop_times(panel, 0.3, random_state=0)[0]
+
+    def split(seed: int) -> tuple[None, Panel]:
+        values = np.asarray(load(), dtype=np.float64)
+        values = values.reshape(len(values), -1)
+        panel = Panel(np.arange(float(len(values))), values, [0, len(values)])
+        return None, drop_times(panel, 0.3, random_state=seed)[0]
+
+    return split
 
 
 def uschange() -> np.ndarray:
@@ -142,17 +153,17 @@ def uschange() -> np.ndarray:
     return pd.concat([y, X], axis=1).to_numpy(dtype=np.float64)
 
 
-SETS: dict[str, Callable[[], tuple[Panel | None, Panel]]] = {
-    "lorenz63 0.3": lambda: dynamics(make_lorenz63, rate=0.3),
-    "lorenz63 0.5": lambda: dynamics(make_lorenz63, rate=0.5),
-    "lorenz96 0.3": lambda: dynamics(make_lorenz96, rate=0.3),
-    "lorenz96 0.5": lambda: dynamics(make_lorenz96, rate=0.5),
-    "synthetic": lambda: dynamics(make_synthetic, rate=0.7),
-    "pendulum": lambda: dynamics(make_ode_system, "damped_pendulum"),
-    "lotka volterra": lambda: dynamics(make_ode_system, "lotka_volterra"),
-    "airline": lambda: single(load_airline),
-    "lynx": lambda: single(load_lynx),
-    "uschange": lambda: single(uschange),
+SETS: dict[str, Split] = {
+    "lorenz63 0.3": dynamics(make_lorenz63, rate=0.3),
+    "lorenz63 0.5": dynamics(make_lorenz63, rate=0.5),
+    "lorenz96 0.3": dynamics(make_lorenz96, rate=0.3),
+    "lorenz96 0.5": dynamics(make_lorenz96, rate=0.5),
+    "synthetic": dynamics(make_synthetic, rate=0.7),
+    "pendulum": dynamics(make_ode_system, "damped_pendulum"),
+    "lotka volterra": dynamics(make_ode_system, "lotka_volterra"),
+    "airline": single(load_airline),
+    "lynx": single(load_lynx),
+    "uschange": single(uschange),
 }
 SEASONS = {"airline": 12, "lynx": 10, "uschange": 4}
 
@@ -190,14 +201,22 @@ def scores(model: Any, panel: Panel, gap: float) -> dict[str, float]:
     return row
 
 
-def run(name: str) -> pd.DataFrame:
-    """Scores of all models on one set, one row a model."""
-    train, test = SETS[name]()
+def run(name: str, seeds: list[int]) -> pd.DataFrame:
+    """Mean scores of all models on one set, one row a model."""
+    tables = [run_seed(name, seed) for seed in seeds]
+    mean = sum(tables[1:], start=tables[0]) / len(tables)
+    coverage = ", ".join(f"{table.loc['PolyODE', 'coverage']:.3f}" for table in tables)
+    print(f"{mean.round(4).to_string()}\ncoverage by seed: {coverage}\n", flush=True)
+    return mean
+
+
+def run_seed(name: str, seed: int) -> pd.DataFrame:
+    train, test = SETS[name](seed)
     reference = test if train is None else train
     gap = mean_gap(reference)
     test = standardised(test, reference)
     start = time.perf_counter()
-    model = PolyODEForecaster(random_state=0)
+    model = PolyODEForecaster(random_state=seed)
     if train is not None:
         model.pretrain(standardised(train, reference))
     models = {"PolyODE": model, **rivals(gap, SEASONS.get(name, 1))}
@@ -205,10 +224,8 @@ def run(name: str) -> pd.DataFrame:
     for key, own in models.items():
         rows[key] = scores(own, test, gap)
         if own is model:
-            print(f"{name}: PolyODE took {time.perf_counter() - start:.0f} s", flush=True)
-    table = pd.DataFrame.from_dict(rows, orient="index")
-    print(table.round(4).to_string(), end="\n\n", flush=True)
-    return table
+            print(f"{name}, seed {seed}: {time.perf_counter() - start:.0f} s", flush=True)
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def losses(name: str, table: pd.DataFrame) -> list[str]:
@@ -225,9 +242,10 @@ def losses(name: str, table: pd.DataFrame) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
-    names = parser.parse_args().sets
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    args = parser.parse_args()
     warnings.simplefilter("ignore")  # of the rivals' optimisers
-    tables = {name: run(name) for name in names}
+    tables = {name: run(name, args.seeds) for name in args.sets}
     lost = [line for name, table in tables.items() for line in losses(name, table)]
     print("\n".join(lost) or "PolyODE is best everywhere.")
 

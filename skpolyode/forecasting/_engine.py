@@ -28,6 +28,7 @@ __all__ = ["Answers", "answer", "fit_forecaster", "retrain"]
 # 1e-12 with 32 coefficients. "legs" forgets nothing, and is run on no longer pasts than it knows.
 _CONTEXT_WINDOWS = {"legt": 4, "legs": 1}
 _REACH_WINDOWS = 2  # longest lead that intervals are calibrated for
+_PAST_SHARE = 0.6  # of a series that forecasts for calibration know at least
 _MAX_ORIGINS = 1000
 _MAX_TARGETS = 64  # forecasts from one origin
 _SERIES_TO_HOLD_OUT = 10  # with fewer, the ends of all series are held out instead
@@ -96,12 +97,13 @@ def _calibrate(
 ) -> Calibration:
     """Calibrate on forecasts of later rows from earlier ones.
 
-    Origins are the rows of the second half of each series, or of its held-out end (given by its
-    first row), since forecasts that are asked for have a past as well.
+    Origins are the rows of the last two fifths of each series, or of its held-out end (given by
+    its first row), since forecasts that are asked for know most of their series as well.
     """
     series = series_of_rows(panel)
     first, end = panel.offsets[:-1], panel.offsets[1:]
-    earliest = (first + end) // 2 if held_out_from is None else held_out_from
+    past = np.floor(_PAST_SHARE * panel.lengths).astype(np.int64)
+    earliest = first + past if held_out_from is None else held_out_from
     rows = np.arange(panel.n_observations)
     origins = rows[(rows >= earliest[series] - 1) & (rows < end[series] - 1)]
     if len(origins) > _MAX_ORIGINS:
