@@ -131,9 +131,9 @@ class WalledMLP(nn.Module):
 
 def _linear(n_in: int, n_out: int, generator: torch.Generator | None) -> nn.Linear:
     """A linear layer with torch's default distribution, drawn from a local generator."""
-    layer = nn.utils.skip_init(nn.Linear, n_in, n_out)
+    layer = nn.Linear(n_in, n_out, device="meta")  # draws nothing
     bound = n_in**-0.5
-    with torch.no_grad():
-        for parameter in (layer.weight, layer.bias):
-            parameter.uniform_(-bound, bound, generator=generator)
+    for name, shape in (("weight", (n_out, n_in)), ("bias", (n_out,))):
+        drawn = torch.empty(shape).uniform_(-bound, bound, generator=generator)
+        setattr(layer, name, nn.Parameter(drawn))
     return layer

@@ -7,7 +7,6 @@ import math
 import time
 import warnings
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Protocol
 
 import torch
@@ -133,8 +132,8 @@ class Trainer:
         """
         n_batches = max(1, -(-len(task.items) // self.batch_size))
         optimizer = Muon(module.parameters(), lr=self.learning_rate)
-        cycle = partial(one_cycle, total=self.max_epochs * n_batches)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, cycle)
+        n_steps = self.max_epochs * n_batches
+        rates = (self.learning_rate * one_cycle(step, n_steps) for step in range(n_steps))
         start, best = time.perf_counter(), copy.deepcopy(module.state_dict())
         epochs_since_best = 0
         epochs = tqdm(range(self.max_epochs + 1), disable=not self.verbose, unit="epoch")
@@ -152,27 +151,27 @@ class Trainer:
             stalled = self.patience is not None and epochs_since_best > self.patience
             if stalled or epoch == self.max_epochs or not len(task.items):
                 break
-            entry["training_loss"] = self._epoch(module, task, optimizer, schedule, generator)
+            entry["training_loss"] = self._epoch(module, task, optimizer, rates, generator)
             if not torch.isfinite(torch.tensor(entry["training_loss"])):
                 self._warn_diverged(epoch)
                 break
         epochs.close()
         module.load_state_dict(best)
 
-    def _epoch(self, module, task, optimizer, schedule, generator) -> float:
+    def _epoch(self, module, task, optimizer, rates, generator) -> float:
         """One pass over the items in random order; returns the mean loss."""
         total = 0.0
         order = torch.randperm(len(task.items), generator=generator)
         batches = order.tensor_split(max(1, -(-len(order) // self.batch_size)))
         for index in batches:
-            optimizer.zero_grad(set_to_none=True)
+            optimizer.zero_grad()
+            optimizer.lr = next(rates)
             loss = task.loss(index)
             loss.backward()
             norm = nn.utils.clip_grad_norm_(module.parameters(), self.clip)
             if not torch.isfinite(norm):
                 return float("nan")
             optimizer.step()
-            schedule.step()
             total += loss.item() / len(batches)
         return total
 

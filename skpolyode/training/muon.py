@@ -45,19 +45,22 @@ def orthogonalise(matrix: torch.Tensor, rounds: int = 5) -> torch.Tensor:
     return x.t() if tall else x
 
 
-class Muon(torch.optim.Optimizer):
+class Muon:
     """Orthogonalised momentum for matrices, Adam for vectors.
 
     On Lorenz63 it needs half of Adam's epochs to the same forecasting error. This is not
     :class:`torch.optim.Muon` because that one works in bfloat16, which on a CPU takes ten
-    times as long for matrices of this size and would cost half of the training time.
+    times as long for matrices of this size and would cost half of the training time; and no
+    subclass of torch's optimizers because their constructor imports torch's compiler, which takes
+    longer than training on a small set.
 
     Parameters
     ----------
     parameters : iterable of Parameter
         Matrices and vectors.
     lr : float
-        Size of a step of a matrix, in its spectral norm.
+        Size of a step of a matrix, in its spectral norm. An attribute that may be set anew
+        before each step.
     momentum : float, default=0.9
         Share of the past in the gradient of matrices.
     vector_lr : float, default=0.4
@@ -89,29 +92,36 @@ class Muon(torch.optim.Optimizer):
         vector_lr: float = 0.4,
         weight_decay: float = 0.1,
     ) -> None:
-        constants = {"lr": lr, "momentum": momentum, "vector_lr": vector_lr}
-        super().__init__(parameters, {**constants, "weight_decay": weight_decay})
+        self.parameters = list(parameters)
+        self.lr = lr
+        self.momentum = momentum
+        self.vector_lr = vector_lr
+        self.weight_decay = weight_decay
+        self.state: list[dict] = [{} for _ in self.parameters]
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:
+    def step(self) -> None:
         """Update all parameters from their gradients."""
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
+        for parameter, state in zip(self.parameters, self.state, strict=True):
+            if parameter.grad is not None:
                 rule = self._step_matrix if parameter.ndim == 2 else self._step_vector
-                rule(parameter, self.state[parameter], group)
+                rule(parameter, state)
 
-    def _step_matrix(self, matrix: torch.Tensor, state: dict, group: dict) -> None:
+    def _step_matrix(self, matrix: torch.Tensor, state: dict) -> None:
         if not state:
             state["momentum"] = torch.zeros_like(matrix)
-        momentum = state["momentum"].lerp_(matrix.grad, 1 - group["momentum"])
-        ahead = matrix.grad.lerp(momentum, group["momentum"])  # Nesterov
+        momentum = state["momentum"].lerp_(matrix.grad, 1 - self.momentum)
+        ahead = matrix.grad.lerp(momentum, self.momentum)  # Nesterov
         widening = max(1.0, matrix.shape[0] / matrix.shape[1]) ** 0.5
-        matrix.mul_(1 - group["lr"] * group["weight_decay"])
-        matrix.add_(orthogonalise(ahead), alpha=-group["lr"] * widening)
+        matrix.mul_(1 - self.lr * self.weight_decay)
+        matrix.add_(orthogonalise(ahead), alpha=-self.lr * widening)
 
-    def _step_vector(self, vector: torch.Tensor, state: dict, group: dict) -> None:
+    def _step_vector(self, vector: torch.Tensor, state: dict) -> None:
         """Adam with its usual constants."""
         if not state:
             state.update(step=0, mean=torch.zeros_like(vector), square=torch.zeros_like(vector))
@@ -120,4 +130,4 @@ class Muon(torch.optim.Optimizer):
         state["square"].lerp_(vector.grad.square(), 0.001)
         mean = state["mean"] / (1 - 0.9 ** state["step"])
         deviation = (state["square"] / (1 - 0.999 ** state["step"])).sqrt_()
-        vector.addcdiv_(mean, deviation + 1e-8, value=-group["lr"] * group["vector_lr"])
+        vector.addcdiv_(mean, deviation + 1e-8, value=-self.lr * self.vector_lr)
