@@ -1,0 +1,156 @@
+"""The coefficients of one series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skpolyode.plotting._axes import channel_axes
+from skpolyode.plotting._selection import channel_positions, one_series
+from skpolyode.transformers.base import CoefficientTransformer
+
+__all__ = ["CoefficientDisplay"]
+
+
+class CoefficientDisplay:
+    """The polynomial coefficients of one series, one axes a channel.
+
+    All channels share one scale: the coefficients are in standard deviations of their channel, and
+    orthonormal, so that the sum of their squares is the mean square of the remembered history. If
+    the last ones are not small, `n_coefficients` is too low for what the window holds.
+
+    Use `from_estimator`; the constructor is for arrays that you have already.
+
+    Parameters
+    ----------
+    coefficients : array-like of shape (D, N)
+        The coefficients of each channel, from the lowest degree to the highest.
+    channel_names : sequence of str of shape (D,) or None, default=None
+        Names of the channels. None: x0, x1, ...
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+        The figure.
+    axes_ : ndarray of Axes of shape (D,)
+        One axes a channel.
+    stems_ : list of StemContainer
+        The stems of each channel.
+
+    See Also
+    --------
+    ReconstructionDisplay : The history that the coefficients hold.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from skpolyode import HiPPOTransformer
+    >>> from skpolyode.plotting import CoefficientDisplay
+    >>> series = [([0.0, 0.4, 1.5, 2.0], [1.0, 2.0, 2.0, 0.0]), ([0.0, 1.2, 2.0], [0.0, 3.0, 1.0])]
+    >>> embedder = HiPPOTransformer(n_coefficients=8, window=2.0).fit(series)
+    >>> display = CoefficientDisplay.from_estimator(embedder, series)
+    >>> display.coefficients.shape
+    (1, 8)
+    >>> plt.close(display.figure_)
+    """
+
+    def __init__(self, coefficients: Any, *, channel_names: Sequence[str] | None = None) -> None:
+        self.coefficients = coefficients
+        self.channel_names = channel_names
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        series: int = 0,
+        channel: Any = None,
+        ax: Any = None,
+        **stem_kw: Any,
+    ) -> Self:
+        """Embed a series and draw its coefficients.
+
+        Parameters
+        ----------
+        estimator : transformer of coefficients
+            The fitted transformer.
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        series : int, default=0
+            Position of the series in `X`.
+        channel : str, int, sequence of those or None, default=None
+            Channels to show, by name or position. None: all.
+        ax : Axes, array-like of Axes of shape (D,) or None, default=None
+            Where to draw, one axes a shown channel. None: a new figure.
+        **stem_kw : dict
+            Passed to ``Axes.stem``.
+
+        Returns
+        -------
+        CoefficientDisplay
+
+        Raises
+        ------
+        TypeError
+            If the estimator embeds in something else than coefficients.
+        ValueError
+            If the series or a channel is not known.
+
+        Examples
+        --------
+        >>> import matplotlib.pyplot as plt
+        >>> import numpy as np
+        >>> from skpolyode import LegendreFitTransformer
+        >>> from skpolyode.plotting import CoefficientDisplay
+        >>> times = np.linspace(0, 1, 20)
+        >>> series = [(times, np.column_stack([times, np.sin(20 * times)]))]
+        >>> embedder = LegendreFitTransformer(n_coefficients=12, window=1.0).fit(series)
+        >>> display = CoefficientDisplay.from_estimator(embedder, series, channel="x0")
+        >>> plt.close(display.figure_)
+        """
+        if not isinstance(estimator, CoefficientTransformer):
+            raise TypeError(
+                f"{cls.__name__} needs a transformer that embeds in coefficients, got "
+                f"{type(estimator).__name__}; of a pipeline or a search pass the fitted step "
+                "itself, of a forecaster its embedder_."
+            )
+        check_is_fitted(estimator)
+        panel = one_series(X, series)
+        chosen = channel_positions(channel, panel.channel_names)
+        coefficients = estimator._coefficients(panel)[0][chosen]
+        names = [panel.channel_names[j] for j in chosen]
+        return cls(coefficients, channel_names=names).plot(ax, **stem_kw)
+
+    def plot(self, ax: Any = None, **stem_kw: Any) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : Axes, array-like of Axes of shape (D,) or None, default=None
+            Where to draw, one axes a channel. None: a new figure.
+        **stem_kw : dict
+            Passed to ``Axes.stem``.
+
+        Returns
+        -------
+        self
+        """
+        coefficients = np.atleast_2d(np.asarray(self.coefficients, dtype=np.float64))
+        n_channels, n_coefficients = coefficients.shape
+        axes = channel_axes(ax, self.channel_names, n_channels, sharex=True, sharey=True)
+        style = {"linefmt": "C0-", "markerfmt": "C0.", "basefmt": "k-"} | stem_kw
+        degrees = np.arange(n_coefficients)
+        self.stems_ = [
+            own.stem(degrees, c, **style) for own, c in zip(axes, coefficients, strict=True)
+        ]
+        for own in axes:
+            own.set_xlabel("coefficient")
+            own.xaxis.get_major_locator().set_params(integer=True)
+            if ax is None:
+                own.label_outer()
+        self.axes_, self.figure_ = axes, axes[0].figure
+        return self

@@ -1,0 +1,220 @@
+"""What a memory still knows of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skpolyode.panel import Panel
+from skpolyode.plotting._axes import (
+    LINE,
+    OBSERVED,
+    TRUTH,
+    as_columns,
+    channel_axes,
+    draw_columns,
+    label_time,
+    show_legend,
+    styled,
+)
+from skpolyode.plotting._selection import (
+    channel_positions,
+    columns_of,
+    one_series,
+    read_truth,
+    require,
+)
+from skpolyode.transformers._input import observed_rows
+
+__all__ = ["ReconstructionDisplay"]
+
+
+class ReconstructionDisplay:
+    """The past of one series, read out of its embedding, beside what was observed.
+
+    One axes a channel. Use `from_estimator`; the constructor is for arrays that you have already.
+
+    Parameters
+    ----------
+    times : array-like of shape (Q,)
+        Times of the reconstruction: numbers or datetimes.
+    values : array-like of shape (Q, D)
+        The reconstruction, in the units of the series.
+    observed : tuple of (times, values)
+        The observations: times of shape (L,), values of shape (L, D), NaN where not observed.
+    truth : tuple of (times, values) or None, default=None
+        The true course, where it is known: times of shape (T,), values of shape (T, D).
+    channel_names : sequence of str of shape (D,) or None, default=None
+        Names of the channels. None: x0, x1, ...
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+        The figure.
+    axes_ : ndarray of Axes of shape (D,)
+        One axes a channel.
+    lines_ : list of Line2D
+        The reconstruction of each channel.
+    observed_lines_ : list of Line2D
+        The observations of each channel.
+    truth_lines_ : list of Line2D
+        The true course of each channel; empty if it is not known.
+
+    See Also
+    --------
+    CoefficientDisplay : The coefficients that the reconstruction is read from.
+    ForecastDisplay : The other direction.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from skpolyode import HiPPOTransformer
+    >>> from skpolyode.plotting import ReconstructionDisplay
+    >>> series = [([0.0, 0.4, 1.5, 2.0], [1.0, 2.0, 2.0, 0.0]), ([0.0, 1.2, 2.0], [0.0, 3.0, 1.0])]
+    >>> embedder = HiPPOTransformer(n_coefficients=8, window=2.0).fit(series)
+    >>> display = ReconstructionDisplay.from_estimator(embedder, series, series=1)
+    >>> display.axes_[0].get_ylabel(), display.values.shape
+    ('x0', (200, 1))
+    >>> plt.close(display.figure_)
+    """
+
+    def __init__(
+        self,
+        times: Any,
+        values: Any,
+        *,
+        observed: tuple[Any, Any],
+        truth: tuple[Any, Any] | None = None,
+        channel_names: Sequence[str] | None = None,
+    ) -> None:
+        self.times = times
+        self.values = values
+        self.observed = observed
+        self.truth = truth
+        self.channel_names = channel_names
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        times: Any = None,
+        *,
+        series: int = 0,
+        channel: Any = None,
+        truth: tuple[Any, Any] | None = None,
+        grid_resolution: int = 200,
+        ax: Any = None,
+        line_kw: dict[str, Any] | None = None,
+        observed_kw: dict[str, Any] | None = None,
+        truth_kw: dict[str, Any] | None = None,
+    ) -> Self:
+        """Reconstruct the past of a series and draw it.
+
+        Parameters
+        ----------
+        estimator : transformer with a method `reconstruct`
+            The fitted transformer.
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        times : array-like of shape (Q,) or None, default=None
+            Times to reconstruct, as for `reconstruct`. None: an even grid over what the memory
+            reaches of the series.
+        series : int, default=0
+            Position of the series in `X`.
+        channel : str, int, sequence of those or None, default=None
+            Channels to show, by name or position. None: all.
+        truth : tuple of (times, values) or None, default=None
+            The true course of all channels of the series, where it is known: times of shape (T,),
+            values of shape (T, D).
+        grid_resolution : int, default=200
+            Points of that grid.
+        ax : Axes, array-like of Axes of shape (D,) or None, default=None
+            Where to draw, one axes a shown channel. None: a new figure.
+        line_kw, observed_kw, truth_kw : dict or None, default=None
+            Passed to ``Axes.plot`` for the reconstruction, the observations and the truth.
+
+        Returns
+        -------
+        ReconstructionDisplay
+
+        Raises
+        ------
+        TypeError
+            If the estimator cannot reconstruct.
+        ValueError
+            If the series or a channel is not known, or a time is outside the memory's reach.
+
+        Examples
+        --------
+        >>> import matplotlib.pyplot as plt
+        >>> from skpolyode.datasets import make_lorenz63
+        >>> from skpolyode.plotting import ReconstructionDisplay
+        >>> from skpolyode.transformers import InterpolationTransformer
+        >>> data = make_lorenz63(5, random_state=0)
+        >>> truth = data.truth.times, data.truth.values[3][:, data.truth.observed]
+        >>> embedder = InterpolationTransformer(kind="cubic", window=5.0).fit(data.panel)
+        >>> display = ReconstructionDisplay.from_estimator(
+        ...     embedder, data.panel, series=3, channel="x", truth=(truth[0], truth[1])
+        ... )
+        >>> plt.close(display.figure_)
+        """
+        require(estimator, "reconstruct", cls.__name__)
+        check_is_fitted(estimator)
+        panel = one_series(X, series)
+        chosen = channel_positions(channel, panel.channel_names)
+        known = read_truth(panel, truth)
+        if times is None:
+            times = _remembered(estimator, panel, grid_resolution)
+        answer = columns_of(estimator.reconstruct(panel, times), chosen)
+        display = cls(
+            *answer,
+            observed=columns_of(panel, chosen),
+            truth=None if known is None else columns_of(known, chosen),
+            channel_names=[panel.channel_names[j] for j in chosen],
+        )
+        return display.plot(ax, line_kw=line_kw, observed_kw=observed_kw, truth_kw=truth_kw)
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        line_kw: dict[str, Any] | None = None,
+        observed_kw: dict[str, Any] | None = None,
+        truth_kw: dict[str, Any] | None = None,
+    ) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : Axes, array-like of Axes of shape (D,) or None, default=None
+            Where to draw, one axes a channel. None: a new figure, with a legend.
+        line_kw, observed_kw, truth_kw : dict or None, default=None
+            Passed to ``Axes.plot`` for the reconstruction, the observations and the truth.
+
+        Returns
+        -------
+        self
+        """
+        n_channels = as_columns(self.values).shape[1]
+        axes = channel_axes(ax, self.channel_names, n_channels, sharex=True)
+        self.truth_lines_ = draw_columns(axes, self.truth, styled(TRUTH, truth_kw))
+        style = styled(LINE | {"label": "reconstruction"}, line_kw)
+        self.lines_ = draw_columns(axes, (self.times, self.values), style)
+        self.observed_lines_ = draw_columns(axes, self.observed, styled(OBSERVED, observed_kw))
+        label_time(axes, self.times)
+        if ax is None:
+            show_legend(axes)
+        self.axes_, self.figure_ = axes, axes[0].figure
+        return self
+
+
+def _remembered(estimator: Any, panel: Panel, n_times: int) -> np.ndarray:
+    """Even grid over the part of the one series that the memory reaches."""
+    rows = observed_rows(panel)
+    # A little inside, since rounding could put the end of the window outside of it.
+    earliest = np.nextafter(rows.end[0] - estimator._reach() * (1 - 1e-9), np.inf)
+    return np.linspace(max(rows.start[0], earliest), rows.end[0], n_times)
