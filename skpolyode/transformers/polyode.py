@@ -15,7 +15,16 @@ from torch import nn
 
 from skpolyode.dynamics import WalledMLP, evaluate_path
 from skpolyode.memory import MEMORIES, Memory
-from skpolyode.models import TASKS, UPDATES, Packed, PolyODE, forecasting_mse, pack
+from skpolyode.models import (
+    SOLVERS,
+    TASKS,
+    UPDATES,
+    CoupledPolyODE,
+    Packed,
+    PolyODE,
+    forecasting_mse,
+    pack,
+)
 from skpolyode.panel import Panel, query_times
 from skpolyode.training import Trainer, intra_op_threads
 from skpolyode.transformers._auto import (
@@ -85,6 +94,11 @@ class PolyODETransformer(CoefficientTransformer):
     gradient : {"interval", "series"}, default="interval"
         Train on single intervals between observations, or back-propagate through whole series
         as in the paper (slow; for study).
+    solver : {"exact", "euler", "rk4", "dopri5", "backward_euler", "adams_moulton"}, default="exact"
+        "exact" integrates the dynamics by Runge-Kutta steps and the memory exactly. The others
+        integrate both together, as in the paper, with steps of `step_size` (which "dopri5"
+        chooses itself): slower and less exact, for study only, and only with ``measure="legt"``.
+        A step size with which the memory would diverge is an error.
     embedding : {"full", "coefficients", "hidden"}, default="full"
         What `transform` returns: the coefficients, the state of the dynamics, or both.
     learning_rate_init : float, default=0.05
@@ -187,6 +201,7 @@ class PolyODETransformer(CoefficientTransformer):
         "update": [StrOptions(set(UPDATES))],
         "horizon": [_COUNT],
         "gradient": [StrOptions(set(TASKS))],
+        "solver": [StrOptions(set(SOLVERS))],
         "embedding": [StrOptions({"full", "coefficients", "hidden"})],
         "learning_rate_init": [_POSITIVE],
         "batch_size": [_COUNT, StrOptions({"auto"})],
@@ -211,6 +226,7 @@ class PolyODETransformer(CoefficientTransformer):
         update: str = "bridge",
         horizon: int = 1,
         gradient: str = "interval",
+        solver: str = "exact",
         embedding: str = "full",
         learning_rate_init: float = 0.05,
         batch_size: int | str = "auto",
@@ -231,6 +247,7 @@ class PolyODETransformer(CoefficientTransformer):
         self.update = update
         self.horizon = horizon
         self.gradient = gradient
+        self.solver = solver
         self.embedding = embedding
         self.learning_rate_init = learning_rate_init
         self.batch_size = batch_size
@@ -449,11 +466,13 @@ class PolyODETransformer(CoefficientTransformer):
             field, start = copy.deepcopy((field, start))
             start = start if start is None else start.to(dtype)
             field = field.to(dtype)
-        return PolyODE(
-            field,
-            self._memory(dtype, self.device),
-            step_size=self.step_size_ / self.time_scale_,
-            max_gap=self._max_gap() / self.time_scale_,
-            update=self.update,
-            start=start,
-        )
+        memory = self._memory(dtype, self.device)
+        settings = {
+            "step_size": self.step_size_ / self.time_scale_,
+            "max_gap": self._max_gap() / self.time_scale_,
+            "update": self.update,
+            "start": start,
+        }
+        if self.solver == "exact":
+            return PolyODE(field, memory, **settings)
+        return CoupledPolyODE(field, memory, solver=self.solver, unit=self.time_scale_, **settings)

@@ -1,0 +1,145 @@
+"""Implicit multistep methods: each step solves an equation, by Newton's method. For study.
+
+The dynamics of this package are not stiff and do not need them; solvers are compared with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from skpolyode.dynamics.field import WalledMLP
+from skpolyode.dynamics.steppers import STEPPERS
+
+__all__ = ["MULTISTEPS", "ImplicitStepper", "Multistep"]
+
+_MAX_ITERATIONS = 20
+
+
+@dataclass(frozen=True)
+class Multistep:
+    """An implicit Adams method: ``y' = y + h (w_0 f(y') + w_1 f(y) + w_2 f(before) + ...)``.
+
+    Parameters
+    ----------
+    name : str
+    weights : tuple of float
+        Weights of the slopes, the newest (unknown) one first; as many as the order.
+    """
+
+    name: str
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for power in range(self.order):
+            moment = sum(w * (1.0 - age) ** power for age, w in enumerate(self.weights))
+            if abs(moment - 1 / (power + 1)) > 1e-12:
+                raise ValueError(
+                    f"{self.name} is not of order {self.order}: its integral of s**{power} over "
+                    f"a step is {moment}, not {1 / (power + 1)}"
+                )
+
+    @property
+    def order(self) -> int:
+        """Order of convergence."""
+        return len(self.weights)
+
+    @property
+    def n_past(self) -> int:
+        """Number of known slopes that a step uses."""
+        return len(self.weights) - 1
+
+
+MULTISTEPS = {
+    method.name: method
+    for method in (
+        Multistep("backward_euler", (1.0,)),
+        # Four steps, order 5; the 251/270 in the appendix of the PolyODE paper is a misprint.
+        Multistep("adams_moulton", (251 / 720, 646 / 720, -264 / 720, 106 / 720, -19 / 720)),
+    )
+}
+
+
+class ImplicitStepper:
+    """Steps of a multistep method along one integration, in place of a `Stepper`.
+
+    It remembers the slopes of its last steps, so each integration needs a new one. Its first
+    steps, for which there are no past slopes, are those of the classical Runge-Kutta method.
+
+    Parameters
+    ----------
+    field : WalledMLP
+        The vector field.
+    method : Multistep
+    """
+
+    def __init__(self, field: WalledMLP, method: Multistep) -> None:
+        self.field, self.method = field, method
+        self.past: list[torch.Tensor] = []  # newest first
+
+    def step(
+        self,
+        field: Callable[[torch.Tensor], torch.Tensor],
+        y: torch.Tensor,
+        slope: torch.Tensor,
+        h: torch.Tensor,
+    ) -> torch.Tensor:
+        """One step of length `h` (rows, 1) from `y` (rows, M), where ``slope = field(y)``."""
+        # Rows that have arrived are cut off at the end of the batch.
+        past = [slope, *(before[: len(y)] for before in self.past)]
+        self.past = past[: self.method.n_past]
+        if len(self.past) < self.method.n_past:
+            return STEPPERS["rk4"].step(field, y, slope, h)
+        newest, *known = self.method.weights
+        start = y + h * sum(w * f for w, f in zip(known, self.past, strict=True))
+        return self._solve(field, start, y + h * slope, newest * h)
+
+    def _solve(
+        self,
+        field: Callable[[torch.Tensor], torch.Tensor],
+        start: torch.Tensor,
+        guess: torch.Tensor,
+        h: torch.Tensor,
+    ) -> torch.Tensor:
+        """Root of ``z - h field(z) = start``, differentiable in `start` and the weights.
+
+        The iteration leaves no trace for autograd. One more step from its end, with the inverse
+        of the Jacobian held constant, has the derivative of the root (implicit function theorem).
+        """
+
+        def newton(z: torch.Tensor) -> torch.Tensor:
+            residual = start + h * field(z) - z
+            with torch.no_grad():
+                identity = torch.eye(z.shape[1], dtype=z.dtype, device=z.device)
+                matrix = identity - h[:, :, None] * jacobian(self.field, z)
+            return torch.linalg.solve(matrix, residual)
+
+        with torch.no_grad():
+            z, tolerance = guess, torch.finfo(guess.dtype).eps ** 0.5
+            for _ in range(_MAX_ITERATIONS):
+                change = newton(z)
+                z = z + change
+                if change.abs().max() <= tolerance:
+                    break
+            else:
+                raise ValueError(
+                    f"solver={self.method.name!r}: the equation of a step was not solved in "
+                    f"{_MAX_ITERATIONS} Newton iterations. Lower step_size or learning_rate_init, "
+                    "or use solver='exact'."
+                )
+        return z + newton(z)
+
+
+def jacobian(field: WalledMLP, z: torch.Tensor) -> torch.Tensor:
+    """Derivatives (rows, M, M) of the field at `z` (rows, M): entry (i, j) is df_i / dz_j."""
+    (first, _), *later = field.affine()
+    _, tape = field.record(z, field.affine())
+    inside = (z == tape.inputs[0]).to(z.dtype)
+    matrix = first * inside[:, None, :]
+    for (weight, _), drive in zip(later, tape.drives, strict=True):
+        sigmoid = drive.sigmoid()
+        slope = sigmoid * (1 + drive * (1 - sigmoid))  # of SiLU
+        matrix = weight @ (slope[:, :, None] * matrix)
+    return matrix - field.pull * torch.diag_embed(1 - inside)
