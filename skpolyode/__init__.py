@@ -1,6 +1,7 @@
 """Irregular time series as ordinary data, for scikit-learn: neural ODEs with polynomial memory."""
 
 from skpolyode.panel import Panel
+from skpolyode.saving import load
 from skpolyode.transformers import (
     HiPPOTransformer,
     InterpolationTransformer,
@@ -19,4 +20,5 @@ __all__ = [
     "PolyODETransformer",
     "SummaryStatsTransformer",
     "__version__",
+    "load",
 ]

@@ -13,12 +13,13 @@ from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
 from sktime.transformations.base import BaseTransformer
 
 from skpolyode.panel import Panel
+from skpolyode.saving.objects import SaveableForSktime
 from skpolyode.transformers import PolyODETransformer
 
 __all__ = ["PolyODEFeatures", "SeriesFeatures"]
 
 
-class _Features(BaseTransformer):
+class _Features(SaveableForSktime, BaseTransformer):
     """What every adapter shares: sktime's panels and hierarchies in, one row an instance out."""
 
     # sktime's reset deletes what is no attribute of the class, and scikit-learn's Pipeline sets

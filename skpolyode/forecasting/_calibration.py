@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.isotonic import isotonic_regression
 
+from skpolyode.saving.codec import saved
+
 __all__ = ["Calibration"]
 
 _PAIRS_A_BIN = 100
@@ -18,6 +20,7 @@ _MAX_BINS = 40
 _PRIOR = 5.0  # observations of unit variance that speak for undamped forecasts
 
 
+@saved
 @dataclass(frozen=True)
 class _Damping:
     """Factors of the forecasts of one channel at some leads; linear between them."""
@@ -26,6 +29,7 @@ class _Damping:
     factors: np.ndarray
 
 
+@saved
 @dataclass(frozen=True)
 class _Errors:
     """Errors of the forecasts of one channel with about the same lead: absolute and sorted."""
@@ -39,6 +43,7 @@ class _Errors:
         return float(self.errors[min(max(rank, 0), len(self.errors) - 1)])
 
 
+@saved
 @dataclass(frozen=True)
 class Calibration:
     """Damping of forecasts and half widths of prediction intervals, by channel and lead.

@@ -21,6 +21,7 @@ from skpolyode.forecasting._frames import (
     read_index,
 )
 from skpolyode.forecasting._panels import PanelForecasts, unnamed
+from skpolyode.forecasting._saved import SaveableForecaster
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
 
@@ -29,7 +30,7 @@ __all__ = ["PolyODEForecaster"]
 _MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]
 
 
-class PolyODEForecaster(PanelForecasts, BaseForecaster):
+class PolyODEForecaster(SaveableForecaster, PanelForecasts, BaseForecaster):
     r"""Forecast irregular series at any times, with intervals (PolyODE behind sktime's interface).
 
     One model of the dynamics is learned from all series: single series, panels and hierarchies,

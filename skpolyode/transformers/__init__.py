@@ -1,5 +1,6 @@
 """Transformers: from ragged irregular series to fixed-length embeddings, and back."""
 
+from skpolyode.transformers import _saved  # noqa: F401 (how files hold their networks)
 from skpolyode.transformers.hippo import HiPPOTransformer
 from skpolyode.transformers.interpolation import InterpolationTransformer
 from skpolyode.transformers.legendre_fit import LegendreFitTransformer

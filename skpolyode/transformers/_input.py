@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from skpolyode.panel import Panel, as_panel, is_ragged
+from skpolyode.saving.codec import saved
 
 __all__ = ["ChannelScaler", "Rows", "observed_rows", "read_panel"]
 
@@ -106,6 +107,7 @@ def observed_rows(panel: Panel) -> Rows:
     return Rows(times - np.repeat(start, np.diff(counts)), values, counts, start, end)
 
 
+@saved
 class ChannelScaler(NamedTuple):
     """Mean and standard deviation of each channel.
 

@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.panel import Panel
+from skpolyode.saving.codec import saved
 from skpolyode.transformers._input import ChannelScaler
 
 __all__ = ["StaticEncoder"]
 
 
+@saved
 class StaticEncoder(NamedTuple):
     """Numbers in standard deviations from their mean, everything else as indicators.
 

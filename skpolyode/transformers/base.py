@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skpolyode.memory import Memory
 from skpolyode.panel import Panel, query_times
+from skpolyode.saving.objects import SaveableEstimator
 from skpolyode.transformers._input import observed_rows, read_panel
 
 __all__ = ["CoefficientTransformer", "SeriesTransformer"]
@@ -25,7 +26,7 @@ __all__ = ["CoefficientTransformer", "SeriesTransformer"]
 _GRID_POINTS = 101  # of an inverse transform, when no times are given
 
 
-class SeriesTransformer(TransformerMixin, BaseEstimator):
+class SeriesTransformer(SaveableEstimator, TransformerMixin, BaseEstimator):
     """Base of transformers that take ragged series and return one row of features a series."""
 
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -1,0 +1,224 @@
+"""Between Python values and what a file can hold: JSON and named arrays.
+
+Numbers, text, booleans, None and lists are themselves in JSON. Everything else is an object with
+one key, which says what it is: ``{"tuple": [...]}``, ``{"array": name}`` for an entry of the
+arrays, ``{"object": [tag, state]}`` for an instance of a class of the registry. A tag is looked
+up; nothing is ever imported or evaluated by a name that a file gives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+
+__all__ = ["Decoder", "Encoder", "UnknownNameError", "register", "saved"]
+
+_T = TypeVar("_T", bound=type)
+
+_JSON_TYPES = (bool, int, str, type(None))
+_ARRAY_KINDS = "biuf"
+_SCALARS = {
+    name: np.dtype(name).type
+    for name in (
+        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "float32", "float64"),
+    )
+}
+# Parts of the package that `import skpolyode` leaves out, and that register classes when loaded.
+_LOADED_ON_DEMAND = ("adapters", "forecasting")
+
+
+class UnknownNameError(ValueError):
+    """A file names a class or a parameter that this version does not know."""
+
+
+class _Codec(NamedTuple):
+    tag: str
+    to_state: Callable[[Any], dict[str, Any]]
+    from_state: Callable[[dict[str, Any]], Any]
+
+
+_CODECS: dict[type, _Codec] = {}
+_CLASSES: dict[str, type] = {}
+
+
+def register(
+    cls: type,
+    to_state: Callable[[Any], dict[str, Any]],
+    from_state: Callable[[dict[str, Any]], Any],
+    *,
+    part: str,
+) -> None:
+    """Let files hold instances of a class.
+
+    Parameters
+    ----------
+    cls : type
+        Exactly this class, not its subclasses.
+    to_state : callable
+        Gives what is saved, by name.
+    from_state : callable
+        Makes an instance of it; may raise whatever it wants if the state makes no sense.
+    part : str
+        Part of the package, the second word of a module's name: the first half of the tag.
+    """
+    tag = f"{part}.{cls.__name__}"
+    _CODECS[cls], _CLASSES[tag] = _Codec(tag, to_state, from_state), cls
+
+
+def saved(cls: _T) -> _T:
+    """Class decorator: let files hold a NamedTuple or a dataclass, field by field."""
+    names = [f.name for f in fields(cls)] if is_dataclass(cls) else cls._fields
+    register(
+        cls,
+        lambda value: {name: getattr(value, name) for name in names},
+        lambda state: cls(**state),
+        part=cls.__module__.split(".")[1],
+    )
+    return cls
+
+
+class Encoder:
+    """Turns values into JSON, and collects their arrays.
+
+    Attributes
+    ----------
+    arrays : dict of str to ndarray
+        Arrays by their name, which is the path to them.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def encode(self, value: Any, path: str) -> Any:
+        """JSON of a value; `path` names it in messages and among the arrays.
+
+        Raises
+        ------
+        TypeError
+            If the value, or something inside it, is of a type that files cannot hold.
+        """
+        kind = type(value)
+        if kind in _JSON_TYPES:
+            return value
+        if kind is float:
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if kind in (list, tuple):
+            parts = [self.encode(part, f"{path}[{i}]") for i, part in enumerate(value)]
+            return parts if kind is list else {"tuple": parts}
+        if kind is dict:
+            items = [(key, part, f"{path}[{key!r}]") for key, part in value.items()]
+            return {"dict": [[self.encode(k, p), self.encode(v, p)] for k, v, p in items]}
+        if isinstance(value, np.ndarray | np.generic | torch.Tensor):
+            return self._encode_numbers(value, path)
+        if kind in _CODECS:
+            codec = _CODECS[kind]
+            try:
+                parts = codec.to_state(value)
+            except TypeError as error:
+                raise TypeError(f"{path} cannot be saved: {error}") from None
+            state = {name: self.encode(part, f"{path}.{name}") for name, part in parts.items()}
+            return {"object": [codec.tag, state]}
+        raise _refusal(value, path)
+
+    def _encode_numbers(self, value: Any, path: str) -> dict[str, Any]:
+        if isinstance(value, torch.Tensor):
+            return {"tensor": self._keep(value.detach().cpu().numpy(), path)}
+        if isinstance(value, np.generic):
+            if value.dtype.name not in _SCALARS:
+                raise _refusal(value, path)
+            return {"scalar": [value.dtype.name, self.encode(value.item(), path)]}
+        if value.dtype.kind in _ARRAY_KINDS:
+            return {"array": self._keep(value, path)}
+        if value.dtype == object and value.ndim == 1:
+            return {"objects": self.encode(value.tolist(), path)}
+        raise _refusal(value, path)
+
+    def _keep(self, array: np.ndarray, path: str) -> str:
+        native = array.dtype.newbyteorder("=")
+        self.arrays[path] = np.array(array, dtype=native, order="C")
+        return path
+
+
+def _refusal(value: Any, path: str) -> TypeError:
+    kind = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+    return TypeError(
+        f"{path} cannot be saved: it is of type {kind}, and a file holds numbers, text, arrays of "
+        "numbers and the classes of skpolyode; change it, or keep the estimator with joblib."
+    )
+
+
+class Decoder:
+    """Turns JSON and arrays back into values.
+
+    Parameters
+    ----------
+    arrays : dict of str to ndarray
+        The arrays of the file.
+    """
+
+    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
+        self.arrays = arrays
+        self._of_kind: dict[str, Callable[[Any], Any]] = {
+            "float": self._float,
+            "tuple": lambda parts: tuple(map(self.decode, parts)),
+            "dict": lambda items: {self.decode(key): self.decode(part) for key, part in items},
+            "array": lambda name: self.arrays[name].copy(),
+            "tensor": lambda name: torch.from_numpy(self.arrays[name].copy()),
+            "scalar": lambda pair: _SCALARS[pair[0]](self.decode(pair[1])),
+            "objects": self._objects,
+            "object": self._object,
+        }
+
+    def decode(self, document: Any) -> Any:
+        """Value of its JSON; raises anything if the document makes no sense."""
+        if isinstance(document, list):
+            return [self.decode(part) for part in document]
+        if isinstance(document, dict):
+            ((kind, content),) = document.items()
+            return self._of_kind[kind](content)
+        return document
+
+    @staticmethod
+    def _float(text: str) -> float:
+        return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[text]
+
+    def _objects(self, parts: list) -> np.ndarray:
+        array = np.empty(len(parts), dtype=object)
+        array[:] = [self.decode(part) for part in parts]
+        return array
+
+    def _object(self, pair: list) -> Any:
+        tag, state = pair
+        if tag not in _CLASSES:
+            _load_part(tag)
+        if tag not in _CLASSES:
+            raise UnknownNameError(f"an object of {tag!r}")
+        parts = {name: self.decode(part) for name, part in state.items()}
+        return _CODECS[_CLASSES[tag]].from_state(parts)
+
+
+def _load_part(tag: str) -> None:
+    for part in _LOADED_ON_DEMAND:
+        if tag.startswith(f"{part}."):
+            import_module(f"skpolyode.{part}")
+
+
+def _random_state(state: dict[str, Any]) -> np.random.RandomState:
+    result = np.random.RandomState()
+    result.set_state(state["state"])
+    return result
+
+
+register(
+    np.random.RandomState,
+    lambda value: {"state": value.get_state(legacy=True)},
+    _random_state,
+    part="numpy",
+)

@@ -1,0 +1,135 @@
+"""The file itself: a safetensors file whose header holds one text.
+
+The arrays lie in the file as they are in memory. The text is a line with the version of the
+format, that of the package, and a digest of everything, so that no damage goes unnoticed; and a
+JSON document, which says what the arrays are part of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+
+__all__ = ["SCHEMA", "damaged", "read_file", "write_file"]
+
+SCHEMA = 1
+"""Version of the format. A reader understands all versions up to its own."""
+
+_KEY = "skpolyode"
+
+
+def write_file(
+    path: str | os.PathLike[str], content: Any, arrays: dict[str, np.ndarray], version: str
+) -> None:
+    """Write a file at once: whoever reads it sees the old one or the new one, never a part.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        Where; an existing file is replaced.
+    content : JSON
+        What the arrays are part of.
+    arrays : dict of str to ndarray
+        Contiguous, of numbers.
+    version : str
+        Of the package that writes, for messages.
+    """
+    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    about = f"{SCHEMA} {version}"
+    data = to_bytes(arrays, metadata={_KEY: f"{about} {_digest(about, text, arrays)}\n{text}"})
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+    try:
+        with part.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndarray]]:
+    """Read a file: its content, the version that wrote it, and its arrays.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    ValueError
+        If it is damaged, not one of ours, or of a later format.
+    """
+    target = Path(path)
+    _check_exists(target)
+    try:
+        with safe_open(target, framework="numpy") as file:
+            text = (file.metadata() or {}).get(_KEY)
+            names = [] if text is None else file.keys()
+            arrays = {name: file.get_tensor(name) for name in names}
+    except (SafetensorError, OSError, KeyError, TypeError) as error:
+        raise damaged(path) from error
+    if text is None:
+        raise ValueError(
+            f"{str(path)!r} is a safetensors file, but not of skpolyode: only what `save` of an "
+            "estimator wrote can be loaded."
+        )
+    return *_checked_content(path, text, arrays), arrays
+
+
+def damaged(path: str | os.PathLike[str]) -> ValueError:
+    """Error about a file that cannot be what was saved."""
+    return ValueError(
+        f"{str(path)!r} is not a file of skpolyode, or it is damaged or cut short: pass a file "
+        "that `save` of an estimator wrote, and copy or save it again."
+    )
+
+
+def _check_exists(path: Path) -> None:
+    if path.is_file():
+        return
+    archive = path.with_name(f"{path.name}.zip")
+    if archive.is_file():
+        raise ValueError(
+            f"{str(archive)!r} was written by sktime, as a pickle: read it by sktime.base.load, or "
+            "save the estimator under a name that ends in '.safetensors'."
+        )
+    raise FileNotFoundError(f"no file {str(path)!r}: pass the path that was given to `save`.")
+
+
+def _checked_content(
+    path: str | os.PathLike[str], text: str, arrays: dict[str, np.ndarray]
+) -> tuple[Any, str]:
+    """Content and version, if this version can read them and all is as it was written."""
+    try:
+        head, _, text = text.partition("\n")
+        about, digest = head.rsplit(" ", 1)
+        schema, version = about.split(" ")
+        newer = int(schema) > SCHEMA
+        content = None if newer else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise damaged(path) from error
+    if newer:
+        raise ValueError(
+            f"{str(path)!r} was saved by skpolyode {version} in format {schema}; this version "
+            f"reads formats up to {SCHEMA}: update skpolyode."
+        )
+    if digest != _digest(about, text, arrays):
+        raise damaged(path)
+    return content, version
+
+
+def _digest(about: str, text: str, arrays: dict[str, np.ndarray]) -> str:
+    digest = hashlib.sha256(f"{about}\n{text}\n".encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

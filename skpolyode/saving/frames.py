@@ -1,0 +1,86 @@
+"""How files hold the tables and indexes of pandas that come with sktime's data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skpolyode.saving.codec import register
+
+__all__: list[str] = []
+
+_LABELS = ("object", "str")
+
+
+def _frame_state(frame: pd.DataFrame) -> dict[str, Any]:
+    if not (frame.dtypes == np.float64).all():
+        raise TypeError(f"only tables of float64 can be saved, got {frame.dtypes.to_dict()}.")
+    return {"data": frame.to_numpy(), "index": frame.index, "columns": frame.columns}
+
+
+def _index_state(index: pd.Index) -> dict[str, Any]:
+    if isinstance(index.dtype, np.dtype) and index.dtype.kind in "biuf":
+        return {"values": index.to_numpy(), "name": index.name}
+    if str(index.dtype) in _LABELS:
+        return {"labels": index.tolist(), "dtype": str(index.dtype), "name": index.name}
+    raise TypeError(f"an index of {index.dtype} cannot be saved; convert it, for example to text.")
+
+
+def _index(state: dict[str, Any]) -> pd.Index:
+    if "values" in state:
+        return pd.Index(state["values"], name=state["name"])
+    if state["dtype"] not in _LABELS:
+        raise ValueError(f"unknown type of labels {state['dtype']!r}")
+    return pd.Index(state["labels"], dtype=state["dtype"], name=state["name"], tupleize_cols=False)
+
+
+def _range_state(index: pd.RangeIndex) -> dict[str, Any]:
+    return {"start": index.start, "stop": index.stop, "step": index.step, "name": index.name}
+
+
+def _times_state(index: pd.DatetimeIndex | pd.TimedeltaIndex) -> dict[str, Any]:
+    state = {"counts": index.asi8, "unit": index.unit, "freq": index.freqstr, "name": index.name}
+    if isinstance(index, pd.DatetimeIndex):
+        state["tz"] = None if index.tz is None else str(index.tz)
+    return state
+
+
+def _datetimes(state: dict[str, Any]) -> pd.DatetimeIndex:
+    index = pd.DatetimeIndex(state["counts"].view(f"M8[{state['unit']}]"), name=state["name"])
+    if state["tz"] is not None:
+        index = index.tz_localize("UTC").tz_convert(state["tz"])
+    index.freq = state["freq"]
+    return index
+
+
+def _durations(state: dict[str, Any]) -> pd.TimedeltaIndex:
+    index = pd.TimedeltaIndex(state["counts"].view(f"m8[{state['unit']}]"), name=state["name"])
+    index.freq = state["freq"]
+    return index
+
+
+def _periods_state(index: pd.PeriodIndex) -> dict[str, Any]:
+    return {"ordinals": index.asi8, "freq": index.freqstr, "name": index.name}
+
+
+def _levels_state(index: pd.MultiIndex) -> dict[str, Any]:
+    codes = [np.asarray(own, dtype=np.int64) for own in index.codes]
+    return {"levels": list(index.levels), "codes": codes, "names": list(index.names)}
+
+
+register(pd.DataFrame, _frame_state, lambda state: pd.DataFrame(**state), part="pandas")
+register(pd.Index, _index_state, _index, part="pandas")
+register(pd.RangeIndex, _range_state, lambda state: pd.RangeIndex(**state), part="pandas")
+register(pd.DatetimeIndex, _times_state, _datetimes, part="pandas")
+register(pd.TimedeltaIndex, _times_state, _durations, part="pandas")
+register(
+    pd.PeriodIndex,
+    _periods_state,
+    lambda state: pd.PeriodIndex.from_ordinals(
+        state["ordinals"], freq=state["freq"], name=state["name"]
+    ),
+    part="pandas",
+)
+register(pd.MultiIndex, _levels_state, lambda state: pd.MultiIndex(**state), part="pandas")

@@ -1,0 +1,167 @@
+"""Values come back from their encoding as they were, to the bit and to the type."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from skpolyode.saving import frames  # noqa: F401 (registers the classes of pandas)
+from skpolyode.saving.codec import Decoder, Encoder, UnknownNameError
+
+DTYPES = [np.dtype(code) for code in ("?", "i1", "u2", "<i8", ">i4", "f4", ">f8", "f2")]
+ARRAYS = st.sampled_from(DTYPES).flatmap(
+    lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, min_side=0, max_side=2))
+)
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(st.characters(exclude_categories=["Cs"])),
+    ARRAYS,
+    st.sampled_from([np.bool_, np.int8, np.uint64, np.float32, np.float64]).flatmap(
+        lambda kind: hnp.from_dtype(np.dtype(kind))
+    ),
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(st.one_of(st.text(max_size=2), st.integers()), inner, max_size=3),
+    ),
+    max_leaves=4,
+)
+
+
+def again(value: object) -> object:
+    """The value after a way through JSON."""
+    encoder = Encoder()
+    text = json.dumps(encoder.encode(value, "value"), allow_nan=False)
+    return Decoder(encoder.arrays).decode(json.loads(text))
+
+
+def same(a: object, b: object) -> bool:
+    """Equal to the last bit, and of one type; NaN is itself."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return same(list(a.items()), list(b.items()))
+    if isinstance(a, np.ndarray | np.generic):
+        # The byte order is the machine's own afterwards.
+        native = a.astype(a.dtype.newbyteorder("="))
+        return native.dtype == b.dtype and a.shape == b.shape and native.tobytes() == b.tobytes()
+    return repr(a) == repr(b)
+
+
+@given(VALUES)
+def test_value_comes_back_as_it_was(value):
+    assert same(value, again(value))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool])
+def test_tensor_comes_back_as_it_was(dtype):
+    tensor = torch.arange(6).to(dtype).reshape(2, 3).T
+    back = again(tensor)
+    assert back.dtype == dtype
+    assert torch.equal(back, tensor)
+
+
+def test_what_comes_back_can_be_written_to_and_is_not_shared():
+    array = np.ones(3)
+    first, second = again([array, array])
+    first[0] = 5.0
+    assert second.tolist() == array.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("n_draws", [0, 1, 700])
+def test_random_state_goes_on_where_it_was(n_draws):
+    state = np.random.RandomState(7)
+    state.standard_normal(n_draws)
+    back = again(state)
+    assert back.standard_normal(5).tolist() == state.standard_normal(5).tolist()
+
+
+START = pd.Timestamp("2024-01-31 10:00:00.123456789")
+INDEXES = [
+    pd.RangeIndex(3, name="row"),
+    pd.Index([3, 1, 2], dtype="int32"),
+    pd.Index([0.5, np.nan]),
+    pd.Index(["b", "a", "b"], name=("two", 1)),
+    pd.Index([("a", 1), "b", None, 2.5], dtype=object, tupleize_cols=False),
+    pd.date_range(START, periods=4, freq="ME", name="when"),
+    pd.DatetimeIndex([START, pd.NaT]),
+    pd.date_range("2024-03-30 12:00", periods=5, freq="12h", tz="Europe/Paris", unit="s"),
+    pd.DatetimeIndex(["2024-01-01"], tz="UTC"),
+    pd.timedelta_range("1h", periods=3, freq="30min"),
+    pd.TimedeltaIndex(["1h", "3h", "4h"]),
+    pd.period_range("2024-01", periods=3, freq="Q", name="quarter"),
+    pd.MultiIndex.from_product(
+        [["b", "a"], pd.date_range("2024", periods=2, freq="D")], names=["who", None]
+    ),
+]
+
+
+@pytest.mark.parametrize("index", INDEXES, ids=lambda index: type(index).__name__)
+def test_index_comes_back_as_it_was(index):
+    back = again(index)
+    pd.testing.assert_index_equal(back, index, exact=True)
+    assert back.names == index.names
+    assert getattr(back, "freq", None) == getattr(index, "freq", None)
+    if isinstance(index, pd.DatetimeIndex):
+        assert back.unit == index.unit
+
+
+def test_table_comes_back_as_it_was():
+    frame = pd.DataFrame(
+        np.array([[1.0, np.nan], [0.1, 3.0]]), index=INDEXES[5][:2], columns=["a", "b"]
+    )
+    pd.testing.assert_frame_equal(again(frame), frame)
+
+
+class Foreign:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (Foreign(), "Foreign"),
+        (print, "builtin_function_or_method"),
+        (np.array([1 + 2j]), "array of complex128"),
+        (np.datetime64("2024"), "datetime64"),
+        (np.array([[Foreign()]]), "array of object"),
+        ({1, 2}, "set"),
+    ],
+)
+def test_value_that_no_file_can_hold_is_named(value, kind):
+    with pytest.raises(TypeError, match=rf"^here\['x'\]\[1\] cannot be saved: .* type {kind}, "):
+        Encoder().encode({"x": [0, value]}, "here")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (pd.DataFrame({"a": ["text"]}), "only tables of float64"),
+        (pd.CategoricalIndex(["a"]), "is of type CategoricalIndex"),
+        (pd.Index([True, None], dtype="boolean"), "index of boolean"),
+    ],
+)
+def test_table_that_no_file_can_hold_is_named(value, message):
+    with pytest.raises(TypeError, match=rf"^here cannot be saved: .*{message}"):
+        Encoder().encode(value, "here")
+
+
+@pytest.mark.parametrize("tag", ["os.system", "transformers.Nothing", "skpolyode", ""])
+def test_tag_that_is_not_in_the_registry_is_refused(tag):
+    with pytest.raises(UnknownNameError, match=f"an object of '{tag}'"):
+        Decoder({}).decode({"object": [tag, {}]})

@@ -1,0 +1,227 @@
+"""Files that are not as `save` left them: clear errors, and nothing in them is executed."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import pickle
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.numpy import save as to_bytes
+
+import skpolyode
+from skpolyode.saving import container
+from tests.transformers.data import oscillators, small
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
+
+
+@pytest.fixture(scope="module")
+def good(folder: Path) -> bytes:
+    """A file of a transformer with a network."""
+    path = folder / "good.safetensors"
+    small(n_coefficients=2, hidden_layer_sizes=(3,)).fit(oscillators(4)).save(path)
+    return path.read_bytes()
+
+
+def parts(data: bytes, folder: Path) -> tuple[Any, dict[str, np.ndarray]]:
+    """Content and arrays of a file."""
+    path = folder / "parts.safetensors"
+    path.write_bytes(data)
+    with safe_open(path, framework="numpy") as file:
+        content = json.loads(file.metadata()["skpolyode"].partition("\n")[2])
+        return content, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def load_bytes(data: bytes, folder: Path) -> object:
+    path = folder / "tried.safetensors"
+    path.write_bytes(data)
+    return skpolyode.load(path)
+
+
+def crafted(content: Any, arrays: dict[str, np.ndarray], about: str = "1 9.9") -> bytes:
+    """A file with a right digest, whatever it says."""
+    text = content if isinstance(content, str) else json.dumps(content)
+    digest = container._digest(about, text, arrays)
+    return to_bytes(arrays, metadata={"skpolyode": f"{about} {digest}\n{text}"})
+
+
+def test_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no file '.*gone.safetensors': pass the path"):
+        skpolyode.load(tmp_path / "gone.safetensors")
+    with pytest.raises(FileNotFoundError, match="no file"):
+        skpolyode.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\0" * 7, b"\0" * 100, b"just some text", pickle.dumps([1, 2]), b"\xff" * 64],
+    ids=["empty", "short", "zeros", "text", "pickle", "ones"],
+)
+def test_foreign_file_is_refused(data, folder):
+    with pytest.raises(ValueError, match=r"tried.safetensors' is not a file of skpolyode, or it"):
+        load_bytes(data, folder)
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
+def test_safetensors_file_of_others_is_refused(metadata, folder):
+    data = to_bytes({"weight": np.ones(3)}, metadata=metadata)
+    with pytest.raises(ValueError, match="is a safetensors file, but not of skpolyode"):
+        load_bytes(data, folder)
+
+
+@given(st.floats(0, 1, exclude_max=True))
+@example(0.999999)
+def test_file_cut_short_is_refused(good, folder, share):
+    with pytest.raises(ValueError, match="damaged or cut short"):
+        load_bytes(good[: int(share * len(good))], folder)
+
+
+FLIPS = st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255))
+
+
+@given(st.lists(FLIPS, min_size=1, max_size=3))
+def test_damage_anywhere_is_noticed(good, folder, flips):
+    data = bytearray(good)
+    for place, mask in flips:
+        data[int(place * len(data))] ^= mask
+    if bytes(data) == good:
+        return
+    with pytest.raises(ValueError, match="skpolyode"):
+        load_bytes(bytes(data), folder)
+
+
+def test_every_byte_of_the_header_counts(good, folder):
+    size = 8 + int.from_bytes(good[:8], "little")
+    for place in range(0, size, 7):
+        data = bytearray(good)
+        data[place] ^= 1
+        with pytest.raises(ValueError, match="skpolyode"):
+            load_bytes(bytes(data), folder)
+
+
+def test_later_format_says_to_update(good, folder):
+    data = crafted("not even JSON", {}, about=f"{container.SCHEMA + 1} 9.9")
+    with pytest.raises(ValueError, match=r"by skpolyode 9.9 in format 2; .* update skpolyode"):
+        load_bytes(data, folder)
+
+
+@pytest.mark.parametrize("about", ["1", "x 9.9", "1 2 3", ""])
+def test_header_that_makes_no_sense_is_refused(about, folder):
+    with pytest.raises(ValueError, match="damaged"):
+        load_bytes(crafted({}, {}, about=about), folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda pair: pair.__setitem__(0, "transformers.Future"), "'transformers.Future'"),
+        (
+            lambda pair: pair[1]["params"]["dict"].append(["depth", 3]),
+            "parameter 'depth' of PolyODETransformer",
+        ),
+    ],
+    ids=["class", "parameter"],
+)
+def test_unknown_name_says_to_update(good, folder, change, name):
+    content, arrays = parts(good, folder)
+    change(content["object"])
+    with pytest.raises(ValueError, match=rf"holds .*{name}, which .* saved by skpolyode 9.9: upd"):
+        load_bytes(crafted(content, arrays), folder)
+
+
+def test_parameter_that_the_file_lacks_gets_its_default(good, folder):
+    content, arrays = parts(good, folder)
+    params = content["object"][1]["params"]["dict"]
+    params[:] = [pair for pair in params if pair[0] != "horizon"]
+    assert load_bytes(crafted(content, arrays), folder).horizon == 1
+
+
+DOCUMENTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["object", "tuple", "dict", "array", "scalar", "float", "objects"]),
+            inner,
+            max_size=2,
+        )
+        | st.tuples(
+            st.sampled_from(
+                ["transformers.HiPPOTransformer", "transformers.WalledMLP", "pandas.MultiIndex"]
+            ),
+            inner,
+        ).map(lambda pair: {"object": list(pair)})
+    ),
+    max_leaves=8,
+)
+
+
+@given(DOCUMENTS)
+def test_document_that_makes_no_sense_is_refused(folder, content):
+    with pytest.raises(ValueError, match="skpolyode"):
+        load_bytes(crafted(content, {"a": np.ones(2)}), folder)
+
+
+def test_deep_document_is_refused(folder):
+    with pytest.raises(ValueError, match="damaged"):
+        load_bytes(crafted("[" * 10**5 + "]" * 10**5, {}), folder)
+
+
+def test_names_in_a_file_are_looked_up_and_never_called(good, folder, monkeypatch):
+    def forbidden(*args, **kwargs):
+        raise AssertionError("a file must not get here")
+
+    for module, name in [
+        (builtins, "eval"),
+        (builtins, "exec"),
+        (pickle, "loads"),
+        (pickle, "load"),
+        (torch, "load"),
+    ]:
+        monkeypatch.setattr(module, name, forbidden)
+    load_bytes(good, folder)
+    for tag in ("os.system", "builtins.eval", "skpolyode.load", "numpy.load"):
+        content = {"object": [tag, {"command": "true"}]}
+        with pytest.raises(ValueError, match="update skpolyode"):
+            load_bytes(crafted(content, {}), folder)
+
+
+def test_random_numbers_of_others_are_left_alone(good, folder):
+    before = torch.get_rng_state(), np.random.get_state()[1].tolist()
+    load_bytes(good, folder)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.random.get_state()[1].tolist() == before[1]
+
+
+def test_file_is_replaced_at_once_or_not_at_all(good, tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    path.write_bytes(b"old")
+    transformer = load_bytes(good, tmp_path)
+    (tmp_path / "tried.safetensors").unlink()
+    monkeypatch.setattr(container.os, "fsync", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        transformer.save(path)
+    assert path.read_bytes() == b"old"
+    monkeypatch.undo()
+    transformer.save(path)
+    assert path.read_bytes() == good
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
+
+
+def test_file_has_the_usual_permissions(good, tmp_path):
+    usual, own = tmp_path / "usual", tmp_path / "own"
+    usual.write_bytes(b"")
+    load_bytes(good, tmp_path).save(own)
+    assert stat.S_IMODE(own.stat().st_mode) == stat.S_IMODE(usual.stat().st_mode)
