@@ -4,8 +4,8 @@
 
 Each series is one population of prey, counted some thirty times at random moments. Predators are
 never counted, and every population has growth and death rates of its own. One model learns from
-160 populations; it then continues others from two thirds of their counts, and says how far off
-it may be.
+160 populations; it then continues others from what was counted in two thirds of their time, and
+says how far off it may be.
 
 Writes forecast_intervals.png.
 """
@@ -15,51 +15,34 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import matplotlib
-import numpy as np
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 
-from skpolyode.datasets import make_ode_system
+from skpolyode.datasets import Truth, make_ode_system
 from skpolyode.forecasting import PolyODEForecaster, evaluate_forecasts
 from skpolyode.panel import Panel
+from skpolyode.plotting import ForecastDisplay
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-
-N_TRAIN, N_SHOWN = 160, 4
+N_TRAIN = 160
+CUTOFF = 2 / 3  # of each population's time
 LEVELS = (0.9, 0.5)
 
 
-def draw(model: PolyODEForecaster, panel: Panel, truth: np.ndarray, grid: np.ndarray) -> plt.Figure:
+def draw(model: PolyODEForecaster, panel: Panel, truth: Truth) -> Figure:
     """Past, future and forecast of the first series; `truth` is what no one measured."""
     figure, axes = plt.subplots(
         2, 2, figsize=(10, 6), sharex=True, sharey=True, layout="constrained"
     )
+    prey = truth.values[N_TRAIN:, :, truth.observed]
     for k, ax in enumerate(axes.flat):
-        times, values = panel[k]
-        n_known = 2 * len(times) // 3
-        past = [(times[:n_known], values[:n_known])]
-        cutoff = times[n_known - 1]
-        ahead = np.concatenate([[cutoff], grid[grid > cutoff]])
-        ax.plot(grid, truth[k], color="0.75", label="truth")
-        for level, shade in zip(LEVELS, (0.2, 0.35), strict=True):
-            alpha = [(1 - level) / 2, (1 + level) / 2]
-            low, high = (
-                model.forecast_quantiles(past, ahead[1:], alpha)[a].values[:, 0] for a in alpha
-            )
-            label = f"{100 * level:.0f} % interval"
-            ax.fill_between(ahead[1:], low, high, color="C0", alpha=shade, lw=0, label=label)
-        ax.plot(
-            ahead[1:], model.forecast(past, ahead[1:]).values[:, 0], color="C0", label="forecast"
+        known = truth.times, prey[k]
+        ForecastDisplay.from_estimator(
+            model, panel, series=k, cutoff=CUTOFF, coverage=LEVELS, truth=known, ax=ax
         )
-        ax.plot(times[:n_known], values[:n_known, 0], "k.", label="counted")
-        ax.plot(times[n_known:], values[n_known:, 0], "o", mfc="w", mec="k", ms=4, label="to come")
-        ax.axvline(cutoff, color="0.5", lw=0.8, ls=":")
         ax.set_title(f"population {k + 1}", fontsize=10)
-    for ax in axes[1]:
-        ax.set_xlabel("time")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("prey")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=6)
+        ax.label_outer()
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=6, frameon=False)
     return figure
 
 
@@ -73,11 +56,12 @@ def main() -> None:
     model = PolyODEForecaster(random_state=0).pretrain(data.panel[:N_TRAIN])
     others = data.panel[N_TRAIN:]
     metrics = ["mse", "mae", "coverage"]
-    print(evaluate_forecasts(model, others, cutoff=2 / 3, horizon=[1.0, 3.0, 7.0], metrics=metrics))
-    truth = data.truth.values[N_TRAIN:, :, data.truth.observed][:, :, 0]
-    figure = draw(model, others[:N_SHOWN], truth, data.truth.times)
-    figure.savefig(folder / "forecast_intervals.png", dpi=120)
+    leads = [1.0, 3.0, 7.0]
+    print(evaluate_forecasts(model, others, cutoff=CUTOFF, horizon=leads, metrics=metrics))
+    figure = draw(model, others, data.truth)
+    figure.savefig(folder / "forecast_intervals.png", dpi=90)
 
 
 if __name__ == "__main__":
+    plt.switch_backend("Agg")  # write a file, open no window
     main()

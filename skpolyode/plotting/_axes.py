@@ -25,9 +25,10 @@ __all__ = [
     "styled",
 ]
 
-# Told apart without colours too: pale, dark, and points.
-TRUTH = {"color": "0.7", "linewidth": 1.2, "zorder": 1, "label": "truth"}
-LINE = {"color": "C0", "linewidth": 1.8, "zorder": 3}
+# Told apart without colours too: broad and pale, thin and dark, and points. The truth is broad
+# enough to be seen behind a line that follows it.
+TRUTH = {"color": "0.8", "linewidth": 4.0, "zorder": 1, "label": "truth"}
+LINE = {"color": "C0", "linewidth": 1.5, "zorder": 3}
 OBSERVED = {
     "color": "black",
     "marker": "o",

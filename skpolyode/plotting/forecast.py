@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["ForecastDisplay"]
 
 _FUTURE = OBSERVED | {"markerfacecolor": "white", "label": "to come"}
-_BAND = {"color": "C0", "alpha": 0.2, "linewidth": 0, "zorder": 2}
+_BAND = {"color": "C0", "linewidth": 0, "zorder": 2}
+_SHADES = 0.2, 0.45  # of the widest and of the narrowest of several intervals
 _SHARE_AHEAD = 1 / 3  # of the known duration, when no times are given and nothing is to come
 
 
@@ -130,10 +131,10 @@ class ForecastDisplay:
         grid_resolution: int = 200,
         ax: Any = None,
         line_kw: dict[str, Any] | None = None,
-        band_kw: dict[str, Any] | None = None,
         observed_kw: dict[str, Any] | None = None,
         future_kw: dict[str, Any] | None = None,
         truth_kw: dict[str, Any] | None = None,
+        band_kw: dict[str, Any] | None = None,
     ) -> Self:
         """Forecast a series and draw it.
 
@@ -213,10 +214,10 @@ class ForecastDisplay:
         return display.plot(
             ax,
             line_kw=line_kw,
-            band_kw=band_kw,
             observed_kw=observed_kw,
             future_kw=future_kw,
             truth_kw=truth_kw,
+            band_kw=band_kw,
         )
 
     def plot(
@@ -224,10 +225,10 @@ class ForecastDisplay:
         ax: Any = None,
         *,
         line_kw: dict[str, Any] | None = None,
-        band_kw: dict[str, Any] | None = None,
         observed_kw: dict[str, Any] | None = None,
         future_kw: dict[str, Any] | None = None,
         truth_kw: dict[str, Any] | None = None,
+        band_kw: dict[str, Any] | None = None,
     ) -> Self:
         """Draw the display.
 
@@ -252,7 +253,7 @@ class ForecastDisplay:
         self.future_lines_ = draw_columns(axes, self.future, styled(_FUTURE, future_kw))
         style = styled(LINE | {"label": "forecast"}, line_kw)
         self.lines_ = draw_columns(axes, (self.times, self.values), style)
-        self.bands_ = self._draw_bands(axes, _BAND | (band_kw or {}))
+        self.bands_ = self._draw_bands(axes, band_kw or {})
         label_time(axes, self.times)
         if ax is None:
             show_legend(axes)
@@ -262,14 +263,16 @@ class ForecastDisplay:
     def _draw_bands(
         self, axes: np.ndarray, style: dict[str, Any]
     ) -> dict[float, list[PolyCollection]]:
-        """Intervals, the widest first: where they overlap, the shade is darker."""
+        """Draw the intervals, the widest first and in the palest shade."""
         intervals, times = self.intervals or {}, plottable(self.times)
         bands = {}
-        for level in sorted(intervals, reverse=True):
+        for level, alpha in zip(
+            sorted(intervals, reverse=True), np.linspace(*_SHADES, len(intervals)), strict=True
+        ):
             lower, upper = (as_columns(end).T for end in intervals[level])
-            label = {"label": f"{100 * level:g} % interval"}
+            shade = {"alpha": alpha, "label": f"{100 * level:g} % interval"}
             bands[level] = [
-                ax.fill_between(times, low, high, **label | style)
+                ax.fill_between(times, low, high, **_BAND | shade | style)
                 for ax, low, high in zip(axes, lower, upper, strict=True)
             ]
         return bands

@@ -58,6 +58,7 @@ def test_bands_are_the_quantiles_of_the_forecaster(forecaster: PolyODEForecaster
     display = draw(forecaster, X, [4.5, 5.0, 6.0], series=5, coverage=[0.5, 0.8])
     expected = forecaster.forecast_quantiles([X[5]], [4.5, 5.0, 6.0], [0.1, 0.25, 0.75, 0.9])
     assert list(display.bands_) == [0.8, 0.5]
+    assert display.bands_[0.8][0].get_alpha() < display.bands_[0.5][0].get_alpha()
     for level, low, high in ((0.8, 0.1, 0.9), (0.5, 0.25, 0.75)):
         for channel in (0, 1):
             times, lower, upper = ends(display.bands_[level][channel])
