@@ -97,12 +97,19 @@ class Implicit:
     method: Multistep
 
     def flow(self, system: System, z: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
-        return self._integrate(system, z, gap, None)[0]
+        return self._integrate(system, z, gap)[0]
 
     def trace(
         self, system: System, z: torch.Tensor, gap: torch.Tensor, recorded: slice
     ) -> tuple[torch.Tensor, CubicPath]:
-        return self._integrate(system, z, gap, recorded)
+        return self._integrate(system, z, gap, recorded=recorded)
+
+    def _integrate(
+        self, system: System, z: torch.Tensor, gap: torch.Tensor, **options: Any
+    ) -> tuple[torch.Tensor, Any]:
+        stepper = ImplicitStepper(system.field, self.method)
+        field, step_size = system.field.bind(), system.step_size
+        return integrate(field, z, gap, step_size=step_size, stepper=stepper, **options)
 
     def advance(self, system: System, z: torch.Tensor, c: torch.Tensor, gap: torch.Tensor) -> Pair:
         end, path = self.trace(system, z.flatten(1), gap, slice(None, None, z.shape[2]))
@@ -121,13 +128,6 @@ class Implicit:
         for power in self._follow(hA, identity, zero, hA.new_ones(1)):
             yield power[0]
 
-    def _integrate(
-        self, system: System, z: torch.Tensor, gap: torch.Tensor, recorded: slice | None
-    ) -> tuple[torch.Tensor, Any]:
-        stepper = ImplicitStepper(system.field, self.method)
-        field, step_size = system.field.bind(), system.step_size
-        return integrate(field, z, gap, step_size=step_size, stepper=stepper, recorded=recorded)
-
     def _follow(
         self, A: torch.Tensor, c: torch.Tensor, drive: torch.Tensor, step: torch.Tensor
     ) -> Iterator[torch.Tensor]:
@@ -145,10 +145,10 @@ class Implicit:
                 slopes.insert(0, c @ A.T + drive[k])
                 yield c
         solve = _solver(newest * A, step)
-        for driven in drive[n_block + 1 :]:
+        for k in range(n_block + 1, len(drive)):
             past = sum(w * slope for w, slope in zip(known, slopes, strict=False))
-            c = solve(c + h * (newest * driven + past))
-            slopes = [c @ A.T + driven, *slopes[: self.method.n_past - 1]]
+            c = solve(c + h * (newest * drive[k] + past))
+            slopes = [c @ A.T + drive[k], *slopes[: self.method.n_past - 1]]
             yield c
 
 
@@ -175,9 +175,8 @@ class Dopri5:
         return _split(self._solve(_coupled_field(system, z), _join(z, c), gap)[-1], z)
 
     def powers(self, hA: torch.Tensor, count: int) -> Iterator[torch.Tensor]:
-        """Exact ones: where a step is too long, it takes shorter ones."""
-        for k in range(1, count + 1):
-            yield torch.matrix_exp(k * hA).T
+        """A zero, in place of them: no step is too long, as it takes shorter ones."""
+        yield torch.zeros_like(hA)
 
     def _solve(
         self, field: Callable, y: torch.Tensor, gap: torch.Tensor, n_pieces: int = 1

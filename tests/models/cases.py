@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.memory import MEMORIES
-from skpolyode.models import Packed, PolyODE, pack
+from skpolyode.models import CoupledPolyODE, Packed, PolyODE, pack
 
 Flat = tuple[np.ndarray, np.ndarray, np.ndarray]  # times, values, offsets
 
@@ -57,6 +57,13 @@ def make_model(
             parameter.mul_(strength)
     settings = {"step_size": 0.3, "max_gap": 20 * WINDOW} | options
     return PolyODE(field.double(), MEMORIES[measure](size, WINDOW), **settings)
+
+
+def make_coupled(solver, *, strength=1.5, **options) -> CoupledPolyODE:
+    """The same, with a standard solver for dynamics and memory together."""
+    like = make_model(strength=strength, **options)
+    settings = {name: getattr(like, name) for name in ("step_size", "max_gap", "update")}
+    return CoupledPolyODE(like.field, like.memory, solver=solver, **settings)
 
 
 def embed(model: PolyODE, flat: Flat) -> tuple[torch.Tensor, torch.Tensor]:
