@@ -26,7 +26,7 @@ from skpolyode.datasets import make_lorenz63
 from skpolyode.plotting import CoefficientDisplay, ReconstructionDisplay
 
 N_TRAIN, N_TEST = 300, 100
-WINDOW = 5.0
+WINDOW, N_EPOCHS = 5.0, 25
 
 
 def true_past(data: Bunch, first: int) -> Panel:
@@ -78,7 +78,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
 
     data = make_lorenz63(N_TRAIN + N_TEST, random_state=0)
-    model = PolyODETransformer(window=WINDOW, max_epochs=25, random_state=0)
+    model = PolyODETransformer(window=WINDOW, max_epochs=N_EPOCHS, random_state=0)
     model.fit(data.panel[:N_TRAIN])
     print(f"mean squared errors over the last {WINDOW:g} time units of {N_TEST} test series")
     for where, error in errors(model, data.panel[N_TRAIN:], true_past(data, N_TRAIN)).items():

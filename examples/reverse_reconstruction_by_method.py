@@ -31,13 +31,17 @@ from skpolyode.plotting import ReconstructionDisplay
 from skpolyode.transformers.base import CoefficientTransformer
 
 N_TRAIN, N_TEST = 300, 100
-WINDOW = 5.0
-METHODS: dict[str, CoefficientTransformer] = {
-    "HiPPO, values held": HiPPOTransformer(hold="previous", window=WINDOW),
-    "linear interpolation": InterpolationTransformer(kind="linear", window=WINDOW),
-    "Legendre fit": LegendreFitTransformer(window=WINDOW),
-    "PolyODE": PolyODETransformer(window=WINDOW, max_epochs=25, random_state=0),
-}
+WINDOW, N_EPOCHS = 5.0, 25
+
+
+def methods() -> dict[str, CoefficientTransformer]:
+    """What is compared, by the name it has in the figure."""
+    return {
+        "HiPPO, values held": HiPPOTransformer(hold="previous", window=WINDOW),
+        "linear interpolation": InterpolationTransformer(kind="linear", window=WINDOW),
+        "Legendre fit": LegendreFitTransformer(window=WINDOW),
+        "PolyODE": PolyODETransformer(window=WINDOW, max_epochs=N_EPOCHS, random_state=0),
+    }
 
 
 def held_out_errors(model: CoefficientTransformer, data: Bunch) -> np.ndarray:
@@ -53,14 +57,14 @@ def held_out_errors(model: CoefficientTransformer, data: Bunch) -> np.ndarray:
     return np.array(means)
 
 
-def draw(data: Bunch, series: int) -> Figure:
+def draw(models: dict[str, CoefficientTransformer], data: Bunch, series: int) -> Figure:
     """One row a method, one column a channel."""
-    shape = len(METHODS), data.panel.n_channels
+    shape = len(models), data.panel.n_channels
     figure, axes = plt.subplots(
         *shape, figsize=(10, 8), sharex=True, sharey=True, layout="constrained"
     )
     truth = data.truth.times, data.truth.values[series][:, data.truth.observed]
-    for row, (method, model) in zip(axes, METHODS.items(), strict=True):
+    for row, (method, model) in zip(axes, models.items(), strict=True):
         ReconstructionDisplay.from_estimator(model, data.panel, series=series, truth=truth, ax=row)
         row[0].set_title(method, loc="left", fontsize=10)
     axes[0, 0].set_xlim(data.panel[series].times[-1] - 1.2 * WINDOW, None)
@@ -80,14 +84,15 @@ def main() -> None:
 
     data = make_lorenz63(N_TRAIN + N_TEST, random_state=0)
     print(f"{'squared errors between observations':40s}", *data.panel.channel_names, sep="\t")
-    for name, model in METHODS.items():
+    models = methods()
+    for name, model in models.items():
         by_series = held_out_errors(model.fit(data.panel[:N_TRAIN]), data)
         for what, values in (
             ("mean", by_series.mean(axis=0)),
             ("median", np.median(by_series, axis=0)),
         ):
             print(f"{name + ', ' + what:40s}", *(f"{e:.4f}" for e in values), sep="\t", flush=True)
-    figure = draw(data, series=N_TRAIN)
+    figure = draw(models, data, series=N_TRAIN)
     figure.savefig(folder / "reverse_reconstruction_by_method.png", dpi=72)
 
 
