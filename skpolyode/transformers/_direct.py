@@ -39,9 +39,9 @@ class DirectTransformer(CoefficientTransformer):
         return MEMORIES[self.measure](self.n_coefficients, 1.0)
 
     def _transform(self, panel: Panel) -> np.ndarray:
-        coefficients = self._coefficients(panel)
+        coefficients, rows = self._coefficients(panel), observed_rows(panel)
         features = coefficients.reshape(len(coefficients), -1)
-        return self._with_duration(features, panel)
+        return self._with_duration(features, rows.start, rows.end)
 
     def _coefficients(self, panel: Panel) -> np.ndarray:
         return map_chunks(lambda part: self._embed(observed_rows(part)), panel)

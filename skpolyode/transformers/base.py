@@ -213,10 +213,8 @@ class CoefficientTransformer(SeriesTransformer):
         end = rows.end
         flat, offsets = self._own_times(panel, end) if times is None else query_times(panel, times)
         series = np.repeat(np.arange(panel.n_series), np.diff(offsets))
-        ages = end[series] - flat
-        self._check_ages(ages, series, panel)
-        durations = (end - rows.start)[series]
-        values = self._read(self._coefficients(panel)[series], ages[:, None], durations)[:, 0]
+        self._check_ages(end[series] - flat, series, panel)
+        values = self._read_past(self._coefficients(panel), rows.start, end, flat, series)
         return panel.like(flat, values, offsets)
 
     def _own_times(self, panel: Panel, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -233,12 +231,13 @@ class CoefficientTransformer(SeriesTransformer):
     def _series_parts(self) -> list[str]:
         return ["duration"] if self.measure == "legs" else []
 
-    def _with_duration(self, features: np.ndarray, panel: Panel) -> np.ndarray:
+    def _with_duration(
+        self, features: np.ndarray, start: np.ndarray, end: np.ndarray
+    ) -> np.ndarray:
         """Features, and the length of the history if coefficients alone do not tell it."""
         if not self._series_parts():
             return features
-        rows = observed_rows(panel)
-        return np.column_stack([features, (rows.end - rows.start) / self.window_])
+        return np.column_stack([features, (end - start) / self.window_])
 
     def _default_ages(self) -> np.ndarray:
         if self.array_shape_ is None:
@@ -273,6 +272,18 @@ class CoefficientTransformer(SeriesTransformer):
         """Coefficients (B, D, N) in embeddings (B, n_features), where they come first."""
         shape = len(Z), self.n_channels_in_, self.n_coefficients
         return Z[:, : shape[1] * shape[2]].reshape(shape)
+
+    def _read_past(
+        self,
+        coefficients: np.ndarray,
+        start: np.ndarray,
+        end: np.ndarray,
+        times: np.ndarray,
+        series: np.ndarray,
+    ) -> np.ndarray:
+        """Signal (Q, D) at times (Q,) of some series, from coefficients (B, D, N) at their ends."""
+        ages, durations = (end[series] - times)[:, None], (end - start)[series]
+        return self._read(coefficients[series], ages, durations)[:, 0]
 
     def _read(
         self, coefficients: np.ndarray, ages: np.ndarray, durations: np.ndarray

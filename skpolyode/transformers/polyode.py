@@ -25,7 +25,7 @@ from skpolyode.models import (
     forecasting_mse,
     pack,
 )
-from skpolyode.panel import Panel, query_times
+from skpolyode.panel import Panel
 from skpolyode.training import Trainer, intra_op_threads
 from skpolyode.transformers._auto import (
     auto_batch_size,
@@ -40,6 +40,7 @@ from skpolyode.transformers._checks import (
     local_random_state,
 )
 from skpolyode.transformers._chunks import series_chunks
+from skpolyode.transformers._forecast import continue_series
 from skpolyode.transformers._input import ChannelScaler, Rows, observed_rows, read_panel
 from skpolyode.transformers._static import StaticEncoder
 from skpolyode.transformers.base import CoefficientTransformer
@@ -303,36 +304,25 @@ class PolyODETransformer(CoefficientTransformer):
         """
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
-        flat, offsets = query_times(panel, times)
-        counts = np.diff(offsets)
-        series = np.repeat(np.arange(panel.n_series), counts)
-        ahead = flat - observed_rows(panel).end[series]
-        if (ahead < 0).any():
-            first = int(np.flatnonzero(ahead < 0)[0])
-            raise ValueError(
-                f"times of series {panel.ids[series[first]]!r}: {-ahead[first]:g} before its last "
-                f"observation ({int((ahead < 0).sum())} such times); reconstruct reads the past."
-            )
-        values = np.empty((len(flat), panel.n_channels))
-        for part in series_chunks(np.maximum(panel.lengths, counts)):
-            rows = slice(offsets[part.start], offsets[part.stop])
-            padded = np.zeros((part.stop - part.start, counts[part].max()))
-            inside = np.arange(padded.shape[1]) < counts[part, None]
-            padded[inside] = ahead[rows]
-            values[rows] = self._run_ahead(panel[part], padded)[inside]
-        return panel.like(flat, self.scaler_.inverse(values), offsets)
-
-    def _run_ahead(self, panel: Panel, ahead: np.ndarray) -> np.ndarray:
-        """Standardised signals (B, Q, D) at times `ahead` (B, Q) of the last observation."""
         model = self._model(torch.float64)
+
+        def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
+            with torch.no_grad():
+                z, _ = model.embed(self._pack(panel[part], torch.float64))
+            return self._run_ahead(model, z, ahead)
+
+        return continue_series(panel, times, observed_rows(panel).end, run_ahead)
+
+    def _run_ahead(self, model: PolyODE, z: torch.Tensor, ahead: np.ndarray) -> np.ndarray:
+        """Signals (B, Q, D) at times `ahead` (B, Q) of the last observation, from states there."""
         since = torch.from_numpy(ahead / self.time_scale_).to(self.device)
         with torch.no_grad():
-            z, _ = model.embed(self._pack(panel, torch.float64))
             # Whole steps, so that a forecast does not depend on what other times are asked for.
             n_steps = (since.amax(dim=1) / model.step_size).ceil().clamp(min=1)
             reach = (n_steps * model.step_size).clamp(max=model.max_gap)
             _, path = model.trace(z, reach)
-            return evaluate_path(path, torch.minimum(since, reach[:, None])).cpu().numpy()
+            signal = evaluate_path(path, torch.minimum(since, reach[:, None]))
+        return self.scaler_.inverse(signal.cpu().numpy())
 
     def _fit(self, panel: Panel) -> None:
         rows = observed_rows(panel)
@@ -417,13 +407,16 @@ class PolyODETransformer(CoefficientTransformer):
         return float(error.square().mean().sqrt())
 
     def _transform(self, panel: Panel) -> np.ndarray:
-        chunks = series_chunks(panel.lengths)
-        features = np.concatenate([self._features(panel[part]) for part in chunks])
-        return self._with_duration(features, panel)
-
-    def _features(self, panel: Panel) -> np.ndarray:
+        model, parts = self._model(torch.float64), []
         with torch.no_grad():
-            z, c = self._model(torch.float64).embed(self._pack(panel, torch.float64))
+            for part in series_chunks(panel.lengths):
+                states = model.embed(self._pack(panel[part], torch.float64))
+                parts.append(self._features(*states))
+        rows = observed_rows(panel)
+        return self._with_duration(np.concatenate(parts), rows.start, rows.end)
+
+    def _features(self, z: torch.Tensor, c: torch.Tensor) -> np.ndarray:
+        """What is made of states and memories of series, but for the duration."""
         blocks = {"coefficients": [c], "hidden": [z], "full": [c, z]}[self.embedding]
         return torch.cat([block.flatten(1) for block in blocks], dim=1).cpu().numpy()
 

@@ -1,0 +1,57 @@
+"""Times ahead of many series, each from its own last observation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from skpolyode.panel import Panel, query_times
+from skpolyode.transformers._chunks import series_chunks
+
+__all__ = ["continue_series"]
+
+
+def continue_series(
+    panel: Panel,
+    times: Any,
+    end: np.ndarray,
+    run_ahead: Callable[[slice, np.ndarray], np.ndarray],
+) -> Panel:
+    """Panel of what follows each series.
+
+    Parameters
+    ----------
+    panel : Panel
+        The series, or a panel of the same labels; its rows are not read.
+    times : array-like of shape (Q,) or list of such
+        Times from the last observation on, for all series or for each.
+    end : float64 ndarray of shape (B,)
+        Time of the last observation of each series.
+    run_ahead : callable
+        Values (b, Q, D) of a slice of the series at times (b, Q) after their ends.
+
+    Raises
+    ------
+    ValueError
+        If a time is before the last observation of its series.
+    """
+    flat, offsets = query_times(panel, times)
+    counts = np.diff(offsets)
+    series = np.repeat(np.arange(panel.n_series), counts)
+    ahead = flat - end[series]
+    if (ahead < 0).any():
+        first = int(np.flatnonzero(ahead < 0)[0])
+        raise ValueError(
+            f"times of series {panel.ids[series[first]]!r}: {-ahead[first]:g} before its last "
+            f"observation ({int((ahead < 0).sum())} such times); reconstruct reads the past."
+        )
+    values = np.empty((len(flat), panel.n_channels))
+    for part in series_chunks(np.maximum(panel.lengths, counts)):
+        rows = slice(offsets[part.start], offsets[part.stop])
+        padded = np.zeros((part.stop - part.start, counts[part].max()))
+        inside = np.arange(padded.shape[1]) < counts[part, None]
+        padded[inside] = ahead[rows]
+        values[rows] = run_ahead(part, padded)[inside]
+    return panel.like(flat, values, offsets)
