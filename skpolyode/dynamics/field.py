@@ -79,6 +79,11 @@ class WalledMLP(nn.Module):
             nn.init.zeros_(parameter)
         return self
 
+    @property
+    def stands_still(self) -> bool:
+        """Whether the output is zero everywhere inside the box."""
+        return not any(bool(parameter.any()) for parameter in self.layers[-1].parameters())
+
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         """Time derivative (rows, M) at `z` (rows, M)."""
         return self.bind()(z)

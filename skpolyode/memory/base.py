@@ -118,10 +118,14 @@ class Memory(ABC):
         -------
         Tensor of shape (B, D, N)
         """
+        return self.propagate(c, path.step * path.n_steps, elapsed) + self.driven(path, elapsed)
+
+    def driven(self, path: CubicPath, elapsed: torch.Tensor) -> torch.Tensor:
+        """Coefficients (B, D, N) of a path before which the signal was zero; see `follow`."""
         knots = path_knots(path, self.horizon)
-        response = self.respond(knots.steps, knots.age, elapsed[knots.row])
-        driven = self.propagate(c, path.step * path.n_steps, elapsed)
-        return driven.index_add(0, knots.row, response.to(self.dtype))
+        response = self.respond(knots.steps, knots.age, elapsed[knots.row]).to(self.dtype)
+        c = response.new_zeros(len(elapsed), *response.shape[1:])
+        return c.index_add_(0, knots.row, response)
 
     def hold(
         self, c: torch.Tensor, value: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor

@@ -77,6 +77,8 @@ class CoupledPolyODE(PolyODE):
     True
     """
 
+    separable = False
+
     def __init__(
         self,
         field: WalledMLP,

@@ -69,6 +69,9 @@ class PolyODE(nn.Module):
     0.0
     """
 
+    separable = True
+    """Whether the memory follows a path that is integrated without it."""
+
     def __init__(
         self,
         field: WalledMLP,
@@ -124,8 +127,14 @@ class PolyODE(nn.Module):
         elapsed: torch.Tensor,
     ) -> torch.Tensor:
         """Memory after the path of a gap, its `end` held for what is not integrated."""
+        return self.memory.propagate(c, gap, elapsed) + self.driven(path, end, gap, elapsed)
+
+    def driven(
+        self, path: CubicPath, end: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor
+    ) -> torch.Tensor:
+        """What the path of a gap adds to the memory; see :meth:`remember`."""
         rest = gap - path.step * path.n_steps
-        c = self.memory.follow(c, path, elapsed - rest)
+        c = self.memory.driven(path, elapsed - rest)
         if (held := gap > self.max_gap).any():
             after = self.memory.hold(c[held], end[held], rest[held], elapsed[held])
             c = c.index_put((held.nonzero()[:, 0],), after)
@@ -135,19 +144,30 @@ class PolyODE(nn.Module):
         self, z: torch.Tensor, c: torch.Tensor, data: Packed, rows: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """State and memory after taking in the observations of some rows."""
-        x, mask, seen = data.x[rows], data.mask[rows], data.seen[rows]
-        rise = torch.where(mask, x - z[..., 0], 0.0)
+        c = c + self.corrected(z[..., 0], data, rows)
+        return self.reset(z, c, data, rows), c
+
+    def corrected(self, signal: torch.Tensor, data: Packed, rows: torch.Tensor) -> torch.Tensor:
+        """What the observations of some rows add to a memory that followed `signal` (n, D)."""
+        mask, seen = data.mask[rows], data.seen[rows]
+        rise = torch.where(mask, data.x[rows] - signal, 0.0)
         # The first observation of a channel shifts its whole remembered past, which at the start
         # of a series makes it the constant x: no step from 0 is remembered.
-        c = c + self.memory.constant(torch.where(seen, 0.0, rise))
+        c = self.memory.constant(torch.where(seen, 0.0, rise))
         if self.update == "bridge":
             rise = torch.where(seen, rise, 0.0)
             c = c + self.memory.bridge(rise, data.channel_gap[rows], data.elapsed[rows])
+        return c
+
+    def reset(
+        self, z: torch.Tensor, c: torch.Tensor, data: Packed, rows: torch.Tensor
+    ) -> torch.Tensor:
+        """State after the observations of some rows, from that before and the memory after."""
         hidden = c.to(z.dtype)
         if self.start is not None:
             hidden = hidden + self._offset(data, rows)[..., 1:]
-        reset = torch.cat([x[..., None], hidden], dim=-1)
-        return torch.where(mask[..., None], reset, z), c
+        anew = torch.cat([data.x[rows][..., None], hidden], dim=-1)
+        return torch.where(data.mask[rows][..., None], anew, z)
 
     def _offset(self, data: Packed, rows: torch.Tensor) -> torch.Tensor:
         """What static covariates add to a state (n, D, 1 + N) that is set anew.

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import torch
 
+from skpolyode.dynamics import STEPPERS, count_steps
 from skpolyode.models.packed import Packed
 from skpolyode.models.polyode import PolyODE
+from skpolyode.models.sweep import sweep
 
 __all__ = ["TASKS", "IntervalTask", "SeriesTask", "forecasting_mse"]
 
+_SCAN_EVERY = 4  # refreshes of partly observed series
+_COARSE_SHARE = 1 / 8  # of the training
 _DECAY = 0.7  # weight of each further observation that is looked at
 
 
@@ -109,29 +113,63 @@ class IntervalTask:
     ) -> None:
         self.model, self.data, self.horizon = model, data, horizon
         width = 1 + model.memory.n_coefficients
-        self.states = data.x.new_empty(*data.x.shape, width)
+        self.states = data.x.new_zeros(*data.x.shape, width)
+        self.states[..., 0] = data.x  # all that a field which stands still depends on
+        self.starts_anew = model.field.stands_still
+        self.stepper = model.stepper
+        self.n_refreshed = 0
         validating = held_out[data.series]
         self.items = ((data.next >= 0) & ~validating).nonzero()[:, 0]
+        self.cost = count_steps(data.gap[data.next[self.items]], model.step_size).cpu()
         self.scored = (validating if held_out.any() else ~validating) & (data.elapsed > 0)
 
     @torch.no_grad()
-    def refresh(self) -> float:
-        """Store the state after every observation; returns the validation error on the way."""
+    def refresh(self, progress: float = 1.0) -> float:
+        """Store the state after every observation; returns the validation error on the way.
+
+        Until the end (`progress` is the share of the training that is done) the states may be
+        those of a :func:`~skpolyode.models.sweep.sweep`. In the first eighth the integration is
+        coarse: the field is still far off, and half the evaluations show it where to go.
+        """
+        coarse = self.starts_anew and progress < _COARSE_SHARE
+        self.model.stepper = STEPPERS["midpoint"] if coarse else self.stepper
+        static = self._static_part(torch.arange(len(self.data), device=self.data.x.device))
+        if self._must_scan(progress):
+            predictions, states = self._scan()
+        else:
+            predictions, states, _ = sweep(self.model, self.data, self.states + static)
+        self.states = states - static
+        self.n_refreshed += 1
         mean = _Mean()
-        for step in self.model.steps(self.data):
-            self.states[step.rows] = step.z
-            if self.model.start is not None:
-                self.states[step.rows] -= self.model.static_part(self.data, step.rows)
-            counted = self.data.mask[step.rows] & self.scored[step.rows, None]
-            mean.add(self.data.x[step.rows] - step.prediction, counted)
+        mean.add(self.data.x - predictions, self.data.mask & self.scored[:, None])
         return float(mean.value())
+
+    def _must_scan(self, progress: float) -> bool:
+        """Whether a sweep would be too far from the states of the present weights.
+
+        Where all channels are observed together it is not: each observation sets the state anew.
+        A channel that is not observed carries its state on, and a sweep brings it no further than
+        one observation.
+        """
+        if progress == 1 or not self.model.separable:
+            return True
+        if self.n_refreshed == 0 and not self.starts_anew:
+            return True
+        return self.n_refreshed % _SCAN_EVERY == 0 and not bool(self.data.mask.all())
+
+    def _scan(self) -> tuple[torch.Tensor, torch.Tensor]:
+        predictions, states = torch.empty_like(self.data.x), torch.empty_like(self.states)
+        for step in self.model.steps(self.data):
+            predictions[step.rows], states[step.rows] = step.prediction, step.z
+        return predictions, states
+
+    def _static_part(self, rows: torch.Tensor) -> torch.Tensor | float:
+        return 0.0 if self.model.start is None else self.model.static_part(self.data, rows)
 
     def loss(self, index: torch.Tensor) -> torch.Tensor:
         """Mean squared error over the next observations of some intervals."""
         row = self.items[index]
-        z, total, weights = self.states[row], 0.0, 0.0
-        if self.model.start is not None:
-            z = z + self.model.static_part(self.data, row)
+        z, total, weights = self.states[row] + self._static_part(row), 0.0, 0.0
         for ahead in range(self.horizon):
             row = self.data.next[row]
             if not (exists := row >= 0).all():
@@ -185,9 +223,10 @@ class SeriesTask:
             )
         self.model, self.data = model, data
         self.items = (~held_out).nonzero()[:, 0]
+        self.cost = torch.bincount(data.series)[self.items].cpu()
         self.validation = (held_out if held_out.any() else ~held_out).nonzero()[:, 0]
 
-    def refresh(self) -> float:
+    def refresh(self, progress: float = 1.0) -> float:
         """Return the validation error; there is nothing to store."""
         return forecasting_mse(self.model, self.data.select(self.validation))
 
