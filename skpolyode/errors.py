@@ -15,6 +15,31 @@ import numpy as np
 __all__ = ["FaultKind", "Faults"]
 
 
+def plain_repr(label: object) -> str:
+    """Write a label as its user would; numpy's own repr of its scalars names their type.
+
+    Parameters
+    ----------
+    label : object
+        An id, a name or a value.
+
+    Returns
+    -------
+    str
+        Its `repr`, or that of the Python object that a numpy scalar stands for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode.errors import plain_repr
+    >>> plain_repr(np.int64(30)), plain_repr(np.str_("p07")), plain_repr(30)
+    ('30', "'p07'", '30')
+    """
+    if isinstance(label, np.datetime64 | np.timedelta64):  # as nanoseconds they are bare integers
+        return repr(str(label))
+    return repr(label.item() if isinstance(label, np.generic) else label)
+
+
 @dataclass(frozen=True)
 class FaultKind:
     """A kind of fault and its remedy.
@@ -107,8 +132,7 @@ class Faults:
         """
         if self.ids is None or not 0 <= position < len(self.ids):
             return f"series {position}"
-        id_ = self.ids[position]
-        return f"series {position} (id {id_.item() if isinstance(id_, np.generic) else id_!r})"
+        return f"series {position} (id {plain_repr(self.ids[position])})"
 
     def channel(self, index: int) -> str:
         """Name one channel.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel, query_times
 
 __all__ = ["Context", "Query", "extended", "merged", "read_context", "read_horizon", "read_index"]
@@ -38,8 +39,7 @@ class Context:
         """Name one series in a message."""
         if self.instances is None:
             return ""
-        label = self.instances[series]
-        return f" of instance {label.item() if isinstance(label, np.generic) else label!r}"
+        return f" of instance {plain_repr(self.instances[series])}"
 
 
 @dataclass(frozen=True)

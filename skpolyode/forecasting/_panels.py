@@ -10,6 +10,7 @@ import numpy as np
 from skpolyode.forecasting._calibration import Calibration
 from skpolyode.forecasting._engine import Answers, answer
 from skpolyode.panel import Panel, as_panel, query_times
+from skpolyode.panel.query import name_query
 from skpolyode.transformers import PolyODETransformer
 
 __all__ = ["PanelForecasts", "unnamed"]
@@ -81,10 +82,11 @@ class PanelForecasts:
         flat, offsets = query_times(panel, times)
         ahead = flat - np.repeat(panel.times[panel.offsets[:-1]], np.diff(offsets))
         if (ahead < 0).any():
-            series = int(np.searchsorted(offsets, int(np.argmax(ahead < 0)), side="right")) - 1
+            first = int(np.argmax(ahead < 0))
+            series = int(np.searchsorted(offsets, first, side="right")) - 1
             raise ValueError(
-                f"times of series {panel.ids[series]!r}: {-ahead[ahead < 0][0]:g} before its first "
-                f"row ({int((ahead < 0).sum())} such times): nothing is known from there."
+                f"{name_query(panel, series, flat[first], -ahead[first])} before its first row "
+                f"({int((ahead < 0).sum())} such times): nothing is known from there."
             )
         answers = answer(self.embedder_, self.calibration_, unnamed(panel), flat, offsets)
         return panel, flat, offsets, answers

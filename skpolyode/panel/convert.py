@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,7 +91,8 @@ def is_ragged(X: Any) -> bool:
         True for a `Panel` and for lists, tuples and 1-D object arrays of pairs, frames or 2-D
         arrays; False for arrays, frames and lists of lists of numbers, which scikit-learn's own
         validation can read. True also for what would pass for such an array but is none (one bare
-        pair, frames with a MultiIndex, nested frames), so that `as_panel` gets to refuse it.
+        pair, frames with a MultiIndex or with columns of datetimes, nested frames), so that
+        `as_panel` gets to refuse it.
 
     Examples
     --------
@@ -101,6 +102,8 @@ def is_ragged(X: Any) -> bool:
     (True, False)
     """
     if isinstance(X, Panel) or _is_bare_pair(X) or _is_frame_of_many_times(X):
+        return True
+    if _columns_of_times(X):
         return True
     elements = _elements(X)
     if elements is None or len(elements) == 0:
@@ -150,6 +153,12 @@ def _refuse(X: Any, name: str) -> None:
             f"{name} is a DataFrame whose cells hold whole series; convert it with "
             "Panel.from_sktime(X)."
         )
+    if columns := _columns_of_times(X):
+        raise TypeError(
+            f"{name} has columns of times ({', '.join(columns)}), but each row of a flat frame is "
+            "a series and each column a moment of all series; convert a table with a row for each "
+            f"time with Panel.from_long(X, id=..., time={columns[0]!r})."
+        )
     if _is_bare_pair(X):
         raise TypeError(
             f"{name} is one bare pair (times, values); wrap it in a list: [(times, values)]."
@@ -157,6 +166,20 @@ def _refuse(X: Any, name: str) -> None:
     array_like = hasattr(X, "__array__") or hasattr(X, "__array_interface__")
     if not isinstance(X, list | tuple) and not array_like:
         raise TypeError(f"{name} must be a collection of series, got {type(X)}. {_FORMATS}")
+
+
+def _columns_of_times(X: Any) -> list[str]:
+    """Name the columns of a pandas or polars frame that hold datetimes, durations or periods."""
+    if isinstance(X, pd.DataFrame):
+        return [
+            str(name)
+            for name, kind in X.dtypes.items()
+            if kind.kind in "mM" or isinstance(kind, pd.PeriodDtype)
+        ]
+    schema = getattr(X, "schema", None)
+    if not isinstance(schema, Mapping):
+        return []
+    return [name for name, kind in schema.items() if kind.is_temporal()]
 
 
 def _is_bare_pair(X: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skpolyode.errors import Faults
+from skpolyode.errors import Faults, plain_repr
 from skpolyode.panel.cells import read_values
 from skpolyode.panel.faults import DUPLICATE, NOT_CONSTANT, NOT_NUMERIC
 from skpolyode.panel.merge import Duplicates, reduce_groups
@@ -121,7 +121,8 @@ def pivot(
     if duplicates == "error":
         again = np.flatnonzero(~new_cell)
         lines = [
-            f"{table.where(order[k], faults)}: channel {names[channels[k]]!r} occurs again"
+            f"{table.where(order[k], faults)}: channel {plain_repr(names[channels[k]])} occurs "
+            "again"
             for k in again[: faults.limit]
         ]
         faults.add(DUPLICATE, lines, len(again))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from skpolyode.errors import plain_repr
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.timeaxis import TimeBlock, join_times, read_times
@@ -57,6 +58,18 @@ def query_times(panel: Panel, times: Any) -> tuple[np.ndarray, np.ndarray]:
         return flat, offsets_from([len(block) for block in blocks])
     flat = _read(times, panel, "times")
     return np.tile(flat, panel.n_series), np.arange(panel.n_series + 1) * len(flat)
+
+
+def name_query(panel: Panel, series: int, time: float, gap: float) -> str:
+    """Name a time that cannot be answered, and how far off it is, for an error message.
+
+    Of datetimes both the time and the unit of the gap are told: plain numbers, which count from
+    1970, may have been meant as something else.
+    """
+    whose = f"times of series {plain_repr(panel.ids[series])}"
+    if not panel.is_datetime:
+        return f"{whose}: {gap:g}"
+    return f"{whose}: {panel._rows.axis.format(time)}, {gap:g} {panel.time_unit}"
 
 
 def _is_nested(times: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.plotting._axes import as_columns
 
@@ -40,8 +41,8 @@ def one_series(X: Any, series: int) -> Panel:
     known = isinstance(series, Integral) and not isinstance(series, bool)
     if not known or not -panel.n_series <= series < panel.n_series:
         raise ValueError(
-            f"series must be a position from 0 to {panel.n_series - 1} in X, got {series!r}; to "
-            "choose by id pass X[X.ids == id] of a Panel."
+            f"series must be a position from 0 to {panel.n_series - 1} in X, got "
+            f"{plain_repr(series)}; to choose by id pass X[X.ids == id] of a Panel."
         )
     return panel[[int(series)]]
 
@@ -66,8 +67,8 @@ def _position(channel: Any, names: Sequence[str]) -> int:
     if isinstance(channel, Integral) and 0 <= channel < len(names):
         return int(channel)
     raise ValueError(
-        f"channel {channel!r} is not in X; give one or some of {list(names)}, or positions from 0 "
-        f"to {len(names) - 1}."
+        f"channel {plain_repr(channel)} is not in X; give one or some of {list(names)}, or "
+        f"positions from 0 to {len(names) - 1}."
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from skpolyode.panel import Panel, query_times
+from skpolyode.panel.query import name_query
 from skpolyode.transformers._chunks import series_chunks
 
 __all__ = ["continue_series"]
@@ -44,7 +45,7 @@ def continue_series(
     if (ahead < 0).any():
         first = int(np.flatnonzero(ahead < 0)[0])
         raise ValueError(
-            f"times of series {panel.ids[series[first]]!r}: {-ahead[first]:g} before its last "
+            f"{name_query(panel, series[first], flat[first], -ahead[first])} before its last "
             f"observation ({int((ahead < 0).sum())} such times); reconstruct reads the past."
         )
     values = np.empty((len(flat), panel.n_channels))

@@ -8,6 +8,7 @@ A subclass learns from a checked panel in `_fit`, gives the coefficients of a pa
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skpolyode.memory import Memory
 from skpolyode.panel import Panel, query_times
+from skpolyode.panel.query import name_query
 from skpolyode.saving.objects import SaveableEstimator
 from skpolyode.transformers._input import observed_rows, read_panel
 
@@ -172,7 +174,7 @@ class CoefficientTransformer(SeriesTransformer):
         ages = self._default_ages() if times is None else -np.asarray(times, dtype=np.float64)
         if ages.ndim != 1 or not len(ages):
             raise ValueError("times must be one-dimensional and not empty.")
-        self._check_ages(ages, np.zeros(len(ages), dtype=np.int64), None)
+        self._check_ages(ages, lambda first: f"times: {-ages[first]:g}")
         durations = Z[:, -1] * self.window_
         values = self._read(self._select_coefficients(Z), np.tile(ages, (len(Z), 1)), durations)
         if self.array_shape_ is None:
@@ -213,7 +215,10 @@ class CoefficientTransformer(SeriesTransformer):
         end = rows.end
         flat, offsets = self._own_times(panel, end) if times is None else query_times(panel, times)
         series = np.repeat(np.arange(panel.n_series), np.diff(offsets))
-        self._check_ages(end[series] - flat, series, panel)
+        ages = end[series] - flat
+        self._check_ages(
+            ages, lambda first: name_query(panel, series[first], flat[first], -ages[first])
+        )
         values = self._read_past(self._coefficients(panel), rows.start, end, flat, series)
         return panel.like(flat, values, offsets)
 
@@ -251,20 +256,20 @@ class CoefficientTransformer(SeriesTransformer):
             )
         return ages
 
-    def _check_ages(self, ages: np.ndarray, series: np.ndarray, panel: Panel | None) -> None:
+    def _check_ages(self, ages: np.ndarray, name: Callable[[int], str]) -> None:
+        """Raise a ValueError, with the name of the first, if ages are beyond the memory."""
         late, early = ages < 0, ages > self._reach()
         outside = late | early | ~np.isfinite(ages)
         if not outside.any():
             return
         first = int(np.flatnonzero(outside)[0])
-        whose = "" if panel is None else f" of series {panel.ids[series[first]]!r}"
         remedy = (
             "times after the last observation are for forecast"
             if late[first]
             else f"the memory reaches back window_={self.window_:g}; fit with a longer window"
         )
         raise ValueError(
-            f"times{whose}: {-ages[first]:g} relative to the last observation is outside "
+            f"{name(first)} relative to the last observation is outside "
             f"[-{self.window_:g}, 0] ({int(outside.sum())} such times); {remedy}."
         )
 

@@ -250,6 +250,8 @@ def test_collector_counts_over_many_calls():
     assert faults.series(1) == "series 1 (id 11)"
     assert faults.series(2) == "series 2"
     assert faults.series(-1) == "series -1"
+    dated = Faults("X", ids=np.array(["2024-01-01"], dtype="M8[ns]"))
+    assert dated.series(0).startswith("series 0 (id '2024-01-01T00:00:00")
     with pytest.raises(
         ValueError, match=r"(?s)35 faults.*line 8\n  the other\n  \.\.\. and 25 more"
     ):

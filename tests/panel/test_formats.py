@@ -13,6 +13,7 @@ import torch
 from hypothesis import given
 from scipy.sparse import csr_array
 
+from skpolyode import HiPPOTransformer
 from skpolyode.panel import Panel, as_panel, is_ragged
 from tests.panel.strategies import pairs
 
@@ -243,6 +244,21 @@ def test_frames_that_hold_many_series_are_refused():
         as_panel(multi)
     with pytest.raises(TypeError, match="frames: series 1: times must be one index level"):
         Panel.from_frames([pd.DataFrame({"x": [1.0]}), multi])
+
+
+def test_long_tables_with_a_column_of_times_are_refused():
+    days = pd.DatetimeIndex(["2024-01-01", "2024-01-02"])
+    kinds = days, days.tz_localize("UTC"), days - days[0], days.to_period("D")
+    tables = [pd.DataFrame({"who": [1, 1], "when": kind, "hr": [61.0, 64.0]}) for kind in kinds]
+    tables += [pl.DataFrame({"who": [1, 1], "when": list(days.to_pydatetime()), "hr": [61, 64]})]
+    for table in tables:
+        for read in (as_panel, HiPPOTransformer().fit):
+            with pytest.raises(
+                TypeError, match=r"columns of times \(when\), .* Panel\.from_long\(.*time='when'\)"
+            ):
+                read(table)
+    numbers = pl.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    assert as_panel(numbers).values[:, 0].tolist() == [1, 3, 2, 4]
 
 
 @pytest.mark.parametrize(

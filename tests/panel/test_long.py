@@ -204,6 +204,13 @@ def test_the_table_is_left_alone():
     pd.testing.assert_frame_equal(table, wide())
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_channels_that_are_numbers_are_named_as_numbers(frame):
+    table = frame({"id": [1, 1], "t": [0.0, 0.0], "code": [7, 7], "v": [1.0, 2.0]})
+    with pytest.raises(ValueError, match=r"series 0 \(id 1\), time 0: channel 7 occurs again"):
+        Panel.from_long(table, id="id", time="t", channel="code", value="v")
+
+
 def test_many_series_need_more_than_sixteen_bits():
     n = 70_000
     table = pd.DataFrame({"i": np.tile(np.arange(n), 2), "t": np.repeat([0.0, 1.0], n)})

@@ -211,6 +211,26 @@ def test_times_outside_are_refused(fitted, panel):
         fitted.forecast(panel, [[9.0], [9.0]])
 
 
+def test_times_outside_are_named_as_the_user_knows_them():
+    days = pd.DatetimeIndex(["2024-01-01", "2024-01-03", "2024-01-04 12:00"])
+    series = [(days, [1.0, 3.0, 2.0])] * 2
+    panel = Panel.from_series(series, ids=[30, 31], time_unit="D")
+    fitted = small(window=2.0).fit(panel)
+    with pytest.raises(
+        ValueError, match=r"series 30: 2024-01-04 00:00:00, 0\.5 D before its last observation"
+    ):
+        fitted.forecast(panel, days[[2]].floor("D"))
+    # Plain numbers count from 1970, which the message shows.
+    with pytest.raises(ValueError, match=r"30: 1970-01-02 12:00:00, 19725 D before its last"):
+        fitted.forecast(panel, [1.5])
+    with pytest.raises(ValueError, match=r"30: 1970-01-02 12:00:00, -19725 D relative to the last"):
+        fitted.reconstruct(panel, [1.5])
+    with pytest.raises(
+        ValueError, match=r"series 31: 2024-01-05 00:00:00, 0\.5 D relative .* are for forecast"
+    ):
+        fitted.reconstruct(panel, [days[[2]], pd.DatetimeIndex(["2024-01-05"])])
+
+
 def test_wrong_embeddings_are_refused(fitted, panel):
     with pytest.raises(ValueError, match="X has 5 features, but PolyODETransformer embeds in 26"):
         fitted.inverse_transform(np.zeros((3, 5)))
