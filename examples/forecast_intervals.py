@@ -59,7 +59,7 @@ def main() -> None:
     leads = [1.0, 3.0, 7.0]
     print(evaluate_forecasts(model, others, cutoff=CUTOFF, horizon=leads, metrics=metrics))
     figure = draw(model, others, data.truth)
-    figure.savefig(folder / "forecast_intervals.png", dpi=90)
+    figure.savefig(folder / "forecast_intervals.png", dpi=84)
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ class ReconstructionDisplay:
         >>> truth = data.truth.times, data.truth.values[3][:, data.truth.observed]
         >>> embedder = InterpolationTransformer(kind="cubic", window=5.0).fit(data.panel)
         >>> display = ReconstructionDisplay.from_estimator(
-        ...     embedder, data.panel, series=3, channel="x", truth=(truth[0], truth[1])
+        ...     embedder, data.panel, series=3, channel="x", truth=truth
         ... )
         >>> plt.close(display.figure_)
         """
