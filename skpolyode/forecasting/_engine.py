@@ -11,7 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from skpolyode.forecasting._calibration import Calibration
-from skpolyode.forecasting._stretches import (
+from skpolyode.panel import Panel
+from skpolyode.transformers import PolyODETransformer
+from skpolyode.transformers._stretches import (
     context_starts,
     cut_windows,
     last_seen_rows,
@@ -19,8 +21,6 @@ from skpolyode.forecasting._stretches import (
     series_of_rows,
     take,
 )
-from skpolyode.panel import Panel
-from skpolyode.transformers import PolyODETransformer
 
 __all__ = ["Answers", "answer", "fit_forecaster", "retrain"]
 

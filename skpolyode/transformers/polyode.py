@@ -43,9 +43,19 @@ from skpolyode.transformers._chunks import series_chunks
 from skpolyode.transformers._forecast import continue_series
 from skpolyode.transformers._input import ChannelScaler, Rows, observed_rows, read_panel
 from skpolyode.transformers._static import StaticEncoder
+from skpolyode.transformers._stretches import cut_windows, observed_part, recent_part
 from skpolyode.transformers.base import CoefficientTransformer
 
 __all__ = ["PolyODETransformer"]
+
+# How much of the past a state depends on, in windows, for measures that forget: with 32
+# coefficients, and trained, it depends on no more to 1e-12.
+_CONTEXT_WINDOWS = {"legt": 4}
+_SAME_STATE = 1e-9
+_ROWS_TO_CUT = 256  # longest series, in rows, that training runs through as a whole
+_WINDOWS_TO_CUT = 8  # and in windows
+
+_SAMPLE = 32  # series, and rows of them, that the step size is checked with
 
 _WINDOWS_INTEGRATED = 20  # a gap longer than this many windows is not integrated to its end
 
@@ -307,9 +317,7 @@ class PolyODETransformer(CoefficientTransformer):
         model = self._model(torch.float64)
 
         def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
-            with torch.no_grad():
-                z, _ = model.embed(self._pack(panel[part], torch.float64))
-            return self._run_ahead(model, z, ahead)
+            return self._run_ahead(model, self._states(model, panel[part])[0], ahead)
 
         return continue_series(panel, times, observed_rows(panel).end, run_ahead)
 
@@ -336,10 +344,43 @@ class PolyODETransformer(CoefficientTransformer):
             self._set_scales(rows)
             self.field_ = self._new_field(widths, generator).stand_still().to(self.device)
             self._set_static(panel)
-        held_out = self._held_out(np.diff(rows.offsets), random_state)
+        panel = self._cut(observed_part(panel))
+        held_out = self._held_out(panel.lengths, random_state)
         with intra_op_threads(1):
             self._train(self._pack(panel, torch.float32), held_out, generator)
             self.step_halving_error_ = self._step_halving_error(panel)
+
+    def _cut(self, panel: Panel) -> Panel:
+        """Cut series that are much longer than the memory, so that training need not go in order.
+
+        The cost of training is then that of the rows, not of the longest series.
+        """
+        if self.measure not in _CONTEXT_WINDOWS or self.gradient == "series":
+            return panel
+        rows_per_window = self.window_ / self.time_scale_
+        length = int(max(_ROWS_TO_CUT, _WINDOWS_TO_CUT * rows_per_window))
+        return cut_windows(panel, length, overlap=length // 8)
+
+    def _states(self, model: PolyODE, panel: Panel) -> tuple[torch.Tensor, torch.Tensor]:
+        """State (B, D, 1 + N) and memory (B, D, N) at the last observation of each series.
+
+        Of long series only the recent part is run through, if twice as long a part makes no
+        difference: the memory forgets, and the dynamics are set anew at each observation, but
+        badly trained ones may carry on what they should not.
+        """
+        panel, reach, states = observed_part(panel), self._context(), None
+        while True:
+            part = recent_part(panel, reach)
+            before = states
+            with torch.no_grad():
+                states = model.embed(self._pack(part, torch.float64))
+            if part is panel or (before is not None and _agree(before, states)):
+                return states
+            reach *= 2
+
+    def _context(self) -> float:
+        """Length of the past that a state depends on."""
+        return _CONTEXT_WINDOWS.get(self.measure, np.inf) * self.window_
 
     def _set_scales(self, rows: Rows) -> None:
         self.scaler_ = ChannelScaler.of(rows.values)
@@ -397,9 +438,10 @@ class PolyODETransformer(CoefficientTransformer):
         n_steps = np.ceil(_WINDOWS_INTEGRATED * self.window_ / self.step_size_)
         return float(n_steps * self.step_size_)
 
-    def _step_halving_error(self, panel: Panel, n_series: int = 100) -> float:
-        """RMS difference of one-step forecasts when the step size is halved."""
-        data = self._pack(panel[:n_series], torch.float32)
+    def _step_halving_error(self, panel: Panel) -> float:
+        """RMS difference of one-step forecasts when the step size is halved, on a sample."""
+        sample = cut_windows(panel[:_SAMPLE], _SAMPLE, overlap=0)[:_SAMPLE]
+        data = self._pack(sample, torch.float32)
         model, finer = (self._model(torch.float32) for _ in range(2))
         finer.step_size /= 2
         with torch.no_grad():
@@ -407,11 +449,9 @@ class PolyODETransformer(CoefficientTransformer):
         return float(error.square().mean().sqrt())
 
     def _transform(self, panel: Panel) -> np.ndarray:
-        model, parts = self._model(torch.float64), []
-        with torch.no_grad():
-            for part in series_chunks(panel.lengths):
-                states = model.embed(self._pack(panel[part], torch.float64))
-                parts.append(self._features(*states))
+        model = self._model(torch.float64)
+        chunks = series_chunks(panel.lengths)
+        parts = [self._features(*self._states(model, panel[part])) for part in chunks]
         rows = observed_rows(panel)
         return self._with_duration(np.concatenate(parts), rows.start, rows.end)
 
@@ -421,11 +461,9 @@ class PolyODETransformer(CoefficientTransformer):
         return torch.cat([block.flatten(1) for block in blocks], dim=1).cpu().numpy()
 
     def _coefficients(self, panel: Panel) -> np.ndarray:
-        model, parts = self._model(torch.float64), []
-        with torch.no_grad():
-            for part in series_chunks(panel.lengths):
-                parts.append(model.embed(self._pack(panel[part], torch.float64))[1])
-        return torch.cat(parts).cpu().numpy()
+        model = self._model(torch.float64)
+        chunks = series_chunks(panel.lengths)
+        return torch.cat([self._states(model, panel[part])[1] for part in chunks]).cpu().numpy()
 
     def _select_coefficients(self, Z: np.ndarray) -> np.ndarray:
         if self.embedding == "hidden":
@@ -469,3 +507,8 @@ class PolyODETransformer(CoefficientTransformer):
         if self.solver == "exact":
             return PolyODE(field, memory, **settings)
         return CoupledPolyODE(field, memory, solver=self.solver, unit=self.time_scale_, **settings)
+
+
+def _agree(one: tuple[torch.Tensor, ...], other: tuple[torch.Tensor, ...]) -> bool:
+    pairs = zip(one, other, strict=True)
+    return all(torch.allclose(a, b, rtol=0, atol=_SAME_STATE) for a, b in pairs)

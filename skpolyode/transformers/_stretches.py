@@ -11,6 +11,7 @@ __all__ = [
     "cut_windows",
     "last_seen_rows",
     "observed_part",
+    "recent_part",
     "series_of_rows",
     "take",
 ]
@@ -72,8 +73,8 @@ def last_seen_rows(panel: Panel) -> np.ndarray:
 def context_starts(panel: Panel, rows: np.ndarray, reach: float) -> np.ndarray:
     """First row that matters to the state at each of `rows`.
 
-    That is the first within `reach` of it, or the last observation of a channel that was not
-    observed since: the dynamics go on from there.
+    That is the first within `reach` of it, or of the last observation of a channel that was not
+    observed since: the dynamics go on from there, with what was remembered then.
     """
     starts = np.empty(panel.n_observations, dtype=np.int64)
     for first, end in zip(panel.offsets[:-1], panel.offsets[1:], strict=True):
@@ -81,4 +82,16 @@ def context_starts(panel: Panel, rows: np.ndarray, reach: float) -> np.ndarray:
         starts[first:end] = first + np.searchsorted(times, times - reach)
     seen = last_seen_rows(panel)[rows]
     seen = np.where(seen < 0, panel.n_observations, seen).min(axis=1)
-    return np.minimum(starts[rows], seen)
+    return starts[np.minimum(rows, seen)]
+
+
+def recent_part(panel: Panel, reach: float) -> Panel:
+    """Rows that matter to the state at the last one of each series; see `context_starts`.
+
+    The panel has no row without an observation.
+    """
+    last = panel.offsets[1:] - 1
+    if (panel.times[last] - panel.times[panel.offsets[:-1]] <= 2 * reach).all():
+        return panel
+    starts = context_starts(panel, last, reach)
+    return take(panel, np.arange(panel.n_series), starts, last + 1)

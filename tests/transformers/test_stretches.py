@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skpolyode.forecasting._stretches import (
+from skpolyode.panel import Panel
+from skpolyode.transformers._stretches import (
     context_starts,
     cut_windows,
     last_seen_rows,
     observed_part,
     take,
 )
-from skpolyode.panel import Panel
 
 NAN = np.nan
 
@@ -79,6 +79,7 @@ def test_last_seen_rows_do_not_cross_series(channels):
 
 def test_a_context_reaches_back_to_every_channel(channels):
     rows = np.array([2, 3, 5])
-    # Row 3 needs row 1, the last one that observes the second channel.
-    assert context_starts(channels, rows, reach=1.0).tolist() == [1, 1, 5]
+    # Rows 2 and 3 need row 1, the last one that observes the second channel, and what that needs.
+    assert context_starts(channels, rows, reach=1.0).tolist() == [0, 0, 5]
+    assert context_starts(channels, rows, reach=0.5).tolist() == [1, 1, 5]
     assert context_starts(channels, rows, reach=100.0).tolist() == [0, 0, 4]

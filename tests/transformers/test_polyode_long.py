@@ -1,0 +1,64 @@
+"""Long series cost what their rows cost, and embed as if they had been run through in order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from skpolyode.panel import Panel
+from skpolyode.transformers import PolyODETransformer
+
+
+def long_series(n_rows, missing=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    times = np.cumsum(rng.exponential(size=n_rows))
+    values = np.stack([np.sin(times / 3), np.cos(times / 5)], axis=1)
+    hidden = rng.random(values.shape) < missing
+    hidden[:, 0] &= ~hidden[:, 1]  # a row without any observation tests nothing
+    values[hidden] = np.nan
+    return times, values
+
+
+@pytest.fixture(scope="module")
+def embedder():
+    panel = Panel.from_series([long_series(40, seed=k) for k in range(6)])
+    return PolyODETransformer(n_coefficients=8, window=9.0, max_epochs=2, random_state=0).fit(panel)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.5])
+def test_only_what_is_remembered_is_run_through(embedder, missing):
+    panel = Panel.from_series([long_series(400, missing), long_series(30, missing, seed=1)])
+    with torch.no_grad():
+        whole = embedder._model(torch.float64).embed(embedder._pack(panel, torch.float64))
+    np.testing.assert_allclose(embedder.transform(panel), embedder._features(*whole), atol=1e-9)
+    z, c = embedder._states(embedder._model(torch.float64), panel)
+    torch.testing.assert_close((z, c), whole, atol=1e-9, rtol=0)
+
+
+def test_a_channel_that_was_last_seen_long_ago_still_counts(embedder):
+    times, values = long_series(400)
+    values[50:, 1] = np.nan
+    other = values.copy()
+    other[49, 1] += 1
+    panel = Panel.from_series([(times, values), (times, other)])
+    with torch.no_grad():
+        z, c = embedder._model(torch.float64).embed(embedder._pack(panel, torch.float64))
+    np.testing.assert_allclose(embedder.transform(panel), embedder._features(z, c), atol=1e-9)
+
+
+def test_one_long_series_is_trained_on_in_parts():
+    panel = Panel.from_series([long_series(1000)])
+    embedder = PolyODETransformer(n_coefficients=8, max_epochs=3, random_state=0).fit(panel)
+    parts = embedder._cut(panel)
+    assert parts.n_series > 3
+    assert set(parts.times) == set(panel.times)
+    # parts can be held out, so that training one series stops where it no longer helps
+    assert embedder.validation_error_ < 0.5 * embedder.history_[0]["validation_error"]
+
+
+def test_what_never_forgets_is_not_cut():
+    panel = Panel.from_series([long_series(600)])
+    embedder = PolyODETransformer(n_coefficients=4, measure="legs", max_epochs=1, random_state=0)
+    embedder.fit(Panel.from_series([long_series(40)]))
+    assert embedder._cut(panel) is panel
