@@ -1,0 +1,58 @@
+"""The paper's tables of classification and "reconstruction" on the synthetic sets.
+
+    python -m benchmarks.paper.classification           # 5 seeds: up to an hour on two cores
+    python -m benchmarks.paper.classification --quick   # 1 seed, small: two minutes
+
+Three data sets at three rates each, in the protocol of the paper's code and in an independent one,
+for all methods of `rows`. Results are kept in DIR/cells.jsonl (DIR is --output): an interrupted
+run continues where it was. Without --quick, docs/paper.md is written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.paper.cells import FULL, QUICK, Setting, cells, settings
+from benchmarks.paper.goals import paper_goals, reconstruction_goals
+from benchmarks.paper.rows import POLYODE, all_rows
+from benchmarks.paper.runner import make_table, parser
+from benchmarks.paper.tables import Summary, setting_tables
+
+
+def report(summary: Summary, chosen: Sequence[Setting], rows: Sequence[str]) -> list[str]:
+    goals = goal_tables(summary, chosen, rows) if POLYODE in rows else []
+    return goals + setting_tables(summary, chosen, rows)
+
+
+def goal_tables(summary: Summary, chosen: Sequence[Setting], rows: Sequence[str]) -> list[str]:
+    paper, independent = (
+        [setting for setting in chosen if setting.protocol == protocol]
+        for protocol in ("paper-code", "independent")
+    )
+    return [
+        "### PolyODE against the published PolyODE",
+        "",
+        *paper_goals(summary, paper),
+        "",
+        "### PolyODE against the best interpolation, at held-out times of the independent protocol",
+        "",
+        *reconstruction_goals(summary, independent, rows),
+        "",
+    ]
+
+
+def main() -> None:
+    rows = list(all_rows())
+    arguments = parser(__doc__, n_jobs=2, rows=rows).parse_args()
+    size = QUICK if arguments.quick else FULL
+    chosen, rows = settings(size), arguments.rows or rows
+    make_table(
+        "classification",
+        list(cells(size, chosen, rows)),
+        lambda summary: report(summary, chosen, rows),
+        arguments,
+    )
+
+
+if __name__ == "__main__":
+    main()

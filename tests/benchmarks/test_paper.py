@@ -1,0 +1,264 @@
+"""The tables of the paper: cells on tiny data, resuming, and what is written down."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from benchmarks.paper import runner
+from benchmarks.paper.cells import QUICK, Cell, Setting, Size, cells, settings, with_clock
+from benchmarks.paper.goals import paper_goals, reconstruction_goals
+from benchmarks.paper.mimic_cells import MimicCell
+from benchmarks.paper.page import PAGE, fill
+from benchmarks.paper.rows import all_rows
+from benchmarks.paper.simple import ChannelMean, LastValue
+from benchmarks.paper.store import Store
+from benchmarks.paper.tables import Number, published, setting_tables, summarise
+from benchmarks.paper.truth import with_truth
+from skpolyode.datasets import make_lorenz96
+from skpolyode.panel import Panel
+from tests.datasets.test_mimic import make_tables, write_hdf
+from tests.transformers.registry import all_transformers
+
+TINY = Size(n_series=40, n_seeds=1, n_rates=1, limits={"max_epochs": 1, "n_coefficients": 4})
+LORENZ96 = Setting("Lorenz96", 0.3, "independent")
+NO_INVERSE = {"SummaryStats"}
+FORECASTS = {"PolyODE", "mean", "last value"}
+
+
+@pytest.mark.parametrize("name", all_rows())
+def test_cell_of_every_row(name):
+    results = Cell(LORENZ96, name, 0, TINY).run()
+    expected = {"fit_seconds", "auc", "label_regression_mse"}
+    if name not in NO_INVERSE:
+        expected |= {"reverse_observed_mse", "reverse_held_out_mse"}
+    if name in FORECASTS:
+        expected |= {"forecasting_mse"}
+    assert set(results) == expected
+    assert np.isfinite(list(results.values())).all()
+
+
+def test_every_public_transformer_has_a_row():
+    kinds = {row.kind for row in all_rows().values()}
+    assert {type(transformer) for transformer in all_transformers().values()} <= kinds
+
+
+def test_cells_of_equal_seeds_are_equal_and_of_others_differ():
+    first, again, other = (Cell(LORENZ96, "last value", seed, TINY).run() for seed in (0, 0, 1))
+    assert first["reverse_held_out_mse"] == again["reverse_held_out_mse"]
+    assert first["reverse_held_out_mse"] != other["reverse_held_out_mse"]
+
+
+def test_truth_is_seen_between_the_first_and_the_last_observation():
+    data = make_lorenz96(6, protocol="paper-code", random_state=0)
+    seen = with_truth(data)
+    assert_array_equal(seen.panel.channel_names, data.panel.channel_names)
+    for i, (series, all_times) in enumerate(zip(data.panel, seen.panel, strict=True)):
+        grid = data.truth.times
+        assert_array_equal(all_times.times, grid[grid >= series.times[0]])
+        assert_array_equal(all_times.values, data.truth.values[i, grid >= series.times[0], :-1])
+
+
+def test_clock_is_told_where_series_do_not_end_together():
+    panels = [
+        make_lorenz96(6, protocol=protocol, random_state=0).panel
+        for protocol in ("paper-code", "independent")
+    ]
+    together, apart = (with_clock(np.zeros((6, 1)), panel) for panel in panels)
+    assert together.shape == (6, 1)
+    order = np.argsort([series.times[-1] for series in panels[1]])
+    assert (np.diff(apart[order, 1]) > 0).all()
+    assert_allclose([apart[:, 1].mean(), apart[:, 1].std()], [0, 1], atol=1e-12)
+
+
+def test_table_is_complete_for_one_seed_before_the_next():
+    size = QUICK._replace(n_seeds=2)
+    table = list(cells(size, settings(size), ["mean", "PolyODE"]))
+    assert len(table) == len(set(map(repr, table))) == 2 * 3 * 2 * 2
+    assert [cell.seed for cell in table] == [0] * 12 + [1] * 12
+
+
+PANEL = Panel.from_series(
+    [([0, 1, 2], [[1, np.nan], [np.nan, 2], [4, 6]]), ([0, 5], [[3, np.nan], [5, np.nan]])]
+)
+
+
+def test_last_value():
+    model = LastValue().fit(PANEL)
+    assert_array_equal(model.forecast(PANEL, [7]).values, [[4, 6], [5, 4]])
+    assert_array_equal(model.reconstruct(PANEL, [0, 1]).values, [[4, 6], [4, 6], [5, 4], [5, 4]])
+    # From 1 to 4 and from 3 to 5; from the second channel's mean, 4, to 2, and from there to 6.
+    model.scale_[:] = 1
+    assert_allclose(model.score(PANEL), -(9 + 4 + 4 + 16) / 4)
+
+
+def test_mean_of_the_channel():
+    model = ChannelMean().fit(PANEL)
+    assert_array_equal(model.forecast(PANEL, [7]).values, [[3.25, 4], [3.25, 4]])
+    assert_array_equal(model.transform(PANEL), 0)
+
+
+@dataclass
+class Counted:
+    """A job that notes that it ran."""
+
+    row: str
+    ran: list
+    setting: Setting = LORENZ96
+
+    def settings(self):
+        return {"row": self.row}
+
+    def run(self):
+        self.ran.append(self.row)
+        if self.row == "fails":
+            raise ValueError("on purpose")
+        return {"auc": 0.5}
+
+
+def test_run_resumes_and_tries_again_what_failed(tmp_path):
+    ran = []
+    jobs = [Counted(row, ran) for row in ("a", "fails", "b")]
+    failures = runner.run(jobs, Store(tmp_path / "cells.jsonl"), n_jobs=1)
+    assert ran == ["a", "fails", "b"]
+    assert len(failures) == 1
+    assert "ValueError: on purpose" in failures[0]
+    runner.run(jobs, Store(tmp_path / "cells.jsonl"), n_jobs=1)
+    assert ran == ["a", "fails", "b", "fails"]
+
+
+@pytest.mark.parametrize(
+    ("quick", "rows", "written"), [(False, None, True), (True, None, False), (False, ["a"], False)]
+)
+def test_only_a_complete_run_writes_the_page(tmp_path, monkeypatch, capsys, quick, rows, written):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- begin part -->\n<!-- end part -->\n")
+    monkeypatch.setattr(runner, "PAGE", page)
+    arguments = argparse.Namespace(quick=quick, rows=rows, jobs=1, output=tmp_path)
+    jobs = [Counted("a", [])]
+    runner.make_table("part", jobs, lambda summary: [f"{len(summary)} number"], arguments)
+    assert capsys.readouterr().out == "1 number\n"
+    assert ("1 number" in page.read_text()) == written
+    with pytest.raises(SystemExit, match=r"these cells failed.*\n.*on purpose"):
+        runner.make_table("part", [Counted("fails", [])], lambda summary: [], arguments)
+    assert ("1 number" in page.read_text()) == written
+
+
+def test_store_survives_a_line_that_was_cut_short(tmp_path, monkeypatch):
+    path = tmp_path / "folder" / "cells.jsonl"
+    for seed in range(2):
+        Store(path).add({"seed": seed}, {"auc": float(seed)})
+    path.write_text(path.read_text()[:-5])
+    store = Store(path)
+    assert store.get({"seed": 0}) == {"auc": 0.0}
+    assert store.get({"seed": 1}) is None
+    store.add({"seed": 1}, {"auc": 0.7})
+    assert Store(path).get({"seed": 1}) == {"auc": 0.7}
+    monkeypatch.setattr("skpolyode.__version__", "9.9")
+    assert Store(path).get({"seed": 0}) is None
+
+
+def test_other_parameters_are_another_cell():
+    cell, shorter = (
+        Cell(LORENZ96, "PolyODE", 0, size)
+        for size in (TINY, TINY._replace(limits={"max_epochs": 2}))
+    )
+    assert cell.settings() != shorter.settings()
+    assert cell.settings()["parameters"]["max_epochs"] == "1"
+
+
+def test_published_numbers():
+    assert published("Lorenz63", 0.3, "PolyODE", "auc") == (0.992, 0.0)
+    assert published("Lorenz96", 0.5, "Interpolation linear", "label_regression_mse").mean == 0.351
+    assert published("Synthetic", 0.9, "GRUODEBayes", "auc").mean == 0.976
+    assert published("MIMIC-III", None, "HiPPO legt", "reverse_observed_mse").mean == 0.775
+    assert np.isnan(published("Lorenz63", 0.3, "SummaryStats", "auc").mean)
+
+
+def test_table_shows_means_deviations_and_the_paper(tmp_path):
+    setting = Setting("Lorenz63", 0.3, "paper-code")
+    store = Store(tmp_path / "cells.jsonl")
+    jobs = [Cell(setting, "PolyODE", seed, TINY) for seed in range(2)]
+    for job, auc in zip(jobs, (0.98, 1.0), strict=True):
+        store.add(job.settings(), {"auc": auc, "label_regression_mse": 0.01})
+    lines = setting_tables(summarise(jobs, store), [setting], ["PolyODE"])
+    row = next(line for line in lines if line.startswith("| PolyODE"))
+    assert row == (
+        "| PolyODE | 0.990 ± 0.014 | 0.0100 ± 0.0000 |  |  |  |  | 0.992 ± 0.000 | 0.034 ± 0.008 |"
+    )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "verdict"),
+    [
+        ((0.9916, 0.0238, 59.0), "met"),  # published: 0.992 and 0.034
+        ((0.9914, 0.0238, 59.0), "AUC missed by 0.001"),
+        ((0.9950, 0.0248, 61.0), "label missed by 0.0010; time missed by 1 s"),
+        ((np.nan, 0.02, 59.0), "AUC missed by nan"),
+    ],
+)
+def test_goals_against_the_paper(numbers, verdict):
+    setting = Setting("Lorenz63", 0.3, "paper-code")
+    metrics = ("auc", "label_regression_mse", "fit_seconds")
+    summary = {
+        (setting, "PolyODE", metric): Number(value)
+        for metric, value in zip(metrics, numbers, strict=True)
+    }
+    assert paper_goals(summary, [setting])[-1].split(" | ")[-1] == f"{verdict} |"
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"), [(0.01, "20.0 | 10: met"), (0.025, "8.0 | 10: missed by 2.0")]
+)
+def test_goals_against_the_best_interpolation(error, verdict):
+    errors = {"PolyODE": error, "Interpolation cubic": 0.2, "Interpolation linear": 0.3}
+    summary = {
+        (LORENZ96, row, "reverse_held_out_mse"): Number(value) for row, value in errors.items()
+    }
+    entry = reconstruction_goals(summary, [LORENZ96], list(errors))[-1]
+    assert entry.startswith("| Lorenz96, 0.3 | cubic | 0.2000 |")
+    assert entry.endswith(f"| {verdict} |")
+
+
+def test_part_of_the_page_is_replaced(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- begin a -->\nold\n<!-- end a -->\nafter\n")
+    for text in ("new", "newest"):
+        fill(page, "a", [text])
+    assert page.read_text() == ("before\n<!-- begin a -->\n\nnewest\n<!-- end a -->\nafter\n")
+    with pytest.raises(ValueError, match=r"lacks the marks '<!-- begin b -->' and '<!-- end b"):
+        fill(page, "b", ["text"])
+
+
+@pytest.mark.parametrize("part", ["classification", "interpolation", "mimic"])
+def test_page_has_a_place_for_every_table(part, tmp_path):
+    copy = tmp_path / "page.md"
+    copy.write_text(PAGE.read_text("utf-8"), "utf-8")
+    fill(copy, part, ["a table"])
+    assert "a table" in copy.read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def mimic_file(tmp_path_factory):
+    """A file in the schema of MIMIC-Extract, with noise for values."""
+    path = tmp_path_factory.mktemp("mimic") / "all_hourly_data.h5"
+    write_hdf(path, make_tables(n_stays=80))
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["last value", "PolyODE", "Interpolation linear"])
+def test_cell_of_mimic(mimic_file, name):
+    results = MimicCell(mimic_file, name, 0, None, TINY.limits).run()
+    assert np.isfinite(list(results.values())).all()
+    assert ("forecast_mse" in results) == (name in FORECASTS)
+    assert 0.5 < results["reverse_held_out_mse"] < 5
+
+
+def test_mean_has_the_error_of_noise_on_mimic(mimic_file):
+    results = MimicCell(mimic_file, "mean", 0, None, {}).run()
+    for metric in ("reverse_observed_mse", "reverse_held_out_mse", "forecast_mse"):
+        assert_allclose(results[metric], 1.0, atol=0.1)
