@@ -53,7 +53,7 @@ class Method(Protocol):
         """States and memory at the end."""
 
     def powers(self, hA: torch.Tensor, count: int) -> Iterator[torch.Tensor]:
-        """What 1, 2, ... `count` steps multiply the memory of a zero signal by (transposed)."""
+        """What up to `count` steps multiply the memory of a zero signal by (transposed)."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,12 @@ class RungeKutta:
         return _split(end, z)
 
     def powers(self, hA: torch.Tensor, count: int) -> Iterator[torch.Tensor]:
-        power, one = torch.eye(len(hA), dtype=hA.dtype), hA.new_ones(())
-        for _ in range(count):
-            power = self.stepper.step(lambda c: c @ hA.T, power, power @ hA.T, one)
+        """After 1, 2, 4, 8, ... steps, by squaring."""
+        start, one = torch.eye(len(hA), dtype=hA.dtype), hA.new_ones(())
+        power = self.stepper.step(lambda c: c @ hA.T, start, hA.T, one)
+        for _ in range(count.bit_length()):
             yield power
+            power = power @ power
 
 
 @dataclass(frozen=True)

@@ -133,10 +133,11 @@ def model_of_32(solver, step_size, unit=1.0):
     return CoupledPolyODE(field, memory, solver=solver, **options)
 
 
-# Where the largest eigenvalue of a step passes one: .0254, .2528 and .128 (with 60 digits).
+# The largest eigenvalue of a step passes one at .0254, .2528 and .128 (with 60 digits); errors that
+# grow a hundredfold first are worse than none.
 @pytest.mark.parametrize(
     ("solver", "stable", "diverging"),
-    [("euler", 0.025, 0.026), ("rk4", 0.1, 0.26), ("adams_moulton", 0.1, 0.13)],
+    [("euler", 0.0185, 0.025), ("rk4", 0.06, 0.1), ("adams_moulton", 0.05, 0.1)],
 )
 @pytest.mark.parametrize("unit", [1.0, 0.3])
 def test_a_step_that_diverges_is_an_error_and_says_which_does_not(solver, stable, diverging, unit):
@@ -155,14 +156,12 @@ def test_what_is_stable_for_every_step_is_never_refused(solver):
         model_of_32(solver, step_size)
 
 
-@pytest.mark.parametrize(("size", "euler", "rk4"), [(8, 0.05638, 0.21309), (16, 0.01674, 0.10465)])
-def test_limits_of_small_memories_are_those_of_their_eigenvalues(size, euler, rk4):
-    """In windows; with few coefficients double precision gets the eigenvalues right."""
+@pytest.mark.parametrize("size", [2, 4, 8, 16])
+def test_limits_of_small_memories_are_those_of_their_eigenvalues(size):
+    """Double precision gets these right, and the detours of Euler's method are short."""
     eigenvalues = np.linalg.eigvals(legt_matrices(size)[0])
-    assert (-2 * eigenvalues.real / abs(eigenvalues) ** 2).min() == pytest.approx(euler, rel=1e-3)
-    memory = LegTMemory(size, window=1.0)
-    for solver, limit in (("euler", euler), ("rk4", rk4)):
-        options = {"solver": solver, "max_gap": 1.0}
-        CoupledPolyODE(WalledMLP(1 + size, ()), memory, step_size=0.99 * limit, **options)
-        with pytest.raises(ValueError, match="diverges"):
-            CoupledPolyODE(WalledMLP(1 + size, ()), memory, step_size=1.01 * limit, **options)
+    limit = (-2 * eigenvalues.real / abs(eigenvalues) ** 2).min()
+    field, memory = WalledMLP(1 + size, ()), LegTMemory(size, window=1.0)
+    CoupledPolyODE(field, memory, solver="euler", step_size=0.99 * limit, max_gap=1.0)
+    with pytest.raises(ValueError, match="diverges"):
+        CoupledPolyODE(field, memory, solver="euler", step_size=1.01 * limit, max_gap=1.0)
