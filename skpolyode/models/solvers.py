@@ -150,7 +150,7 @@ class Implicit:
         for k in range(n_block + 1, len(drive)):
             past = sum(w * slope for w, slope in zip(known, slopes, strict=False))
             c = solve(c + h * (newest * drive[k] + past))
-            slopes = [c @ A.T + drive[k], *slopes[: self.method.n_past - 1]]
+            slopes = [c @ A.T + drive[k], *slopes[:-1]]
             yield c
 
 

@@ -126,6 +126,17 @@ def test_weights_of_a_block_integrate_polynomials():
     np.testing.assert_allclose(last_step[::-1], adams_moulton, rtol=1e-12)
 
 
+@pytest.mark.parametrize("n_steps", [1, 2, 3])
+def test_a_block_is_stable_for_every_decay(n_steps):
+    """All its points: no solution of z' = rate z that decays grows, however long the steps."""
+    weights = _block_weights(n_steps)
+    angles = np.linspace(np.pi / 2, 3 * np.pi / 2, 31)
+    rates = (np.geomspace(1e-3, 1e4, 50)[:, None] * np.exp(1j * angles)).ravel()[:, None, None]
+    matrices = np.eye(n_steps) - rates * weights[:, 1:]
+    points = np.linalg.solve(matrices, 1 + rates * weights[:, :1])
+    assert abs(points).max() < 1 + 1e-9
+
+
 def model_of_32(solver, step_size, unit=1.0):
     """The paper's memory; the field is never asked."""
     field, memory = WalledMLP(33, ()), LegTMemory(32, window=5.0 / unit)
