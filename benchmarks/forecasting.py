@@ -204,7 +204,7 @@ def scores(model: Any, panel: Panel, gap: float) -> dict[str, float]:
 def run(name: str, seeds: list[int]) -> pd.DataFrame:
     """Mean scores of all models on one set, one row a model."""
     tables = [run_seed(name, seed) for seed in seeds]
-    mean = sum(tables[1:], start=tables[0]) / len(tables)
+    mean = pd.concat(tables).groupby(level=0, sort=False).mean()  # what is NaN in a seed is left out
     coverage = ", ".join(f"{table.loc['PolyODE', 'coverage']:.3f}" for table in tables)
     print(f"{mean.round(4).to_string()}\ncoverage by seed: {coverage}\n", flush=True)
     return mean

@@ -194,7 +194,11 @@ class PolyODE(nn.Module):
     def steps(self, data: Packed) -> Iterator[Step]:
         """Run over all observations of all series, in the order of :func:`scan`."""
         for block in data.blocks():
-            yield from scan(self, data, block)
+            yield from self.block_steps(data, block)
+
+    def block_steps(self, data: Packed, block: list[slice]) -> Iterator[Step]:
+        """Run over all observations of some series; see :func:`scan`."""
+        return scan(self, data, block)
 
     def predictions(self, data: Packed) -> torch.Tensor:
         """Signal (P, D) just before each observation."""

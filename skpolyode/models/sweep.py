@@ -26,52 +26,56 @@ _CHUNK = 4096  # intervals at once: bounds memory
 
 @torch.no_grad()
 def sweep(
-    model: PolyODE, data: Packed, states: torch.Tensor
+    model: PolyODE, data: Packed, block: list[slice], states: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """States and memories after every observation, from earlier such states.
+    """States and memories after every observation of a block, from earlier such states.
 
     Parameters
     ----------
     model : PolyODE
     data : Packed
-        P rows.
-    states : Tensor of shape (P, D, 1 + N)
+    block : list of slice
+        Rows of the block, n together, as :meth:`Packed.blocks` gives them.
+    states : Tensor of shape (n, D, 1 + N)
         States after the observations, as an earlier pass left them.
 
     Returns
     -------
-    predictions : Tensor of shape (P, D)
+    predictions : Tensor of shape (n, D)
         Signal just before each observation.
-    z : Tensor of shape (P, D, 1 + N)
+    z : Tensor of shape (n, D, 1 + N)
         States after the observations.
-    c : Tensor of shape (P, D, N)
+    c : Tensor of shape (n, D, N)
         Memories after them.
     """
+    begin = block[0].start
+    rows = torch.arange(begin, block[-1].stop, device=states.device)
+    first = rows[: block[0].stop - begin]
     ends = torch.empty_like(states)
-    first = torch.cat([torch.arange(block[0].start, block[0].stop) for block in data.blocks()])
-    first = first.to(states.device)
-    ends[first] = model.initial_state(data, first)
-    start = model.memory.constant(ends[first][..., 0])
+    ends[: len(first)] = model.initial_state(data, first)
+    start = model.memory.constant(ends[: len(first), :, 0])
     c = start.new_zeros(*states.shape[:2], start.shape[-1])
-    c[first] = start
-    origins = (data.next >= 0).nonzero()[:, 0]
+    c[: len(first)] = start
+    origins = rows[data.next[rows] >= 0]
     # Intervals of about the same length together: none is padded to a much longer one.
     origins = origins[data.gap[data.next[origins]].argsort()]
-    for rows in origins.split(_CHUNK):
-        target = data.next[rows]
-        ends[target], path = model.trace(states[rows], data.gap[target])
-        c[target] = model.driven(path, ends[target][..., 0], data.gap[target], data.elapsed[target])
-    everything = torch.arange(len(data), device=states.device)
-    for rows in everything.split(_CHUNK):
-        c[rows] += model.corrected(ends[rows][..., 0], data, rows)
-    _accumulate(model, data, c)
-    return ends[..., 0], model.reset(ends, c, data, everything), c
+    for some in origins.split(_CHUNK):
+        target = data.next[some]
+        gap, elapsed = data.gap[target], data.elapsed[target]
+        end, path = model.trace(states[some - begin], gap)
+        ends[target - begin] = end
+        c[target - begin] = model.driven(path, end[..., 0], gap, elapsed)
+    for some in rows.split(_CHUNK):
+        c[some - begin] += model.corrected(ends[some - begin, :, 0], data, some)
+    _accumulate(model, data, block, c)
+    return ends[..., 0], model.reset(ends, c, data, rows), c
 
 
-def _accumulate(model: PolyODE, data: Packed, c: torch.Tensor) -> None:
+def _accumulate(model: PolyODE, data: Packed, block: list[slice], c: torch.Tensor) -> None:
     """Add to each memory, in place, what is left of those before it in its series."""
-    for block in data.blocks():
-        for earlier, rows in pairwise(block):
-            n_rows = rows.stop - rows.start  # the longest series, which come first
-            before = c[earlier.start : earlier.start + n_rows]
-            c[rows] += model.memory.propagate(before, data.gap[rows], data.elapsed[rows])
+    begin = block[0].start
+    for earlier, rows in pairwise(block):
+        n_rows = rows.stop - rows.start  # the longest series, which come first
+        before = c[earlier.start - begin :][:n_rows]
+        kept = model.memory.propagate(before, data.gap[rows], data.elapsed[rows])
+        c[rows.start - begin : rows.stop - begin] += kept

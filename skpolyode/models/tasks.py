@@ -122,7 +122,8 @@ class IntervalTask:
         validating = held_out[data.series]
         self.items = ((data.next >= 0) & ~validating).nonzero()[:, 0]
         self.cost = count_steps(data.gap[data.next[self.items]], model.step_size).cpu()
-        self.scored = (validating if held_out.any() else ~validating) & (data.elapsed > 0)
+        scored = (validating if held_out.any() else ~validating) & (data.elapsed > 0)
+        self.counted = data.mask & scored[:, None]
 
     @torch.no_grad()
     def refresh(self, progress: float = 1.0) -> float:
@@ -134,17 +135,18 @@ class IntervalTask:
         """
         coarse = self.starts_anew and progress < _COARSE_SHARE
         self.model.stepper = STEPPERS["midpoint"] if coarse else self.stepper
-        static = self._static_part(torch.arange(len(self.data), device=self.data.x.device))
-        if self._must_scan(progress):
-            predictions, states = self._scan()
-        else:
-            states = self.states + static
-            for _ in range(_LAST_SWEEPS if progress == 1 else 1):
-                predictions, states, _ = sweep(self.model, self.data, states)
-        self.states = states - static
-        self.n_refreshed += 1
+        must_scan, n_sweeps = self._must_scan(progress), _LAST_SWEEPS if progress == 1 else 1
         mean = _Mean()
-        mean.add(self.data.x - predictions, self.data.mask & self.scored[:, None])
+        for block in self.data.blocks():
+            rows = torch.arange(block[0].start, block[-1].stop, device=self.data.x.device)
+            static = self._static_part(rows)
+            if must_scan:
+                predictions, states = self._scan(block)
+            else:
+                predictions, states = self._sweep(block, self.states[rows] + static, n_sweeps)
+            self.states[rows] = states - static
+            mean.add(self.data.x[rows] - predictions, self.counted[rows])
+        self.n_refreshed += 1
         return float(mean.value())
 
     def _must_scan(self, progress: float) -> bool:
@@ -159,10 +161,20 @@ class IntervalTask:
         due = progress == 1 or self.n_refreshed % _SCAN_EVERY == 0
         return due and not bool(self.data.mask.all())
 
-    def _scan(self) -> tuple[torch.Tensor, torch.Tensor]:
-        predictions, states = torch.empty_like(self.data.x), torch.empty_like(self.states)
-        for step in self.model.steps(self.data):
-            predictions[step.rows], states[step.rows] = step.prediction, step.z
+    def _sweep(
+        self, block: list[slice], states: torch.Tensor, n_sweeps: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        for _ in range(n_sweeps):
+            predictions, states, _ = sweep(self.model, self.data, block, states)
+        return predictions, states
+
+    def _scan(self, block: list[slice]) -> tuple[torch.Tensor, torch.Tensor]:
+        begin, end = block[0].start, block[-1].stop
+        states = torch.empty_like(self.states[begin:end])
+        predictions = torch.empty_like(states[..., 0])
+        for step in self.model.block_steps(self.data, block):
+            rows = step.rows - begin
+            predictions[rows], states[rows] = step.prediction, step.z
         return predictions, states
 
     def _static_part(self, rows: torch.Tensor) -> torch.Tensor | float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,25 +18,25 @@ __all__ = ["map_chunks", "series_chunks"]
 _CHUNK_ROWS = 50_000  # rows embedded at once: bounds memory
 
 
-def series_chunks(lengths: np.ndarray) -> Iterator[slice]:
-    """Consecutive series of about `_CHUNK_ROWS` rows."""
-    chunk = (np.cumsum(lengths) - 1) // _CHUNK_ROWS
+def series_chunks(lengths: np.ndarray, n_rows: int | None = None) -> Iterator[slice]:
+    """Consecutive series of about `n_rows` rows, by default `_CHUNK_ROWS`."""
+    chunk = (np.cumsum(lengths) - 1) // (_CHUNK_ROWS if n_rows is None else n_rows)
     bounds = np.flatnonzero(np.diff(chunk, prepend=-1, append=-1))
     for start, stop in pairwise(bounds):
         yield slice(int(start), int(stop))
 
 
-def map_chunks(embed: Callable[[Panel], np.ndarray], panel: Panel) -> np.ndarray:
-    """Rows of features of all series, chunk by chunk, on the threads that torch may use.
+def map_chunks(embed: Callable[[Panel], Any], panel: Panel, n_rows: int | None = None) -> list:
+    """Results of `embed` for consecutive series, on the threads that torch may use.
 
     The chunks do not depend on the number of threads, and neither does the result. Each thread
     runs torch's operations by itself: the operations are many and small, and a second thread
-    inside them would mostly wait for the first.
+    inside them would mostly wait for the first (if the machine is busy, for very long).
     """
-    parts = [panel[chunk] for chunk in series_chunks(panel.lengths)]
+    parts = [panel[chunk] for chunk in series_chunks(panel.lengths, n_rows)]
     n_threads = min(torch.get_num_threads(), len(parts))
     with intra_op_threads(1):
         if n_threads < 2:
-            return np.concatenate([embed(part) for part in parts])
+            return [embed(part) for part in parts]
         with ThreadPoolExecutor(n_threads) as pool:
-            return np.concatenate(list(pool.map(embed, parts)))
+            return list(pool.map(embed, parts))

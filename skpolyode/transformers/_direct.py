@@ -44,7 +44,8 @@ class DirectTransformer(CoefficientTransformer):
         return self._with_duration(features, rows.start, rows.end)
 
     def _coefficients(self, panel: Panel) -> np.ndarray:
-        return map_chunks(lambda part: self._embed(observed_rows(part)), panel)
+        chunks = map_chunks(lambda part: self._embed(observed_rows(part)), panel)
+        return np.concatenate(chunks)
 
 
 class PathTransformer(DirectTransformer):

@@ -85,13 +85,15 @@ def context_starts(panel: Panel, rows: np.ndarray, reach: float) -> np.ndarray:
     return starts[np.minimum(rows, seen)]
 
 
-def recent_part(panel: Panel, reach: float) -> Panel:
+def recent_part(panel: Panel, reach: float, n_rows: np.ndarray | int = 0) -> Panel:
     """Rows that matter to the state at the last one of each series; see `context_starts`.
 
-    The panel has no row without an observation.
+    They are at least `n_rows`, where the series has as many: after a gap longer than the reach,
+    time alone would not tell one part from another. The panel has no row without an observation.
     """
     last = panel.offsets[1:] - 1
     if (panel.times[last] - panel.times[panel.offsets[:-1]] <= 2 * reach).all():
         return panel
-    starts = context_starts(panel, last, reach)
+    starts = np.minimum(context_starts(panel, last, reach), last + 1 - n_rows)
+    starts = np.maximum(starts, panel.offsets[:-1])
     return take(panel, np.arange(panel.n_series), starts, last + 1)

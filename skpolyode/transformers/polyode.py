@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -39,7 +40,7 @@ from skpolyode.transformers._checks import (
     layer_widths,
     local_random_state,
 )
-from skpolyode.transformers._chunks import series_chunks
+from skpolyode.transformers._chunks import map_chunks
 from skpolyode.transformers._forecast import continue_series
 from skpolyode.transformers._input import ChannelScaler, Rows, observed_rows, read_panel
 from skpolyode.transformers._static import StaticEncoder
@@ -54,6 +55,8 @@ _CONTEXT_WINDOWS = {"legt": 4}
 _SAME_STATE = 1e-9
 _ROWS_TO_CUT = 256  # longest series, in rows, that training runs through as a whole
 _WINDOWS_TO_CUT = 8  # and in windows
+
+_CHUNK_ROWS = 16_000  # embedded together by one thread
 
 _SAMPLE = 32  # series, and rows of them, that the step size is checked with
 
@@ -364,19 +367,20 @@ class PolyODETransformer(CoefficientTransformer):
     def _states(self, model: PolyODE, panel: Panel) -> tuple[torch.Tensor, torch.Tensor]:
         """State (B, D, 1 + N) and memory (B, D, N) at the last observation of each series.
 
-        Of long series only the recent part is run through, if twice as long a part makes no
-        difference: the memory forgets, and the dynamics are set anew at each observation, but
-        badly trained ones may carry on what they should not.
+        Of long series only the recent part is run through, if one of twice the time and twice the
+        rows makes no difference: the memory forgets, and the dynamics are set anew at each
+        observation, but badly trained ones, and those that cross a long gap, may carry on more.
         """
         panel, reach, states = observed_part(panel), self._context(), None
+        n_rows = np.zeros(panel.n_series, dtype=np.int64)
         while True:
-            part = recent_part(panel, reach)
+            part = recent_part(panel, reach, n_rows)
             before = states
             with torch.no_grad():
                 states = model.embed(self._pack(part, torch.float64))
             if part is panel or (before is not None and _agree(before, states)):
                 return states
-            reach *= 2
+            reach, n_rows = 2 * reach, 2 * part.lengths
 
     def _context(self) -> float:
         """Length of the past that a state depends on."""
@@ -449,11 +453,9 @@ class PolyODETransformer(CoefficientTransformer):
         return float(error.square().mean().sqrt())
 
     def _transform(self, panel: Panel) -> np.ndarray:
-        model = self._model(torch.float64)
-        chunks = series_chunks(panel.lengths)
-        parts = [self._features(*self._states(model, panel[part])) for part in chunks]
+        features = self._features(*self._all_states(panel))
         rows = observed_rows(panel)
-        return self._with_duration(np.concatenate(parts), rows.start, rows.end)
+        return self._with_duration(features, rows.start, rows.end)
 
     def _features(self, z: torch.Tensor, c: torch.Tensor) -> np.ndarray:
         """What is made of states and memories of series, but for the duration."""
@@ -461,9 +463,13 @@ class PolyODETransformer(CoefficientTransformer):
         return torch.cat([block.flatten(1) for block in blocks], dim=1).cpu().numpy()
 
     def _coefficients(self, panel: Panel) -> np.ndarray:
-        model = self._model(torch.float64)
-        chunks = series_chunks(panel.lengths)
-        return torch.cat([self._states(model, panel[part])[1] for part in chunks]).cpu().numpy()
+        return self._all_states(panel)[1].cpu().numpy()
+
+    def _all_states(self, panel: Panel) -> list[torch.Tensor]:
+        """As `_states`, in chunks."""
+        states = partial(self._states, self._model(torch.float64))
+        parts = map_chunks(states, panel, n_rows=_CHUNK_ROWS)
+        return [torch.cat(columns) for columns in zip(*parts, strict=True)]
 
     def _select_coefficients(self, Z: np.ndarray) -> np.ndarray:
         if self.embedding == "hidden":

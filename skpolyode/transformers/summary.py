@@ -85,7 +85,8 @@ class SummaryStatsTransformer(SeriesTransformer):
         return ["duration"]
 
     def _transform(self, panel: Panel) -> np.ndarray:
-        return map_chunks(lambda part: self._statistics(observed_rows(part)), panel)
+        chunks = map_chunks(lambda part: self._statistics(observed_rows(part)), panel)
+        return np.concatenate(chunks)
 
     def _statistics(self, rows: Rows) -> np.ndarray:
         lengths, duration = np.diff(rows.offsets), rows.end - rows.start

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from skpolyode.models import IntervalTask, pack
-from skpolyode.models.sweep import sweep
+from skpolyode.models.sweep import sweep as sweep_block
 from tests.models.cases import SIZE, flat_series, make_model
 
 LENGTHS = [6, 1, 4, 9, 2]
@@ -26,6 +26,15 @@ def packed(missing=0.0, block_rows=200_000):
     static = torch.randn(len(LENGTHS), 3, generator=generator, dtype=torch.float64).numpy()
     flat = flat_series(LENGTHS, missing=missing)
     return pack(*flat, static=static, block_rows=block_rows)
+
+
+def sweep(model, data, states):
+    """Of all blocks."""
+    parts = []
+    for block in data.blocks():
+        rows = slice(block[0].start, block[-1].stop)
+        parts.append(sweep_block(model, data, block, states[rows]))
+    return [torch.cat(columns) for columns in zip(*parts, strict=True)]
 
 
 def in_order(model, data):

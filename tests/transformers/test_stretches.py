@@ -15,6 +15,7 @@ from skpolyode.transformers._stretches import (
     cut_windows,
     last_seen_rows,
     observed_part,
+    recent_part,
     take,
 )
 
@@ -83,3 +84,10 @@ def test_a_context_reaches_back_to_every_channel(channels):
     assert context_starts(channels, rows, reach=1.0).tolist() == [0, 0, 5]
     assert context_starts(channels, rows, reach=0.5).tolist() == [1, 1, 5]
     assert context_starts(channels, rows, reach=100.0).tolist() == [0, 0, 4]
+
+
+def test_a_recent_part_has_the_rows_that_are_asked_for():
+    panel = ramp(10, 4)
+    assert recent_part(panel, 2.0).lengths.tolist() == [3, 3]
+    assert recent_part(panel, 2.0, np.array([5, 8])).values[:, 0].tolist() == [*range(5, 14)]
+    assert recent_part(panel, 4.5) is panel

@@ -1,0 +1,134 @@
+"""How time and memory grow: with series, with the length of one series, with channels, with N.
+
+    python benchmarks/scaling.py            # a quarter of an hour on two cores
+    python benchmarks/scaling.py --quick    # smaller sizes, two minutes
+
+Each line is a process of its own, so that its peak memory is its own. Gaps are continuous and
+never repeat. "epoch" is one pass of training, refresh included, "fit" all of a fit of two epochs;
+"exponent" is that of the growth in time since the line before. Then the time to import.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+LENGTH = 30
+
+
+def make_panel(n_series: int, length: int, n_channels: int):
+    from skpolyode import Panel
+
+    rng = np.random.default_rng(0)
+    times = rng.exponential(size=(n_series, length)).cumsum(axis=1)
+    phases = rng.uniform(0, 2 * np.pi, (n_series, 1, n_channels))
+    speeds = rng.uniform(0.3, 0.9, n_channels)
+    values = np.sin(times[:, :, None] * speeds + phases)
+    offsets = np.arange(n_series + 1) * length
+    return Panel(times.ravel(), values.reshape(-1, n_channels), offsets)
+
+
+def measure(n_series: int, length: int, n_channels: int, n_coefficients: int) -> dict[str, float]:
+    """Seconds and MiB of one size, in this process."""
+    from skpolyode import PolyODETransformer
+
+    panel = make_panel(n_series, length, n_channels)
+    settings = {"n_coefficients": n_coefficients, "window": 16.0, "random_state": 0}
+    PolyODETransformer(max_epochs=1, **settings).fit(make_panel(4, LENGTH, n_channels))  # tables
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    embedder = PolyODETransformer(max_epochs=2, **settings)
+    start = time.perf_counter()
+    embedder.fit(panel)
+    fit = time.perf_counter() - start
+    start = time.perf_counter()
+    embedder.transform(panel)
+    transform = time.perf_counter() - start
+    first, second = (entry["seconds"] for entry in embedder.history_[:2])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "epoch": second - first,
+        "fit": fit,
+        "transform": transform,
+        "peak": peak / 1024,
+        "grown": (peak - before) / 1024,
+    }
+
+
+def in_a_process(*size: int) -> dict[str, float]:
+    command = [sys.executable, __file__, "--measure", *map(str, size)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+def run_table(title: str, sizes: list[tuple[int, ...]], changing: int) -> None:
+    print(f"\n{title}")
+    print(f"{'':>10s}{'epoch, s':>10s}{'exponent':>10s}{'fit, s':>9s}{'transform, s':>14s}", end="")
+    print(f"{'exponent':>10s}{'MiB':>7s}{'of that for data and work':>27s}")
+    before = None
+    for size in sizes:
+        now = in_a_process(*size)
+        growth = dict.fromkeys(("epoch", "transform"), "")
+        if before is not None:
+            ratio = math.log(size[changing] / before[0][changing])
+            growth = {k: f"{math.log(now[k] / before[1][k]) / ratio:.2f}" for k in growth}
+        print(
+            f"{size[changing]:>10d}{now['epoch']:>10.2f}{growth['epoch']:>10s}{now['fit']:>9.2f}"
+            f"{now['transform']:>14.2f}{growth['transform']:>10s}{now['peak']:>7.0f}"
+            f"{now['grown']:>27.0f}",
+            flush=True,
+        )
+        before = size, now
+
+
+def import_seconds(statement: str) -> float:
+    code = f"import time; s = time.perf_counter(); {statement}; print(time.perf_counter() - s)"
+    runs = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+        for _ in range(4)
+    ]
+    return min(runs[1:])
+
+
+def run_imports() -> None:
+    alone, ours = import_seconds("import torch, sklearn.base"), import_seconds("import skpolyode")
+    print(f"\nimport torch, sklearn.base: {alone:.2f} s; import skpolyode: {ours:.2f} s", end="")
+    print(f" ({ours / alone:.2f} times)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--measure", nargs=4, type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        print(json.dumps(measure(*arguments.measure)))
+        return
+    series, lengths = [1000, 10_000, 100_000], [1000, 10_000, 100_000, 300_000]
+    if arguments.quick:
+        series, lengths = series[:2], lengths[:2]
+    n_series = 300 if arguments.quick else 1000
+    run_table(
+        f"series of {LENGTH} observations of 2 channels",
+        [(n, LENGTH, 2, 32) for n in series],
+        changing=0,
+    )
+    run_table("observations of one series", [(1, n, 2, 32) for n in lengths], changing=1)
+    run_table(
+        f"channels ({n_series} series)", [(n_series, LENGTH, d, 32) for d in (1, 4, 16, 64)], 2
+    )
+    run_table(
+        f"coefficients a channel ({n_series} series)",
+        [(n_series, LENGTH, 2, n) for n in (8, 16, 32, 64, 128)],
+        changing=3,
+    )
+    run_imports()
+
+
+if __name__ == "__main__":
+    main()
