@@ -204,7 +204,9 @@ def scores(model: Any, panel: Panel, gap: float) -> dict[str, float]:
 def run(name: str, seeds: list[int]) -> pd.DataFrame:
     """Mean scores of all models on one set, one row a model."""
     tables = [run_seed(name, seed) for seed in seeds]
-    mean = pd.concat(tables).groupby(level=0, sort=False).mean()  # what is NaN in a seed is left out
+    mean = (  # what is NaN in a seed is left out
+        pd.concat(tables).groupby(level=0, sort=False).mean()
+    )
     coverage = ", ".join(f"{table.loc['PolyODE', 'coverage']:.3f}" for table in tables)
     print(f"{mean.round(4).to_string()}\ncoverage by seed: {coverage}\n", flush=True)
     return mean
