@@ -15,9 +15,13 @@ _LABELS = ("object", "str")
 
 
 def _frame_state(frame: pd.DataFrame) -> dict[str, Any]:
-    if not (frame.dtypes == np.float64).all():
-        raise TypeError(f"only tables of float64 can be saved, got {frame.dtypes.to_dict()}.")
-    return {"data": frame.to_numpy(), "index": frame.index, "columns": frame.columns}
+    cells = [pd.Index(frame.iloc[:, j], name=None) for j in range(frame.shape[1])]
+    return {"index": frame.index, "columns": frame.columns, "cells": cells}
+
+
+def _frame(state: dict[str, Any]) -> pd.DataFrame:
+    frame = pd.DataFrame(dict(enumerate(state["cells"])))
+    return frame.set_axis(state["index"]).set_axis(state["columns"], axis=1)
 
 
 def _index_state(index: pd.Index) -> dict[str, Any]:
@@ -25,7 +29,7 @@ def _index_state(index: pd.Index) -> dict[str, Any]:
         return {"values": index.to_numpy(), "name": index.name}
     if str(index.dtype) in _LABELS:
         return {"labels": index.tolist(), "dtype": str(index.dtype), "name": index.name}
-    raise TypeError(f"an index of {index.dtype} cannot be saved; convert it, for example to text.")
+    raise TypeError(f"an index of {index.dtype} is not supported; convert it, for example to text.")
 
 
 def _index(state: dict[str, Any]) -> pd.Index:
@@ -70,7 +74,7 @@ def _levels_state(index: pd.MultiIndex) -> dict[str, Any]:
     return {"levels": list(index.levels), "codes": codes, "names": list(index.names)}
 
 
-register(pd.DataFrame, _frame_state, lambda state: pd.DataFrame(**state), part="pandas")
+register(pd.DataFrame, _frame_state, _frame, part="pandas")
 register(pd.Index, _index_state, _index, part="pandas")
 register(pd.RangeIndex, _range_state, lambda state: pd.RangeIndex(**state), part="pandas")
 register(pd.DatetimeIndex, _times_state, _datetimes, part="pandas")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any, Self
 
@@ -85,7 +86,26 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
 
 
 class Saveable:
-    """Mixin of what can be saved as a file of its own."""
+    """Mixin of what can be saved as a file of its own.
+
+    A class of this package can be saved by being defined. What `_get_state` gives must be known to
+    :mod:`skpolyode.saving.codec`.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        package, part = [*cls.__module__.split("."), ""][:2]
+        if package == _PACKAGE:  # a class defined elsewhere could not be found again
+            register(cls, cls._get_state, cls._from_state, part=part)
+
+    @abstractmethod
+    def _get_state(self) -> dict[str, Any]:
+        """Everything that an equal object can be made of."""
+
+    @classmethod
+    @abstractmethod
+    def _from_state(cls, state: dict[str, Any]) -> Self:
+        """Make an equal object, on the CPU; `_place` is called next."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save everything, parameters and what was fitted, in one file without any code.
@@ -122,16 +142,8 @@ class Saveable:
 class SaveableEstimator(Saveable):
     """Mixin of estimators: what is saved are their parameters and all other attributes.
 
-    A class of this package can be saved by being defined. What its attributes hold must be known
-    to :mod:`skpolyode.saving.codec`. Parameters that a file lacks, since they are newer than it,
-    get their defaults.
+    Parameters that a file lacks, since they are newer than it, get their defaults.
     """
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        package, part = [*cls.__module__.split("."), ""][:2]
-        if package == _PACKAGE:  # a class defined elsewhere could not be found again
-            register(cls, cls._get_state, cls._from_state, part=part)
 
     def _get_state(self) -> dict[str, Any]:
         params = self.get_params(deep=False)

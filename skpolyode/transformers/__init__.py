@@ -1,6 +1,8 @@
 """Transformers: from ragged irregular series to fixed-length embeddings, and back."""
 
 from skpolyode.transformers import _saved  # noqa: F401 (how files hold their networks)
+from skpolyode.transformers._stream_hippo import HiPPOStream
+from skpolyode.transformers._stream_polyode import PolyODEStream
 from skpolyode.transformers.hippo import HiPPOTransformer
 from skpolyode.transformers.interpolation import InterpolationTransformer
 from skpolyode.transformers.legendre_fit import LegendreFitTransformer
@@ -8,9 +10,11 @@ from skpolyode.transformers.polyode import PolyODETransformer
 from skpolyode.transformers.summary import SummaryStatsTransformer
 
 __all__ = [
+    "HiPPOStream",
     "HiPPOTransformer",
     "InterpolationTransformer",
     "LegendreFitTransformer",
+    "PolyODEStream",
     "PolyODETransformer",
     "SummaryStatsTransformer",
 ]

@@ -9,13 +9,15 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpolyode.memory import MEMORIES
 from skpolyode.transformers._direct import PathTransformer
+from skpolyode.transformers._stream import Streamed
+from skpolyode.transformers._stream_hippo import HiPPOStream
 
 __all__ = ["HiPPOTransformer"]
 
 _PATHS = {"linear": "linear", "previous": "constant"}
 
 
-class HiPPOTransformer(PathTransformer):
+class HiPPOTransformer(Streamed, PathTransformer):
     """Embed irregular series by the polynomial memory of their observations (HiPPO).
 
     Each channel is projected onto orthogonal polynomials of its past, exactly over any gap: the
@@ -105,6 +107,8 @@ class HiPPOTransformer(PathTransformer):
         self.measure = measure
         self.hold = hold
         self.window = window
+
+    _stream_class = HiPPOStream
 
     def _path(self) -> str:
         return _PATHS[self.hold]

@@ -44,6 +44,8 @@ from skpolyode.transformers._chunks import map_chunks
 from skpolyode.transformers._forecast import continue_series
 from skpolyode.transformers._input import ChannelScaler, Rows, observed_rows, read_panel
 from skpolyode.transformers._static import StaticEncoder
+from skpolyode.transformers._stream import Streamed
+from skpolyode.transformers._stream_polyode import PolyODEStream
 from skpolyode.transformers._stretches import cut_windows, observed_part, recent_part
 from skpolyode.transformers.base import CoefficientTransformer
 
@@ -68,7 +70,7 @@ _POSITIVE = Interval(Real, 0, None, closed="neither")
 _COUNT = Interval(Integral, 1, None, closed="left")
 
 
-class PolyODETransformer(CoefficientTransformer):
+class PolyODETransformer(Streamed, CoefficientTransformer):
     """Embed irregular series by a neural ODE that drives a polynomial memory (PolyODE).
 
     A small network learns the dynamics of the signal by forecasting each observation from the
@@ -273,6 +275,8 @@ class PolyODETransformer(CoefficientTransformer):
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
+
+    _stream_class = PolyODEStream
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the one-step forecasting MSE, in standardised units: larger is better.

@@ -1,0 +1,335 @@
+"""Embeddings that follow series as observations come in, in constant memory.
+
+A stream holds what the batch computation holds at the last observation of each series, and moves
+it on with the same functions. Series do not depend on each other, so that new observations are
+taken in by groups of series: each group runs through the rounds of its observations, one a series
+and round, and all is written back when all has been computed.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.utils.validation import check_is_fitted
+
+from skpolyode.errors import plain_repr
+from skpolyode.panel import Panel, query_times
+from skpolyode.panel.blank import blank_panel
+from skpolyode.panel.query import name_query
+from skpolyode.saving.objects import Saveable
+from skpolyode.training import intra_op_threads
+from skpolyode.transformers._input import read_panel
+from skpolyode.transformers._stream_clock import Clock, Moment, rounds
+from skpolyode.transformers._stream_rows import NewRows, read_rows, read_series, zone_of
+
+if TYPE_CHECKING:
+    from skpolyode.transformers.base import CoefficientTransformer
+
+__all__ = ["SeriesStream", "Streamed"]
+
+_GROUP = 2048  # series taken in together: few enough for the cache, enough to keep a thread busy
+
+Parts = dict[str, torch.Tensor]
+
+
+class SeriesStream(Saveable):
+    """Base of streams: everything but what they hold of each series.
+
+    Subclasses hold tensors with a row a series, made by `_blank`, and move them on in `_take_in`.
+    """
+
+    def __init__(self, transformer: CoefficientTransformer, panel: Panel) -> None:
+        self._transformer = copy.deepcopy(transformer)
+        self._panel = panel
+        self._clock = Clock.stopped(panel.n_series, panel.n_channels)
+        self._bind()
+        self._parts = self._blank()
+
+    @property
+    def _device(self) -> torch.device:
+        """Where the tensors are."""
+        return torch.device(getattr(self._transformer, "device", "cpu"))
+
+    @abstractmethod
+    def _bind(self) -> None:
+        """Set what follows from the transformer, and is not saved."""
+
+    @abstractmethod
+    def _blank(self) -> Parts:
+        """What is held of series before their first observation."""
+
+    @abstractmethod
+    def _take_in(self, parts: Parts, values: np.ndarray, moment: Moment) -> Parts:
+        """What is held of n series after one more observation of each.
+
+        `values` (n, D) are standardised, NaN where not observed.
+        """
+
+    @abstractmethod
+    def _features(self, series: np.ndarray) -> np.ndarray:
+        """Features (b, F) of some series, but for the duration."""
+
+    @abstractmethod
+    def _coefficients(self, series: np.ndarray) -> np.ndarray:
+        """Coefficients (b, D, N) of some series at their last observations."""
+
+    @property
+    def n_series(self) -> int:
+        """Number of series."""
+        return self._panel.n_series
+
+    @property
+    def n_observations(self) -> np.ndarray:
+        """Observations of each series so far, int64 of shape (n_series,)."""
+        return self._clock.count.copy()
+
+    @property
+    def last_times(self) -> np.ndarray | pd.DatetimeIndex:
+        """Time of the last observation of each series, NaN (NaT) before the first."""
+        last = np.where(self._clock.count > 0, self._clock.last, np.nan)
+        values = np.empty((self.n_series, self._panel.n_channels))
+        return self._panel.like(last, values, np.arange(self.n_series + 1)).user_times()
+
+    def __repr__(self) -> str:
+        series = f"{self.n_series} series, {int(self._clock.count.sum())} observations"
+        return f"{type(self).__name__}({series}, of {self._transformer!r})"
+
+    def update(self, times: Any, values: Any, series: Any = None) -> Self:
+        """Take in new observations, of any of the series.
+
+        Parameters
+        ----------
+        times : scalar or array-like of shape (n_rows,)
+            Their times, in the units and of the type of those that the transformer was fitted on.
+            Each must be later than all times of its series before. A scalar is the time of all
+            rows.
+        values : array-like of shape (n_rows, D), or of shape (n_rows,) with one channel
+            Values, NaN where a channel was not observed. Rows without any value are left out.
+        series : int, array-like of int of shape (n_rows,) or None, default=None
+            Which series each row is of, by position. A series may have many rows, and rows of
+            different series may be mixed. None: one row for each series, or all rows of the only
+            one.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If times are out of order, repeated or not finite, or values infinite, or shapes do
+            not fit. The error lists the first faults, and the stream is left as it was.
+        TypeError
+            If times or values are of another kind.
+        """
+        panel = self._panel
+        if panel.is_datetime and panel.tz is None and not self._clock.count.any():
+            panel = self._panel_in(zone_of(times))  # the first datetimes decide
+        rows = read_rows(panel, self._clock.last, times, values, series)
+        results = self._run(rows)
+        self._panel = panel
+        for own, clock, parts in results:
+            self._clock.put(own.series, clock)
+            self._put(self._parts, own.series, parts)
+        return self
+
+    def embedding(self, series: Any = None) -> np.ndarray:
+        """Embed the series as they are now: what `transform` gives for all of their rows so far.
+
+        Parameters
+        ----------
+        series : int, array-like of int or None, default=None
+            Which series, by position; None means all.
+
+        Returns
+        -------
+        float64 ndarray of shape (n_series, n_features)
+
+        Raises
+        ------
+        ValueError
+            If one of them has not been observed.
+        """
+        chosen = self._started(series)
+        clock = self._clock
+        with torch.inference_mode():
+            features = self._features(chosen)
+        return self._transformer._with_duration(features, clock.start[chosen], clock.last[chosen])
+
+    def reconstruct(self, times: Any, series: Any = None) -> Panel:
+        """Read the past of the series out of their memory at the last observation.
+
+        Parameters
+        ----------
+        times : array-like of shape (Q,) or list of such
+            Times within ``[last observation - window_, last observation]``, for all of the series
+            or for each.
+        series : int, array-like of int or None, default=None
+            Which series, by position; None means all.
+
+        Returns
+        -------
+        Panel
+            All channels at these times, also where they were not observed.
+
+        Raises
+        ------
+        ValueError
+            If a time is outside the window, or a series has not been observed.
+        """
+        chosen = self._started(series)
+        panel, clock = self._panel[chosen], self._clock.take(chosen)
+        flat, offsets = query_times(panel, times)
+        which = np.repeat(np.arange(len(chosen)), np.diff(offsets))
+        ages = clock.last[which] - flat
+        self._transformer._check_ages(
+            ages, lambda first: name_query(panel, which[first], flat[first], -ages[first])
+        )
+        with torch.inference_mode():
+            coefficients = self._coefficients(chosen)
+        values = self._transformer._read_past(coefficients, clock.start, clock.last, flat, which)
+        return panel.like(flat, values, offsets)
+
+    def _started(self, series: Any) -> np.ndarray:
+        """Positions of some series; all of them must have been observed."""
+        everything = np.arange(self.n_series)
+        chosen = everything if series is None else read_series(series, self.n_series)
+        if (unseen := self._clock.count[chosen] == 0).any():
+            first = plain_repr(self._panel.ids[chosen[unseen][0]])
+            raise ValueError(
+                f"series {first} has not been observed yet ({int(unseen.sum())} such series): "
+                "pass series=np.flatnonzero(stream.n_observations) for those that have."
+            )
+        return chosen
+
+    def _run(self, rows: NewRows) -> list[tuple[NewRows, Clock, Parts]]:
+        """Clocks and parts of all touched series after their new rows, group by group."""
+        starts = range(0, len(rows.series), _GROUP)
+        groups = [rows.part(slice(start, start + _GROUP)) for start in starts]
+        n_threads = min(torch.get_num_threads(), len(groups))
+        with intra_op_threads(1):
+            if n_threads < 2:
+                return [self._follow(group) for group in groups]
+            with ThreadPoolExecutor(n_threads) as pool:
+                return list(pool.map(self._follow, groups))
+
+    @torch.inference_mode()
+    def _follow(self, rows: NewRows) -> tuple[NewRows, Clock, Parts]:
+        """Clock and parts of one group after its new rows."""
+        clock, parts = self._clock.take(rows.series), self._take(self._parts, rows.series)
+        values = self._transformer.scaler_.transform(rows.values)
+        mask, unit = ~np.isnan(values), self._transformer.time_scale_
+        for own, now in rounds(rows.offsets):
+            if len(own) == len(rows.series):
+                clock, moment = clock.move(rows.times[now], mask[now], unit)
+                parts = self._take_in(parts, values[now], moment)
+                continue
+            moved, moment = clock.take(own).move(rows.times[now], mask[now], unit)
+            clock.put(own, moved)
+            self._put(parts, own, self._take_in(self._take(parts, own), values[now], moment))
+        return rows, clock, parts
+
+    @staticmethod
+    def _take(parts: Parts, series: np.ndarray) -> Parts:
+        """Copy of what is held of some series."""
+        index = torch.from_numpy(series)
+        return {n: part.index_select(0, index.to(part.device)) for n, part in parts.items()}
+
+    @staticmethod
+    def _put(parts: Parts, series: np.ndarray, new: Parts) -> None:
+        """Overwrite what is held of some series."""
+        index = torch.from_numpy(series)
+        for name, part in new.items():
+            parts[name].index_copy_(0, index.to(part.device), part)
+
+    def _panel_in(self, tz: str | None) -> Panel:
+        """Labels of the series, with times in a time zone."""
+        labels = self._get_state()["labels"] | {"tz": tz}
+        return blank_panel(**labels)
+
+    def _get_state(self) -> dict[str, Any]:
+        panel = self._panel
+        labels = {
+            "n_series": panel.n_series,
+            "channel_names": panel.channel_names,
+            "ids": panel.ids.copy(),
+            "static": panel.static,
+            "time_unit": panel.time_unit,
+            "tz": panel.tz,
+        }
+        clock = self._clock._asdict()
+        return {"of": self._transformer, "labels": labels, "clock": clock, "parts": self._parts}
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Self:
+        """Stream of a state; it computes after `_place` only."""
+        stream = cls.__new__(cls)
+        stream._transformer = state["of"]
+        stream._panel = blank_panel(**state["labels"])
+        stream._clock = Clock(**state["clock"])
+        stream._parts = state["parts"]
+        return stream
+
+    def _place(self, device: str | None) -> None:
+        self._transformer._place(device)
+        self._bind()
+        self._parts = {name: part.to(self._device) for name, part in self._parts.items()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy what is saved, without the tables of the memory."""
+        return _restored, (type(self), self._get_state())
+
+
+def _restored(cls: type[SeriesStream], state: dict[str, Any]) -> SeriesStream:
+    stream = cls._from_state(state)
+    stream._place(None)
+    return stream
+
+
+class Streamed:
+    """Mixin of transformers that can follow series as observations come in."""
+
+    _stream_class: ClassVar[type[SeriesStream]]
+
+    def stream(self, X: Any = 1, static: Any = None) -> SeriesStream:
+        """Follow series as observations come in, in constant memory.
+
+        Parameters
+        ----------
+        X : int, Panel, list of (times, values), list of DataFrames, or array, default=1
+            The number of series to follow, none of them observed yet; or series, to go on from
+            their last observations.
+        static : DataFrame, array-like of shape (n_series, n_static) or None, default=None
+            Static covariates of a number of series, if the transformer was fitted with any;
+            series in `X` bring their own.
+
+        Returns
+        -------
+        stream
+            Its `embedding` is at any moment what `transform` gives for all observations that it
+            has taken in by `update`. It keeps a copy of the transformer: to fit this one again
+            does not change the stream.
+
+        Raises
+        ------
+        ValueError
+            If the number is not positive, or something is wrong with the series.
+        """
+        check_is_fitted(self)
+        if not isinstance(X, Integral):
+            panel = read_panel(self, X, reset=False)
+            nothing = np.empty((0, panel.n_channels))
+            blank = panel.like(np.empty(0), nothing, np.zeros(panel.n_series + 1))
+            series = np.repeat(np.arange(panel.n_series), panel.lengths)
+            return self._stream_class(self, blank).update(panel.times, panel.values, series)
+        if X < 1:
+            raise ValueError(f"X must be series, or a positive number of series, got {X}.")
+        names, unit = self.channel_names_, self.time_unit_
+        return self._stream_class(self, blank_panel(X, names, static=static, time_unit=unit))

@@ -1,0 +1,84 @@
+"""When the series of a stream were observed: all that an update needs to know of the past times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Clock", "Moment", "rounds"]
+
+
+class Moment(NamedTuple):
+    """One observation of each of n series; times in the units of the model."""
+
+    mask: np.ndarray  # bool (n, D): what is observed
+    seen: np.ndarray  # bool (n, D): whether the channel was before
+    gap: np.ndarray  # float64 (n,): since the last observation; zero in the first
+    channel_gap: np.ndarray  # float64 (n, D): since that of the channel; one if there is none
+    elapsed: np.ndarray  # float64 (n,): since the first
+
+
+class Clock(NamedTuple):
+    """When B series were observed. Elapsed times are those since the start, as the model has it."""
+
+    start: np.ndarray  # float64 (B,): first observation, in the units of `times`
+    last: np.ndarray  # float64 (B,): last observation, -inf before the first
+    elapsed: np.ndarray  # float64 (B,): from the first to the last
+    seen_at: np.ndarray  # float64 (B, D): elapsed time of each channel's last one, or NaN
+    count: np.ndarray  # int64 (B,): observations so far
+
+    @classmethod
+    def stopped(cls, n_series: int, n_channels: int) -> Clock:
+        """Clock of series that have not been observed."""
+        return cls(
+            np.zeros(n_series),
+            np.full(n_series, -np.inf),
+            np.zeros(n_series),
+            np.full((n_series, n_channels), np.nan),
+            np.zeros(n_series, dtype=np.int64),
+        )
+
+    def take(self, series: Any) -> Clock:
+        """Copy of the clock of some series."""
+        return Clock(*(column[series] for column in self))
+
+    def put(self, series: Any, new: Clock) -> None:
+        """Overwrite the clock of some series."""
+        for column, own in zip(self, new, strict=True):
+            column[series] = own
+
+    def move(self, times: np.ndarray, mask: np.ndarray, unit: float) -> tuple[Clock, Moment]:
+        """Clock after one more observation of each series, and what it says of that.
+
+        Parameters
+        ----------
+        times : float64 ndarray of shape (B,)
+            Later than `last`.
+        mask : bool ndarray of shape (B, D)
+            Which channels are observed.
+        unit : float
+            The model's unit of time in that of `times`.
+        """
+        start = np.where(self.count == 0, times, self.start)
+        elapsed = (times - start) / unit
+        seen = ~np.isnan(self.seen_at)
+        channel_gap = np.where(seen, elapsed[:, None] - self.seen_at, 1.0)
+        seen_at = np.where(mask, elapsed[:, None], self.seen_at)
+        moment = Moment(mask, seen, elapsed - self.elapsed, channel_gap, elapsed)
+        return Clock(start, times, elapsed, seen_at, self.count + 1), moment
+
+
+def rounds(offsets: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows of several series, one of each in a round: which series, and the rows.
+
+    Parameters
+    ----------
+    offsets : int64 ndarray of shape (B + 1,)
+        Where the rows of each series start; none is empty.
+    """
+    lengths = offsets[1:] - offsets[:-1]
+    for k in range(lengths.max()):
+        own = np.flatnonzero(lengths > k)
+        yield own, offsets[own] + k

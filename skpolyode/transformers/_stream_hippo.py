@@ -1,0 +1,117 @@
+"""Streams of the memory of the observations themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from skpolyode.memory.single import SingleMemory
+from skpolyode.transformers._stream import Parts, SeriesStream
+from skpolyode.transformers._stream_clock import Moment
+
+__all__ = ["HiPPOStream"]
+
+
+class HiPPOStream(SeriesStream):
+    """Series that are followed by their polynomial memory, one observation at a time.
+
+    Made by :meth:`HiPPOTransformer.stream`. At any moment its answers are those of the transformer
+    for all observations so far, to rounding. An update takes the same time however many there
+    were, and only the coefficients, the last value and the last times of each series are kept.
+
+    Parameters
+    ----------
+    transformer : HiPPOTransformer
+        Fitted; a copy is kept.
+    panel : Panel
+        Labels of the series; its rows are not read.
+
+    Attributes
+    ----------
+    n_series : int
+        Number of series.
+    n_observations : int64 ndarray of shape (n_series,)
+        Observations of each series so far.
+    last_times : float64 ndarray or DatetimeIndex of shape (n_series,)
+        Time of the last one, NaN before the first.
+
+    See Also
+    --------
+    PolyODEStream : Streams that forecast as well.
+
+    Examples
+    --------
+    >>> from skpolyode import HiPPOTransformer
+    >>> series = [([0.0, 0.4, 1.5, 2.0], [1.0, 2.0, 2.0, 0.0]), ([0.0, 1.2, 2.0], [0.0, 3.0, 1.0])]
+    >>> embedder = HiPPOTransformer(n_coefficients=4, window=2.0).fit(series)
+    >>> stream = embedder.stream(2)
+    >>> for times, values in zip([[0.0, 0.4], [1.5], [2.0]], [[1.0, 2.0], [2.0], [0.0]]):
+    ...     stream = stream.update(times, values, series=0)
+    >>> bool(abs(stream.embedding(0) - embedder.transform(series[:1])).max() < 1e-12)
+    True
+    """
+
+    def _bind(self) -> None:
+        self._memory = self._transformer._memory()
+        self._single = SingleMemory(self._memory)
+
+    def _blank(self) -> Parts:
+        shape = self._panel.n_series, self._panel.n_channels
+        size = self._memory.n_coefficients
+        # Each channel's memory is that at its own last observation: what is held beyond it, up to
+        # the last observation of the series, becomes a line as soon as the next value is known.
+        return {
+            "c": torch.zeros(*shape, size, dtype=torch.float64),
+            "x": torch.zeros(shape, dtype=torch.float64),
+        }
+
+    def _take_in(self, parts: Parts, values: np.ndarray, moment: Moment) -> Parts:
+        c, x, new = (
+            parts["c"].numpy().copy(),
+            parts["x"].numpy(),
+            np.where(moment.mask, values, 0.0),
+        )
+        first, again = moment.mask & ~moment.seen, moment.mask & moment.seen
+        c[first, 0] = new[first]
+        if again.any():
+            ends, gap = np.stack([x[again], new[again]]), moment.channel_gap[again]
+            elapsed = np.broadcast_to(moment.elapsed[:, None], again.shape)[again]
+            follow = self._follow_one if len(values) == 1 else self._follow_many
+            c[again] = follow(c[again], self._steps(ends, gap), gap, elapsed)
+        x = np.where(moment.mask, new, x)
+        return {"c": torch.from_numpy(c), "x": torch.from_numpy(x)}
+
+    def _steps(self, ends: np.ndarray, gap: np.ndarray) -> np.ndarray:
+        """Value and slope (P, 1, Q) at the start of gaps (P,), from values (2, P) at both ends."""
+        if self._transformer.hold == "previous":
+            return ends[0, :, None, None]
+        return np.stack([ends[0], (ends[1] - ends[0]) / gap], axis=1)[:, None]
+
+    def _follow_many(
+        self, c: np.ndarray, steps: np.ndarray, gap: np.ndarray, elapsed: np.ndarray
+    ) -> np.ndarray:
+        """Coefficients (P, N) of channels after gaps (P,) of known signals."""
+        c, steps, gap, elapsed = map(torch.from_numpy, (c[:, None], steps, gap, elapsed))
+        moved = self._memory.propagate(c, gap, elapsed)
+        return (moved + self._memory.respond(steps, gap, elapsed))[:, 0].numpy()
+
+    def _follow_one(
+        self, c: np.ndarray, steps: np.ndarray, gap: np.ndarray, elapsed: np.ndarray
+    ) -> np.ndarray:
+        """As `_follow_many`, for the channels of one series."""
+        moved = [
+            self._single.propagate(own[None], g, elapsed[0])[0]
+            for own, g in zip(c, gap, strict=True)
+        ]
+        return moved + self._single.respond(steps, gap, elapsed[0])[:, 0]
+
+    def _coefficients(self, series: np.ndarray) -> np.ndarray:
+        clock, index = self._clock.take(series), torch.from_numpy(series)
+        c, x = self._parts["c"][index].flatten(0, 1), self._parts["x"][index].flatten()
+        since = np.where(np.isnan(clock.seen_at), 0.0, clock.elapsed[:, None] - clock.seen_at)
+        elapsed = torch.from_numpy(clock.elapsed).repeat_interleave(since.shape[1])
+        held = self._memory.hold(c[:, None], x[:, None], torch.from_numpy(since.ravel()), elapsed)
+        return held.view(*since.shape, -1).numpy()
+
+    def _features(self, series: np.ndarray) -> np.ndarray:
+        return self._coefficients(series).reshape(len(series), -1)

@@ -1,0 +1,193 @@
+"""What a user hands to `update` of a stream, read and checked before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from skpolyode.errors import FaultKind, Faults
+from skpolyode.panel import Panel
+from skpolyode.panel.timeaxis import TimeAxis, join_times, read_times
+
+__all__ = ["NewRows", "read_rows", "read_series", "zone_of"]
+
+_LATE = FaultKind(
+    "times out of order",
+    "give each series its observations in the order of time; the stream is as it was",
+)
+_TWICE = FaultKind(
+    "duplicate times",
+    "merge observations of equal time into one row, NaN where not observed; the stream is as it "
+    "was",
+)
+_BAD_TIME = FaultKind("missing or infinite times", "drop these rows; the stream is as it was")
+_INFINITE = FaultKind(
+    "infinite values", "replace them by NaN, which means not observed; the stream is as it was"
+)
+
+
+class NewRows(NamedTuple):
+    """New observations, series after series, each in the order of time."""
+
+    series: np.ndarray  # int64 (B,): which series have any, rising
+    offsets: np.ndarray  # int64 (B + 1,): where the rows of each start
+    times: np.ndarray  # float64 (P,), in the units of the panel
+    values: np.ndarray  # float64 (P, D), none of them all NaN
+
+    def part(self, chosen: slice) -> Self:
+        """Rows of a slice of the series."""
+        offsets = self.offsets[chosen.start : chosen.stop + 1]
+        rows = slice(offsets[0], offsets[-1])
+        return NewRows(
+            self.series[chosen], offsets - offsets[0], self.times[rows], self.values[rows]
+        )
+
+
+def read_rows(panel: Panel, last: np.ndarray, times: Any, values: Any, series: Any) -> NewRows:
+    """Read new observations of some series of a panel, of which `last` (B,) was the last time.
+
+    Raises
+    ------
+    ValueError
+        If something is wrong with them: one error that lists the first faults.
+    TypeError
+        If they are of a kind that cannot be observations.
+    """
+    one_time = np.ndim(times) == 0
+    stamps = _read_times([times] if one_time else times, panel)
+    table = _read_values(values, panel.n_channels, one_row=one_time)
+    if one_time and len(table) > 1:
+        stamps = np.repeat(stamps, len(table))
+    if len(stamps) != len(table):
+        raise ValueError(
+            f"update: {len(stamps)} times for {len(table)} rows of values: give one time for each "
+            "row."
+        )
+    owner = _owners(series, len(table), panel.n_series)
+    observed = ~np.isnan(table).all(axis=1)
+    if not observed.all():
+        stamps, table, owner = stamps[observed], table[observed], owner[observed]
+    starts, previous = np.arange(len(owner)), last[owner]
+    if len(owner) > 1:
+        order = np.argsort(owner, kind="stable")
+        stamps, table, owner = stamps[order], table[order], owner[order]
+        begins = np.append(True, owner[1:] != owner[:-1])
+        starts = np.flatnonzero(begins)
+        earlier = np.where(begins, -np.inf, np.roll(stamps, 1))
+        previous = np.maximum(earlier, last[owner])
+    _check(panel, owner, stamps, previous, table)
+    return NewRows(owner[starts], np.append(starts, len(stamps)), stamps, table)
+
+
+def read_series(series: Any, n_series: int, name: str = "series") -> np.ndarray:
+    """Positions of some series, given by one position or a sequence of them."""
+    chosen = np.atleast_1d(np.asarray(series))
+    if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be positions of series, whole numbers, got {series!r}.")
+    outside = (chosen < 0) | (chosen >= n_series)
+    if outside.any():
+        raise ValueError(
+            f"{name} must be from 0 to {n_series - 1}, the positions of the {n_series} series, got "
+            f"{chosen[outside][0]}."
+        )
+    return chosen.astype(np.int64)
+
+
+def zone_of(times: Any) -> str | None:
+    """Time zone of datetimes, None for anything else."""
+    return read_times([times] if np.ndim(times) == 0 else times).tz
+
+
+def _read_times(times: Any, panel: Panel) -> np.ndarray:
+    block = read_times(times)
+    if block.data.ndim != 1:
+        raise ValueError(f"update: times must be one-dimensional, got shape {block.data.shape}.")
+    if block.kind == "number":
+        return block.data.astype(np.float64)
+    if block.kind == "timedelta" or not panel.is_datetime:
+        wanted = "datetimes, or counts of their unit" if panel.is_datetime else "numbers"
+        raise TypeError(
+            f"update: times must be {wanted}, as those of the transformer's fit, got {block.kind}s."
+        )
+    if (block.tz is None) != (panel.tz is None):
+        raise TypeError(
+            "update: times must have a time zone exactly if those before had one; the zone is "
+            f"{block.tz or 'none'} now and was {panel.tz or 'none'}; use tz_localize."
+        )
+    return join_times([block], panel.time_unit)[0]
+
+
+def _read_values(values: Any, n_channels: int, *, one_row: bool) -> np.ndarray:
+    try:
+        table = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"update: values must be numbers, NaN where not observed ({error})."
+        ) from None
+    if n_channels == 1 and table.ndim < 2:
+        return table.reshape(-1, 1)
+    if one_row and table.ndim == 1:
+        table = table[None]
+    if table.ndim != 2 or table.shape[1] != n_channels:
+        raise ValueError(
+            f"update: values must have the shape (n_rows, {n_channels}), a column a channel, got "
+            f"{np.shape(values)}."
+        )
+    return table
+
+
+def _owners(series: Any, n_rows: int, n_series: int) -> np.ndarray:
+    """Which series each row belongs to."""
+    if series is None:
+        if n_series == 1:
+            return np.zeros(n_rows, dtype=np.int64)
+        if n_rows == n_series:
+            return np.arange(n_series)
+        raise ValueError(
+            f"update: {n_rows} rows for {n_series} series: pass series, the position of the series "
+            "that each row belongs to."
+        )
+    owner = read_series(series, n_series, "update: series")
+    if np.ndim(series) == 0:
+        return np.repeat(owner, n_rows)
+    if len(owner) != n_rows:
+        raise ValueError(
+            f"update: {len(owner)} entries of series for {n_rows} rows: give one for each row."
+        )
+    return owner
+
+
+def _check(
+    panel: Panel,
+    owner: np.ndarray,
+    times: np.ndarray,
+    previous: np.ndarray,
+    values: np.ndarray,
+) -> None:
+    """Raise one error for all that is wrong; (P,) rows, sorted by series."""
+    unknown, infinite = ~np.isfinite(times), np.isinf(values)
+    late = ~unknown & (times <= previous)
+    if not (unknown.any() or infinite.any() or late.any()):
+        return
+    axis = TimeAxis(panel.time_unit, panel.tz)
+    faults = Faults("update", panel.ids, panel.channel_names)
+
+    def place(row: int) -> str:
+        return f"{faults.series(int(owner[row]))}, time {axis.format(times[row])}"
+
+    def note(kind: FaultKind, wrong: np.ndarray, line: Callable[[int], str]) -> None:
+        rows = np.flatnonzero(wrong)
+        faults.add(kind, [line(row) for row in rows[: faults.limit]], len(rows))
+
+    twice = late & (times == previous)
+    note(_BAD_TIME, unknown, lambda row: f"{faults.series(int(owner[row]))}: time {times[row]}")
+    note(_TWICE, twice, lambda row: f"{place(row)}: it has an observation at this time")
+    note(
+        _LATE,
+        late & ~twice,
+        lambda row: f"{place(row)}: it is known up to {axis.format(previous[row])}",
+    )
+    note(_INFINITE, infinite.any(axis=1), lambda row: f"{place(row)}: {values[row]}")
+    faults.raise_if_any()
