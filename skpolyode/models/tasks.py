@@ -8,6 +8,8 @@ one interval. :class:`SeriesTask` back-propagates through whole series, as the p
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from skpolyode.dynamics import STEPPERS, count_steps
@@ -133,8 +135,7 @@ class IntervalTask:
         those of a :func:`~skpolyode.models.sweep.sweep`. In the first eighth the integration is
         coarse: the field is still far off, and half the evaluations show it where to go.
         """
-        coarse = self.starts_anew and progress < _COARSE_SHARE
-        self.model.stepper = STEPPERS["midpoint"] if coarse else self.stepper
+        self._set_coarse(self.starts_anew and progress < _COARSE_SHARE)
         must_scan, n_sweeps = self._must_scan(progress), _LAST_SWEEPS if progress == 1 else 1
         mean = _Mean()
         for block in self.data.blocks():
@@ -148,6 +149,19 @@ class IntervalTask:
             mean.add(self.data.x[rows] - predictions, self.counted[rows])
         self.n_refreshed += 1
         return float(mean.value())
+
+    def state_dict(self) -> dict[str, Any]:
+        """What `refresh` has prepared."""
+        coarse = self.model.stepper is not self.stepper
+        return {"states": self.states, "n_refreshed": self.n_refreshed, "coarse": coarse}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go back to what an earlier `refresh` prepared."""
+        self.states, self.n_refreshed = state["states"].to(self.states.device), state["n_refreshed"]
+        self._set_coarse(state["coarse"])
+
+    def _set_coarse(self, coarse: bool) -> None:
+        self.model.stepper = STEPPERS["midpoint"] if coarse else self.stepper
 
     def _must_scan(self, progress: float) -> bool:
         """Whether a sweep would be too far from the states of the present weights.
@@ -243,6 +257,13 @@ class SeriesTask:
     def refresh(self, progress: float = 1.0) -> float:
         """Return the validation error; there is nothing to store."""
         return forecasting_mse(self.model, self.data.select(self.validation))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing is prepared."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing was prepared."""
 
     def loss(self, index: torch.Tensor) -> torch.Tensor:
         """Mean squared one-step error over some series."""

@@ -7,16 +7,19 @@ import math
 import time
 import warnings
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 from tqdm.auto import tqdm
 
+from skpolyode.training.checkpoint import Checkpoint
 from skpolyode.training.muon import Muon
 
 __all__ = ["Task", "Trainer", "one_cycle"]
+
+_ERROR = "validation_error"
 
 
 def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
@@ -58,6 +61,12 @@ class Task(Protocol):
 
     def loss(self, index: torch.Tensor) -> torch.Tensor:
         """Loss of a minibatch, given by positions in `items`."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What `refresh` has prepared, for a checkpoint."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go back to it."""
 
 
 @dataclass
@@ -120,7 +129,13 @@ class Trainer:
     history: list[dict[str, float]] = field(default_factory=list, init=False)
     best_error: float = field(default=float("inf"), init=False)
 
-    def run(self, module: nn.Module, task: Task, generator: torch.Generator) -> None:
+    def run(
+        self,
+        module: nn.Module,
+        task: Task,
+        generator: torch.Generator,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
         """Train the module in place; it ends with the best weights seen.
 
         Parameters
@@ -130,54 +145,25 @@ class Trainer:
         task : Task
         generator : torch.Generator
             Source of the minibatches; no global generator is touched.
+        checkpoint : Checkpoint or None, default=None
+            Where the state of the training is kept until it ends. If it holds one, training goes
+            on from there, and ends as it would have without the interruption.
 
         Warns
         -----
         ConvergenceWarning
-            If the loss became infinite or NaN; the best weights are restored.
+            If the loss became infinite or NaN, or the user interrupted (Ctrl-C): the best weights
+            are restored.
         """
-        n_batches = max(1, -(-len(task.items) // self.batch_size))
-        optimizer = Muon(module.parameters(), lr=self.learning_rate)
-        n_steps = self.max_epochs * n_batches
-        rates = (self.learning_rate * one_cycle(step, n_steps) for step in range(n_steps))
-        start, best = time.perf_counter(), copy.deepcopy(module.state_dict())
-        epochs_since_best = 0
-        epochs = tqdm(range(self.max_epochs + 1), disable=not self.verbose, unit="epoch")
-        for epoch in epochs:
-            error = task.refresh(epoch / self.max_epochs)
-            entry = {"epoch": epoch, "validation_error": error}
-            self.history.append(entry)
-            entry["seconds"] = time.perf_counter() - start
-            epochs.set_postfix(validation_error=f"{error:.4g}")
-            if error < self.best_error:
-                self.best_error, epochs_since_best = error, 0
-                best = copy.deepcopy(module.state_dict())
-            else:
-                epochs_since_best += 1
-            stalled = self.patience is not None and epochs_since_best > self.patience
-            if stalled or epoch == self.max_epochs or not len(task.items):
-                break
-            entry["training_loss"] = self._epoch(module, task, optimizer, rates, generator)
-            if not torch.isfinite(torch.tensor(entry["training_loss"])):
-                self._warn_diverged(epoch)
-                break
-        epochs.close()
-        module.load_state_dict(best)
-
-    def _epoch(self, module, task, optimizer, rates, generator) -> float:
-        """One pass over the items in random order; returns the mean loss."""
-        total, batches = 0.0, self._batches(task.cost, generator)
-        for index in batches:
-            optimizer.zero_grad()
-            optimizer.lr = next(rates)
-            loss = task.loss(index)
-            loss.backward()
-            norm = nn.utils.clip_grad_norm_(module.parameters(), self.clip)
-            if not torch.isfinite(norm):
-                return float("nan")
-            optimizer.step()
-            total += loss.item() / len(batches)
-        return total
+        run = _Run(self, module, task, generator)
+        try:
+            run.train(checkpoint)
+        except KeyboardInterrupt:
+            self._warn(f"training was interrupted in epoch {len(self.history) - 1}")
+        else:
+            if checkpoint is not None:
+                checkpoint.remove()
+        module.load_state_dict(run.best)
 
     def _batches(self, cost: torch.Tensor, generator: torch.Generator) -> list[torch.Tensor]:
         """Minibatches in random order, each of random items of about the same cost.
@@ -189,11 +175,105 @@ class Trainer:
         batches = order.tensor_split(max(1, -(-len(order) // self.batch_size)))
         return [batches[i] for i in torch.randperm(len(batches), generator=generator)]
 
-    def _warn_diverged(self, epoch: int) -> None:
+    def _warn(self, what: str) -> None:
         warnings.warn(
-            f"the training loss became infinite or NaN in epoch {epoch}; the best weights so far "
-            f"are kept (validation error {self.best_error:.3g}). Lower learning_rate_init "
-            f"(now {self.learning_rate:g}).",
+            f"{what}; the best weights so far are kept (validation error {self.best_error:.3g}).",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
+
+
+class _Run:
+    """One training: what changes while it goes on."""
+
+    def __init__(
+        self, trainer: Trainer, module: nn.Module, task: Task, generator: torch.Generator
+    ) -> None:
+        self.trainer, self.module, self.task, self.generator = trainer, module, task, generator
+        self.optimizer = Muon(module.parameters(), lr=trainer.learning_rate)
+        self.best = copy.deepcopy(module.state_dict())
+        self.epochs_since_best = 0
+        self.n_batches = max(1, -(-len(task.items) // trainer.batch_size))
+
+    def train(self, checkpoint: Checkpoint | None) -> None:
+        trainer = self.trainer
+        state = None if checkpoint is None else checkpoint.load()
+        first = 0 if state is None else self._restore(state)
+        start = time.perf_counter() - (trainer.history[-1]["seconds"] if state else 0.0)
+        total = trainer.max_epochs + 1
+        with tqdm(total=total, initial=first, disable=not trainer.verbose, unit="epoch") as bar:
+            for epoch in range(first, total):
+                if state is None or epoch > first:
+                    self._validate(epoch, start)
+                    bar.set_postfix(validation_error=f"{trainer.history[-1][_ERROR]:.4g}")
+                    if checkpoint is not None:
+                        checkpoint.save(self._state(epoch))
+                bar.update()
+                if self._is_over(epoch):
+                    return
+                loss = self._train_epoch(epoch)
+                trainer.history[-1]["training_loss"] = loss
+                if not math.isfinite(loss):
+                    trainer._warn(
+                        f"the training loss became infinite or NaN in epoch {epoch}; lower "
+                        f"learning_rate_init (now {trainer.learning_rate:g})"
+                    )
+                    return
+
+    def _validate(self, epoch: int, start: float) -> None:
+        """Prepare the epoch, and see how good the weights are before it."""
+        trainer = self.trainer
+        error = self.task.refresh(epoch / trainer.max_epochs)
+        seconds = time.perf_counter() - start
+        trainer.history.append({"epoch": epoch, _ERROR: error, "seconds": seconds})
+        if error < trainer.best_error:
+            trainer.best_error, self.epochs_since_best = error, 0
+            self.best = copy.deepcopy(self.module.state_dict())
+        else:
+            self.epochs_since_best += 1
+
+    def _is_over(self, epoch: int) -> bool:
+        patience = self.trainer.patience
+        stalled = patience is not None and self.epochs_since_best > patience
+        return stalled or epoch == self.trainer.max_epochs or not len(self.task.items)
+
+    def _train_epoch(self, epoch: int) -> float:
+        """One pass over the items in random order; returns the mean loss."""
+        trainer, total = self.trainer, 0.0
+        n_steps = trainer.max_epochs * self.n_batches
+        for i, index in enumerate(trainer._batches(self.task.cost, self.generator)):
+            self.optimizer.zero_grad()
+            share = one_cycle(epoch * self.n_batches + i, n_steps)
+            self.optimizer.lr = trainer.learning_rate * share
+            loss = self.task.loss(index)
+            loss.backward()
+            norm = nn.utils.clip_grad_norm_(self.module.parameters(), trainer.clip)
+            if not torch.isfinite(norm):
+                return float("nan")
+            self.optimizer.step()
+            total += loss.item() / self.n_batches
+        return total
+
+    def _state(self, epoch: int) -> dict[str, Any]:
+        """All that the rest of the training depends on, before an epoch."""
+        return {
+            "epoch": epoch,
+            "weights": dict(self.module.state_dict()),
+            "best": dict(self.best),
+            "best_error": self.trainer.best_error,
+            "epochs_since_best": self.epochs_since_best,
+            "history": self.trainer.history,
+            "optimizer": self.optimizer.state,
+            "generator": self.generator.get_state(),
+            "task": self.task.state_dict(),
+        }
+
+    def _restore(self, state: dict[str, Any]) -> int:
+        """Go back to a state; returns its epoch."""
+        self.module.load_state_dict(state["weights"])
+        self.best, self.epochs_since_best = state["best"], state["epochs_since_best"]
+        self.trainer.best_error, self.trainer.history = state["best_error"], state["history"]
+        self.optimizer.restore(state["optimizer"])
+        self.generator.set_state(state["generator"])
+        self.task.load_state_dict(state["task"])
+        return state["epoch"]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Sequence
 from functools import partial
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, ClassVar
 
+import joblib
 import numpy as np
 import torch
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -27,7 +30,7 @@ from skpolyode.models import (
     pack,
 )
 from skpolyode.panel import Panel
-from skpolyode.training import Trainer, intra_op_threads
+from skpolyode.training import Checkpoint, Trainer, intra_op_threads
 from skpolyode.transformers._auto import (
     auto_batch_size,
     auto_step_size,
@@ -132,6 +135,10 @@ class PolyODETransformer(Streamed, CoefficientTransformer):
         Epochs without improvement before training stops early.
     warm_start : bool, default=False
         Continue from the weights, scales, window and step size of the last fit.
+    checkpoint_dir : str, PathLike or None, default=None
+        Folder where the state of the training is kept, written after an epoch but not more than
+        once a second. A `fit` that was killed goes on from there when it is called again with the
+        same data and parameters, and ends in the same weights; `random_state` must be an int.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, minibatches and held-out series. Global generators are not used.
     device : str, default="cpu"
@@ -226,6 +233,7 @@ class PolyODETransformer(Streamed, CoefficientTransformer):
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [_COUNT],
         "warm_start": ["boolean"],
+        "checkpoint_dir": [str, os.PathLike, None],
         "random_state": ["random_state"],
         "device": [str],
         "verbose": ["verbose"],
@@ -251,6 +259,7 @@ class PolyODETransformer(Streamed, CoefficientTransformer):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         warm_start: bool = False,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         device: str = "cpu",
         verbose: int = 0,
@@ -272,6 +281,7 @@ class PolyODETransformer(Streamed, CoefficientTransformer):
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.warm_start = warm_start
+        self.checkpoint_dir = checkpoint_dir
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
@@ -351,10 +361,11 @@ class PolyODETransformer(Streamed, CoefficientTransformer):
             self._set_scales(rows)
             self.field_ = self._new_field(widths, generator).stand_still().to(self.device)
             self._set_static(panel)
+        checkpoint = self._checkpoint(panel)
         panel = self._cut(observed_part(panel))
         held_out = self._held_out(panel.lengths, random_state)
         with intra_op_threads(1):
-            self._train(self._pack(panel, torch.float32), held_out, generator)
+            self._train(self._pack(panel, torch.float32), held_out, generator, checkpoint)
             self.step_halving_error_ = self._step_halving_error(panel)
 
     def _cut(self, panel: Panel) -> Panel:
@@ -425,7 +436,28 @@ class PolyODETransformer(Streamed, CoefficientTransformer):
             held_out[random_state.permutation(usable)[:n_held_out]] = True
         return held_out
 
-    def _train(self, data: Packed, held_out: torch.Tensor, generator: torch.Generator) -> None:
+    def _checkpoint(self, panel: Panel) -> Checkpoint | None:
+        """Where the training of this estimator on this panel is kept: a file of its own."""
+        if self.checkpoint_dir is None:
+            return None
+        if not isinstance(self.random_state, Integral):
+            raise ValueError(
+                "checkpoint_dir needs an int as random_state, got "
+                f"{self.random_state!r}: with it a training that goes on draws the same numbers."
+            )
+        without = {"checkpoint_dir", "device", "verbose"}
+        settings = {k: v for k, v in self.get_params().items() if k not in without}
+        weights = [p.detach().cpu().numpy() for p in self.field_.parameters()]
+        content = panel.times, panel.values, panel.offsets, panel.static, settings, weights
+        return Checkpoint(Path(self.checkpoint_dir) / f"fit-{joblib.hash(content)}.safetensors")
+
+    def _train(
+        self,
+        data: Packed,
+        held_out: torch.Tensor,
+        generator: torch.Generator,
+        checkpoint: Checkpoint | None,
+    ) -> None:
         model = self._model(torch.float32, copy_field=False)
         task = TASKS[self.gradient](model, data, held_out.to(self.device), horizon=self.horizon)
         batch = auto_batch_size(len(task.items)) if self.batch_size == "auto" else self.batch_size
@@ -436,7 +468,7 @@ class PolyODETransformer(Streamed, CoefficientTransformer):
             patience=self.n_iter_no_change if self.early_stopping else None,
             verbose=self.verbose,
         )
-        trainer.run(model, task, generator)
+        trainer.run(model, task, generator, checkpoint)
         self.history_ = trainer.history
         self.n_epochs_ = sum("training_loss" in entry for entry in trainer.history)
         self.validation_error_ = trainer.best_error

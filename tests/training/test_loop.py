@@ -37,6 +37,12 @@ class Fit:
         self.weights.append(self.line.weight.item())
         return self.errors.pop(0) if self.errors else (self.line.weight.item() - 2) ** 2
 
+    def state_dict(self):
+        return {"errors": self.errors}
+
+    def load_state_dict(self, state):
+        self.errors = state["errors"]
+
     def loss(self, index: torch.Tensor) -> torch.Tensor:
         self.batches.append(index)
         return (self.line.weight - 2).square().sum() * self.spoil()
@@ -129,7 +135,7 @@ def test_a_loss_that_is_not_finite_stops_with_a_warning(bad):
         return 1.0 if len(calls) < 8 else bad  # in the second batch of the third epoch
 
     with pytest.warns(
-        ConvergenceWarning, match=r"in epoch 2; .*Lower learning_rate_init \(now 0.3"
+        ConvergenceWarning, match=r"in epoch 2; .*lower learning_rate_init \(now 0.3"
     ):
         trainer, task, line = train(spoil=spoil)
     assert math.isfinite(line.weight.item())

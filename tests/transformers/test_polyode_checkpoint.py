@@ -1,0 +1,77 @@
+"""A fit that was killed goes on when it is called again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from skpolyode.panel import Panel
+from skpolyode.transformers import PolyODETransformer
+
+SCRIPT = """
+import json, os, random, signal, sys, time
+import torch
+torch.set_num_threads(1)
+from skpolyode.training import checkpoint
+from tests.transformers.test_polyode_checkpoint import SETTINGS, make_panel
+from skpolyode.transformers import PolyODETransformer
+
+checkpoint.Checkpoint.__init__.__defaults__ = (0.0,)  # after every epoch
+panel, folder = make_panel(), sys.argv[1]
+make = lambda: PolyODETransformer(checkpoint_dir=folder, **SETTINGS)
+start = time.perf_counter()
+PolyODETransformer(**SETTINGS).fit(panel)
+whole, killed, found = time.perf_counter() - start, 0, 0
+luck = random.Random(0)
+while killed < 6:
+    child = os.fork()
+    if not child:
+        make().fit(panel)
+        os._exit(0)
+    time.sleep(luck.uniform(0.1, 0.7) * whole)
+    os.kill(child, signal.SIGKILL)
+    killed += os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    found += any(name.endswith(".safetensors") for name in os.listdir(folder))
+embedder = make().fit(panel)
+print(json.dumps([found, os.listdir(folder), embedder.transform(panel).tolist()]))
+"""
+
+SETTINGS = {"n_coefficients": 6, "max_epochs": 30, "random_state": 0, "early_stopping": False}
+
+
+def make_panel():
+    rng = np.random.default_rng(0)
+    times = [np.sort(rng.uniform(0, 6, 15)) for _ in range(12)]
+    return Panel.from_series([(t, np.sin(2 * t + k)) for k, t in enumerate(times)])
+
+
+def test_killed_at_any_moment(tmp_path):
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", SCRIPT, str(tmp_path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found, left, embedding = json.loads(done.stdout)
+    assert found > 0, "no fit was killed after its first epoch"
+    assert left == []
+    panel = make_panel()
+    uninterrupted = PolyODETransformer(**SETTINGS).fit(panel)
+    np.testing.assert_array_equal(embedding, uninterrupted.transform(panel))
+
+
+def test_other_data_and_parameters_have_a_checkpoint_of_their_own(tmp_path):
+    panel = make_panel()
+    embedder = PolyODETransformer(checkpoint_dir=tmp_path, **SETTINGS)
+    embedder.set_params(max_epochs=1).fit(panel)
+    first = embedder._checkpoint(panel).path
+    assert embedder.fit(panel)._checkpoint(panel).path == first
+    assert embedder._checkpoint(panel[1:]).path != first
+    assert embedder.set_params(horizon=2)._checkpoint(panel).path != first
+    assert embedder.set_params(horizon=1, verbose=1)._checkpoint(panel).path == first
+
+
+def test_it_takes_an_int_to_draw_the_same_numbers(tmp_path):
+    embedder = PolyODETransformer(checkpoint_dir=tmp_path)
+    with pytest.raises(ValueError, match="checkpoint_dir needs an int as random_state, got None"):
+        embedder.fit(make_panel())
