@@ -25,7 +25,7 @@ from skpolyode.panel.blank import blank_panel
 from skpolyode.panel.query import name_query
 from skpolyode.saving.objects import Saveable
 from skpolyode.training import intra_op_threads
-from skpolyode.transformers._input import read_panel
+from skpolyode.transformers._input import observed_rows, read_panel
 from skpolyode.transformers._stream_clock import Clock, Moment, rounds
 from skpolyode.transformers._stream_rows import NewRows, read_rows, read_series, zone_of
 
@@ -42,7 +42,8 @@ Parts = dict[str, torch.Tensor]
 class SeriesStream(Saveable):
     """Base of streams: everything but what they hold of each series.
 
-    Subclasses hold tensors with a row a series, made by `_blank`, and move them on in `_take_in`.
+    Subclasses hold tensors with a row a series, made by `_blank` or from known series by `_resume`,
+    and move them on in `_take_in`.
     """
 
     def __init__(self, transformer: CoefficientTransformer, panel: Panel) -> None:
@@ -64,6 +65,10 @@ class SeriesStream(Saveable):
     @abstractmethod
     def _blank(self) -> Parts:
         """What is held of series before their first observation."""
+
+    @abstractmethod
+    def _resume(self, panel: Panel) -> Parts:
+        """What is held of series after all rows of a panel."""
 
     @abstractmethod
     def _take_in(self, parts: Parts, values: np.ndarray, moment: Moment) -> Parts:
@@ -327,8 +332,10 @@ class Streamed:
             panel = read_panel(self, X, reset=False)
             nothing = np.empty((0, panel.n_channels))
             blank = panel.like(np.empty(0), nothing, np.zeros(panel.n_series + 1))
-            series = np.repeat(np.arange(panel.n_series), panel.lengths)
-            return self._stream_class(self, blank).update(panel.times, panel.values, series)
+            stream = self._stream_class(self, blank)
+            stream._clock = Clock.after(observed_rows(panel), self.time_scale_)
+            stream._parts = stream._resume(panel)
+            return stream
         if X < 1:
             raise ValueError(f"X must be series, or a positive number of series, got {X}.")
         names, unit = self.channel_names_, self.time_unit_

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skpolyode.transformers._input import Rows
+
 __all__ = ["Clock", "Moment", "rounds"]
 
 
@@ -39,6 +41,15 @@ class Clock(NamedTuple):
             np.full((n_series, n_channels), np.nan),
             np.zeros(n_series, dtype=np.int64),
         )
+
+    @classmethod
+    def after(cls, rows: Rows, unit: float) -> Clock:
+        """Clock of series after all of their rows; see :meth:`move` for `unit`."""
+        index = np.where(np.isnan(rows.values), -1, np.arange(len(rows.times))[:, None])
+        latest = np.maximum.reduceat(index, rows.offsets[:-1], axis=0)
+        seen_at = np.where(latest < 0, np.nan, rows.times[latest] / unit)
+        elapsed = (rows.end - rows.start) / unit
+        return cls(rows.start, rows.end, elapsed, seen_at, np.diff(rows.offsets))
 
     def take(self, series: Any) -> Clock:
         """Copy of the clock of some series."""

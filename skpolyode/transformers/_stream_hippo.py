@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from skpolyode.memory.pieces import remember
 from skpolyode.memory.single import SingleMemory
+from skpolyode.panel import Panel
+from skpolyode.transformers._input import observed_rows
+from skpolyode.transformers._paths import path_pieces, split_channels
 from skpolyode.transformers._stream import Parts, SeriesStream
 from skpolyode.transformers._stream_clock import Moment
 
@@ -65,12 +69,25 @@ class HiPPOStream(SeriesStream):
             "x": torch.zeros(shape, dtype=torch.float64),
         }
 
+    def _resume(self, panel: Panel) -> Parts:
+        rows, parts, transformer = observed_rows(panel), self._blank(), self._transformer
+        times = rows.times / transformer.time_scale_
+        values = transformer.scaler_.transform(rows.values)
+        for own in split_channels(times, values, rows.series):
+            end = np.zeros(panel.n_series)
+            end[own.series] = own.times  # the last of each series stays
+            first, pieces = path_pieces(transformer._path(), own, end)
+            c = remember(self._memory, pieces, torch.from_numpy(end))
+            c[..., 0] += torch.from_numpy(first)
+            parts["c"][:, own.channels] = c
+            x = np.zeros_like(first)
+            x[own.series] = own.values
+            parts["x"][:, own.channels] = torch.from_numpy(x)
+        return parts
+
     def _take_in(self, parts: Parts, values: np.ndarray, moment: Moment) -> Parts:
-        c, x, new = (
-            parts["c"].numpy().copy(),
-            parts["x"].numpy(),
-            np.where(moment.mask, values, 0.0),
-        )
+        c, x = parts["c"].numpy().copy(), parts["x"].numpy()
+        new = np.where(moment.mask, values, x)
         first, again = moment.mask & ~moment.seen, moment.mask & moment.seen
         c[first, 0] = new[first]
         if again.any():
@@ -78,8 +95,7 @@ class HiPPOStream(SeriesStream):
             elapsed = np.broadcast_to(moment.elapsed[:, None], again.shape)[again]
             follow = self._follow_one if len(values) == 1 else self._follow_many
             c[again] = follow(c[again], self._steps(ends, gap), gap, elapsed)
-        x = np.where(moment.mask, new, x)
-        return {"c": torch.from_numpy(c), "x": torch.from_numpy(x)}
+        return {"c": torch.from_numpy(c), "x": torch.from_numpy(new)}
 
     def _steps(self, ends: np.ndarray, gap: np.ndarray) -> np.ndarray:
         """Value and slope (P, 1, Q) at the start of gaps (P,), from values (2, P) at both ends."""

@@ -107,6 +107,10 @@ class PolyODEStream(SeriesStream):
             z = self._model.initial_state(data, data.series)
         return {"z": z, "c": self._model.memory.constant(z[..., 0]), "static": data.static}
 
+    def _resume(self, panel: Panel) -> Parts:
+        z, c = self._transformer._all_states(panel)
+        return self._parts | {"z": z, "c": c}
+
     def _take_in(self, parts: Parts, values: np.ndarray, moment: Moment) -> Parts:
         static = parts["static"]
         if len(values) == 1 and self._single is not None:
