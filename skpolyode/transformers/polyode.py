@@ -2,78 +2,39 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Sequence
-from functools import partial
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any, ClassVar
 
-import joblib
 import numpy as np
 import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
-from torch import nn
 
-from skpolyode.dynamics import WalledMLP, evaluate_path
-from skpolyode.memory import MEMORIES, Memory
+from skpolyode.dynamics import evaluate_path
 from skpolyode.models import (
     SOLVERS,
     TASKS,
     UPDATES,
-    CoupledPolyODE,
-    Packed,
     PolyODE,
     forecasting_mse,
-    pack,
 )
 from skpolyode.panel import Panel
-from skpolyode.training import Checkpoint, Trainer, intra_op_threads
-from skpolyode.transformers._auto import (
-    auto_batch_size,
-    auto_step_size,
-    choose_window,
-    typical_gap,
-)
-from skpolyode.transformers._checks import (
-    check_device,
-    check_same_network,
-    layer_widths,
-    local_random_state,
-)
-from skpolyode.transformers._chunks import map_chunks
 from skpolyode.transformers._forecast import continue_series
-from skpolyode.transformers._input import ChannelScaler, Rows, observed_rows, read_panel
-from skpolyode.transformers._static import StaticEncoder
+from skpolyode.transformers._input import observed_rows, read_panel
+from skpolyode.transformers._polyode_fit import PolyODEFit
 from skpolyode.transformers._stream import Streamed
 from skpolyode.transformers._stream_polyode import PolyODEStream
-from skpolyode.transformers._stretches import cut_windows, observed_part, recent_part
 from skpolyode.transformers.base import CoefficientTransformer
 
 __all__ = ["PolyODETransformer"]
-
-# How much of the past a state depends on, in windows, for measures that forget: with 32
-# coefficients, and trained, it depends on no more to 1e-12.
-_CONTEXT_WINDOWS = {"legt": 4}
-_SAME_STATE = 1e-9
-_ROWS_TO_CUT = 256  # longest series, in rows, that training runs through as a whole
-_WINDOWS_TO_CUT = 8  # and in windows
-
-_CHUNK_ROWS = 16_000  # embedded together by one thread
-
-_SAMPLE = 32  # series, and rows of them, that the step size is checked with
-
-_WINDOWS_INTEGRATED = 20  # a gap longer than this many windows is not integrated to its end
-
-_FEWEST_TO_SPLIT = 5  # series; fewer cannot spare one for validation
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _COUNT = Interval(Integral, 1, None, closed="left")
 
 
-class PolyODETransformer(Streamed, CoefficientTransformer):
+class PolyODETransformer(PolyODEFit, Streamed, CoefficientTransformer):
     """Embed irregular series by a neural ODE that drives a polynomial memory (PolyODE).
 
     A small network learns the dynamics of the signal by forecasting each observation from the
@@ -349,145 +310,6 @@ class PolyODETransformer(Streamed, CoefficientTransformer):
             signal = evaluate_path(path, torch.minimum(since, reach[:, None]))
         return self.scaler_.inverse(signal.cpu().numpy())
 
-    def _fit(self, panel: Panel) -> None:
-        rows = observed_rows(panel)
-        widths = layer_widths(self.n_channels_in_, self.n_coefficients, self.hidden_layer_sizes)
-        check_device(self.device)
-        random_state = local_random_state(self.random_state)
-        generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
-        if self.warm_start and hasattr(self, "field_"):
-            check_same_network(self.field_, widths)
-        else:
-            self._set_scales(rows)
-            self.field_ = self._new_field(widths, generator).stand_still().to(self.device)
-            self._set_static(panel)
-        checkpoint = self._checkpoint(panel)
-        panel = self._cut(observed_part(panel))
-        held_out = self._held_out(panel.lengths, random_state)
-        with intra_op_threads(1):
-            self._train(self._pack(panel, torch.float32), held_out, generator, checkpoint)
-            self.step_halving_error_ = self._step_halving_error(panel)
-
-    def _cut(self, panel: Panel) -> Panel:
-        """Cut series that are much longer than the memory, so that training need not go in order.
-
-        The cost of training is then that of the rows, not of the longest series.
-        """
-        if self.measure not in _CONTEXT_WINDOWS or self.gradient == "series":
-            return panel
-        rows_per_window = self.window_ / self.time_scale_
-        length = int(max(_ROWS_TO_CUT, _WINDOWS_TO_CUT * rows_per_window))
-        return cut_windows(panel, length, overlap=length // 8)
-
-    def _states(self, model: PolyODE, panel: Panel) -> tuple[torch.Tensor, torch.Tensor]:
-        """State (B, D, 1 + N) and memory (B, D, N) at the last observation of each series.
-
-        Of long series only the recent part is run through, if one of twice the time and twice the
-        rows makes no difference: the memory forgets, and the dynamics are set anew at each
-        observation, but badly trained ones, and those that cross a long gap, may carry on more.
-        """
-        panel, reach, states = observed_part(panel), self._context(), None
-        n_rows = np.zeros(panel.n_series, dtype=np.int64)
-        while True:
-            part = recent_part(panel, reach, n_rows)
-            before = states
-            with torch.no_grad():
-                states = model.embed(self._pack(part, torch.float64))
-            if part is panel or (before is not None and _agree(before, states)):
-                return states
-            reach, n_rows = 2 * reach, 2 * part.lengths
-
-    def _context(self) -> float:
-        """Length of the past that a state depends on."""
-        return _CONTEXT_WINDOWS.get(self.measure, np.inf) * self.window_
-
-    def _set_scales(self, rows: Rows) -> None:
-        self.scaler_ = ChannelScaler.of(rows.values)
-        self.time_scale_ = typical_gap(rows)
-        self.window_ = choose_window(self.window, self.measure, rows, self.n_coefficients)
-        auto = auto_step_size(rows, self.window_, self.n_coefficients)
-        self.step_size_ = auto if self.step_size == "auto" else float(self.step_size)
-
-    def _new_field(self, widths: list[int], generator: torch.Generator) -> WalledMLP:
-        return WalledMLP(
-            widths[0],
-            widths[1:-1],
-            pull=self.time_scale_ / self.step_size_,  # as fast as the steps can follow
-            generator=generator,
-        )
-
-    def _set_static(self, panel: Panel) -> None:
-        """Read the static covariates and start their map at zero: at first they say nothing."""
-        self.static_ = None if panel.static is None else StaticEncoder.of(panel.static)
-        self.start_ = None
-        if self.static_ is not None and self.static_.n_features:
-            width = self.n_channels_in_ * (1 + self.n_coefficients)
-            self.start_ = nn.Linear(self.static_.n_features, width, device=self.device)
-            nn.init.zeros_(self.start_.weight)
-            nn.init.zeros_(self.start_.bias)
-
-    def _held_out(self, lengths: np.ndarray, random_state: np.random.RandomState) -> torch.Tensor:
-        """Draw the series that only validate, among those with something to forecast."""
-        held_out = torch.zeros(len(lengths), dtype=torch.bool)
-        usable = np.flatnonzero(lengths > 1)
-        if self.early_stopping and len(usable) >= _FEWEST_TO_SPLIT:
-            n_held_out = round(self.validation_fraction * len(usable))
-            n_held_out = min(max(n_held_out, 1), len(usable) - 1)
-            held_out[random_state.permutation(usable)[:n_held_out]] = True
-        return held_out
-
-    def _checkpoint(self, panel: Panel) -> Checkpoint | None:
-        """Where the training of this estimator on this panel is kept: a file of its own."""
-        if self.checkpoint_dir is None:
-            return None
-        if not isinstance(self.random_state, Integral):
-            raise ValueError(
-                "checkpoint_dir needs an int as random_state, got "
-                f"{self.random_state!r}: with it a training that goes on draws the same numbers."
-            )
-        without = {"checkpoint_dir", "device", "verbose"}
-        settings = {k: v for k, v in self.get_params().items() if k not in without}
-        weights = [p.detach().cpu().numpy() for p in self.field_.parameters()]
-        content = panel.times, panel.values, panel.offsets, panel.static, settings, weights
-        return Checkpoint(Path(self.checkpoint_dir) / f"fit-{joblib.hash(content)}.safetensors")
-
-    def _train(
-        self,
-        data: Packed,
-        held_out: torch.Tensor,
-        generator: torch.Generator,
-        checkpoint: Checkpoint | None,
-    ) -> None:
-        model = self._model(torch.float32, copy_field=False)
-        task = TASKS[self.gradient](model, data, held_out.to(self.device), horizon=self.horizon)
-        batch = auto_batch_size(len(task.items)) if self.batch_size == "auto" else self.batch_size
-        trainer = Trainer(
-            learning_rate=self.learning_rate_init,
-            batch_size=batch,
-            max_epochs=self.max_epochs,
-            patience=self.n_iter_no_change if self.early_stopping else None,
-            verbose=self.verbose,
-        )
-        trainer.run(model, task, generator, checkpoint)
-        self.history_ = trainer.history
-        self.n_epochs_ = sum("training_loss" in entry for entry in trainer.history)
-        self.validation_error_ = trainer.best_error
-
-    def _max_gap(self) -> float:
-        """Longest gap that is integrated, in whole steps."""
-        n_steps = np.ceil(_WINDOWS_INTEGRATED * self.window_ / self.step_size_)
-        return float(n_steps * self.step_size_)
-
-    def _step_halving_error(self, panel: Panel) -> float:
-        """RMS difference of one-step forecasts when the step size is halved, on a sample."""
-        sample = cut_windows(panel[:_SAMPLE], _SAMPLE, overlap=0)[:_SAMPLE]
-        data = self._pack(sample, torch.float32)
-        model, finer = (self._model(torch.float32) for _ in range(2))
-        finer.step_size /= 2
-        with torch.no_grad():
-            error = model.predictions(data) - finer.predictions(data)
-        return float(error.square().mean().sqrt())
-
     def _transform(self, panel: Panel) -> np.ndarray:
         features = self._features(*self._all_states(panel))
         rows = observed_rows(panel)
@@ -500,12 +322,6 @@ class PolyODETransformer(Streamed, CoefficientTransformer):
 
     def _coefficients(self, panel: Panel) -> np.ndarray:
         return self._all_states(panel)[1].cpu().numpy()
-
-    def _all_states(self, panel: Panel) -> list[torch.Tensor]:
-        """As `_states`, in chunks."""
-        states = partial(self._states, self._model(torch.float64))
-        parts = map_chunks(states, panel, n_rows=_CHUNK_ROWS)
-        return [torch.cat(columns) for columns in zip(*parts, strict=True)]
 
     def _select_coefficients(self, Z: np.ndarray) -> np.ndarray:
         if self.embedding == "hidden":
@@ -521,36 +337,3 @@ class PolyODETransformer(Streamed, CoefficientTransformer):
         hidden = ["signal", *(f"h{n}" for n in degrees)]
         choices = {"coefficients": [coefficients], "hidden": [hidden]}
         return choices.get(self.embedding, [coefficients, hidden])
-
-    def _pack(self, panel: Panel, dtype: torch.dtype) -> Packed:
-        rows = observed_rows(panel)
-        values = self.scaler_.transform(rows.values)
-        static = None if self.start_ is None else self.static_.transform(panel)
-        packed = pack(rows.times / self.time_scale_, values, rows.offsets, static=static)
-        return packed.to(torch.device(self.device), dtype)
-
-    def _memory(self, dtype: torch.dtype = torch.float64, device: str = "cpu") -> Memory:
-        window = self.window_ / self.time_scale_
-        return MEMORIES[self.measure](self.n_coefficients, window, dtype=dtype, device=device)
-
-    def _model(self, dtype: torch.dtype, *, copy_field: bool = True) -> PolyODE:
-        field, start = self.field_, self.start_
-        if copy_field:
-            field, start = copy.deepcopy((field, start))
-            start = start if start is None else start.to(dtype)
-            field = field.to(dtype)
-        memory = self._memory(dtype, self.device)
-        settings = {
-            "step_size": self.step_size_ / self.time_scale_,
-            "max_gap": self._max_gap() / self.time_scale_,
-            "update": self.update,
-            "start": start,
-        }
-        if self.solver == "exact":
-            return PolyODE(field, memory, **settings)
-        return CoupledPolyODE(field, memory, solver=self.solver, unit=self.time_scale_, **settings)
-
-
-def _agree(one: tuple[torch.Tensor, ...], other: tuple[torch.Tensor, ...]) -> bool:
-    pairs = zip(one, other, strict=True)
-    return all(torch.allclose(a, b, rtol=0, atol=_SAME_STATE) for a, b in pairs)

@@ -116,7 +116,7 @@ def test_training_stops_when_nothing_improves():
 
 def test_divergence_is_a_warning_and_leaves_finite_weights():
     transformer = small(learning_rate_init=1e30, max_epochs=3)
-    with pytest.warns(ConvergenceWarning, match=r"Lower learning_rate_init \(now 1e\+30\)"):
+    with pytest.warns(ConvergenceWarning, match=r"lower learning_rate_init \(now 1e\+30\)"):
         transformer.fit(SERIES)
     assert np.isfinite(transformer.transform(SERIES)).all()
     assert np.isfinite(transformer.validation_error_)

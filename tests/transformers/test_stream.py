@@ -72,10 +72,10 @@ def assert_same_answers(stream: Any, transformer: Any, series: Pairs) -> None:
 
 @pytest.mark.parametrize("name", VARIANTS)
 @given(seed=st.integers(0, 2**32 - 1), n_splits=st.integers(0, 25))
-@settings(max_examples=3)
+@settings(max_examples=2)
 def test_any_split_of_the_data_gives_the_batch_result(name, seed, n_splits):
     transformer, rng = fitted(name), np.random.default_rng(seed)
-    series = oscillators(5, seed=seed)
+    series = oscillators(3, seed=seed)
     owner, times, values = mixed(series, rng)
     stream = transformer.stream(len(series))
     bounds = np.sort(rng.integers(0, len(owner), n_splits))
@@ -136,10 +136,10 @@ def test_standard_solvers_are_followed():
     assert_same_answers(stream, transformer, series)
 
 
-@pytest.mark.parametrize("n_coefficients", [1, 3, 32])
+@pytest.mark.parametrize("n_coefficients", [1, 12])
 def test_long_series_are_followed(n_coefficients):
     transformer = small(n_coefficients=n_coefficients, max_epochs=1).fit(oscillators())
-    ((times, values),) = oscillators(1, seed=1, length=60 * transformer.window_)
+    ((times, values),) = oscillators(1, seed=1, length=40 * transformer.window_)
     stream = transformer.stream().update(times, values)
     difference = stream.embedding() - transformer.transform([(times, values)])
     assert abs(difference).max() < 1e-7
