@@ -1,0 +1,223 @@
+"""Embedding, chunk by chunk, from Parquet to Parquet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pyarrow as pa
+from tqdm.auto import tqdm
+
+from skpolyode.panel import Panel
+from skpolyode.parquet.sink import Sink
+from skpolyode.parquet.source import first_rows, identity, open_source, read_chunks
+
+__all__ = ["embed_dataset"]
+
+_COMPARED = 20  # series embedded again, to see that the estimator is the one of an earlier run
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How a table becomes a panel."""
+
+    id: str
+    time: str
+    channels: list[str]
+    static: list[str] | None
+    options: dict[str, Any]
+
+    @property
+    def columns(self) -> list[str]:
+        return [self.id, self.time, *self.channels, *(self.static or [])]
+
+    def panel(self, table: pa.Table) -> Panel:
+        return Panel.from_long(
+            table.to_pandas(),
+            id=self.id,
+            time=self.time,
+            values=self.channels,
+            static=self.static,
+            **self.options,
+        )
+
+
+def embed_dataset(
+    estimator: Any,
+    source: Any,
+    sink: str | os.PathLike[str],
+    *,
+    id: str = "id",
+    time: str = "time",
+    channels: Sequence[str] | None = None,
+    static: Sequence[str] | None = None,
+    rows_per_chunk: int = 500_000,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    **options: Any,
+) -> int:
+    """Embed a long table on disk that does not fit in memory.
+
+    The table is read in chunks of whole series; the embeddings of each are written to a file of
+    their own in the folder `sink`. A run that was interrupted goes on where it stopped when it is
+    called again.
+
+    Parameters
+    ----------
+    estimator : transformer
+        Fitted; any of this package, or a pipeline that begins with one and has
+        `get_feature_names_out`.
+    source : str, PathLike, list of such, or pyarrow Dataset
+        Parquet files, or folders of them, in the order of their names. One row holds all
+        channels of one series at one time, null or NaN where not observed. All rows of a series
+        are neighbours, also across files, and in the order of time.
+    sink : str or PathLike
+        Folder for the results, new, empty, or of an earlier run with the same arguments.
+    id : str, default="id"
+        Column that tells the series apart.
+    time : str, default="time"
+        Column of times: numbers or timestamps.
+    channels : sequence of str or None, default=None
+        Columns of the channels, in the order of `fit`. None: all that have no other use.
+    static : sequence of str or None, default=None
+        Columns that are constant in each series, if the estimator was fitted with such.
+    rows_per_chunk : int, default=500000
+        Rows read and embedded at once. A chunk ends with the first series that reaches so many;
+        lower it if memory is short, or to have enough chunks for all workers.
+    n_jobs : int or None, default=None
+        Processes that embed chunks, through joblib. None: one, or what
+        `joblib.parallel_config` says, which also selects the engine, such as a Dask cluster.
+    verbose : int, default=0
+        If positive, show a progress bar.
+    **options : dict
+        `time_unit`, `sort` and `duplicates` of :class:`skpolyode.Panel`. Of an estimator fitted
+        on datetimes in another unit than seconds, `time_unit` is needed.
+
+    Returns
+    -------
+    int
+        Number of series in `sink`.
+
+    Raises
+    ------
+    ValueError
+        If rows of a series are apart, if a series is not valid, or if `sink` holds files of
+        something else: of another source, estimator or setting.
+
+    See Also
+    --------
+    skpolyode.Panel.from_long : The same format in memory.
+
+    Notes
+    -----
+    What is held at a time are a chunk for each worker and one more, their embeddings, a group of
+    rows of a file, and the ids of the series so far: a few bytes for each while they ascend, about
+    a hundred from where they do not. A series longer than `rows_per_chunk` is a chunk by itself.
+
+    The files ``part-000000.parquet``, ... hold the column of ids and a column for each of
+    `get_feature_names_out`, in the order of the source; any reader of Parquet folders takes them
+    as one table. With an engine on several machines, `sink` must be a folder that all of them see.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import pandas as pd
+    >>> from skpolyode import HiPPOTransformer, Panel
+    >>> from skpolyode.parquet import embed_dataset
+    >>> table = pd.DataFrame(
+    ...     {"id": ["a", "a", "b", "b"], "time": [0.0, 2.0, 0.0, 1.0], "hr": [61.0, 64, 70, 72]}
+    ... )
+    >>> embedder = HiPPOTransformer(n_coefficients=2).fit(
+    ...     Panel.from_long(table, id="id", time="time")
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table.to_parquet(Path(folder) / "vitals.parquet")
+    ...     n_series = embed_dataset(embedder, Path(folder) / "vitals.parquet", f"{folder}/out")
+    ...     embeddings = pd.read_parquet(f"{folder}/out")
+    >>> n_series, embeddings.columns.to_list()
+    (2, ['id', 'hr_c0', 'hr_c1'])
+    """
+    static = None if static is None else list(static)
+    dataset = open_source(source, [id, time, *(channels or []), *(static or [])])
+    used = {id, time, *(static or [])}
+    if channels is None:
+        channels = [name for name in dataset.schema.names if name not in used]
+    reading = _Reading(id, time, list(channels), static, options)
+    settings = {**asdict(reading), "rows_per_chunk": rows_per_chunk, "source": identity(dataset)}
+    target = Sink(Path(sink), settings, _feature_names(estimator, id))
+    chunks = read_chunks(dataset, reading.columns, id, rows_per_chunk)
+    jobs = _jobs(estimator, reading, target, chunks)
+    # Waiting chunks take memory, so that there is no more than one in reserve.
+    parallel = joblib.Parallel(
+        n_jobs, return_as="generator", batch_size=1, pre_dispatch="n_jobs + 1"
+    )
+    total = dataset.count_rows() if verbose else None
+    n_series = 0
+    with tqdm(total=total, disable=not verbose, unit="row", unit_scale=True) as bar:
+        for rows, series in parallel(jobs):
+            bar.update(rows)
+            n_series += series
+    return n_series
+
+
+def _feature_names(estimator: Any, id: str) -> list[str]:
+    names = [str(name) for name in estimator.get_feature_names_out()]
+    if id in names:
+        raise ValueError(f"id={id!r} is also the name of a feature: rename the column of ids.")
+    return names
+
+
+def _jobs(
+    estimator: Any, reading: _Reading, sink: Sink, chunks: Iterator[pa.Table]
+) -> Iterator[tuple]:
+    """Calls for joblib: one for each chunk, which does little for those of an earlier run."""
+    compared = False
+    for number, table in enumerate(chunks):
+        if not sink.part(number).is_file():
+            yield joblib.delayed(_embed)(estimator, reading, sink, number, table)
+            continue
+        if not compared:
+            _compare(estimator, reading, sink, number, table)
+            compared = True
+        yield joblib.delayed(_count)(table.num_rows, len(first_rows(table[reading.id])))
+
+
+def _embed(
+    estimator: Any, reading: _Reading, sink: Sink, number: int, table: pa.Table
+) -> tuple[int, int]:
+    """Write the embeddings of a chunk; return its numbers of rows and series."""
+    try:
+        panel = reading.panel(table)
+    except ValueError as error:  # it counts series from the start of the chunk
+        raise ValueError(f"chunk {number} of source: {error}") from None
+    features = np.asarray(estimator.transform(panel))
+    # Taken from the table and not from the panel, ids keep their type.
+    ids = table[reading.id].take(pa.array(first_rows(table[reading.id])))
+    sink.write(number, reading.id, ids, features)
+    return table.num_rows, len(ids)
+
+
+def _count(rows: int, series: int) -> tuple[int, int]:
+    return rows, series
+
+
+def _compare(estimator: Any, reading: _Reading, sink: Sink, number: int, table: pa.Table) -> None:
+    """Raise if the estimator is not that of the parts that are there.
+
+    Its embeddings are compared and not its attributes, among which are times that a training took:
+    a script that trains the same model again can go on.
+    """
+    starts = np.append(first_rows(table[reading.id]), table.num_rows)[: _COMPARED + 1]
+    now = np.asarray(estimator.transform(reading.panel(table.slice(0, int(starts[-1])))))
+    before = sink.read(number, len(now))
+    if not np.allclose(now, before, rtol=1e-6, atol=1e-6 * np.abs(before).max(initial=0)):
+        raise ValueError(
+            f"sink {str(sink.folder)!r} holds embeddings of another estimator: pass another "
+            "folder, or the estimator of the earlier run to go on."
+        )
