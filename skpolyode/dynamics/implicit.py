@@ -17,7 +17,6 @@ from skpolyode.dynamics.steppers import STEPPERS
 __all__ = ["MULTISTEPS", "ImplicitStepper", "Multistep"]
 
 _MAX_ITERATIONS = 30
-_KEPT = 6  # iterations with the same Jacobian: factoring it costs as much as 15 of them
 
 Field = Callable[[Tensor], Tensor]
 
@@ -112,13 +111,17 @@ class ImplicitStepper:
     @torch.no_grad()
     def _iterate(self, field: Field, start: Tensor, z: Tensor, h: Tensor) -> Tensor:
         tolerance = torch.finfo(z.dtype).eps ** 0.75
-        for k in range(_MAX_ITERATIONS):
-            if k % _KEPT == 0:
-                inverse = self._factors(z, h)
+        inverse, before = self._factors(z, h), float("inf")
+        for _ in range(_MAX_ITERATIONS):
             change = self._change(inverse, start + h * field(z) - z)
             z = z + change
             if (change.abs() <= tolerance * (1 + z.abs())).all():
                 return z
+            # Factors cost as much as 15 iterations and are kept while they serve. Across the wall
+            # of the field, where its slope jumps, they do not.
+            if not (size := change.abs().max()) < before / 4:
+                inverse = self._factors(z, h)
+            before = size
         raise ValueError(
             f"solver={self.method.name!r}: the equation of a step was not solved in "
             f"{_MAX_ITERATIONS} Newton iterations. Lower step_size or learning_rate_init, or use "

@@ -16,7 +16,9 @@ every_method = pytest.mark.parametrize(
 
 
 def make_field(strength=2.0, wall=1.5):
-    field = WalledMLP(3, (7,), wall=wall, generator=torch.Generator().manual_seed(0)).double()
+    field = WalledMLP(
+        3, (7,), wall=wall, pull=2.0, generator=torch.Generator().manual_seed(0)
+    ).double()
     with torch.no_grad():
         for parameter in field.parameters():
             parameter.mul_(strength)
