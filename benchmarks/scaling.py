@@ -5,7 +5,8 @@
 
 Each line is a process of its own, so that its peak memory is its own. Gaps are continuous and
 never repeat. "epoch" is one pass of training, refresh included, "fit" all of a fit of two epochs;
-"exponent" is that of the growth in time since the line before. Then the time to import.
+"exponent" is that of the growth in time since the line before. Then fits on little data, a grid
+search of 36 fits, and the time to import.
 """
 
 from __future__ import annotations
@@ -86,6 +87,37 @@ def run_table(title: str, sizes: list[tuple[int, ...]], changing: int) -> None:
         before = size, now
 
 
+def run_small() -> None:
+    """Fits of few series, and a search with many fits, with the defaults otherwise."""
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.svm import SVC
+
+    from skpolyode import PolyODETransformer
+    from skpolyode.datasets import load_japanese_vowels, make_lorenz63
+
+    vowels = load_japanese_vowels("train")
+    lorenz = make_lorenz63(20, rate=0.3, random_state=0).panel
+    print()
+    for name, panel in (("JapaneseVowels", vowels.panel[::14]), ("Lorenz63", lorenz)):
+        start = time.perf_counter()
+        embedder = PolyODETransformer(random_state=0).fit(panel)
+        seconds = time.perf_counter() - start
+        print(f"fit on {len(panel)} series of {name}: {seconds:.2f} s, {embedder.n_epochs_} epochs")
+    grid = {
+        "polyodetransformer__n_coefficients": [8, 12],
+        "polyodetransformer__learning_rate_init": [0.01, 0.05],
+        "svc__C": [1, 10, 100],
+    }
+    pipeline = make_pipeline(PolyODETransformer(embedding="coefficients", random_state=0), SVC())
+    search = GridSearchCV(pipeline, grid, cv=3, n_jobs=2)
+    start = time.perf_counter()
+    search.fit(vowels.panel, vowels.y)
+    seconds = time.perf_counter() - start
+    print(f"search with 36 fits on JapaneseVowels, n_jobs=2: {seconds:.0f} s", end="")
+    print(f" ({search.best_score_:.3f} with {search.best_params_})")
+
+
 def import_seconds(statement: str) -> float:
     code = f"import time; s = time.perf_counter(); {statement}; print(time.perf_counter() - s)"
     runs = [
@@ -127,6 +159,7 @@ def main() -> None:
         [(n_series, LENGTH, 2, n) for n in (8, 16, 32, 64, 128)],
         changing=3,
     )
+    run_small()
     run_imports()
 
 
