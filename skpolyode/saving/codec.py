@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -115,6 +116,8 @@ class Encoder:
         if kind is dict:
             items = [(key, part, f"{path}[{key!r}]") for key, part in value.items()]
             return {"dict": [[self.encode(k, p), self.encode(v, p)] for k, v, p in items]}
+        if isinstance(value, Path):
+            return {"path": str(value)}
         if isinstance(value, np.ndarray | np.generic | torch.Tensor):
             return self._encode_numbers(value, path)
         if kind in _CODECS:
@@ -167,6 +170,7 @@ class Decoder:
         self.arrays = arrays
         self._of_kind: dict[str, Callable[[Any], Any]] = {
             "float": self._float,
+            "path": Path,
             "tuple": lambda parts: tuple(map(self.decode, parts)),
             "dict": lambda items: {self.decode(key): self.decode(part) for key, part in items},
             "array": lambda name: self.arrays[name].copy(),

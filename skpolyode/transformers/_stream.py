@@ -256,12 +256,12 @@ class SeriesStream(Saveable):
 
     def _panel_in(self, tz: str | None) -> Panel:
         """Labels of the series, with times in a time zone."""
-        labels = self._get_state()["labels"] | {"tz": tz}
-        return blank_panel(**labels)
+        return blank_panel(**(self._labels() | {"tz": tz}))
 
-    def _get_state(self) -> dict[str, Any]:
+    def _labels(self) -> dict[str, Any]:
+        """What a panel without rows is made of."""
         panel = self._panel
-        labels = {
+        return {
             "n_series": panel.n_series,
             "channel_names": panel.channel_names,
             "ids": panel.ids.copy(),
@@ -269,8 +269,14 @@ class SeriesStream(Saveable):
             "time_unit": panel.time_unit,
             "tz": panel.tz,
         }
-        clock = self._clock._asdict()
-        return {"of": self._transformer, "labels": labels, "clock": clock, "parts": self._parts}
+
+    def _get_state(self) -> dict[str, Any]:
+        return {
+            "of": self._transformer,
+            "labels": self._labels(),
+            "clock": {name: column.copy() for name, column in self._clock._asdict().items()},
+            "parts": {name: part.clone() for name, part in self._parts.items()},
+        }
 
     @classmethod
     def _from_state(cls, state: dict[str, Any]) -> Self:

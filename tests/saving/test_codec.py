@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -74,6 +75,11 @@ def test_tensor_comes_back_as_it_was(dtype):
     back = again(tensor)
     assert back.dtype == dtype
     assert torch.equal(back, tensor)
+
+
+def test_path_comes_back_as_it_was():
+    path = Path("some") / "folder"
+    assert again(path) == path
 
 
 def test_what_comes_back_can_be_written_to_and_is_not_shared():
