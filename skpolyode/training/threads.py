@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
 __all__ = ["intra_op_threads"]
+
+_lock = threading.Lock()
+_found: list[int] = []  # what the calls that are inside now found, in whatever thread
 
 
 @contextmanager
@@ -33,9 +37,16 @@ def intra_op_threads(n_threads: int) -> Iterator[None]:
     >>> torch.get_num_threads() == before
     True
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(min(n_threads, before))
+    with _lock:
+        before = torch.get_num_threads()
+        _found.append(before)
+        torch.set_num_threads(min(n_threads, before))
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        with _lock:
+            # What is set last is also the number of threads that start later. A call that began
+            # beside another found the number of that one, so the last to leave sets what the
+            # first has found.
+            torch.set_num_threads(before if len(_found) > 1 else _found[0])
+            _found.pop()

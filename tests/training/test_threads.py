@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -36,3 +37,20 @@ def test_nested():
         with intra_op_threads(1):
             assert torch.get_num_threads() == 1
         assert torch.get_num_threads() == 2
+
+
+def test_calls_in_threads_leave_nothing_behind():
+    def enter():
+        call = intra_op_threads(1)
+        call.__enter__()
+        return call
+
+    def leave(call):
+        call.__exit__(None, None, None)
+
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as two, ThreadPoolExecutor(1) as new:
+        first, second = one.submit(enter).result(), two.submit(enter).result()
+        one.submit(leave, first).result()
+        two.submit(leave, second).result()
+        assert new.submit(torch.get_num_threads).result() == 3
+    assert torch.get_num_threads() == 3
