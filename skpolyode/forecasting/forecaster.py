@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.utils import check_random_state
 from sktime.datatypes import convert_to
 from sktime.forecasting.base import BaseForecaster
 
@@ -24,6 +23,7 @@ from skpolyode.forecasting._panels import PanelForecasts, unnamed
 from skpolyode.forecasting._saved import SaveableForecaster
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
+from skpolyode.transformers._checks import local_random_state
 
 __all__ = ["PolyODEForecaster"]
 
@@ -81,7 +81,8 @@ class PolyODEForecaster(SaveableForecaster, PanelForecasts, BaseForecaster):
     update_epochs : int, default=2
         Epochs that `update` trains on the new context with ``update_params=True``; 0 never trains.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, minibatches and held-out series.
+        Seed of the initial weights, minibatches and held-out series. Global generators are not
+        used.
     device : str, default="cpu"
         Where torch trains and forecasts, for example "cuda".
     verbose : int, default=0
@@ -337,7 +338,7 @@ class PolyODEForecaster(SaveableForecaster, PanelForecasts, BaseForecaster):
 
     def _train(self, panel: Panel) -> None:
         self._check_parameters()
-        rng = check_random_state(self.random_state)
+        rng = local_random_state(self.random_state)
         own = self.get_params(deep=False)
         shared = {name: own[name] for name in PolyODETransformer().get_params() if name in own}
         embedder = PolyODETransformer(**{**shared, "random_state": int(rng.randint(2**31 - 1))})
