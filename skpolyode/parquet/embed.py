@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import joblib
 import numpy as np
 import pyarrow as pa
+from sklearn.utils import check_scalar
 from tqdm.auto import tqdm
 
 from skpolyode.panel import Panel
@@ -54,8 +56,8 @@ def embed_dataset(
     *,
     id: str = "id",
     time: str = "time",
-    channels: Sequence[str] | None = None,
-    static: Sequence[str] | None = None,
+    channels: str | Sequence[str] | None = None,
+    static: str | Sequence[str] | None = None,
     rows_per_chunk: int = 500_000,
     n_jobs: int | None = None,
     verbose: int = 0,
@@ -82,9 +84,9 @@ def embed_dataset(
         Column that tells the series apart.
     time : str, default="time"
         Column of times: numbers or timestamps.
-    channels : sequence of str or None, default=None
+    channels : str, sequence of str or None, default=None
         Columns of the channels, in the order of `fit`. None: all that have no other use.
-    static : sequence of str or None, default=None
+    static : str, sequence of str or None, default=None
         Columns that are constant in each series, if the estimator was fitted with such.
     rows_per_chunk : int, default=500000
         Rows read and embedded at once. A chunk ends with the first series that reaches so many;
@@ -143,12 +145,13 @@ def embed_dataset(
     >>> n_series, embeddings.columns.to_list()
     (2, ['id', 'hr_c0', 'hr_c1'])
     """
-    static = None if static is None else list(static)
+    rows_per_chunk = int(check_scalar(rows_per_chunk, "rows_per_chunk", Integral, min_val=1))
+    channels, static = _names(channels), _names(static)
     dataset = open_source(source, [id, time, *(channels or []), *(static or [])])
-    used = {id, time, *(static or [])}
     if channels is None:
+        used = {id, time, *(static or [])}
         channels = [name for name in dataset.schema.names if name not in used]
-    reading = _Reading(id, time, list(channels), static, options)
+    reading = _Reading(id, time, channels, static, options)
     settings = {**asdict(reading), "rows_per_chunk": rows_per_chunk, "source": identity(dataset)}
     target = Sink(Path(sink), settings, _feature_names(estimator, id))
     chunks = read_chunks(dataset, reading.columns, id, rows_per_chunk)
@@ -164,6 +167,12 @@ def embed_dataset(
             bar.update(rows)
             n_series += series
     return n_series
+
+
+def _names(names: str | Sequence[str] | None) -> list[str] | None:
+    if names is None:
+        return None
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _feature_names(estimator: Any, id: str) -> list[str]:
@@ -216,7 +225,8 @@ def _compare(estimator: Any, reading: _Reading, sink: Sink, number: int, table: 
     starts = np.append(first_rows(table[reading.id]), table.num_rows)[: _COMPARED + 1]
     now = np.asarray(estimator.transform(reading.panel(table.slice(0, int(starts[-1])))))
     before = sink.read(number, len(now))
-    if not np.allclose(now, before, rtol=1e-6, atol=1e-6 * np.abs(before).max(initial=0)):
+    size = np.nan_to_num(np.abs(before)).max(axis=0)
+    if not np.allclose(now, before, rtol=1e-6, atol=1e-6 * size, equal_nan=True):
         raise ValueError(
             f"sink {str(sink.folder)!r} holds embeddings of another estimator: pass another "
             "folder, or the estimator of the earlier run to go on."

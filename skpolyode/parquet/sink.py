@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 __all__ = ["Sink"]
 
 _SETTINGS = "_embedding.json"  # readers of Parquet folders leave out names that start with _ or .
+_LONG = {"source": "another source", "features": "another list of features"}  # not to be shown
 
 
 class Sink:
@@ -55,7 +56,7 @@ class Sink:
         path = self.folder / _SETTINGS
         if path.is_file():
             _compare(json.loads(path.read_text("utf-8")), settings, self.folder)
-        elif any(self.folder.iterdir()):
+        elif any(not other.name.startswith(".") for other in self.folder.iterdir()):
             raise ValueError(
                 f"sink {str(self.folder)!r} holds files that embed_dataset has not written: pass "
                 "a new or an empty folder."
@@ -66,11 +67,15 @@ class Sink:
 
 def _compare(before: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
     for name in now:
-        if before.get(name) != now[name]:
-            raise ValueError(
-                f"sink {str(folder)!r} holds embeddings made with {name}={before.get(name)!r}, not "
-                f"{now[name]!r}: pass another folder, or the same source and settings to go on."
-            )
+        if before.get(name) == now[name]:
+            continue
+        made = f"{name}={before.get(name)!r}, not {now[name]!r}"
+        if name in _LONG:
+            made = _LONG[name]
+        raise ValueError(
+            f"sink {str(folder)!r} holds embeddings made with {made}: pass another folder, or the "
+            "same estimator, source and settings to go on."
+        )
 
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:

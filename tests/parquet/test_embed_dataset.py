@@ -193,12 +193,12 @@ def test_a_folder_of_something_else_is_refused(table, tmp_path):
     other = HiPPOTransformer(n_coefficients=3, window=2.01).fit(panel_of(table))
     with pytest.raises(ValueError, match="embeddings of another estimator"):
         embed_dataset(other, source, sink)
-    with pytest.raises(ValueError, match=r"made with features=.*pass another folder"):
+    with pytest.raises(ValueError, match="made with another list of features: pass another folder"):
         embed_dataset(SummaryStatsTransformer().fit(panel_of(table)), source, sink)
     with pytest.raises(ValueError, match="made with rows_per_chunk=500000, not 9"):
         embed_dataset(embedder, source, sink, rows_per_chunk=9)
     write(table.iloc[:-1], source)
-    with pytest.raises(ValueError, match="made with source="):
+    with pytest.raises(ValueError, match="made with another source"):
         embed_dataset(embedder, source, sink)
     with pytest.raises(ValueError, match="holds files that embed_dataset has not written"):
         embed_dataset(embedder, source, tmp_path)
@@ -212,6 +212,11 @@ def test_an_empty_source_and_a_feature_named_id_are_refused(table, tmp_path):
         embed_dataset(
             Probe(), write(table.rename(columns={"id": "total"}), source), "x", id="total"
         )
+
+
+def test_a_chunk_has_at_least_a_row(table, tmp_path):
+    with pytest.raises(ValueError, match="rows_per_chunk == 0, must be >= 1"):
+        embed_dataset(Probe(), write(table, tmp_path / "s.parquet"), "x", rows_per_chunk=0)
 
 
 def test_a_faulty_series_is_named_by_its_id(table, tmp_path):
@@ -260,5 +265,5 @@ def test_progress_is_shown_on_request(table, tmp_path, capsys):
     source = write(table, tmp_path / "series.parquet")
     embed_dataset(Probe(), source, tmp_path / "a", channels=["hr"])
     assert capsys.readouterr().err == ""
-    embed_dataset(Probe(), source, tmp_path / "b", channels=["hr"], verbose=1)
+    embed_dataset(Probe(), source, tmp_path / "b", channels="hr", verbose=1)
     assert "80.0/80.0" in capsys.readouterr().err
