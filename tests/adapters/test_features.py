@@ -91,7 +91,7 @@ def test_sklearn_pipeline_and_grid_search(data):
     assert search.fit(nested, y).predict(nested).shape == y.shape
 
 
-@pytest.mark.parametrize("name", transformers.__all__)
+@pytest.mark.parametrize("name", [n for n in transformers.__all__ if n.endswith("Transformer")])
 def test_every_transformer_can_be_adapted(data, name):
     X, _ = data
     inner = getattr(transformers, name)()
@@ -135,5 +135,6 @@ def test_inverse_transform(data):
 def test_parameters_are_those_of_the_transformer():
     own, inner = (inspect.signature(c).parameters for c in (PolyODEFeatures, PolyODETransformer))
     # `update` is the name of a method of sktime's; the others do not matter to features.
-    assert set(inner) - set(own) == {"update", "gradient", "horizon", "warm_start"}
+    left_out = {"update", "gradient", "horizon", "solver", "warm_start", "checkpoint_dir"}
+    assert set(inner) - set(own) == left_out
     assert {name: p.default for name, p in own.items()} == {n: inner[n].default for n in own}
