@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from skpolyode.dynamics import STEPPERS, count_steps
+from skpolyode.dynamics import STEPPERS
 from skpolyode.models.packed import Packed
 from skpolyode.models.polyode import PolyODE
 from skpolyode.models.sweep import sweep
@@ -123,7 +123,6 @@ class IntervalTask:
         self.n_refreshed = 0
         validating = held_out[data.series]
         self.items = ((data.next >= 0) & ~validating).nonzero()[:, 0]
-        self.cost = count_steps(data.gap[data.next[self.items]], model.step_size).cpu()
         scored = (validating if held_out.any() else ~validating) & (data.elapsed > 0)
         self.counted = data.mask & scored[:, None]
 
@@ -251,7 +250,6 @@ class SeriesTask:
             )
         self.model, self.data = model, data
         self.items = (~held_out).nonzero()[:, 0]
-        self.cost = torch.bincount(data.series)[self.items].cpu()
         self.validation = (held_out if held_out.any() else ~held_out).nonzero()[:, 0]
 
     def refresh(self, progress: float = 1.0) -> float:

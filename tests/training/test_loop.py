@@ -28,7 +28,6 @@ class Fit:
     def __init__(self, line: Line, errors: Sequence[float] = (), n_items: int = 10) -> None:
         self.line, self.errors = line, list(errors)
         self.items = torch.arange(n_items)
-        self.cost = torch.zeros(n_items)
         self.batches: list[torch.Tensor] = []
         self.weights: list[float] = []
         self.spoil: Callable[[], float] = lambda: 1.0
@@ -57,16 +56,6 @@ def train(errors=(), *, n_items=10, seed=0, spoil=None, **options):
     trainer = Trainer(**settings)
     trainer.run(line, task, torch.Generator().manual_seed(seed))
     return trainer, task, line
-
-
-def test_minibatches_hold_items_of_about_the_same_cost():
-    trainer = Trainer(learning_rate=0.1, batch_size=3, max_epochs=1, patience=None)
-    cost = torch.tensor([1, 5, 1, 5, 1, 9])
-    generator = torch.Generator().manual_seed(0)
-    seen = [tuple(sorted(cost[b].tolist())) for b in trainer._batches(cost, generator)]
-    assert sorted(seen) == [(1, 1, 1), (5, 5, 9)]
-    orders = {tuple(torch.cat(trainer._batches(cost, generator)).tolist()) for _ in range(20)}
-    assert len(orders) > 10
 
 
 def test_tasks_learn_how_far_training_is():
