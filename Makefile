@@ -1,6 +1,7 @@
 # make demo    train on a real data set and write figures and a table to demo_output/
 # make test    everything that has to pass before a change is accepted
 # make lint    style, formatting and layering only
+# make fuzz    ten thousand bad inputs, fresh ones at each run: some twenty minutes
 # make docs    the documentation, in docs/_build/html
 # make clean   remove all that these targets made
 #
@@ -16,7 +17,7 @@ INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constr
 REQUIREMENTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs clean
+.PHONY: help demo test lint fuzz docs clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -43,6 +44,9 @@ lint: $(VENV)/test.stamp
 
 test: lint
 	$(BIN)/python -m pytest -q -n $(WORKERS) --doctest-modules skpolyode tests
+
+fuzz: $(VENV)/test.stamp
+	FUZZ_EXAMPLES=400 $(BIN)/python -m pytest -q -n $(WORKERS) tests/robustness
 
 docs: $(VENV)/docs.stamp
 	rm -rf docs/generated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -23,7 +24,7 @@ from skpolyode.forecasting._panels import PanelForecasts, unnamed
 from skpolyode.forecasting._saved import SaveableForecaster
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
-from skpolyode.transformers._checks import local_random_state
+from skpolyode.transformers._checks import check_repeatable, local_random_state
 
 __all__ = ["PolyODEForecaster"]
 
@@ -80,6 +81,9 @@ class PolyODEForecaster(SaveableForecaster, PanelForecasts, BaseForecaster):
         lower it if data are few.
     update_epochs : int, default=2
         Epochs that `update` trains on the new context with ``update_params=True``; 0 never trains.
+    checkpoint_dir : str, PathLike or None, default=None
+        Folder where the state of the training is kept, as in `PolyODETransformer`: a `fit` that
+        was killed goes on from there when it is called again; `random_state` must be an int.
     random_state : int, RandomState instance or None, default=None
         Seed of the initial weights, minibatches and held-out series. Global generators are not
         used.
@@ -194,6 +198,7 @@ class PolyODEForecaster(SaveableForecaster, PanelForecasts, BaseForecaster):
         n_iter_no_change: int = 15,
         calibration_fraction: float = 0.2,
         update_epochs: int = 2,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         device: str = "cpu",
         verbose: int = 0,
@@ -212,6 +217,7 @@ class PolyODEForecaster(SaveableForecaster, PanelForecasts, BaseForecaster):
         self.n_iter_no_change = n_iter_no_change
         self.calibration_fraction = calibration_fraction
         self.update_epochs = update_epochs
+        self.checkpoint_dir = checkpoint_dir
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
@@ -356,6 +362,8 @@ class PolyODEForecaster(SaveableForecaster, PanelForecasts, BaseForecaster):
             )
         if self.update_epochs < 0:
             raise ValueError(f"update_epochs must not be negative, got {self.update_epochs!r}.")
+        if self.checkpoint_dir is not None:
+            check_repeatable(self.random_state)
 
     def _set_context(self, y: pd.DataFrame) -> None:
         self._context_y = y

@@ -11,6 +11,10 @@ DUPLICATE = FaultKind(
 )
 BAD_TIME = FaultKind("missing or infinite times", "drop these rows or repair their times")
 INFINITE = FaultKind("infinite values", "replace them by NaN, which means not observed")
+TOO_LARGE = FaultKind(
+    "values too large to compute with",
+    "repair their unit, or replace them by NaN, which means not observed",
+)
 UNOBSERVED = FaultKind("series without any observation", "leave these series out")
 NOT_NUMERIC = FaultKind(
     "cells that are not numbers",

@@ -12,7 +12,13 @@ from sklearn.utils import check_random_state
 
 from skpolyode.dynamics import WalledMLP
 
-__all__ = ["check_device", "check_same_network", "layer_widths", "local_random_state"]
+__all__ = [
+    "check_device",
+    "check_repeatable",
+    "check_same_network",
+    "layer_widths",
+    "local_random_state",
+]
 
 
 def layer_widths(n_channels: int, n_coefficients: int, hidden: Sequence[Any]) -> list[int]:
@@ -51,3 +57,12 @@ def check_same_network(field: WalledMLP, widths: list[int]) -> None:
 def local_random_state(seed: Any) -> np.random.RandomState:
     """As `check_random_state`, but None does not touch numpy's global generator."""
     return np.random.RandomState() if seed is None else check_random_state(seed)
+
+
+def check_repeatable(random_state: Any) -> None:
+    """Raise a ValueError if a training that goes on after a crash would draw other numbers."""
+    if not isinstance(random_state, Integral):
+        raise ValueError(
+            f"checkpoint_dir needs an int as random_state, got {random_state!r}: with it a "
+            "training that goes on draws the same numbers."
+        )

@@ -8,10 +8,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from skpolyode.errors import Faults
 from skpolyode.panel import Panel, as_panel, is_ragged
+from skpolyode.panel.faults import TOO_LARGE
 from skpolyode.saving.codec import saved
 
 __all__ = ["ChannelScaler", "Rows", "observed_rows", "read_panel"]
+
+_LARGEST = 1e300  # in the user's units: differences of such values are still numbers
+_FURTHEST = 1e100  # from the mean, in standard deviations: so are products and slopes
 
 
 def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
@@ -32,10 +37,29 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
         )
         panel, shape = Panel.from_array(array), array.shape
     if reset:
+        _check_sizes(panel, np.abs(panel.values) > _LARGEST)
         _remember(estimator, panel, shape)
     else:
         _compare(estimator, panel)
+        _check_sizes(panel, estimator.scaler_.is_too_far(panel.values))
     return panel
+
+
+def _check_sizes(panel: Panel, wrong: np.ndarray) -> None:
+    """Raise one error for all values that are too large."""
+    if not wrong.any():
+        return
+    faults = Faults("X", panel.ids, panel.channel_names)
+    cells = np.argwhere(wrong)
+    first = cells[: faults.limit]
+    series = np.searchsorted(panel.offsets, first[:, 0], side="right") - 1
+    lines = [
+        f"{faults.series(int(which))}, {faults.channel(channel)}, time "
+        f"{panel._rows.axis.format(panel.times[row])}: {panel.values[row, channel]:g} is too large"
+        for which, (row, channel) in zip(series, first, strict=True)
+    ]
+    faults.add(TOO_LARGE, lines, len(cells))
+    faults.raise_if_any()
 
 
 def _remember(estimator: BaseEstimator, panel: Panel, shape: tuple[int, ...] | None) -> None:
@@ -132,6 +156,12 @@ class ChannelScaler(NamedTuple):
         # A constant channel has only rounding errors left; they must not be blown up.
         scale = np.where(scale > 1e-13, scale, 1.0)
         return cls(mean * size, np.maximum(scale * size, np.finfo(np.float64).tiny))
+
+    def is_too_far(self, values: np.ndarray) -> np.ndarray:
+        """Whether values are too large, in themselves or beside those of `fit`, to compute with."""
+        with np.errstate(over="ignore"):
+            distance = np.abs(self.transform(values))
+        return (distance > _FURTHEST) | (np.abs(values) > _LARGEST)
 
     def transform(self, values: np.ndarray) -> np.ndarray:
         """Values in standard deviations from the mean."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from pathlib import Path
 
 import joblib
@@ -22,6 +21,7 @@ from skpolyode.transformers._auto import (
 )
 from skpolyode.transformers._checks import (
     check_device,
+    check_repeatable,
     check_same_network,
     layer_widths,
     local_random_state,
@@ -111,11 +111,7 @@ class PolyODEFit(PolyODEModel):
         """Where the training of this estimator on this panel is kept: a file of its own."""
         if self.checkpoint_dir is None:
             return None
-        if not isinstance(self.random_state, Integral):
-            raise ValueError(
-                "checkpoint_dir needs an int as random_state, got "
-                f"{self.random_state!r}: with it a training that goes on draws the same numbers."
-            )
+        check_repeatable(self.random_state)
         without = {"checkpoint_dir", "device", "verbose"}
         settings = {k: v for k, v in self.get_params().items() if k not in without}
         weights = [p.detach().cpu().numpy() for p in self.field_.parameters()]

@@ -137,7 +137,8 @@ class SeriesStream(Saveable):
         panel = self._panel
         if panel.is_datetime and panel.tz is None and not self._clock.count.any():
             panel = self._panel_in(zone_of(times))  # the first datetimes decide
-        rows = read_rows(panel, self._clock.last, times, values, series)
+        scaler = self._transformer.scaler_
+        rows = read_rows(panel, self._clock.last, scaler, times, values, series)
         results = self._run(rows)
         self._panel = panel
         for own, clock, parts in results:

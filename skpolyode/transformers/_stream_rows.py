@@ -9,7 +9,9 @@ import numpy as np
 
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel import Panel
+from skpolyode.panel.faults import TOO_LARGE
 from skpolyode.panel.timeaxis import TimeAxis, join_times, read_times
+from skpolyode.transformers._input import ChannelScaler
 
 __all__ = ["NewRows", "read_rows", "read_series", "zone_of"]
 
@@ -26,6 +28,8 @@ _BAD_TIME = FaultKind("missing or infinite times", "drop these rows; the stream 
 _INFINITE = FaultKind(
     "infinite values", "replace them by NaN, which means not observed; the stream is as it was"
 )
+
+_TOO_LARGE = FaultKind(TOO_LARGE.title, f"{TOO_LARGE.remedy}; the stream is as it was")
 
 
 class NewRows(NamedTuple):
@@ -45,7 +49,9 @@ class NewRows(NamedTuple):
         )
 
 
-def read_rows(panel: Panel, last: np.ndarray, times: Any, values: Any, series: Any) -> NewRows:
+def read_rows(
+    panel: Panel, last: np.ndarray, scaler: ChannelScaler, times: Any, values: Any, series: Any
+) -> NewRows:
     """Read new observations of some series of a panel, of which `last` (B,) was the last time.
 
     Raises
@@ -77,7 +83,7 @@ def read_rows(panel: Panel, last: np.ndarray, times: Any, values: Any, series: A
         starts = np.flatnonzero(begins)
         earlier = np.where(begins, -np.inf, np.roll(stamps, 1))
         previous = np.maximum(earlier, last[owner])
-    _check(panel, owner, stamps, previous, table)
+    _check(panel, scaler, owner, stamps, previous, table)
     return NewRows(owner[starts], np.append(starts, len(stamps)), stamps, table)
 
 
@@ -161,15 +167,17 @@ def _owners(series: Any, n_rows: int, n_series: int) -> np.ndarray:
 
 def _check(
     panel: Panel,
+    scaler: ChannelScaler,
     owner: np.ndarray,
     times: np.ndarray,
     previous: np.ndarray,
     values: np.ndarray,
 ) -> None:
     """Raise one error for all that is wrong; (P,) rows, sorted by series."""
-    unknown, infinite = ~np.isfinite(times), np.isinf(values)
+    unknown, infinite = ~np.isfinite(times), np.isinf(values).any(axis=1)
+    large = scaler.is_too_far(values).any(axis=1) & ~infinite
     late = ~unknown & (times <= previous)
-    if not (unknown.any() or infinite.any() or late.any()):
+    if not (unknown.any() or infinite.any() or large.any() or late.any()):
         return
     axis = TimeAxis(panel.time_unit, panel.tz)
     faults = Faults("update", panel.ids, panel.channel_names)
@@ -189,5 +197,6 @@ def _check(
         late & ~twice,
         lambda row: f"{place(row)}: it is known up to {axis.format(previous[row])}",
     )
-    note(_INFINITE, infinite.any(axis=1), lambda row: f"{place(row)}: {values[row]}")
+    note(_INFINITE, infinite, lambda row: f"{place(row)}: {values[row]}")
+    note(_TOO_LARGE, large, lambda row: f"{place(row)}: {values[row]}")
     faults.raise_if_any()

@@ -1,0 +1,126 @@
+"""Any input gives finite results or one documented error, and stays what it was.
+
+`make test` tries a few hundred examples, `make fuzz` ten thousand fresh ones.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from skpolyode import HiPPOTransformer, InterpolationTransformer, Panel
+from skpolyode.forecasting import PolyODEForecaster
+from tests.robustness.strategies import FORMATS, Pairs, pairs
+from tests.robustness.verdict import accepted, judge
+from tests.transformers.data import oscillators, small
+from tests.transformers.registry import all_transformers
+
+TRANSFORMERS = all_transformers() | {
+    "HiPPO legs": HiPPOTransformer(measure="legs", n_coefficients=4),
+    "HiPPO lagt": HiPPOTransformer(measure="lagt", n_coefficients=4),
+    "HiPPO fout": HiPPOTransformer(measure="fout", n_coefficients=5),
+    "constant": InterpolationTransformer(kind="constant", n_coefficients=4),
+    "pchip": InterpolationTransformer(kind="pchip", n_coefficients=4),
+    "PolyODE legs": small(measure="legs", max_epochs=1),
+    "PolyODE jump": small(update="jump", max_epochs=1),
+}
+N_CHANNELS = 2
+# of each test; fresh ones if their number is given (`make fuzz`)
+N_EXAMPLES = os.environ.get("FUZZ_EXAMPLES")
+EXAMPLES = settings(max_examples=int(N_EXAMPLES or 15), derandomize=N_EXAMPLES is None)
+
+
+@cache
+def fitted(name: str) -> Any:
+    """Fitted to series without any fault; the longer ones are a continuation of the shorter."""
+    return clone(TRANSFORMERS[name]).fit(oscillators())
+
+
+def offered(name: str, series: Pairs) -> Any:
+    """The series in a format; examples that cannot be written down in it are left out."""
+    if name == "panel":
+        X = accepted(Panel.from_series, series)
+        assume(X is not None)
+        return X
+    try:
+        return FORMATS[name](series)
+    except (ValueError, TypeError, IndexError):
+        assume(False)
+
+
+def later(series: Pairs) -> list[np.ndarray]:
+    """A time as far after the end of each series as it is long; its end if it has one row."""
+    assume(all(times.dtype.kind != "U" for times, _ in series))
+    with np.errstate(all="ignore"):
+        return [times[-1:] + (times[-1:] - times[:1]) for times, _ in series]
+
+
+formats = st.sampled_from(list(FORMATS))
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+class TestTransformers:
+    @EXAMPLES
+    @given(formats, pairs())
+    def test_fit(self, name, format_, series):
+        X = offered(format_, series)
+        transformer = clone(TRANSFORMERS[name])
+        Z = judge(transformer.fit_transform, X)
+        if Z is None:
+            return
+        np.testing.assert_array_equal(transformer.transform(X), Z)
+        if hasattr(transformer, "reconstruct"):
+            assert judge(transformer.reconstruct, X) is not None
+            judge(transformer.inverse_transform, Z)
+
+    @EXAMPLES
+    @given(formats, pairs(N_CHANNELS))
+    def test_after_fit(self, name, format_, series):
+        transformer, X = fitted(name), offered(format_, series)
+        Z = judge(transformer.transform, X)
+        if Z is None:
+            return
+        if hasattr(transformer, "reconstruct"):
+            judge(transformer.inverse_transform, Z)
+        if hasattr(transformer, "stream"):
+            scale = 1e-7 * max(1.0, np.abs(Z).max())
+            np.testing.assert_allclose(transformer.stream(X).embedding(), Z, rtol=0, atol=scale)
+
+
+@EXAMPLES
+@given(formats, pairs(N_CHANNELS))
+def test_forecast(format_, series):
+    transformer, X = fitted("PolyODETransformer"), offered(format_, series)
+    judge(lambda X: transformer.forecast(X, later(series)), X)
+
+
+@EXAMPLES
+@given(pairs(), st.booleans())
+def test_forecaster(series, one):
+    """sktime's own validation comes first; it refuses much, and says so."""
+    y = (as_frame if one else as_table)(series)
+    forecaster = PolyODEForecaster(
+        n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1, random_state=0
+    )
+    if judge(lambda y: forecaster.fit(y).embedder_.step_size_, y) is not None:
+        judge(lambda series: forecaster.forecast(series, later(series)), series)
+
+
+def as_table(series: Pairs) -> pd.DataFrame:
+    assume(all(len(times) == len(values) for times, values in series))
+    frames = [pd.DataFrame(values, index=times) for times, values in series]
+    assume(frames)
+    return pd.concat(frames, keys=range(len(frames)), names=["series", "time"])
+
+
+def as_frame(series: Pairs) -> pd.DataFrame:
+    assume(series and len(series[0][0]) == len(series[0][1]))
+    return pd.DataFrame(series[0][1], index=series[0][0])
