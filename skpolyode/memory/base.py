@@ -152,6 +152,10 @@ class Memory(ABC):
         -------
         Tensor of shape (B, D, N)
         """
+        if (gap == gap[:, :1]).all():  # channels observed together: one look at the table a row
+            steps = rise.double() / gap
+            knots = torch.stack([torch.zeros_like(steps), steps], dim=-1)
+            return self.respond(knots, gap[:, 0], elapsed).to(self.dtype)
         steps = rise.double()[:, :, None] / gap[:, :, None]
         knots = torch.stack([torch.zeros_like(steps), steps], dim=-1).flatten(0, 1)
         spread = elapsed[:, None].expand(gap.shape).flatten()

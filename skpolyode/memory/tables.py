@@ -25,7 +25,8 @@ from scipy.linalg import expm
 __all__ = ["ResponseTable", "TransitionTable"]
 
 N_ORDERS = 4  # steps of the value and of the first three derivatives: a piecewise cubic
-_CHUNK = 1024  # rows a gather; 8 MB at N = 32, larger ones leave the cache and cost 3x a row
+_CACHED = 2**18  # numbers gathered at once: 2 MB, what leaves the cache costs 3x a row
+_WORTH_A_MATRIX = 12  # products with A a row, above which a matrix a row is cheaper
 
 
 def forgetting_time(A: np.ndarray) -> float:
@@ -77,6 +78,10 @@ class TransitionTable:
         ]
         self.A_T = torch.tensor(A.T * self.spacing, dtype=dtype, device=device)
         self.n_terms = self._taylor_terms(norm * self.spacing / 2, 10 * torch.finfo(dtype).eps)
+        terms = [np.eye(size)]
+        for k in range(1, self.n_terms + 1):
+            terms.append(terms[-1] @ A.T * (self.spacing / k))
+        self.terms = torch.tensor(np.stack(terms), dtype=dtype, device=device).flatten(1)
 
     @staticmethod
     def _taylor_terms(radius: float, eps: float) -> int:
@@ -99,13 +104,13 @@ class TransitionTable:
         -------
         Tensor of shape (P, D, N)
         """
-        if len(c) > _CHUNK:
-            pairs = zip(c.split(_CHUNK), gap.split(_CHUNK), strict=True)
+        chunk = max(16, _CACHED // self.tables[0][0].numel())
+        if len(c) > chunk:
+            pairs = zip(c.split(chunk), gap.split(chunk), strict=True)
             return torch.cat([self.apply(*pair) for pair in pairs])
         cells = gap / self.spacing
         cell = cells.round().clamp(max=self.n_cells - 1)
-        remainder = (cells - cell).clamp(max=0.5).to(c.dtype)[:, None, None]
-        c = self._taylor(c, remainder)
+        c = self._taylor(c, (cells - cell).clamp(max=0.5).to(c.dtype)[:, None])
         cell = cell.long()
         for table in self.tables:
             c = torch.bmm(c, table[cell % self.base].mT)
@@ -114,10 +119,15 @@ class TransitionTable:
         return c
 
     def _taylor(self, c: torch.Tensor, remainder: torch.Tensor) -> torch.Tensor:
-        total = c
-        for k in range(self.n_terms, 0, -1):  # Horner: one product and one update a term
-            total = torch.addcmul(c, total @ self.A_T, remainder / k)
-        return total
+        """Memories after the remainders (P, 1) of the gaps, in cells."""
+        if c.shape[1] * self.n_terms < _WORTH_A_MATRIX:
+            total = c
+            for k in range(self.n_terms, 0, -1):  # Horner: one product and one update a term
+                total = torch.addcmul(c, total @ self.A_T, remainder[:, None] / k)
+            return total
+        # The channels share exp(A remainder)^T. With 12 channels that is 5 times as fast.
+        powers = remainder ** torch.arange(self.n_terms + 1, device=c.device)
+        return torch.bmm(c, (powers @ self.terms).unflatten(1, self.A_T.shape))
 
 
 class ResponseTable:
@@ -205,22 +215,23 @@ class ResponseTable:
         -------
         float64 Tensor of shape (P, D, N)
         """
-        if len(age) > 4 * _CHUNK:
-            pairs = zip(steps.split(4 * _CHUNK), age.split(4 * _CHUNK), strict=True)
+        chunk = max(16, _CACHED // self.table[0].numel())
+        if len(age) > chunk:
+            pairs = zip(steps.split(chunk), age.split(chunk), strict=True)
             return torch.cat([self.apply(*pair) for pair in pairs])
         cell = (age / self.spacing).round().clamp(max=len(self.table) - 1)
         return torch.bmm(self._weights(steps, age - cell * self.spacing), self.table[cell.long()])
 
     def _weights(self, steps: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:
         """Weights of the Taylor coefficients: shape (P, D, M)."""
-        n_terms = self.table.shape[1]
+        count = self.table.shape[1]
+        k = torch.arange(1, count, dtype=offset.dtype, device=offset.device)
         near = offset.clamp(max=self.spacing)  # high powers only meet zeros past the horizon
-        powers = [torch.ones_like(offset)]
-        for k in range(1, n_terms):
-            powers.append(powers[-1] * (offset if k < N_ORDERS else near) / k)
-        weights = steps.new_zeros(*steps.shape[:2], n_terms)
-        taylor = torch.stack(powers, dim=-1)[:, None, :]
-        for q in range(steps.shape[2]):
-            first = N_ORDERS - 1 - q  # a step of derivative q is answered by R_{q+1}
-            weights[..., first:] += steps[..., q : q + 1] * taylor[..., : n_terms - first]
-        return weights
+        factors = torch.where(k < N_ORDERS, offset[:, None], near[:, None]) / k
+        # Powers over factorials, behind as many zeros as R_4 has derivatives before R_1.
+        padded = offset.new_zeros(len(offset), N_ORDERS + count - 1)
+        padded[:, N_ORDERS - 1] = 1.0
+        torch.cumprod(factors, dim=1, out=padded[:, N_ORDERS:])
+        # A step of derivative q is answered by R_{q+1}, which starts 3 - q terms later than R_4.
+        shifted = padded.as_strided((len(offset), steps.shape[2], count), (padded.stride(0), 1, 1))
+        return torch.bmm(steps, shifted)

@@ -51,5 +51,10 @@ def auto_step_size(rows: Rows, window: float, n_coefficients: int) -> float:
 
 
 def auto_batch_size(n_items: int) -> int:
-    """Sixteen minibatches an epoch, of 32 to 512 items."""
-    return int(np.clip(n_items // 16, 32, 512))
+    """Sixteen minibatches an epoch, of 64 to 512 items.
+
+    The cost of a smaller one is that of its sequential depth. Measured on 20 series of Lorenz63:
+    64 take 0.6 of the time of 32 to the same forecasting error on new series (0.086); 128, and
+    all at once, leave it at 0.12 and 0.45.
+    """
+    return int(np.clip(n_items // 16, 64, 512))

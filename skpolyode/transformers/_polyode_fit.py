@@ -35,7 +35,8 @@ __all__ = ["PolyODEFit"]
 
 _ROWS_TO_CUT = 256  # longest series, in rows, that training runs through as a whole
 _WINDOWS_TO_CUT = 8  # and in windows
-_SAMPLE = 32  # series, and rows of them, that the step size is checked with
+_SAMPLE = 32  # stretches of series that the step size is checked with
+_SAMPLE_ROWS = 16  # the longest of them
 _FEWEST_TO_SPLIT = 5  # series; fewer cannot spare one for validation
 
 
@@ -142,7 +143,7 @@ class PolyODEFit(PolyODEModel):
 
     def _step_halving_error(self, panel: Panel) -> float:
         """RMS difference of one-step forecasts when the step size is halved, on a sample."""
-        sample = cut_windows(panel[:_SAMPLE], _SAMPLE, overlap=0)[:_SAMPLE]
+        sample = cut_windows(panel[:_SAMPLE], _SAMPLE_ROWS, overlap=0)[:_SAMPLE]
         data = self._pack(sample, torch.float32)
         model, finer = (self._model(torch.float32) for _ in range(2))
         finer.step_size /= 2

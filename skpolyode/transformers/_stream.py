@@ -129,8 +129,9 @@ class SeriesStream(Saveable):
         Raises
         ------
         ValueError
-            If times are out of order, repeated or not finite, or values infinite, or shapes do
-            not fit. The error lists the first faults, and the stream is left as it was.
+            If times are out of order, repeated or not finite, or values infinite or too large to
+            compute with, or shapes do not fit. The error lists the first faults, and the stream is
+            left as it was.
         TypeError
             If times or values are of another kind.
         """

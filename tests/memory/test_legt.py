@@ -53,12 +53,13 @@ def test_basis_at_the_ends_of_the_window():
     np.testing.assert_allclose(ages, [norm, norm * (-1.0) ** np.arange(6)])
 
 
+@pytest.mark.parametrize("n_channels", [1, 3])  # each has a way of its own
 @pytest.mark.parametrize("size", [*SIZES, 100, 128])
-def test_gaps_that_never_repeat(size):
+def test_gaps_that_never_repeat(size, n_channels):
     rng = np.random.default_rng(size)
     n_gaps = 200 if size <= 64 else 25
     gaps = 10 ** rng.uniform(-7, 1.5, n_gaps)
-    c = rng.normal(size=(n_gaps, 1, size))
+    c = rng.normal(size=(n_gaps, n_channels, size))
     A, _ = legt_matrices(size)
     expected = np.stack([v @ expm(A * gap).T for v, gap in zip(c, gaps, strict=True)])
     gap = torch.from_numpy(gaps * 3.0)
