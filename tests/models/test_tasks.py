@@ -161,3 +161,23 @@ def test_states_are_detached_and_follow_the_weights():
     changed = (task.states != before).any(dim=(1, 2)).numpy()
     np.testing.assert_array_equal(changed & first, False)
     assert changed.any()
+
+
+def test_the_coarse_part_validates_as_a_scan_and_learns_from_short_gaps():
+    model, data = make_model(), pack(*flat_series(LENGTHS))
+    model.field.stand_still()
+    task = IntervalTask(model, data, held_out(0), horizon=1)
+    error = task.refresh(progress=0.0)
+    assert task.is_coarse
+    assert error == pytest.approx(masked_mse(model, data, data.series == 0))
+    gap = data.gap[data.next[task.items]]
+    model.step_size = float(gap.sort().values[2]) / 4
+    short = gap <= 4 * model.step_size
+    everything = torch.arange(len(gap))
+    assert 0 < short.sum() < len(gap)
+    assert torch.equal(task.loss(everything), task.loss(everything[short]))
+    some = everything[~short]  # nothing else in the batch: better than nothing
+    assert task.loss(some).item() > 0
+    task.refresh(progress=1.0)
+    assert not task.is_coarse
+    assert task.loss(everything).item() != task.loss(everything[short]).item()
