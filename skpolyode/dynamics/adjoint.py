@@ -3,8 +3,8 @@
 Autograd records some fifteen nodes an evaluation of the field and multiplies out the gradient of
 every weight at every evaluation. Written by hand, the reverse pass of an evaluation is three
 products, and the gradient of a weight is one product over all evaluations of a batch. Measured on
-Lorenz63, 512 intervals, one thread: 15.8 ms a gradient step against 19.5 with autograd through
-:func:`~skpolyode.dynamics.integrate`, which the tests compare it with.
+Lorenz63, one thread: 1.4 times as fast as autograd through :func:`~skpolyode.dynamics.integrate`,
+which the tests compare it with, for 256 or 512 intervals, and 2.3 times for 64.
 """
 
 from __future__ import annotations
