@@ -124,3 +124,26 @@ def as_table(series: Pairs) -> pd.DataFrame:
 def as_frame(series: Pairs) -> pd.DataFrame:
     assume(series and len(series[0][0]) == len(series[0][1]))
     return pd.DataFrame(series[0][1], index=series[0][0])
+
+
+class TestTooLarge:
+    """Values whose products are no numbers."""
+
+    def test_for_any_scale(self):
+        X = [([0.0, 1.0], [1.0, 2.0]), ([0.0, 4.5], [np.nan, -2e300])]
+        with pytest.raises(ValueError, match=r"series 1 .*'x0', time 4\.5: -2e\+300 is too large"):
+            HiPPOTransformer().fit(X)
+
+    def test_for_the_scale_of_fit(self):
+        series = oscillators()
+        series[3][1][2, 1] = 1e120
+        with pytest.raises(ValueError, match=r"series 3 .*'x1', time .*: 1e\+120 is too"):
+            fitted("HiPPOTransformer").transform(series)
+        HiPPOTransformer().fit(series)
+
+    def test_for_a_stream(self):
+        stream = fitted("HiPPOTransformer").stream(oscillators())
+        before = stream.embedding()
+        with pytest.raises(ValueError, match=r"series 0 .*, time 99: .*1.e\+120.*; the stream is"):
+            stream.update(99.0, [[0.0, 1e120]], series=0)
+        np.testing.assert_array_equal(stream.embedding(), before)
