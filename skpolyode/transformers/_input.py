@@ -15,7 +15,7 @@ from skpolyode.saving.codec import saved
 
 __all__ = ["ChannelScaler", "Rows", "observed_rows", "read_panel"]
 
-_LARGEST = 1e300  # in the user's units: differences of such values are still numbers
+_LARGEST = 1e304  # in the user's units: differences of such values are still numbers
 _FURTHEST = 1e100  # from the mean, in standard deviations: so are products and slopes
 
 

@@ -128,7 +128,8 @@ class PolyODEFit(PolyODEModel):
     ) -> None:
         model = self._model(torch.float32, copy_field=False)
         task = TASKS[self.gradient](model, data, held_out.to(self.device), horizon=self.horizon)
-        batch = auto_batch_size(len(task.items)) if self.batch_size == "auto" else self.batch_size
+        auto = auto_batch_size(len(task.items), self.gradient)
+        batch = auto if self.batch_size == "auto" else self.batch_size
         trainer = Trainer(
             learning_rate=self.learning_rate_init,
             batch_size=batch,

@@ -84,7 +84,7 @@ class PolyODETransformer(PolyODEFit, Streamed, CoefficientTransformer):
     learning_rate_init : float, default=0.05
         Peak of the one-cycle schedule. Lower it if training diverges.
     batch_size : int or "auto", default="auto"
-        Intervals a minibatch; "auto" makes sixteen minibatches an epoch, of 32 to 512 intervals.
+        Intervals a minibatch; "auto" makes sixteen minibatches an epoch, of 64 to 512 intervals.
     max_epochs : int, default=40
         Passes over the intervals. The learning rate falls to zero over them.
     early_stopping : bool, default=True
