@@ -10,10 +10,10 @@ Synthetic: the paper's protocol at its rates and window; three different errors 
 from __future__ import annotations
 
 import argparse
-import resource
 import time
 
 import numpy as np
+from processes import peak_mib
 from protocol import PAPER_WINDOW, downstream, reverse_reconstruction
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
@@ -77,8 +77,7 @@ def run_speed(n_series: int = 100_000, length: int = 30) -> None:
         print(
             f"{name:22s}{len(times) / wall / 1e3:28.0f}{len(times) / cpu / 1e3:18.0f}", flush=True
         )
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"largest memory of the process: {peak:.0f} MiB (the embeddings alone take 51)")
+    print(f"largest memory of the process: {peak_mib():.0f} MiB (the embeddings alone take 51)")
 
 
 def coefficient_embedders(seed: int) -> dict:

@@ -12,9 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -23,6 +20,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from processes import in_a_process, peak_mib
 
 from skpolyode import HiPPOTransformer, Panel
 from skpolyode.parquet import embed_dataset
@@ -60,10 +58,6 @@ def in_memory(embedder: HiPPOTransformer, source: Path, sink: Path) -> None:
     table.to_parquet(sink)
 
 
-def peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def measure(how: str, source: Path, sink: Path, length: int, n_jobs: int) -> dict[str, float]:
     """Seconds and MiB, in this process."""
     embedder = HiPPOTransformer(window=length / 2)
@@ -75,11 +69,6 @@ def measure(how: str, source: Path, sink: Path, length: int, n_jobs: int) -> dic
         in_memory(embedder, source, sink)
     seconds, cpu, peak = time.perf_counter() - start, time.process_time() - cpu, peak_mib()
     return {"seconds": seconds, "cpu": cpu, "peak": peak, "grown": peak - before}
-
-
-def in_a_process(*arguments: object) -> dict[str, float]:
-    command = [sys.executable, __file__, "--measure", *map(str, arguments)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
 
 def main() -> None:
@@ -98,7 +87,9 @@ def main() -> None:
         source = Path(folder) / "source.parquet"
         write_source(source, n_series, arguments.length)
         results = {
-            how: in_a_process(how, source, source.with_name(how), arguments.length, arguments.jobs)
+            how: in_a_process(
+                [__file__], how, source, source.with_name(how), arguments.length, arguments.jobs
+            )
             for how in ("disk", "memory")
         }
     for how, result in results.items():

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 
 import numpy as np
+from processes import in_a_process
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -41,11 +40,6 @@ def measure(n_jobs: int, epochs: int, n_series: int) -> dict:
     return {"seconds": seconds, "scores": np.array(scores).T.tolist()}
 
 
-def in_a_process(*arguments: int) -> dict:
-    command = [sys.executable, __file__, "--measure", *map(str, arguments)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=2)
@@ -57,7 +51,8 @@ def main() -> None:
         print(json.dumps(measure(*arguments.measure)))
         return
     one, more = (
-        in_a_process(jobs, arguments.epochs, arguments.series) for jobs in (1, arguments.jobs)
+        in_a_process([__file__], jobs, arguments.epochs, arguments.series)
+        for jobs in (1, arguments.jobs)
     )
     print(f"one worker: {one['seconds']:.1f} s; {arguments.jobs} workers: {more['seconds']:.1f} s")
     print(f"ratio: {one['seconds'] / more['seconds']:.2f}")

@@ -22,8 +22,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +37,7 @@ from sklearn.utils import Bunch
 from torch import nn
 
 from benchmarks.paper.cells import with_clock
+from benchmarks.processes import in_a_process
 from benchmarks.protocol import PAPER_WINDOW, label_auc
 from skpolyode import InterpolationTransformer, Panel, PolyODETransformer, SummaryStatsTransformer
 from skpolyode.datasets import make_lorenz63
@@ -170,11 +169,6 @@ def memory(name: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
 
 
-def in_a_process(*arguments: object) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.peers", "--measure", *map(str, arguments)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", nargs="+", type=int, default=[300, 3000, 30_000])
@@ -189,7 +183,7 @@ def main() -> None:
     for size in arguments.sizes:
         n_epochs = min(40, max(4, 120_000 // size))
         for name in ROWS:
-            row = in_a_process(name, size, n_epochs)
+            row = in_a_process(["-m", "benchmarks.peers"], name, size, n_epochs)
             n_epochs = row["epochs"] or n_epochs
             print(
                 f"{size:7d}  {name:26s}{row['epochs']:6d}{row['seconds']:15.2f} s"

@@ -14,12 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import resource
 import subprocess
 import sys
 import time
 
 import numpy as np
+from processes import in_a_process, peak_mib
 
 LENGTH = 30
 
@@ -43,7 +43,7 @@ def measure(n_series: int, length: int, n_channels: int, n_coefficients: int) ->
     panel = make_panel(n_series, length, n_channels)
     settings = {"n_coefficients": n_coefficients, "window": 16.0, "random_state": 0}
     PolyODETransformer(max_epochs=1, **settings).fit(make_panel(4, LENGTH, n_channels))  # tables
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_mib()
     embedder = PolyODETransformer(max_epochs=2, **settings)
     start = time.perf_counter()
     embedder.fit(panel)
@@ -52,19 +52,14 @@ def measure(n_series: int, length: int, n_channels: int, n_coefficients: int) ->
     embedder.transform(panel)
     transform = time.perf_counter() - start
     first, second = (entry["seconds"] for entry in embedder.history_[:2])
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = peak_mib()
     return {
         "epoch": second - first,
         "fit": fit,
         "transform": transform,
-        "peak": peak / 1024,
-        "grown": (peak - before) / 1024,
+        "peak": peak,
+        "grown": peak - before,
     }
-
-
-def in_a_process(*size: int) -> dict[str, float]:
-    command = [sys.executable, __file__, "--measure", *map(str, size)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
 
 def run_table(title: str, sizes: list[tuple[int, ...]], changing: int) -> None:
@@ -73,7 +68,7 @@ def run_table(title: str, sizes: list[tuple[int, ...]], changing: int) -> None:
     print(f"{'exponent':>10s}{'MiB':>7s}{'of that for data and work':>27s}")
     before = None
     for size in sizes:
-        now = in_a_process(*size)
+        now = in_a_process([__file__], *size)
         growth = dict.fromkeys(("epoch", "transform"), "")
         if before is not None:
             ratio = math.log(size[changing] / before[0][changing])

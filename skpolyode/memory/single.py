@@ -48,9 +48,7 @@ class SingleMemory:
         self._tables = [table.numpy() for table in transitions.tables]
         self._spacing, self._base = transitions.spacing, transitions.base
         self._n_cells = transitions.n_cells
-        A, terms = transitions.A_T.numpy(), [np.eye(memory.n_coefficients)]
-        for k in range(1, transitions.n_terms + 1):
-            terms.append(terms[-1] @ A / k)
+        terms = transitions.terms.numpy().reshape(-1, *transitions.A_T.shape)
         self._taylor = np.concatenate(terms, axis=1)  # c @ it: all terms of the series at once
         self._exponents = np.arange(len(terms))
 

@@ -50,6 +50,11 @@ def _powers(E: np.ndarray, count: int) -> np.ndarray:
     return table[:count]
 
 
+def _rows_at_once(table: torch.Tensor) -> int:
+    """How many entries of a table are gathered at once."""
+    return max(16, _CACHED // table[0].numel())
+
+
 class TransitionTable:
     """``exp(A gap) c`` for arbitrary gaps.
 
@@ -104,7 +109,7 @@ class TransitionTable:
         -------
         Tensor of shape (P, D, N)
         """
-        chunk = max(16, _CACHED // self.tables[0][0].numel())
+        chunk = _rows_at_once(self.tables[0])
         if len(c) > chunk:
             pairs = zip(c.split(chunk), gap.split(chunk), strict=True)
             return torch.cat([self.apply(*pair) for pair in pairs])
@@ -215,7 +220,7 @@ class ResponseTable:
         -------
         float64 Tensor of shape (P, D, N)
         """
-        chunk = max(16, _CACHED // self.table[0].numel())
+        chunk = _rows_at_once(self.table)
         if len(age) > chunk:
             pairs = zip(steps.split(chunk), age.split(chunk), strict=True)
             return torch.cat([self.apply(*pair) for pair in pairs])

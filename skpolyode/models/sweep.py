@@ -19,9 +19,9 @@ from skpolyode.models.packed import Packed
 if TYPE_CHECKING:
     from skpolyode.models.polyode import PolyODE
 
-__all__ = ["sweep"]
+__all__ = ["CHUNK", "sweep"]
 
-_CHUNK = 4096  # intervals at once: bounds memory
+CHUNK = 4096  # intervals at once: bounds memory
 
 
 @torch.no_grad()
@@ -59,13 +59,13 @@ def sweep(
     origins = rows[data.next[rows] >= 0]
     # Intervals of about the same length together: none is padded to a much longer one.
     origins = origins[data.gap[data.next[origins]].argsort()]
-    for some in origins.split(_CHUNK):
+    for some in origins.split(CHUNK):
         target = data.next[some]
         gap, elapsed = data.gap[target], data.elapsed[target]
         end, path = model.trace(states[some - begin], gap)
         ends[target - begin] = end
         c[target - begin] = model.driven(path, end[..., 0], gap, elapsed)
-    for some in rows.split(_CHUNK):
+    for some in rows.split(CHUNK):
         c[some - begin] += model.corrected(ends[some - begin, :, 0], data, some)
     _accumulate(model, data, block, c)
     return ends[..., 0], model.reset(ends, c, data, rows), c

@@ -35,17 +35,20 @@ def _check_times(rows: Rows, faults: Faults) -> None:
 
 
 def _check_values(rows: Rows, faults: Faults) -> None:
-    infinite = np.isinf(rows.values)
-    if not infinite.any():
+    note_cells(INFINITE, np.isinf(rows.values), "values must not be infinity, got {}", rows, faults)
+
+
+def note_cells(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults: Faults) -> None:
+    """Add the cells (P, D) that are wrong; `rule` says of a value what is."""
+    if not wrong.any():
         return
-    cells = np.argwhere(infinite)
+    cells = np.argwhere(wrong)
     lines = [
         f"{faults.series(rows.series_of(row))}, {faults.channel(channel)}, "
-        f"time {rows.axis.format(rows.times[row])}: values must not be infinity, "
-        f"got {rows.values[row, channel]}"
+        f"time {rows.axis.format(rows.times[row])}: {rule.format(rows.values[row, channel])}"
         for row, channel in cells[: faults.limit]
     ]
-    faults.add(INFINITE, lines, len(cells))
+    faults.add(kind, lines, len(cells))
 
 
 def _check_observed(rows: Rows, faults: Faults) -> None:

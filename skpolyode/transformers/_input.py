@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from skpolyode.errors import Faults
 from skpolyode.panel import Panel, as_panel, is_ragged
+from skpolyode.panel.checks import note_cells
 from skpolyode.panel.faults import TOO_LARGE
 from skpolyode.saving.codec import saved
 
@@ -47,18 +48,8 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
 
 def _check_sizes(panel: Panel, wrong: np.ndarray) -> None:
     """Raise one error for all values that are too large."""
-    if not wrong.any():
-        return
     faults = Faults("X", panel.ids, panel.channel_names)
-    cells = np.argwhere(wrong)
-    first = cells[: faults.limit]
-    series = np.searchsorted(panel.offsets, first[:, 0], side="right") - 1
-    lines = [
-        f"{faults.series(int(which))}, {faults.channel(channel)}, time "
-        f"{panel._rows.axis.format(panel.times[row])}: {panel.values[row, channel]:g} is too large"
-        for which, (row, channel) in zip(series, first, strict=True)
-    ]
-    faults.add(TOO_LARGE, lines, len(cells))
+    note_cells(TOO_LARGE, wrong, "{:g} is too large", panel._rows, faults)
     faults.raise_if_any()
 
 
@@ -159,9 +150,9 @@ class ChannelScaler(NamedTuple):
 
     def is_too_far(self, values: np.ndarray) -> np.ndarray:
         """Whether values are too large, in themselves or beside those of `fit`, to compute with."""
-        with np.errstate(over="ignore"):
-            distance = np.abs(self.transform(values))
-        return (distance > _FURTHEST) | (np.abs(values) > _LARGEST)
+        reach = np.minimum(self.scale, 10 * _LARGEST / _FURTHEST) * _FURTHEST
+        lowest = np.maximum(self.mean - reach, -_LARGEST)
+        return (values < lowest) | (values > np.minimum(self.mean + reach, _LARGEST))
 
     def transform(self, values: np.ndarray) -> np.ndarray:
         """Values in standard deviations from the mean."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel import Panel
-from skpolyode.panel.faults import TOO_LARGE
+from skpolyode.panel.faults import INFINITE, TOO_LARGE
 from skpolyode.panel.timeaxis import TimeAxis, join_times, read_times
 from skpolyode.transformers._input import ChannelScaler
 
@@ -25,11 +25,10 @@ _TWICE = FaultKind(
     "was",
 )
 _BAD_TIME = FaultKind("missing or infinite times", "drop these rows; the stream is as it was")
-_INFINITE = FaultKind(
-    "infinite values", "replace them by NaN, which means not observed; the stream is as it was"
+_INFINITE, _TOO_LARGE = (
+    FaultKind(kind.title, f"{kind.remedy}; the stream is as it was")
+    for kind in (INFINITE, TOO_LARGE)
 )
-
-_TOO_LARGE = FaultKind(TOO_LARGE.title, f"{TOO_LARGE.remedy}; the stream is as it was")
 
 
 class NewRows(NamedTuple):
