@@ -3,9 +3,17 @@
 This layer knows no polynomials.
 """
 
-from skpolyode.dynamics.adjoint import flow
 from skpolyode.dynamics.field import WalledMLP
 from skpolyode.dynamics.integrate import count_steps, evaluate_path, integrate
 from skpolyode.dynamics.steppers import STEPPERS, Stepper
+from skpolyode.dynamics.steps import NetworkSteps
 
-__all__ = ["STEPPERS", "Stepper", "WalledMLP", "count_steps", "evaluate_path", "flow", "integrate"]
+__all__ = [
+    "STEPPERS",
+    "NetworkSteps",
+    "Stepper",
+    "WalledMLP",
+    "count_steps",
+    "evaluate_path",
+    "integrate",
+]

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-__all__ = ["Tape", "WalledMLP"]
-
-
-class Tape(NamedTuple):
-    """What one evaluation of the field leaves for its reverse pass."""
-
-    z: torch.Tensor
-    inputs: list[torch.Tensor]  # of each linear layer
-    drives: list[torch.Tensor]  # of each activation
+__all__ = ["WalledMLP"]
 
 
 class WalledMLP(nn.Module):
@@ -107,31 +98,6 @@ class WalledMLP(nn.Module):
     def affine(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Weight and bias of each layer."""
         return [(layer.weight, layer.bias) for layer in self.layers]
-
-    def record(
-        self, z: torch.Tensor, affine: list[tuple[torch.Tensor, torch.Tensor]]
-    ) -> tuple[torch.Tensor, Tape]:
-        """As :meth:`forward`, without autograd, and a tape for :meth:`reverse`."""
-        *inner, (weight, bias) = affine
-        inside = z.clamp(-self.wall, self.wall)
-        inputs, drives = [inside], []
-        for inner_weight, inner_bias in inner:
-            drives.append(F.linear(inputs[-1], inner_weight, inner_bias))
-            inputs.append(F.silu(drives[-1]))
-        out = F.linear(inputs[-1], weight, bias)
-        return out.add_(z - inside, alpha=-self.pull), Tape(z, inputs, drives)
-
-    def reverse(
-        self, tape: Tape, grad: torch.Tensor, affine: list[tuple[torch.Tensor, torch.Tensor]]
-    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Gradient at `z`, and at the output of each linear layer, from that of the output."""
-        (first, _), *later = affine
-        deltas = [grad]
-        for (weight, _), drive in zip(reversed(later), reversed(tape.drives), strict=True):
-            deltas.append(torch.ops.aten.silu_backward(deltas[-1] @ weight, drive))
-        outside = tape.z != tape.inputs[0]
-        back = torch.where(outside, grad * -self.pull, deltas[-1] @ first)
-        return back, deltas[::-1]
 
 
 def _linear(n_in: int, n_out: int, generator: torch.Generator | None) -> nn.Linear:

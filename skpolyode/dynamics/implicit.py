@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from skpolyode.dynamics.field import WalledMLP
 from skpolyode.dynamics.steppers import STEPPERS
@@ -140,12 +141,13 @@ class ImplicitStepper:
 
 def jacobian(field: WalledMLP, z: Tensor) -> Tensor:
     """Derivatives (rows, M, M) of the field at `z` (rows, M): entry (i, j) is df_i / dz_j."""
-    (first, _), *later = field.affine()
-    _, tape = field.record(z, field.affine())
-    inside = (z == tape.inputs[0]).to(z.dtype)
-    matrix = first * inside[:, None, :]
-    for (weight, _), drive in zip(later, tape.drives, strict=True):
+    out = z.clamp(-field.wall, field.wall)
+    inside = torch.diag_embed((z == out).to(z.dtype))
+    (first, bias), *later = field.affine()
+    drive, matrix = F.linear(out, first, bias), first @ inside
+    for weight, bias in later:
         sigmoid = drive.sigmoid()
         slope = sigmoid * (1 + drive * (1 - sigmoid))  # of SiLU
+        drive = F.linear(drive * sigmoid, weight, bias)
         matrix = weight @ (slope[:, :, None] * matrix)
-    return matrix - field.pull * torch.diag_embed(1 - inside)
+    return matrix - field.pull * (torch.eye(z.shape[1], dtype=z.dtype, device=z.device) - inside)

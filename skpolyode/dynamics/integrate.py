@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 
 from skpolyode.dynamics.steppers import Stepper
+from skpolyode.dynamics.steps import steps_of
 from skpolyode.legend import CubicPath
 
 __all__ = ["count_steps", "evaluate_path", "integrate", "plan_steps"]
@@ -74,8 +75,8 @@ def integrate(
 
     Parameters
     ----------
-    field : callable
-        Maps (rows, M) to (rows, M).
+    field : WalledMLP or callable
+        Maps (rows, M) to (rows, M). A network itself is faster than a function that evaluates it.
     z : Tensor of shape (B, M)
         States at the start.
     gap : float64 Tensor of shape (B,)
@@ -106,21 +107,21 @@ def integrate(
     >>> [round(x, 2) for x in end.flatten().tolist()]
     [0.37, 0.14]
     """
-    plan = plan_steps(gap, step_size)
+    steps, plan = steps_of(field, stepper, recorded), plan_steps(gap, step_size)
     y, h = z[plan.order], plan.step[plan.order].to(z.dtype)[:, None]
     finished, starts = [], []
     for n_rows in plan.rows_left:
         if n_rows < len(y):
             finished.append(y[n_rows:])
             y, h = y[:n_rows], h[:n_rows]
-        slope = field(y)
+        start = steps.begin(y)
         if recorded is not None:
-            starts.append((y[:, recorded], slope[:, recorded]))
-        y = stepper.step(field, y, slope, h)
+            starts.append((y[:, recorded], steps.slope(y, start)))
+        y = steps.end(y, start, h)
     end = torch.cat([y, *reversed(finished)])
     if recorded is None:
         return end[plan.inverse], None
-    last = (end[:, recorded], field(end)[:, recorded])
+    last = (end[:, recorded], steps.slope(end, steps.begin(end)))
     n_steps = plan.n_steps[plan.order]
     values, slopes = (
         _grid([start[k] for start in starts], last[k], n_steps)[:, plan.inverse] for k in (0, 1)

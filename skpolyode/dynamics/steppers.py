@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
-__all__ = ["STEPPERS", "Stepper"]
+__all__ = ["STEPPERS", "Stepper", "combine", "weighted_sum"]
 
 
 @dataclass(frozen=True)
@@ -59,17 +59,27 @@ class Stepper:
         """One step of length `h` (rows, 1) from `y` (rows, M), where ``slope = field(y)``."""
         slopes = [slope]
         for row in self.a:
-            slopes.append(field(_combine(y, h, row, slopes)))
-        return _combine(y, h, self.b, slopes)
+            slopes.append(field(combine(y, h, row, slopes)))
+        return combine(y, h, self.b, slopes)
 
 
-def _combine(
+def combine(
     y: torch.Tensor, h: torch.Tensor, weights: tuple[float, ...], slopes: list[torch.Tensor]
 ) -> torch.Tensor:
+    """``y + h sum_i weights_i slopes_i``."""
     for weight, slope in zip(weights, slopes, strict=True):
         if weight:
             y = torch.addcmul(y, h, slope, value=weight)
     return y
+
+
+def weighted_sum(weights: Sequence[float], parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """``sum_i weights_i parts_i``."""
+    (first, part), *others = [pair for pair in zip(weights, parts, strict=True) if pair[0]]
+    total = part * first
+    for weight, part in others:
+        total = total.add(part, alpha=weight)
+    return total
 
 
 STEPPERS = {

@@ -17,6 +17,8 @@ Shapes: P rows (knots or intervals), D channels, N coefficients, K grid points, 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -26,6 +28,7 @@ __all__ = ["ResponseTable", "TransitionTable"]
 
 N_ORDERS = 4  # steps of the value and of the first three derivatives: a piecewise cubic
 _CACHED = 2**18  # numbers gathered at once: 2 MB, what leaves the cache costs 3x a row
+_SAME_AGE = 13  # decimals, in units of the window: as on a grid but for rounding
 _WORTH_A_MATRIX = 12  # products with A a row, above which a matrix a row is cheaper
 
 
@@ -50,12 +53,49 @@ def _powers(E: np.ndarray, count: int) -> np.ndarray:
     return table[:count]
 
 
-def _rows_at_once(table: torch.Tensor) -> int:
-    """How many entries of a table are gathered at once."""
-    return max(16, _CACHED // table[0].numel())
+class _Table(ABC):
+    """Linear maps ``x M(age)``, one for each age."""
+
+    @property
+    @abstractmethod
+    def n_numbers(self) -> int:
+        """Size of an entry."""
+
+    def apply(self, x: torch.Tensor, age: torch.Tensor) -> torch.Tensor:
+        """Apply to rows `x` (P, D, Q), each at its own `age` (P,).
+
+        Real time stamps repeat. Where ages do, each matrix is made once: on a regular grid three
+        to ten times as fast.
+        """
+        width = x.shape[2]
+        ages, index = age.round(decimals=_SAME_AGE).unique(return_inverse=True)
+        if 2 * len(ages) * width > x.shape[0] * x.shape[1]:
+            return self._in_chunks(self._apply_each, self.n_numbers, x, age)
+        unit = torch.eye(width, dtype=x.dtype, device=x.device).expand(len(ages), width, width)
+        matrices = self._in_chunks(self._apply_each, self.n_numbers, unit, ages)
+        if len(ages) == 1:
+            return x @ matrices[0]
+        return self._in_chunks(
+            lambda x, index: torch.bmm(x, matrices[index]), matrices[0].numel(), x, index
+        )
+
+    @abstractmethod
+    def _apply_each(self, x: torch.Tensor, age: torch.Tensor) -> torch.Tensor:
+        """As `apply`, for so few rows that what they gather stays in the cache."""
+
+    @staticmethod
+    def _in_chunks(
+        function: Callable[..., torch.Tensor], n_numbers: int, *columns: torch.Tensor
+    ) -> torch.Tensor:
+        """A function of rows that gathers so many numbers for each, some rows at a time."""
+        chunk = max(16, _CACHED // n_numbers)
+        if len(columns[0]) <= chunk:
+            return function(*columns)
+        parts = zip(*(column.split(chunk) for column in columns), strict=True)
+        return torch.cat([function(*part) for part in parts])
 
 
-class TransitionTable:
+class TransitionTable(_Table):
     """``exp(A gap) c`` for arbitrary gaps.
 
     Parameters
@@ -88,6 +128,11 @@ class TransitionTable:
             terms.append(terms[-1] @ A.T * (self.spacing / k))
         self.terms = torch.tensor(np.stack(terms), dtype=dtype, device=device).flatten(1)
 
+    @property
+    def n_numbers(self) -> int:
+        """Size of an entry."""
+        return self.A_T.numel()
+
     @staticmethod
     def _taylor_terms(radius: float, eps: float) -> int:
         terms, size = 1, radius
@@ -109,10 +154,9 @@ class TransitionTable:
         -------
         Tensor of shape (P, D, N)
         """
-        chunk = _rows_at_once(self.tables[0])
-        if len(c) > chunk:
-            pairs = zip(c.split(chunk), gap.split(chunk), strict=True)
-            return torch.cat([self.apply(*pair) for pair in pairs])
+        return super().apply(c, gap)
+
+    def _apply_each(self, c: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
         cells = gap / self.spacing
         cell = cells.round().clamp(max=self.n_cells - 1)
         c = self._taylor(c, (cells - cell).clamp(max=0.5).to(c.dtype)[:, None])
@@ -135,7 +179,7 @@ class TransitionTable:
         return torch.bmm(c, (powers @ self.terms).unflatten(1, self.A_T.shape))
 
 
-class ResponseTable:
+class ResponseTable(_Table):
     r"""Response of the memory to knots of the signal.
 
     ``R_q(age) = int_0^age exp(A (age - s)) B s^(q-1) / (q-1)! ds`` for q = 1..4 is the memory, at
@@ -170,6 +214,11 @@ class ResponseTable:
         # in the age: the last grid point then serves every larger age.
         stack[-1, N_ORDERS:] = 0.0
         self.table = torch.tensor(stack, device=device)
+
+    @property
+    def n_numbers(self) -> int:
+        """Size of an entry."""
+        return self.table[0].numel()
 
     def _grid_values(self, A: np.ndarray, B: np.ndarray, count: int) -> np.ndarray:
         """``[R_4, R_3, R_2, R_1, r]`` on the grid, shape (count, N, 5), by doubling.
@@ -220,10 +269,9 @@ class ResponseTable:
         -------
         float64 Tensor of shape (P, D, N)
         """
-        chunk = _rows_at_once(self.table)
-        if len(age) > chunk:
-            pairs = zip(steps.split(chunk), age.split(chunk), strict=True)
-            return torch.cat([self.apply(*pair) for pair in pairs])
+        return super().apply(steps, age)
+
+    def _apply_each(self, steps: torch.Tensor, age: torch.Tensor) -> torch.Tensor:
         cell = (age / self.spacing).round().clamp(max=len(self.table) - 1)
         return torch.bmm(self._weights(steps, age - cell * self.spacing), self.table[cell.long()])
 

@@ -4,6 +4,7 @@ from skpolyode.models.coupled import SOLVERS, CoupledPolyODE
 from skpolyode.models.packed import Packed, pack
 from skpolyode.models.polyode import UPDATES, PolyODE
 from skpolyode.models.scan import Step
+from skpolyode.models.sweep import swept_predictions
 from skpolyode.models.tasks import TASKS, IntervalTask, SeriesTask, forecasting_mse
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "Step",
     "forecasting_mse",
     "pack",
+    "swept_predictions",
 ]

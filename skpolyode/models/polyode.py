@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from skpolyode.dynamics import STEPPERS, WalledMLP, flow, integrate
+from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
 from skpolyode.legend import CubicPath
 from skpolyode.memory import Memory
 from skpolyode.models.packed import Packed
@@ -94,14 +94,19 @@ class PolyODE(nn.Module):
 
     def flow(self, z: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
         """States (B, D, 1 + N) after gaps (B,) without observations."""
-        gap = gap.clamp(max=self.max_gap)
-        end = flow(self.field, z.flatten(1), gap, step_size=self.step_size, stepper=self.stepper)
+        end, _ = integrate(
+            self.field,
+            z.flatten(1),
+            gap.clamp(max=self.max_gap),
+            step_size=self.step_size,
+            stepper=self.stepper,
+        )
         return end.view_as(z)
 
     def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:
         """As :meth:`flow`, and the path of the signals (up to `max_gap`)."""
         end, path = integrate(
-            self.field.bind(),
+            self.field,
             z.flatten(1),
             gap.clamp(max=self.max_gap),
             step_size=self.step_size,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from skpolyode.dynamics import count_steps
+from skpolyode.dynamics import NetworkSteps, count_steps
+from skpolyode.dynamics.steps import Start
 from skpolyode.legend import CubicPath
 from skpolyode.models.packed import Packed
 
@@ -70,11 +71,14 @@ class _Running(NamedTuple):
     values: torch.Tensor  # (B, K + 1, D): the signal at the ends of the steps
     slopes: torch.Tensor  # (B, K + 1, D): its derivative there
 
-    def record(self, slope: torch.Tensor) -> None:
-        """Write down the signal and its derivative after the steps taken."""
-        place = torch.arange(len(self.target), device=slope.device), self.taken
-        self.values.index_put_(place, self.z[..., 0])
-        self.slopes.index_put_(place, slope[..., 0])
+    def record(self, steps: NetworkSteps) -> Start:
+        """Write down the signal and its derivative after the steps taken; begin the next."""
+        flat = self.z.flatten(1)
+        start = steps.begin(flat)
+        place = torch.arange(len(flat), device=flat.device), self.taken
+        self.values.index_put_(place, flat[:, steps.recorded])
+        self.slopes.index_put_(place, steps.slope(flat, start))
+        return start
 
     def select(self, index: torch.Tensor) -> _Running:
         return _Running(*(column[index] for column in self))
@@ -98,7 +102,8 @@ def scan(model: PolyODE, data: Packed, block: list[slice]) -> Iterator[Step]:
     Step
         The observations taken in by a round.
     """
-    field, stepper = model.field.bind(), model.stepper
+    signals = slice(None, None, 1 + model.memory.n_coefficients)
+    steps = NetworkSteps(model.field, model.stepper, signals)
     rows = torch.arange(block[0].start, block[0].stop, device=data.x.device)
     z = model.initial_state(data, rows)
     step = Step(rows, z[..., 0], *model.observe(z, model.memory.constant(z[..., 0]), data, rows))
@@ -107,21 +112,19 @@ def scan(model: PolyODE, data: Packed, block: list[slice]) -> Iterator[Step]:
     n_knots = int(count_steps(gaps, model.step_size).max()) + 1
     run = _depart(model, data, step, n_knots)
     while len(run.target):
-        slope = field(run.z.flatten(1)).view_as(run.z)
-        run.record(slope)
+        start = run.record(steps)
         arrived = run.taken == run.n_steps
         if arrived.any():
             step = _arrive(model, data, run.select(arrived.nonzero()[:, 0]))
             yield step
             new = _depart(model, data, step, n_knots)
             on_the_way = (~arrived).nonzero()[:, 0]
-            fresh = field(new.z.flatten(1)).view_as(new.z)
-            new.record(fresh)
-            run, slope = run.select(on_the_way).join(new), torch.cat([slope[on_the_way], fresh])
-        flat = stepper.step(
-            field, run.z.flatten(1), slope.flatten(1), run.step.to(slope.dtype)[:, None]
-        )
-        run = run._replace(z=flat.view_as(run.z), taken=run.taken + 1)
+            pairs = zip(start, new.record(steps), strict=True)
+            start = Start(*(torch.cat([one[on_the_way], other]) for one, other in pairs))
+            run = run.select(on_the_way).join(new)
+        flat = run.z.flatten(1)
+        end = steps.end(flat, start, run.step.to(flat.dtype)[:, None])
+        run = run._replace(z=end.view_as(run.z), taken=run.taken + 1)
 
 
 def _depart(model: PolyODE, data: Packed, step: Step, n_knots: int) -> _Running:

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy.special import expit
 
-from skpolyode.dynamics import Stepper, WalledMLP
+from skpolyode.dynamics import NetworkSteps, Stepper, WalledMLP
 from skpolyode.memory.single import SingleMemory
 from skpolyode.models.polyode import PolyODE
 
@@ -30,9 +30,10 @@ class SinglePolyODE:
     """
 
     def __init__(self, model: PolyODE) -> None:
-        self._field = _SingleField(model.field)
+        width = 1 + model.memory.n_coefficients
+        self._signals = slice(None, None, width)
+        self._steps = _SingleSteps(model.field, model.stepper, self._signals)
         self._memory = SingleMemory(model.memory)
-        self._stepper = model.stepper
         self._step_size, self._max_gap = model.step_size, model.max_gap
         self._bridges = model.update == "bridge"
 
@@ -43,23 +44,21 @@ class SinglePolyODE:
         integrated = min(gap, self._max_gap)
         n_steps = max(1, math.ceil(integrated / self._step_size - 1e-6))
         step, rest = integrated / n_steps, gap - integrated
-        end, path = self._trace(z.ravel(), n_steps, step, width=z.shape[1])
+        end, path = self._trace(z.ravel(), n_steps, step)
         z = end.reshape(z.shape)
         c = self._follow(c, path, step, elapsed - rest)
         if rest > 0:
             c = self._memory.hold(c, z[:, 0], rest, elapsed)
         return z, c
 
-    def _trace(
-        self, y: np.ndarray, n_steps: int, step: float, width: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _trace(self, y: np.ndarray, n_steps: int, step: float) -> tuple[np.ndarray, np.ndarray]:
         """State (M,) after some steps, and signals and their slopes (2, K + 1, D) on the way."""
-        path = np.empty((2, n_steps + 1, len(y) // width))
+        path = np.empty((2, n_steps + 1, len(y[self._signals])))
         for k in range(n_steps + 1):
-            slope = self._field(y)
-            path[0, k], path[1, k] = y[::width], slope[::width]
+            drive, features = self._steps.begin(y)
+            path[0, k], path[1, k] = y[self._signals], self._steps.slope(y, features)
             if k < n_steps:
-                y = _runge_kutta(self._stepper, self._field, y, slope, step)
+                y = self._steps.end(y, drive, features, step)
         return y, path
 
     def _follow(self, c: np.ndarray, path: np.ndarray, step: float, elapsed: float) -> np.ndarray:
@@ -124,37 +123,54 @@ class SinglePolyODE:
         return z, c
 
 
-class _SingleField:
-    """The vector field at one state."""
+class _SingleSteps:
+    """As :class:`~skpolyode.dynamics.NetworkSteps`, for one state (M,)."""
 
-    def __init__(self, field: WalledMLP) -> None:
-        layers = [(w.detach().numpy(), b.detach().numpy()) for w, b in field.affine()]
-        *self._inner, self._last = [(np.ascontiguousarray(w.T), b) for w, b in layers]
+    def __init__(self, field: WalledMLP, stepper: Stepper, recorded: slice) -> None:
+        layers = NetworkSteps(field, stepper).layers
+        self._first, *self._inner, self._last, self._turn = (
+            (np.ascontiguousarray(weight.detach().numpy().T), bias.detach().numpy())
+            for weight, bias in (layers.first, *layers.inner, layers.last, layers.turn)
+        )
+        self._readout = tuple(np.ascontiguousarray(p[..., recorded]) for p in self._last)
+        self._recorded = recorded
+        self._is_linear, self._stepper = layers.is_linear, stepper
         self._wall, self._pull = field.wall, field.pull
 
-    def __call__(self, y: np.ndarray) -> np.ndarray:
-        inside = out = np.minimum(np.maximum(y, -self._wall), self._wall)
-        for weight, bias in self._inner:
-            drive = out.dot(weight) + bias
-            out = drive * expit(drive)  # SiLU
-        weight, bias = self._last
-        return out.dot(weight) + bias - self._pull * (y - inside)
+    def begin(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        drive = _affine(self._inside(y), self._first)
+        return drive, self._features(drive)
+
+    def slope(self, y: np.ndarray, features: np.ndarray) -> np.ndarray:
+        y = y[self._recorded]
+        return _affine(features, self._readout) - self._pull * (y - self._inside(y))
+
+    def end(self, y: np.ndarray, drive: np.ndarray, features: np.ndarray, h: float) -> np.ndarray:
+        stages, turns = [features], []
+        for row in self._stepper.a:
+            turns.append(_affine(stages[-1], self._turn))
+            stages.append(self._features(drive + h * _weighted(row, turns)))
+        outside = y - self._inside(y)
+        moved = y + h * _affine(_weighted(self._stepper.b, stages), self._last)
+        return moved + math.expm1(-self._pull * h) * outside
+
+    def _inside(self, y: np.ndarray) -> np.ndarray:
+        return np.minimum(np.maximum(y, -self._wall), self._wall)
+
+    def _features(self, drive: np.ndarray) -> np.ndarray:
+        if self._is_linear:
+            return drive
+        out = drive * expit(drive)  # SiLU
+        for layer in self._inner:
+            drive = _affine(out, layer)
+            out = drive * expit(drive)
+        return out
 
 
-def _runge_kutta(
-    stepper: Stepper, field: _SingleField, y: np.ndarray, slope: np.ndarray, step: float
-) -> np.ndarray:
-    """One step from `y`, where ``slope = field(y)``."""
-    slopes = [slope]
-    for row in stepper.a:
-        slopes.append(field(_combine(y, step, row, slopes)))
-    return _combine(y, step, stepper.b, slopes)
+def _affine(x: np.ndarray, layer: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    weight, bias = layer
+    return x.dot(weight) + bias
 
 
-def _combine(
-    y: np.ndarray, step: float, weights: tuple[float, ...], slopes: list[np.ndarray]
-) -> np.ndarray:
-    for weight, slope in zip(weights, slopes, strict=True):
-        if weight:
-            y = y + (weight * step) * slope
-    return y
+def _weighted(weights: tuple[float, ...], parts: list[np.ndarray]) -> np.ndarray:
+    return sum(w * part for w, part in zip(weights, parts, strict=True) if w)

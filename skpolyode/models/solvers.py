@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 
-from skpolyode.dynamics import STEPPERS, Stepper, WalledMLP, count_steps, flow, integrate
+from skpolyode.dynamics import STEPPERS, Stepper, WalledMLP, count_steps, integrate
 from skpolyode.dynamics.implicit import MULTISTEPS, ImplicitStepper, Multistep
 from skpolyode.legend import CubicPath
 
@@ -63,15 +63,18 @@ class RungeKutta:
     stepper: Stepper
 
     def flow(self, system: System, z: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
-        return flow(system.field, z, gap, step_size=system.step_size, stepper=self.stepper)
+        return self._integrate(system, z, gap)[0]
 
     def trace(
         self, system: System, z: torch.Tensor, gap: torch.Tensor, recorded: slice
     ) -> tuple[torch.Tensor, CubicPath]:
-        field, step_size = system.field.bind(), system.step_size
-        return integrate(
-            field, z, gap, step_size=step_size, stepper=self.stepper, recorded=recorded
-        )
+        return self._integrate(system, z, gap, recorded=recorded)
+
+    def _integrate(
+        self, system: System, z: torch.Tensor, gap: torch.Tensor, **options: Any
+    ) -> tuple[torch.Tensor, Any]:
+        options |= {"step_size": system.step_size, "stepper": self.stepper}
+        return integrate(system.field, z, gap, **options)
 
     def advance(self, system: System, z: torch.Tensor, c: torch.Tensor, gap: torch.Tensor) -> Pair:
         field, step_size = _coupled_field(system, z), system.step_size

@@ -19,7 +19,7 @@ from skpolyode.models.packed import Packed
 if TYPE_CHECKING:
     from skpolyode.models.polyode import PolyODE
 
-__all__ = ["CHUNK", "sweep"]
+__all__ = ["CHUNK", "sweep", "swept_predictions"]
 
 CHUNK = 4096  # intervals at once: bounds memory
 
@@ -69,6 +69,19 @@ def sweep(
         c[some - begin] += model.corrected(ends[some - begin, :, 0], data, some)
     _accumulate(model, data, block, c)
     return ends[..., 0], model.reset(ends, c, data, rows), c
+
+
+def swept_predictions(model: PolyODE, data: Packed, n_sweeps: int) -> torch.Tensor:
+    """Signal (P, D) just before each observation, after some sweeps from the observations alone."""
+    predictions = torch.empty_like(data.x)
+    for block in data.blocks():
+        rows = slice(block[0].start, block[-1].stop)
+        x = data.x[rows]
+        states = x.new_zeros(*x.shape, 1 + model.memory.n_coefficients)
+        states[..., 0] = x
+        for _ in range(n_sweeps):
+            predictions[rows], states, _ = sweep(model, data, block, states)
+    return predictions
 
 
 def _accumulate(model: PolyODE, data: Packed, block: list[slice], c: torch.Tensor) -> None:

@@ -19,7 +19,6 @@ from skpolyode.models.sweep import CHUNK, sweep
 
 __all__ = ["TASKS", "IntervalTask", "SeriesTask", "forecasting_mse"]
 
-_SCAN_EVERY = 4  # refreshes of partly observed series
 _LAST_SWEEPS = 4  # bring the last states within 1e-4 of their distance to the exact ones
 # The first part of the training, in which the field is still far off. Midpoint steps, the states of
 # straight lines and the intervals of few steps show it where to go, at half the cost.
@@ -124,6 +123,7 @@ class IntervalTask:
         self.starts_anew = model.field.stands_still
         self.stepper = model.stepper
         self.n_refreshed = 0
+        self.is_preliminary = False
         validating = held_out[data.series]
         self.items = ((data.next >= 0) & ~validating).nonzero()[:, 0]
         scored = validating if held_out.any() else ~validating
@@ -136,13 +136,14 @@ class IntervalTask:
 
         `progress` is the share of the training that is done. Where they can be, the states are
         those of a :func:`~skpolyode.models.sweep.sweep`. In the coarse first part they stay those
-        of straight lines, and only the error is new.
+        of straight lines, and the error is preliminary: the model's own states may be worse.
         """
         coarse = self.starts_anew and progress < _COARSE_SHARE
         self._set_coarse(coarse)
-        if coarse and self.n_refreshed:
+        self.is_preliminary = coarse and self.n_refreshed > 0
+        if self.is_preliminary:
             return self._validate()
-        must_scan, n_sweeps = self._must_scan(progress), _LAST_SWEEPS if progress == 1 else 1
+        must_scan, n_sweeps = self._must_scan(), _LAST_SWEEPS if progress == 1 else 1
         mean = _Mean()
         for block in self.data.blocks():
             rows = torch.arange(block[0].start, block[-1].stop, device=self.data.x.device)
@@ -188,18 +189,15 @@ class IntervalTask:
     def _set_coarse(self, coarse: bool) -> None:
         self.model.stepper = STEPPERS["midpoint"] if coarse else self.stepper
 
-    def _must_scan(self, progress: float) -> bool:
+    def _must_scan(self) -> bool:
         """Whether a sweep would be too far from the states of the present weights.
 
         Where all channels are observed together it is not: each observation sets the state anew.
         A channel that is not observed carries its state on, and a sweep brings it no further than
-        one observation.
+        one observation: weights that blow up over several would look good.
         """
-        if not self.model.separable or (self.n_refreshed == 0 and not self.starts_anew):
-            return True
-        before = self.n_refreshed - int(self.starts_anew)  # the coarse part takes one
-        due = self.n_refreshed == 0 or progress == 1 or before % _SCAN_EVERY == 0
-        return due and not bool(self.data.mask.all())
+        starts_far = self.n_refreshed == 0 and not self.starts_anew
+        return starts_far or not self.model.separable or not bool(self.data.mask.all())
 
     def _sweep(
         self, block: list[slice], states: torch.Tensor, n_sweeps: int
@@ -278,6 +276,7 @@ class SeriesTask:
                 "use gradient='interval' for a longer one"
             )
         self.model, self.data = model, data
+        self.is_preliminary = False
         self.items = (~held_out).nonzero()[:, 0]
         self.validation = (held_out if held_out.any() else ~held_out).nonzero()[:, 0]
 

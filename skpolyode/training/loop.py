@@ -50,6 +50,8 @@ class Task(Protocol):
     """What can be trained."""
 
     items: torch.Tensor
+    is_preliminary: bool
+    """Whether the last `refresh` gave an error that is not to be compared with later ones."""
 
     def refresh(self, progress: float) -> float:
         """Prepare an epoch; returns the validation error of the present weights.
@@ -103,6 +105,7 @@ class Trainer:
     >>> from skpolyode.training import Trainer
     >>> class Line:
     ...     items = torch.arange(8)
+    ...     is_preliminary = False
     ...     module = torch.nn.Linear(1, 1, bias=False)
     ...
     ...     def refresh(self, progress):
@@ -213,6 +216,8 @@ class _Run:
         error = self.task.refresh(epoch / trainer.max_epochs)
         seconds = time.perf_counter() - start
         trainer.history.append({"epoch": epoch, _ERROR: error, "seconds": seconds})
+        if self.task.is_preliminary:
+            return
         if error < trainer.best_error:
             trainer.best_error, self.epochs_since_best = error, 0
             self.best = copy.deepcopy(self.module.state_dict())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import joblib
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 
 from skpolyode.dynamics import WalledMLP
-from skpolyode.models import TASKS, Packed
+from skpolyode.models import TASKS, Packed, swept_predictions
 from skpolyode.panel import Panel
 from skpolyode.training import Checkpoint, Trainer, intra_op_threads
 from skpolyode.transformers._auto import (
@@ -37,6 +38,7 @@ _ROWS_TO_CUT = 256  # longest series, in rows, that training runs through as a w
 _WINDOWS_TO_CUT = 8  # and in windows
 _SAMPLE = 32  # stretches of series that the step size is checked with
 _SAMPLE_ROWS = 16  # the longest of them
+_SWEEPS = 2  # over them: the error is then right to 1 %
 _FEWEST_TO_SPLIT = 5  # series; fewer cannot spare one for validation
 
 
@@ -148,6 +150,9 @@ class PolyODEFit(PolyODEModel):
         data = self._pack(sample, torch.float32)
         model, finer = (self._model(torch.float32) for _ in range(2))
         finer.step_size /= 2
+        # Where they serve, sweeps take a fifth of the time of a run in order.
+        swept = partial(swept_predictions, n_sweeps=_SWEEPS)
+        run = swept if model.separable else type(model).predictions
         with torch.no_grad():
-            error = model.predictions(data) - finer.predictions(data)
+            error = run(model, data) - run(finer, data)
         return float(error.square().mean().sqrt())

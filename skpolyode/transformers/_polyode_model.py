@@ -24,7 +24,7 @@ __all__ = ["CONTEXT_WINDOWS", "PolyODEModel"]
 # coefficients, and trained, it depends on no more to 1e-12.
 CONTEXT_WINDOWS = {"legt": 4}
 _SAME_STATE = 1e-9
-_CHUNK_ROWS = 16_000  # embedded together by one thread
+_CHUNK_ROWS = 32_000  # embedded together by one thread
 _WINDOWS_INTEGRATED = 20  # a gap longer than this many windows is not integrated to its end
 
 

@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicHermiteSpline
 from scipy.linalg import expm
 
-from skpolyode.dynamics import STEPPERS, WalledMLP, count_steps, evaluate_path, flow, integrate
+from skpolyode.dynamics import STEPPERS, WalledMLP, count_steps, evaluate_path, integrate
 from skpolyode.legend import CubicPath
 
 RK4 = STEPPERS["rk4"]
@@ -119,10 +119,8 @@ def test_recording_does_not_change_the_result():
     with torch.no_grad():
         plain, nothing = integrate(field, y, gap, step_size=0.4, stepper=RK4)
         end, _ = integrate(field, y, gap, step_size=0.4, stepper=RK4, recorded=slice(0, 1))
-        fast = flow(field, y, gap, step_size=0.4, stepper=RK4)
     assert nothing is None
     torch.testing.assert_close(end, plain, rtol=0, atol=0)
-    torch.testing.assert_close(fast, plain, rtol=0, atol=1e-14)
 
 
 def test_evaluate_path_is_the_hermite_spline():
@@ -152,21 +150,3 @@ def test_gradients_are_those_of_finite_differences(stepper):
         return end, inside
 
     assert torch.autograd.gradcheck(with_path, (z, *field.parameters()))
-    assert torch.autograd.gradcheck(
-        lambda z, *weights: flow(field, z, gap, **options), (z, *field.parameters())
-    )
-
-
-@pytest.mark.parametrize("hidden", [(), (6,), (6, 5, 4)])
-def test_both_reverse_passes_agree(hidden):
-    rng = np.random.default_rng(0)
-    field, z = make_field(4, hidden), states(20, 4, scale=3.0)
-    gap, target = torch.from_numpy(rng.uniform(0.01, 3, 20)), states(20, 4, seed=3)
-    gradients = []
-    for run in (flow, lambda *a, **k: integrate(*a, **k)[0]):
-        start = z.clone().requires_grad_()
-        field.zero_grad()
-        (run(field, start, gap, step_size=0.5, stepper=RK4) * target).sum().backward()
-        gradients.append([start.grad, *(p.grad.clone() for p in field.parameters())])
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)

@@ -157,6 +157,22 @@ def test_rows_do_not_meet(name, n_rows):
         assert_close(together[rows], memory.follow(c[rows], alone, elapsed[rows]), 1e-13)
 
 
+@pytest.mark.parametrize("n_distinct", [1, 7])
+@pytest.mark.parametrize("n_rows", [200, 5000])
+def test_gaps_that_repeat_are_as_any_others(name, n_distinct, n_rows):
+    """Their matrices are made once; a grid's gaps are equal but for rounding."""
+    rng, memory = np.random.default_rng(0), make_memory(name, SIZE)
+    gap = 0.3 * (1 + torch.from_numpy(rng.integers(0, n_distinct, n_rows))).double()
+    gap *= 1 + 4e-16 * torch.from_numpy(rng.integers(-2, 3, n_rows))
+    elapsed = torch.full_like(gap, 9.0)
+    c, steps = (torch.from_numpy(rng.normal(size=(n_rows, 3, n))) for n in (SIZE, 4))
+    kept, answer = memory.propagate(c, gap, elapsed), memory.respond(steps, gap, elapsed)
+    for rows in (slice(row, row + 1) for row in (0, 1, 150, n_rows - 1)):
+        given = gap[rows], elapsed[rows]
+        assert_close(kept[rows], memory.propagate(c[rows], *given), 1e-11)
+        assert_close(answer[rows], memory.respond(steps[rows], *given), 1e-11)
+
+
 def test_inputs_are_left_alone(name):
     memory, (c, path) = make_memory(name, SIZE), random_case(0, 1.5)
     before = [tensor.clone() for tensor in (c, *path)]

@@ -41,16 +41,32 @@ class Plain:
         self.A, self.B = A / WINDOW, B / WINDOW
 
     def field(self, y):
-        with torch.no_grad():
-            return self.model.field(torch.from_numpy(y.ravel())[None])[0].numpy().reshape(y.shape)
+        """Within the wall."""
+        out = y.ravel()
+        *hidden, last = [[p.detach().numpy() for p in layer] for layer in self.model.field.affine()]
+        for weight, bias in hidden:
+            out = weight @ out + bias
+            out = out / (1 + np.exp(-out))
+        return (last[0] @ out + last[1]).reshape(y.shape)
+
+    def step(self, z, h):
+        """The network moves what is within the wall, and what is beyond it decays."""
+        field = self.model.field
+        inside = np.clip(z, -field.wall, field.wall)
+        return rk4(self.field, inside, h) + np.exp(-field.pull * h) * (z - inside)
+
+    def slope(self, z):
+        field = self.model.field
+        inside = np.clip(z, -field.wall, field.wall)
+        return (self.field(inside) - field.pull * (z - inside))[:, 0]
 
     def advance(self, z, c, gap):
         integrated = min(gap, self.model.max_gap)
         n = max(1, int(np.ceil(integrated / self.model.step_size - 1e-6)))
         for _ in range(n):
             h, start = integrated / n, z
-            z = rk4(self.field, z, h)
-            slopes = self.field(start)[:, 0], self.field(z)[:, 0]
+            z = self.step(z, h)
+            slopes = self.slope(start), self.slope(z)
             spline = CubicHermiteSpline([0, h], [start[:, 0], z[:, 0]], slopes)
             cubics = spline.c[::-1, 0]  # (power, channel)
             c = np.stack([drive(c[j], cubics[:, j], h, self.A, self.B) for j in range(len(c))])

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from skpolyode.models import IntervalTask, pack
+from skpolyode.models import IntervalTask, forecasting_mse, pack
 from skpolyode.models.sweep import sweep as sweep_block
 from tests.models.cases import SIZE, flat_series, make_model
 
@@ -85,25 +85,32 @@ def test_a_field_that_stands_still_needs_one_refresh(missing):
     torch.testing.assert_close(task.states, in_order(model, data)[1])
 
 
-def test_the_last_refresh_is_exact_and_fine():
-    model, data = make_model(), packed(0.5)
+@pytest.mark.parametrize("missing", [0.0, 0.5])
+def test_after_the_coarse_part_states_and_errors_are_those_of_the_present_weights(missing):
+    """By one sweep if all channels are observed together, exactly if they are not."""
+    model, data = make_model(), packed(missing)
     model.field.stand_still()
     task = IntervalTask(model, data, torch.zeros(len(LENGTHS), dtype=torch.bool), horizon=1)
     task.refresh(progress=0.0)
     assert model.stepper.name == "midpoint"
+    assert not task.is_preliminary
     straight = task.states.clone()
     move(model)
     task.refresh(progress=0.1)
     assert torch.equal(task.states, straight)  # the coarse part keeps those of straight lines
-    task.refresh(progress=0.2)
-    assert model.stepper.name == "rk4"
-    torch.testing.assert_close(task.states, in_order(model, data)[1])
-    move(model)
-    task.refresh(progress=0.3)
-    far, exact = task.states.clone(), in_order(model, data)[1]
-    task.refresh(progress=1.0)
-    torch.testing.assert_close(task.states, exact)
-    assert not torch.allclose(far, exact)
+    assert task.is_preliminary
+    for progress in (0.2, 0.3, 1.0):
+        before = task.states.clone()
+        error = task.refresh(progress)
+        assert model.stepper.name == "rk4"
+        assert not task.is_preliminary
+        exact = in_order(model, data)[1]
+        if missing or progress == 1.0:
+            torch.testing.assert_close(task.states, exact)
+            assert error == pytest.approx(forecasting_mse(model, data))
+        else:
+            torch.testing.assert_close(task.states, sweep(model, data, before)[1])
+        move(model)
 
 
 @torch.no_grad()

@@ -28,6 +28,7 @@ class Fit:
     def __init__(self, line: Line, errors: Sequence[float] = (), n_items: int = 10) -> None:
         self.line, self.errors = line, list(errors)
         self.items = torch.arange(n_items)
+        self.is_preliminary = False
         self.batches: list[torch.Tensor] = []
         self.weights: list[float] = []
         self.spoil: Callable[[], float] = lambda: 1.0
@@ -89,6 +90,26 @@ def test_best_weights_are_restored():
     trainer, task, line = train([5.0, 4.0, 1.0, 2.0, 3.0, 4.0])
     assert trainer.best_error == 1.0
     assert line.weight.item() == task.weights[2] != task.weights[-1]
+
+
+class Preliminary(Fit):
+    """The errors of the second and third epoch are not to be compared with others."""
+
+    def refresh(self, progress):
+        error = super().refresh(progress)
+        self.is_preliminary = len(self.weights) in (2, 3)
+        return error
+
+
+def test_preliminary_errors_do_not_compete():
+    """Neither as the best, nor as epochs without a better one."""
+    line = Line()
+    task = Preliminary(line, [5.0, 0.1, 0.2, 6.0, 4.0, 4.5, 4.6, 0.0])
+    trainer = Trainer(learning_rate=0.01, batch_size=5, max_epochs=20, patience=1)
+    trainer.run(line, task, torch.Generator().manual_seed(0))
+    assert len(trainer.history) == 7
+    assert trainer.best_error == 4.0
+    assert line.weight.item() == task.weights[4]
 
 
 @pytest.mark.parametrize("patience", [1, 2])
