@@ -214,7 +214,8 @@ class PolyODEFeatures(_Features):
     validation_fraction : float, default=0.1
         Share of the series held out.
     n_iter_no_change : int, default=10
-        Epochs without improvement before training stops early.
+        Epochs without improvement before training stops early; those of the coarse first eighth
+        of `max_epochs` do not count.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, minibatches and held-out series.
     device : str, default="cpu"

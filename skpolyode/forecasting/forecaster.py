@@ -73,7 +73,8 @@ class PolyODEForecaster(SaveableForecaster, PanelForecasts, BaseForecaster):
     validation_fraction : float, default=0.1
         That share.
     n_iter_no_change : int, default=15
-        Epochs without improvement before training stops early.
+        Epochs without improvement before training stops early; those of the coarse first eighth
+        of `max_epochs` do not count.
     calibration_fraction : float, default=0.2
         Share of the data held out to calibrate forecasts and intervals. With ten series or more,
         it is that of the series. With fewer, it is the end of each series, and a second model,

@@ -69,7 +69,8 @@ class _Table(ABC):
         """
         width = x.shape[2]
         ages, index = age.round(decimals=_SAME_AGE).unique(return_inverse=True)
-        if 2 * len(ages) * width > x.shape[0] * x.shape[1]:
+        ages = ages.scatter_reduce(0, index, age, "amin", include_self=False)  # not rounded
+        if 2 * len(ages) * width >= x.shape[0] * x.shape[1]:
             return self._in_chunks(self._apply_each, self.n_numbers, x, age)
         unit = torch.eye(width, dtype=x.dtype, device=x.device).expand(len(ages), width, width)
         matrices = self._in_chunks(self._apply_each, self.n_numbers, unit, ages)

@@ -93,7 +93,8 @@ class PolyODETransformer(PolyODEFit, Streamed, CoefficientTransformer):
     validation_fraction : float, default=0.1
         Share of the series held out.
     n_iter_no_change : int, default=10
-        Epochs without improvement before training stops early.
+        Epochs without improvement before training stops early; those of the coarse first eighth
+        of `max_epochs` do not count.
     warm_start : bool, default=False
         Continue from the weights, scales, window and step size of the last fit.
     checkpoint_dir : str, PathLike or None, default=None
