@@ -3,16 +3,18 @@
     python benchmarks/training_speed.py [--recipe-epochs 3] [--seeds 3]
 
 Data: the paper's protocol (`make_lorenz63(protocol="paper-code", rate=0.3)`), 500 training, 250
-validation and 250 test series. All errors are one-step forecasting MSEs over all observed values
-but the first of each series: the recipe's curve on the validation series; ours on the tenth of the
-training series that the estimator holds out, and in the end on the validation series too. The
-paper's implementation reached 0.0913 after about 440 s.
+validation and 250 test series. All errors are one-step forecasting MSEs on the validation series,
+over all observed values but the first of each series. Ours are those of the weights at each epoch,
+found afterwards: the estimator itself only looks at a tenth of the training series, which it holds
+out. The paper's implementation reached 0.0913 after about 440 s.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import time
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -21,30 +23,45 @@ from protocol import PAPER_WINDOW, downstream, reverse_reconstruction
 
 from skpolyode import PolyODETransformer
 from skpolyode.datasets import make_lorenz63
+from skpolyode.models import TASKS, IntervalTask
 
 TARGET = 0.0913
 
 
-class Timed(PolyODETransformer):
-    """The estimator with its defaults; notes when its training loop starts."""
+class Remembering(IntervalTask):
+    """Keeps the weights that each epoch starts with, and when."""
 
-    def _train(self, *arguments) -> None:
-        self.loop_start = time.perf_counter()
-        super()._train(*arguments)
+    moments: ClassVar[list] = []
+
+    def refresh(self, progress: float = 1.0) -> float:
+        error = super().refresh(progress)
+        self.moments.append((time.perf_counter(), copy.deepcopy(self.model.field.state_dict())))
+        return error
 
 
 def fit_ours(data, seed: int):
-    """Estimator fitted on the training series, and its curve in seconds since the call of fit.
+    """Fitted estimator, its exact error on the validation series by seconds since fit, and all.
 
-    The curve is the error on the series that the estimator holds out itself (a tenth).
+    The seconds of an epoch are those at which its weights had been validated.
     """
-    training = data.panel[np.asarray(data.split) == "train"]
-    estimator = Timed(window=PAPER_WINDOW, random_state=seed)
+    training, validation = (
+        data.panel[np.asarray(data.split) == part] for part in ("train", "validation")
+    )
+    estimator = PolyODETransformer(window=PAPER_WINDOW, random_state=seed)
+    Remembering.moments.clear()
+    plain, TASKS["interval"] = TASKS["interval"], Remembering
     start = time.perf_counter()
-    estimator.fit(training)
-    before = estimator.loop_start - start
-    curve = [(h["seconds"] + before, h["validation_error"]) for h in estimator.history_]
-    return estimator, curve, time.perf_counter() - start
+    try:
+        estimator.fit(training)
+    finally:
+        TASKS["interval"] = plain
+    total = time.perf_counter() - start
+    best, curve = copy.deepcopy(estimator.field_.state_dict()), []
+    for moment, weights in Remembering.moments:
+        estimator.field_.load_state_dict(weights)
+        curve.append((moment - start, -estimator.score(validation)))
+    estimator.field_.load_state_dict(best)
+    return estimator, curve, total
 
 
 def time_to(curve: list[tuple[float, float]], target: float) -> float:
