@@ -64,8 +64,7 @@ class _Table(ABC):
     def apply(self, x: torch.Tensor, age: torch.Tensor) -> torch.Tensor:
         """Apply to rows `x` (P, D, Q), each at its own `age` (P,).
 
-        Real time stamps repeat. Where ages do, each matrix is made once: on a regular grid three
-        to ten times as fast.
+        Real time stamps repeat. Where ages do, each matrix is made once.
         """
         width = x.shape[2]
         ages, index = age.round(decimals=_SAME_AGE).unique(return_inverse=True)

@@ -38,7 +38,7 @@ _ROWS_TO_CUT = 256  # longest series, in rows, that training runs through as a w
 _WINDOWS_TO_CUT = 8  # and in windows
 _SAMPLE = 32  # stretches of series that the step size is checked with
 _SAMPLE_ROWS = 16  # the longest of them
-_SWEEPS = 2  # over them: the error is then right to 1 %
+_SWEEPS = 2  # over them, each of which brings forecasts ten times closer
 _FEWEST_TO_SPLIT = 5  # series; fewer cannot spare one for validation
 
 
@@ -150,7 +150,7 @@ class PolyODEFit(PolyODEModel):
         data = self._pack(sample, torch.float32)
         model, finer = (self._model(torch.float32) for _ in range(2))
         finer.step_size /= 2
-        # Where they serve, sweeps take a fifth of the time of a run in order.
+        # Where they serve, sweeps are much cheaper than a run in order.
         swept = partial(swept_predictions, n_sweeps=_SWEEPS)
         run = swept if model.separable else type(model).predictions
         with torch.no_grad():
