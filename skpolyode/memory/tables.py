@@ -29,6 +29,7 @@ __all__ = ["ResponseTable", "TransitionTable"]
 N_ORDERS = 4  # steps of the value and of the first three derivatives: a piecewise cubic
 _CACHED = 2**18  # numbers gathered at once: 2 MB, what leaves the cache costs 3x a row
 _SAME_AGE = 13  # decimals, in units of the window: as on a grid but for rounding
+_SAMPLE = 512  # ages that tell whether they repeat
 _WORTH_A_MATRIX = 12  # products with A a row, above which a matrix a row is cheaper
 
 
@@ -67,10 +68,13 @@ class _Table(ABC):
         Real time stamps repeat. Where ages do, each matrix is made once.
         """
         width = x.shape[2]
-        ages, index = age.round(decimals=_SAME_AGE).unique(return_inverse=True)
-        ages = ages.scatter_reduce(0, index, age, "amin", include_self=False)  # not rounded
+        same = age.round(decimals=_SAME_AGE)
+        if 2 * len(same[:_SAMPLE].unique()) > _SAMPLE:  # to sort them all takes time
+            return self._in_chunks(self._apply_each, self.n_numbers, x, age)
+        ages, index = same.unique(return_inverse=True)
         if 2 * len(ages) * width >= x.shape[0] * x.shape[1]:
             return self._in_chunks(self._apply_each, self.n_numbers, x, age)
+        ages = ages.scatter_reduce(0, index, age, "amin", include_self=False)  # not rounded
         unit = torch.eye(width, dtype=x.dtype, device=x.device).expand(len(ages), width, width)
         matrices = self._in_chunks(self._apply_each, self.n_numbers, unit, ages)
         if len(ages) == 1:
