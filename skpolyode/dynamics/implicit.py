@@ -5,7 +5,6 @@ The dynamics of this package are not stiff and do not need them; solvers are com
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -14,12 +13,11 @@ from torch.nn import functional as F
 
 from skpolyode.dynamics.field import WalledMLP
 from skpolyode.dynamics.steppers import STEPPERS
+from skpolyode.dynamics.steps import Field
 
 __all__ = ["MULTISTEPS", "ImplicitStepper", "Multistep"]
 
 _MAX_ITERATIONS = 30
-
-Field = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 
 from skpolyode.dynamics.steppers import Stepper
-from skpolyode.dynamics.steps import steps_of
+from skpolyode.dynamics.steps import Field, steps_of
 from skpolyode.legend import CubicPath
 
 __all__ = ["count_steps", "evaluate_path", "integrate", "plan_steps"]
-
-Field = Callable[[torch.Tensor], torch.Tensor]
 
 
 def count_steps(gap: torch.Tensor, step_size: float) -> torch.Tensor:

@@ -54,6 +54,17 @@ def _powers(E: np.ndarray, count: int) -> np.ndarray:
     return table[:count]
 
 
+def _in_chunks(
+    function: Callable[..., torch.Tensor], n_numbers: int, *columns: torch.Tensor
+) -> torch.Tensor:
+    """A function of rows that gathers so many numbers for each, some rows at a time."""
+    chunk = max(16, _CACHED // n_numbers)
+    if len(columns[0]) <= chunk:
+        return function(*columns)
+    parts = zip(*(column.split(chunk) for column in columns), strict=True)
+    return torch.cat([function(*part) for part in parts])
+
+
 class _Table(ABC):
     """Linear maps ``x M(age)``, one for each age."""
 
@@ -63,44 +74,47 @@ class _Table(ABC):
         """Size of an entry."""
 
     def apply(self, x: torch.Tensor, age: torch.Tensor) -> torch.Tensor:
-        """Apply to rows `x` (P, D, Q), each at its own `age` (P,).
+        """Apply to rows, each at an age of its own.
 
         Real time stamps repeat. Where ages do, each matrix is made once.
+
+        Parameters
+        ----------
+        x : Tensor of shape (P, D, Q)
+            What the table is for.
+        age : float64 Tensor of shape (P,)
+            Non-negative, in units of the window.
+
+        Returns
+        -------
+        Tensor of shape (P, D, N)
         """
         width = x.shape[2]
         same = age.round(decimals=_SAME_AGE)
         if 2 * len(same[:_SAMPLE].unique()) > _SAMPLE:  # to sort them all takes time
-            return self._in_chunks(self._apply_each, self.n_numbers, x, age)
+            return self._apply_all(x, age)
         ages, index = same.unique(return_inverse=True)
         if 2 * len(ages) * width >= x.shape[0] * x.shape[1]:
-            return self._in_chunks(self._apply_each, self.n_numbers, x, age)
+            return self._apply_all(x, age)
         ages = ages.scatter_reduce(0, index, age, "amin", include_self=False)  # not rounded
         unit = torch.eye(width, dtype=x.dtype, device=x.device).expand(len(ages), width, width)
-        matrices = self._in_chunks(self._apply_each, self.n_numbers, unit, ages)
+        matrices = self._apply_all(unit, ages)
         if len(ages) == 1:
             return x @ matrices[0]
-        return self._in_chunks(
+        return _in_chunks(
             lambda x, index: torch.bmm(x, matrices[index]), matrices[0].numel(), x, index
         )
+
+    def _apply_all(self, x: torch.Tensor, age: torch.Tensor) -> torch.Tensor:
+        return _in_chunks(self._apply_each, self.n_numbers, x, age)
 
     @abstractmethod
     def _apply_each(self, x: torch.Tensor, age: torch.Tensor) -> torch.Tensor:
         """As `apply`, for so few rows that what they gather stays in the cache."""
 
-    @staticmethod
-    def _in_chunks(
-        function: Callable[..., torch.Tensor], n_numbers: int, *columns: torch.Tensor
-    ) -> torch.Tensor:
-        """A function of rows that gathers so many numbers for each, some rows at a time."""
-        chunk = max(16, _CACHED // n_numbers)
-        if len(columns[0]) <= chunk:
-            return function(*columns)
-        parts = zip(*(column.split(chunk) for column in columns), strict=True)
-        return torch.cat([function(*part) for part in parts])
-
 
 class TransitionTable(_Table):
-    """``exp(A gap) c`` for arbitrary gaps.
+    """``exp(A gap) c`` for memories `c` (P, D, N) and arbitrary gaps.
 
     Parameters
     ----------
@@ -145,21 +159,6 @@ class TransitionTable(_Table):
             size *= radius / terms
         return terms
 
-    def apply(self, c: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
-        """Return ``exp(A gap) c``.
-
-        Parameters
-        ----------
-        c : Tensor of shape (P, D, N)
-        gap : float64 Tensor of shape (P,)
-            Non-negative, in units of the window.
-
-        Returns
-        -------
-        Tensor of shape (P, D, N)
-        """
-        return super().apply(c, gap)
-
     def _apply_each(self, c: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
         cells = gap / self.spacing
         cell = cells.round().clamp(max=self.n_cells - 1)
@@ -187,7 +186,9 @@ class ResponseTable(_Table):
     r"""Response of the memory to knots of the signal.
 
     ``R_q(age) = int_0^age exp(A (age - s)) B s^(q-1) / (q-1)! ds`` for q = 1..4 is the memory, at
-    `age` after the knot, of a signal whose (q-1)-th derivative stepped by one at the knot.
+    `age` after the knot, of a signal whose (q-1)-th derivative stepped by one at the knot. The
+    table is applied to the steps (P, D, Q) of the value and of the first Q - 1 derivatives, Q <= 4,
+    in float64.
 
     Parameters
     ----------
@@ -257,23 +258,6 @@ class ResponseTable(_Table):
             stack.append(stack[-1] @ A.T)
             term *= half / (len(stack) - N_ORDERS)
         return np.stack(stack, axis=1)
-
-    def apply(self, steps: torch.Tensor, age: torch.Tensor) -> torch.Tensor:
-        """Memory of knots of given ages.
-
-        Parameters
-        ----------
-        steps : float64 Tensor of shape (P, D, Q)
-            Steps of the value and of the first Q - 1 derivatives at the knot, Q <= 4, in units
-            of the window.
-        age : float64 Tensor of shape (P,)
-            Time since the knot, non-negative, in units of the window.
-
-        Returns
-        -------
-        float64 Tensor of shape (P, D, N)
-        """
-        return super().apply(steps, age)
 
     def _apply_each(self, steps: torch.Tensor, age: torch.Tensor) -> torch.Tensor:
         cell = (age / self.spacing).round().clamp(max=len(self.table) - 1)

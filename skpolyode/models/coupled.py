@@ -120,8 +120,8 @@ class CoupledPolyODE(PolyODE):
 
     def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:
         """As :meth:`flow`, and the path of the signals (up to `max_gap`)."""
-        gap, signals = gap.clamp(max=self.max_gap), slice(None, None, z.shape[2])
-        end, path = self.method.trace(self.system, z.flatten(1), gap, signals)
+        gap = gap.clamp(max=self.max_gap)
+        end, path = self.method.trace(self.system, z.flatten(1), gap, self.signals)
         return end.view_as(z), path
 
     def advance(

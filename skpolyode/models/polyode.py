@@ -92,28 +92,32 @@ class PolyODE(nn.Module):
         self.stepper = STEPPERS[solver]
         self.start = start
 
+    @property
+    def signals(self) -> slice:
+        """Coordinates of a flat state that are the signals."""
+        return slice(None, None, 1 + self.memory.n_coefficients)
+
     def flow(self, z: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
         """States (B, D, 1 + N) after gaps (B,) without observations."""
-        end, _ = integrate(
-            self.field,
-            z.flatten(1),
-            gap.clamp(max=self.max_gap),
-            step_size=self.step_size,
-            stepper=self.stepper,
-        )
-        return end.view_as(z)
+        return self._integrate(z, gap, None)[0]
 
     def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:
         """As :meth:`flow`, and the path of the signals (up to `max_gap`)."""
+        end, path = self._integrate(z, gap, self.signals)
+        assert path is not None
+        return end, path
+
+    def _integrate(
+        self, z: torch.Tensor, gap: torch.Tensor, recorded: slice | None
+    ) -> tuple[torch.Tensor, CubicPath | None]:
         end, path = integrate(
             self.field,
             z.flatten(1),
             gap.clamp(max=self.max_gap),
             step_size=self.step_size,
             stepper=self.stepper,
-            recorded=slice(None, None, z.shape[2]),
+            recorded=recorded,
         )
-        assert path is not None
         return end.view_as(z), path
 
     def advance(

@@ -102,8 +102,7 @@ def scan(model: PolyODE, data: Packed, block: list[slice]) -> Iterator[Step]:
     Step
         The observations taken in by a round.
     """
-    signals = slice(None, None, 1 + model.memory.n_coefficients)
-    steps = NetworkSteps(model.field, model.stepper, signals)
+    steps = NetworkSteps(model.field, model.stepper, model.signals)
     rows = torch.arange(block[0].start, block[0].stop, device=data.x.device)
     z = model.initial_state(data, rows)
     step = Step(rows, z[..., 0], *model.observe(z, model.memory.constant(z[..., 0]), data, rows))

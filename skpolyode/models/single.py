@@ -11,7 +11,8 @@ import math
 import numpy as np
 from scipy.special import expit
 
-from skpolyode.dynamics import NetworkSteps, Stepper, WalledMLP
+from skpolyode.dynamics import Stepper, WalledMLP
+from skpolyode.dynamics.steps import Layers
 from skpolyode.memory.single import SingleMemory
 from skpolyode.models.polyode import PolyODE
 
@@ -30,8 +31,7 @@ class SinglePolyODE:
     """
 
     def __init__(self, model: PolyODE) -> None:
-        width = 1 + model.memory.n_coefficients
-        self._signals = slice(None, None, width)
+        self._signals = model.signals
         self._steps = _SingleSteps(model.field, model.stepper, self._signals)
         self._memory = SingleMemory(model.memory)
         self._step_size, self._max_gap = model.step_size, model.max_gap
@@ -127,7 +127,7 @@ class _SingleSteps:
     """As :class:`~skpolyode.dynamics.NetworkSteps`, for one state (M,)."""
 
     def __init__(self, field: WalledMLP, stepper: Stepper, recorded: slice) -> None:
-        layers = NetworkSteps(field, stepper).layers
+        layers = Layers.of(field)
         self._first, *self._inner, self._last, self._turn = (
             (np.ascontiguousarray(weight.detach().numpy().T), bias.detach().numpy())
             for weight, bias in (layers.first, *layers.inner, layers.last, layers.turn)

@@ -19,7 +19,7 @@ from skpolyode.models.packed import Packed
 if TYPE_CHECKING:
     from skpolyode.models.polyode import PolyODE
 
-__all__ = ["CHUNK", "sweep", "swept_predictions"]
+__all__ = ["CHUNK", "observed_states", "sweep", "swept_predictions"]
 
 CHUNK = 4096  # intervals at once: bounds memory
 
@@ -71,6 +71,13 @@ def sweep(
     return ends[..., 0], model.reset(ends, c, data, rows), c
 
 
+def observed_states(model: PolyODE, x: torch.Tensor) -> torch.Tensor:
+    """States (n, D, 1 + N) of observations `x` (n, D) of which nothing else is known."""
+    states = x.new_zeros(*x.shape, 1 + model.memory.n_coefficients)
+    states[..., 0] = x
+    return states
+
+
 def swept_predictions(model: PolyODE, data: Packed, n_sweeps: int) -> torch.Tensor:
     """Signal just before each observation, after some sweeps from the observations alone.
 
@@ -104,9 +111,7 @@ def swept_predictions(model: PolyODE, data: Packed, n_sweeps: int) -> torch.Tens
     predictions = torch.empty_like(data.x)
     for block in data.blocks():
         rows = slice(block[0].start, block[-1].stop)
-        x = data.x[rows]
-        states = x.new_zeros(*x.shape, 1 + model.memory.n_coefficients)
-        states[..., 0] = x
+        states = observed_states(model, data.x[rows])
         for _ in range(n_sweeps):
             predictions[rows], states, _ = sweep(model, data, block, states)
     return predictions

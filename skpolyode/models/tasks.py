@@ -15,13 +15,13 @@ import torch
 from skpolyode.dynamics import STEPPERS
 from skpolyode.models.packed import Packed
 from skpolyode.models.polyode import PolyODE
-from skpolyode.models.sweep import CHUNK, sweep
+from skpolyode.models.sweep import CHUNK, observed_states, sweep
 
 __all__ = ["TASKS", "IntervalTask", "SeriesTask", "forecasting_mse"]
 
 _LAST_SWEEPS = 4  # bring the last states within 1e-4 of their distance to the exact ones
 # The first part of the training, in which the field is still far off. Midpoint steps, the states of
-# straight lines and the intervals of few steps show it where to go, at half the cost.
+# straight lines and the intervals of few steps show it where to go, and cost less.
 _COARSE_SHARE = 1 / 8
 _COARSE_STEPS = 4
 _DECAY = 0.7  # weight of each further observation that is looked at
@@ -117,9 +117,8 @@ class IntervalTask:
         self, model: PolyODE, data: Packed, held_out: torch.Tensor, *, horizon: int
     ) -> None:
         self.model, self.data, self.horizon = model, data, horizon
-        width = 1 + model.memory.n_coefficients
-        self.states = data.x.new_zeros(*data.x.shape, width)
-        self.states[..., 0] = data.x  # all that a field which stands still depends on
+        # All that a field which stands still depends on.
+        self.states = observed_states(model, data.x)
         self.starts_anew = model.field.stands_still
         self.stepper = model.stepper
         self.n_refreshed = 0

@@ -38,6 +38,19 @@ def test_inside_the_box_they_are_steps_of_the_field(stepper, hidden):
     torch.testing.assert_close(path.slopes, plain_path.slopes, rtol=0, atol=1e-12)
 
 
+@every_depth
+def test_gradients_are_those_of_plain_stages(hidden):
+    gap = torch.linspace(0.1, 2.0, 9, dtype=torch.float64)
+    gradients = []
+    for way in (lambda field: field, WalledMLP.bind):
+        field, z = make_field(hidden=hidden), states(9).requires_grad_()
+        end, _ = integrate(way(field), z, gap, step_size=0.4, stepper=STEPPERS["rk4"])
+        (end * torch.linspace(-1, 1, 36).view(9, 4)).sum().backward()
+        gradients.append([z.grad, *(parameter.grad for parameter in field.parameters())])
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
 def test_slopes_are_those_of_the_field_on_both_sides_of_the_wall():
     field, z, at = make_field(), states(20, scale=6.0), slice(1, None, 2)
     steps = NetworkSteps(field, STEPPERS["rk4"], at)
