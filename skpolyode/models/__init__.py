@@ -1,23 +1,23 @@
-"""Torch modules: PolyODE, the data layout it runs on, and its training tasks."""
+"""Torch modules: what reads series in order, the data layout it runs on, and its training tasks."""
 
-from skpolyode.models.coupled import SOLVERS, CoupledPolyODE
+from skpolyode.models.contract import Prediction, SequenceModel, Step
+from skpolyode.models.curriculum import PolyODETask
 from skpolyode.models.packed import Packed, pack
-from skpolyode.models.polyode import UPDATES, PolyODE
-from skpolyode.models.scan import Step
+from skpolyode.models.polyode import PolyODE
 from skpolyode.models.sweep import swept_predictions
-from skpolyode.models.tasks import TASKS, IntervalTask, SeriesTask, forecasting_mse
+from skpolyode.models.tasks import IntervalTask, SeriesTask, forecasting_mse, prediction_loss
 
 __all__ = [
-    "SOLVERS",
-    "TASKS",
-    "UPDATES",
-    "CoupledPolyODE",
     "IntervalTask",
     "Packed",
     "PolyODE",
+    "PolyODETask",
+    "Prediction",
+    "SequenceModel",
     "SeriesTask",
     "Step",
     "forecasting_mse",
     "pack",
+    "prediction_loss",
     "swept_predictions",
 ]

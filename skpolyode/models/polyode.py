@@ -7,7 +7,7 @@ the signal h0 exactly. At an observation of channel j::
     reset:   h0_j := x_j,   h_j := c_j
 
 The memory never feeds back into phi between observations. (De Brouwer & Krishnan, ICLR 2023,
-section 3; the bridge is ours, ``update="jump"`` is the paper's.)
+section 3; the bridge is ours.)
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
+from skpolyode.dynamics import STEPPERS, Stepper, WalledMLP, evaluate_path, integrate
 from skpolyode.legend import CubicPath
 from skpolyode.memory import Memory
+from skpolyode.models.contract import Prediction, SequenceModel, State, Step
 from skpolyode.models.packed import Packed
-from skpolyode.models.scan import Step, scan
+from skpolyode.models.scan import scan
 
-__all__ = ["UPDATES", "PolyODE"]
-
-UPDATES = ("bridge", "jump")
+__all__ = ["PolyODE"]
 
 
-class PolyODE(nn.Module):
+class PolyODE(SequenceModel):
     """The alternation of dynamics and memory over packed observations.
 
-    Values are in standard deviations of their channel and times in units of the model.
+    Values are in standard deviations of their channel and times in units of the model. A state has
+    the parts `z` (n, D, 1 + N), the signal and the hidden copy of the coefficients of each channel,
+    and the memory `c` (n, D, N).
 
     Parameters
     ----------
@@ -44,9 +45,7 @@ class PolyODE(nn.Module):
     max_gap : float
         Longest gap that is integrated; after it the signal is held. The dynamics cannot know
         anything that long after the last observation, and cost would grow with the gap.
-    update : {"bridge", "jump"}, default="bridge"
-        Whether the remembered path is bridged to each observation, or steps there as in the paper.
-    solver : str, default="rk4"
+    stepper : str, default="rk4"
         Name of a Runge-Kutta method of :data:`skpolyode.dynamics.STEPPERS`.
     start : nn.Module or None, default=None
         Maps static covariates (rows, S) to what they add to a flat state that is set anew.
@@ -62,15 +61,12 @@ class PolyODE(nn.Module):
     >>> model = PolyODE(field, LegTMemory(4, window=2.0), step_size=0.5, max_gap=40.0)
     >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
     >>> data = pack(times, values, np.array([0, 3]))
-    >>> state, coefficients = model.embed(data)
-    >>> state.shape, coefficients.shape
+    >>> state = model.embed(data)
+    >>> state["z"].shape, state["c"].shape
     (torch.Size([1, 1, 5]), torch.Size([1, 1, 4]))
-    >>> state[0, 0, 0].item()  # the signal is the last observation
+    >>> state["z"][0, 0, 0].item()  # the signal is the last observation
     0.0
     """
-
-    separable = True
-    """Whether the memory follows a path that is integrated without it."""
 
     def __init__(
         self,
@@ -79,8 +75,7 @@ class PolyODE(nn.Module):
         *,
         step_size: float,
         max_gap: float,
-        update: str = "bridge",
-        solver: str = "rk4",
+        stepper: str = "rk4",
         start: nn.Module | None = None,
     ) -> None:
         super().__init__()
@@ -88,21 +83,62 @@ class PolyODE(nn.Module):
         self.memory = memory
         self.step_size = step_size
         self.max_gap = max_gap
-        self.update = update
-        self.stepper = STEPPERS[solver]
+        self.stepper_name = stepper
+        self.is_coarse = False
         self.start = start
+
+    @property
+    def stepper(self) -> Stepper:
+        """Runge-Kutta method of the integration; a cheap one while `is_coarse` is set."""
+        return STEPPERS["midpoint" if self.is_coarse else self.stepper_name]
 
     @property
     def signals(self) -> slice:
         """Coordinates of a flat state that are the signals."""
         return slice(None, None, 1 + self.memory.n_coefficients)
 
-    def flow(self, z: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
-        """States (B, D, 1 + N) after gaps (B,) without observations."""
-        return self._integrate(z, gap, None)[0]
+    def initial(self, data: Packed, rows: torch.Tensor) -> State:
+        """State before the first observations: zero, or what static covariates say."""
+        if self.start is None:
+            z = data.x.new_zeros(len(rows), data.x.shape[1], 1 + self.memory.n_coefficients)
+        else:
+            z = self._offset(data, rows)
+        return {"z": z, "c": self.memory.constant(z[..., 0])}
+
+    def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
+        """State after gaps; a state without memory flows without it, which is all training needs."""
+        if "c" not in state:
+            return {"z": self._integrate(state["z"], gap, None)[0]}
+        z, path = self.trace(state["z"], gap)
+        return {"z": z, "c": self.remember(state["c"], path, z[..., 0], gap, elapsed)}
+
+    def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
+        """State after the observations of some rows: bridge, then reset."""
+        c = state["c"] + self.corrected(state["z"][..., 0], data, rows)
+        return {"z": self.reset(state["z"], c, data, rows), "c": c}
+
+    def predict(self, state: State) -> Prediction:
+        """The signal."""
+        return Prediction(state["z"][..., 0])
+
+    def features(self, state: State) -> dict[str, torch.Tensor]:
+        """Coefficients (n, D, N) of the memory, and the state (n, D, 1 + N) of the dynamics."""
+        return {"coefficients": state["c"], "hidden": state["z"]}
+
+    def run_block(self, data: Packed, block: list[slice]) -> Iterator[Step]:
+        """Run over some series, each at its own pace; see :func:`~skpolyode.models.scan.scan`."""
+        return scan(self, data, block)
+
+    def look_ahead(self, state: State, since: torch.Tensor, elapsed: torch.Tensor) -> Prediction:
+        """Signals at times (n, Q) after a state, all of them read from one path."""
+        # Whole steps, so that a forecast does not depend on what other times are asked for.
+        n_steps = (since.amax(dim=1) / self.step_size).ceil().clamp(min=1)
+        reach = (n_steps * self.step_size).clamp(max=self.max_gap)
+        _, path = self.trace(state["z"], reach)
+        return Prediction(evaluate_path(path, torch.minimum(since, reach[:, None])))
 
     def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:
-        """As :meth:`flow`, and the path of the signals (up to `max_gap`)."""
+        """States (n, D, 1 + N) after gaps (n,), and the path of the signals (up to `max_gap`)."""
         end, path = self._integrate(z, gap, self.signals)
         assert path is not None
         return end, path
@@ -119,13 +155,6 @@ class PolyODE(nn.Module):
             recorded=recorded,
         )
         return end.view_as(z), path
-
-    def advance(
-        self, z: torch.Tensor, c: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """State and memory after gaps without observations; the memory follows the signal."""
-        z, path = self.trace(z, gap)
-        return z, self.remember(c, path, z[..., 0], gap, elapsed)
 
     def remember(
         self,
@@ -149,13 +178,6 @@ class PolyODE(nn.Module):
             c = c.index_put((held.nonzero()[:, 0],), after)
         return c
 
-    def observe(
-        self, z: torch.Tensor, c: torch.Tensor, data: Packed, rows: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """State and memory after taking in the observations of some rows."""
-        c = c + self.corrected(z[..., 0], data, rows)
-        return self.reset(z, c, data, rows), c
-
     def corrected(self, signal: torch.Tensor, data: Packed, rows: torch.Tensor) -> torch.Tensor:
         """What the observations of some rows add to a memory that followed `signal` (n, D)."""
         mask, seen = data.mask[rows], data.seen[rows]
@@ -163,10 +185,8 @@ class PolyODE(nn.Module):
         # The first observation of a channel shifts its whole remembered past, which at the start
         # of a series makes it the constant x: no step from 0 is remembered.
         c = self.memory.constant(torch.where(seen, 0.0, rise))
-        if self.update == "bridge":
-            rise = torch.where(seen, rise, 0.0)
-            c = c + self.memory.bridge(rise, data.channel_gap[rows], data.elapsed[rows])
-        return c
+        rise = torch.where(seen, rise, 0.0)
+        return c + self.memory.bridge(rise, data.channel_gap[rows], data.elapsed[rows])
 
     def reset(
         self, z: torch.Tensor, c: torch.Tensor, data: Packed, rows: torch.Tensor
@@ -193,36 +213,3 @@ class PolyODE(nn.Module):
         anew = mask | (data.elapsed[rows] == 0)[:, None]
         signal, hidden = self._offset(data, rows).split([1, self.memory.n_coefficients], dim=2)
         return torch.cat([signal * (anew & ~mask)[..., None], hidden * anew[..., None]], dim=2)
-
-    def initial_state(self, data: Packed, rows: torch.Tensor) -> torch.Tensor:
-        """State (n, D, 1 + N) before the first observations of series."""
-        if self.start is not None:
-            return self._offset(data, rows)
-        return data.x.new_zeros(len(rows), data.x.shape[1], 1 + self.memory.n_coefficients)
-
-    def steps(self, data: Packed) -> Iterator[Step]:
-        """Run over all observations of all series, in the order of :func:`scan`."""
-        for block in data.blocks():
-            yield from self.block_steps(data, block)
-
-    def block_steps(self, data: Packed, block: list[slice]) -> Iterator[Step]:
-        """Run over all observations of some series; see :func:`scan`."""
-        return scan(self, data, block)
-
-    def predictions(self, data: Packed) -> torch.Tensor:
-        """Signal (P, D) just before each observation."""
-        result = torch.empty_like(data.x)
-        for step in self.steps(data):
-            result[step.rows] = step.prediction
-        return result
-
-    def embed(self, data: Packed) -> tuple[torch.Tensor, torch.Tensor]:
-        """State (B, D, 1 + N) and memory (B, D, N) at the last observation of each series."""
-        ends: list[tuple[torch.Tensor, ...]] = []
-        for step in self.steps(data):
-            ended = (data.next[step.rows] < 0).nonzero()[:, 0]
-            if len(ended):
-                ends.append((data.series[step.rows][ended], step.z[ended], step.c[ended]))
-        series, z, c = (torch.cat(parts) for parts in zip(*ends, strict=True))
-        order = series.argsort()
-        return z[order], c[order]

@@ -16,47 +16,13 @@ import torch
 from skpolyode.dynamics import NetworkSteps, count_steps
 from skpolyode.dynamics.steps import Start
 from skpolyode.legend import CubicPath
+from skpolyode.models.contract import State, Step
 from skpolyode.models.packed import Packed
 
 if TYPE_CHECKING:
     from skpolyode.models.polyode import PolyODE
 
-__all__ = ["Step", "scan"]
-
-
-class Step(NamedTuple):
-    """Observations that were taken in together, n of them, at most one a series.
-
-    Parameters
-    ----------
-    rows : int64 Tensor of shape (n,)
-        Their rows in the packed data.
-    prediction : Tensor of shape (n, D)
-        Signal h0 just before the update.
-    z : Tensor of shape (n, D, 1 + N)
-        State after the update.
-    c : Tensor of shape (n, D, N)
-        Memory after the update.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import torch
-    >>> from skpolyode.dynamics import WalledMLP
-    >>> from skpolyode.memory import LegTMemory
-    >>> from skpolyode.models import PolyODE, pack
-    >>> field = WalledMLP(1 + 4, (8,), generator=torch.Generator().manual_seed(0)).double()
-    >>> model = PolyODE(field, LegTMemory(4, window=2.0), step_size=0.5, max_gap=40.0)
-    >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
-    >>> data = pack(times, values, np.array([0, 3]))
-    >>> [step.rows.tolist() for step in model.steps(data)]
-    [[0], [1], [2]]
-    """
-
-    rows: torch.Tensor
-    prediction: torch.Tensor
-    z: torch.Tensor
-    c: torch.Tensor
+__all__ = ["scan"]
 
 
 class _Running(NamedTuple):
@@ -104,8 +70,7 @@ def scan(model: PolyODE, data: Packed, block: list[slice]) -> Iterator[Step]:
     """
     steps = NetworkSteps(model.field, model.stepper, model.signals)
     rows = torch.arange(block[0].start, block[0].stop, device=data.x.device)
-    z = model.initial_state(data, rows)
-    step = Step(rows, z[..., 0], *model.observe(z, model.memory.constant(z[..., 0]), data, rows))
+    step = _take_in(model, data, rows, model.initial(data, rows))
     yield step
     gaps = data.gap[block[0].start : block[-1].stop].clamp(max=model.max_gap)
     n_knots = int(count_steps(gaps, model.step_size).max()) + 1
@@ -132,7 +97,7 @@ def _depart(model: PolyODE, data: Packed, step: Step, n_knots: int) -> _Running:
     target = data.next[step.rows[going_on]]
     gap = data.gap[target].clamp(max=model.max_gap)
     n_steps = count_steps(gap, model.step_size)
-    z, c = step.z[going_on], step.c[going_on]
+    z, c = step.state["z"][going_on], step.state["c"][going_on]
     path = z.new_zeros(len(target), n_knots, z.shape[1])
     return _Running(
         target, z, c, torch.zeros_like(n_steps), n_steps, gap / n_steps, path, path.clone()
@@ -150,4 +115,8 @@ def _arrive(model: PolyODE, data: Packed, run: _Running) -> Step:
     )
     gap, elapsed = data.gap[run.target], data.elapsed[run.target]
     c = model.remember(run.c, path, run.z[..., 0], gap, elapsed)
-    return Step(run.target, run.z[..., 0], *model.observe(run.z, c, data, run.target))
+    return _take_in(model, data, run.target, {"z": run.z, "c": c})
+
+
+def _take_in(model: PolyODE, data: Packed, rows: torch.Tensor, before: State) -> Step:
+    return Step(rows, before, model.predict(before), model.observe(before, data, rows))

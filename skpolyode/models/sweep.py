@@ -52,8 +52,8 @@ def sweep(
     rows = torch.arange(begin, block[-1].stop, device=states.device)
     first = rows[: block[0].stop - begin]
     ends = torch.empty_like(states)
-    ends[: len(first)] = model.initial_state(data, first)
-    start = model.memory.constant(ends[: len(first), :, 0])
+    initial = model.initial(data, first)
+    ends[: len(first)], start = initial["z"], initial["c"]
     c = start.new_zeros(*states.shape[:2], start.shape[-1])
     c[: len(first)] = start
     origins = rows[data.next[rows] >= 0]

@@ -1,55 +1,79 @@
-"""What training asks of PolyODE: a refresh before each epoch, and a loss on some items.
+"""What training asks of a model: a refresh before each epoch, and a loss on some items.
 
-:class:`IntervalTask` is the fast one. The dynamics restart at each observation from a state that
-the data nearly fix, so one pass without gradients stores all these states, and minibatches are
-then drawn from all intervals of all series: the sequential depth of a gradient step is that of
-one interval. :class:`SeriesTask` back-propagates through whole series, as the paper does.
+:class:`IntervalTask` is the fast one: one pass without gradients stores the states of all
+observations, and minibatches are then drawn from all intervals of all series, so that the
+sequential depth of a gradient step is that of a few intervals. :class:`SeriesTask`
+back-propagates through whole series. Both serve any model.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from skpolyode.dynamics import STEPPERS
+from skpolyode.models.contract import Prediction, SequenceModel, State, select
 from skpolyode.models.packed import Packed
-from skpolyode.models.polyode import PolyODE
-from skpolyode.models.sweep import CHUNK, observed_states, sweep
 
-__all__ = ["TASKS", "IntervalTask", "SeriesTask", "forecasting_mse"]
+__all__ = ["IntervalTask", "RunningMean", "SeriesTask", "forecasting_mse", "prediction_loss"]
 
-_LAST_SWEEPS = 4  # bring the last states within 1e-4 of their distance to the exact ones
-# The first part of the training, in which the field is still far off. Midpoint steps, the states of
-# straight lines and the intervals of few steps show it where to go, and cost less.
-_COARSE_SHARE = 1 / 8
-_COARSE_STEPS = 4
-_DECAY = 0.7  # weight of each further observation that is looked at
+_DECAY = 0.7  # weight of each further observation that is looked at without updates
 
 
-class _Mean:
-    """Running mean of squared errors, kept on the device."""
+class RunningMean:
+    """Mean of the counted entries of several tensors, kept on the device."""
 
     def __init__(self) -> None:
         self.total: float | torch.Tensor = 0.0
         self.count: int | torch.Tensor = 0
 
-    def add(self, error: torch.Tensor, counted: torch.Tensor) -> None:
-        self.total = self.total + torch.where(counted, error, 0.0).square().sum()
+    def add(self, values: torch.Tensor, counted: torch.Tensor) -> None:
+        """Take in some values; what is not counted may be anything."""
+        self.total = self.total + torch.where(counted, values, 0.0).sum()
         self.count = self.count + counted.sum()
 
     def value(self) -> torch.Tensor:
+        """The mean; zero of nothing."""
         return torch.as_tensor(self.total / max(int(self.count), 1))
 
 
-def forecasting_mse(model: PolyODE, data: Packed) -> float:
+def prediction_loss(prediction: Prediction, x: torch.Tensor) -> torch.Tensor:
+    """Loss of each value: the squared error, or the negative log-likelihood of a known scale.
+
+    Parameters
+    ----------
+    prediction : Prediction
+        Of a model; with `log_scale` s the loss is ``s + (x - mean)**2 exp(-2 s) / 2``, that of a
+        normal distribution up to a constant.
+    x : Tensor of shape (..., D)
+        What came.
+
+    Returns
+    -------
+    Tensor of shape (..., D)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skpolyode.models import Prediction, prediction_loss
+    >>> prediction_loss(Prediction(torch.zeros(2)), torch.tensor([1.0, 2.0])).tolist()
+    [1.0, 4.0]
+    """
+    square = (x - prediction.mean).square()
+    if prediction.log_scale is None:
+        return square
+    return prediction.log_scale + 0.5 * square * torch.exp(-2 * prediction.log_scale)
+
+
+def forecasting_mse(model: SequenceModel, data: Packed) -> float:
     """Mean squared one-step error of the forecasts of all observed values.
 
     The first row of a series, which starts the state, is not forecast and does not count.
 
     Parameters
     ----------
-    model : PolyODE
+    model : SequenceModel
         What forecasts.
     data : Packed
         All series.
@@ -73,26 +97,34 @@ def forecasting_mse(model: PolyODE, data: Packed) -> float:
     >>> forecasting_mse(model, data) > 0
     True
     """
-    mean = _Mean()
+    mean = RunningMean()
     with torch.no_grad():
-        for step in model.steps(data):
+        for step in model.run(data):
             counted = data.mask[step.rows] & (data.elapsed[step.rows] > 0)[:, None]
-            mean.add(data.x[step.rows] - step.prediction, counted)
+            mean.add((data.x[step.rows] - step.prediction.mean).square(), counted)
     return float(mean.value())
 
 
 class IntervalTask:
-    """Train on single intervals, from stored states.
+    """Train on a few intervals at a time, from stored states.
 
     Parameters
     ----------
-    model : PolyODE
+    model : SequenceModel
     data : Packed
         Training and validation series together: one pass serves both.
     held_out : bool Tensor of shape (n_series,)
         Series that only validate. If there are none, the training error stands in.
-    horizon : int
+    horizon : int, default=1
         Observations looked ahead from each stored state, without updates in between.
+    length : int, default=1
+        Observations predicted one after the other from each stored state, *with* the updates in
+        between. An update with weights learns best from more than one.
+
+    Notes
+    -----
+    What is stored are the states just before the observations, so that the loss passes through
+    the update at which an interval starts.
 
     Examples
     --------
@@ -105,150 +137,121 @@ class IntervalTask:
     >>> model = PolyODE(field, LegTMemory(4, window=2.0), step_size=0.5, max_gap=40.0)
     >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
     >>> data = pack(times, values, np.array([0, 3]))
-    >>> task = IntervalTask(model, data, torch.tensor([False]), horizon=1)
+    >>> task = IntervalTask(model, data, torch.tensor([False]))
     >>> error = task.refresh()  # stores the states, before each epoch
     >>> task.items.tolist()  # the two intervals, by the rows that they start from
     [0, 1]
-    >>> task.loss(torch.tensor([0, 1])).item() == error
+    >>> abs(task.loss(torch.tensor([0, 1])).item() - error) < 1e-12
     True
     """
 
     def __init__(
-        self, model: PolyODE, data: Packed, held_out: torch.Tensor, *, horizon: int
+        self,
+        model: SequenceModel,
+        data: Packed,
+        held_out: torch.Tensor,
+        *,
+        horizon: int = 1,
+        length: int = 1,
     ) -> None:
-        self.model, self.data, self.horizon = model, data, horizon
-        # All that a field which stands still depends on.
-        self.states = observed_states(model, data.x)
-        self.starts_anew = model.field.stands_still
-        self.stepper = model.stepper
-        self.n_refreshed = 0
+        self.model, self.data, self.horizon, self.length = model, data, horizon, length
         self.is_preliminary = False
         validating = held_out[data.series]
         self.items = ((data.next >= 0) & ~validating).nonzero()[:, 0]
-        scored = validating if held_out.any() else ~validating
-        self.validating = ((data.next >= 0) & scored).nonzero()[:, 0]
-        self.counted = data.mask & (scored & (data.elapsed > 0))[:, None]
+        self.scored = validating if held_out.any() else ~validating
+        self.counted = data.mask & (self.scored & (data.elapsed > 0))[:, None]
+        self.states: State = {}
 
     @torch.no_grad()
     def refresh(self, progress: float = 1.0) -> float:
-        """Store the state after every observation, and return the validation error.
+        """Store the states of all rows, and return the validation error.
 
-        `progress` is the share of the training that is done. Where they can be, the states are
-        those of a :func:`~skpolyode.models.sweep.sweep`. In the coarse first part they stay those
-        of straight lines, and the error is preliminary: the model's own states may be worse.
+        `progress` is the share of the training that is done.
         """
-        coarse = self.starts_anew and progress < _COARSE_SHARE
-        self._set_coarse(coarse)
-        self.is_preliminary = coarse and self.n_refreshed > 0
-        if self.is_preliminary:
-            return self._validate()
-        must_scan, n_sweeps = self._must_scan(), _LAST_SWEEPS if progress == 1 else 1
-        mean = _Mean()
+        mean = RunningMean()
         for block in self.data.blocks():
-            rows = torch.arange(block[0].start, block[-1].stop, device=self.data.x.device)
-            static = self._static_part(rows)
-            if must_scan:
-                predictions, states = self._scan(block)
-            else:
-                predictions, states = self._sweep(block, self.states[rows] + static, n_sweeps)
-            self.states[rows] = states - static
-            mean.add(self.data.x[rows] - predictions, self.counted[rows])
-        self.n_refreshed += 1
-        return self._validate() if coarse else float(mean.value())
+            for rows, prediction, stored in self._pass(block, progress):
+                for name, part in stored.items():
+                    if name not in self.states:
+                        self.states[name] = part.new_empty(len(self.data), *part.shape[1:])
+                    self.states[name][rows] = part
+                mean.add((self.data.x[rows] - prediction).square(), self.counted[rows])
+        return float(mean.value())
 
-    def _validate(self) -> float:
-        """Validation error from the states as they are stored."""
-        error = _Mean()
-        for rows in self.validating.split(CHUNK):
-            target = self.data.next[rows]
-            z = self.model.flow(self.states[rows] + self._static_part(rows), self.data.gap[target])
-            error.add(self.data.x[target] - z[..., 0], self.counted[target])
-        return float(error.value())
+    def _pass(
+        self, block: list[slice], progress: float
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor, State]]:
+        """Some rows (n,) of a block, their predictions (n, D), and what to store of them."""
+        for step in self.model.run_block(self.data, block):
+            yield step.rows, step.prediction.mean, step.before
 
-    def _short(self, rows: torch.Tensor) -> torch.Tensor:
-        """Rows that are followed by a short gap, if there are any."""
-        short = self.data.gap[self.data.next[rows]] <= _COARSE_STEPS * self.model.step_size
-        return rows[short] if short.any() else rows
+    def _depart(self, rows: torch.Tensor) -> State:
+        """States after the observations of some rows, from the stored ones; differentiable."""
+        stored, first = select(self.states, rows), self.data.elapsed[rows] == 0
+        if first.any():  # the start of a series learns as well
+            start = self.model.initial(self.data, rows[first])
+            at = (first.nonzero()[:, 0],)
+            stored = {name: part.index_put(at, start[name]) for name, part in stored.items()}
+        return self.model.observe(stored, self.data, rows)
+
+    def loss(self, index: torch.Tensor) -> torch.Tensor:
+        """Mean loss over the next observations of some intervals."""
+        rows = self._chosen(self.items[index])
+        state, rows = self._arrive(self._depart(rows), rows)
+        total, weights = self._mean_loss(state, rows), 1.0
+        # On from there, without the updates and with them.
+        for count, decay, updates in ((self.horizon, _DECAY, False), (self.length, 1.0, True)):
+            ahead, at = state, rows
+            for k in range(1, count):
+                if updates:
+                    ahead = self.model.observe(ahead, self.data, at)
+                ahead, at = self._arrive(ahead, at)
+                if not len(at):
+                    break
+                total = total + decay**k * self._mean_loss(ahead, at)
+                weights += decay**k
+        return total / weights
+
+    def _chosen(self, rows: torch.Tensor) -> torch.Tensor:
+        """Which intervals of a minibatch, by the rows that they start from, are learned from."""
+        return rows
+
+    def _arrive(self, state: State, rows: torch.Tensor) -> tuple[State, torch.Tensor]:
+        """States just before the next observations, of the series that go on, and their rows."""
+        rows = self.data.next[rows]
+        if not (exists := rows >= 0).all():
+            state, rows = select(state, exists), rows[exists]
+        if len(rows):
+            state = self.model.flow(state, self.data.gap[rows], self.data.elapsed[rows])
+        return state, rows
+
+    def _mean_loss(self, state: State, rows: torch.Tensor) -> torch.Tensor:
+        mean = RunningMean()
+        mean.add(
+            prediction_loss(self.model.predict(state), self.data.x[rows]), self.data.mask[rows]
+        )
+        return mean.value()
 
     def state_dict(self) -> dict[str, Any]:
         """What `refresh` has prepared."""
-        coarse = self.is_coarse
-        return {"states": self.states, "n_refreshed": self.n_refreshed, "coarse": coarse}
+        return {"states": self.states}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to what an earlier `refresh` prepared."""
-        self.states, self.n_refreshed = state["states"].to(self.states.device), state["n_refreshed"]
-        self._set_coarse(state["coarse"])
-
-    @property
-    def is_coarse(self) -> bool:
-        """Whether training is in its coarse first part."""
-        return self.model.stepper is not self.stepper
-
-    def _set_coarse(self, coarse: bool) -> None:
-        self.model.stepper = STEPPERS["midpoint"] if coarse else self.stepper
-
-    def _must_scan(self) -> bool:
-        """Whether a sweep would be too far from the states of the present weights.
-
-        Where all channels are observed together it is not: each observation sets the state anew.
-        A channel that is not observed carries its state on, and a sweep brings it no further than
-        one observation: weights that blow up over several would look good.
-        """
-        starts_far = self.n_refreshed == 0 and not self.starts_anew
-        return starts_far or not self.model.separable or not bool(self.data.mask.all())
-
-    def _sweep(
-        self, block: list[slice], states: torch.Tensor, n_sweeps: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        for _ in range(n_sweeps):
-            predictions, states, _ = sweep(self.model, self.data, block, states)
-        return predictions, states
-
-    def _scan(self, block: list[slice]) -> tuple[torch.Tensor, torch.Tensor]:
-        begin, end = block[0].start, block[-1].stop
-        states = torch.empty_like(self.states[begin:end])
-        predictions = torch.empty_like(states[..., 0])
-        for step in self.model.block_steps(self.data, block):
-            rows = step.rows - begin
-            predictions[rows], states[rows] = step.prediction, step.z
-        return predictions, states
-
-    def _static_part(self, rows: torch.Tensor) -> torch.Tensor | float:
-        return 0.0 if self.model.start is None else self.model.static_part(self.data, rows)
-
-    def loss(self, index: torch.Tensor) -> torch.Tensor:
-        """Mean squared error over the next observations of some intervals."""
-        row = self.items[index]
-        if self.is_coarse:
-            row = self._short(row)
-        z, total, weights = self.states[row] + self._static_part(row), 0.0, 0.0
-        for ahead in range(self.horizon):
-            row = self.data.next[row]
-            if not (exists := row >= 0).all():
-                z, row = z[exists], row[exists]
-            if not len(row):
-                break
-            z = self.model.flow(z, self.data.gap[row])
-            mean = _Mean()
-            mean.add(self.data.x[row] - z[..., 0], self.data.mask[row])
-            total = total + _DECAY**ahead * mean.value()
-            weights += _DECAY**ahead
-        return total / weights
+        device = self.data.x.device
+        self.states = {name: part.to(device) for name, part in state["states"].items()}
 
 
 class SeriesTask:
-    """Train through whole series, for study: slow and deep, as in the paper.
+    """Train through whole series: slow and deep, but with all of the gradient.
 
     Parameters
     ----------
-    model : PolyODE
+    model : SequenceModel
     data : Packed
         All series.
     held_out : bool Tensor of shape (n_series,)
         Series that only validate.
-    horizon : int
-        Must be 1: whole-series training forecasts one observation ahead.
 
     Examples
     --------
@@ -261,19 +264,12 @@ class SeriesTask:
     >>> model = PolyODE(field, LegTMemory(4, window=2.0), step_size=0.5, max_gap=40.0)
     >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
     >>> data = pack(times, values, np.array([0, 3]))
-    >>> task = SeriesTask(model, data, torch.tensor([False]), horizon=1)
+    >>> task = SeriesTask(model, data, torch.tensor([False]))
     >>> task.loss(torch.tensor([0])).item() == task.refresh()
     True
     """
 
-    def __init__(
-        self, model: PolyODE, data: Packed, held_out: torch.Tensor, *, horizon: int
-    ) -> None:
-        if horizon != 1:
-            raise ValueError(
-                f"gradient='series' looks one observation ahead, got horizon={horizon}; "
-                "use gradient='interval' for a longer one"
-            )
+    def __init__(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> None:
         self.model, self.data = model, data
         self.is_preliminary = False
         self.items = (~held_out).nonzero()[:, 0]
@@ -291,13 +287,10 @@ class SeriesTask:
         """Nothing was prepared."""
 
     def loss(self, index: torch.Tensor) -> torch.Tensor:
-        """Mean squared one-step error over some series."""
+        """Mean one-step loss over some series."""
         data = self.data.select(self.items[index])
-        mean = _Mean()
-        for step in self.model.steps(data):
+        mean = RunningMean()
+        for step in self.model.run(data):
             counted = data.mask[step.rows] & (data.elapsed[step.rows] > 0)[:, None]
-            mean.add(data.x[step.rows] - step.prediction, counted)
+            mean.add(prediction_loss(step.prediction, data.x[step.rows]), counted)
         return mean.value()
-
-
-TASKS = {"interval": IntervalTask, "series": SeriesTask}

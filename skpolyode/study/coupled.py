@@ -18,7 +18,7 @@ from skpolyode.memory import LegTMemory, Memory, legt_matrices
 from skpolyode.models.packed import Packed
 from skpolyode.models.polyode import PolyODE
 from skpolyode.models.scan import Step
-from skpolyode.models.solvers import COUPLED, Pair, System, odeint
+from skpolyode.study.solvers import COUPLED, Pair, System, odeint
 
 __all__ = ["SOLVERS", "CoupledPolyODE"]
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from skpolyode.dynamics import STEPPERS, Stepper, WalledMLP, count_steps, integrate
-from skpolyode.dynamics.implicit import MULTISTEPS, ImplicitStepper, Multistep
+from skpolyode.study.implicit import MULTISTEPS, ImplicitStepper, Multistep
 from skpolyode.legend import CubicPath
 
 __all__ = ["COUPLED", "Method", "Pair", "System", "odeint"]
