@@ -17,8 +17,8 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
+from skpolyode.cubic import CubicPath
 from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
-from skpolyode.legend import CubicPath
 from skpolyode.memory import Memory
 from skpolyode.models.packed import Packed
 from skpolyode.models.scan import Step, scan
