@@ -3,8 +3,9 @@
 This layer knows no polynomials.
 """
 
+from skpolyode.cubic import evaluate_path
 from skpolyode.dynamics.field import WalledMLP
-from skpolyode.dynamics.integrate import count_steps, evaluate_path, integrate
+from skpolyode.dynamics.integrate import count_steps, integrate
 from skpolyode.dynamics.steppers import STEPPERS, Stepper
 from skpolyode.dynamics.steps import NetworkSteps
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import torch
 
+from skpolyode.cubic import CubicPath
 from skpolyode.dynamics.steppers import Stepper
 from skpolyode.dynamics.steps import Field, steps_of
-from skpolyode.legend import CubicPath
 
-__all__ = ["count_steps", "evaluate_path", "integrate", "plan_steps"]
+__all__ = ["count_steps", "integrate", "plan_steps"]
 
 
 def count_steps(gap: torch.Tensor, step_size: float) -> torch.Tensor:
@@ -133,46 +133,3 @@ def _grid(starts: list[torch.Tensor], last: torch.Tensor, n_steps: torch.Tensor)
         grid[k, : len(start)] = start
     grid[n_steps, torch.arange(len(last), device=last.device)] = last
     return grid
-
-
-def evaluate_path(path: CubicPath, since: torch.Tensor) -> torch.Tensor:
-    """Values of piecewise cubic paths.
-
-    Parameters
-    ----------
-    path : CubicPath
-        Paths of B rows and D channels.
-    since : float64 Tensor of shape (B, Q)
-        Times since the start of each path, within it.
-
-    Returns
-    -------
-    Tensor of shape (B, Q, D)
-
-    Examples
-    --------
-    The parabola ``t**2`` from t = 0 to 2, as one cubic:
-
-    >>> import torch
-    >>> from skpolyode.dynamics import evaluate_path
-    >>> from skpolyode.legend import CubicPath
-    >>> path = CubicPath(
-    ...     values=torch.tensor([0.0, 4.0])[:, None, None],
-    ...     slopes=torch.tensor([0.0, 4.0])[:, None, None],
-    ...     step=torch.tensor([2.0], dtype=torch.float64),
-    ...     n_steps=torch.tensor([1]),
-    ... )
-    >>> since = torch.tensor([[0.5, 1.0]], dtype=torch.float64)
-    >>> evaluate_path(path, since).flatten().tolist()
-    [0.25, 1.0]
-    """
-    h = path.step[:, None]
-    piece = (since / h).floor().long().clamp(min=0)
-    piece = torch.minimum(piece, (path.n_steps - 1)[:, None])
-    u = (since / h - piece).to(path.values.dtype)[..., None]
-    row = torch.arange(len(since), device=since.device)[:, None]
-    y0, y1 = path.values[piece, row], path.values[piece + 1, row]
-    h = h[..., None].to(u.dtype)
-    d0, d1 = h * path.slopes[piece, row], h * path.slopes[piece + 1, row]
-    rise = y1 - y0
-    return y0 + u * (d0 + u * (3 * rise - 2 * d0 - d1 + u * (d0 + d1 - 2 * rise)))

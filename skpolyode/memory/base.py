@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 import torch
 
-from skpolyode.legend import CubicPath
+from skpolyode.cubic import CubicPath
 from skpolyode.memory.knots import path_knots
 
 __all__ = ["Memory"]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 
-from skpolyode.legend import CubicPath
+from skpolyode.cubic import CubicPath, hermite_derivatives
 
 __all__ = ["Knots", "path_knots"]
 
@@ -34,10 +34,7 @@ def path_knots(path: CubicPath, horizon: float) -> Knots:
     step = path.step[:, None]
     y0, y1 = path.values[:-1].double(), path.values[1:].double()
     d0, d1 = path.slopes[:-1].double(), path.slopes[1:].double()
-    rise = (y1 - y0) / step
-    curve_start = (6 * rise - 4 * d0 - 2 * d1) / step  # second derivative at both ends
-    curve_end = (-6 * rise + 2 * d0 + 4 * d1) / step
-    jerk = (curve_end - curve_start) / step  # third derivative
+    curve_start, curve_end, jerk = hermite_derivatives((y1 - y0) / step, d0, d1, step)
 
     index = torch.arange(len(y0), device=step.device)[:, None]
     age_end = (path.n_steps - 1 - index) * path.step

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
+from skpolyode.cubic import CubicPath
 from skpolyode.dynamics import STEPPERS, Stepper, WalledMLP, evaluate_path, integrate
-from skpolyode.legend import CubicPath
 from skpolyode.memory import Memory
 from skpolyode.models.contract import Prediction, SequenceModel, State, Step
 from skpolyode.models.packed import Packed

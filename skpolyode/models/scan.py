@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
+from skpolyode.cubic import CubicPath
 from skpolyode.dynamics import NetworkSteps, count_steps
 from skpolyode.dynamics.steps import Start
-from skpolyode.legend import CubicPath
 from skpolyode.models.contract import State, Step
 from skpolyode.models.packed import Packed
 

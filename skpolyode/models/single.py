@@ -11,6 +11,7 @@ import math
 import numpy as np
 from scipy.special import expit
 
+from skpolyode.cubic import hermite_derivatives
 from skpolyode.dynamics import Stepper, WalledMLP
 from skpolyode.dynamics.steps import Layers
 from skpolyode.memory.single import SingleMemory
@@ -66,10 +67,7 @@ class SinglePolyODE:
         n_steps = path.shape[1] - 1
         n_kept = min(n_steps, 1 + int(min(self._memory.horizon / step, n_steps)))
         (y0, y1), (d0, d1) = ((part[:-1], part[1:]) for part in path[:, n_steps - n_kept :])
-        rise = (y1 - y0) / step
-        curve_start = (6 * rise - 4 * d0 - 2 * d1) / step  # second derivative at both ends
-        curve_end = (-6 * rise + 2 * d0 + 4 * d1) / step
-        jerk = (curve_end - curve_start) / step
+        curve_start, curve_end, jerk = hermite_derivatives((y1 - y0) / step, d0, d1, step)
         knots = np.zeros((*y0.shape, 4))
         knots[0, :, 0], knots[0, :, 1] = y0[0], d0[0]
         knots[..., 2], knots[..., 3] = curve_start, jerk

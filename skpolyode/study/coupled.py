@@ -12,8 +12,8 @@ from functools import lru_cache
 import torch
 from torch import nn
 
+from skpolyode.cubic import CubicPath
 from skpolyode.dynamics import WalledMLP
-from skpolyode.legend import CubicPath
 from skpolyode.memory import LegTMemory, Memory, legt_matrices
 from skpolyode.models.packed import Packed
 from skpolyode.models.polyode import PolyODE

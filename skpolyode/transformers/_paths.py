@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from scipy.linalg import solve_banded
 
+from skpolyode.cubic import hermite_derivatives
 from skpolyode.memory.pieces import Pieces
 
 __all__ = ["KINDS", "ChannelRows", "path_pieces", "split_channels"]
@@ -164,7 +165,5 @@ def _piece_ends(
     slopes = _SLOPES[kind](gaps)
     m0 = np.where(gaps.last, 0.0, slopes)  # after the last row the path is held
     m1 = np.where(gaps.last, 0.0, np.roll(slopes, -1, axis=0))
-    curve0 = (6 * gaps.rise_after - 4 * m0 - 2 * m1) / gaps.after
-    curve1 = (-6 * gaps.rise_after + 2 * m0 + 4 * m1) / gaps.after
-    jerk = (curve1 - curve0) / gaps.after
+    curve0, curve1, jerk = hermite_derivatives(gaps.rise_after, m0, m1, gaps.after)
     return [here, m0, curve0, jerk], [there, m1, curve1, jerk]

@@ -8,11 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
-from scipy.interpolate import CubicHermiteSpline
 from scipy.linalg import expm
 
 from skpolyode.dynamics import STEPPERS, WalledMLP, count_steps, evaluate_path, integrate
-from skpolyode.legend import CubicPath
 
 RK4 = STEPPERS["rk4"]
 GAPS = st.floats(1e-6, 8.0)
@@ -121,20 +119,6 @@ def test_recording_does_not_change_the_result():
         end, _ = integrate(field, y, gap, step_size=0.4, stepper=RK4, recorded=slice(0, 1))
     assert nothing is None
     torch.testing.assert_close(end, plain, rtol=0, atol=0)
-
-
-def test_evaluate_path_is_the_hermite_spline():
-    rng = np.random.default_rng(0)
-    n_steps, step = np.array([1, 4, 6]), np.array([0.7, 0.25, 2.0])
-    values, slopes = rng.normal(size=(2, 7, 3, 2))
-    since = rng.uniform(0, 1, (3, 9)) * (n_steps * step)[:, None]
-    since[:, 0], since[:, 1] = 0.0, n_steps * step
-    path = CubicPath(*map(torch.from_numpy, (values, slopes, step, n_steps)))
-    found = evaluate_path(path, torch.from_numpy(since))
-    for row, n in enumerate(n_steps):
-        grid = step[row] * np.arange(n + 1)
-        spline = CubicHermiteSpline(grid, values[: n + 1, row], slopes[: n + 1, row])
-        np.testing.assert_allclose(found[row], spline(since[row]), atol=1e-12)
 
 
 @pytest.mark.parametrize("stepper", STEPPERS.values(), ids=lambda stepper: stepper.name)

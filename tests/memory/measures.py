@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from scipy.integrate import solve_ivp
 
-from skpolyode.legend import CubicPath
+from skpolyode.cubic import CubicPath
 from skpolyode.memory import MEMORIES, Memory
 
 WINDOW = 1.7  # of the memories under test; not one, so that a forgotten unit shows

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from skpolyode.legend import CubicPath
+from skpolyode.cubic import CubicPath
 from skpolyode.memory import MEMORIES
 from tests.memory.measures import (
     EQUATIONS,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.linalg import expm
 
-from skpolyode.legend import CubicPath
+from skpolyode.cubic import CubicPath
 from skpolyode.memory import LegTMemory, legt_basis, legt_matrices
 
 SIZES = [1, 2, 8, 16, 32, 64]

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skpolyode.legend import CubicPath
+from skpolyode.cubic import CubicPath
 from skpolyode.memory import MEMORIES
 from tests.memory.measures import WINDOW, make_memory, random_path
 
