@@ -53,6 +53,11 @@ def offsets_from(lengths: np.ndarray | Sequence[int]) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
 
 
+def series_index(offsets: np.ndarray) -> np.ndarray:
+    """Return the position of the series that each row belongs to, int64 of shape (n_obs,)."""
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
 def are_offsets(offsets: np.ndarray, n_rows: int) -> bool:
     """Tell whether an array can say where the series of `n_rows` rows start."""
     if offsets.ndim != 1 or len(offsets) == 0 or offsets.dtype.kind not in "iu":
