@@ -12,6 +12,7 @@ from skpolyode.errors import Faults
 from skpolyode.panel import Panel, as_panel, is_ragged
 from skpolyode.panel.checks import note_cells
 from skpolyode.panel.faults import TOO_LARGE
+from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.codec import saved
 
@@ -73,7 +74,7 @@ def _compare(estimator: BaseEstimator, panel: Panel) -> None:
             f"{panel.n_channels} features, but {name} is expecting {estimator.n_channels_in_} "
             "features as input. Give every series the channels of fit, NaN where not observed."
         )
-    default = tuple(f"x{j}" for j in range(panel.n_channels))
+    default = default_channel_names(panel.n_channels)
     if default not in (panel.channel_names, estimator.channel_names_) and (
         panel.channel_names != estimator.channel_names_
     ):
