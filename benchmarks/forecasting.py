@@ -36,7 +36,7 @@ from skpolyode.datasets import (
     make_synthetic,
 )
 from skpolyode.forecasting import PolyODEForecaster, evaluate_forecasts
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, offsets_from
 
 N_SERIES = 600
 LEADS = {1: (0.5, 1.5), 3: (2.0, 4.0), 10: (7.0, 13.0)}  # mean gaps: name, from, to
@@ -101,7 +101,7 @@ def answered(panel: Panel, times: list[np.ndarray], rule: Callable[..., np.ndarr
             else:
                 columns.append(np.zeros(len(query)))
         values.append(np.stack(columns, axis=1))
-    offsets = np.concatenate([[0], np.cumsum([len(query) for query in times])])
+    offsets = offsets_from([len(query) for query in times])
     return panel.like(np.concatenate(times), np.concatenate(values), offsets)
 
 

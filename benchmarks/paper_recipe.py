@@ -18,7 +18,7 @@ from torch import nn
 from torchdiffeq import odeint
 
 from skpolyode.memory import legt_matrices
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, series_index
 
 STEP_SIZE = 0.05
 
@@ -72,7 +72,7 @@ def on_grid(panel: Panel, grid: np.ndarray, mean: np.ndarray, scale: np.ndarray)
     """Values (series, grid, channel) with zeros and a mask where a series is not observed."""
     x = np.zeros((len(panel), len(grid), panel.n_channels), dtype=np.float32)
     mask = np.zeros(x.shape, dtype=bool)
-    series = np.repeat(np.arange(len(panel)), panel.lengths)
+    series = series_index(panel.offsets)
     place = np.abs(panel.times[:, None] - grid).argmin(axis=1)
     x[series, place] = (panel.values - mean) / scale
     mask[series, place] = True

@@ -41,6 +41,7 @@ from benchmarks.processes import in_a_process
 from benchmarks.protocol import PAPER_WINDOW, label_auc
 from skpolyode import InterpolationTransformer, Panel, PolyODETransformer, SummaryStatsTransformer
 from skpolyode.datasets import make_lorenz63
+from skpolyode.panel import series_index
 
 N_SCORED = 3000
 N_TIMES = 100
@@ -97,7 +98,7 @@ def gru(panel: Panel, n_epochs: int, batch_size: int = 32) -> tuple[np.ndarray, 
 def padded(panel: Panel) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Standardised values, masks and gaps (B, L, ...), zero where there is nothing."""
     place = np.arange(len(panel.times)) - np.repeat(panel.offsets[:-1], panel.lengths)
-    series = np.repeat(np.arange(len(panel)), panel.lengths)
+    series = series_index(panel.offsets)
     values = (panel.values - np.nanmean(panel.values, axis=0)) / np.nanstd(panel.values, axis=0)
     gaps = np.where(place > 0, np.diff(panel.times, prepend=0.0), 0.0)
     columns = np.nan_to_num(values), (~np.isnan(values)).astype(float), gaps[:, None]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from skpolyode.panel import Panel, query_times
+from skpolyode.panel import Panel, query_times, series_index
 
 
 class ChannelMean(BaseEstimator):
@@ -56,7 +56,7 @@ class LastValue(ChannelMean):
 
 
 def _series(X: Panel) -> np.ndarray:
-    return np.repeat(np.arange(len(X)), X.lengths)
+    return series_index(X.offsets)
 
 
 def _by_series(X: Panel) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils import Bunch
 
-from skpolyode.datasets._sampling import Rows, poisson_rows, thinned_grid
+from skpolyode.datasets._sampling import Sampled, poisson_rows, thinned_grid
 from skpolyode.panel import Panel
 
 PROTOCOLS = ("independent", "paper-code")
@@ -123,7 +123,7 @@ def grid_bunch(
     )
     seen = keep.any(axis=2)
     series, index = np.nonzero(seen)
-    rows = Rows(series, times[index], keep[series, index])
+    rows = Sampled(series, times[index], keep[series, index])
     truth = Truth(times, values, states.names, observed, ~seen, values[series, index])
     return _bunch(rng, settings, rows, truth, label)
 
@@ -164,7 +164,7 @@ def continuous_bunch(
 def _bunch(
     rng: np.random.RandomState,
     settings: Settings,
-    rows: Rows,
+    rows: Sampled,
     truth: Truth,
     label: Label,
     noise_scale: np.ndarray | float = 1.0,

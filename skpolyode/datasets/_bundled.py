@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import Bunch
 
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, offsets_from
 
 _PARTS = ("train", "test")
 
@@ -112,7 +112,7 @@ def _load(load: Callable[..., tuple], split: str | None, channel_names: Sequence
     panel = Panel(
         np.concatenate([np.arange(length, dtype=np.float64) for length in lengths]),
         np.concatenate([frame.to_numpy(dtype=np.float64) for frame in frames]),
-        np.concatenate([[0], np.cumsum(lengths)]),
+        offsets_from(lengths),
         channel_names=channel_names,
     )
     return Bunch(panel=panel, y=np.concatenate(labels).astype(np.int64), split=np.array(parts))

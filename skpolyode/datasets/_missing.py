@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skpolyode.panel import Panel
+from skpolyode.panel.select import keep_rows, series_of_rows
 
 
 def drop_cells(
@@ -66,7 +67,7 @@ def drop_cells(
     observed = ~np.isnan(panel.values)
     row, channel = np.nonzero(observed)
     drop = np.zeros_like(observed)
-    drop[row, channel] = _choose(_series_of_rows(panel)[row], fraction, min_observed, random_state)
+    drop[row, channel] = _choose(series_of_rows(panel)[row], fraction, min_observed, random_state)
     kept = np.where(drop, np.nan, panel.values)
     dropped = np.where(drop, panel.values, np.nan)
     return (
@@ -126,8 +127,8 @@ def drop_times(
     _check(fraction, min_observed)
     rows = np.flatnonzero(~np.isnan(panel.values).all(axis=1))
     drop = np.zeros(panel.n_observations, dtype=bool)
-    drop[rows] = _choose(_series_of_rows(panel)[rows], fraction, min_observed, random_state)
-    return _select_rows(panel, ~drop), _select_rows(panel, drop)
+    drop[rows] = _choose(series_of_rows(panel)[rows], fraction, min_observed, random_state)
+    return keep_rows(panel, ~drop), keep_rows(panel, drop)
 
 
 def _check(fraction: float, min_observed: int) -> None:
@@ -153,12 +154,3 @@ def _choose(
     rank = np.empty(len(series), dtype=np.int64)
     rank[order] = np.arange(len(series)) - np.searchsorted(series, series)
     return (chance < fraction) & (rank >= min_observed)
-
-
-def _series_of_rows(panel: Panel) -> np.ndarray:
-    return np.repeat(np.arange(panel.n_series), np.diff(panel.offsets))
-
-
-def _select_rows(panel: Panel, keep: np.ndarray) -> Panel:
-    offsets = np.concatenate([[0], np.cumsum(keep)])[panel.offsets]
-    return panel.like(panel.times[keep], panel.values[keep], offsets)

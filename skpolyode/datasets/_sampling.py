@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 
-class Rows(NamedTuple):
+class Sampled(NamedTuple):
     """Observation rows of all series, sorted by series and time.
 
     Parameters
@@ -49,7 +49,7 @@ def poisson_rows(
     expected: float,
     span: float,
     per_channel: bool,
-) -> Rows:
+) -> Sampled:
     """Homogeneous Poisson process on ``[0, span]`` with `expected` observations.
 
     Every process is conditioned on at least two observations. With `per_channel` each channel has
@@ -65,7 +65,7 @@ def poisson_rows(
     else:
         series, mask = process, np.ones((len(process), n_channels), dtype=bool)
     order = np.lexsort((times, series))
-    return Rows(series[order], times[order], mask[order])
+    return Sampled(series[order], times[order], mask[order])
 
 
 def thinned_grid(

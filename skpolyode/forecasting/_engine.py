@@ -12,8 +12,7 @@ import numpy as np
 
 from skpolyode.forecasting._calibration import Calibration
 from skpolyode.panel import Panel
-from skpolyode.transformers import PolyODETransformer
-from skpolyode.transformers._stretches import (
+from skpolyode.panel.select import (
     context_starts,
     cut_windows,
     last_seen_rows,
@@ -21,6 +20,7 @@ from skpolyode.transformers._stretches import (
     series_of_rows,
     take,
 )
+from skpolyode.transformers import PolyODETransformer
 
 __all__ = ["Answers", "answer", "fit_forecaster", "retrain"]
 

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import plain_repr
-from skpolyode.panel import Panel, query_times
+from skpolyode.panel import Panel, offsets_from, query_times
+from skpolyode.panel.rows import default_channel_names
 
 __all__ = ["Context", "Query", "extended", "merged", "read_context", "read_horizon", "read_index"]
 
@@ -87,7 +88,7 @@ def read_context(y: pd.DataFrame, freq: Any = None) -> Context:
             "y is indexed by a TimedeltaIndex, from which sktime's horizons cannot count; use a "
             "DatetimeIndex (add a start date) or integers."
         )
-    names = [f"x{j}" for j in range(y.shape[1])]
+    names = default_channel_names(y.shape[1])
     if not isinstance(y.index, pd.MultiIndex):
         panel = Panel.from_frames([y], channel_names=names, duplicates="mean")
         return Context(panel, None, (_with_freq(times[-1:], freq),), times.name)
@@ -161,7 +162,7 @@ def _query(context: Context, times: list[pd.Index]) -> Query:
     known = [k for k, own in enumerate(times) if len(own)]
     flat, _ = query_times(context.panel[known], [times[k] for k in known])
     counts = np.array([len(own) for own in times])
-    offsets = np.concatenate([[0], np.cumsum(counts)])
+    offsets = offsets_from(counts)
     _check_start(context, times, flat, offsets)
     joined = times[known[0]].append([times[k] for k in known[1:]])
     if context.instances is None:

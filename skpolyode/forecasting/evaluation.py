@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.forecasting.forecaster import PolyODEForecaster
 from skpolyode.panel import Panel, as_panel, query_times
-from skpolyode.transformers._stretches import observed_part, take
+from skpolyode.panel.select import observed_part, take
 
 __all__ = ["evaluate_forecasts"]
 

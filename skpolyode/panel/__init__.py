@@ -5,6 +5,15 @@ from __future__ import annotations
 from skpolyode.panel.convert import as_panel, is_ragged
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.query import query_times
+from skpolyode.panel.rows import offsets_from, series_index
 from skpolyode.panel.storage import Series
 
-__all__ = ["Panel", "Series", "as_panel", "is_ragged", "query_times"]
+__all__ = [
+    "Panel",
+    "Series",
+    "as_panel",
+    "is_ragged",
+    "offsets_from",
+    "query_times",
+    "series_index",
+]

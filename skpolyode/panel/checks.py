@@ -7,7 +7,7 @@ import numpy as np
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.faults import BAD_TIME, DUPLICATE, INFINITE, UNOBSERVED, UNSORTED
 from skpolyode.panel.merge import inside_series
-from skpolyode.panel.rows import Rows
+from skpolyode.panel.rows import Rows, offsets_from
 
 
 def check_rows(rows: Rows, faults: Faults) -> None:
@@ -53,8 +53,7 @@ def note_cells(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults
 
 def _check_observed(rows: Rows, faults: Faults) -> None:
     observed = ~np.isnan(rows.values).all(axis=1)
-    before = np.concatenate([[0], np.cumsum(observed)])
-    empty = np.flatnonzero(np.diff(before[rows.offsets]) == 0)
+    empty = np.flatnonzero(np.diff(offsets_from(observed)[rows.offsets]) == 0)
     lines = [
         f"{faults.series(rows.position(index))}: "
         + (f"all values of its {length} row(s) are NaN" if length else "has no rows")

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from skpolyode.panel.rows import Rows, offsets_from, stable_order
+from skpolyode.panel.rows import Rows, offsets_from, series_index, stable_order
 
 Duplicates = Literal["error", "mean", "first", "last"]
 
@@ -32,7 +32,7 @@ def sort_rows(rows: Rows) -> Rows:
     inside = inside_series(rows.offsets, len(rows.times))
     if not np.any((rows.times[1:] < rows.times[:-1]) & inside):
         return rows
-    series = np.repeat(np.arange(len(rows.lengths)), rows.lengths)
+    series = series_index(rows.offsets)
     order = np.argsort(rows.times, kind="stable")
     order = order[stable_order(series[order])]
     return replace(rows, times=rows.times[order], values=rows.values[order])
@@ -44,13 +44,11 @@ def merge_duplicates(rows: Rows, how: Duplicates) -> Rows:
     if not same.any():
         return rows
     first = np.concatenate([[True], ~same])
-    kept_before = np.concatenate([[0], np.cumsum(first)])
-    lengths = np.diff(kept_before[rows.offsets])
     return replace(
         rows,
         times=rows.times[first],
         values=reduce_groups(rows.values, np.flatnonzero(first), how),
-        offsets=offsets_from(lengths),
+        offsets=offsets_from(first)[rows.offsets],
     )
 
 

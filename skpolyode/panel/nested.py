@@ -10,7 +10,7 @@ from skpolyode.panel.build import rows_from_array, rows_from_frames
 from skpolyode.panel.cells import read_values
 from skpolyode.panel.long import Table, group_rows, pivot, read_table
 from skpolyode.panel.merge import Duplicates
-from skpolyode.panel.rows import Rows, require_series
+from skpolyode.panel.rows import Rows, offsets_from, require_series, series_index
 from skpolyode.panel.timeaxis import TimeBlock, join_times, read_times
 
 
@@ -54,7 +54,7 @@ def _rows_from_nested(
     cells = X.to_numpy(dtype=object).ravel()
     blocks = [_cell(cell, position, X, faults) for position, cell in enumerate(cells)]
     counts = [len(values) for _, values in blocks]
-    codes, channels = np.divmod(np.repeat(np.arange(cells.size), counts), X.shape[1])
+    codes, channels = np.divmod(series_index(offsets_from(counts)), X.shape[1])
     times, axis = join_times([block for block, _ in blocks], time_unit)
     values = np.concatenate([values for _, values in blocks], dtype=np.float64)
     table = Table(codes, labels, times, axis)

@@ -49,8 +49,57 @@ class Rows:
 
 
 def offsets_from(lengths: np.ndarray | Sequence[int]) -> np.ndarray:
-    """Return where each series starts and the last one ends."""
+    """Where each series starts and the last one ends.
+
+    Parameters
+    ----------
+    lengths : array-like of int or bool of shape (n_series,)
+        Rows of each series. Of a mask of rows, the result at a panel's offsets is the offsets of
+        the rows that the mask keeps.
+
+    Returns
+    -------
+    int64 ndarray of shape (n_series + 1,)
+        The `offsets` of a panel.
+
+    See Also
+    --------
+    series_index : The series of each row.
+
+    Examples
+    --------
+    >>> from skpolyode.panel import offsets_from
+    >>> offsets_from([2, 0, 3])
+    array([0, 2, 2, 5])
+    """
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+
+
+def series_index(offsets: np.ndarray) -> np.ndarray:
+    """Position of the series that each row belongs to.
+
+    Parameters
+    ----------
+    offsets : int ndarray of shape (n_series + 1,)
+        Where each series starts and the last one ends.
+
+    Returns
+    -------
+    int64 ndarray of shape (n_obs,)
+        Positions, from 0.
+
+    See Also
+    --------
+    offsets_from : Offsets from the lengths of the series.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode.panel import series_index
+    >>> series_index(np.array([0, 2, 2, 5]))
+    array([0, 0, 2, 2, 2])
+    """
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
 def are_offsets(offsets: np.ndarray, n_rows: int) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import pandas as pd
 
-from skpolyode.panel.rows import Rows, are_offsets, offsets_from
+from skpolyode.panel.rows import Rows, are_offsets, offsets_from, series_index
 
 
 class Series(NamedTuple):
@@ -354,7 +354,7 @@ def _select(rows: Rows, positions: np.ndarray) -> Rows:
     else:
         # Row k of the result is row k + shift of its series' old place.
         shift = rows.offsets[positions] - offsets[:-1]
-        gather = np.arange(offsets[-1]) + np.repeat(shift, lengths)
+        gather = np.arange(offsets[-1]) + shift[series_index(offsets)]
         times, values = rows.times[gather], rows.values[gather]
     static = None if rows.static is None else rows.static.iloc[positions]
     return replace(

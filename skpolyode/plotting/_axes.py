@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from skpolyode.panel.rows import default_channel_names
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
@@ -81,7 +83,7 @@ def channel_axes(
     ValueError
         If there are not D axes or not D names.
     """
-    names = [f"x{j}" for j in range(n_channels)] if channel_names is None else channel_names
+    names = default_channel_names(n_channels) if channel_names is None else channel_names
     if len(names) != n_channels:
         raise ValueError(
             f"channel_names must have one name for each of the {n_channels} channels, got "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from skpolyode.panel import Panel, query_times
+from skpolyode.panel.select import keep_rows
 from skpolyode.plotting._axes import (
     LINE,
     OBSERVED,
@@ -288,7 +289,7 @@ def _split(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
             f"cutoff={cutoff!r} is before the first observation of the series: there is nothing to "
             "go on from; give a later one."
         )
-    return _rows(panel, known), _rows(panel, seen & ~known)
+    return keep_rows(panel, known), keep_rows(panel, seen & ~known)
 
 
 def _last_known(panel: Panel, start: float, end: float, cutoff: Any) -> float:
@@ -297,10 +298,6 @@ def _last_known(panel: Panel, start: float, end: float, cutoff: Any) -> float:
     if isinstance(cutoff, float) and 0 < cutoff < 1:
         return start + cutoff * (end - start)
     return query_times(panel, cutoff)[0][0]
-
-
-def _rows(panel: Panel, kept: np.ndarray) -> Panel:
-    return panel.like(panel.times[kept], panel.values[kept], np.array([0, kept.sum()]))
 
 
 def _ahead(past: Panel, future: Panel, n_times: int) -> np.ndarray:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from skpolyode.transformers._input import Rows
+from skpolyode.transformers._input import Observed
 
 __all__ = ["auto_batch_size", "auto_step_size", "auto_window", "choose_window", "typical_gap"]
 
 
-def typical_gap(rows: Rows) -> float:
+def typical_gap(rows: Observed) -> float:
     """Mean gap, with the longest gaps counted as four times the third quartile.
 
     The unit of time of the model. The mean bounds the number of integration steps by the number
@@ -21,7 +21,7 @@ def typical_gap(rows: Rows) -> float:
     return float(np.minimum(gaps, 4 * np.quantile(gaps, 0.75)).mean())
 
 
-def auto_window(rows: Rows, n_coefficients: int) -> float:
+def auto_window(rows: Observed, n_coefficients: int) -> float:
     """Nearly all of the longest histories, but no more than the coefficients can resolve.
 
     That is two coefficients an observation. Measured on Lorenz63 (32 coefficients, gap 0.3):
@@ -34,14 +34,14 @@ def auto_window(rows: Rows, n_coefficients: int) -> float:
     return float(min(longest, max(n_coefficients, 2) / 2 * typical_gap(rows)))
 
 
-def choose_window(window: float | str, measure: str, rows: Rows, n_coefficients: int) -> float:
+def choose_window(window: float | str, measure: str, rows: Observed, n_coefficients: int) -> float:
     """Length of the past that is remembered; of the whole history, that of the longest series."""
     if measure == "legs":
         return float((rows.end - rows.start).max()) or 1.0
     return auto_window(rows, n_coefficients) if window == "auto" else float(window)
 
 
-def auto_step_size(rows: Rows, window: float, n_coefficients: int) -> float:
+def auto_step_size(rows: Observed, window: float, n_coefficients: int) -> float:
     """Two thirds of the typical gap, but no more than 1.25 windows over the coefficients.
 
     The second keeps paths as fine as the memory can resolve where gaps are long. Measured on

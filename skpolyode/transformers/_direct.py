@@ -12,7 +12,7 @@ from skpolyode.memory.pieces import remember
 from skpolyode.panel import Panel
 from skpolyode.transformers._auto import choose_window
 from skpolyode.transformers._chunks import map_chunks
-from skpolyode.transformers._input import ChannelScaler, Rows, observed_rows
+from skpolyode.transformers._input import ChannelScaler, Observed, observed_rows
 from skpolyode.transformers._paths import path_pieces, split_channels
 from skpolyode.transformers.base import CoefficientTransformer
 
@@ -26,7 +26,7 @@ class DirectTransformer(CoefficientTransformer):
     """
 
     @abstractmethod
-    def _embed(self, rows: Rows) -> np.ndarray:
+    def _embed(self, rows: Observed) -> np.ndarray:
         """Coefficients (B, D, N) of the standardised channels of some series."""
 
     def _fit(self, panel: Panel) -> None:
@@ -58,7 +58,7 @@ class PathTransformer(DirectTransformer):
     def _path(self) -> str:
         """Name of the path, one of :data:`skpolyode.transformers._paths.KINDS`."""
 
-    def _embed(self, rows: Rows) -> np.ndarray:
+    def _embed(self, rows: Observed) -> np.ndarray:
         elapsed = (rows.end - rows.start) / self.time_scale_
         values, times = self.scaler_.transform(rows.values), rows.times / self.time_scale_
         memory = self._memory()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skpolyode.panel import Panel, query_times
+from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.query import name_query
 from skpolyode.transformers._chunks import series_chunks
 
@@ -39,8 +39,7 @@ def continue_series(
         If a time is before the last observation of its series.
     """
     flat, offsets = query_times(panel, times)
-    counts = np.diff(offsets)
-    series = np.repeat(np.arange(panel.n_series), counts)
+    counts, series = np.diff(offsets), series_index(offsets)
     ahead = flat - end[series]
     if (ahead < 0).any():
         first = int(np.flatnonzero(ahead < 0)[0])

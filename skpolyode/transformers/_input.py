@@ -12,9 +12,11 @@ from skpolyode.errors import Faults
 from skpolyode.panel import Panel, as_panel, is_ragged
 from skpolyode.panel.checks import note_cells
 from skpolyode.panel.faults import TOO_LARGE
+from skpolyode.panel.rows import default_channel_names
+from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.codec import saved
 
-__all__ = ["ChannelScaler", "Rows", "observed_rows", "read_panel"]
+__all__ = ["ChannelScaler", "Observed", "observed_rows", "read_panel"]
 
 _LARGEST = 1e304  # in the user's units: differences of such values are still numbers
 _FURTHEST = 1e100  # from the mean, in standard deviations: so are products and slopes
@@ -72,7 +74,7 @@ def _compare(estimator: BaseEstimator, panel: Panel) -> None:
             f"{panel.n_channels} features, but {name} is expecting {estimator.n_channels_in_} "
             "features as input. Give every series the channels of fit, NaN where not observed."
         )
-    default = tuple(f"x{j}" for j in range(panel.n_channels))
+    default = default_channel_names(panel.n_channels)
     if default not in (panel.channel_names, estimator.channel_names_) and (
         panel.channel_names != estimator.channel_names_
     ):
@@ -89,37 +91,6 @@ def _compare(estimator: BaseEstimator, panel: Panel) -> None:
 
 def _unit(unit: str | None) -> str:
     return "plain numbers" if unit is None else f"datetimes counted in {unit!r}"
-
-
-class Rows(NamedTuple):
-    """Rows that hold an observation, series after series."""
-
-    times: np.ndarray  # float64 (P,), since the first such row of the series
-    values: np.ndarray  # float64 (P, D), NaN where not observed
-    offsets: np.ndarray  # int64 (B + 1,)
-    start: np.ndarray  # float64 (B,): first observation, in the units of `times`
-    end: np.ndarray  # float64 (B,): last observation
-
-    @property
-    def series(self) -> np.ndarray:
-        """Which series (P,) each row belongs to."""
-        return np.repeat(np.arange(len(self.start)), np.diff(self.offsets))
-
-    @property
-    def gaps(self) -> np.ndarray:
-        """Times between the rows of a series, of all series."""
-        inner = np.ones(len(self.times), dtype=bool)
-        inner[self.offsets[:-1]] = False
-        return np.diff(self.times, prepend=0.0)[inner]
-
-
-def observed_rows(panel: Panel) -> Rows:
-    """Leave out rows without any observation; times become relative, in float64."""
-    kept = ~np.isnan(panel.values).all(axis=1)
-    counts = np.concatenate([[0], np.cumsum(kept)])[panel.offsets]
-    times, values = panel.times[kept], panel.values[kept]
-    start, end = times[counts[:-1]], times[counts[1:] - 1]
-    return Rows(times - np.repeat(start, np.diff(counts)), values, counts, start, end)
 
 
 @saved

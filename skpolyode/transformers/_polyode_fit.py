@@ -13,6 +13,7 @@ from torch import nn
 from skpolyode.dynamics import WalledMLP
 from skpolyode.models import TASKS, Packed, swept_predictions
 from skpolyode.panel import Panel
+from skpolyode.panel.select import cut_windows, observed_part
 from skpolyode.training import Checkpoint, Trainer, intra_op_threads
 from skpolyode.transformers._auto import (
     auto_batch_size,
@@ -27,10 +28,9 @@ from skpolyode.transformers._checks import (
     layer_widths,
     local_random_state,
 )
-from skpolyode.transformers._input import ChannelScaler, Rows, observed_rows
+from skpolyode.transformers._input import ChannelScaler, Observed, observed_rows
 from skpolyode.transformers._polyode_model import CONTEXT_WINDOWS, PolyODEModel
 from skpolyode.transformers._static import StaticEncoder
-from skpolyode.transformers._stretches import cut_windows, observed_part
 
 __all__ = ["PolyODEFit"]
 
@@ -75,7 +75,7 @@ class PolyODEFit(PolyODEModel):
         length = int(max(_ROWS_TO_CUT, _WINDOWS_TO_CUT * rows_per_window))
         return cut_windows(panel, length, overlap=length // 8)
 
-    def _set_scales(self, rows: Rows) -> None:
+    def _set_scales(self, rows: Observed) -> None:
         self.scaler_ = ChannelScaler.of(rows.values)
         self.time_scale_ = typical_gap(rows)
         self.window_ = choose_window(self.window, self.measure, rows, self.n_coefficients)

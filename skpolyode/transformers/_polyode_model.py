@@ -13,10 +13,10 @@ from skpolyode.dynamics import WalledMLP
 from skpolyode.memory import MEMORIES, Memory
 from skpolyode.models import CoupledPolyODE, Packed, PolyODE, pack
 from skpolyode.panel import Panel
+from skpolyode.panel.select import observed_part, recent_part
 from skpolyode.transformers._chunks import map_chunks
 from skpolyode.transformers._input import ChannelScaler, observed_rows
 from skpolyode.transformers._static import StaticEncoder
-from skpolyode.transformers._stretches import observed_part, recent_part
 
 __all__ = ["CONTEXT_WINDOWS", "PolyODEModel"]
 

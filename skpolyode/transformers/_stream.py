@@ -20,7 +20,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.errors import plain_repr
-from skpolyode.panel import Panel, query_times
+from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.blank import blank_panel
 from skpolyode.panel.query import name_query
 from skpolyode.saving.objects import Saveable
@@ -194,7 +194,7 @@ class SeriesStream(Saveable):
         chosen = self._started(series)
         panel, clock = self._panel[chosen], self._clock.take(chosen)
         flat, offsets = query_times(panel, times)
-        which = np.repeat(np.arange(len(chosen)), np.diff(offsets))
+        which = series_index(offsets)
         ages = clock.last[which] - flat
         self._transformer._check_ages(
             ages, lambda first: name_query(panel, which[first], flat[first], -ages[first])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpolyode.transformers._input import Rows
+from skpolyode.transformers._input import Observed
 
 __all__ = ["Clock", "Moment", "rounds"]
 
@@ -43,7 +43,7 @@ class Clock(NamedTuple):
         )
 
     @classmethod
-    def after(cls, rows: Rows, unit: float) -> Clock:
+    def after(cls, rows: Observed, unit: float) -> Clock:
         """Clock of series after all of their rows; see :meth:`move` for `unit`."""
         index = np.where(np.isnan(rows.values), -1, np.arange(len(rows.times))[:, None])
         latest = np.maximum.reduceat(index, rows.offsets[:-1], axis=0)

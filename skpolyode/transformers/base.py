@@ -18,7 +18,7 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skpolyode.memory import Memory
-from skpolyode.panel import Panel, query_times
+from skpolyode.panel import Panel, offsets_from, query_times, series_index
 from skpolyode.panel.query import name_query
 from skpolyode.saving.objects import SaveableEstimator
 from skpolyode.transformers._input import observed_rows, read_panel
@@ -214,7 +214,7 @@ class CoefficientTransformer(SeriesTransformer):
         rows = observed_rows(panel)
         end = rows.end
         flat, offsets = self._own_times(panel, end) if times is None else query_times(panel, times)
-        series = np.repeat(np.arange(panel.n_series), np.diff(offsets))
+        series = series_index(offsets)
         ages = end[series] - flat
         self._check_ages(
             ages, lambda first: name_query(panel, series[first], flat[first], -ages[first])
@@ -225,7 +225,7 @@ class CoefficientTransformer(SeriesTransformer):
     def _own_times(self, panel: Panel, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         ages = np.repeat(end, panel.lengths) - panel.times
         kept = (ages >= 0) & (ages <= self._reach())
-        return panel.times[kept], np.concatenate([[0], np.cumsum(kept)])[panel.offsets]
+        return panel.times[kept], offsets_from(kept)[panel.offsets]
 
     def _reach(self) -> float:
         return np.inf if self.measure == "legs" else self.window_ * (1 + 1e-9)

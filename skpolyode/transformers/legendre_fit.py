@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpolyode.memory import legt_basis
 from skpolyode.transformers._direct import DirectTransformer
-from skpolyode.transformers._input import Rows
+from skpolyode.transformers._input import Observed
 from skpolyode.transformers._paths import ChannelRows, split_channels
 
 __all__ = ["LegendreFitTransformer"]
@@ -99,7 +99,7 @@ class LegendreFitTransformer(DirectTransformer):
         self.alpha = alpha
         self.window = window
 
-    def _embed(self, rows: Rows) -> np.ndarray:
+    def _embed(self, rows: Observed) -> np.ndarray:
         duration, series = rows.end - rows.start, rows.series
         age = (duration[series] - rows.times) / self.window_
         values = self.scaler_.transform(rows.values)

@@ -8,7 +8,7 @@ import numpy as np
 
 from skpolyode.panel import Panel
 from skpolyode.transformers._chunks import map_chunks
-from skpolyode.transformers._input import ChannelScaler, Rows, observed_rows
+from skpolyode.transformers._input import ChannelScaler, Observed, observed_rows
 from skpolyode.transformers._paths import ChannelRows, split_channels
 from skpolyode.transformers.base import SeriesTransformer
 
@@ -88,7 +88,7 @@ class SummaryStatsTransformer(SeriesTransformer):
         chunks = map_chunks(lambda part: self._statistics(observed_rows(part)), panel)
         return np.concatenate(chunks)
 
-    def _statistics(self, rows: Rows) -> np.ndarray:
+    def _statistics(self, rows: Observed) -> np.ndarray:
         lengths, duration = np.diff(rows.offsets), rows.end - rows.start
         result = np.zeros((len(lengths), rows.values.shape[1], len(_STATISTICS)))
         result[..., [_STATISTICS.index(name) for name in _LEVELS]] = self.scaler_.mean[:, None]

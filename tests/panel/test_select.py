@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skpolyode.panel import Panel
-from skpolyode.transformers._stretches import (
+from skpolyode.panel.select import (
     context_starts,
     cut_windows,
     last_seen_rows,

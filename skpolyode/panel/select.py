@@ -1,20 +1,73 @@
-"""Stretches of series, each taken as a series of its own: training windows and contexts."""
+"""Parts of the rows of a panel: kept by a mask, cut into windows, recent, or observed at all."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from skpolyode.panel import Panel
+from skpolyode.panel.panel import Panel
+from skpolyode.panel.rows import offsets_from, series_index
 
 __all__ = [
+    "Observed",
     "context_starts",
     "cut_windows",
+    "keep_rows",
     "last_seen_rows",
     "observed_part",
+    "observed_rows",
     "recent_part",
     "series_of_rows",
     "take",
 ]
+
+
+class Observed(NamedTuple):
+    """Rows that hold an observation, series after series."""
+
+    times: np.ndarray  # float64 (P,), since the first such row of the series
+    values: np.ndarray  # float64 (P, D), NaN where not observed
+    offsets: np.ndarray  # int64 (B + 1,)
+    start: np.ndarray  # float64 (B,): first observation, in the units of `times`
+    end: np.ndarray  # float64 (B,): last observation
+
+    @property
+    def series(self) -> np.ndarray:
+        """Which series (P,) each row belongs to."""
+        return series_index(self.offsets)
+
+    @property
+    def gaps(self) -> np.ndarray:
+        """Times between the rows of a series, of all series."""
+        inner = np.ones(len(self.times), dtype=bool)
+        inner[self.offsets[:-1]] = False
+        return np.diff(self.times, prepend=0.0)[inner]
+
+
+def observed_rows(panel: Panel) -> Observed:
+    """Leave out rows without any observation; times become relative, in float64."""
+    kept = ~np.isnan(panel.values).all(axis=1)  # arrays of a panel are read-only, these are not
+    offsets = offsets_from(kept)[panel.offsets]
+    times, values = panel.times[kept], panel.values[kept]
+    start, end = times[offsets[:-1]], times[offsets[1:] - 1]
+    return Observed(times - start[series_index(offsets)], values, offsets, start, end)
+
+
+def observed_part(panel: Panel) -> Panel:
+    """Leave out the rows that hold no observation."""
+    return keep_rows(panel, ~np.isnan(panel.values).all(axis=1))
+
+
+def keep_rows(panel: Panel, kept: np.ndarray) -> Panel:
+    """Panel of the rows that a mask (n_obs,) keeps; a series may be left without any."""
+    offsets = offsets_from(kept)[panel.offsets]
+    return panel.like(panel.times[kept], panel.values[kept], offsets)
+
+
+def series_of_rows(panel: Panel) -> np.ndarray:
+    """Position of the series that each row belongs to, int64 of shape (n_obs,)."""
+    return series_index(panel.offsets)
 
 
 def take(panel: Panel, series: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Panel:
@@ -22,8 +75,8 @@ def take(panel: Panel, series: np.ndarray, start: np.ndarray, stop: np.ndarray) 
 
     Rows count over all series of the panel. A series may be taken many times.
     """
-    offsets = np.concatenate([[0], np.cumsum(stop - start)])
-    rows = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], stop - start)
+    offsets = offsets_from(stop - start)
+    rows = np.arange(offsets[-1]) + (start - offsets[:-1])[series_index(offsets)]
     # Without rows first: indexing copies them, once for every stretch of a series.
     n_channels = panel.n_channels
     bare = panel.like(np.empty(0), np.empty((0, n_channels)), np.zeros(panel.n_series + 1))
@@ -48,18 +101,6 @@ def cut_windows(panel: Panel, length: int, overlap: int) -> Panel:
         start.append(starts)
         stop.append(starts + size)
     return take(panel, *map(np.concatenate, (series, start, stop)))
-
-
-def observed_part(panel: Panel) -> Panel:
-    """Leave out the rows that hold no observation."""
-    kept = ~np.isnan(panel.values).all(axis=1)
-    offsets = np.concatenate([[0], np.cumsum(kept)])[panel.offsets]
-    return panel.like(panel.times[kept], panel.values[kept], offsets)
-
-
-def series_of_rows(panel: Panel) -> np.ndarray:
-    """Position of the series that each row belongs to, int64 of shape (n_obs,)."""
-    return np.repeat(np.arange(panel.n_series), panel.lengths)
 
 
 def last_seen_rows(panel: Panel) -> np.ndarray:
