@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from skpolyode.embedders.units import LARGEST
 from skpolyode.errors import Faults
 from skpolyode.panel import Panel, as_panel, is_ragged
 from skpolyode.panel.checks import note_cells
 from skpolyode.panel.faults import TOO_LARGE
 from skpolyode.panel.rows import default_channel_names
-from skpolyode.panel.select import Observed, observed_rows
-from skpolyode.saving.codec import saved
 
-__all__ = ["ChannelScaler", "Observed", "observed_rows", "read_panel"]
-
-_LARGEST = 1e304  # in the user's units: differences of such values are still numbers
-_FURTHEST = 1e100  # from the mean, in standard deviations: so are products and slopes
-
+__all__ = ["read_panel"]
 
 def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
     """Convert and check the input of `fit` (reset) or of any later method.
@@ -40,11 +35,11 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
         )
         panel, shape = Panel.from_array(array), array.shape
     if reset:
-        _check_sizes(panel, np.abs(panel.values) > _LARGEST)
+        _check_sizes(panel, np.abs(panel.values) > LARGEST)
         _remember(estimator, panel, shape)
     else:
         _compare(estimator, panel)
-        _check_sizes(panel, estimator.scaler_.is_too_far(panel.values))
+        _check_sizes(panel, estimator.embedder_.units.scaler.is_too_far(panel.values))
     return panel
 
 
@@ -91,44 +86,3 @@ def _compare(estimator: BaseEstimator, panel: Panel) -> None:
 
 def _unit(unit: str | None) -> str:
     return "plain numbers" if unit is None else f"datetimes counted in {unit!r}"
-
-
-@saved
-class ChannelScaler(NamedTuple):
-    """Mean and standard deviation of each channel.
-
-    Channels are scaled, never single coefficients: the coefficients are orthonormal, and their
-    Euclidean distance is the distance between histories only on their common scale.
-    """
-
-    mean: np.ndarray
-    scale: np.ndarray
-
-    @classmethod
-    def of(cls, values: np.ndarray) -> ChannelScaler:
-        """Scaler of values (P, D) with NaN; safe for any finite size of the values."""
-        observed = ~np.isnan(values)
-        count = np.maximum(observed.sum(axis=0), 1)
-        size = np.where(observed, np.abs(values), 0.0).max(axis=0, initial=0.0)
-        size = np.where(size > 0, size, 1.0)
-        relative = np.where(observed, values / size, 0.0)
-        mean = relative.sum(axis=0) / count
-        deviation = np.where(observed, relative - mean, 0.0)
-        scale = np.sqrt((deviation**2).sum(axis=0) / count)
-        # A constant channel has only rounding errors left; they must not be blown up.
-        scale = np.where(scale > 1e-13, scale, 1.0)
-        return cls(mean * size, np.maximum(scale * size, np.finfo(np.float64).tiny))
-
-    def is_too_far(self, values: np.ndarray) -> np.ndarray:
-        """Whether values are too large, in themselves or beside those of `fit`, to compute with."""
-        reach = np.minimum(self.scale, 10 * _LARGEST / _FURTHEST) * _FURTHEST
-        lowest = np.maximum(self.mean - reach, -_LARGEST)
-        return (values < lowest) | (values > np.minimum(self.mean + reach, _LARGEST))
-
-    def transform(self, values: np.ndarray) -> np.ndarray:
-        """Values in standard deviations from the mean."""
-        return (values - self.mean) / self.scale
-
-    def inverse(self, values: np.ndarray) -> np.ndarray:
-        """Values in the user's units."""
-        return values * self.scale + self.mean

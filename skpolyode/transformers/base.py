@@ -1,35 +1,58 @@
-"""What every transformer of this package shares: series in, polynomial coefficients out and back.
+"""What every transformer of this package shares: series in, one row of features a series out.
 
-A subclass learns from a checked panel in `_fit`, gives the coefficients of a panel in
-`_coefficients`, and names its memory; the rest of scikit-learn's contract, `inverse_transform` and
-`reconstruct` are written once, here.
+A transformer learns an embedder from a checked panel in `_fit`. What it can do besides follows
+from the embedder: coefficients are turned back into series, a trained model forecasts.
 """
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any, Self
+from numbers import Integral
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, check_array
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from skpolyode.memory import Memory
-from skpolyode.panel import Panel, offsets_from, query_times, series_index
+from skpolyode.embedders import ChannelScaler, Embedder
+from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.query import name_query
-from skpolyode.saving.objects import SaveableEstimator
-from skpolyode.transformers._input import observed_rows, read_panel
+from skpolyode.panel.select import observed_rows
+from skpolyode.streams import SeriesStream
+from skpolyode.transformers._input import read_panel
 
-__all__ = ["CoefficientTransformer", "SeriesTransformer"]
+__all__ = ["SeriesTransformer"]
 
 _GRID_POINTS = 101  # of an inverse transform, when no times are given
 
 
-class SeriesTransformer(SaveableEstimator, TransformerMixin, BaseEstimator):
-    """Base of transformers that take ragged series and return one row of features a series."""
+def _remembers(transformer: SeriesTransformer) -> bool:
+    return transformer.has_coefficients
+
+
+def _streams(transformer: SeriesTransformer) -> bool:
+    return transformer._stream_class is not None
+
+
+class SeriesTransformer(TransformerMixin, BaseEstimator):
+    """Base of transformers that take ragged series and return one row of features a series.
+
+    Subclasses return an embedder from `_learn`.
+
+    Attributes
+    ----------
+    embedder_ : Embedder
+        What was learned; it knows no scikit-learn.
+    """
+
+    has_coefficients: ClassVar[bool] = False
+    """Whether the features start with polynomial coefficients of the past."""
+
+    _stream_class: ClassVar[type[SeriesStream] | None] = None
+    embedder_: Embedder
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from series.
@@ -49,11 +72,21 @@ class SeriesTransformer(SaveableEstimator, TransformerMixin, BaseEstimator):
         ------
         ValueError
             If a parameter or a series is not valid; all faults of the series are listed at once.
+            What was fitted before is then as it was.
         """
         self._validate_params()
-        panel = read_panel(self, X, reset=True)
-        self._fit(panel)
+        before = dict(vars(self))
+        try:
+            self._fit(read_panel(self, X, reset=True))
+        except Exception:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
         return self
+
+    @abstractmethod
+    def _fit(self, panel: Panel) -> None:
+        """Learn from a checked panel; sets `embedder_`."""
 
     def transform(self, X: Any) -> np.ndarray:
         """Embed series.
@@ -69,7 +102,7 @@ class SeriesTransformer(SaveableEstimator, TransformerMixin, BaseEstimator):
         float64 ndarray of shape (n_series, n_features)
         """
         check_is_fitted(self)
-        return self._transform(read_panel(self, X, reset=False))
+        return self.embedder_.features(read_panel(self, X, reset=False))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the features: channel and what it is of.
@@ -86,60 +119,29 @@ class SeriesTransformer(SaveableEstimator, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if self.array_shape_ is not None and len(self.array_shape_) == 1:
             _check_feature_names_in(self, input_features, generate_names=False)
-        names = [
-            f"{name}_{part}"
-            for block in self._parts()
+        of_channels = [
+            f"{name}_{suffix}"
+            for block in self._channel_features()
             for name in self.channel_names_
-            for part in block
+            for suffix in block
         ]
-        return np.asarray([*names, *self._series_parts()], dtype=object)
+        return np.asarray([*of_channels, *self._series_features()], dtype=object)
 
     @property
     def _n_features_out(self) -> int:
-        of_channels = len(self.channel_names_) * sum(map(len, self._parts()))
-        return of_channels + len(self._series_parts())
+        of_channels = len(self.channel_names_) * sum(map(len, self._channel_features()))
+        return of_channels + len(self._series_features())
 
-    @abstractmethod
-    def _fit(self, panel: Panel) -> None:
-        """Learn from a checked panel."""
+    def _channel_features(self) -> list[list[str]]:
+        """Blocks of features: suffixes of the names, channel after channel in each block."""
+        assert self.embedder_.past is not None
+        return [[f"c{n}" for n in range(self.embedder_.past.n_coefficients)]]
 
-    @abstractmethod
-    def _transform(self, panel: Panel) -> np.ndarray:
-        """Features of a checked panel."""
+    def _series_features(self) -> list[str]:
+        """Names of the features of series as a whole, which come after those of channels."""
+        return [] if self.embedder_.past is None else self.embedder_.past.features
 
-    @abstractmethod
-    def _parts(self) -> list[list[str]]:
-        """Blocks of features: the parts of each channel, channel after channel in each block."""
-
-    def _series_parts(self) -> list[str]:
-        """Features of the series as a whole, after those of the channels."""
-        return []
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.three_d_array = True
-        return tags
-
-
-class CoefficientTransformer(SeriesTransformer):
-    """Base of transformers whose features start with polynomial coefficients of the past.
-
-    Subclasses set `scaler_`, `time_scale_` and `window_` in `_fit`. With the measure "legs", which
-    remembers the whole history, coefficients alone do not say how long it was: the last feature
-    is then "duration", in units of `window_`, the longest history of `fit`.
-    """
-
-    measure = "legt"
-
-    @abstractmethod
-    def _memory(self) -> Memory:
-        """Memory that reads the coefficients, in units of `time_scale_`."""
-
-    @abstractmethod
-    def _coefficients(self, panel: Panel) -> np.ndarray:
-        """Coefficients (B, D, N) of standardised channels, at each series' last observation."""
-
+    @available_if(_remembers)
     def inverse_transform(self, X: Any, times: Any = None) -> np.ndarray | Panel:
         """Turn embeddings back into the series they remember.
 
@@ -165,28 +167,47 @@ class CoefficientTransformer(SeriesTransformer):
             outside the window.
         """
         check_is_fitted(self)
-        Z = check_array(X, dtype=np.float64, input_name="X")
+        Z, past = check_array(X, dtype=np.float64, input_name="X"), self.embedder_.past
         if Z.shape[1] != self._n_features_out:
             raise ValueError(
                 f"X has {Z.shape[1]} features, but {type(self).__name__} embeds in "
                 f"{self._n_features_out}: pass what transform returned."
             )
+        self._check_invertible()
         ages = self._default_ages() if times is None else -np.asarray(times, dtype=np.float64)
         if ages.ndim != 1 or not len(ages):
             raise ValueError("times must be one-dimensional and not empty.")
-        self._check_ages(ages, lambda first: f"times: {-ages[first]:g}")
-        durations = Z[:, -1] * self.window_
-        values = self._read(self._select_coefficients(Z), np.tile(ages, (len(Z), 1)), durations)
+        past.check_ages(ages, lambda first: f"times: {-ages[first]:g}")
+        shape = len(Z), self.n_channels_in_, past.n_coefficients
+        coefficients = Z[:, : shape[1] * shape[2]].reshape(shape)  # they come first
+        durations = Z[:, -1] * past.window  # of a measure that needs them
+        values = past.read(coefficients, np.tile(ages, (len(Z), 1)), durations)
         if self.array_shape_ is None:
-            offsets = np.arange(len(Z) + 1) * len(ages)
-            flat = values.reshape(-1, self.n_channels_in_)
             order = np.argsort(-ages, kind="stable")
             flat = values[:, order].reshape(-1, self.n_channels_in_)
+            offsets = np.arange(len(Z) + 1) * len(ages)
             return Panel(
                 np.tile(-ages[order], len(Z)), flat, offsets, channel_names=self.channel_names_
             )
         return values[:, :, 0] if len(self.array_shape_) == 1 else values
 
+    def _check_invertible(self) -> None:
+        """Raise a ValueError if the features hold no coefficients."""
+
+    def _default_ages(self) -> np.ndarray:
+        past = self.embedder_.past
+        if self.array_shape_ is None:
+            return np.linspace(past.window, 0.0, _GRID_POINTS)
+        ages = np.arange(self.array_shape_[0] - 1, -1, -1, dtype=np.float64)
+        if ages[0] > past.reach:
+            raise ValueError(
+                f"the memory reaches back window_={past.window:g}, but the fitted series are "
+                f"{ages[0]:g} long: pass times within [-{past.window:g}, 0], or fit with "
+                f"window={ages[0]:g}."
+            )
+        return ages
+
+    @available_if(_remembers)
     def reconstruct(self, X: Any, times: Any = None) -> Panel:
         """Read the past of series out of their memory at the last observation.
 
@@ -210,92 +231,86 @@ class CoefficientTransformer(SeriesTransformer):
             If a time is outside the window; the message names the series.
         """
         check_is_fitted(self)
-        panel = read_panel(self, X, reset=False)
+        panel, past = read_panel(self, X, reset=False), self.embedder_.past
         rows = observed_rows(panel)
-        end = rows.end
-        flat, offsets = self._own_times(panel, end) if times is None else query_times(panel, times)
+        flat, offsets = past.own_times(panel, rows) if times is None else query_times(panel, times)
         series = series_index(offsets)
-        ages = end[series] - flat
-        self._check_ages(
+        ages = rows.end[series] - flat
+        past.check_ages(
             ages, lambda first: name_query(panel, series[first], flat[first], -ages[first])
         )
-        values = self._read_past(self._coefficients(panel), rows.start, end, flat, series)
+        coefficients = self.embedder_.coefficients(panel)
+        values = past.read_at(coefficients, rows.start, rows.end, flat, series)
         return panel.like(flat, values, offsets)
 
-    def _own_times(self, panel: Panel, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        ages = np.repeat(end, panel.lengths) - panel.times
-        kept = (ages >= 0) & (ages <= self._reach())
-        return panel.times[kept], offsets_from(kept)[panel.offsets]
+    @available_if(_streams)
+    def stream(self, X: Any = 1, static: Any = None) -> SeriesStream:
+        """Follow series as observations come in, in constant memory.
 
-    def _reach(self) -> float:
-        return np.inf if self.measure == "legs" else self.window_ * (1 + 1e-9)
+        Parameters
+        ----------
+        X : int, Panel, list of (times, values), list of DataFrames, or array, default=1
+            The number of series to follow, none of them observed yet; or series, to go on from
+            their last observations.
+        static : DataFrame, array-like of shape (n_series, n_static) or None, default=None
+            Static covariates of a number of series, if the transformer was fitted with any;
+            series in `X` bring their own.
 
-    def _parts(self) -> list[list[str]]:
-        return [[f"c{n}" for n in range(self.n_coefficients)]]
+        Returns
+        -------
+        stream
+            Its `embedding` is at any moment what `transform` gives for all observations that it
+            has taken in by `update`. To fit this transformer again does not change the stream.
 
-    def _series_parts(self) -> list[str]:
-        return ["duration"] if self.measure == "legs" else []
+        Raises
+        ------
+        ValueError
+            If the number is not positive, or something is wrong with the series.
+        """
+        check_is_fitted(self)
+        if not isinstance(X, Integral):
+            return self._stream_class.after(self.embedder_, read_panel(self, X, reset=False))
+        if X < 1:
+            raise ValueError(f"X must be series, or a positive number of series, got {X}.")
+        blank = Panel.blank(X, self.channel_names_, static=static, time_unit=self.time_unit_)
+        return self._stream_class(self.embedder_, blank)
 
-    def _with_duration(
-        self, features: np.ndarray, start: np.ndarray, end: np.ndarray
-    ) -> np.ndarray:
-        """Features, and the length of the history if coefficients alone do not tell it."""
-        if not self._series_parts():
-            return features
-        return np.column_stack([features, (end - start) / self.window_])
+    @property
+    def scaler_(self) -> ChannelScaler:
+        """Mean and standard deviation of each channel."""
+        return self.embedder_.units.scaler
 
-    def _default_ages(self) -> np.ndarray:
-        if self.array_shape_ is None:
-            return np.linspace(self.window_, 0.0, _GRID_POINTS)
-        ages = np.arange(self.array_shape_[0] - 1, -1, -1, dtype=np.float64)
-        if ages[0] > self._reach():
-            raise ValueError(
-                f"the memory reaches back window_={self.window_:g}, but the fitted series are "
-                f"{ages[0]:g} long: pass times within [-{self.window_:g}, 0], or fit with "
-                f"window={ages[0]:g}."
-            )
-        return ages
+    @property
+    def time_scale_(self) -> float:
+        """The unit of time of the embedder, in the units of `times`."""
+        return self.embedder_.units.time_scale
 
-    def _check_ages(self, ages: np.ndarray, name: Callable[[int], str]) -> None:
-        """Raise a ValueError, with the name of the first, if ages are beyond the memory."""
-        late, early = ages < 0, ages > self._reach()
-        outside = late | early | ~np.isfinite(ages)
-        if not outside.any():
-            return
-        first = int(np.flatnonzero(outside)[0])
-        remedy = (
-            "times after the last observation are for forecast"
-            if late[first]
-            else f"the memory reaches back window_={self.window_:g}; fit with a longer window"
-        )
-        raise ValueError(
-            f"{name(first)} relative to the last observation is outside "
-            f"[-{self.window_:g}, 0] ({int(outside.sum())} such times); {remedy}."
-        )
+    @property
+    def window_(self) -> float:
+        """Length of the remembered past, in the units of `times`."""
+        return self.embedder_.past.window
 
-    def _select_coefficients(self, Z: np.ndarray) -> np.ndarray:
-        """Coefficients (B, D, N) in embeddings (B, n_features), where they come first."""
-        shape = len(Z), self.n_channels_in_, self.n_coefficients
-        return Z[:, : shape[1] * shape[2]].reshape(shape)
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save everything, parameters and what was fitted, in one file without any code.
 
-    def _read_past(
-        self,
-        coefficients: np.ndarray,
-        start: np.ndarray,
-        end: np.ndarray,
-        times: np.ndarray,
-        series: np.ndarray,
-    ) -> np.ndarray:
-        """Signal (Q, D) at times (Q,) of some series, from coefficients (B, D, N) at their ends."""
-        ages, durations = (end[series] - times)[:, None], (end - start)[series]
-        return self._read(coefficients[series], ages, durations)[:, 0]
+        Parameters
+        ----------
+        path : str or PathLike
+            The file, a safetensors file whatever its name; one that exists is replaced.
 
-    def _read(
-        self, coefficients: np.ndarray, ages: np.ndarray, durations: np.ndarray
-    ) -> np.ndarray:
-        """Signal (B, Q, D) in the user's units at ages (B, Q) in the units of `times`."""
-        ages = torch.from_numpy(ages / self.time_scale_)
-        c = torch.from_numpy(np.ascontiguousarray(coefficients))
-        elapsed = torch.from_numpy(durations / self.time_scale_)
-        signal = self._memory().reconstruct(c, ages, elapsed)
-        return self.scaler_.inverse(signal.numpy())
+        Raises
+        ------
+        TypeError
+            If a parameter or an attribute is of a type that files cannot hold.
+
+        See Also
+        --------
+        skpolyode.load : The way back.
+        """
+        save(self, path)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.three_d_array = True
+        return tags

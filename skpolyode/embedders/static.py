@@ -9,7 +9,7 @@ import pandas as pd
 
 from skpolyode.panel import Panel
 from skpolyode.saving.codec import saved
-from skpolyode.transformers._input import ChannelScaler
+from skpolyode.embedders.units import ChannelScaler
 
 __all__ = ["StaticEncoder"]
 

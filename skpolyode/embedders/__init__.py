@@ -1,0 +1,10 @@
+"""What fit leaves behind: objects that embed, read back and forecast, without scikit-learn."""
+
+from skpolyode.embedders.base import Embedder
+from skpolyode.embedders.direct import PathEmbedder
+from skpolyode.embedders.least_squares import LeastSquaresEmbedder
+from skpolyode.embedders.model import ModelEmbedder
+from skpolyode.embedders.past import Past
+from skpolyode.embedders.units import ChannelScaler, Units
+
+__all__: list[str] = []

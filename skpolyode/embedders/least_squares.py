@@ -1,0 +1,83 @@
+"""Least squares on the polynomials, at the observed points only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from skpolyode.embedders.direct import DirectEmbedder
+from skpolyode.embedders.past import Past
+from skpolyode.embedders.paths import ChannelRows, split_channels
+from skpolyode.embedders.units import Units
+from skpolyode.memory import legt_basis
+from skpolyode.panel.select import Observed
+from skpolyode.saving.codec import saved
+
+__all__ = ["LeastSquaresEmbedder"]
+
+_BLOCK_ROWS = 16_384  # padded rows fitted at once: 4 MB of basis at N = 32
+
+
+@saved
+@dataclass(frozen=True, eq=False)
+class LeastSquaresEmbedder(DirectEmbedder):
+    """Coefficients of the penalised fit to the observations in the window.
+
+    They minimise ``mean_i (x_i - f(t_i))**2 + alpha sum_n n (n+1) c_n**2``.
+    """
+
+    units: Units
+    past: Past
+    alpha: float
+
+    def coefficients_of(self, rows: Observed) -> np.ndarray:
+        """Coefficients (B, D, N) of some series."""
+        duration, series, size = rows.end - rows.start, rows.series, self.past.n_coefficients
+        age = (duration[series] - rows.times) / self.past.window
+        values = self.units.scaler.transform(rows.values)
+        result = np.zeros((len(duration), values.shape[1], size))
+        n = np.arange(size)
+        penalty = np.diag(self.alpha * n * (n + 1.0))
+        for group in split_channels(age, values, series):
+            group = _in_window(group)
+            for members, chosen in _blocks(group.series):
+                result[members[:, None], group.channels] = _solve(group, chosen, penalty)
+        return result
+
+
+def _in_window(rows: ChannelRows) -> ChannelRows:
+    """Rows within the window, where `times` are ages in windows; the last one is kept anyway."""
+    last = np.append(rows.series[1:] != rows.series[:-1], True)
+    kept = last | (rows.times <= 1.0)
+    return ChannelRows(
+        rows.channels, rows.series[kept], np.minimum(rows.times[kept], 1.0), rows.values[kept]
+    )
+
+
+def _blocks(series: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Series of similar length: which (b,), and the rows of each (b, L), -1 where padded."""
+    members, starts, counts = np.unique(series, return_index=True, return_counts=True)
+    order = np.argsort(counts, kind="stable")
+    members, starts, counts = members[order], starts[order], counts[order]
+    at = 0
+    while at < len(members):
+        fits = counts[at:] * np.arange(1, len(members) - at + 1) <= _BLOCK_ROWS
+        stop = at + max(1, int(fits.argmin()) if not fits.all() else len(fits))
+        place = np.arange(counts[stop - 1])
+        inside = place < counts[at:stop, None]
+        yield members[at:stop], np.where(inside, starts[at:stop, None] + place, -1)
+        at = stop
+
+
+def _solve(rows: ChannelRows, chosen: np.ndarray, penalty: np.ndarray) -> np.ndarray:
+    """Coefficients (b, D, N) from rows (b, L) of the group."""
+    basis = legt_basis(1.0 - rows.times[chosen], len(penalty)) * (chosen >= 0)[..., None]
+    count = (chosen >= 0).sum(axis=1)[:, None, None]
+    gram = basis.mT @ basis / count + penalty
+    right = basis.mT @ rows.values[chosen] / count
+    try:
+        return np.linalg.solve(gram, right).mT
+    except np.linalg.LinAlgError:  # without a penalty, where points are fewer than coefficients
+        return (np.linalg.pinv(gram, hermitian=True) @ right).mT

@@ -1,0 +1,169 @@
+"""A trained model, and what it takes to read series with it."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from skpolyode.embedders.ahead import continue_series
+from skpolyode.embedders.base import Embedder
+from skpolyode.embedders.chunks import map_chunks
+from skpolyode.embedders.past import Past
+from skpolyode.embedders.static import StaticEncoder
+from skpolyode.embedders.units import Units
+from skpolyode.models import Packed, SequenceModel, forecasting_mse, pack
+from skpolyode.models.contract import State, join
+from skpolyode.panel import Panel
+from skpolyode.panel.select import observed_part, observed_rows, recent_part
+from skpolyode.saving.codec import saved
+
+__all__ = ["ModelEmbedder"]
+
+_SAME_STATE = 1e-9
+_CHUNK_ROWS = 32_000  # embedded together by one thread
+
+
+@saved
+@dataclass(frozen=True, eq=False)
+class ModelEmbedder(Embedder):
+    """Embeds and forecasts by a sequence model.
+
+    Parameters
+    ----------
+    model : SequenceModel
+        As it was trained, in float32.
+    units : Units
+    blocks : tuple of str
+        Names of the model's features that make an embedding, in this order.
+    past : Past or None, default=None
+        How the model's "coefficients" are read back, if it has such features.
+    static : StaticEncoder or None, default=None
+        What static covariates the model reads.
+    """
+
+    model: SequenceModel
+    units: Units
+    blocks: tuple[str, ...]
+    past: Past | None = None
+    static: StaticEncoder | None = None
+
+    @cached_property
+    def exact(self) -> SequenceModel:
+        """The model in float64, for everything but training."""
+        return copy.deepcopy(self.model).double().eval()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return next(self.model.parameters()).device
+
+    def to(self, device: str) -> Self:
+        """The same on another device; the model itself is moved."""
+        self.__dict__.pop("exact", None)
+        self.model.to(device)
+        return self
+
+    def with_own_model(self) -> Self:
+        """The same with a copy of the model, which may be trained."""
+        return replace(self, model=copy.deepcopy(self.model))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what follows from the rest."""
+        return {name: value for name, value in self.__dict__.items() if name != "exact"}
+
+    def pack(self, panel: Panel, dtype: torch.dtype = torch.float64) -> Packed:
+        """Series of a panel as models read them."""
+        rows = observed_rows(panel)
+        values = self.units.scaler.transform(rows.values)
+        static = None if self.static is None else self.static.transform(panel)
+        packed = pack(rows.times / self.units.time_scale, values, rows.offsets, static=static)
+        return packed.to(self.device, dtype)
+
+    def states(self, panel: Panel) -> State:
+        """State of the model at the last observation of each series."""
+        return join(map_chunks(self._states, panel, n_rows=_CHUNK_ROWS))
+
+    def _states(self, panel: Panel) -> State:
+        """States of a few series.
+
+        Of long series only the recent part is run through, if one of twice the time and twice the
+        rows makes no difference: the memory forgets, and the dynamics are set anew at each
+        observation, but badly trained ones, and those that cross a long gap, may carry on more.
+        """
+        panel, states = observed_part(panel), None
+        reach = math.inf if self.past is None else self.past.context
+        n_rows = np.zeros(panel.n_series, dtype=np.int64)
+        while True:
+            part = recent_part(panel, reach, n_rows)
+            before = states
+            with torch.no_grad():
+                states = self.exact.embed(self.pack(part))
+            if part is panel or (before is not None and _agree(before, states)):
+                return states
+            reach, n_rows = 2 * reach, 2 * part.lengths
+
+    def coefficients(self, panel: Panel) -> np.ndarray:
+        """Coefficients (B, D, N) of standardised channels, at each series' last observation."""
+        return self.coefficients_of(self.states(panel))
+
+    def coefficients_of(self, states: State) -> np.ndarray:
+        """Coefficients (B, D, N) in states of the model."""
+        return self.exact.features(states)["coefficients"].cpu().numpy()
+
+    def features(self, panel: Panel) -> np.ndarray:
+        """Features (B, F) of each series."""
+        rows = observed_rows(panel)
+        return self.features_of(self.states(panel), rows.start, rows.end)
+
+    def features_of(self, states: State, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+        """Features (B, F) in states of series observed from `start` to `end` (B,)."""
+        with torch.no_grad():
+            blocks = self.exact.features(states)
+        chosen = torch.cat([blocks[name].flatten(1) for name in self.blocks], dim=1)
+        features = chosen.cpu().numpy()
+        return features if self.past is None else self.past.with_duration(features, start, end)
+
+    def forecast(self, panel: Panel, times: Any) -> Panel:
+        """Continue series; `times` as :func:`~skpolyode.panel.query_times` reads them."""
+        rows = observed_rows(panel)
+
+        def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
+            durations = (rows.end - rows.start)[part]
+            return self.run_ahead(self._states(panel[part]), durations, ahead)
+
+        return continue_series(panel, times, rows.end, run_ahead)
+
+    def run_ahead(self, states: State, durations: np.ndarray, ahead: np.ndarray) -> np.ndarray:
+        """Values (B, Q, D) at times `ahead` (B, Q) of the last observations, from states there.
+
+        `durations` (B,) are those of the histories; all in the user's units.
+        """
+        unit = self.units.time_scale
+        since, elapsed = (torch.from_numpy(x / unit).to(self.device) for x in (ahead, durations))
+        with torch.no_grad():
+            mean = self.exact.look_ahead(states, since, elapsed).mean
+        return self.units.scaler.inverse(mean.cpu().numpy())
+
+    def forecasting_mse(self, panel: Panel) -> float:
+        """Mean squared one-step error, in standardised units."""
+        return forecasting_mse(self.exact, self.pack(panel))
+
+    def block_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of each block of features of one series: (D, size) or (size,)."""
+        n_static = 0 if self.static is None else self.static.n_features
+        static, n_channels = np.zeros((1, n_static)), len(self.units.scaler.mean)
+        data = pack(np.zeros(1), np.zeros((1, n_channels)), np.array([0, 1]), static=static)
+        data = data.to(self.device, torch.float64)
+        with torch.no_grad():
+            blocks = self.exact.features(self.exact.embed(data))
+        return {name: tuple(blocks[name].shape[1:]) for name in self.blocks}
+
+
+def _agree(one: State, other: State) -> bool:
+    return all(torch.allclose(one[k], other[k], rtol=0, atol=_SAME_STATE) for k in one)

@@ -1,0 +1,127 @@
+"""What a memory at the last observation of a series knows of its past, and how far back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from skpolyode.embedders.units import Units
+from skpolyode.memory import Memory
+from skpolyode.panel import Panel
+from skpolyode.panel.select import Observed
+from skpolyode.saving.codec import saved
+
+__all__ = ["Past"]
+
+
+@saved
+@dataclass(frozen=True, eq=False)
+class Past:
+    """Reads coefficients back into series.
+
+    Parameters
+    ----------
+    memory : Memory
+        In float64, on the CPU, in the model's units.
+    window : float
+        Length of the remembered past, in the units of `times`; of a memory of the whole history
+        the longest one of training.
+    units : Units
+    """
+
+    memory: Memory
+    window: float
+    units: Units
+
+    @property
+    def n_coefficients(self) -> int:
+        """Coefficients of a channel."""
+        return self.memory.n_coefficients
+
+    @property
+    def reach(self) -> float:
+        """Largest age that can be read, in the units of `times`; may be infinite."""
+        return self.memory.reach(self.window)
+
+    @property
+    def context(self) -> float:
+        """How long ago what a state depends on may lie, in the units of `times`."""
+        return self.memory.context * self.window
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the features of a series that its coefficients do not tell."""
+        return ["duration"] if self.memory.needs_duration else []
+
+    def with_duration(
+        self, features: np.ndarray, start: np.ndarray, end: np.ndarray
+    ) -> np.ndarray:
+        """Features (B, F), and the length of each history in windows if coefficients need it."""
+        if not self.memory.needs_duration:
+            return features
+        return np.column_stack([features, (end - start) / self.window])
+
+    def check_ages(self, ages: np.ndarray, name: Callable[[int], str]) -> None:
+        """Raise a ValueError, with the name of the first, if ages are beyond the memory."""
+        late, early = ages < 0, ages > self.reach
+        outside = late | early | ~np.isfinite(ages)
+        if not outside.any():
+            return
+        first = int(np.flatnonzero(outside)[0])
+        remedy = (
+            "times after the last observation are for forecast"
+            if late[first]
+            else f"the memory reaches back window_={self.window:g}; fit with a longer window"
+        )
+        raise ValueError(
+            f"{name(first)} relative to the last observation is outside "
+            f"[-{self.window:g}, 0] ({int(outside.sum())} such times); {remedy}."
+        )
+
+    def own_times(self, panel: Panel, rows: Observed) -> tuple[np.ndarray, np.ndarray]:
+        """Times of the rows of a panel that can be read, and where those of each series start."""
+        ages = np.repeat(rows.end, panel.lengths) - panel.times
+        kept = (ages >= 0) & (ages <= self.reach)
+        return panel.times[kept], np.concatenate([[0], np.cumsum(kept)])[panel.offsets]
+
+    def read(
+        self, coefficients: np.ndarray, ages: np.ndarray, durations: np.ndarray
+    ) -> np.ndarray:
+        """Signal (B, Q, D) in the user's units.
+
+        Parameters
+        ----------
+        coefficients : float64 ndarray of shape (B, D, N)
+        ages : float64 ndarray of shape (B, Q)
+            Time before the moment of the coefficients, in the units of `times`.
+        durations : float64 ndarray of shape (B,)
+            Lengths of the histories.
+        """
+        unit = self.units.time_scale
+        signal = self.memory.reconstruct(
+            torch.from_numpy(np.ascontiguousarray(coefficients)),
+            torch.from_numpy(ages / unit),
+            torch.from_numpy(durations / unit),
+        )
+        return self.units.scaler.inverse(signal.numpy())
+
+    def read_at(
+        self,
+        coefficients: np.ndarray,
+        start: np.ndarray,
+        end: np.ndarray,
+        times: np.ndarray,
+        series: np.ndarray,
+    ) -> np.ndarray:
+        """Signal (Q, D) at times (Q,) of some series, from coefficients (B, D, N) at their ends."""
+        ages, durations = (end[series] - times)[:, None], (end - start)[series]
+        return self.read(coefficients[series], ages, durations)[:, 0]
+
+    @property
+    def forgets(self) -> bool:
+        """Whether a state depends on a bounded part of the past only."""
+        return math.isfinite(self.memory.context)
