@@ -13,7 +13,7 @@ from torch import nn
 from skpolyode.dynamics import WalledMLP
 from skpolyode.models import TASKS, Packed, swept_predictions
 from skpolyode.panel import Panel
-from skpolyode.training import Checkpoint, Trainer, intra_op_threads
+from skpolyode.training import Checkpoint, Trainer, TrainingReport, intra_op_threads
 from skpolyode.transformers._auto import (
     auto_batch_size,
     auto_step_size,
@@ -61,8 +61,10 @@ class PolyODEFit(PolyODEModel):
         panel = self._cut(observed_part(panel))
         held_out = self._held_out(panel.lengths, random_state)
         with intra_op_threads(1):
-            self._train(self._pack(panel, torch.float32), held_out, generator, checkpoint)
+            report = self._train(self._pack(panel, torch.float32), held_out, generator, checkpoint)
             self.step_halving_error_ = self._step_halving_error(panel)
+        if report.was_interrupted:  # all is stored; who called, perhaps a search, stops as well
+            raise KeyboardInterrupt(report.message)
 
     def _cut(self, panel: Panel) -> Panel:
         """Cut series that are much longer than the memory, so that training need not go in order.
@@ -127,7 +129,7 @@ class PolyODEFit(PolyODEModel):
         held_out: torch.Tensor,
         generator: torch.Generator,
         checkpoint: Checkpoint | None,
-    ) -> None:
+    ) -> TrainingReport:
         model = self._model(torch.float32, copy_field=False)
         task = TASKS[self.gradient](model, data, held_out.to(self.device), horizon=self.horizon)
         auto = auto_batch_size(len(task.items), self.gradient)
@@ -138,11 +140,13 @@ class PolyODEFit(PolyODEModel):
             max_epochs=self.max_epochs,
             patience=self.n_iter_no_change if self.early_stopping else None,
             verbose=self.verbose,
+            remedy="lower learning_rate_init",
         )
-        trainer.run(model, task, generator, checkpoint)
-        self.history_ = trainer.history
-        self.n_epochs_ = sum("training_loss" in entry for entry in trainer.history)
-        self.validation_error_ = trainer.best_error
+        report = trainer.run(model, task, generator, checkpoint)
+        self.history_ = report.history
+        self.n_epochs_ = report.n_epochs
+        self.validation_error_ = report.best_error
+        return report
 
     def _step_halving_error(self, panel: Panel) -> float:
         """RMS difference of one-step forecasts when the step size is halved, on a sample."""
