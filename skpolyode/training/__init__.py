@@ -1,8 +1,16 @@
 """Training: one loop for every neural model."""
 
 from skpolyode.training.checkpoint import Checkpoint
-from skpolyode.training.loop import Trainer, one_cycle
+from skpolyode.training.loop import Trainer, TrainingReport, one_cycle
 from skpolyode.training.muon import Muon, orthogonalise
 from skpolyode.training.threads import intra_op_threads
 
-__all__ = ["Checkpoint", "Muon", "Trainer", "intra_op_threads", "one_cycle", "orthogonalise"]
+__all__ = [
+    "Checkpoint",
+    "Muon",
+    "Trainer",
+    "TrainingReport",
+    "intra_op_threads",
+    "one_cycle",
+    "orthogonalise",
+]

@@ -1,4 +1,4 @@
-"""The one training loop. It knows tasks, not models."""
+"""The one training loop. It knows tasks, not models: settings go in, a report comes out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import copy
 import math
 import time
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
 from typing import Any, Protocol
 
 import torch
@@ -17,9 +19,11 @@ from tqdm.auto import tqdm
 from skpolyode.training.checkpoint import Checkpoint
 from skpolyode.training.muon import Muon
 
-__all__ = ["Task", "Trainer", "one_cycle"]
+__all__ = ["Task", "Trainer", "TrainingReport", "one_cycle"]
 
 _ERROR = "validation_error"
+_INTERRUPTED = "interrupted"
+_INFINITE = "the loss became infinite"
 
 
 def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
@@ -69,9 +73,69 @@ class Task(Protocol):
         """Go back to it."""
 
 
-@dataclass
+@dataclass(frozen=True)
+class TrainingReport:
+    """How a training went.
+
+    Parameters
+    ----------
+    history : list of dict
+        For each epoch ``epoch``, ``validation_error``, ``training_loss``, ``seconds`` (since the
+        start). The error is that of the weights before the epoch's steps; the last entry, without
+        a training loss, is that of the final weights.
+    best_error : float
+        Validation error of the weights that the module was left with; infinite if there is none.
+    best_epoch : int
+        Epoch before which the module had these weights.
+    reason : str
+        Why training stopped: "all epochs", "no improvement for 11 epochs", "the loss became
+        infinite", "interrupted" or "nothing to train on".
+
+    Examples
+    --------
+    >>> from skpolyode.training import TrainingReport
+    >>> history = [
+    ...     {"epoch": 0, "validation_error": 1.0, "seconds": 0.1, "training_loss": 0.8},
+    ...     {"epoch": 1, "validation_error": 0.5, "seconds": 0.2},
+    ... ]
+    >>> report = TrainingReport(history, best_error=0.5, best_epoch=1, reason="interrupted")
+    >>> report.n_epochs
+    1
+    >>> report.message
+    'training was interrupted in epoch 1; the best weights so far are kept (validation error 0.5)'
+    """
+
+    history: list[dict[str, float]]
+    best_error: float
+    best_epoch: int
+    reason: str
+
+    @property
+    def n_epochs(self) -> int:
+        """Epochs that were trained to their end."""
+        return sum("training_loss" in entry for entry in self.history)
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether the user stopped it (Ctrl-C)."""
+        return self.reason == _INTERRUPTED
+
+    @property
+    def message(self) -> str:
+        """The same in words, for users who wait."""
+        where = f"in epoch {self.history[-1]['epoch']}" if self.history else "at its start"
+        what = {
+            _INTERRUPTED: f"training was interrupted {where}",
+            _INFINITE: f"the training loss became infinite or NaN {where}",
+        }.get(self.reason, f"training ended {where} ({self.reason})")
+        if not math.isfinite(self.best_error):
+            return f"{what}; nothing was learned yet"
+        return f"{what}; the best weights so far are kept (validation error {self.best_error:.3g})"
+
+
+@dataclass(frozen=True)
 class Trainer:
-    """Muon with a one-cycle schedule, gradient clipping and early stopping.
+    """A one-cycle schedule, gradient clipping and early stopping.
 
     Parameters
     ----------
@@ -87,15 +151,11 @@ class Trainer:
         1 shows a progress bar.
     clip : float, default=0.5
         Largest norm of a gradient.
-
-    Attributes
-    ----------
-    history : list of dict
-        For each epoch ``epoch``, ``validation_error``, ``training_loss``, ``seconds`` (since the
-        start). The error is that of the weights before the epoch's steps; the last entry, without
-        a training loss, is that of the final weights.
-    best_error : float
-        Smallest validation error; the module leaves :meth:`run` with its weights.
+    optimizer : callable, default=Muon
+        Makes an optimizer of the parameters and the keyword `lr`. It must offer what
+        :class:`Muon` does: `lr`, `state`, `zero_grad`, `step` and `restore`.
+    remedy : str, default="lower it"
+        What the warning about an infinite loss, which ends with the learning rate, tells to do.
 
     Examples
     --------
@@ -115,9 +175,9 @@ class Trainer:
     ...         x = index[:, None] / 8
     ...         return (self.module(x) - 2 * x).square().mean()
     >>> trainer = Trainer(learning_rate=0.1, batch_size=4, max_epochs=50, patience=None)
-    >>> trainer.run(Line.module, Line(), torch.Generator().manual_seed(0))
-    >>> trainer.best_error < 0.05
-    True
+    >>> report = trainer.run(Line.module, Line(), torch.Generator().manual_seed(0))
+    >>> report.best_error < 0.05, report.reason
+    (True, 'all epochs')
     """
 
     learning_rate: float
@@ -126,8 +186,8 @@ class Trainer:
     patience: int | None
     verbose: int = 0
     clip: float = 0.5
-    history: list[dict[str, float]] = field(default_factory=list, init=False)
-    best_error: float = field(default=float("inf"), init=False)
+    optimizer: Callable[..., Any] = Muon
+    remedy: str = "lower it"
 
     def run(
         self,
@@ -135,7 +195,7 @@ class Trainer:
         task: Task,
         generator: torch.Generator,
         checkpoint: Checkpoint | None = None,
-    ) -> None:
+    ) -> TrainingReport:
         """Train the module in place; it ends with the best weights seen.
 
         Parameters
@@ -149,28 +209,33 @@ class Trainer:
             Where the state of the training is kept until it ends. If it holds one, training goes
             on from there, and ends as it would have without the interruption.
 
+        Returns
+        -------
+        TrainingReport
+            Also after Ctrl-C, so that the caller can store what was learned; it should raise
+            `KeyboardInterrupt` again then, with the report's message, since whoever called it,
+            such as a search, has been asked to stop as well.
+
         Warns
         -----
         ConvergenceWarning
-            If the loss became infinite or NaN, or the user interrupted (Ctrl-C): the best weights
-            are restored.
+            If the loss became infinite or NaN: the best weights are restored.
         """
         run = _Run(self, module, task, generator)
         try:
-            run.train(checkpoint)
+            reason = run.train(checkpoint)
         except KeyboardInterrupt:
-            self._warn(f"training was interrupted in epoch {len(self.history) - 1}")
+            reason = _INTERRUPTED
+            run.settle_for_present()
         else:
             if checkpoint is not None:
                 checkpoint.remove()
         module.load_state_dict(run.best)
-
-    def _warn(self, what: str) -> None:
-        warnings.warn(
-            f"{what}; the best weights so far are kept (validation error {self.best_error:.3g}).",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
+        report = TrainingReport(run.history, run.best_error, run.best_epoch, reason)
+        if reason == _INFINITE:
+            rate = f"the peak learning rate is {self.learning_rate:g}: {self.remedy}"
+            warnings.warn(f"{report.message}; {rate}.", ConvergenceWarning, stacklevel=2)
+        return report
 
 
 class _Run:
@@ -180,54 +245,70 @@ class _Run:
         self, trainer: Trainer, module: nn.Module, task: Task, generator: torch.Generator
     ) -> None:
         self.trainer, self.module, self.task, self.generator = trainer, module, task, generator
-        self.optimizer = Muon(module.parameters(), lr=trainer.learning_rate)
+        self.optimizer = trainer.optimizer(module.parameters(), lr=trainer.learning_rate)
+        self.history: list[dict[str, float]] = []
         self.best = copy.deepcopy(module.state_dict())
+        self.best_error, self.best_epoch = float("inf"), 0
         self.epochs_since_best = 0
         self.n_batches = max(1, -(-len(task.items) // trainer.batch_size))
 
-    def train(self, checkpoint: Checkpoint | None) -> None:
+    def train(self, checkpoint: Checkpoint | None) -> str:
+        """Train until there is a reason to stop, which is returned."""
         trainer = self.trainer
         state = None if checkpoint is None else checkpoint.load()
         first = 0 if state is None else self._restore(state)
-        start = time.perf_counter() - (trainer.history[-1]["seconds"] if state else 0.0)
-        total = trainer.max_epochs + 1
+        start = time.perf_counter() - (self.history[-1]["seconds"] if state else 0.0)
+        total = trainer.max_epochs
         with tqdm(total=total, initial=first, disable=not trainer.verbose, unit="epoch") as bar:
-            for epoch in range(first, total):
+            for epoch in count(first):
                 if state is None or epoch > first:
                     self._validate(epoch, start)
-                    bar.set_postfix(validation_error=f"{trainer.history[-1][_ERROR]:.4g}")
+                    bar.set_postfix(validation_error=f"{self.history[-1][_ERROR]:.4g}")
                     if checkpoint is not None:
                         checkpoint.save(self._state(epoch))
-                bar.update()
-                if self._is_over(epoch):
-                    return
+                if reason := self._reason_to_stop(epoch):
+                    bar.total = epoch  # it is full, also when training stops early
+                    return reason
                 loss = self._train_epoch(epoch)
-                trainer.history[-1]["training_loss"] = loss
+                self.history[-1]["training_loss"] = loss
                 if not math.isfinite(loss):
-                    trainer._warn(
-                        f"the training loss became infinite or NaN in epoch {epoch}; lower "
-                        f"learning_rate_init (now {trainer.learning_rate:g})"
-                    )
-                    return
+                    return _INFINITE
+                bar.update()
 
     def _validate(self, epoch: int, start: float) -> None:
         """Prepare the epoch, and see how good the weights are before it."""
-        trainer = self.trainer
-        error = self.task.refresh(epoch / trainer.max_epochs)
+        error = self.task.refresh(epoch / self.trainer.max_epochs)
         seconds = time.perf_counter() - start
-        trainer.history.append({"epoch": epoch, _ERROR: error, "seconds": seconds})
+        self.history.append({"epoch": epoch, _ERROR: error, "seconds": seconds})
         if self.task.is_preliminary:
             return
-        if error < trainer.best_error:
-            trainer.best_error, self.epochs_since_best = error, 0
+        if error < self.best_error:
+            self.best_error, self.best_epoch, self.epochs_since_best = error, epoch, 0
             self.best = copy.deepcopy(self.module.state_dict())
         else:
             self.epochs_since_best += 1
 
-    def _is_over(self, epoch: int) -> bool:
+    def _reason_to_stop(self, epoch: int) -> str | None:
+        if not len(self.task.items):
+            return "nothing to train on"
+        if epoch == self.trainer.max_epochs:
+            return "all epochs"
         patience = self.trainer.patience
-        stalled = patience is not None and self.epochs_since_best > patience
-        return stalled or epoch == self.trainer.max_epochs or not len(self.task.items)
+        if patience is not None and self.epochs_since_best > patience:
+            return f"no improvement for {self.epochs_since_best} epochs"
+        return None
+
+    def settle_for_present(self) -> None:
+        """Take the present weights for the best where only the untrained ones could compete.
+
+        While errors are preliminary no trained weights can be the best; to go back to the start
+        would throw away all that was learned.
+        """
+        if len(self.history) > 1 and self.best_epoch == 0 and self.task.is_preliminary:
+            last = self.history[-1]
+            if math.isfinite(last[_ERROR]):
+                self.best = copy.deepcopy(self.module.state_dict())
+                self.best_error, self.best_epoch = last[_ERROR], last["epoch"]
 
     def _train_epoch(self, epoch: int) -> float:
         """One pass over the items in random order; returns the mean loss."""
@@ -253,9 +334,10 @@ class _Run:
             "epoch": epoch,
             "weights": dict(self.module.state_dict()),
             "best": dict(self.best),
-            "best_error": self.trainer.best_error,
+            "best_error": self.best_error,
+            "best_epoch": self.best_epoch,
             "epochs_since_best": self.epochs_since_best,
-            "history": self.trainer.history,
+            "history": self.history,
             "optimizer": self.optimizer.state,
             "generator": self.generator.get_state(),
             "task": self.task.state_dict(),
@@ -265,7 +347,8 @@ class _Run:
         """Go back to a state; returns its epoch."""
         self.module.load_state_dict(state["weights"])
         self.best, self.epochs_since_best = state["best"], state["epochs_since_best"]
-        self.trainer.best_error, self.trainer.history = state["best_error"], state["history"]
+        self.best_error, self.history = state["best_error"], state["history"]
+        self.best_epoch = state["best_epoch"]
         self.optimizer.restore(state["optimizer"])
         self.generator.set_state(state["generator"])
         self.task.load_state_dict(state["task"])

@@ -6,7 +6,6 @@ import re
 
 import pytest
 import torch
-from sklearn.exceptions import ConvergenceWarning
 
 from skpolyode.training import Checkpoint, Trainer
 from tests.training.test_loop import Fit, Line
@@ -29,8 +28,8 @@ def generator():
 
 
 def train(checkpoint=None, stop_after=None, error=KeyboardInterrupt):
-    """Train; `error` is raised at a minibatch. Returns the trainer and the weight."""
-    task, own = Noisy(Line()), trainer()
+    """Train; `error` is raised at a minibatch. Returns the report and the weight."""
+    task = Noisy(Line())
     calls = iter(range(10**6))
 
     def spoil():
@@ -39,12 +38,12 @@ def train(checkpoint=None, stop_after=None, error=KeyboardInterrupt):
         return 1.0
 
     task.spoil = spoil
-    own.run(task.line, task, generator(), checkpoint)
-    return own, task.line.weight.item()
+    report = trainer().run(task.line, task, generator(), checkpoint)
+    return report, task.line.weight.item()
 
 
-def errors(own):
-    return [entry["validation_error"] for entry in own.history]
+def errors(report):
+    return [entry["validation_error"] for entry in report.history]
 
 
 @pytest.mark.parametrize("stop_after", [0, 2, 3, 7, 17])
@@ -63,9 +62,10 @@ def test_it_goes_on_after_an_error(tmp_path, stop_after):
 
 def test_ctrl_c_leaves_the_best_weights_and_the_checkpoint(tmp_path):
     path = tmp_path / "fit.safetensors"
-    with pytest.warns(ConvergenceWarning, match="training was interrupted in epoch 2; the best"):
-        own, weight = train(Checkpoint(path, interval=0), stop_after=7)
-    assert (weight - 2) ** 2 == pytest.approx(own.best_error)
+    report, weight = train(Checkpoint(path, interval=0), stop_after=7)
+    assert report.was_interrupted
+    assert report.message.startswith("training was interrupted in epoch 2; the best weights so far")
+    assert (weight - 2) ** 2 == pytest.approx(report.best_error)
     assert path.is_file()
     assert train(Checkpoint(path))[1] == train()[1]
 

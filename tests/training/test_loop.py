@@ -54,9 +54,8 @@ def train(errors=(), *, n_items=10, seed=0, spoil=None, **options):
     if spoil is not None:
         task.spoil = spoil
     settings = {"learning_rate": 0.3, "batch_size": 4, "max_epochs": 5, "patience": None} | options
-    trainer = Trainer(**settings)
-    trainer.run(line, task, torch.Generator().manual_seed(seed))
-    return trainer, task, line
+    report = Trainer(**settings).run(line, task, torch.Generator().manual_seed(seed))
+    return report, task, line
 
 
 def test_tasks_learn_how_far_training_is():
@@ -69,26 +68,26 @@ def test_tasks_learn_how_far_training_is():
 
 
 def test_it_learns():
-    trainer, _, line = train(max_epochs=30)
+    report, _, line = train(max_epochs=30)
     assert line.weight.item() == pytest.approx(2, abs=0.1)
-    assert trainer.best_error < 0.01
+    assert report.best_error < 0.01
 
 
 def test_history():
-    trainer, task, _ = train()
-    assert [entry["epoch"] for entry in trainer.history] == list(range(6))
-    errors = [entry["validation_error"] for entry in trainer.history]
+    report, task, _ = train()
+    assert [entry["epoch"] for entry in report.history] == list(range(6))
+    errors = [entry["validation_error"] for entry in report.history]
     assert errors == pytest.approx([(w - 2) ** 2 for w in task.weights])
-    assert all("training_loss" in entry for entry in trainer.history[:-1])
-    assert "training_loss" not in trainer.history[-1]
-    seconds = [entry["seconds"] for entry in trainer.history]
+    assert all("training_loss" in entry for entry in report.history[:-1])
+    assert "training_loss" not in report.history[-1]
+    seconds = [entry["seconds"] for entry in report.history]
     assert seconds == sorted(seconds)
-    assert trainer.best_error == min(errors)
+    assert report.best_error == min(errors)
 
 
 def test_best_weights_are_restored():
-    trainer, task, line = train([5.0, 4.0, 1.0, 2.0, 3.0, 4.0])
-    assert trainer.best_error == 1.0
+    report, task, line = train([5.0, 4.0, 1.0, 2.0, 3.0, 4.0])
+    assert report.best_error == 1.0
     assert line.weight.item() == task.weights[2] != task.weights[-1]
 
 
@@ -106,25 +105,107 @@ def test_preliminary_errors_do_not_compete():
     line = Line()
     task = Preliminary(line, [5.0, 0.1, 0.2, 6.0, 4.0, 4.5, 4.6, 0.0])
     trainer = Trainer(learning_rate=0.01, batch_size=5, max_epochs=20, patience=1)
-    trainer.run(line, task, torch.Generator().manual_seed(0))
-    assert len(trainer.history) == 7
-    assert trainer.best_error == 4.0
+    report = trainer.run(line, task, torch.Generator().manual_seed(0))
+    assert len(report.history) == 7
+    assert report.best_error == 4.0
     assert line.weight.item() == task.weights[4]
+
+
+class Interrupted(Fit):
+    """The user presses Ctrl-C at a validation or a minibatch; errors are coarse from then on."""
+
+    def __init__(self, line, *, validation=None, batch=None, coarse=range(0), errors=()):
+        super().__init__(line, errors)
+        self.validation, self.batch, self.coarse = validation, batch, coarse
+
+    def refresh(self, progress):
+        if len(self.weights) == self.validation:
+            raise KeyboardInterrupt
+        self.is_preliminary = len(self.weights) in self.coarse
+        return super().refresh(progress)
+
+    def loss(self, index):
+        if len(self.batches) == self.batch:
+            raise KeyboardInterrupt
+        return super().loss(index)
+
+
+def interrupted(**options):
+    task = Interrupted(Line(), **options)
+    trainer = Trainer(learning_rate=0.3, batch_size=5, max_epochs=5, patience=None)
+    return trainer.run(task.line, task, torch.Generator().manual_seed(0)), task
+
+
+def test_ctrl_c_in_the_first_validation_has_learned_nothing():
+    report, task = interrupted(validation=0)
+    assert report.message == "training was interrupted at its start; nothing was learned yet"
+    assert (report.reason, report.n_epochs, report.history) == ("interrupted", 0, [])
+    assert task.line.weight.item() == 0
+
+
+def test_ctrl_c_keeps_the_best_weights():
+    report, task = interrupted(batch=7, errors=[5.0, 1.0, 2.0, 3.0])
+    assert (report.best_epoch, report.best_error, report.n_epochs) == (1, 1.0, 3)
+    assert task.line.weight.item() == task.weights[1]
+
+
+def test_ctrl_c_while_only_preliminary_errors_are_known_keeps_what_was_learned():
+    report, task = interrupted(batch=6, coarse=range(1, 9), errors=[5.0, 6.0, 7.0, 8.0])
+    assert task.line.weight.item() == task.weights[3] != 0
+    assert (report.best_epoch, report.best_error) == (3, 8.0)
+    # Weights that are known to be worse than the first ones, or to be broken, are not kept.
+    assert interrupted(batch=6, coarse=[1, 2], errors=[5.0, 1.0, 1.0, 8.0])[0].best_epoch == 0
+    assert interrupted(batch=6, coarse=[1, 2, 3], errors=[5.0, 1, 1, math.nan])[0].best_epoch == 0
+
+
+def test_the_report_says_why_training_stopped():
+    assert train()[0].reason == "all epochs"
+    assert train([3.0, 4.0, 4.0, 4.0], patience=1)[0].reason == "no improvement for 2 epochs"
+    assert train(n_items=0)[0].reason == "nothing to train on"
+
+
+def test_a_trainer_is_its_settings_and_can_be_used_again():
+    trainer = Trainer(learning_rate=0.3, batch_size=4, max_epochs=5, patience=None)
+    reports = []
+    for _ in range(2):
+        task = Fit(Line())
+        reports.append(trainer.run(task.line, task, torch.Generator().manual_seed(0)))
+    assert len(reports[0].history) == len(reports[1].history) == 6
+    assert reports[0].best_error == reports[1].best_error
+
+
+def test_the_optimizer_is_handed_in():
+    class Descent:
+        def __init__(self, parameters, lr):
+            self.parameters, self.lr, self.state = list(parameters), lr, []
+
+        def zero_grad(self):
+            for parameter in self.parameters:
+                parameter.grad = None
+
+        @torch.no_grad()
+        def step(self):
+            for parameter in self.parameters:
+                parameter -= self.lr * parameter.grad
+
+    _, task, _ = train(optimizer=Descent, batch_size=10, max_epochs=1, clip=1e9)
+    # From 0, down the slope 2 (w - 2) = -4, at the rate 0.3 / 2 of a cycle of a single step.
+    assert task.weights[-1] == pytest.approx(0.6)
 
 
 @pytest.mark.parametrize("patience", [1, 2])
 def test_early_stopping(patience):
     errors = [5.0, 4.0, 4.5, 4.0, 4.1, 0.0]
-    trainer, task, line = train(errors, patience=patience)
-    assert len(trainer.history) == 3 + patience
-    assert "training_loss" not in trainer.history[-1]
+    report, task, line = train(errors, patience=patience)
+    assert len(report.history) == 3 + patience
+    assert "training_loss" not in report.history[-1]
     assert line.weight.item() == task.weights[1]
 
 
 def test_an_improvement_starts_the_count_anew():
-    trainer, _, _ = train([5.0, 6.0, 4.0, 6.0, 3.0, 6.0], patience=1)
-    assert len(trainer.history) == 6
-    assert trainer.best_error == 3.0
+    report, _, _ = train([5.0, 6.0, 4.0, 6.0, 3.0, 6.0], patience=1)
+    assert len(report.history) == 6
+    assert report.best_error == 3.0
 
 
 def test_every_item_is_seen_once_an_epoch_in_even_batches():
@@ -145,25 +226,26 @@ def test_a_loss_that_is_not_finite_stops_with_a_warning(bad):
         return 1.0 if len(calls) < 8 else bad  # in the second batch of the third epoch
 
     with pytest.warns(
-        ConvergenceWarning, match=r"in epoch 2; .*lower learning_rate_init \(now 0.3"
+        ConvergenceWarning,
+        match=r"infinite or NaN in epoch 2; .* kept \(.*rate is 0\.3: do less\.$",
     ):
-        trainer, task, line = train(spoil=spoil)
+        report, task, line = train(spoil=spoil, remedy="do less")
     assert math.isfinite(line.weight.item())
-    assert trainer.best_error == min(entry["validation_error"] for entry in trainer.history)
-    assert len(trainer.history) == 3
-    best = int(np.argmin([entry["validation_error"] for entry in trainer.history]))
+    assert report.best_error == min(entry["validation_error"] for entry in report.history)
+    assert len(report.history) == 3
+    best = int(np.argmin([entry["validation_error"] for entry in report.history]))
     assert line.weight.item() == task.weights[best]
 
 
 def test_a_validation_error_that_is_not_finite_is_never_the_best():
-    trainer, task, line = train([5.0, math.nan, 4.0, math.inf, math.nan, math.nan])
-    assert trainer.best_error == 4.0
+    report, task, line = train([5.0, math.nan, 4.0, math.inf, math.nan, math.nan])
+    assert report.best_error == 4.0
     assert line.weight.item() == task.weights[2]
 
 
 def test_nothing_to_train_on():
-    trainer, task, line = train(n_items=0)
-    assert len(trainer.history) == 1
+    report, task, line = train(n_items=0)
+    assert len(report.history) == 1
     assert line.weight.item() == 0
     assert task.batches == []
 
@@ -190,6 +272,9 @@ def test_progress_goes_to_stderr(capfd):
     captured = capfd.readouterr()
     assert "validation_error" in captured.err
     assert captured.out == ""
+    assert "5/5" in captured.err
+    train([1.0, 2.0, 3.0], patience=1, verbose=1)
+    assert "2/2" in capfd.readouterr().err  # full, also when training stops early
     train()
     assert capfd.readouterr() == ("", "")
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
 
+from skpolyode.training import loop
 from tests.transformers.data import oscillators, small
 
 SERIES = oscillators()
@@ -116,10 +118,46 @@ def test_training_stops_when_nothing_improves():
 
 def test_divergence_is_a_warning_and_leaves_finite_weights():
     transformer = small(learning_rate_init=1e30, max_epochs=3)
-    with pytest.warns(ConvergenceWarning, match=r"lower learning_rate_init \(now 1e\+30\)"):
+    with pytest.warns(ConvergenceWarning, match=r"rate is 1e\+30: lower learning_rate_init"):
         transformer.fit(SERIES)
     assert np.isfinite(transformer.transform(SERIES)).all()
     assert np.isfinite(transformer.validation_error_)
+
+
+def interrupt_epoch(monkeypatch, number):
+    """Ctrl-C in an epoch of every training from now on."""
+    train_epoch = loop._Run._train_epoch
+
+    def interrupted(run, epoch):
+        if epoch == number:
+            raise KeyboardInterrupt
+        return train_epoch(run, epoch)
+
+    monkeypatch.setattr(loop._Run, "_train_epoch", interrupted)
+
+
+def test_ctrl_c_is_raised_and_leaves_a_usable_estimator(monkeypatch):
+    interrupt_epoch(monkeypatch, 2)
+    transformer = small(max_epochs=9, early_stopping=False)
+    with pytest.raises(KeyboardInterrupt, match="interrupted in epoch 2; the best weights so far"):
+        transformer.fit(SERIES)
+    assert transformer.n_epochs_ == 2
+    assert len(transformer.history_) == 3
+    assert np.isfinite(transformer.step_halving_error_)
+    assert np.isfinite(transformer.transform(SERIES)).all()
+    assert not transformer.field_.stands_still  # what the coarse first epochs learned is kept
+
+
+def test_ctrl_c_stops_a_search(monkeypatch):
+    """The fold that was being trained is not scored, and no other is."""
+    interrupt_epoch(monkeypatch, 1)
+    fits = []
+    search = GridSearchCV(
+        small(early_stopping=False), {"horizon": [1, 2]}, cv=2, scoring=lambda *_: fits.append(1)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(SERIES)
+    assert not fits
 
 
 @pytest.mark.parametrize("gradient", ["interval", "series"])
