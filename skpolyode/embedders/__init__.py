@@ -5,6 +5,7 @@ from skpolyode.embedders.direct import PathEmbedder
 from skpolyode.embedders.least_squares import LeastSquaresEmbedder
 from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.embedders.past import Past
+from skpolyode.embedders.summary import SummaryEmbedder
 from skpolyode.embedders.units import ChannelScaler, Units
 
 __all__: list[str] = []

@@ -9,7 +9,6 @@ import numpy as np
 from skpolyode.embedders.past import Past
 from skpolyode.embedders.units import Units
 from skpolyode.panel import Panel
-from skpolyode.panel.select import observed_rows
 
 __all__ = ["Embedder"]
 
@@ -32,12 +31,9 @@ class Embedder(ABC):
     past: Past | None
 
     @abstractmethod
-    def coefficients(self, panel: Panel) -> np.ndarray:
-        """Coefficients (B, D, N) of standardised channels, at each series' last observation."""
-
     def features(self, panel: Panel) -> np.ndarray:
-        """Features (B, F) of each series: by default its coefficients."""
-        assert self.past is not None
-        coefficients, rows = self.coefficients(panel), observed_rows(panel)
-        flat = coefficients.reshape(len(coefficients), -1)
-        return self.past.with_duration(flat, rows.start, rows.end)
+        """Features (B, F) of each series, at its last observation."""
+
+    def coefficients(self, panel: Panel) -> np.ndarray:
+        """Coefficients (B, D, N) of standardised channels, of an embedder that has any."""
+        raise NotImplementedError(f"{type(self).__name__} has no coefficients.")

@@ -12,7 +12,8 @@ from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.chunks import map_chunks
 from skpolyode.embedders.past import Past
 from skpolyode.embedders.paths import path_pieces, split_channels
-from skpolyode.embedders.units import Units
+from skpolyode.embedders.units import ChannelScaler, Units, choose_window
+from skpolyode.memory import MEMORIES
 from skpolyode.memory.pieces import remember
 from skpolyode.panel import Panel
 from skpolyode.panel.select import Observed, observed_rows
@@ -24,6 +25,8 @@ __all__ = ["DirectEmbedder", "PathEmbedder"]
 class DirectEmbedder(Embedder):
     """Base of embedders that know nothing but units and a window."""
 
+    past: Past
+
     @abstractmethod
     def coefficients_of(self, rows: Observed) -> np.ndarray:
         """Coefficients (B, D, N) of some series."""
@@ -32,6 +35,19 @@ class DirectEmbedder(Embedder):
         """Coefficients (B, D, N) of standardised channels, at each series' last observation."""
         chunks = map_chunks(lambda part: self.coefficients_of(observed_rows(part)), panel)
         return np.concatenate(chunks)
+
+    def features(self, panel: Panel) -> np.ndarray:
+        """The same, one row (F,) a series."""
+        coefficients, rows = self.coefficients(panel), observed_rows(panel)
+        flat = coefficients.reshape(len(coefficients), -1)
+        return self.past.with_duration(flat, rows.start, rows.end)
+
+
+def new_past(measure: str, window: float | str, n_coefficients: int, rows: Observed) -> Past:
+    """Units and memory of a direct embedder; its unit of time is the window."""
+    length = choose_window(window, measure, rows, n_coefficients)
+    units = Units(ChannelScaler.of(rows.values), length)
+    return Past(MEMORIES[measure](n_coefficients, 1.0), length, units)
 
 
 @saved

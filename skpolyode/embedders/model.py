@@ -39,8 +39,8 @@ class ModelEmbedder(Embedder):
     model : SequenceModel
         As it was trained, in float32.
     units : Units
-    blocks : tuple of str
-        Names of the model's features that make an embedding, in this order.
+    blocks : tuple of str, default=()
+        Names of the model's features that make an embedding, in this order; all if there are none.
     past : Past or None, default=None
         How the model's "coefficients" are read back, if it has such features.
     static : StaticEncoder or None, default=None
@@ -49,7 +49,7 @@ class ModelEmbedder(Embedder):
 
     model: SequenceModel
     units: Units
-    blocks: tuple[str, ...]
+    blocks: tuple[str, ...] = ()
     past: Past | None = None
     static: StaticEncoder | None = None
 
@@ -87,6 +87,7 @@ class ModelEmbedder(Embedder):
 
     def states(self, panel: Panel) -> State:
         """State of the model at the last observation of each series."""
+        assert self.exact is not None  # made once, before there are threads
         return join(map_chunks(self._states, panel, n_rows=_CHUNK_ROWS))
 
     def _states(self, panel: Panel) -> State:
@@ -125,8 +126,8 @@ class ModelEmbedder(Embedder):
         """Features (B, F) in states of series observed from `start` to `end` (B,)."""
         with torch.no_grad():
             blocks = self.exact.features(states)
-        chosen = torch.cat([blocks[name].flatten(1) for name in self.blocks], dim=1)
-        features = chosen.cpu().numpy()
+        chosen = [blocks[name].flatten(1) for name in self.blocks or blocks]
+        features = torch.cat(chosen, dim=1).cpu().numpy()
         return features if self.past is None else self.past.with_duration(features, start, end)
 
     def forecast(self, panel: Panel, times: Any) -> Panel:
@@ -162,7 +163,7 @@ class ModelEmbedder(Embedder):
         data = data.to(self.device, torch.float64)
         with torch.no_grad():
             blocks = self.exact.features(self.exact.embed(data))
-        return {name: tuple(blocks[name].shape[1:]) for name in self.blocks}
+        return {name: tuple(blocks[name].shape[1:]) for name in self.blocks or blocks}
 
 
 def _agree(one: State, other: State) -> bool:

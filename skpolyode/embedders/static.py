@@ -37,6 +37,12 @@ class StaticEncoder(NamedTuple):
         }
         return cls(ChannelScaler.of(_numbers(frame, numeric)), numeric, categories)
 
+    @classmethod
+    def of_panel(cls, panel: Panel) -> StaticEncoder | None:
+        """Encoder of the covariates of a panel; None if it has none that say anything."""
+        static = None if panel.static is None else cls.of(panel.static)
+        return static if static is not None and static.n_features else None
+
     @property
     def n_features(self) -> int:
         """Number of columns of :meth:`transform`."""

@@ -12,7 +12,8 @@ section 3; the bridge is ours.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Self
 
 import torch
 from torch import nn
@@ -87,6 +88,13 @@ class PolyODE(SequenceModel):
         self.is_coarse = False
         self.start = start
 
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
+        """Move or convert the weights, as of any module, and the memory along with them."""
+        super()._apply(fn, recurse)
+        weight = next(self.field.parameters())
+        self.memory = self.memory.to(weight.device, weight.dtype)
+        return self
+
     @property
     def stepper(self) -> Stepper:
         """Runge-Kutta method of the integration; a cheap one while `is_coarse` is set."""
@@ -106,7 +114,7 @@ class PolyODE(SequenceModel):
         return {"z": z, "c": self.memory.constant(z[..., 0])}
 
     def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
-        """State after gaps; a state without memory flows without it, which is all training needs."""
+        """State after gaps; one without memory, which is all that training needs, stays so."""
         if "c" not in state:
             return {"z": self._integrate(state["z"], gap, None)[0]}
         z, path = self.trace(state["z"], gap)

@@ -145,6 +145,9 @@ class IntervalTask:
     True
     """
 
+    smallest_batch = 64
+    """Fewer intervals cost as much: the depth of a step is that of one."""
+
     def __init__(
         self,
         model: SequenceModel,
@@ -268,6 +271,9 @@ class SeriesTask:
     >>> task.loss(torch.tensor([0])).item() == task.refresh()
     True
     """
+
+    smallest_batch = 32
+    """Fewer series cost as much."""
 
     def __init__(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> None:
         self.model, self.data = model, data

@@ -7,17 +7,20 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skpolyode.embedders import PathEmbedder
+from skpolyode.embedders.direct import new_past
 from skpolyode.memory import MEMORIES
-from skpolyode.transformers._direct import PathTransformer
-from skpolyode.transformers._stream import Streamed
-from skpolyode.transformers._stream_hippo import HiPPOStream
+from skpolyode.panel import Panel
+from skpolyode.panel.select import observed_rows
+from skpolyode.streams import HiPPOStream
+from skpolyode.transformers.base import SeriesTransformer
 
 __all__ = ["HiPPOTransformer"]
 
 _PATHS = {"linear": "linear", "previous": "constant"}
 
 
-class HiPPOTransformer(Streamed, PathTransformer):
+class HiPPOTransformer(SeriesTransformer):
     """Embed irregular series by the polynomial memory of their observations (HiPPO).
 
     Each channel is projected onto orthogonal polynomials of its past, exactly over any gap: the
@@ -108,7 +111,9 @@ class HiPPOTransformer(Streamed, PathTransformer):
         self.hold = hold
         self.window = window
 
+    has_coefficients = True
     _stream_class = HiPPOStream
 
-    def _path(self) -> str:
-        return _PATHS[self.hold]
+    def _fit(self, panel: Panel) -> None:
+        past = new_past(self.measure, self.window, self.n_coefficients, observed_rows(panel))
+        self.embedder_ = PathEmbedder(past.units, past, _PATHS[self.hold])

@@ -7,12 +7,16 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skpolyode.transformers._direct import PathTransformer
+from skpolyode.embedders import PathEmbedder
+from skpolyode.embedders.direct import new_past
+from skpolyode.panel import Panel
+from skpolyode.panel.select import observed_rows
+from skpolyode.transformers.base import SeriesTransformer
 
 __all__ = ["InterpolationTransformer"]
 
 
-class InterpolationTransformer(PathTransformer):
+class InterpolationTransformer(SeriesTransformer):
     """Embed irregular series by the polynomial coefficients of an interpolating path.
 
     Each channel is interpolated through its own observations, and the path is projected, exactly,
@@ -97,5 +101,9 @@ class InterpolationTransformer(PathTransformer):
         self.n_coefficients = n_coefficients
         self.window = window
 
-    def _path(self) -> str:
-        return "centred" if self.kind == "hermite" and not self.causal else self.kind
+    has_coefficients = True
+
+    def _fit(self, panel: Panel) -> None:
+        past = new_past("legt", self.window, self.n_coefficients, observed_rows(panel))
+        path = "centred" if self.kind == "hermite" and not self.causal else self.kind
+        self.embedder_ = PathEmbedder(past.units, past, path)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import ClassVar
 
-import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skpolyode.memory import legt_basis
-from skpolyode.transformers._direct import DirectTransformer
-from skpolyode.transformers._input import Observed
-from skpolyode.transformers._paths import ChannelRows, split_channels
+from skpolyode.embedders import LeastSquaresEmbedder
+from skpolyode.embedders.direct import new_past
+from skpolyode.panel import Panel
+from skpolyode.panel.select import observed_rows
+from skpolyode.transformers.base import SeriesTransformer
 
 __all__ = ["LegendreFitTransformer"]
 
-_BLOCK_ROWS = 16_384  # padded rows fitted at once: 4 MB of basis at N = 32
 
-
-class LegendreFitTransformer(DirectTransformer):
+class LegendreFitTransformer(SeriesTransformer):
     r"""Embed irregular series by a penalised least-squares fit of Legendre polynomials.
 
     Each channel of each series gets the coefficients that are closest to its observations in the
@@ -99,51 +96,8 @@ class LegendreFitTransformer(DirectTransformer):
         self.alpha = alpha
         self.window = window
 
-    def _embed(self, rows: Observed) -> np.ndarray:
-        duration, series = rows.end - rows.start, rows.series
-        age = (duration[series] - rows.times) / self.window_
-        values = self.scaler_.transform(rows.values)
-        result = np.zeros((len(duration), values.shape[1], self.n_coefficients))
-        n = np.arange(self.n_coefficients)
-        penalty = np.diag(self.alpha * n * (n + 1.0))
-        for group in split_channels(age, values, series):
-            group = _in_window(group)
-            for members, chosen in _blocks(group.series):
-                result[members[:, None], group.channels] = _solve(group, chosen, penalty)
-        return result
+    has_coefficients = True
 
-
-def _in_window(rows: ChannelRows) -> ChannelRows:
-    """Rows within the window, where `times` are ages in windows; the last one is kept anyway."""
-    last = np.append(rows.series[1:] != rows.series[:-1], True)
-    kept = last | (rows.times <= 1.0)
-    return ChannelRows(
-        rows.channels, rows.series[kept], np.minimum(rows.times[kept], 1.0), rows.values[kept]
-    )
-
-
-def _blocks(series: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Series of similar length: which (b,), and the rows of each (b, L), -1 where padded."""
-    members, starts, counts = np.unique(series, return_index=True, return_counts=True)
-    order = np.argsort(counts, kind="stable")
-    members, starts, counts = members[order], starts[order], counts[order]
-    at = 0
-    while at < len(members):
-        fits = counts[at:] * np.arange(1, len(members) - at + 1) <= _BLOCK_ROWS
-        stop = at + max(1, int(fits.argmin()) if not fits.all() else len(fits))
-        place = np.arange(counts[stop - 1])
-        inside = place < counts[at:stop, None]
-        yield members[at:stop], np.where(inside, starts[at:stop, None] + place, -1)
-        at = stop
-
-
-def _solve(rows: ChannelRows, chosen: np.ndarray, penalty: np.ndarray) -> np.ndarray:
-    """Coefficients (b, D, N) from rows (b, L) of the group."""
-    basis = legt_basis(1.0 - rows.times[chosen], len(penalty)) * (chosen >= 0)[..., None]
-    count = (chosen >= 0).sum(axis=1)[:, None, None]
-    gram = basis.mT @ basis / count + penalty
-    right = basis.mT @ rows.values[chosen] / count
-    try:
-        return np.linalg.solve(gram, right).mT
-    except np.linalg.LinAlgError:  # without a penalty, where points are fewer than coefficients
-        return (np.linalg.pinv(gram, hermitian=True) @ right).mT
+    def _fit(self, panel: Panel) -> None:
+        past = new_past("legt", self.window, self.n_coefficients, observed_rows(panel))
+        self.embedder_ = LeastSquaresEmbedder(past.units, past, self.alpha)

@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
-import os
+import copy
 from collections.abc import Sequence
-from numbers import Integral, Real
+from dataclasses import replace
+from functools import partial
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils._param_validation import StrOptions
+from torch import nn
 
-from skpolyode.dynamics import evaluate_path
-from skpolyode.models import (
-    SOLVERS,
-    TASKS,
-    UPDATES,
-    PolyODE,
-    forecasting_mse,
-)
+from skpolyode.dynamics import WalledMLP
+from skpolyode.embedders import ChannelScaler, ModelEmbedder, Past, Units
+from skpolyode.embedders.static import StaticEncoder
+from skpolyode.embedders.units import auto_step_size, choose_window, typical_gap
+from skpolyode.memory import MEMORIES
+from skpolyode.models import Packed, PolyODE, PolyODETask, SequenceModel, swept_predictions
 from skpolyode.panel import Panel
-from skpolyode.transformers._forecast import continue_series
-from skpolyode.transformers._input import observed_rows, read_panel
-from skpolyode.transformers._polyode_fit import PolyODEFit
-from skpolyode.transformers._stream import Streamed
-from skpolyode.transformers._stream_polyode import PolyODEStream
-from skpolyode.transformers.base import CoefficientTransformer
+from skpolyode.panel.select import cut_windows, observed_rows
+from skpolyode.training import Task
+from skpolyode.transformers.neural import COUNT, POSITIVE, NeuralTransformer, Sizes
 
 __all__ = ["PolyODETransformer"]
 
-_POSITIVE = Interval(Real, 0, None, closed="neither")
-_COUNT = Interval(Integral, 1, None, closed="left")
+_WINDOWS_INTEGRATED = 20  # a gap longer than this many windows is not integrated to its end
+_ROWS_TO_CUT = 256  # longest series, in rows, that training runs through as a whole
+_WINDOWS_TO_CUT = 8  # and in windows
+_SAMPLE = 32  # stretches of series that the step size is checked with
+_SAMPLE_ROWS = 16  # the longest of them
+_SWEEPS = 2  # over them, each of which brings forecasts ten times closer
+_BLOCKS = {
+    "full": ("coefficients", "hidden"),
+    "coefficients": ("coefficients",),
+    "hidden": ("hidden",),
+}
 
 
-class PolyODETransformer(PolyODEFit, Streamed, CoefficientTransformer):
+class PolyODETransformer(NeuralTransformer):
     """Embed irregular series by a neural ODE that drives a polynomial memory (PolyODE).
 
     A small network learns the dynamics of the signal by forecasting each observation from the
@@ -65,49 +71,9 @@ class PolyODETransformer(PolyODEFit, Streamed, CoefficientTransformer):
         `step_halving_error_` is not small against the forecasting error.
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Widths of the network's hidden layers. Raise for many channels and much data.
-    update : {"bridge", "jump"}, default="bridge"
-        At an observation, "bridge" ramps the remembered path to it, so that the memory holds a
-        continuous path through all observations; "jump" leaves a step, as in the paper.
-    horizon : int, default=1
-        Observations that the loss looks ahead. More makes long forecasts better and training
-        slower; on Lorenz63 the embeddings do not gain, on short noisy series they do a little.
-    gradient : {"interval", "series"}, default="interval"
-        Train on single intervals between observations, or back-propagate through whole series
-        as in the paper (slow; for study).
-    solver : {"exact", "euler", "rk4", "dopri5", "backward_euler", "adams_moulton"}, default="exact"
-        "exact" integrates the dynamics by Runge-Kutta steps and the memory exactly. The others
-        integrate both together, as in the paper, with steps of `step_size` (which "dopri5"
-        chooses itself): slower and less exact, for study only, and only with ``measure="legt"``.
-        A step size with which the memory would diverge is an error.
     embedding : {"full", "coefficients", "hidden"}, default="full"
         What `transform` returns: the coefficients, the state of the dynamics, or both.
-    learning_rate_init : float, default=0.05
-        Peak of the one-cycle schedule. Lower it if training diverges.
-    batch_size : int or "auto", default="auto"
-        Intervals a minibatch; "auto" makes sixteen minibatches an epoch, of 64 to 512 intervals.
-    max_epochs : int, default=40
-        Passes over the intervals. The learning rate falls to zero over them.
-    early_stopping : bool, default=True
-        Hold out a share of the series, stop when their forecasting error no longer falls, and
-        keep the best weights. With fewer than five series the training error stands in.
-    validation_fraction : float, default=0.1
-        Share of the series held out.
-    n_iter_no_change : int, default=10
-        Epochs without improvement before training stops early; those of the coarse first eighth
-        of `max_epochs` do not count.
-    warm_start : bool, default=False
-        Continue from the weights, scales, window and step size of the last fit.
-    checkpoint_dir : str, PathLike or None, default=None
-        Folder where the state of the training is kept, written after an epoch but not more than
-        once a second. A `fit` that was killed goes on from there when it is called again with the
-        same data and parameters, and ends in the same weights; `random_state` must be an int.
-    random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, minibatches and held-out series. Global generators are not used.
-    device : str, default="cpu"
-        Where torch trains and embeds, for example "cuda".
-    verbose : int, default=0
-        1 shows a progress bar.
-
+    %(training)s
     Attributes
     ----------
     window_ : float
@@ -115,27 +81,13 @@ class PolyODETransformer(PolyODEFit, Streamed, CoefficientTransformer):
         of `fit`.
     step_size_ : float
         Longest integration step, in the units of `times`.
-    time_scale_ : float
-        Typical gap between observations; the model's unit of time.
-    scaler_ : ChannelScaler
-        Mean and standard deviation of each channel.
     field_ : torch.nn.Module
         The trained vector field.
     start_ : torch.nn.Module or None
         The trained map of static covariates, None without any.
-    history_ : list of dict
-        For each epoch ``epoch``, ``validation_error``, ``training_loss`` and ``seconds``.
-    n_epochs_ : int
-        Epochs run.
-    validation_error_ : float
-        Best one-step forecasting MSE on the held-out series, in standardised units.
     step_halving_error_ : float
         RMS difference, in standardised units, of forecasts with `step_size_` and half of it.
-    n_features_in_ : int
-        Number of channels, or of time points if fitted on a 2-D array.
-    n_channels_in_ : int
-        Number of channels.
-
+    %(trained)s
     See Also
     --------
     skpolyode.panel.Panel : The container that carries ids and names along.
@@ -178,28 +130,16 @@ class PolyODETransformer(PolyODEFit, Streamed, CoefficientTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        "n_coefficients": [_COUNT],
+        **NeuralTransformer._parameter_constraints,
+        "n_coefficients": [COUNT],
         "measure": [StrOptions({"legt", "legs"})],
-        "window": [_POSITIVE, StrOptions({"auto"})],
-        "step_size": [_POSITIVE, StrOptions({"auto"})],
+        "window": [POSITIVE, StrOptions({"auto"})],
+        "step_size": [POSITIVE, StrOptions({"auto"})],
         "hidden_layer_sizes": ["array-like"],
-        "update": [StrOptions(set(UPDATES))],
-        "horizon": [_COUNT],
-        "gradient": [StrOptions(set(TASKS))],
-        "solver": [StrOptions(set(SOLVERS))],
-        "embedding": [StrOptions({"full", "coefficients", "hidden"})],
-        "learning_rate_init": [_POSITIVE],
-        "batch_size": [_COUNT, StrOptions({"auto"})],
-        "max_epochs": [_COUNT],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [_COUNT],
-        "warm_start": ["boolean"],
-        "checkpoint_dir": [str, os.PathLike, None],
-        "random_state": ["random_state"],
-        "device": [str],
-        "verbose": ["verbose"],
+        "embedding": [StrOptions(set(_BLOCKS))],
     }
+
+    has_coefficients = True
 
     def __init__(
         self,
@@ -209,132 +149,131 @@ class PolyODETransformer(PolyODEFit, Streamed, CoefficientTransformer):
         window: float | str = "auto",
         step_size: float | str = "auto",
         hidden_layer_sizes: Sequence[int] = (64, 64),
-        update: str = "bridge",
-        horizon: int = 1,
-        gradient: str = "interval",
-        solver: str = "exact",
         embedding: str = "full",
-        learning_rate_init: float = 0.05,
-        batch_size: int | str = "auto",
-        max_epochs: int = 40,
-        early_stopping: bool = True,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        warm_start: bool = False,
-        checkpoint_dir: str | os.PathLike[str] | None = None,
-        random_state: Any = None,
-        device: str = "cpu",
-        verbose: int = 0,
+        **training: Any,
     ) -> None:
         self.n_coefficients = n_coefficients
         self.measure = measure
         self.window = window
         self.step_size = step_size
         self.hidden_layer_sizes = hidden_layer_sizes
-        self.update = update
-        self.horizon = horizon
-        self.gradient = gradient
-        self.solver = solver
         self.embedding = embedding
-        self.learning_rate_init = learning_rate_init
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.warm_start = warm_start
-        self.checkpoint_dir = checkpoint_dir
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
+        super().__init__(**training)
 
-    _stream_class = PolyODEStream
+    @property
+    def field_(self) -> WalledMLP:
+        """The trained vector field."""
+        return self.embedder_.model.field
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """Minus the one-step forecasting MSE, in standardised units: larger is better.
+    @property
+    def start_(self) -> nn.Module | None:
+        """The trained map of static covariates."""
+        return self.embedder_.model.start
 
-        Parameters
-        ----------
-        X : Panel, list of (times, values), list of DataFrames, or array
-            The series.
-        y : None, default=None
-            Ignored.
+    def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
+        widths, rows = self._widths(panel.n_channels), observed_rows(panel)
+        unit, size = typical_gap(rows), self.n_coefficients
+        window = choose_window(self.window, self.measure, rows, size)
+        auto = auto_step_size(rows, window, size)
+        self.step_size_ = auto if self.step_size == "auto" else float(self.step_size)
+        # As fast a pull as the steps can follow. A field that stands still forecasts the last
+        # value, and a channel that is constant in training never gets a gradient.
+        field = WalledMLP(widths[0], widths[1:-1], pull=unit / self.step_size_, generator=generator)
+        static = StaticEncoder.of_panel(panel)
+        # Whole steps of the longest gap that is integrated.
+        max_gap = np.ceil(_WINDOWS_INTEGRATED * window / self.step_size_) * self.step_size_
+        new_memory = partial(MEMORIES[self.measure], size, window / unit)
+        model = self._model_class(
+            field.stand_still(),
+            new_memory(dtype=torch.float32),
+            step_size=self.step_size_ / unit,
+            max_gap=float(max_gap) / unit,
+            start=None if static is None else _zero_map(static.n_features, widths[0]),
+            **self._model_options(unit),
+        )
+        units = Units(ChannelScaler.of(rows.values), unit)
+        past = Past(new_memory(), window, units)
+        return ModelEmbedder(model, units, _BLOCKS[self.embedding], past, static)
 
-        Returns
-        -------
-        float
-            Minus the mean squared error over all observed values but the first of each series;
-            0 where there is nothing to forecast.
+    _model_class: ClassVar[type[PolyODE]] = PolyODE
+
+    def _model_options(self, unit: float) -> dict[str, Any]:
+        """Further settings of the model, of which a unit of time is `unit` of the user's."""
+        return {}
+
+    def _widths(self, n_channels: int) -> list[int]:
+        """Widths of all layers of the field, from the state's to the state's."""
+        sizes = list(self.hidden_layer_sizes)
+        if not all(isinstance(n, Integral) and n > 0 for n in sizes):
+            raise ValueError(
+                "hidden_layer_sizes must be positive integers, one a layer, got "
+                f"{self.hidden_layer_sizes!r}."
+            )
+        size = n_channels * (1 + self.n_coefficients)
+        return [size, *map(int, sizes), size]
+
+    def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
+        layers, widths = embedder.model.field.layers, self._widths(self.n_channels_in_)
+        fitted = [layer.in_features for layer in layers] + [layers[-1].out_features]
+        if fitted != widths:
+            raise ValueError(
+                f"warm_start=True continues a network of widths {fitted}, but the number of "
+                f"channels, n_coefficients and hidden_layer_sizes now ask for {widths}; keep them "
+                "as in the last fit or set warm_start=False."
+            )
+        return replace(embedder, blocks=_BLOCKS[self.embedding])
+
+    def _training_parts(self, panel: Panel, embedder: ModelEmbedder) -> Panel:
+        """Cut series that are much longer than the memory, so that training need not go in order.
+
+        The cost of training is then that of the rows, not of the longest series.
         """
-        check_is_fitted(self)
-        panel = read_panel(self, X, reset=False)
-        return -forecasting_mse(self._model(torch.float64), self._pack(panel, torch.float64))
+        past = embedder.past
+        if not past.forgets:
+            return panel
+        length = int(max(_ROWS_TO_CUT, _WINDOWS_TO_CUT * past.window / past.units.time_scale))
+        return cut_windows(panel, length, overlap=length // 8)
 
-    def forecast(self, X: Any, times: Any) -> Panel:
-        """Continue series beyond their last observation.
+    def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
+        return PolyODETask(model, data, held_out, horizon=self.horizon)
 
-        Parameters
-        ----------
-        X : Panel, list of (times, values), list of DataFrames, or array
-            The series.
-        times : array-like of shape (Q,) or list of such
-            Times from the last observation on, for all series or for each; in the units and of
-            the type of the series' times.
-
-        Returns
-        -------
-        Panel
-            All channels at these times. Further than 20 windows ahead the forecast is held.
-
-        Raises
-        ------
-        ValueError
-            If a time is before the last observation of its series.
-        """
-        check_is_fitted(self)
-        panel = read_panel(self, X, reset=False)
-        model = self._model(torch.float64)
-
-        def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
-            return self._run_ahead(model, self._states(model, panel[part])[0], ahead)
-
-        return continue_series(panel, times, observed_rows(panel).end, run_ahead)
-
-    def _run_ahead(self, model: PolyODE, z: torch.Tensor, ahead: np.ndarray) -> np.ndarray:
-        """Signals (B, Q, D) at times `ahead` (B, Q) of the last observation, from states there."""
-        since = torch.from_numpy(ahead / self.time_scale_).to(self.device)
+    def _examine(self, panel: Panel) -> None:
+        """Compare one-step forecasts with those of half the step size, on a sample."""
+        sample = cut_windows(panel[:_SAMPLE], _SAMPLE_ROWS, overlap=0)[:_SAMPLE]
+        data = self.embedder_.pack(sample, torch.float32)
+        model, finer = (copy.deepcopy(self.embedder_.model) for _ in range(2))
+        finer.step_size /= 2
         with torch.no_grad():
-            # Whole steps, so that a forecast does not depend on what other times are asked for.
-            n_steps = (since.amax(dim=1) / model.step_size).ceil().clamp(min=1)
-            reach = (n_steps * model.step_size).clamp(max=model.max_gap)
-            _, path = model.trace(z, reach)
-            signal = evaluate_path(path, torch.minimum(since, reach[:, None]))
-        return self.scaler_.inverse(signal.cpu().numpy())
+            error = self._quick_predictions(model, data) - self._quick_predictions(finer, data)
+        self.step_halving_error_ = float(error.square().mean().sqrt())
 
-    def _transform(self, panel: Panel) -> np.ndarray:
-        features = self._features(*self._all_states(panel))
-        rows = observed_rows(panel)
-        return self._with_duration(features, rows.start, rows.end)
+    @staticmethod
+    def _quick_predictions(model: PolyODE, data: Packed) -> torch.Tensor:
+        """Where they serve, sweeps are much cheaper than a run in order."""
+        return swept_predictions(model, data, n_sweeps=_SWEEPS)
 
-    def _features(self, z: torch.Tensor, c: torch.Tensor) -> np.ndarray:
-        """What is made of states and memories of series, but for the duration."""
-        blocks = {"coefficients": [c], "hidden": [z], "full": [c, z]}[self.embedding]
-        return torch.cat([block.flatten(1) for block in blocks], dim=1).cpu().numpy()
-
-    def _coefficients(self, panel: Panel) -> np.ndarray:
-        return self._all_states(panel)[1].cpu().numpy()
-
-    def _select_coefficients(self, Z: np.ndarray) -> np.ndarray:
-        if self.embedding == "hidden":
+    def _check_invertible(self) -> None:
+        if "coefficients" not in self.embedder_.blocks:
             raise ValueError(
                 "embedding='hidden' holds no coefficients to invert; use embedding='full' or "
                 "'coefficients'."
             )
-        return super()._select_coefficients(Z)
 
-    def _parts(self) -> list[list[str]]:
-        degrees = range(self.n_coefficients)
-        coefficients = [f"c{n}" for n in degrees]
-        hidden = ["signal", *(f"h{n}" for n in degrees)]
-        choices = {"coefficients": [coefficients], "hidden": [hidden]}
-        return choices.get(self.embedding, [coefficients, hidden])
+    def _channel_features(self) -> list[list[str]]:
+        degrees = range(self.embedder_.past.n_coefficients)
+        names = {
+            "coefficients": [f"c{n}" for n in degrees],
+            "hidden": ["signal", *(f"h{n}" for n in degrees)],
+        }
+        return [names[block] for block in self.embedder_.blocks]
+
+    def _series_features(self) -> list[str]:
+        return self.embedder_.past.features
+
+
+def _zero_map(n_in: int, n_out: int) -> nn.Linear:
+    """A linear map that says nothing at first."""
+    layer = nn.Linear(n_in, n_out)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer

@@ -4,32 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
+from skpolyode.embedders.summary import STATISTICS, SummaryEmbedder
+from skpolyode.embedders.units import ChannelScaler, Units
 from skpolyode.panel import Panel
-from skpolyode.transformers._chunks import map_chunks
-from skpolyode.transformers._input import ChannelScaler, Observed, observed_rows
-from skpolyode.transformers._paths import ChannelRows, split_channels
+from skpolyode.panel.select import observed_rows
 from skpolyode.transformers.base import SeriesTransformer
 
 __all__ = ["SummaryStatsTransformer"]
-
-_STATISTICS = (
-    "mean",
-    "std",
-    "min",
-    "max",
-    "first",
-    "last",
-    "mean_abs_change",
-    "slope",
-    "count",
-    "observed_share",
-    "mean_gap",
-    "max_gap",
-)
-_LEVELS = ("mean", "min", "max", "first", "last")
-_GAPS = ("mean_gap", "max_gap")
 
 
 class SummaryStatsTransformer(SeriesTransformer):
@@ -76,64 +57,11 @@ class SummaryStatsTransformer(SeriesTransformer):
     _parameter_constraints: ClassVar[dict[str, list]] = {}
 
     def _fit(self, panel: Panel) -> None:
-        self.scaler_ = ChannelScaler.of(observed_rows(panel).values)
+        scaler = ChannelScaler.of(observed_rows(panel).values)
+        self.embedder_ = SummaryEmbedder(Units(scaler, time_scale=1.0))
 
-    def _parts(self) -> list[list[str]]:
-        return [list(_STATISTICS)]
+    def _channel_features(self) -> list[list[str]]:
+        return [list(STATISTICS)]
 
-    def _series_parts(self) -> list[str]:
+    def _series_features(self) -> list[str]:
         return ["duration"]
-
-    def _transform(self, panel: Panel) -> np.ndarray:
-        chunks = map_chunks(lambda part: self._statistics(observed_rows(part)), panel)
-        return np.concatenate(chunks)
-
-    def _statistics(self, rows: Observed) -> np.ndarray:
-        lengths, duration = np.diff(rows.offsets), rows.end - rows.start
-        result = np.zeros((len(lengths), rows.values.shape[1], len(_STATISTICS)))
-        result[..., [_STATISTICS.index(name) for name in _LEVELS]] = self.scaler_.mean[:, None]
-        result[..., [_STATISTICS.index(name) for name in _GAPS]] = duration[:, None, None]
-        for group in split_channels(rows.times, rows.values, rows.series):
-            members, columns = _channel_statistics(group, self.scaler_.scale, lengths, duration)
-            result[members[:, None], group.channels] = columns
-        return np.column_stack([result.reshape(len(lengths), -1), duration])
-
-
-def _channel_statistics(
-    rows: ChannelRows, scale: np.ndarray, lengths: np.ndarray, duration: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Series that have the channels (b,), and the statistics of these (b, D, S)."""
-    first = np.flatnonzero(np.append(True, rows.series[1:] != rows.series[:-1]))
-    members, count = rows.series[first], np.diff(np.append(first, len(rows.series)))
-    place = np.repeat(np.arange(len(members)), count)  # of each row among the members
-    size = scale[rows.channels]
-    x = rows.values / size  # squares of any finite value stay finite
-
-    def mean(quantity: np.ndarray, over: np.ndarray = count) -> np.ndarray:
-        return np.add.reduceat(quantity, first, axis=0) / over[:, None]
-
-    centre, time = mean(x), rows.times[:, None]
-    span = np.where(duration > 0, duration, 1.0)[members]
-    since = (time - mean(time)[place]) / span[place, None]
-    spread = mean(since**2)
-    slope = mean(since * (x - centre[place])) / np.where(spread > 0, spread, 1.0) / span[:, None]
-    inner = np.append(rows.series[1:] == rows.series[:-1], False)[:, None]
-    change = np.where(inner, np.abs(np.diff(x, axis=0, append=0.0)), 0.0)
-    gap = np.where(inner, np.diff(time, axis=0, append=0.0), 0.0)
-    pairs, several = np.maximum(count - 1, 1), (count > 1)[:, None]
-    own = duration[members][:, None]
-    columns = [
-        centre * size,
-        np.sqrt(mean((x - centre[place]) ** 2)) * size,
-        np.minimum.reduceat(rows.values, first, axis=0),
-        np.maximum.reduceat(rows.values, first, axis=0),
-        rows.values[first],
-        rows.values[first + count - 1],
-        mean(change, pairs) * size,
-        slope * size,
-        count[:, None],
-        (count / lengths[members])[:, None],
-        np.where(several, mean(gap, pairs), own),
-        np.where(several, np.maximum.reduceat(gap, first, axis=0), own),
-    ]
-    return members, np.stack(np.broadcast_arrays(*columns), axis=2)

@@ -1,0 +1,104 @@
+"""Summary statistics of each channel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skpolyode.embedders.base import Embedder
+from skpolyode.embedders.chunks import map_chunks
+from skpolyode.embedders.paths import ChannelRows, split_channels
+from skpolyode.embedders.units import Units
+from skpolyode.panel import Panel
+from skpolyode.panel.select import Observed, observed_rows
+from skpolyode.saving.codec import saved
+
+__all__ = ["STATISTICS", "SummaryEmbedder"]
+
+STATISTICS = (
+    "mean",
+    "std",
+    "min",
+    "max",
+    "first",
+    "last",
+    "mean_abs_change",
+    "slope",
+    "count",
+    "observed_share",
+    "mean_gap",
+    "max_gap",
+)
+_LEVELS = ("mean", "min", "max", "first", "last")
+_GAPS = ("mean_gap", "max_gap")
+
+
+@saved
+@dataclass(frozen=True, eq=False)
+class SummaryEmbedder(Embedder):
+    """Statistics of channels and the duration of each series, in the user's units.
+
+    Parameters
+    ----------
+    units : Units
+        Their means stand in for values never observed.
+    """
+
+    units: Units
+    past = None
+
+    def features(self, panel: Panel) -> np.ndarray:
+        """Features (B, F) of each series."""
+        chunks = map_chunks(lambda part: self._statistics(observed_rows(part)), panel)
+        return np.concatenate(chunks)
+
+    def _statistics(self, rows: Observed) -> np.ndarray:
+        lengths, duration = np.diff(rows.offsets), rows.end - rows.start
+        result = np.zeros((len(lengths), rows.values.shape[1], len(STATISTICS)))
+        result[..., [STATISTICS.index(name) for name in _LEVELS]] = self.units.scaler.mean[:, None]
+        result[..., [STATISTICS.index(name) for name in _GAPS]] = duration[:, None, None]
+        for group in split_channels(rows.times, rows.values, rows.series):
+            members, columns = _channel_statistics(group, self.units.scaler.scale, lengths, duration)
+            result[members[:, None], group.channels] = columns
+        return np.column_stack([result.reshape(len(lengths), -1), duration])
+
+
+def _channel_statistics(
+    rows: ChannelRows, scale: np.ndarray, lengths: np.ndarray, duration: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Series that have the channels (b,), and the statistics of these (b, D, S)."""
+    first = np.flatnonzero(np.append(True, rows.series[1:] != rows.series[:-1]))
+    members, count = rows.series[first], np.diff(np.append(first, len(rows.series)))
+    place = np.repeat(np.arange(len(members)), count)  # of each row among the members
+    size = scale[rows.channels]
+    x = rows.values / size  # squares of any finite value stay finite
+
+    def mean(quantity: np.ndarray, over: np.ndarray = count) -> np.ndarray:
+        return np.add.reduceat(quantity, first, axis=0) / over[:, None]
+
+    centre, time = mean(x), rows.times[:, None]
+    span = np.where(duration > 0, duration, 1.0)[members]
+    since = (time - mean(time)[place]) / span[place, None]
+    spread = mean(since**2)
+    slope = mean(since * (x - centre[place])) / np.where(spread > 0, spread, 1.0) / span[:, None]
+    inner = np.append(rows.series[1:] == rows.series[:-1], False)[:, None]
+    change = np.where(inner, np.abs(np.diff(x, axis=0, append=0.0)), 0.0)
+    gap = np.where(inner, np.diff(time, axis=0, append=0.0), 0.0)
+    pairs, several = np.maximum(count - 1, 1), (count > 1)[:, None]
+    own = duration[members][:, None]
+    columns = [
+        centre * size,
+        np.sqrt(mean((x - centre[place]) ** 2)) * size,
+        np.minimum.reduceat(rows.values, first, axis=0),
+        np.maximum.reduceat(rows.values, first, axis=0),
+        rows.values[first],
+        rows.values[first + count - 1],
+        mean(change, pairs) * size,
+        slope * size,
+        count[:, None],
+        (count / lengths[members])[:, None],
+        np.where(several, mean(gap, pairs), own),
+        np.where(several, np.maximum.reduceat(gap, first, axis=0), own),
+    ]
+    return members, np.stack(np.broadcast_arrays(*columns), axis=2)

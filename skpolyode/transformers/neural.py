@@ -1,0 +1,310 @@
+"""Transformers that train a sequence model: its training, forecasts and score, written once."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from skpolyode.embedders import ChannelScaler, ModelEmbedder, Units
+from skpolyode.embedders.learn import find_checkpoint, hold_out
+from skpolyode.embedders.static import StaticEncoder
+from skpolyode.embedders.units import typical_gap
+from skpolyode.models import IntervalTask, Packed, SequenceModel
+from skpolyode.panel import Panel
+from skpolyode.panel.select import observed_part, observed_rows
+from skpolyode.streams import ModelStream
+from skpolyode.training import Task, Trainer, intra_op_threads
+from skpolyode.transformers._checks import check_device, check_repeatable, local_random_state
+from skpolyode.transformers._input import read_panel
+from skpolyode.transformers.base import SeriesTransformer
+
+__all__ = ["COUNT", "POSITIVE", "NeuralTransformer", "Sizes"]
+
+POSITIVE = Interval(Real, 0, None, closed="neither")
+COUNT = Interval(Integral, 1, None, closed="left")
+
+_PATIENCE = 10  # epochs without a better validation error; the best weights are kept anyway
+_INTERVAL_LENGTH = 4  # observations that training goes through, with their updates
+
+_TRAINING = """\
+    horizon : int, default=1
+        Observations that the loss looks ahead. More makes long forecasts better and training
+        slower.
+    learning_rate_init : float, default=0.05
+        Peak of the one-cycle schedule. Lower it if training diverges.
+    batch_size : int or "auto", default="auto"
+        Intervals a minibatch; "auto" makes sixteen minibatches an epoch, of 64 to 512 intervals.
+    max_epochs : int, default=40
+        Passes over the intervals. The learning rate falls to zero over them.
+    validation_fraction : float or None, default=0.1
+        Share of the series held out. Training stops early when their forecasting error has not
+        fallen for ten epochs, and keeps the weights with the least. With fewer than five series
+        the training error stands in. None trains on all series through all epochs.
+    warm_start : bool, default=False
+        Continue from the weights, scales and other settings of the last fit.
+    checkpoint_dir : str, PathLike or None, default=None
+        Folder where the state of the training is kept, written after an epoch but not more than
+        once a second. A `fit` that was killed goes on from there when it is called again with the
+        same data and parameters, and ends in the same weights; `random_state` must be an int.
+    random_state : int, RandomState instance or None, default=None
+        Seed of initial weights, minibatches and held-out series. Global generators are not used.
+    device : str, default="cpu"
+        Where torch trains and embeds, for example "cuda".
+    verbose : int, default=0
+        1 shows a progress bar.
+"""
+
+_TRAINED = """\
+    embedder_ : ModelEmbedder
+        The trained model with its units; it knows no scikit-learn.
+    scaler_ : ChannelScaler
+        Mean and standard deviation of each channel.
+    time_scale_ : float
+        Typical gap between observations; the model's unit of time.
+    history_ : list of dict
+        For each epoch ``epoch``, ``validation_error``, ``training_loss`` and ``seconds``.
+    n_epochs_ : int
+        Epochs run.
+    validation_error_ : float
+        Best one-step forecasting MSE on the held-out series, in standardised units.
+    n_features_in_ : int
+        Number of channels, or of time points if fitted on a 2-D array.
+    n_channels_in_ : int
+        Number of channels.
+"""
+
+
+class Sizes(NamedTuple):
+    """What the size of a new model depends on."""
+
+    n_channels: int
+    n_static: int  # features of static covariates
+    duration: float  # of the longest series, in the model's unit of time
+
+
+class NeuralTransformer(SeriesTransformer):
+    """Base of transformers that embed and forecast by a trained sequence model.
+
+    A subclass makes its model in `_new_model`. Its own `__init__` takes its own parameters and
+    ``**training``, which it hands on; signature and docstring are completed here, the latter where
+    it says ``%(training)s`` and ``%(trained)s``.
+
+    Parameters
+    ----------
+    %(training)s
+
+    Attributes
+    ----------
+    %(trained)s
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "horizon": [COUNT],
+        "learning_rate_init": [POSITIVE],
+        "batch_size": [COUNT, StrOptions({"auto"})],
+        "max_epochs": [COUNT],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+        "warm_start": ["boolean"],
+        "checkpoint_dir": [str, os.PathLike, None],
+        "random_state": ["random_state"],
+        "device": [str],
+        "verbose": ["verbose"],
+    }
+
+    _stream_class = ModelStream
+    embedder_: ModelEmbedder
+
+    def __init__(
+        self,
+        *,
+        horizon: int = 1,
+        learning_rate_init: float = 0.05,
+        batch_size: int | str = "auto",
+        max_epochs: int = 40,
+        validation_fraction: float | None = 0.1,
+        warm_start: bool = False,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        device: str = "cpu",
+        verbose: int = 0,
+    ) -> None:
+        self.horizon = horizon
+        self.learning_rate_init = learning_rate_init
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.validation_fraction = validation_fraction
+        self.warm_start = warm_start
+        self.checkpoint_dir = checkpoint_dir
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _complete(cls)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the one-step forecasting MSE, in standardised units: larger is better.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        float
+            Minus the mean squared error over all observed values but the first of each series;
+            0 where there is nothing to forecast.
+        """
+        check_is_fitted(self)
+        return -self.embedder_.forecasting_mse(read_panel(self, X, reset=False))
+
+    def forecast(self, X: Any, times: Any) -> Panel:
+        """Continue series beyond their last observation.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        times : array-like of shape (Q,) or list of such
+            Times from the last observation on, for all series or for each; in the units and of
+            the type of the series' times.
+
+        Returns
+        -------
+        Panel
+            All channels at these times. `PolyODETransformer` holds the forecast further than 20
+            windows ahead.
+
+        Raises
+        ------
+        ValueError
+            If a time is before the last observation of its series.
+        """
+        check_is_fitted(self)
+        return self.embedder_.forecast(read_panel(self, X, reset=False), times)
+
+    def _new_model(self, sizes: Sizes, generator: torch.Generator) -> SequenceModel:
+        """Untrained model; weights are drawn from the generator."""
+        raise NotImplementedError(f"{type(self).__name__} makes its model in `_new_model`.")
+
+    def _fit(self, panel: Panel) -> None:
+        check_device(self.device)
+        random_state = local_random_state(self.random_state)
+        generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
+        if self.warm_start and hasattr(self, "embedder_"):
+            embedder = self._continued(self.embedder_.with_own_model())
+        else:
+            embedder = self._new_embedder(panel, generator)
+        embedder.to(self.device)
+        checkpoint = None
+        if self.checkpoint_dir is not None:
+            check_repeatable(self.random_state)
+            checkpoint = find_checkpoint(
+                self.checkpoint_dir, panel, self._training_settings(), embedder.model
+            )
+        parts = self._training_parts(observed_part(panel), embedder)
+        held_out = hold_out(parts.lengths, self.validation_fraction, random_state)
+        with intra_op_threads(1):
+            data = embedder.pack(parts, torch.float32)
+            task = self._new_task(embedder.model, data, held_out.to(data.x.device))
+            report = self._trainer(task).run(embedder.model, task, generator, checkpoint)
+            self.embedder_, self.history_ = embedder, report.history
+            self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
+            self._examine(parts)
+        if report.was_interrupted:  # all is stored; who called, perhaps a search, stops as well
+            raise KeyboardInterrupt(report.message)
+
+    def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
+        rows = observed_rows(panel)
+        units = Units(ChannelScaler.of(rows.values), typical_gap(rows))
+        static = StaticEncoder.of_panel(panel)
+        n_static = 0 if static is None else static.n_features
+        duration = float((rows.end - rows.start).max()) / units.time_scale
+        sizes = Sizes(panel.n_channels, n_static, duration)
+        return ModelEmbedder(self._new_model(sizes, generator), units, static=static)
+
+    def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
+        """What a warm start goes on from; a ValueError if the parameters ask for another model."""
+        n_static = 0 if embedder.static is None else embedder.static.n_features
+        like = self._new_model(Sizes(self.n_channels_in_, n_static, 1.0), torch.Generator())
+        shapes = [[tuple(p.shape) for p in model.parameters()] for model in (like, embedder.model)]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                "warm_start=True continues the model of the last fit, but the number of channels "
+                "or the parameters now ask for another one; keep them or set warm_start=False."
+            )
+        return embedder
+
+    def _training_settings(self) -> dict[str, Any]:
+        """Parameters that an interrupted training must share with the one that goes on."""
+        without = {"checkpoint_dir", "device", "verbose"}
+        return {k: v for k, v in self.get_params(deep=False).items() if k not in without}
+
+    def _training_parts(self, panel: Panel, embedder: ModelEmbedder) -> Panel:
+        """What is trained on: by default the series as they are."""
+        return panel
+
+    def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
+        """What training asks of the model."""
+        return IntervalTask(model, data, held_out, horizon=self.horizon, length=_INTERVAL_LENGTH)
+
+    def _trainer(self, task: Task) -> Trainer:
+        # The cost of fewer intervals is that of their sequential depth, and with more of them
+        # little data give too few steps.
+        batch = int(np.clip(len(task.items) // 16, task.smallest_batch, 512))
+        return Trainer(
+            learning_rate=self.learning_rate_init,
+            batch_size=batch if self.batch_size == "auto" else self.batch_size,
+            max_epochs=self.max_epochs,
+            patience=None if self.validation_fraction is None else _PATIENCE,
+            verbose=self.verbose,
+            remedy="lower learning_rate_init",
+        )
+
+    def _examine(self, panel: Panel) -> None:
+        """Look at the trained model, by what it was trained on."""
+
+    def _channel_features(self) -> list[list[str]]:
+        shapes = self.embedder_.block_shapes()
+        return [_suffixes(n, shape[-1]) for n, shape in shapes.items() if len(shape) == 2]
+
+    def _series_features(self) -> list[str]:
+        shapes = self.embedder_.block_shapes()
+        own = [_suffixes(n, shape[-1]) for n, shape in shapes.items() if len(shape) == 1]
+        return [*sum(own, []), *super()._series_features()]
+
+
+def _suffixes(block: str, size: int) -> list[str]:
+    return [f"{block}{k}" for k in range(size)]
+
+
+def _complete(cls: type) -> None:
+    """Write the parameters of training into the signature and the docstring of a class."""
+    if cls.__doc__:
+        parts = {"training": _TRAINING, "trained": _TRAINED}
+        for name, text in parts.items():
+            cls.__doc__ = cls.__doc__.replace(f"    %({name})s\n", text)
+    init = vars(cls).get("__init__")
+    if init is None or cls is NeuralTransformer:
+        return
+    signature = inspect.signature(init)
+    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    if len(own) < len(signature.parameters):
+        names = {p.name for p in own}
+        base = inspect.signature(cls.__mro__[1].__init__).parameters.values()
+        shared = [p for p in base if p.name not in names and p.name != "self"]
+        init.__signature__ = signature.replace(parameters=[*own, *shared])
+
+
+_complete(NeuralTransformer)
