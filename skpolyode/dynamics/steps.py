@@ -22,7 +22,7 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from skpolyode.dynamics.field import WalledMLP
+from skpolyode.dynamics.field import ACTIVATION, WalledMLP
 from skpolyode.dynamics.steppers import Stepper, combine, weighted_sum
 
 __all__ = ["FieldSteps", "Layers", "NetworkSteps", "Start", "steps_of"]
@@ -62,9 +62,10 @@ class Layers(NamedTuple):
         """What the last layer reads, from the drive of the first."""
         if self.is_linear:
             return drive
-        out = F.silu(drive)
+        activation = ACTIVATION.of_tensor
+        out = activation(drive)
         for weight, bias in self.inner:
-            out = F.silu(F.linear(out, weight, bias))
+            out = activation(F.linear(out, weight, bias))
         return out
 
 
