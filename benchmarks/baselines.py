@@ -38,6 +38,7 @@ from skpolyode.datasets import (
     make_lorenz96,
     make_synthetic,
 )
+from skpolyode.memory import MEMORIES
 
 SETS = {
     "Lorenz63, rate 0.3": (make_lorenz63, 0.3),
@@ -54,6 +55,12 @@ AUDITED = {
     "PolyODE": ["0.992 0.034 (paper)", "0.984 0.038 (paper)", "0.994 0.012 (paper)"],
 }
 VOWELS = {"n_coefficients": 12, "window": 20.0}
+MEASURES = [m for m in MEMORIES if m != "legt"]  # which the paths of the same rows already have
+
+
+def hippo(measure: str, n_coefficients: int) -> dict:
+    """Parameters of a measure; a Fourier series has a mean and pairs, hence an odd number."""
+    return {"measure": measure, "n_coefficients": n_coefficients | (measure == "fout")}
 
 
 def run_speed(n_series: int = 100_000, length: int = 30) -> None:
@@ -61,7 +68,7 @@ def run_speed(n_series: int = 100_000, length: int = 30) -> None:
     times = rng.exponential(size=(n_series, length)).cumsum(axis=1).ravel()
     panel = Panel(times, rng.normal(size=(len(times), 2)), np.arange(n_series + 1) * length)
     embedders = {
-        **{f"HiPPO {m}": HiPPOTransformer(measure=m) for m in ("legt", "legs", "lagt", "fout")},
+        **{f"HiPPO {m}": HiPPOTransformer(measure=m) for m in MEMORIES},
         **{kind: InterpolationTransformer(kind=kind) for kind in ("constant", "linear")},
         **{kind: InterpolationTransformer(kind=kind) for kind in ("hermite", "pchip", "cubic")},
         "Legendre fit": LegendreFitTransformer(),
@@ -91,9 +98,7 @@ def coefficient_embedders(seed: int) -> dict:
         "pchip": InterpolationTransformer(kind="pchip", **window),
         "cubic": InterpolationTransformer(kind="cubic", **window),
         "Legendre fit": LegendreFitTransformer(**window),
-        "HiPPO legs": HiPPOTransformer(measure="legs"),
-        "HiPPO lagt": HiPPOTransformer(measure="lagt", **window),
-        "HiPPO fout": HiPPOTransformer(measure="fout", n_coefficients=33, **window),
+        **{f"HiPPO {m}": HiPPOTransformer(**hippo(m, 32), **window) for m in MEASURES},
         "PolyODE": PolyODETransformer(**polyode, **window),
         "PolyODE legs": PolyODETransformer(measure="legs", **polyode),
     }
@@ -155,11 +160,12 @@ def vowel_pipelines(seed: int) -> dict:
             InterpolationTransformer(**VOWELS), LogisticRegression(C=10, max_iter=2000)
         ),
         "Legendre fit": make_pipeline(LegendreFitTransformer(alpha=1e-2, **VOWELS), svm),
-        "HiPPO legs": make_pipeline(HiPPOTransformer(measure="legs", n_coefficients=12), svm),
-        "HiPPO lagt": make_pipeline(HiPPOTransformer(measure="lagt", **VOWELS), svm),
-        "HiPPO fout": make_pipeline(
-            HiPPOTransformer(measure="fout", n_coefficients=13, window=VOWELS["window"]), svm
-        ),
+        **{
+            f"HiPPO {m}": make_pipeline(
+                HiPPOTransformer(**hippo(m, 12), window=VOWELS["window"]), svm
+            )
+            for m in MEASURES
+        },
         "summary + boosting": make_pipeline(
             SummaryStatsTransformer(), HistGradientBoostingClassifier(random_state=seed)
         ),

@@ -16,6 +16,7 @@ from sklearn.utils import Bunch
 import skpolyode.transformers
 from benchmarks.paper.simple import ChannelMean, LastValue
 from benchmarks.protocol import label_auc, label_regression_mse
+from skpolyode.memory import MEMORIES
 from skpolyode.transformers import InterpolationTransformer
 from skpolyode.transformers.base import SeriesTransformer
 
@@ -32,7 +33,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "pchip": {"kind": "pchip"},
         "cubic": {"kind": "cubic"},
     },
-    "HiPPO": {measure: {"measure": measure} for measure in ("legt", "legs", "lagt", "fout")},
+    "HiPPO": {measure: {"measure": measure} for measure in MEMORIES},
 }
 # Rows whose model the paper calls otherwise; the others have the name of their class there.
 PUBLISHED = {

@@ -4,18 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from scipy.special import expit
 from torch import nn
 from torch.nn import functional as F
 
-__all__ = ["WalledMLP"]
+__all__ = ["ACTIVATION", "Activation", "WalledMLP"]
+
+
+class Activation(NamedTuple):
+    """The function between two layers: of tensors, of arrays, and its derivative."""
+
+    of_tensor: Callable[[torch.Tensor], torch.Tensor]
+    of_array: Callable[[np.ndarray], np.ndarray]
+    slope: Callable[[torch.Tensor], torch.Tensor]
+
+
+def _silu(x: np.ndarray) -> np.ndarray:
+    return x * expit(x)
+
+
+def _silu_slope(x: torch.Tensor) -> torch.Tensor:
+    sigmoid = x.sigmoid()
+    return sigmoid * (1 + x * (1 - sigmoid))
+
+
+ACTIVATION = Activation(F.silu, _silu, _silu_slope)
+"""SiLU: at equal steps it learns Lorenz63 three times faster than tanh (validation error 0.03
+against 0.19 after 8 epochs), and costs a third on a CPU."""
 
 
 class WalledMLP(nn.Module):
     r"""Autonomous field ``dz/dt = net(clamp(z)) - pull (z - clamp(z))``.
 
-    Inside the box ``|z| <= wall`` it is a plain multilayer perceptron with SiLU activations;
+    Inside the box ``|z| <= wall`` it is a plain multilayer perceptron with :data:`ACTIVATION`;
     outside it the network sees the nearest point of the box and a linear pull leads back. Free
     runs are therefore bounded whatever the weights, and one long gap cannot ruin a loss.
 
@@ -31,11 +56,6 @@ class WalledMLP(nn.Module):
         Rate of the pull, one over the units of time.
     generator : torch.Generator or None, default=None
         Source of the initial weights.
-
-    Notes
-    -----
-    SiLU learns Lorenz63 three times faster than tanh at equal steps (validation error 0.03
-    against 0.19 after 8 epochs) and costs a third on a CPU.
 
     Examples
     --------
@@ -85,12 +105,12 @@ class WalledMLP(nn.Module):
         Worth it where the same weights are evaluated hundreds of times on few rows.
         """
         *inner, (weight, bias) = self.affine()
-        wall, pull = self.wall, self.pull
+        wall, pull, activation = self.wall, self.pull, ACTIVATION.of_tensor
 
         def field(z: torch.Tensor) -> torch.Tensor:
             inside = out = z.clamp(-wall, wall)
             for inner_weight, inner_bias in inner:
-                out = F.silu(F.linear(out, inner_weight, inner_bias))
+                out = activation(F.linear(out, inner_weight, inner_bias))
             return torch.add(F.linear(out, weight, bias), z - inside, alpha=-pull)
 
         return field

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from skpolyode.dynamics.field import WalledMLP
+from skpolyode.dynamics.field import ACTIVATION, WalledMLP
 from skpolyode.dynamics.steppers import Stepper, combine, weighted_sum
 
 __all__ = ["FieldSteps", "Layers", "NetworkSteps", "Start", "steps_of"]
@@ -50,10 +50,10 @@ class Layers(NamedTuple):
     @classmethod
     def of(cls, field: WalledMLP) -> Layers:
         """Those of a field, differentiable; the drive of a single layer is the state."""
-        *hidden, (weight, bias) = field.affine()
+        *hidden, (weight, bias) = field.affine()  # the last layer: (M, H'), (M,)
         if hidden:
-            first, *inner = hidden
-            turn = first[0] @ weight, first[0] @ bias
+            first, *inner = hidden  # of the first: (H, M), (H,)
+            turn = first[0] @ weight, first[0] @ bias  # C (H, H') and d (H,): no M is left
             return cls(first, inner, (weight, bias), turn, False)
         identity = torch.eye(len(bias), dtype=bias.dtype, device=bias.device)
         return cls((identity, torch.zeros_like(bias)), [], (weight, bias), (weight, bias), True)
@@ -62,9 +62,10 @@ class Layers(NamedTuple):
         """What the last layer reads, from the drive of the first."""
         if self.is_linear:
             return drive
-        out = F.silu(drive)
+        activation = ACTIVATION.of_tensor
+        out = activation(drive)
         for weight, bias in self.inner:
-            out = F.silu(F.linear(out, weight, bias))
+            out = activation(F.linear(out, weight, bias))
         return out
 
 
@@ -108,12 +109,14 @@ class NetworkSteps:
 
     def end(self, y: torch.Tensor, start: Start, h: torch.Tensor) -> torch.Tensor:
         """End of the step, of length `h` (rows, 1)."""
+        # All stages in the drive (rows, H); the state (rows, M) is touched once, at the end.
         stages, turns = [start.features], []
         for row in self.stepper.a:
             turns.append(F.linear(stages[-1], *self.layers.turn))
             stages.append(self.layers.features(combine(start.drive, h, row, turns)))
         mean = weighted_sum(self.stepper.b, stages)
         moved = torch.addcmul(y, h, F.linear(mean, *self.layers.last))
+        # What is inside the box is moved by zero.
         return torch.addcmul(moved, y - self.inside(y), torch.expm1(-self.pull * h))
 
     def inside(self, y: torch.Tensor) -> torch.Tensor:

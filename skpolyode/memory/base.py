@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from typing import ClassVar, TypeVar
 
+import numpy as np
 import torch
 
 from skpolyode.cubic import CubicPath
 from skpolyode.memory.knots import path_knots
+from skpolyode.memory.tables import ResponseTable, TransitionTable
 
 __all__ = ["Memory"]
+
+Array = TypeVar("Array", torch.Tensor, np.ndarray)
+Time = TypeVar("Time", torch.Tensor, float)
 
 
 class Memory(ABC):
@@ -21,6 +28,9 @@ class Memory(ABC):
 
     Times are in the units of the model. `elapsed` is the time since the start of the series, at
     the moment the result is for; measures with a sliding window ignore it.
+
+    What others have to know of a measure it declares: :attr:`context`, :attr:`needs_duration` and
+    :meth:`reach`, of the class as of its instances. Nothing outside this package asks for its name.
 
     Parameters
     ----------
@@ -47,6 +57,18 @@ class Memory(ABC):
     [2.0, 1.0]
     """
 
+    context: ClassVar[float] = math.inf
+    """How many windows of the past a state depends on, to 1e-12 with 32 coefficients."""
+
+    needs_duration: ClassVar[bool] = False
+    """Whether coefficients mean nothing without the length of the history that they are of."""
+
+    transitions: TransitionTable
+    """Moves coefficients over gaps, which :meth:`relative_gap` gives in its time."""
+
+    responses: ResponseTable
+    """Answers to knots at ages that :meth:`relative_age` gives."""
+
     def __init__(
         self,
         n_coefficients: int,
@@ -63,13 +85,26 @@ class Memory(ABC):
     def horizon(self) -> float:
         """Age beyond which a knot is forgotten to 1e-16 (may be infinite)."""
 
-    @abstractmethod
-    def own_age(self, age: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
-        """Ages in the measure's own unit of time: the window, or the length of the history."""
+    @classmethod
+    def reach(cls, window: float) -> float:
+        """Largest age at which a memory of `window` can be read (may be infinite)."""
+        return window * (1 + 1e-9)  # ages are differences of times, and round
 
     @abstractmethod
+    def unit_at(self, elapsed: float) -> float:
+        """The measure's own unit of time: a share of the window, or the length of the history."""
+
+    @abstractmethod
+    def relative_age(self, age: Array, elapsed: Array | float) -> Array:
+        """Ages in the measure's own unit of time; tensors, or arrays of one series."""
+
+    @abstractmethod
+    def relative_gap(self, gap: Time, elapsed: Time) -> Time:
+        """Gaps in the time in which the measure forgets evenly; tensors, or one number."""
+
     def propagate(self, c: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
         """Coefficients (P, D, N) after `gap` (P,) of a signal that is zero."""
+        return self.transitions.apply(c, self.relative_gap(gap, elapsed))
 
     @abstractmethod
     def respond(
@@ -84,12 +119,12 @@ class Memory(ABC):
         """Coefficients (P, D, N) of clusters of M impulses of `strength` (P, D, M).
 
         `age` is (P, M) and `elapsed` (P,); a strength is a value times a duration. The impulses
-        of a cluster lie within `stretch` of the measure's own unit of time.
+        of a cluster lie within `longest_cluster` of the measure's own unit of time.
         """
 
     @property
     @abstractmethod
-    def stretch(self) -> float:
+    def longest_cluster(self) -> float:
         """Longest cluster of impulses, in the measure's own unit of time."""
 
     @abstractmethod

@@ -101,6 +101,7 @@ class FouTMemory(InvariantMemory):
     """
 
     response_spacing = 1 / 32
+    context = 41.0
 
     matrices = staticmethod(fout_matrices)
     polynomials = staticmethod(_fourier_basis)

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import torch
 
-from skpolyode.memory.base import Memory
+from skpolyode.memory.base import Array, Memory, Time
 from skpolyode.memory.impulses import ImpulseTable, impulse_table
 from skpolyode.memory.tables import ResponseTable, TransitionTable
 
@@ -73,13 +73,17 @@ class InvariantMemory(Memory):
         """Table of the responses to short stretches of signal."""
         return impulse_table(self.responses)
 
-    def own_age(self, age: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
+    def unit_at(self, elapsed: float) -> float:
+        """The measure's own unit of time, always the same."""
+        return self.unit
+
+    def relative_age(self, age: Array, elapsed: Array | float) -> Array:
         """Ages in the measure's unit of time."""
         return age / self.unit
 
-    def propagate(self, c: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
-        """Coefficients after `gap` of a signal that is zero: ``exp(A gap / unit) c``."""
-        return self.transitions.apply(c, gap / self.unit)
+    def relative_gap(self, gap: Time, elapsed: Time) -> Time:
+        """Gaps in the measure's unit of time, in which it is ``exp(A gap)`` that forgets."""
+        return gap / self.unit
 
     def respond(
         self, steps: torch.Tensor, age: torch.Tensor, elapsed: torch.Tensor
@@ -94,7 +98,7 @@ class InvariantMemory(Memory):
         return self.impulses.apply(strength / self.unit, age / self.unit)
 
     @property
-    def stretch(self) -> float:
+    def longest_cluster(self) -> float:
         """Longest cluster of impulses, in the measure's unit of time."""
         return self.impulses.radius
 

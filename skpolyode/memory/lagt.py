@@ -79,6 +79,7 @@ class LagTMemory(InvariantMemory):
 
     units_per_window = 8.0  # at 2, where the mean age is half a window, 32 cannot resolve a sine
     response_spacing = 1 / 16
+    context = 8.0
 
     matrices = staticmethod(lagt_matrices)
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.polynomial import legendre
 
-from skpolyode.memory.base import Memory
+from skpolyode.memory.base import Array, Memory, Time
 from skpolyode.memory.impulses import ImpulseTable, impulse_table
 from skpolyode.memory.legt import legt_basis
 from skpolyode.memory.tables import (
@@ -102,6 +102,13 @@ class LegSMemory(Memory):
         super().__init__(n_coefficients, dtype=dtype, device=device)
         self.transitions, self.responses = _tables(n_coefficients, dtype, self.device)
 
+    needs_duration = True
+
+    @classmethod
+    def reach(cls, window: float) -> float:
+        """The whole history can be read, and before it the first value."""
+        return math.inf
+
     @property
     def horizon(self) -> float:
         """Nothing is forgotten."""
@@ -112,37 +119,45 @@ class LegSMemory(Memory):
         """Table of the responses to short stretches of signal."""
         return impulse_table(self.responses)
 
-    def own_age(self, age: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
+    def unit_at(self, elapsed: float) -> float:
+        """The length of the history."""
+        return elapsed
+
+    def relative_age(self, age: Array, elapsed: Array | float) -> Array:
         """Ages as shares of the history; a history of no length has only a present."""
+        if isinstance(age, np.ndarray):
+            return np.minimum(age / elapsed, 1.0)
         share = torch.where(elapsed > 0, age / elapsed.clamp(min=1e-300), 0.0)
         return share.clamp(max=1.0)
 
-    def propagate(self, c: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
-        """Coefficients after `gap` of a signal that is zero: ``exp(A log(t / (t - gap))) c``."""
-        return self.transitions.apply(c, -torch.log1p(-self.own_age(gap, elapsed)))
+    def relative_gap(self, gap: Time, elapsed: Time) -> Time:
+        """Gaps in the logarithm of time: ``exp(A log(t / (t - gap)))`` is what forgets."""
+        if isinstance(gap, torch.Tensor):
+            return -torch.log1p(-self.relative_age(gap, elapsed))
+        return -math.log1p(-gap / elapsed) if gap < elapsed else math.inf
 
     def respond(
         self, steps: torch.Tensor, age: torch.Tensor, elapsed: torch.Tensor
     ) -> torch.Tensor:
         """Coefficients of knots, `age` after them; a q-th derivative scales as elapsed**q."""
         units = elapsed[:, None, None] ** torch.arange(steps.shape[-1], device=steps.device)
-        return self.responses.apply(steps * units, self.own_age(age, elapsed))
+        return self.responses.apply(steps * units, self.relative_age(age, elapsed))
 
     def impulse(
         self, strength: torch.Tensor, age: torch.Tensor, elapsed: torch.Tensor
     ) -> torch.Tensor:
         """Coefficients of clusters of impulses."""
         history = torch.where(elapsed > 0, elapsed, 1.0)[:, None, None]
-        return self.impulses.apply(strength / history, self.own_age(age, elapsed[:, None]))
+        return self.impulses.apply(strength / history, self.relative_age(age, elapsed[:, None]))
 
     @property
-    def stretch(self) -> float:
+    def longest_cluster(self) -> float:
         """Longest cluster of impulses, as a share of the history."""
         return self.impulses.radius
 
     def basis(self, age: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
         """Polynomials at times `age` before now; before the start they are held."""
-        position = 1.0 - self.own_age(age, elapsed).detach().cpu().numpy()
+        position = 1.0 - self.relative_age(age, elapsed).detach().cpu().numpy()
         return torch.from_numpy(legt_basis(position, self.n_coefficients)).to(age.device)
 
 

@@ -103,6 +103,8 @@ class LegTMemory(InvariantMemory):
     [3.0, 3.0, 3.0]
     """
 
+    context = 4.0  # more than that, trained or not, changes nothing
+
     matrices = staticmethod(legt_matrices)
 
     @staticmethod

@@ -96,8 +96,8 @@ def _stretches(
     memory: Memory, pieces: Pieces, length: torch.Tensor, short: torch.Tensor, elapsed: torch.Tensor
 ) -> Iterator[_Stretches]:
     """Equal parts of the pieces `short`, some thousands at a time."""
-    own = memory.own_age(length[short], elapsed[pieces.row[short]])
-    counts = (own / memory.stretch).ceil().long()
+    own = memory.relative_age(length[short], elapsed[pieces.row[short]])
+    counts = (own / memory.longest_cluster).ceil().long()
     piece = short.nonzero()[:, 0].repeat_interleave(counts)
     place = torch.arange(len(piece)) - (counts.cumsum(0) - counts).repeat_interleave(counts)
     part = (length[short] / counts).repeat_interleave(counts)

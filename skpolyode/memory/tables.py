@@ -267,12 +267,17 @@ class ResponseTable(_Table):
         """Weights of the Taylor coefficients: shape (P, D, M)."""
         count = self.table.shape[1]
         k = torch.arange(1, count, dtype=offset.dtype, device=offset.device)
-        near = offset.clamp(max=self.spacing)  # high powers only meet zeros past the horizon
-        factors = torch.where(k < N_ORDERS, offset[:, None], near[:, None]) / k
-        # Powers over factorials, behind as many zeros as R_4 has derivatives before R_1.
+        # The offset grows without bound past the horizon. There only powers below N_ORDERS count;
+        # higher ones meet zeros of the table, which an infinite power would turn into NaN.
+        near = offset.clamp(max=self.spacing)
+        factors = torch.where(k < N_ORDERS, offset[:, None], near[:, None]) / k  # (P, M - 1)
+        # [0, 0, 0, 1, o, o**2 / 2, ...] (P, 3 + M): the Taylor terms of R_4 behind as many zeros
+        # as it has derivatives before R_1. Written in place, without a copy.
         padded = offset.new_zeros(len(offset), N_ORDERS + count - 1)
         padded[:, N_ORDERS - 1] = 1.0
         torch.cumprod(factors, dim=1, out=padded[:, N_ORDERS:])
-        # A step of derivative q is answered by R_{q+1}, which starts 3 - q terms later than R_4.
+        # A step of derivative q is answered by R_{q+1} = (d/d age)**(3 - q) R_4: with the same
+        # terms, each 3 - q places further on. So row q (of Q) of the weights is the window of
+        # `padded` that starts at q: overlapping views (P, Q, M) of the same numbers.
         shifted = padded.as_strided((len(offset), steps.shape[2], count), (padded.stride(0), 1, 1))
-        return torch.bmm(steps, shifted)
+        return torch.bmm(steps, shifted)  # (P, D, Q) @ (P, Q, M)

@@ -143,14 +143,18 @@ def pack(
     >>> data.next.tolist()
     [2, 3, 4, -1, -1]
     """
-    lengths = np.diff(offsets)
-    series = np.repeat(np.arange(len(lengths)), lengths)
-    step = np.arange(len(times)) - offsets[series]
+    lengths = np.diff(offsets)  # (B,)
+    series = np.repeat(np.arange(len(lengths)), lengths)  # (P,), of each row as it is given
+    step = np.arange(len(times)) - offsets[series]  # (P,), place of the row in its series
+
+    # Longest series first, so that the rows of a step are a prefix of those of the step before.
     by_length = np.argsort(-lengths, kind="stable")
-    place = np.argsort(by_length)
-    block = ((np.cumsum(lengths[by_length]) - 1) // block_rows)[place]
-    order = np.lexsort((place[series], step, block[series]))
-    row = np.argsort(order)
+    place = np.argsort(by_length)  # (B,), of each series among them (inverse permutation)
+    # Blocks are runs of series in that order: of about equal length.
+    block = ((np.cumsum(lengths[by_length]) - 1) // block_rows)[place]  # (B,)
+    # New order of rows: by block, then step, then place (lexsort's last key counts first).
+    order = np.lexsort((place[series], step, block[series]))  # (P,), old row of each new one
+    row = np.argsort(order)  # (P,), new row of each old one
 
     elapsed = times - times[offsets[series]]
     is_last = step == lengths[series] - 1
@@ -163,7 +167,7 @@ def pack(
         "gap": np.where(step == 0, 0.0, np.diff(elapsed, prepend=0.0)),
         "channel_gap": channel_gap,
         "elapsed": elapsed,
-        "next": np.where(is_last, -1, np.append(row[1:], -1)),
+        "next": np.where(is_last, -1, np.append(row[1:], -1)),  # given rows are in time order
         "series": series,
         "static": np.empty((len(times), 0)) if static is None else static[series],
     }

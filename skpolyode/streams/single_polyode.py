@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import expit
 
 from skpolyode.cubic import hermite_derivatives
 from skpolyode.dynamics import Stepper, WalledMLP
+from skpolyode.dynamics.field import ACTIVATION
 from skpolyode.dynamics.steps import Layers
 from skpolyode.memory.single import SingleMemory
 from skpolyode.models.polyode import PolyODE
@@ -158,10 +158,9 @@ class _SingleSteps:
     def _features(self, drive: np.ndarray) -> np.ndarray:
         if self._is_linear:
             return drive
-        out = drive * expit(drive)  # SiLU
+        out = ACTIVATION.of_array(drive)
         for layer in self._inner:
-            drive = _affine(out, layer)
-            out = drive * expit(drive)
+            out = ACTIVATION.of_array(_affine(out, layer))
         return out
 
 

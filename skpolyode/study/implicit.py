@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from skpolyode.dynamics.field import WalledMLP
+from skpolyode.dynamics.field import ACTIVATION, WalledMLP
 from skpolyode.dynamics.steppers import STEPPERS
 from skpolyode.dynamics.steps import Field
 
@@ -144,8 +144,6 @@ def jacobian(field: WalledMLP, z: Tensor) -> Tensor:
     (first, bias), *later = field.affine()
     drive, matrix = F.linear(out, first, bias), first @ inside
     for weight, bias in later:
-        sigmoid = drive.sigmoid()
-        slope = sigmoid * (1 + drive * (1 - sigmoid))  # of SiLU
-        drive = F.linear(drive * sigmoid, weight, bias)
-        matrix = weight @ (slope[:, :, None] * matrix)
+        matrix = weight @ (ACTIVATION.slope(drive)[:, :, None] * matrix)
+        drive = F.linear(ACTIVATION.of_tensor(drive), weight, bias)
     return matrix - field.pull * (torch.eye(z.shape[1], dtype=z.dtype, device=z.device) - inside)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
+from skpolyode.dynamics.field import ACTIVATION
 
 
 def make_field(size=4, hidden=(6, 5), seed=0, **options):
@@ -23,6 +24,14 @@ def test_inside_the_box_it_is_the_network():
         if k < 2:
             out = out / (1 + np.exp(-out))
     np.testing.assert_allclose(field(z).detach(), out, atol=1e-12)
+
+
+def test_the_activation_of_arrays_and_its_slope_are_those_of_tensors():
+    x = torch.linspace(-30, 30, 41, dtype=torch.float64, requires_grad=True)
+    y = ACTIVATION.of_tensor(x)
+    np.testing.assert_allclose(ACTIVATION.of_array(x.detach().numpy()), y.detach(), atol=1e-14)
+    (slope,) = torch.autograd.grad(y.sum(), x)
+    torch.testing.assert_close(ACTIVATION.slope(x.detach()), slope, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("far", [5.5, 30.0, 1e6])

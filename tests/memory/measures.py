@@ -1,6 +1,7 @@
 """Every measure as the ordinary differential equation that it solves: the oracle of its tests.
 
-A new measure of `skpolyode.memory.MEMORIES` is tested by adding its equation to `EQUATIONS`.
+A new measure of `skpolyode.memory.MEMORIES` is tested by adding its equation to `EQUATIONS`, and
+its projection, if it is one of the signal itself.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from scipy.integrate import solve_ivp
 
 from skpolyode.cubic import CubicPath
 from skpolyode.memory import MEMORIES, Memory
+from tests.transformers.paths import Path, laguerre_weighted, legendre_weighted
 
 WINDOW = 1.7  # of the memories under test; not one, so that a forgotten unit shows
 
@@ -25,6 +27,9 @@ class Equation:
 
     matrices: Callable[[int], tuple[np.ndarray, np.ndarray]]
     rate: Callable[[float], float]
+    projection: Callable[[int, float], tuple[Path, float, float]] | None = None
+    """Of a history of a length: weighted polynomials of the age, how far they go, and a length
+    over which they are smooth. None where coefficients are not a projection of the signal."""
 
 
 def _legt(size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -56,10 +61,18 @@ def _fout(size: int) -> tuple[np.ndarray, np.ndarray]:
     return A - 2 * np.outer(at_zero, at_zero), 2 * at_zero
 
 
+def _whole_history(size: int, length: float) -> tuple[Path, float, float]:
+    return legendre_weighted(size, length), length, np.inf
+
+
+def _fading(size: int, length: float) -> tuple[Path, float, float]:
+    return laguerre_weighted(size, 8 / WINDOW), 80 * WINDOW / 8, WINDOW / 8
+
+
 EQUATIONS = {
     "legt": Equation(_legt, lambda t: 1 / WINDOW),
-    "legs": Equation(_legs, lambda t: 1 / t),
-    "lagt": Equation(_lagt, lambda t: 8 / WINDOW),
+    "legs": Equation(_legs, lambda t: 1 / t, _whole_history),
+    "lagt": Equation(_lagt, lambda t: 8 / WINDOW, _fading),
     "fout": Equation(_fout, lambda t: 1 / WINDOW),
 }
 

@@ -173,6 +173,24 @@ def test_gaps_that_repeat_are_as_any_others(name, n_distinct, n_rows):
         assert_close(answer[rows], memory.respond(steps[rows], *given), 1e-11)
 
 
+def test_what_a_measure_declares_is_so(name):
+    """Of the class as of an instance: how far back, how much of the past, and of how long one."""
+    measure, memory = MEMORIES[name], MEMORIES[name](32, WINDOW)
+    assert memory.reach(WINDOW) == measure.reach(WINDOW) >= WINDOW
+    elapsed = double(1e3, 2e3)
+    old = memory.propagate(torch.eye(32).double().expand(2, -1, -1), elapsed / 2, elapsed)
+    assert bool(old.abs().max() > 1e-6) == np.isinf(measure.context)  # half a long life ago
+    if np.isfinite(measure.context):
+        gap = double(measure.context * WINDOW)
+        moved = memory.propagate(torch.eye(32).double()[None], gap, gap)
+        assert float(torch.linalg.matrix_norm(moved)) < 1e-12
+    one, other = memory.basis(double(0.5, 0.5), elapsed)
+    assert torch.equal(one, other) != measure.needs_duration
+    if np.isinf(measure.reach(WINDOW)):  # and before the start is as at the start
+        before, start = memory.basis(double(5e3, 1e3), elapsed[:1].expand(2))
+        assert torch.equal(before, start)
+
+
 def test_inputs_are_left_alone(name):
     memory, (c, path) = make_memory(name, SIZE), random_case(0, 1.5)
     before = [tensor.clone() for tensor in (c, *path)]

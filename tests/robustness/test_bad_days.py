@@ -18,15 +18,14 @@ from sklearn.base import clone
 
 from skpolyode import HiPPOTransformer, InterpolationTransformer, Panel
 from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.memory import MEMORIES
 from tests.robustness.strategies import FORMATS, Pairs, pairs
 from tests.robustness.verdict import accepted, judge
 from tests.transformers.data import oscillators, small
 from tests.transformers.registry import all_transformers
 
 TRANSFORMERS = all_transformers() | {
-    "HiPPO legs": HiPPOTransformer(measure="legs", n_coefficients=4),
-    "HiPPO lagt": HiPPOTransformer(measure="lagt", n_coefficients=4),
-    "HiPPO fout": HiPPOTransformer(measure="fout", n_coefficients=5),
+    **{f"HiPPO {name}": HiPPOTransformer(measure=name, n_coefficients=5) for name in MEMORIES},
     "constant": InterpolationTransformer(kind="constant", n_coefficients=4),
     "pchip": InterpolationTransformer(kind="pchip", n_coefficients=4),
     "PolyODE legs": small(measure="legs", max_epochs=1),

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skpolyode import HiPPOTransformer, Panel
-from skpolyode.memory import MEMORIES, fout_matrices, legt_matrices
-from tests.transformers.paths import laguerre_weighted, legendre_weighted, project, solve
-
-WINDOW = 1.7
+from skpolyode.memory import MEMORIES
+from tests.memory.measures import EQUATIONS, WINDOW
+from tests.transformers.paths import project, solve
 
 
 def irregular(seed, n=25, decades=6):
@@ -22,23 +21,20 @@ def irregular(seed, n=25, decades=6):
 
 def expected_coefficients(measure, hold, size, times, values):
     """Coefficients at the last time, from the past that was always `values[0]`."""
-    gaps = np.diff(times)
+    assert measure in EQUATIONS, "add the measure to tests/memory/measures.py"
+    equation, gaps = EQUATIONS[measure], np.diff(times)
     slopes = np.diff(values) / gaps * (hold == "linear")
-    if measure in ("legt", "fout"):
-        A, B = {"legt": legt_matrices, "fout": fout_matrices}[measure](size)
-        derivatives = np.stack([values[:-1], slopes], axis=1)
-        return solve(A / WINDOW, B / WINDOW, gaps, derivatives)
+    if equation.projection is None:
+        (A, B), rate = equation.matrices(size), equation.rate(1.0)
+        assert rate == equation.rate(2.0), "the matrix exponential is for measures that move along"
+        return solve(rate * A, rate * B, gaps, np.stack([values[:-1], slopes], axis=1))
 
     def path(t):
         piece = np.clip(np.searchsorted(times, t, side="right") - 1, 0, len(gaps) - 1)
         inside = values[piece] + slopes[piece] * (t - times[piece])
         return np.where(t < times[0], values[0], np.where(t < times[-1], inside, values[-1]))
 
-    if measure == "legs":
-        length = times[-1] - times[0]
-        return project(path, times, times[-1], legendre_weighted(size, length), length)
-    rate = 8 / WINDOW
-    return project(path, times, times[-1], laguerre_weighted(size, rate), 80 / rate, 1 / rate)
+    return project(path, times, times[-1], *equation.projection(size, times[-1] - times[0]))
 
 
 @pytest.mark.parametrize("size", [8, 32, 33, 128])

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import skpolyode
 from skpolyode import HiPPOTransformer, Panel
+from skpolyode.memory import MEMORIES
 from skpolyode.saving.codec import Encoder
 from skpolyode.transformers import _stream
 from tests.transformers.data import Pairs, oscillators, small
@@ -27,9 +28,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "polyode hidden": {"embedding": "hidden", "window": 0.7},
     "hippo": {},
     "hippo previous": {"hold": "previous"},
-    "hippo legs": {"measure": "legs"},
-    "hippo lagt": {"measure": "lagt", "hold": "previous"},
-    "hippo fout": {"measure": "fout"},
+    "hippo lagt previous": {"measure": "lagt", "hold": "previous"},
+    **{f"hippo {measure}": {"measure": measure} for measure in MEMORIES if measure != "legt"},
 }
 
 
