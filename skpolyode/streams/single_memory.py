@@ -7,12 +7,9 @@ through :class:`~skpolyode.memory.base.Memory`, and both read the same tables.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from skpolyode.memory.invariant import InvariantMemory
-from skpolyode.memory.legs import LegSMemory
+from skpolyode.memory.base import Memory
 from skpolyode.memory.tables import N_ORDERS
 
 __all__ = ["SingleMemory"]
@@ -23,7 +20,7 @@ class SingleMemory:
 
     Parameters
     ----------
-    memory : InvariantMemory or LegSMemory
+    memory : Memory
         In float64, on the CPU.
 
     Attributes
@@ -32,9 +29,9 @@ class SingleMemory:
         Age beyond which a knot is forgotten (may be infinite).
     """
 
-    def __init__(self, memory: InvariantMemory | LegSMemory) -> None:
+    def __init__(self, memory: Memory) -> None:
         self.horizon = memory.horizon
-        self._unit = memory.unit if isinstance(memory, InvariantMemory) else None
+        self._memory = memory
         self._set_transitions(memory)
         responses = memory.responses
         self._responses, self._grid = responses.table.numpy(), responses.spacing
@@ -43,7 +40,7 @@ class SingleMemory:
         # Row q of the weights of steps are the Taylor terms, moved N_ORDERS - 1 - q places on.
         self._moved = np.arange(size) + np.arange(N_ORDERS)[:, None]
 
-    def _set_transitions(self, memory: InvariantMemory | LegSMemory) -> None:
+    def _set_transitions(self, memory: Memory) -> None:
         transitions = memory.transitions
         self._tables = [table.numpy() for table in transitions.tables]
         self._spacing, self._base = transitions.spacing, transitions.base
@@ -54,7 +51,7 @@ class SingleMemory:
 
     def propagate(self, c: np.ndarray, gap: float, elapsed: float) -> np.ndarray:
         """Coefficients (D, N) after `gap` of a signal that is zero."""
-        cells = self._own_gap(gap, elapsed) / self._spacing
+        cells = self._memory.relative_gap(gap, elapsed) / self._spacing
         cell = min(round(min(cells, self._n_cells)), self._n_cells - 1)
         powers = min(cells - cell, 0.5) ** self._exponents
         c = powers @ (c @ self._taylor).reshape(len(c), len(powers), -1)
@@ -63,19 +60,13 @@ class SingleMemory:
             cell //= self._base
         return c
 
-    def _own_gap(self, gap: float, elapsed: float) -> float:
-        if self._unit is not None:
-            return gap / self._unit
-        return -math.log1p(-gap / elapsed) if gap < elapsed else math.inf
-
     def respond(self, steps: np.ndarray, age: np.ndarray, elapsed: float) -> np.ndarray:
         """Coefficients (P, D, N) of knots with `steps` (P, D, Q), `age` (P,) after them."""
-        unit = elapsed if self._unit is None else self._unit
-        own = age / unit if self._unit is not None else np.minimum(age / unit, 1.0)
+        own = self._memory.relative_age(age, elapsed)
         cell = np.minimum(np.rint(own / self._grid), len(self._responses) - 1)
         offset = own - cell * self._grid
         n_orders = steps.shape[2]
-        scaled = steps * unit ** np.arange(n_orders)
+        scaled = steps * self._memory.unit_at(elapsed) ** np.arange(n_orders)
         weights = scaled @ self._terms(offset)[:, self._moved[:n_orders]]
         return weights @ self._responses[cell.astype(np.int64)]
 
