@@ -7,6 +7,7 @@ A subclass learns from a checked panel in `_fit`, gives the coefficients of a pa
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
@@ -20,7 +21,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from skpolyode.memory import Memory
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.query import name_query
-from skpolyode.saving.objects import SaveableEstimator
+from skpolyode.saving.objects import register_estimator, save
 from skpolyode.transformers._input import observed_rows, read_panel
 
 __all__ = ["CoefficientTransformer", "SeriesTransformer"]
@@ -28,8 +29,35 @@ __all__ = ["CoefficientTransformer", "SeriesTransformer"]
 _GRID_POINTS = 101  # of an inverse transform, when no times are given
 
 
-class SeriesTransformer(SaveableEstimator, TransformerMixin, BaseEstimator):
-    """Base of transformers that take ragged series and return one row of features a series."""
+class SeriesTransformer(TransformerMixin, BaseEstimator):
+    """Base of transformers that take ragged series and return one row of features a series.
+
+    Those of this package can be saved by being defined; a class of others could not be found again.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__.startswith("skpolyode."):
+            register_estimator(cls)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save everything, parameters and what was fitted, in one file without any code.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file, a safetensors file whatever its name; one that exists is replaced.
+
+        Raises
+        ------
+        TypeError
+            If a parameter or an attribute is of a type that files cannot hold.
+
+        See Also
+        --------
+        skpolyode.load : The way back.
+        """
+        save(self, path)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from series.
