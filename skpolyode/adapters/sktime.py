@@ -13,13 +13,13 @@ from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
 from sktime.transformations.base import BaseTransformer
 
 from skpolyode.panel import Panel
-from skpolyode.saving.objects import SaveableForSktime
+from skpolyode.saving.objects import register_estimator, save_by_name
 from skpolyode.transformers import PolyODETransformer
 
 __all__ = ["PolyODEFeatures", "SeriesFeatures"]
 
 
-class _Features(SaveableForSktime, BaseTransformer):
+class _Features(BaseTransformer):
     """What every adapter shares: sktime's panels and hierarchies in, one row an instance out."""
 
     # sktime's reset deletes what is no attribute of the class, and scikit-learn's Pipeline sets
@@ -48,6 +48,8 @@ class _Features(SaveableForSktime, BaseTransformer):
         "capability:random_state": True,
         "property:randomness": "derandomized",
     }
+
+    save = save_by_name(BaseTransformer.save)
 
     @abstractmethod
     def _new_transformer(self) -> Any:
@@ -118,6 +120,7 @@ def _read(X: pd.DataFrame) -> tuple[Panel, pd.Index]:
     return panel, instances
 
 
+@register_estimator
 class SeriesFeatures(_Features):
     """Any transformer of this package as a series-to-features transformer of sktime.
 
@@ -179,6 +182,7 @@ class SeriesFeatures(_Features):
         return [{"transformer": PolyODETransformer(**own)} for own in _SMALL]
 
 
+@register_estimator
 class PolyODEFeatures(_Features):
     """Embed series by PolyODE, as a series-to-features transformer of sktime.
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from scipy.special import expit
 from torch import nn
 from torch.nn import functional as F
+
+from skpolyode.saving.modules import register_module
 
 __all__ = ["ACTIVATION", "Activation", "WalledMLP"]
 
@@ -128,3 +130,28 @@ def _linear(n_in: int, n_out: int, generator: torch.Generator | None) -> nn.Line
         drawn = torch.empty(shape).uniform_(-bound, bound, generator=generator)
         setattr(layer, name, nn.Parameter(drawn))
     return layer
+
+
+def _arguments(field: WalledMLP) -> dict[str, Any]:
+    sizes = [layer.in_features for layer in field.layers]
+    return {
+        "size": sizes[0],
+        "hidden_layer_sizes": sizes[1:],
+        "wall": field.wall,
+        "pull": field.pull,
+    }
+
+
+def _upgraded(state: dict[str, Any]) -> dict[str, Any]:
+    """State of today: files of format 1 hold the layers as a list of modules."""
+    if "layers" not in state:
+        return state
+    layers = nn.ModuleList(state["layers"])
+    sizes = [layer.in_features for layer in layers]
+    arguments = {"size": sizes[0], "hidden_layer_sizes": sizes[1:]}
+    arguments |= {name: state[name] for name in ("wall", "pull")}
+    weights = {f"layers.{name}": weight for name, weight in layers.state_dict().items()}
+    return {"arguments": arguments, "weights": weights, "training": True}
+
+
+register_module(WalledMLP, _arguments, aliases=("transformers.WalledMLP",), upgrade=_upgraded)

@@ -1,4 +1,4 @@
-"""What sktime's interface cannot say: forecasts of series that were not fitted, at real times."""
+"""What sktime's interface cannot say: other series, real times, files without code."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sktime.forecasting.base import BaseForecaster
 
 from skpolyode.forecasting._calibration import Calibration
 from skpolyode.forecasting._engine import Answers, answer
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.query import name_query
+from skpolyode.saving.objects import save_by_name
 from skpolyode.transformers import PolyODETransformer
 
 __all__ = ["PanelForecasts", "unnamed"]
@@ -27,6 +29,7 @@ class PanelForecasts:
     state: str
     embedder_: PolyODETransformer
     calibration_: Calibration
+    save = save_by_name(BaseForecaster.save)
 
     def forecast(self, y: Any, times: Any) -> Panel:
         """Continue any series with the trained model; what was fitted is left as it is.

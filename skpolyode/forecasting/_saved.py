@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 from sktime.datatypes._dtypekind import DtypeKind
 from sktime.forecasting.base import ForecastingHorizon
 
 from skpolyode.saving.codec import register
-from skpolyode.saving.objects import SaveableForSktime
+from skpolyode.saving.objects import estimator_from, estimator_state, place_estimator
 
-__all__ = ["SaveableForecaster"]
+__all__ = ["register_forecaster"]
 
 
-class SaveableForecaster(SaveableForSktime):
-    """Mixin that leaves out of a file what follows from the rest."""
+def register_forecaster(cls: type) -> type:
+    """Class decorator: files hold what does not follow from the rest."""
 
-    def _get_state(self) -> dict[str, Any]:
-        state = super()._get_state()
+    def to_state(forecaster: Any) -> dict[str, Any]:
+        state = estimator_state(forecaster)
         state["fitted"].pop("_context", None)
         return state
 
-    @classmethod
-    def _from_state(cls, state: dict[str, Any]) -> Self:
-        forecaster = super()._from_state(state)
+    def from_state(state: dict[str, Any]) -> Any:
+        forecaster = estimator_from(cls, state)
         if "_context_y" in state["fitted"]:
             forecaster._set_context(forecaster._context_y)
         return forecaster
+
+    register(cls, to_state, from_state, place=place_estimator)
+    return cls
 
 
 def _horizon_state(fh: ForecastingHorizon) -> dict[str, Any]:

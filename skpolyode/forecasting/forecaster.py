@@ -21,7 +21,7 @@ from skpolyode.forecasting._frames import (
     read_index,
 )
 from skpolyode.forecasting._panels import PanelForecasts, unnamed
-from skpolyode.forecasting._saved import SaveableForecaster
+from skpolyode.forecasting._saved import register_forecaster
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers._checks import check_repeatable, local_random_state
@@ -31,7 +31,8 @@ __all__ = ["PolyODEForecaster"]
 _MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]
 
 
-class PolyODEForecaster(SaveableForecaster, PanelForecasts, BaseForecaster):
+@register_forecaster
+class PolyODEForecaster(PanelForecasts, BaseForecaster):
     r"""Forecast irregular series at any times, with intervals (PolyODE behind sktime's interface).
 
     One model of the dynamics is learned from all series: single series, panels and hierarchies,
@@ -371,9 +372,8 @@ class PolyODEForecaster(SaveableForecaster, PanelForecasts, BaseForecaster):
         self._context = read_context(y, getattr(self.cutoff, "freq", None))
 
     def _answer(self, query: Query) -> Answers:
-        return answer(
-            self.embedder_, self.calibration_, self._context.panel, query.times, query.offsets
-        )
+        panel = self._context.panel
+        return answer(self.embedder_, self.calibration_, panel, query.times, query.offsets)
 
     @staticmethod
     def _frame(query: Query, values: np.ndarray, columns: Any) -> pd.DataFrame:

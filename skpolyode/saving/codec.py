@@ -9,16 +9,18 @@ up; nothing is ever imported or evaluated by a name that a file gives.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from torch import nn
 
-__all__ = ["Decoder", "Encoder", "UnknownNameError", "register", "saved"]
+__all__ = ["Decoder", "Encoder", "UnknownNameError", "place", "register", "saved"]
 
 _T = TypeVar("_T", bound=type)
 
@@ -40,13 +42,18 @@ class UnknownNameError(ValueError):
 
 
 class _Codec(NamedTuple):
+    """How files hold a class."""
+
     tag: str
     to_state: Callable[[Any], dict[str, Any]]
     from_state: Callable[[dict[str, Any]], Any]
+    upgrade: Callable[[dict[str, Any]], dict[str, Any]]
+    place: Callable[[Any, Any], Any]
+    length: Callable[[dict[str, Any]], int]
 
 
 _CODECS: dict[type, _Codec] = {}
-_CLASSES: dict[str, type] = {}
+_CLASSES: dict[str, type] = {}  # by their tags, old ones as well
 
 
 def register(
@@ -54,7 +61,11 @@ def register(
     to_state: Callable[[Any], dict[str, Any]],
     from_state: Callable[[dict[str, Any]], Any],
     *,
-    part: str,
+    part: str | None = None,
+    aliases: Sequence[str] = (),
+    upgrade: Callable[[dict[str, Any]], dict[str, Any]] = lambda state: state,
+    place: Callable[[Any, Any], Any] = lambda value, device: value,
+    length: Callable[[dict[str, Any]], int] = lambda state: 0,
 ) -> None:
     """Let files hold instances of a class.
 
@@ -65,24 +76,76 @@ def register(
     to_state : callable
         Gives what is saved, by name.
     from_state : callable
-        Makes an instance of it; may raise whatever it wants if the state makes no sense.
-    part : str
-        Part of the package, the second word of a module's name: the first half of the tag.
+        Makes an instance of it, on the CPU; may raise whatever it wants if the state makes no
+        sense.
+    part : str or None, default=None
+        First half of the tag that stands for the class in files; the other is its name. None: the
+        second word of its module's name.
+    aliases : sequence of str, default=()
+        Tags of the same class in older files, such as "transformers.OldName".
+    upgrade : callable
+        Turns a state that an older version has saved into one of today; all states go through it.
+    place : callable
+        Moves what an instance computes with to a device; returns it, or a new instance. By default
+        there is nothing to move.
+    length : callable
+        How long a state of a few numbers is when it is written out, as that of a range.
     """
-    tag = f"{part}.{cls.__name__}"
-    _CODECS[cls], _CLASSES[tag] = _Codec(tag, to_state, from_state), cls
+    tag = f"{part or cls.__module__.split('.')[1]}.{cls.__name__}"
+    _CODECS[cls] = _Codec(tag, to_state, from_state, upgrade, place, length)
+    for name in (tag, *aliases):
+        _CLASSES[name] = cls
 
 
-def saved(cls: _T) -> _T:
-    """Class decorator: let files hold a NamedTuple or a dataclass, field by field."""
+def saved(cls: _T | None = None, **options: Any) -> Any:
+    """Class decorator: let files hold a NamedTuple or a dataclass, field by field.
+
+    Parameters
+    ----------
+    cls : type
+        The class, if there are no options.
+    **options : dict
+        `part`, `aliases` and `upgrade` of :func:`register`.
+    """
+    if cls is None:
+        return partial(saved, **options)
     names = [f.name for f in fields(cls)] if is_dataclass(cls) else cls._fields
-    register(
-        cls,
-        lambda value: {name: getattr(value, name) for name in names},
-        lambda state: cls(**state),
-        part=cls.__module__.split(".")[1],
-    )
+
+    def to_state(value: Any) -> dict[str, Any]:
+        return {name: getattr(value, name) for name in names}
+
+    def move(value: Any, device: Any) -> Any:
+        state = to_state(value)
+        moved = {name: place(part, device) for name, part in state.items()}
+        return value if all(moved[name] is state[name] for name in names) else cls(**moved)
+
+    register(cls, to_state, lambda state: cls(**state), place=move, **options)
     return cls
+
+
+def place(value: Any, device: Any) -> Any:
+    """Move everything that torch computes with, inside a value, to a device.
+
+    Parameters
+    ----------
+    value : object
+        Moved in place where that can be; only classes that are registered are looked into.
+    device : str, torch.device or None
+        None: the one that estimators inside the value name as their own.
+
+    Returns
+    -------
+    object
+        The value, or one in its place.
+    """
+    kind = type(value)
+    if isinstance(value, nn.Module | torch.Tensor):
+        return value if device is None else value.to(device)
+    if kind in (list, tuple):
+        return kind(place(part, device) for part in value)
+    if kind is dict:
+        return {key: place(part, device) for key, part in value.items()}
+    return _CODECS[kind].place(value, device) if kind in _CODECS else value
 
 
 class Encoder:
@@ -132,7 +195,10 @@ class Encoder:
 
     def _encode_numbers(self, value: Any, path: str) -> dict[str, Any]:
         if isinstance(value, torch.Tensor):
-            return {"tensor": self._keep(value.detach().cpu().numpy(), path)}
+            try:
+                return {"tensor": self._keep(value.detach().cpu().numpy(), path)}
+            except TypeError:  # numpy has no such numbers
+                raise _refusal(value, path) from None
         if isinstance(value, np.generic):
             if value.dtype.name not in _SCALARS:
                 raise _refusal(value, path)
@@ -150,7 +216,9 @@ class Encoder:
 
 
 def _refusal(value: Any, path: str) -> TypeError:
-    kind = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+    kind = type(value).__name__
+    if isinstance(value, np.ndarray | torch.Tensor):
+        kind = f"{'array' if kind == 'ndarray' else 'tensor'} of {value.dtype}"
     return TypeError(
         f"{path} cannot be saved: it is of type {kind}, and a file holds numbers, text, arrays of "
         "numbers and the classes of skpolyode; change it, or keep the estimator with joblib."
@@ -204,8 +272,9 @@ class Decoder:
             _load_part(tag)
         if tag not in _CLASSES:
             raise UnknownNameError(f"an object of {tag!r}")
-        parts = {name: self.decode(part) for name, part in state.items()}
-        return _CODECS[_CLASSES[tag]].from_state(parts)
+        codec = _CODECS[_CLASSES[tag]]
+        parts = codec.upgrade({name: self.decode(part) for name, part in state.items()})
+        return codec.from_state(parts)
 
 
 def _load_part(tag: str) -> None:

@@ -5,17 +5,24 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from torch import nn
-
-from skpolyode.saving import frames  # noqa: F401 (registers the classes of pandas)
-from skpolyode.saving.codec import Decoder, Encoder, UnknownNameError, register
+from skpolyode.saving import frames, modules  # noqa: F401 (register classes of pandas and torch)
+from skpolyode.saving.codec import Decoder, Encoder, UnknownNameError, place, register
 from skpolyode.saving.container import damaged, read_file, write_file
 
-__all__ = ["Saveable", "SaveableEstimator", "SaveableForSktime", "load"]
+__all__ = [
+    "estimator_from",
+    "estimator_state",
+    "load",
+    "place_estimator",
+    "register_estimator",
+    "save",
+    "save_by_name",
+]
 
 _PACKAGE = __name__.partition(".")[0]
 _SUFFIX = ".safetensors"
@@ -65,6 +72,8 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
     content, version, arrays = read_file(path)
     try:
         value = Decoder(arrays).decode(content)
+        if "object" not in content:  # an array or a number: nothing that `save` writes
+            raise ValueError("no object")
     except UnknownNameError as error:
         raise ValueError(
             f"{str(path)!r} holds {error}, which skpolyode {_version()} does not know; it was "
@@ -72,98 +81,94 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
         ) from None
     except Exception as error:  # a state that makes no sense may fail anywhere
         raise damaged(path) from error
-    if not isinstance(value, Saveable):
-        raise damaged(path)
     try:
-        value._place(device)
+        return place(value, device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(
             f"the device of {str(path)!r} cannot be used here ({reason}); "
             "load(path, device='cpu') always can."
         ) from None
-    return value
 
 
-class Saveable:
-    """Mixin of what can be saved as a file of its own.
+def save(value: Any, path: str | os.PathLike[str]) -> None:
+    """Save an estimator, or anything that is registered, in one file without any code.
 
-    A class of this package can be saved by being defined. What `_get_state` gives must be known to
-    :mod:`skpolyode.saving.codec`.
+    Parameters
+    ----------
+    value : object
+        Of a class that is registered by :func:`register_estimator` or
+        :func:`skpolyode.saving.codec.register`.
+    path : str or PathLike
+        The file, a safetensors file whatever its name; one that exists is replaced.
+
+    Raises
+    ------
+    TypeError
+        If the value, or something inside it, is of a type that files cannot hold.
     """
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        package, part = [*cls.__module__.split("."), ""][:2]
-        if package == _PACKAGE:  # a class defined elsewhere could not be found again
-            register(cls, cls._get_state, cls._from_state, part=part)
-
-    @abstractmethod
-    def _get_state(self) -> dict[str, Any]:
-        """Everything that an equal object can be made of."""
-
-    @classmethod
-    @abstractmethod
-    def _from_state(cls, state: dict[str, Any]) -> Self:
-        """Make an equal object, on the CPU; `_place` is called next."""
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save everything, parameters and what was fitted, in one file without any code.
-
-        Parameters
-        ----------
-        path : str or PathLike
-            The file, a safetensors file whatever its name; one that exists is replaced.
-
-        Raises
-        ------
-        TypeError
-            If a parameter or an attribute is of a type that files cannot hold.
-
-        See Also
-        --------
-        skpolyode.load : The way back.
-        """
-        encoder = Encoder()
-        content = encoder.encode(self, type(self).__name__)
-        write_file(path, content, encoder.arrays, _version())
-
-    def _place(self, device: str | None) -> None:
-        """Move what torch computes with to a device; by default to the one that was saved."""
-        if device is not None and hasattr(self, "device"):
-            self.device = device
-        for value in vars(self).values():
-            if isinstance(value, nn.Module):
-                value.to(self.device)
-            elif isinstance(value, Saveable):
-                value._place(device)
+    encoder = Encoder()
+    content = encoder.encode(value, type(value).__name__)
+    write_file(path, content, encoder.arrays, _version())
 
 
-class SaveableEstimator(Saveable):
-    """Mixin of estimators: what is saved are their parameters and all other attributes.
+def register_estimator(cls: type | None = None, **options: Any) -> Any:
+    """Let files hold instances of an estimator: its parameters and all other attributes.
 
-    Parameters that a file lacks, since they are newer than it, get their defaults.
+    A function, or a class decorator with or without options. Parameters that a file lacks, since
+    they are newer than it, get their defaults.
+
+    Parameters
+    ----------
+    cls : type
+        Exactly this class, not its subclasses.
+    **options : dict
+        `part`, `aliases` and `upgrade` of :func:`skpolyode.saving.codec.register`. A state has two
+        parts, "params" and "fitted", each a dict.
+
+    Returns
+    -------
+    type
+        The class.
     """
-
-    def _get_state(self) -> dict[str, Any]:
-        params = self.get_params(deep=False)
-        fitted = {name: value for name, value in vars(self).items() if name not in params}
-        return {"params": params, "fitted": fitted}
-
-    @classmethod
-    def _from_state(cls, state: dict[str, Any]) -> Self:
-        if unknown := state["params"].keys() - inspect.signature(cls).parameters.keys():
-            raise UnknownNameError(f"the parameter {min(unknown)!r} of {cls.__name__}")
-        estimator = cls(**state["params"])
-        vars(estimator).update(state["fitted"])
-        return estimator
+    if cls is None:
+        return partial(register_estimator, **options)
+    make = partial(estimator_from, cls)
+    register(cls, estimator_state, make, place=place_estimator, **options)
+    return cls
 
 
-class SaveableForSktime(SaveableEstimator):
-    """Mixin of estimators of sktime, whose own `save` pickles."""
+def estimator_state(estimator: Any) -> dict[str, Any]:
+    """Parameters and all other attributes of an estimator."""
+    params = estimator.get_params(deep=False)
+    fitted = {name: value for name, value in vars(estimator).items() if name not in params}
+    return {"params": params, "fitted": fitted}
 
-    def save(
-        self, path: str | os.PathLike[str] | None = None, serialization_format: str = "pickle"
+
+def estimator_from(cls: type, state: dict[str, Any]) -> Any:
+    """Estimator of a class, from what `estimator_state` gave."""
+    if unknown := state["params"].keys() - inspect.signature(cls).parameters.keys():
+        raise UnknownNameError(f"the parameter {min(unknown)!r} of {cls.__name__}")
+    estimator = cls(**state["params"])
+    vars(estimator).update(state["fitted"])
+    return estimator
+
+
+def place_estimator(estimator: Any, device: str | None) -> Any:
+    """Move all that an estimator computes with to a device, its own one by default."""
+    if device is not None and hasattr(estimator, "device"):
+        estimator.device = device
+    own = getattr(estimator, "device", device)
+    for name, value in list(vars(estimator).items()):
+        setattr(estimator, name, place(value, own))
+    return estimator
+
+
+def save_by_name(otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """Method `save` of a class of sktime, whose own, `otherwise`, pickles."""
+
+    def save_(
+        self: Any, path: str | os.PathLike[str] | None = None, serialization_format: str = "pickle"
     ) -> Any:
         """Save everything in one file without any code, or in sktime's own way.
 
@@ -190,8 +195,11 @@ class SaveableForSktime(SaveableEstimator):
         skpolyode.load : The way back.
         """
         if path is not None and Path(path).suffix == _SUFFIX:
-            return Saveable.save(self, path)
-        return super(Saveable, self).save(path, serialization_format)
+            return save(self, path)
+        return otherwise(self, path, serialization_format)
+
+    save_.__name__ = "save"
+    return save_
 
 
 def _version() -> str:

@@ -9,6 +9,7 @@ and round, and all is written back when all has been computed.
 from __future__ import annotations
 
 import copy
+import os
 from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral
@@ -23,7 +24,8 @@ from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.blank import blank_panel
 from skpolyode.panel.query import name_query
-from skpolyode.saving.objects import Saveable
+from skpolyode.saving.codec import place, register
+from skpolyode.saving.objects import save
 from skpolyode.training import intra_op_threads
 from skpolyode.transformers._input import observed_rows, read_panel
 from skpolyode.transformers._stream_clock import Clock, Moment, rounds
@@ -39,12 +41,35 @@ _GROUP = 2048  # series taken in together: few enough for the cache, enough to k
 Parts = dict[str, torch.Tensor]
 
 
-class SeriesStream(Saveable):
+class SeriesStream:
     """Base of streams: everything but what they hold of each series.
 
     Subclasses hold tensors with a row a series, made by `_blank` or from known series by `_resume`,
     and move them on in `_take_in`.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        register(cls, cls._get_state, cls._from_state, place=cls._place)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save everything, with the transformer inside, in one file without any code.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file, a safetensors file whatever its name; one that exists is replaced.
+
+        Raises
+        ------
+        TypeError
+            If a parameter or a label is of a type that files cannot hold.
+
+        See Also
+        --------
+        skpolyode.load : The way back.
+        """
+        save(self, path)
 
     def __init__(self, transformer: CoefficientTransformer, panel: Panel) -> None:
         self._transformer = copy.deepcopy(transformer)
@@ -290,10 +315,11 @@ class SeriesStream(Saveable):
         stream._parts = state["parts"]
         return stream
 
-    def _place(self, device: str | None) -> None:
-        self._transformer._place(device)
+    def _place(self, device: str | None) -> Self:
+        self._transformer = place(self._transformer, device)
         self._bind()
         self._parts = {name: part.to(self._device) for name, part in self._parts.items()}
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy what is saved, without the tables of the memory."""
@@ -301,9 +327,7 @@ class SeriesStream(Saveable):
 
 
 def _restored(cls: type[SeriesStream], state: dict[str, Any]) -> SeriesStream:
-    stream = cls._from_state(state)
-    stream._place(None)
-    return stream
+    return cls._from_state(state)._place(None)
 
 
 class Streamed:

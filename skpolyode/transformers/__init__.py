@@ -1,6 +1,5 @@
 """Transformers: from ragged irregular series to fixed-length embeddings, and back."""
 
-from skpolyode.transformers import _saved  # noqa: F401 (how files hold their networks)
 from skpolyode.transformers._stream_hippo import HiPPOStream
 from skpolyode.transformers._stream_polyode import PolyODEStream
 from skpolyode.transformers.hippo import HiPPOTransformer

@@ -21,6 +21,7 @@ from skpolyode.embedders import ChannelScaler, Embedder
 from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import observed_rows
+from skpolyode.saving.objects import register_estimator, save
 from skpolyode.streams import SeriesStream
 from skpolyode.transformers._input import read_panel
 
@@ -40,7 +41,8 @@ def _streams(transformer: SeriesTransformer) -> bool:
 class SeriesTransformer(TransformerMixin, BaseEstimator):
     """Base of transformers that take ragged series and return one row of features a series.
 
-    Subclasses return an embedder from `_learn`.
+    Subclasses set `embedder_` in `_fit`. Those of this package can be saved by being defined; a
+    class of others has to be registered, where it can be found again.
 
     Attributes
     ----------
@@ -53,6 +55,11 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
 
     _stream_class: ClassVar[type[SeriesStream] | None] = None
     embedder_: Embedder
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__.startswith("skpolyode."):
+            register_estimator(cls)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from series.

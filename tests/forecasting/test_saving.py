@@ -79,6 +79,15 @@ def test_pretrained_model_answers_and_is_fitted_the_same(tmp_path):
     assert all(np.array_equal(new[a].values, old[a].values) for a in (0.1, 0.5))
 
 
+def test_file_of_the_first_format_is_understood():
+    data = Path(__file__).parents[1] / "data"
+    expected = np.load(data / "format1_forecaster.npz")
+    forecaster = skpolyode.load(data / "format1_forecaster.safetensors")
+    np.testing.assert_allclose(forecaster.predict(), expected["mean"], atol=1e-9)
+    interval = forecaster.predict_interval(coverage=0.8)
+    np.testing.assert_allclose(interval, expected["interval"], atol=1e-9)
+
+
 def test_other_names_are_for_sktime(tmp_path):
     forecaster = quick().fit(CONTEXTS["integers"], fh=1)
     forecaster.save(tmp_path / "model")

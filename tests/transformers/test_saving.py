@@ -169,6 +169,15 @@ def test_file_of_the_first_format_is_understood(name):
     np.testing.assert_allclose(back.values, expected["back"], atol=1e-9)
 
 
+def test_stream_of_the_first_format_is_understood():
+    expected = np.load(DATA / "format1_stream.npz")
+    stream = skpolyode.load(DATA / "format1_stream.safetensors")
+    np.testing.assert_allclose(stream.embedding(), expected["before"], atol=1e-9)
+    np.testing.assert_allclose(stream.forecast([7.0]).values, expected["ahead"], atol=1e-9)
+    stream.update(expected["later"], expected["values"])
+    np.testing.assert_allclose(stream.embedding(), expected["after"], atol=1e-9)
+
+
 def write_files_of_the_format() -> None:
     """Write what the test above reads: once a format, by the version that introduced it.
 

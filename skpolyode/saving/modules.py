@@ -1,0 +1,166 @@
+"""How files hold torch modules: a class of the table, its constructor's arguments, its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import nn
+
+from skpolyode.saving.codec import register
+
+__all__ = ["register_module"]
+
+_FEW = 32  # entries of the arguments, beside one for each weight
+
+
+def register_module(
+    cls: type[nn.Module],
+    arguments: Callable[[Any], dict[str, Any]],
+    **options: Any,
+) -> None:
+    """Let files hold instances of a class of torch modules.
+
+    What is saved are the constructor's arguments, all that `state_dict` gives, and whether the
+    module trains. When it is loaded the constructor allocates and draws nothing: all memory is
+    that of the weights in the file.
+
+    Parameters
+    ----------
+    cls : type
+        Exactly this class, not its subclasses. A module inside another need not be registered.
+    arguments : callable
+        Gives the arguments, by name, with which the constructor makes a module of the same
+        structure. An argument that says how often to repeat something must be the list of sizes,
+        not their number: with a number a file of a few bytes could ask for a million layers.
+    **options : dict
+        `part`, `aliases` and `upgrade` of :func:`skpolyode.saving.codec.register`. A state has the
+        parts "arguments", "weights" and "training".
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skpolyode.saving.codec import Decoder, Encoder
+    >>> from skpolyode.saving.modules import register_module
+    >>> class Rotation(torch.nn.Module):
+    ...     def __init__(self, size):
+    ...         super().__init__()
+    ...         self.size, self.weight = size, torch.nn.Parameter(torch.zeros(size, size))
+    >>> register_module(Rotation, lambda module: {"size": module.size}, part="example")
+    >>> encoder = Encoder()
+    >>> document = encoder.encode(Rotation(2), "rotation")
+    >>> Decoder(encoder.arrays).decode(document).weight.shape
+    torch.Size([2, 2])
+    """
+
+    def to_state(module: nn.Module) -> dict[str, Any]:
+        weights = dict(module.state_dict())
+        return {"arguments": arguments(module), "weights": weights, "training": module.training}
+
+    def from_state(state: dict[str, Any]) -> nn.Module:
+        given, weights = state["arguments"], state["weights"]
+        if _entries(given) > _FEW + len(weights):
+            raise ValueError(f"more arguments of {cls.__name__} than its weights can need")
+        with torch.device("meta"):
+            module = cls(**given)
+        module.load_state_dict(weights, assign=True)  # raises unless names and shapes agree
+        if any(tensor.is_meta for tensor in chain(module.parameters(), module.buffers())):
+            raise ValueError(f"{cls.__name__} has tensors that its state_dict leaves out")
+        return module.train(state["training"])
+
+    register(cls, to_state, from_state, **options)
+
+
+def _entries(value: Any) -> int:
+    """Numbers and texts in lists within lists."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return sum(map(_entries, value)) if isinstance(value, list | tuple) else 1
+
+
+def _linear(state: dict[str, Any]) -> dict[str, Any]:
+    """State of a linear layer that a file of format 1 may hold as its two tensors."""
+    if "weight" not in state:
+        return state
+    (n_out, n_in), bias = state["weight"].shape, state["bias"] is not None
+    arguments = {"in_features": n_in, "out_features": n_out, "bias": bias}
+    weights = {name: tensor for name, tensor in state.items() if tensor is not None}
+    return {"arguments": arguments, "weights": weights, "training": True}
+
+
+# Modules that hold weights of their own, and the arguments that are attributes of that name. Those
+# with `num_layers` are left out, since a file could ask for any number of layers.
+_ATTRIBUTES: dict[type[nn.Module], tuple[str, ...]] = {
+    nn.RNNCell: ("input_size", "hidden_size", "bias", "nonlinearity"),
+    nn.GRUCell: ("input_size", "hidden_size", "bias"),
+    nn.LSTMCell: ("input_size", "hidden_size", "bias"),
+    nn.Embedding: ("num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type"),
+    nn.Identity: (),
+    nn.ReLU: (),
+    nn.SiLU: (),
+    nn.Tanh: (),
+    nn.Sigmoid: (),
+    nn.GELU: ("approximate",),
+    nn.ELU: ("alpha",),
+    nn.LeakyReLU: ("negative_slope",),
+    nn.Softplus: ("beta", "threshold"),
+    nn.Dropout: ("p",),
+    nn.Flatten: ("start_dim", "end_dim"),
+}
+
+for _cls, _names in _ATTRIBUTES.items():
+    register_module(
+        _cls, lambda module, names=_names: {n: getattr(module, n) for n in names}, part="torch"
+    )
+register_module(
+    nn.Linear,
+    lambda layer: {
+        "in_features": layer.in_features,
+        "out_features": layer.out_features,
+        "bias": layer.bias is not None,
+    },
+    part="torch",
+    aliases=("transformers.Linear",),
+    upgrade=_linear,
+)
+register_module(
+    nn.LayerNorm,
+    lambda layer: {
+        "normalized_shape": list(layer.normalized_shape),
+        "eps": layer.eps,
+        "elementwise_affine": layer.elementwise_affine,
+        "bias": layer.bias is not None,
+    },
+    part="torch",
+)
+
+
+def _children_state(module: nn.Module) -> dict[str, Any]:
+    return {"children": dict(module.named_children()), "training": module.training}
+
+
+def _sequential(state: dict[str, Any]) -> nn.Sequential:
+    module = nn.Sequential()
+    for name, child in state["children"].items():
+        module.add_module(name, child)
+    module.training = state["training"]
+    return module
+
+
+def _module_list(state: dict[str, Any]) -> nn.ModuleList:
+    module = nn.ModuleList(state["children"].values())
+    module.training = state["training"]
+    return module
+
+
+def _module_dict(state: dict[str, Any]) -> nn.ModuleDict:
+    module = nn.ModuleDict(state["children"])
+    module.training = state["training"]
+    return module
+
+
+register(nn.Sequential, _children_state, _sequential, part="torch")
+register(nn.ModuleList, _children_state, _module_list, part="torch")
+register(nn.ModuleDict, _children_state, _module_dict, part="torch")
