@@ -60,6 +60,16 @@ class PanelStorage:
         return type(self)._of, (self._rows, self._checked)
 
     @property
+    def rows(self) -> Rows:
+        """Everything that the panel holds."""
+        return self._rows
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the rows are known to be without faults; those of `like` are not."""
+        return self._checked
+
+    @property
     def times(self) -> np.ndarray:
         """Times of all rows, float64 of shape (n_obs,)."""
         return self._rows.times
@@ -186,7 +196,7 @@ class PanelStorage:
         """
         if not isinstance(other, PanelStorage):
             return False
-        one, two = self._rows, other._rows
+        one, two = self.rows, other.rows
         if (one.axis, one.channel_names) != (two.axis, two.channel_names):
             return False
         if (one.static is None) != (two.static is None):

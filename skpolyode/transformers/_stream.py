@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel, query_times, series_index
-from skpolyode.panel.blank import blank_panel
+from skpolyode.panel.panel import blank_panel
 from skpolyode.panel.query import name_query
 from skpolyode.saving.objects import Saveable
 from skpolyode.training import intra_op_threads

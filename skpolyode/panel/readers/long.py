@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skpolyode.errors import Faults, plain_repr
+from skpolyode.errors import FaultKind, Faults, plain_repr
 from skpolyode.panel.cells import read_values
-from skpolyode.panel.faults import DUPLICATE, NOT_CONSTANT, NOT_NUMERIC
+from skpolyode.panel.checks import DUPLICATE, NOT_NUMERIC
 from skpolyode.panel.merge import Duplicates, reduce_groups
 from skpolyode.panel.rows import Rows, offsets_from, require_series, stable_order
 from skpolyode.panel.timeaxis import TimeAxis, join_times, read_times
+
+NOT_CONSTANT = FaultKind(
+    "static columns that vary",
+    "keep in `static` only columns that are constant in each series",
+)
 
 
 @dataclass(frozen=True)
