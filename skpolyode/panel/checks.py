@@ -75,8 +75,15 @@ def finish(
     ids = fit_ids(faults.ids, rows.n_input, faults)
     table = fit_static(rows.static if static is None else static, ids, faults)
     faults.raise_if_any()
-    values = np.ascontiguousarray(rows.values)
-    return replace(rows, values=values, ids=ids, channel_names=names, static=table, positions=None)
+    return replace(
+        rows,
+        values=np.ascontiguousarray(rows.values),
+        ids=ids,
+        channel_names=names,
+        has_channel_names=given is not None,
+        static=table,
+        positions=None,
+    )
 
 
 def check_rows(rows: Rows, faults: Faults) -> None:

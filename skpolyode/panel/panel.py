@@ -67,6 +67,10 @@ class Panel(PanelStorage):
         Labels of the series.
     channel_names : tuple of str
         Names of the channels.
+    has_channel_names : bool
+        Whether the channels have names of their own, from `channel_names` or from the columns of
+        the input, by which they can be told apart wherever they stand. False: x0, x1, ... were
+        made up, and channels are known by their position.
     static : DataFrame or None
         One row a series, indexed by the ids.
     time_unit : str or None
@@ -243,7 +247,8 @@ class Panel(PanelStorage):
         values : str or sequence of str or None, default=None
             Columns of the channels. None: all that have no other use.
         channel : str or None, default=None
-            Column with the name of the channel, in a table of one observation a row.
+            Column with the name of the channel, in a table of one observation a row. The channels
+            are put in the order of their names, whatever the order of the rows.
         value : str or None, default=None
             Column with the value, in a table of one observation a row.
         static : sequence of str, DataFrame, array-like or None, default=None
@@ -336,6 +341,7 @@ def blank_panel(
     static: object = None,
     time_unit: str | None = None,
     tz: str | None = None,
+    has_channel_names: bool = True,
 ) -> Panel:
     """Panel without rows: labels, and the meaning of times, for `Panel.like`."""
     faults = Faults("stream", read_ids(ids), tuple(channel_names))
@@ -349,6 +355,7 @@ def blank_panel(
         axis=TimeAxis(time_unit, tz),
         ids=labels,
         channel_names=tuple(channel_names),
+        has_channel_names=has_channel_names,
         static=table,
     )
     return Panel._of(rows, checked=False)

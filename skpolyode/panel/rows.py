@@ -21,6 +21,8 @@ class Rows:
     axis: TimeAxis
     ids: np.ndarray | None = None
     channel_names: tuple[str, ...] | None = None
+    # Whether somebody gave the channels their names, or they are x0, x1, ... for want of any.
+    has_channel_names: bool = False
     static: pd.DataFrame | None = None
     # Places in the input of the series that were kept; None: all of them.
     positions: np.ndarray | None = None

@@ -11,7 +11,7 @@ import pandas as pd
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.cells import read_values
 from skpolyode.panel.readers.blocks import Block, rows_from_blocks
-from skpolyode.panel.rows import Rows, default_channel_names
+from skpolyode.panel.rows import Rows
 from skpolyode.panel.timeaxis import TimeBlock, read_times
 
 COLUMNS = FaultKind(
@@ -84,9 +84,10 @@ def _frame_channel_names(
     return _column_names(first)
 
 
-def _column_names(frame: pd.DataFrame) -> tuple[str, ...]:
+def _column_names(frame: pd.DataFrame) -> tuple[str, ...] | None:
+    """Return the columns as text, or None where pandas has only counted them."""
     if isinstance(frame.columns, pd.RangeIndex):
-        return default_channel_names(len(frame.columns))
+        return None
     return tuple(map(str, frame.columns))
 
 
