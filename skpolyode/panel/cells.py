@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,10 +24,9 @@ class BadCell(NamedTuple):
 
 def read_values(values: object) -> tuple[np.ndarray, Sequence[BadCell]]:
     """Return an array of numbers and the cells that are none (0.0 stands in their place)."""
+    values = unmasked(values)
     if isinstance(values, pd.DataFrame | pd.Series):
         array = _from_pandas(values)
-    elif isinstance(values, np.ma.MaskedArray):
-        array = values.astype(np.float64).filled(np.nan)
     else:
         array = _rectangular(values)
     if array.dtype.kind in "mM":  # as lists of whole numbers they would pass for measurements
@@ -39,6 +38,23 @@ def read_values(values: object) -> tuple[np.ndarray, Sequence[BadCell]]:
             "Complex data not supported; give the real and imaginary parts as channels"
         )
     return to_float(array)
+
+
+def unmasked(values: Any) -> Any:
+    """Return masked arrays, and lists of them, with NaN (None, NaT) in the place of what is masked.
+
+    Anything else is returned as it is. numpy itself forgets the mask without a word wherever it
+    makes an array of a masked one.
+    """
+    if isinstance(values, list | tuple) and any(isinstance(v, np.ma.MaskedArray) for v in values):
+        values = np.ma.array(values)
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if values.dtype.kind in "mM":
+        return values.filled(np.array("NaT", values.dtype))
+    if values.dtype.kind in NUMBER_KINDS:
+        return values.astype(np.float64).filled(np.nan)
+    return np.where(np.ma.getmaskarray(values), None, values.data.astype(object))
 
 
 def _rectangular(values: object) -> np.ndarray:

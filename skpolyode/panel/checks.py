@@ -1,13 +1,89 @@
-"""Faults in the content of flat rows, each found in one pass over the arrays."""
+"""What may be wrong with rows: each fault with its remedy, found in one pass over the arrays."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypedDict
 
 import numpy as np
 
 from skpolyode.errors import FaultKind, Faults
-from skpolyode.panel.faults import BAD_TIME, DUPLICATE, INFINITE, UNOBSERVED, UNSORTED
-from skpolyode.panel.merge import inside_series
+from skpolyode.panel.labels import fit_channel_names, fit_ids, fit_static
+from skpolyode.panel.merge import (
+    Duplicates,
+    check_duplicates,
+    inside_series,
+    merge_duplicates,
+    sort_rows,
+)
 from skpolyode.panel.rows import Rows, offsets_from
+
+UNSORTED = FaultKind("times out of order", "pass sort=True to sort every series by time")
+DUPLICATE = FaultKind(
+    "duplicate times",
+    'pass duplicates="mean", "first" or "last" to merge rows of equal time',
+)
+BAD_TIME = FaultKind("missing or infinite times", "drop these rows or repair their times")
+INFINITE = FaultKind("infinite values", "replace them by NaN, which means not observed")
+TOO_LARGE = FaultKind(
+    "values too large to compute with",
+    "repair their unit, or replace them by NaN, which means not observed",
+)
+UNOBSERVED = FaultKind("series without any observation", "leave these series out")
+NOT_NUMERIC = FaultKind(
+    "cells that are not numbers",
+    "convert them to numbers (for example one-hot columns), or to NaN where not observed",
+)
+
+
+class PanelOptions(TypedDict, total=False):
+    """Keyword parameters that all ways of building a panel share; see `Panel`."""
+
+    ids: object
+    channel_names: Sequence[str] | None
+    static: object
+    time_unit: str | None
+    sort: bool
+    duplicates: Duplicates
+
+
+def finish(
+    rows: Rows,
+    faults: Faults,
+    *,
+    channel_names: Sequence[str] | None = None,
+    static: object = None,
+    sort: bool = False,
+    duplicates: Duplicates = "error",
+) -> Rows:
+    """Sort, merge and check rows, fit the labels, and raise all faults together."""
+    check_duplicates(duplicates)
+    if sort:
+        rows = sort_rows(rows)
+    if duplicates != "error":
+        rows = merge_duplicates(rows, duplicates)
+    n_channels = rows.values.shape[1]
+    if n_channels == 0:
+        raise ValueError(
+            f"{faults.name} has 0 feature(s) (channels) while a minimum of 1 is required."
+        )
+    given = rows.channel_names if channel_names is None else channel_names
+    names = fit_channel_names(given, n_channels, faults)
+    faults.channel_names = names
+    check_rows(rows, faults)
+    ids = fit_ids(faults.ids, rows.n_input, faults)
+    table = fit_static(rows.static if static is None else static, ids, faults)
+    faults.raise_if_any()
+    return replace(
+        rows,
+        values=np.ascontiguousarray(rows.values),
+        ids=ids,
+        channel_names=names,
+        has_channel_names=given is not None,
+        static=table,
+        positions=None,
+    )
 
 
 def check_rows(rows: Rows, faults: Faults) -> None:

@@ -2,30 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
 
 from skpolyode.errors import Faults
-from skpolyode.panel.build import (
-    rows_from_array,
-    rows_from_frames,
-    rows_from_series,
-    rows_from_tables,
-)
 from skpolyode.panel.checks import check_rows
-from skpolyode.panel.nested import is_nested
-from skpolyode.panel.panel import Panel
-from skpolyode.panel.rows import require_series
+from skpolyode.panel.panel import Panel, build_panel
+from skpolyode.panel.readers.arrays import rows_from_array
+from skpolyode.panel.readers.lists import rows_from_frames, rows_from_series, rows_from_tables
+from skpolyode.panel.readers.refused import first_of, is_array, is_vector, refusal
+from skpolyode.panel.rows import Rows, require_series
 
+
+class Reader(NamedTuple):
+    """A kind of container: how it is told from others, and how its rows are read."""
+
+    kind: str
+    accepts: Callable[[Any], bool]
+    read: Callable[..., Rows]
+    is_ragged: bool = True  # whether scikit-learn's own validation cannot read it
+
+
+def _is_list_of_pairs(X: Any) -> bool:
+    first = first_of(X)
+    return isinstance(first, tuple) and len(first) > 0 and is_vector(first[0])
+
+
+def _is_list_of_frames(X: Any) -> bool:
+    return isinstance(first_of(X), pd.DataFrame | pd.Series)
+
+
+def _is_list_of_tables(X: Any) -> bool:
+    first = first_of(X)
+    return not isinstance(first, list | tuple) and getattr(first, "ndim", 0) == 2
+
+
+# The first that accepts an input reads it. Another container is another entry.
+READERS = (
+    Reader("a list of (times, values) pairs", _is_list_of_pairs, rows_from_series),
+    Reader("a list of DataFrames or Series indexed by time", _is_list_of_frames, rows_from_frames),
+    Reader("a list of 2-D arrays (time, channel)", _is_list_of_tables, rows_from_tables),
+    Reader(
+        "a 3-D array (series, time, channel); a 2-D array or DataFrame (series, time)",
+        is_array,
+        partial(rows_from_array, times=None),
+        is_ragged=False,
+    ),
+)
 _FORMATS = (
-    "Accepted: a Panel; a list of (times, values) pairs; a list of DataFrames or Series indexed "
-    "by time; a list of 2-D arrays (time, channel); a 3-D array (series, time, channel); a 2-D "
-    "array or DataFrame (series, time). For one long table use Panel.from_long, for sktime's "
-    "containers Panel.from_sktime."
+    f"Accepted: a Panel; {'; '.join(reader.kind for reader in READERS)}. For one long table use "
+    "Panel.from_long, for sktime's containers Panel.from_sktime."
 )
 
 
@@ -64,17 +94,20 @@ def as_panel(X: Any, *, name: str = "X") -> Panel:
     array([2, 1])
     """
     if isinstance(X, Panel):
-        return _checked(X, name)
-    _refuse(X, name)
-    elements = _elements(X)
-    if elements is None or not is_ragged(elements):
-        return Panel._build(name, rows_from_array, X, {}, times=None)
-    first = elements[0]
-    if isinstance(first, pd.DataFrame | pd.Series):
-        builder = rows_from_frames
-    else:
-        builder = rows_from_series if isinstance(first, tuple) else rows_from_tables
-    return Panel._build(name, builder, elements, {})
+        require_series(X.n_series, name)
+        if not X.is_checked:
+            faults = Faults(name, X.ids, X.channel_names)
+            check_rows(X.rows, faults)
+            faults.raise_if_any()
+        return X
+    if issparse(X):
+        raise TypeError(f"{name} is sparse, but sparse data have no times. {_FORMATS}")
+    if reason := refusal(X):
+        raise TypeError(f"{name} {reason}")
+    reader = _reader_of(X)
+    if reader is None:
+        raise TypeError(f"{name} must be a collection of series, got {type(X)}. {_FORMATS}")
+    return build_panel(Panel, name, reader.read, X, {})
 
 
 def is_ragged(X: Any) -> bool:
@@ -101,92 +134,11 @@ def is_ragged(X: Any) -> bool:
     >>> is_ragged([([0.0, 1.0], [5.0, 6.0])]), is_ragged(np.zeros((3, 4)))
     (True, False)
     """
-    if isinstance(X, Panel) or _is_bare_pair(X) or _is_frame_of_many_times(X):
+    if isinstance(X, Panel) or refusal(X):
         return True
-    if _columns_of_times(X):
-        return True
-    elements = _elements(X)
-    if elements is None or len(elements) == 0:
-        return False
-    first = elements[0]
-    if isinstance(first, pd.DataFrame | pd.Series):
-        return True
-    if isinstance(first, tuple):
-        return len(first) > 0 and _is_vector(first[0])
-    return not isinstance(first, list) and getattr(first, "ndim", 0) == 2
+    reader = _reader_of(X)
+    return reader is not None and reader.is_ragged
 
 
-def _elements(X: Any) -> Sequence[Any] | None:
-    if isinstance(X, list | tuple):
-        return X
-    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
-        return list(X)
-    return None
-
-
-def _is_vector(item: Any) -> bool:
-    if hasattr(item, "ndim"):
-        return item.ndim == 1
-    return isinstance(item, list | tuple) and (len(item) == 0 or np.ndim(item[0]) == 0)
-
-
-def _checked(panel: Panel, name: str) -> Panel:
-    require_series(panel.n_series, name)
-    if not panel._checked:
-        faults = Faults(name, panel.ids, panel.channel_names)
-        check_rows(panel._rows, faults)
-        faults.raise_if_any()
-    return panel
-
-
-def _refuse(X: Any, name: str) -> None:
-    """Raise for kinds of input that would be misunderstood, with the way to pass them."""
-    if issparse(X):
-        raise TypeError(f"{name} is sparse, but sparse data have no times. {_FORMATS}")
-    if isinstance(X, pd.DataFrame) and isinstance(X.index, pd.MultiIndex):
-        raise TypeError(
-            f"{name} is a DataFrame with a MultiIndex, whose rows are time points and not series; "
-            "convert it with Panel.from_sktime(X), or with Panel.from_long(X.reset_index(), ...)."
-        )
-    if isinstance(X, pd.DataFrame) and is_nested(X):
-        raise TypeError(
-            f"{name} is a DataFrame whose cells hold whole series; convert it with "
-            "Panel.from_sktime(X)."
-        )
-    if columns := _columns_of_times(X):
-        raise TypeError(
-            f"{name} has columns of times ({', '.join(columns)}), but each row of a flat frame is "
-            "a series and each column a moment of all series; convert a table with a row for each "
-            f"time with Panel.from_long(X, id=..., time={columns[0]!r})."
-        )
-    if _is_bare_pair(X):
-        raise TypeError(
-            f"{name} is one bare pair (times, values); wrap it in a list: [(times, values)]."
-        )
-    array_like = hasattr(X, "__array__") or hasattr(X, "__array_interface__")
-    if not isinstance(X, list | tuple) and not array_like:
-        raise TypeError(f"{name} must be a collection of series, got {type(X)}. {_FORMATS}")
-
-
-def _columns_of_times(X: Any) -> list[str]:
-    """Name the columns of a pandas or polars frame that hold datetimes, durations or periods."""
-    if isinstance(X, pd.DataFrame):
-        return [
-            str(name)
-            for name, kind in X.dtypes.items()
-            if kind.kind in "mM" or isinstance(kind, pd.PeriodDtype)
-        ]
-    schema = getattr(X, "schema", None)
-    if not isinstance(schema, Mapping):
-        return []
-    return [name for name, kind in schema.items() if kind.is_temporal()]
-
-
-def _is_bare_pair(X: Any) -> bool:
-    if not isinstance(X, tuple) or len(X) != 2 or isinstance(X[0], pd.Series):
-        return False
-    return _is_vector(X[0])
-
-
-def _is_frame_of_many_times(X: Any) -> bool:
-    return isinstance(X, pd.DataFrame) and (isinstance(X.index, pd.MultiIndex) or is_nested(X))
+def _reader_of(X: Any) -> Reader | None:
+    return next((reader for reader in READERS if reader.accepts(X)), None)

@@ -7,9 +7,14 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import pandas as pd
 
-from skpolyode.errors import Faults
-from skpolyode.panel.faults import IDS, NAMES, STATIC
+from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.rows import default_channel_names
+
+IDS = FaultKind("ids that do not fit", "give one unique id for each series")
+NAMES = FaultKind("channel names that do not fit", "give one unique name for each channel")
+STATIC = FaultKind(
+    "static rows that do not fit", "give one row for each series, indexed by the ids"
+)
 
 
 def read_ids(ids: object) -> np.ndarray | None:

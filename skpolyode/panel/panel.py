@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
+import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults
-from skpolyode.panel.build import (
-    rows_from_array,
-    rows_from_flat,
-    rows_from_frames,
-    rows_from_series,
-)
-from skpolyode.panel.finish import PanelOptions, finish
-from skpolyode.panel.labels import read_ids
-from skpolyode.panel.long import rows_from_long
+from skpolyode.panel.checks import PanelOptions, finish
+from skpolyode.panel.labels import fit_ids, fit_static, read_ids
 from skpolyode.panel.merge import Duplicates
-from skpolyode.panel.nested import rows_from_sktime
+from skpolyode.panel.readers.arrays import rows_from_array, rows_from_flat
+from skpolyode.panel.readers.lists import rows_from_frames, rows_from_series
+from skpolyode.panel.readers.long import rows_from_long
+from skpolyode.panel.readers.sktime import rows_from_sktime
 from skpolyode.panel.rows import Rows
 from skpolyode.panel.storage import PanelStorage
-from skpolyode.panel.timeaxis import check_unit
+from skpolyode.panel.timeaxis import TimeAxis, check_unit
 
 
 class Panel(PanelStorage):
@@ -70,6 +67,10 @@ class Panel(PanelStorage):
         Labels of the series.
     channel_names : tuple of str
         Names of the channels.
+    has_channel_names : bool
+        Whether the channels have names of their own, from `channel_names` or from the columns of
+        the input, by which they can be told apart wherever they stand. False: x0, x1, ... were
+        made up, and channels are known by their position.
     static : DataFrame or None
         One row a series, indexed by the ids.
     time_unit : str or None
@@ -153,7 +154,7 @@ class Panel(PanelStorage):
         >>> Panel.from_series([([0, 2, 3], [[1.0, 5.0], [2.0, None], [3.0, 6.0]])])
         Panel(1 series, 2 channels, 3 observations, 83% of cells observed, times 0 to 3)
         """
-        return cls._build("series", rows_from_series, series, options)
+        return build_panel(cls, "series", rows_from_series, series, options)
 
     @classmethod
     def from_frames(
@@ -183,7 +184,7 @@ class Panel(PanelStorage):
         >>> panel.channel_names, panel.times
         (('hr',), array([19723. , 19724.5]))
         """
-        return cls._build("frames", rows_from_frames, frames, options)
+        return build_panel(cls, "frames", rows_from_frames, frames, options)
 
     @classmethod
     def from_array(
@@ -214,7 +215,7 @@ class Panel(PanelStorage):
         >>> Panel.from_array(np.zeros((3, 5, 2)))
         Panel(3 series, 2 channels, 15 observations, 100% of cells observed, times 0 to 4)
         """
-        return cls._build("array", rows_from_array, array, options, times=times)
+        return build_panel(cls, "array", rows_from_array, array, options, times=times)
 
     @classmethod
     def from_long(
@@ -246,7 +247,8 @@ class Panel(PanelStorage):
         values : str or sequence of str or None, default=None
             Columns of the channels. None: all that have no other use.
         channel : str or None, default=None
-            Column with the name of the channel, in a table of one observation a row.
+            Column with the name of the channel, in a table of one observation a row. The channels
+            are put in the order of their names, whatever the order of the rows.
         value : str or None, default=None
             Column with the value, in a table of one observation a row.
         static : sequence of str, DataFrame, array-like or None, default=None
@@ -271,7 +273,8 @@ class Panel(PanelStorage):
         (('hr',), [1, 0])
         """
         columns = {"id": id, "time": time, "values": values, "channel": channel, "value": value}
-        return cls._build(
+        return build_panel(
+            cls,
             "df",
             rows_from_long,
             df,
@@ -307,23 +310,52 @@ class Panel(PanelStorage):
         Panel(2 series, 1 channel, 3 observations, 100% of cells observed, times 0 to 1)
         """
         duplicates = options.get("duplicates", "error")
-        return cls._build("X", rows_from_sktime, X, options, duplicates=duplicates)
+        return build_panel(cls, "X", rows_from_sktime, X, options, duplicates=duplicates)
 
-    @classmethod
-    def _build(
-        cls,
-        name: str,
-        builder: Callable[..., Rows],
-        data: object,
-        options: PanelOptions,
-        **details: object,
-    ) -> Self:
-        """Read `data` with one of the builders and check what it returns."""
-        kept = dict(options)
-        time_unit = kept.pop("time_unit", None)
-        check_unit(time_unit)
-        faults = Faults(name, read_ids(kept.pop("ids", None)), kept.get("channel_names"))
-        rows = builder(data, faults=faults, time_unit=time_unit, **details)
-        panel = cls.__new__(cls)
-        panel._store(finish(rows, faults, **kept))
-        return panel
+
+PanelType = TypeVar("PanelType", bound=Panel)
+
+
+def build_panel(
+    cls: type[PanelType],
+    name: str,
+    reader: Callable[..., Rows],
+    data: object,
+    options: PanelOptions,
+    **details: object,
+) -> PanelType:
+    """Read `data`, which the user knows as `name`, and check what the reader returns."""
+    kept = dict(options)
+    time_unit = kept.pop("time_unit", None)
+    check_unit(time_unit)
+    faults = Faults(name, read_ids(kept.pop("ids", None)), kept.get("channel_names"))
+    rows = reader(data, faults=faults, time_unit=time_unit, **details)
+    return cls._of(finish(rows, faults, **kept))
+
+
+def blank_panel(
+    n_series: int,
+    channel_names: Sequence[str],
+    *,
+    ids: object = None,
+    static: object = None,
+    time_unit: str | None = None,
+    tz: str | None = None,
+    has_channel_names: bool = True,
+) -> Panel:
+    """Panel without rows: labels, and the meaning of times, for `Panel.like`."""
+    faults = Faults("stream", read_ids(ids), tuple(channel_names))
+    labels = fit_ids(faults.ids, n_series, faults)
+    table = fit_static(static, labels, faults)
+    faults.raise_if_any()
+    rows = Rows(
+        times=np.empty(0),
+        values=np.empty((0, len(channel_names))),
+        offsets=np.zeros(n_series + 1, dtype=np.int64),
+        axis=TimeAxis(time_unit, tz),
+        ids=labels,
+        channel_names=tuple(channel_names),
+        has_channel_names=has_channel_names,
+        static=table,
+    )
+    return Panel._of(rows, checked=False)

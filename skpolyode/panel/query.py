@@ -69,7 +69,7 @@ def name_query(panel: Panel, series: int, time: float, gap: float) -> str:
     whose = f"times of series {plain_repr(panel.ids[series])}"
     if not panel.is_datetime:
         return f"{whose}: {gap:g}"
-    return f"{whose}: {panel._rows.axis.format(time)}, {gap:g} {panel.time_unit}"
+    return f"{whose}: {panel.rows.axis.format(time)}, {gap:g} {panel.time_unit}"
 
 
 def _is_nested(times: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The flat rows of a panel under construction, and the blocks they are made of."""
+"""The flat rows that a panel stores."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from skpolyode.errors import Faults
-from skpolyode.panel.cells import BadCell
-from skpolyode.panel.faults import CHANNELS, LENGTHS, NOT_NUMERIC, SHAPE
-from skpolyode.panel.timeaxis import TimeAxis, TimeBlock, join_times
+from skpolyode.panel.timeaxis import TimeAxis
 
 
 @dataclass(frozen=True)
@@ -24,6 +21,8 @@ class Rows:
     axis: TimeAxis
     ids: np.ndarray | None = None
     channel_names: tuple[str, ...] | None = None
+    # Whether somebody gave the channels their names, or they are x0, x1, ... for want of any.
+    has_channel_names: bool = False
     static: pd.DataFrame | None = None
     # Places in the input of the series that were kept; None: all of them.
     positions: np.ndarray | None = None
@@ -132,82 +131,3 @@ def require_series(n_series: int, name: str) -> None:
 def default_channel_names(n_channels: int) -> tuple[str, ...]:
     """Return the names of channels that were given none: x0, x1, ..."""
     return tuple(f"x{channel}" for channel in range(n_channels))
-
-
-class Blocks:
-    """Collects one block of times and values a series; blocks with a wrong shape are faults."""
-
-    def __init__(self, faults: Faults) -> None:
-        self._faults = faults
-        self._times: list[TimeBlock] = []
-        self._values: list[np.ndarray] = []
-        self._positions: list[int] = []
-        self._n_series = 0
-        self._kind = ""
-
-    def add(self, times: TimeBlock, values: np.ndarray, bad: Sequence[BadCell] = ()) -> None:
-        """Add the next series."""
-        position = self._n_series
-        self._n_series += 1
-        if values.ndim == 1:
-            values = values[:, None]
-        if bad:
-            self._note_bad_cells(position, times, values, bad)
-        if self._fits(position, times, values):
-            self._times.append(times)
-            self._values.append(values)
-            self._positions.append(position)
-
-    def join(self, time_unit: str | None) -> Rows:
-        """Return the rows of all series that fit; raise when none does."""
-        if not self._values:
-            self._faults.raise_if_any()
-        times, axis = join_times(self._times, time_unit)
-        values = np.concatenate(self._values, dtype=np.float64, casting="unsafe")
-        lengths = np.fromiter(map(len, self._values), dtype=np.int64, count=len(self._values))
-        positions = np.asarray(self._positions, dtype=np.int64)
-        n_broken = self._n_series - len(positions)
-        offsets = offsets_from(lengths)
-        return Rows(times, values, offsets, axis, positions=positions, n_broken=n_broken)
-
-    def _fits(self, position: int, times: TimeBlock, values: np.ndarray) -> bool:
-        self._check_kind(position, times)
-        data = times.data
-        if data.ndim != 1 or values.ndim != 2:
-            line = f"times of shape {data.shape}, values of shape {values.shape}"
-            self._faults.add(SHAPE, [f"{self._faults.series(position)}: {line}"])
-            return False
-        if len(data) != len(values):
-            line = f"{len(data)} times but {len(values)} rows of values"
-            self._faults.add(LENGTHS, [f"{self._faults.series(position)}: {line}"])
-            return False
-        if self._values and values.shape[1] != self._values[0].shape[1]:
-            line = (
-                f"{values.shape[1]} channel(s), where {self._faults.series(self._positions[0])} "
-                f"has {self._values[0].shape[1]}"
-            )
-            self._faults.add(CHANNELS, [f"{self._faults.series(position)}: {line}"])
-            return False
-        return True
-
-    def _check_kind(self, position: int, times: TimeBlock) -> None:
-        if not times.data.size:
-            return
-        self._kind = self._kind or times.kind
-        if times.kind != self._kind:
-            raise TypeError(
-                f"{self._faults.name}: {self._faults.series(position)}: times must be of one kind "
-                f"in all series, got {times.kind}s after {self._kind}s; convert them to one kind."
-            )
-
-    def _note_bad_cells(
-        self, position: int, times: TimeBlock, values: np.ndarray, bad: Sequence[BadCell]
-    ) -> None:
-        series = self._faults.series(position)
-        lines = []
-        for cell in bad[: self._faults.limit]:
-            row, channel = divmod(cell.position, max(values.shape[-1], 1))
-            time = times.format(row) if row < times.data.size else "unknown"
-            where = f"{series}, {self._faults.channel(channel)}, time {time}"
-            lines.append(f"{where}: not a number, {cell}")
-        self._faults.add(NOT_NUMERIC, lines, len(bad))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Self
 
@@ -60,6 +60,16 @@ class PanelStorage:
         return type(self)._of, (self._rows, self._checked)
 
     @property
+    def rows(self) -> Rows:
+        """Everything that the panel holds."""
+        return self._rows
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the rows are known to be without faults; those of `like` are not."""
+        return self._checked
+
+    @property
     def times(self) -> np.ndarray:
         """Times of all rows, float64 of shape (n_obs,)."""
         return self._rows.times
@@ -83,6 +93,11 @@ class PanelStorage:
     def channel_names(self) -> tuple[str, ...]:
         """Names of the channels."""
         return self._rows.channel_names
+
+    @property
+    def has_channel_names(self) -> bool:
+        """Whether these names were given, and not made up for want of any."""
+        return self._rows.has_channel_names
 
     @property
     def static(self) -> pd.DataFrame | None:
@@ -186,7 +201,7 @@ class PanelStorage:
         """
         if not isinstance(other, PanelStorage):
             return False
-        one, two = self._rows, other._rows
+        one, two = self.rows, other.rows
         if (one.axis, one.channel_names) != (two.axis, two.channel_names):
             return False
         if (one.static is None) != (two.static is None):
@@ -238,6 +253,51 @@ class PanelStorage:
             )
         rows = replace(self._rows, times=times, values=values, offsets=offsets)
         return type(self)._of(rows, checked=False)
+
+    def select_channels(self, names: str | Sequence[str]) -> Self:
+        """Return a panel of some of the channels, in the order in which they are named.
+
+        Parameters
+        ----------
+        names : str or sequence of str of shape (D_chosen,)
+            Names of channels, each at most once.
+
+        Returns
+        -------
+        Panel
+            The same series and times. A series without any observation in these channels is
+            reported when the panel is handed to an estimator.
+
+        Raises
+        ------
+        ValueError
+            If a name is not known or occurs twice, or if there is none.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0.0], [[61.0, 120.0]])], channel_names=["hr", "bp"])
+        >>> panel.select_channels(["bp", "hr"]).values
+        array([[120.,  61.]])
+        """
+        known = list(self.channel_names)
+        chosen = [names] if isinstance(names, str) else list(map(str, names))
+        if not chosen:
+            raise ValueError(f"choose at least one channel, of {known}.")
+        for name in chosen:
+            if name not in known:
+                raise ValueError(f"there is no channel {name!r}; the panel has {known}.")
+            if chosen.count(name) > 1:
+                raise ValueError(f"channel {name!r} is chosen more than once.")
+        if chosen == known:
+            return self
+        rows = replace(
+            self._rows,
+            values=np.ascontiguousarray(self.values[:, [known.index(name) for name in chosen]]),
+            channel_names=tuple(chosen),
+            has_channel_names=True,  # x1 before x0 is what somebody wants
+        )
+        return type(self)._of(rows, self._checked and len(chosen) == len(known))
 
     def user_times(self) -> np.ndarray | pd.DatetimeIndex:
         """Return the times of all rows in the type in which they were given.

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from skpolyode.panel.cells import NUMBER_KINDS, to_float
+from skpolyode.panel.cells import NUMBER_KINDS, to_float, unmasked
 
 MICROSECONDS = {
     "us": 1,
@@ -87,6 +87,7 @@ def read_times(times: object) -> TimeBlock:
     TypeError
         If they are neither numbers nor datetimes nor timedeltas.
     """
+    times = unmasked(times)
     if isinstance(times, np.ndarray) and times.dtype.kind in NUMBER_KINDS:
         return TimeBlock(times)
     if isinstance(times, pd.Series):

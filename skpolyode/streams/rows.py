@@ -9,7 +9,7 @@ import numpy as np
 
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel import Panel
-from skpolyode.panel.faults import INFINITE, TOO_LARGE
+from skpolyode.panel.checks import INFINITE, TOO_LARGE
 from skpolyode.panel.timeaxis import TimeAxis, join_times, read_times
 from skpolyode.transformers._input import ChannelScaler
 

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel, query_times, series_index
-from skpolyode.panel.blank import blank_panel
+from skpolyode.panel.panel import blank_panel
 from skpolyode.panel.query import name_query
 from skpolyode.saving.codec import place, register
 from skpolyode.saving.objects import save

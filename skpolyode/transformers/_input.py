@@ -11,8 +11,7 @@ from sklearn.utils.validation import validate_data
 from skpolyode.embedders.units import LARGEST
 from skpolyode.errors import Faults
 from skpolyode.panel import Panel, as_panel, is_ragged
-from skpolyode.panel.checks import note_cells
-from skpolyode.panel.faults import TOO_LARGE
+from skpolyode.panel.checks import TOO_LARGE, note_cells
 from skpolyode.panel.rows import default_channel_names
 
 __all__ = ["read_panel"]
@@ -46,7 +45,7 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
 def _check_sizes(panel: Panel, wrong: np.ndarray) -> None:
     """Raise one error for all values that are too large."""
     faults = Faults("X", panel.ids, panel.channel_names)
-    note_cells(TOO_LARGE, wrong, "{:g} is too large", panel._rows, faults)
+    note_cells(TOO_LARGE, wrong, "{:g} is too large", panel.rows, faults)
     faults.raise_if_any()
 
 

@@ -106,9 +106,9 @@ def from_tidy(table, **options) -> Panel:
 def test_one_observation_a_row_in_any_order():
     panel = from_tidy(tidy())
     assert panel.ids.tolist() == ["b", "a"]
-    assert panel.channel_names == ("hr", "bp")
+    assert panel.channel_names == ("bp", "hr")
     assert panel.times.tolist() == [0.0, 4.0, 0.5, 2.5]
-    np.testing.assert_array_equal(panel.values, [[61.0, 1.0], [64.0, NAN], [NAN, 2.0], [NAN, NAN]])
+    np.testing.assert_array_equal(panel.values, [[1.0, 61.0], [NAN, 64.0], [2.0, NAN], [NAN, NAN]])
 
 
 @given(pairs(), st.randoms(use_true_random=False))

@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skpolyode.errors import Faults, plain_repr
+from skpolyode.errors import FaultKind, Faults, plain_repr
 from skpolyode.panel.cells import read_values
-from skpolyode.panel.faults import DUPLICATE, NOT_CONSTANT, NOT_NUMERIC
+from skpolyode.panel.checks import DUPLICATE, NOT_NUMERIC
 from skpolyode.panel.merge import Duplicates, reduce_groups
 from skpolyode.panel.rows import Rows, offsets_from, require_series, stable_order
 from skpolyode.panel.timeaxis import TimeAxis, join_times, read_times
+
+NOT_CONSTANT = FaultKind(
+    "static columns that vary",
+    "keep in `static` only columns that are constant in each series",
+)
 
 
 @dataclass(frozen=True)
@@ -146,7 +151,17 @@ def _pivot_columns(
             f"there, and in {len(missing)} row(s) in all; drop these rows."
         )
     cells = _numbers(_column(df, value), value, table, faults)
-    return pivot(table, channels, cells, list(names), faults, duplicates)
+    order = _order_of_names(list(names))
+    place = np.argsort(order)
+    return pivot(table, place[channels], cells, [names[k] for k in order], faults, duplicates)
+
+
+def _order_of_names(names: list[object]) -> list[int]:
+    """Return the positions of the names in their order: numbers by size, else as text."""
+    try:
+        return sorted(range(len(names)), key=lambda k: names[k])
+    except TypeError:  # names of several kinds have no order of their own
+        return sorted(range(len(names)), key=lambda k: str(names[k]))
 
 
 def _numbers(column: object, name: str, table: Table, faults: Faults) -> np.ndarray:

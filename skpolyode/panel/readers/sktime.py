@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults
-from skpolyode.panel.build import rows_from_array, rows_from_frames
 from skpolyode.panel.cells import read_values
-from skpolyode.panel.long import Table, group_rows, pivot, read_table
 from skpolyode.panel.merge import Duplicates
+from skpolyode.panel.readers.arrays import rows_from_array
+from skpolyode.panel.readers.lists import rows_from_frames
+from skpolyode.panel.readers.long import Table, group_rows, pivot, read_table
 from skpolyode.panel.rows import Rows, offsets_from, require_series, series_index
 from skpolyode.panel.timeaxis import TimeBlock, join_times, read_times
 

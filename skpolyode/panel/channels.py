@@ -1,0 +1,71 @@
+"""The channels of one panel beside those of another: by name wherever there are names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skpolyode.panel.panel import Panel
+
+__all__ = ["align_channels"]
+
+
+def align_channels(
+    panel: Panel, names: Sequence[str], *, named: bool, owner: str, name: str = "X"
+) -> Panel:
+    """Bring the channels of a panel into the order that `owner` knows.
+
+    Parameters
+    ----------
+    panel : Panel
+        The series.
+    names : sequence of str
+        Names of the channels that `owner` knows.
+    named : bool
+        Whether these were given (`Panel.has_channel_names`) or made up.
+    owner : str
+        Who was fitted on them, in messages.
+    name : str, default="X"
+        The word for the panel in messages.
+
+    Returns
+    -------
+    Panel
+        Channels by name where both sides have names, else by position.
+
+    Raises
+    ------
+    ValueError
+        If there are other names, or another number of channels.
+    """
+    own, wanted = list(panel.channel_names), list(names)
+    if panel.has_channel_names:
+        if sorted(own) == sorted(wanted):
+            return panel.select_channels(wanted)
+        # The columns [1, 0] of a frame are those of an array, seen from its end.
+        if not named and sorted(own) == sorted(map(str, range(len(wanted)))):
+            return panel.select_channels([str(k) for k in range(len(wanted))])
+        if named:
+            raise ValueError(
+                f"{name} has the channels {own}, but {owner} was fitted on {wanted}: "
+                f"{_difference(own, wanted, name)}"
+            )
+    if len(own) != len(wanted):
+        raise ValueError(
+            f"{name} has {len(own)} channels ({', '.join(own)}), but {owner} was fitted on "
+            f"{len(wanted)} ({', '.join(wanted)}): {name} has {len(own)} features, but {owner} is "
+            f"expecting {len(wanted)} features as input. Give every series the channels of fit, "
+            "NaN where not observed."
+        )
+    return panel
+
+
+def _difference(own: list[str], wanted: list[str], name: str) -> str:
+    unknown = [channel for channel in own if channel not in wanted]
+    missing = [channel for channel in wanted if channel not in own]
+    if missing:
+        also = f", {unknown} are not known" if unknown else ""
+        return (
+            f"{missing} are missing{also}. Give every series the channels of fit under these "
+            "names, NaN where not observed."
+        )
+    return f"{unknown} are not known. Leave them out with Panel.select_channels({wanted})."

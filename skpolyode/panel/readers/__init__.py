@@ -1,0 +1,1 @@
+"""Readers: each turns one kind of container into the rows of a panel."""

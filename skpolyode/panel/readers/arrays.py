@@ -1,0 +1,106 @@
+"""Rows from arrays: flat ones, and those with an axis of series."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from skpolyode.errors import Faults
+from skpolyode.panel.cells import BadCell, read_values
+from skpolyode.panel.checks import NOT_NUMERIC
+from skpolyode.panel.rows import Rows, are_offsets, offsets_from, require_series
+from skpolyode.panel.timeaxis import TimeBlock, join_times, read_times
+
+
+def rows_from_flat(
+    times: object, values: object, offsets: object, faults: Faults, time_unit: str | None
+) -> Rows:
+    """Read rows that are flat already."""
+    block = read_times(times)
+    array, bad = read_values(values)
+    bounds = np.asarray(offsets)
+    if block.data.ndim != 1 or array.ndim not in (1, 2) or len(array) != block.data.size:
+        raise ValueError(
+            f"{faults.name}: flat times must be of shape (n_obs,) and values (n_obs, D), got "
+            f"{block.data.shape} and {array.shape}."
+        )
+    if not are_offsets(bounds, len(array)):
+        raise ValueError(
+            f"{faults.name}: offsets must be integers that rise from 0 to the number of rows, "
+            f"{len(array)}, got {bounds!r}."
+        )
+    require_series(len(bounds) - 1, faults.name)
+    array = array[:, None] if array.ndim == 1 else array
+    joined, axis = join_times([block], time_unit)
+    rows = Rows(joined, np.array(array, dtype=np.float64), bounds.astype(np.int64), axis)
+    lines = [_bad_cell_line(cell, rows, faults) for cell in bad[: faults.limit]]
+    faults.add(NOT_NUMERIC, lines, len(bad))
+    return rows
+
+
+def rows_from_array(array: object, times: object, faults: Faults, time_unit: str | None) -> Rows:
+    """Read an array of shape (n, time) or (n, time, channel), all rows of it or without padding."""
+    ids = _row_labels(array) if faults.ids is None else faults.ids
+    try:
+        values, bad = read_values(array)
+    except ValueError as error:
+        raise ValueError(f"{faults.name}: {error}") from error
+    if values.ndim:
+        require_series(len(values), faults.name)
+    if values.ndim not in (2, 3):
+        raise ValueError(
+            f"{faults.name}: expected a 2-D array (series, time) or a 3-D array (series, time, "
+            f"channel), got shape {values.shape}; give series of different length as a list of "
+            "(times, values)."
+        )
+    keep_trailing = values.ndim == 2
+    values = (values[:, :, None] if keep_trailing else values).astype(np.float64)
+    block = _array_times(times, values, faults)
+    grid, axis = join_times([block._replace(data=block.data.ravel())], time_unit)
+    grid = np.broadcast_to(grid.reshape(block.data.shape), values.shape[:2])
+    keep = _rows_to_keep(values, grid, block.data.ndim == 2, keep_trailing)
+    offsets = offsets_from(keep.sum(axis=1))
+    faults.ids = ids
+    flat = values.reshape(grid.size, values.shape[2])
+    full = Rows(grid.ravel(), flat, np.arange(len(values) + 1) * values.shape[1], axis)
+    lines = [_bad_cell_line(cell, full, faults) for cell in bad[: faults.limit]]
+    faults.add(NOT_NUMERIC, lines, len(bad))
+    return Rows(grid[keep], values[keep], offsets, axis)
+
+
+def _array_times(times: object, values: np.ndarray, faults: Faults) -> TimeBlock:
+    if times is None:
+        return TimeBlock(np.arange(values.shape[1]))
+    block = read_times(times)
+    if block.data.shape not in (values.shape[1:2], values.shape[:2]):
+        raise ValueError(
+            f"{faults.name}: times must be of shape {values.shape[1:2]} (for all series) or "
+            f"{values.shape[:2]} (for each), got {block.data.shape}."
+        )
+    return block
+
+
+def _rows_to_keep(
+    values: np.ndarray, grid: np.ndarray, own_times: bool, keep_trailing: bool
+) -> np.ndarray:
+    """Mark the rows of (n, time) that are not padding."""
+    observed = ~np.isnan(values).all(axis=2)
+    if own_times:
+        return observed | ~np.isnan(grid)
+    if keep_trailing:
+        return np.ones_like(observed)
+    return np.maximum.accumulate(observed[:, ::-1], axis=1)[:, ::-1]
+
+
+def _row_labels(array: object) -> np.ndarray | None:
+    """Return the index of a 2-D frame, which tells its series apart, where it is unique."""
+    if not isinstance(array, pd.DataFrame) or not array.index.is_unique:
+        return None
+    return array.index.to_numpy()
+
+
+def _bad_cell_line(cell: BadCell, rows: Rows, faults: Faults) -> str:
+    row, channel = divmod(cell.position, rows.values.shape[1])
+    series = faults.series(rows.series_of(row))
+    time = rows.axis.format(rows.times[row])
+    return f"{series}, {faults.channel(channel)}, time {time}: not a number, {cell}"
