@@ -8,4 +8,13 @@ from skpolyode.embedders.past import Past
 from skpolyode.embedders.summary import SummaryEmbedder
 from skpolyode.embedders.units import ChannelScaler, Units
 
-__all__: list[str] = []
+__all__ = [
+    "ChannelScaler",
+    "Embedder",
+    "LeastSquaresEmbedder",
+    "ModelEmbedder",
+    "Past",
+    "PathEmbedder",
+    "SummaryEmbedder",
+    "Units",
+]

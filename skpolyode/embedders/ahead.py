@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from skpolyode.embedders.chunks import series_chunks
 from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.query import name_query
-from skpolyode.embedders.chunks import series_chunks
 
 __all__ = ["continue_series"]
 

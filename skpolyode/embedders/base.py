@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
+import torch
 
 from skpolyode.embedders.past import Past
 from skpolyode.embedders.units import Units
@@ -29,6 +30,8 @@ class Embedder(ABC):
 
     units: Units
     past: Past | None
+    device = torch.device("cpu")
+    """Where the embedder computes."""
 
     @abstractmethod
     def features(self, panel: Panel) -> np.ndarray:

@@ -119,16 +119,17 @@ class ModelEmbedder(Embedder):
 
     def features(self, panel: Panel) -> np.ndarray:
         """Features (B, F) of each series."""
-        rows = observed_rows(panel)
-        return self.features_of(self.states(panel), rows.start, rows.end)
+        features, rows = self.features_of(self.states(panel)), observed_rows(panel)
+        if self.past is None:
+            return features
+        return self.past.with_duration(features, rows.start, rows.end)
 
-    def features_of(self, states: State, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-        """Features (B, F) in states of series observed from `start` to `end` (B,)."""
+    def features_of(self, states: State) -> np.ndarray:
+        """Features (B, F) in states of the model, but for the duration."""
         with torch.no_grad():
             blocks = self.exact.features(states)
         chosen = [blocks[name].flatten(1) for name in self.blocks or blocks]
-        features = torch.cat(chosen, dim=1).cpu().numpy()
-        return features if self.past is None else self.past.with_duration(features, start, end)
+        return torch.cat(chosen, dim=1).cpu().numpy()
 
     def forecast(self, panel: Panel, times: Any) -> Panel:
         """Continue series; `times` as :func:`~skpolyode.panel.query_times` reads them."""

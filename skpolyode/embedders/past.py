@@ -57,9 +57,7 @@ class Past:
         """Names of the features of a series that its coefficients do not tell."""
         return ["duration"] if self.memory.needs_duration else []
 
-    def with_duration(
-        self, features: np.ndarray, start: np.ndarray, end: np.ndarray
-    ) -> np.ndarray:
+    def with_duration(self, features: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
         """Features (B, F), and the length of each history in windows if coefficients need it."""
         if not self.memory.needs_duration:
             return features
@@ -88,9 +86,7 @@ class Past:
         kept = (ages >= 0) & (ages <= self.reach)
         return panel.times[kept], np.concatenate([[0], np.cumsum(kept)])[panel.offsets]
 
-    def read(
-        self, coefficients: np.ndarray, ages: np.ndarray, durations: np.ndarray
-    ) -> np.ndarray:
+    def read(self, coefficients: np.ndarray, ages: np.ndarray, durations: np.ndarray) -> np.ndarray:
         """Signal (B, Q, D) in the user's units.
 
         Parameters

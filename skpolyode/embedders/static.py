@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from skpolyode.embedders.units import ChannelScaler
 from skpolyode.panel import Panel
 from skpolyode.saving.codec import saved
-from skpolyode.embedders.units import ChannelScaler
 
 __all__ = ["StaticEncoder"]
 

@@ -59,7 +59,9 @@ class SummaryEmbedder(Embedder):
         result[..., [STATISTICS.index(name) for name in _LEVELS]] = self.units.scaler.mean[:, None]
         result[..., [STATISTICS.index(name) for name in _GAPS]] = duration[:, None, None]
         for group in split_channels(rows.times, rows.values, rows.series):
-            members, columns = _channel_statistics(group, self.units.scaler.scale, lengths, duration)
+            members, columns = _channel_statistics(
+                group, self.units.scaler.scale, lengths, duration
+            )
             result[members[:, None], group.channels] = columns
         return np.column_stack([result.reshape(len(lengths), -1), duration])
 

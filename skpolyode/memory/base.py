@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar, TypeVar
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
@@ -12,8 +14,14 @@ import torch
 from skpolyode.cubic import CubicPath
 from skpolyode.memory.knots import path_knots
 from skpolyode.memory.tables import ResponseTable, TransitionTable
+from skpolyode.saving.codec import register
 
 __all__ = ["Memory"]
+
+
+def _made(make: Callable[..., Memory], arguments: dict[str, Any]) -> Memory:
+    return make(**arguments)
+
 
 Array = TypeVar("Array", torch.Tensor, np.ndarray)
 Time = TypeVar("Time", torch.Tensor, float)
@@ -63,6 +71,9 @@ class Memory(ABC):
     needs_duration: ClassVar[bool] = False
     """Whether coefficients mean nothing without the length of the history that they are of."""
 
+    window: float | None
+    """Length of the remembered past; None if that is all."""
+
     transitions: TransitionTable
     """Moves coefficients over gaps, which :meth:`relative_gap` gives in its time."""
 
@@ -79,6 +90,26 @@ class Memory(ABC):
         self.n_coefficients = n_coefficients
         self.dtype = dtype
         self.device = torch.device(device)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__.startswith("skpolyode."):
+            register(cls, Memory._arguments, lambda state: cls(**state))
+
+    def _arguments(self) -> dict[str, Any]:
+        """What its constructor was given, but for type and device; tables follow from it."""
+        return {"n_coefficients": self.n_coefficients, "window": self.window}
+
+    def to(self, device: torch.device | str, dtype: torch.dtype) -> Self:
+        """The same measure elsewhere, or with coefficients of another type."""
+        if (torch.device(device), dtype) == (self.device, self.dtype):
+            return self
+        return type(self)(**self._arguments(), dtype=dtype, device=device)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy without the tables, which all memories of a measure share."""
+        make = partial(type(self), dtype=self.dtype, device=str(self.device))
+        return _made, (make, self._arguments())
 
     @property
     @abstractmethod

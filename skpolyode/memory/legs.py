@@ -100,6 +100,7 @@ class LegSMemory(Memory):
         device: str = "cpu",
     ) -> None:
         super().__init__(n_coefficients, dtype=dtype, device=device)
+        self.window = window
         self.transitions, self.responses = _tables(n_coefficients, dtype, self.device)
 
     needs_duration = True

@@ -13,7 +13,7 @@ section 3; the bridge is ours.)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -24,6 +24,7 @@ from skpolyode.memory import Memory
 from skpolyode.models.contract import Prediction, SequenceModel, State, Step
 from skpolyode.models.packed import Packed
 from skpolyode.models.scan import scan
+from skpolyode.saving.codec import register
 
 __all__ = ["PolyODE"]
 
@@ -221,3 +222,16 @@ class PolyODE(SequenceModel):
         anew = mask | (data.elapsed[rows] == 0)[:, None]
         signal, hidden = self._offset(data, rows).split([1, self.memory.n_coefficients], dim=2)
         return torch.cat([signal * (anew & ~mask)[..., None], hidden * anew[..., None]], dim=2)
+
+
+def _arguments(model: PolyODE) -> dict[str, Any]:
+    names = ("field", "memory", "step_size", "max_gap", "start")
+    return {name: getattr(model, name) for name in names} | {"stepper": model.stepper_name}
+
+
+register(
+    PolyODE,
+    _arguments,
+    lambda state: PolyODE(**state).float(),
+    place=lambda model, device: model if device is None else model.to(device),
+)

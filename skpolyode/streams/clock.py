@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpolyode.transformers._input import Observed
+from skpolyode.panel.select import Observed
 
 __all__ = ["Clock", "Moment", "rounds"]
 

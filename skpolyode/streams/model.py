@@ -1,4 +1,4 @@
-"""Streams of the learned embedding."""
+"""Streams of sequence models: an update is a flow and an observation."""
 
 from __future__ import annotations
 
@@ -7,27 +7,34 @@ from typing import Any
 import numpy as np
 import torch
 
-from skpolyode.models import Packed
-from skpolyode.models.single import SinglePolyODE
+from skpolyode.embedders import ModelEmbedder
+from skpolyode.embedders.ahead import continue_series
+from skpolyode.models import Packed, PolyODE
+from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel
-from skpolyode.transformers._forecast import continue_series
-from skpolyode.transformers._stream import Parts, SeriesStream
-from skpolyode.transformers._stream_clock import Moment
+from skpolyode.streams.clock import Moment
+from skpolyode.streams.single_polyode import SinglePolyODE
+from skpolyode.streams.stream import Parts, SeriesStream
 
-__all__ = ["PolyODEStream"]
+__all__ = ["ModelStream"]
+
+_STATIC = "static"  # beside the parts of the state: covariates of each series
+
+_SINGLE = {PolyODE: SinglePolyODE}
+"""Faster ways, in numpy, to move one series on; for exactly these models in float64 on a CPU."""
 
 
-class PolyODEStream(SeriesStream):
-    """Series that are followed by a trained PolyODE, one observation at a time.
+class ModelStream(SeriesStream):
+    """Series that are followed by a trained model, one observation at a time.
 
-    Made by :meth:`PolyODETransformer.stream`. At any moment its answers are those of the
+    Made by :meth:`PolyODETransformer.stream` and its siblings'. At any moment its answers are those of the
     transformer for all observations so far, to rounding. An update takes the same time however
     many there were, and only the state at the last observation is kept.
 
     Parameters
     ----------
-    transformer : PolyODETransformer
-        Fitted; a copy is kept.
+    embedder : ModelEmbedder
+        A trained model with its units.
     panel : Panel
         Labels of the series; its rows are not read.
 
@@ -61,6 +68,8 @@ class PolyODEStream(SeriesStream):
     Panel(1 series, 1 channel, 2 observations, 100% of cells observed, times 6.5 to 7)
     """
 
+    _embedder: ModelEmbedder
+
     def forecast(self, times: Any, series: Any = None) -> Panel:
         """Continue the series beyond their last observation.
 
@@ -74,7 +83,7 @@ class PolyODEStream(SeriesStream):
         Returns
         -------
         Panel
-            All channels at these times. Further than 20 windows ahead the forecast is held.
+            All channels at these times.
 
         Raises
         ------
@@ -83,80 +92,65 @@ class PolyODEStream(SeriesStream):
             observed.
         """
         chosen = self._started(series)
-        z = self._parts["z"][torch.from_numpy(chosen)]
-        return continue_series(
-            self._panel[chosen],
-            times,
-            self._clock.last[chosen],
-            lambda part, ahead: self._transformer._run_ahead(self._model, z[part], ahead),
-        )
+        state = select(self._parts, torch.from_numpy(chosen))
+        clock = self._clock.take(chosen)
+
+        def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
+            durations = (clock.last - clock.start)[part]
+            return self._embedder.run_ahead(select(state, part), durations, ahead)
+
+        return continue_series(self._panel[chosen], times, clock.last, run_ahead)
 
     def _bind(self) -> None:
-        self._model = self._transformer._model(torch.float64)
-        exact = self._transformer.solver == "exact" and self._device.type == "cpu"
-        self._single = SinglePolyODE(self._model) if exact else None
+        self._model = self._embedder.exact
+        single = _SINGLE.get(type(self._model)) if self._embedder.device.type == "cpu" else None
+        self._single = None if single is None else single(self._model)
 
     def _blank(self) -> Parts:
         static = np.empty((self._panel.n_series, 0))
-        if self._transformer.start_ is not None:
-            static = self._transformer.static_.transform(self._panel)
+        if self._embedder.static is not None:
+            static = self._embedder.static.transform(self._panel)
         nothing = np.full((len(static), self._panel.n_channels), np.nan)
         _, moment = self._clock.move(nothing[:, 0], nothing > 0, unit=1.0)
         data = self._pack(nothing, moment, torch.from_numpy(static))
         with torch.no_grad():
-            z = self._model.initial_state(data, data.series)
-        return {"z": z, "c": self._model.memory.constant(z[..., 0]), "static": data.static}
+            return self._model.initial(data, data.series) | {_STATIC: data.static}
 
     def _resume(self, panel: Panel) -> Parts:
-        z, c = self._transformer._all_states(panel)
-        return self._parts | {"z": z, "c": c}
+        return self._parts | self._embedder.states(panel)
 
     def _take_in(self, parts: Parts, values: np.ndarray, moment: Moment) -> Parts:
-        static = parts["static"]
+        state = {name: part for name, part in parts.items() if name != _STATIC}
         if len(values) == 1 and self._single is not None:
-            z, c = self._take_in_one(parts, values[0], moment)
+            one = {name: part[0].numpy() for name, part in parts.items()}
+            moved = self._single.take_in(one, values[0], Moment(*(x[0] for x in moment)))
+            state = {name: torch.from_numpy(part)[None] for name, part in moved.items()}
         else:
-            data = self._pack(values, moment, static)
-            z, c = self._run_up(parts["z"], parts["c"], data)
-            z, c = self._model.observe(z, c, data, data.series)
-        return {"z": z, "c": c, "static": static}
-
-    def _take_in_one(
-        self, parts: Parts, values: np.ndarray, moment: Moment
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """State (1, D, 1 + N) and memory (1, D, N) of one series after its next observation."""
-        z, c, offset = parts["z"][0].numpy(), parts["c"][0].numpy(), None
-        mask, seen, gap, channel_gap, elapsed = (column[0] for column in moment)
-        if elapsed > 0:
-            z, c = self._single.advance(z, c, gap, elapsed)
-        if self._model.start is not None:
-            offset = self._model.start(parts["static"])[0].numpy().reshape(z.shape)[:, 1:]
-        z, c = self._single.observe(z, c, values, mask, seen, channel_gap, elapsed, offset)
-        return torch.from_numpy(z)[None], torch.from_numpy(c)[None]
+            data = self._pack(values, moment, parts[_STATIC])
+            state = self._model.observe(self._run_up(state, data), data, data.series)
+        return state | {_STATIC: parts[_STATIC]}
 
     def _pack(self, values: np.ndarray, moment: Moment, static: torch.Tensor) -> Packed:
         """One observation of each of some series, as the model takes it."""
         columns = map(torch.from_numpy, (np.where(moment.mask, values, 0.0), *moment))
         series = torch.arange(len(values))
         data = Packed([[len(values)]], *columns, torch.full_like(series, -1), series, static)
-        return data if self._device.type == "cpu" else data.to(self._device, torch.float64)
+        device = self._embedder.device
+        return data if device.type == "cpu" else data.to(device, torch.float64)
 
-    def _run_up(
-        self, z: torch.Tensor, c: torch.Tensor, data: Packed
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """States and memories just before the observations; first ones follow on nothing."""
+    def _run_up(self, state: State, data: Packed) -> State:
+        """States just before the observations; first ones follow on nothing."""
         later = data.elapsed > 0
         if later.all():
-            return self._model.advance(z, c, data.gap, data.elapsed)
-        if later.any():
-            states = self._model.advance(z[later], c[later], data.gap[later], data.elapsed[later])
-            z, c = z.clone(), c.clone()
-            z[later], c[later] = states
-        return z, c
+            return self._model.flow(state, data.gap, data.elapsed)
+        if not later.any():
+            return state
+        moved = self._model.flow(select(state, later), data.gap[later], data.elapsed[later])
+        at = (later.nonzero()[:, 0],)
+        return {name: part.index_put(at, moved[name]) for name, part in state.items()}
 
     def _coefficients(self, series: np.ndarray) -> np.ndarray:
-        return self._parts["c"][torch.from_numpy(series)].cpu().numpy()
+        return self._embedder.coefficients_of(select(self._parts, torch.from_numpy(series)))
 
     def _features(self, series: np.ndarray) -> np.ndarray:
-        index = torch.from_numpy(series)
-        return self._transformer._features(self._parts["z"][index], self._parts["c"][index])
+        return self._embedder.features_of(select(self._parts, torch.from_numpy(series)))

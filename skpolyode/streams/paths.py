@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from skpolyode.embedders import PathEmbedder
+from skpolyode.embedders.paths import path_pieces, split_channels
 from skpolyode.memory.pieces import remember
-from skpolyode.memory.single import SingleMemory
 from skpolyode.panel import Panel
-from skpolyode.transformers._input import observed_rows
-from skpolyode.transformers._paths import path_pieces, split_channels
-from skpolyode.transformers._stream import Parts, SeriesStream
-from skpolyode.transformers._stream_clock import Moment
+from skpolyode.panel.select import observed_rows
+from skpolyode.streams.clock import Moment
+from skpolyode.streams.single_memory import SingleMemory
+from skpolyode.streams.stream import Parts, SeriesStream
 
 __all__ = ["HiPPOStream"]
 
@@ -25,8 +26,8 @@ class HiPPOStream(SeriesStream):
 
     Parameters
     ----------
-    transformer : HiPPOTransformer
-        Fitted; a copy is kept.
+    embedder : PathEmbedder
+        Of the path "linear" or "constant".
     panel : Panel
         Labels of the series; its rows are not read.
 
@@ -41,7 +42,7 @@ class HiPPOStream(SeriesStream):
 
     See Also
     --------
-    PolyODEStream : Streams that forecast as well.
+    ModelStream : Streams that forecast as well.
 
     Examples
     --------
@@ -55,8 +56,10 @@ class HiPPOStream(SeriesStream):
     True
     """
 
+    _embedder: PathEmbedder
+
     def _bind(self) -> None:
-        self._memory = self._transformer._memory()
+        self._memory = self._embedder.past.memory
         self._single = SingleMemory(self._memory)
 
     def _blank(self) -> Parts:
@@ -70,13 +73,13 @@ class HiPPOStream(SeriesStream):
         }
 
     def _resume(self, panel: Panel) -> Parts:
-        rows, parts, transformer = observed_rows(panel), self._blank(), self._transformer
-        times = rows.times / transformer.time_scale_
-        values = transformer.scaler_.transform(rows.values)
+        rows, parts = observed_rows(panel), self._blank()
+        scaler, unit = self._embedder.units
+        times, values = rows.times / unit, scaler.transform(rows.values)
         for own in split_channels(times, values, rows.series):
             end = np.zeros(panel.n_series)
             end[own.series] = own.times  # the last of each series stays
-            first, pieces = path_pieces(transformer._path(), own, end)
+            first, pieces = path_pieces(self._embedder.path, own, end)
             c = remember(self._memory, pieces, torch.from_numpy(end))
             c[..., 0] += torch.from_numpy(first)
             parts["c"][:, own.channels] = c
@@ -99,7 +102,7 @@ class HiPPOStream(SeriesStream):
 
     def _steps(self, ends: np.ndarray, gap: np.ndarray) -> np.ndarray:
         """Value and slope (P, 1, Q) at the start of gaps (P,), from values (2, P) at both ends."""
-        if self._transformer.hold == "previous":
+        if self._embedder.path == "constant":
             return ends[0, :, None, None]
         return np.stack([ends[0], (ends[1] - ends[0]) / gap], axis=1)[:, None]
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from skpolyode.embedders import ChannelScaler
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel import Panel
 from skpolyode.panel.checks import INFINITE, TOO_LARGE
 from skpolyode.panel.timeaxis import TimeAxis, join_times, read_times
-from skpolyode.transformers._input import ChannelScaler
 
 __all__ = ["NewRows", "read_rows", "read_series", "zone_of"]
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import torch
 
 from skpolyode.cubic import hermite_derivatives
 from skpolyode.dynamics import Stepper, WalledMLP
 from skpolyode.dynamics.field import ACTIVATION
 from skpolyode.dynamics.steps import Layers
-from skpolyode.memory.single import SingleMemory
-from skpolyode.models.polyode import PolyODE
+from skpolyode.models import PolyODE
+from skpolyode.streams.clock import Moment
+from skpolyode.streams.single_memory import SingleMemory
 
 __all__ = ["SinglePolyODE"]
 
@@ -36,7 +38,25 @@ class SinglePolyODE:
         self._steps = _SingleSteps(model.field, model.stepper, self._signals)
         self._memory = SingleMemory(model.memory)
         self._step_size, self._max_gap = model.step_size, model.max_gap
-        self._bridges = model.update == "bridge"
+        self._start = model.start
+
+    def take_in(
+        self, state: dict[str, np.ndarray], x: np.ndarray, moment: Moment
+    ) -> dict[str, np.ndarray]:
+        """State after the next observation: `z` and `c`; `static` is what covariates say.
+
+        `x` (D,) is standardised, anything where not observed; `moment` is that of one series.
+        """
+        z, c, offset = state["z"], state["c"], None
+        if moment.elapsed > 0:
+            z, c = self.advance(z, c, moment.gap, moment.elapsed)
+        if self._start is not None:
+            static = torch.from_numpy(state["static"])
+            offset = self._start(static).numpy().reshape(z.shape)[:, 1:]
+        z, c = self.observe(
+            z, c, x, moment.mask, moment.seen, moment.channel_gap, moment.elapsed, offset
+        )
+        return {"z": z, "c": c}
 
     def advance(
         self, z: np.ndarray, c: np.ndarray, gap: float, elapsed: float
@@ -110,7 +130,7 @@ class SinglePolyODE:
         rise, c = x - z[:, 0], c.copy()
         first = mask & ~seen
         c[first, 0] += rise[first]
-        if self._bridges and (again := np.flatnonzero(mask & seen)).size:
+        if (again := np.flatnonzero(mask & seen)).size:
             gap = channel_gap[again]
             ramps = np.zeros((len(again), 1, 2))
             ramps[:, 0, 1] = rise[again] / gap

@@ -8,33 +8,29 @@ and round, and all is written back when all has been computed.
 
 from __future__ import annotations
 
-import copy
 import os
 from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.metaestimators import available_if
 
+from skpolyode.embedders import Embedder
 from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.panel import blank_panel
 from skpolyode.panel.query import name_query
+from skpolyode.panel.select import observed_rows
 from skpolyode.saving.codec import place, register
 from skpolyode.saving.objects import save
+from skpolyode.streams.clock import Clock, Moment, rounds
+from skpolyode.streams.rows import NewRows, read_rows, read_series, zone_of
 from skpolyode.training import intra_op_threads
-from skpolyode.transformers._input import observed_rows, read_panel
-from skpolyode.transformers._stream_clock import Clock, Moment, rounds
-from skpolyode.transformers._stream_rows import NewRows, read_rows, read_series, zone_of
 
-if TYPE_CHECKING:
-    from skpolyode.transformers.base import CoefficientTransformer
-
-__all__ = ["SeriesStream", "Streamed"]
+__all__ = ["Parts", "SeriesStream"]
 
 _GROUP = 2048  # series taken in together: few enough for the cache, enough to keep a thread busy
 
@@ -50,10 +46,11 @@ class SeriesStream:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        register(cls, cls._get_state, cls._from_state, place=cls._place)
+        alias = f"transformers.{cls.__name__}"  # of format 1
+        register(cls, cls._get_state, cls._from_state, place=cls._place, aliases=[alias])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save everything, with the transformer inside, in one file without any code.
+        """Save everything, with the embedder inside, in one file without any code.
 
         Parameters
         ----------
@@ -71,21 +68,25 @@ class SeriesStream:
         """
         save(self, path)
 
-    def __init__(self, transformer: CoefficientTransformer, panel: Panel) -> None:
-        self._transformer = copy.deepcopy(transformer)
+    def __init__(self, embedder: Embedder, panel: Panel) -> None:
+        self._embedder = embedder
         self._panel = panel
         self._clock = Clock.stopped(panel.n_series, panel.n_channels)
         self._bind()
         self._parts = self._blank()
 
-    @property
-    def _device(self) -> torch.device:
-        """Where the tensors are."""
-        return torch.device(getattr(self._transformer, "device", "cpu"))
+    @classmethod
+    def after(cls, embedder: Embedder, panel: Panel) -> Self:
+        """Stream that goes on from the last observations of the series of a checked panel."""
+        nothing = np.empty((0, panel.n_channels))
+        stream = cls(embedder, panel.like(np.empty(0), nothing, np.zeros(panel.n_series + 1)))
+        stream._clock = Clock.after(observed_rows(panel), embedder.units.time_scale)
+        stream._parts = stream._resume(panel)
+        return stream
 
     @abstractmethod
     def _bind(self) -> None:
-        """Set what follows from the transformer, and is not saved."""
+        """Set what follows from the embedder, and is not saved."""
 
     @abstractmethod
     def _blank(self) -> Parts:
@@ -129,7 +130,7 @@ class SeriesStream:
 
     def __repr__(self) -> str:
         series = f"{self.n_series} series, {int(self._clock.count.sum())} observations"
-        return f"{type(self).__name__}({series}, of {self._transformer!r})"
+        return f"{type(self).__name__}({series})"
 
     def update(self, times: Any, values: Any, series: Any = None) -> Self:
         """Take in new observations, of any of the series.
@@ -163,7 +164,7 @@ class SeriesStream:
         panel = self._panel
         if panel.is_datetime and panel.tz is None and not self._clock.count.any():
             panel = self._panel_in(zone_of(times))  # the first datetimes decide
-        scaler = self._transformer.scaler_
+        scaler = self._embedder.units.scaler
         rows = read_rows(panel, self._clock.last, scaler, times, values, series)
         results = self._run(rows)
         self._panel = panel
@@ -193,8 +194,12 @@ class SeriesStream:
         clock = self._clock
         with torch.inference_mode():
             features = self._features(chosen)
-        return self._transformer._with_duration(features, clock.start[chosen], clock.last[chosen])
+        past = self._embedder.past
+        if past is None:
+            return features
+        return past.with_duration(features, clock.start[chosen], clock.last[chosen])
 
+    @available_if(lambda stream: stream._embedder.past is not None)
     def reconstruct(self, times: Any, series: Any = None) -> Panel:
         """Read the past of the series out of their memory at the last observation.
 
@@ -216,17 +221,17 @@ class SeriesStream:
         ValueError
             If a time is outside the window, or a series has not been observed.
         """
-        chosen = self._started(series)
+        chosen, past = self._started(series), self._embedder.past
         panel, clock = self._panel[chosen], self._clock.take(chosen)
         flat, offsets = query_times(panel, times)
         which = series_index(offsets)
         ages = clock.last[which] - flat
-        self._transformer._check_ages(
+        past.check_ages(
             ages, lambda first: name_query(panel, which[first], flat[first], -ages[first])
         )
         with torch.inference_mode():
             coefficients = self._coefficients(chosen)
-        values = self._transformer._read_past(coefficients, clock.start, clock.last, flat, which)
+        values = past.read_at(coefficients, clock.start, clock.last, flat, which)
         return panel.like(flat, values, offsets)
 
     def _started(self, series: Any) -> np.ndarray:
@@ -256,8 +261,9 @@ class SeriesStream:
     def _follow(self, rows: NewRows) -> tuple[NewRows, Clock, Parts]:
         """Clock and parts of one group after its new rows."""
         clock, parts = self._clock.take(rows.series), self._take(self._parts, rows.series)
-        values = self._transformer.scaler_.transform(rows.values)
-        mask, unit = ~np.isnan(values), self._transformer.time_scale_
+        scaler, unit = self._embedder.units
+        values = scaler.transform(rows.values)
+        mask = ~np.isnan(values)
         for own, now in rounds(rows.offsets):
             if len(own) == len(rows.series):
                 clock, moment = clock.move(rows.times[now], mask[now], unit)
@@ -299,7 +305,7 @@ class SeriesStream:
 
     def _get_state(self) -> dict[str, Any]:
         return {
-            "of": self._transformer,
+            "of": self._embedder,
             "labels": self._labels(),
             "clock": {name: column.copy() for name, column in self._clock._asdict().items()},
             "parts": {name: part.clone() for name, part in self._parts.items()},
@@ -309,16 +315,17 @@ class SeriesStream:
     def _from_state(cls, state: dict[str, Any]) -> Self:
         """Stream of a state; it computes after `_place` only."""
         stream = cls.__new__(cls)
-        stream._transformer = state["of"]
+        stream._embedder = getattr(state["of"], "embedder_", state["of"])  # format 1: an estimator
         stream._panel = blank_panel(**state["labels"])
         stream._clock = Clock(**state["clock"])
         stream._parts = state["parts"]
         return stream
 
     def _place(self, device: str | None) -> Self:
-        self._transformer = place(self._transformer, device)
+        self._embedder = place(self._embedder, device)
         self._bind()
-        self._parts = {name: part.to(self._device) for name, part in self._parts.items()}
+        where = self._embedder.device
+        self._parts = {name: part.to(where) for name, part in self._parts.items()}
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -328,47 +335,3 @@ class SeriesStream:
 
 def _restored(cls: type[SeriesStream], state: dict[str, Any]) -> SeriesStream:
     return cls._from_state(state)._place(None)
-
-
-class Streamed:
-    """Mixin of transformers that can follow series as observations come in."""
-
-    _stream_class: ClassVar[type[SeriesStream]]
-
-    def stream(self, X: Any = 1, static: Any = None) -> SeriesStream:
-        """Follow series as observations come in, in constant memory.
-
-        Parameters
-        ----------
-        X : int, Panel, list of (times, values), list of DataFrames, or array, default=1
-            The number of series to follow, none of them observed yet; or series, to go on from
-            their last observations.
-        static : DataFrame, array-like of shape (n_series, n_static) or None, default=None
-            Static covariates of a number of series, if the transformer was fitted with any;
-            series in `X` bring their own.
-
-        Returns
-        -------
-        stream
-            Its `embedding` is at any moment what `transform` gives for all observations that it
-            has taken in by `update`. It keeps a copy of the transformer: to fit this one again
-            does not change the stream.
-
-        Raises
-        ------
-        ValueError
-            If the number is not positive, or something is wrong with the series.
-        """
-        check_is_fitted(self)
-        if not isinstance(X, Integral):
-            panel = read_panel(self, X, reset=False)
-            nothing = np.empty((0, panel.n_channels))
-            blank = panel.like(np.empty(0), nothing, np.zeros(panel.n_series + 1))
-            stream = self._stream_class(self, blank)
-            stream._clock = Clock.after(observed_rows(panel), self.time_scale_)
-            stream._parts = stream._resume(panel)
-            return stream
-        if X < 1:
-            raise ValueError(f"X must be series, or a positive number of series, got {X}.")
-        names, unit = self.channel_names_, self.time_unit_
-        return self._stream_class(self, blank_panel(X, names, static=static, time_unit=unit))

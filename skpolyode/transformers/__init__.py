@@ -1,7 +1,5 @@
 """Transformers: from ragged irregular series to fixed-length embeddings, and back."""
 
-from skpolyode.transformers._stream_hippo import HiPPOStream
-from skpolyode.transformers._stream_polyode import PolyODEStream
 from skpolyode.transformers.hippo import HiPPOTransformer
 from skpolyode.transformers.interpolation import InterpolationTransformer
 from skpolyode.transformers.legendre_fit import LegendreFitTransformer
@@ -9,11 +7,9 @@ from skpolyode.transformers.polyode import PolyODETransformer
 from skpolyode.transformers.summary import SummaryStatsTransformer
 
 __all__ = [
-    "HiPPOStream",
     "HiPPOTransformer",
     "InterpolationTransformer",
     "LegendreFitTransformer",
-    "PolyODEStream",
     "PolyODETransformer",
     "SummaryStatsTransformer",
 ]

@@ -16,6 +16,7 @@ from skpolyode.panel.rows import default_channel_names
 
 __all__ = ["read_panel"]
 
+
 def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
     """Convert and check the input of `fit` (reset) or of any later method.
 

@@ -19,10 +19,11 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skpolyode.embedders import ChannelScaler, Embedder
 from skpolyode.panel import Panel, query_times, series_index
+from skpolyode.panel.panel import blank_panel
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import observed_rows
 from skpolyode.saving.objects import register_estimator, save
-from skpolyode.streams import SeriesStream
+from skpolyode.streams.stream import SeriesStream
 from skpolyode.transformers._input import read_panel
 
 __all__ = ["SeriesTransformer"]
@@ -279,7 +280,8 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
             return self._stream_class.after(self.embedder_, read_panel(self, X, reset=False))
         if X < 1:
             raise ValueError(f"X must be series, or a positive number of series, got {X}.")
-        blank = Panel.blank(X, self.channel_names_, static=static, time_unit=self.time_unit_)
+        names = self.channel_names_
+        blank = blank_panel(X, names, static=static, time_unit=self.time_unit_)
         return self._stream_class(self.embedder_, blank)
 
     @property

@@ -20,7 +20,8 @@ from skpolyode.models import IntervalTask, Packed, SequenceModel
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_part, observed_rows
 from skpolyode.streams import ModelStream
-from skpolyode.training import Task, Trainer, intra_op_threads
+from skpolyode.training import Trainer, intra_op_threads
+from skpolyode.training.loop import Task
 from skpolyode.transformers._checks import check_device, check_repeatable, local_random_state
 from skpolyode.transformers._input import read_panel
 from skpolyode.transformers.base import SeriesTransformer

@@ -22,8 +22,8 @@ from skpolyode.memory import MEMORIES
 from skpolyode.models import Packed, PolyODE, PolyODETask, SequenceModel, swept_predictions
 from skpolyode.panel import Panel
 from skpolyode.panel.select import cut_windows, observed_rows
-from skpolyode.training import Task
-from skpolyode.transformers.neural import COUNT, POSITIVE, NeuralTransformer, Sizes
+from skpolyode.training.loop import Task
+from skpolyode.transformers.neural import COUNT, POSITIVE, NeuralTransformer
 
 __all__ = ["PolyODETransformer"]
 
@@ -74,6 +74,7 @@ class PolyODETransformer(NeuralTransformer):
     embedding : {"full", "coefficients", "hidden"}, default="full"
         What `transform` returns: the coefficients, the state of the dynamics, or both.
     %(training)s
+
     Attributes
     ----------
     window_ : float
@@ -88,6 +89,7 @@ class PolyODETransformer(NeuralTransformer):
     step_halving_error_ : float
         RMS difference, in standardised units, of forecasts with `step_size_` and half of it.
     %(trained)s
+
     See Also
     --------
     skpolyode.panel.Panel : The container that carries ids and names along.
@@ -273,7 +275,7 @@ class PolyODETransformer(NeuralTransformer):
 
 def _zero_map(n_in: int, n_out: int) -> nn.Linear:
     """A linear map that says nothing at first."""
-    layer = nn.Linear(n_in, n_out)
-    nn.init.zeros_(layer.weight)
-    nn.init.zeros_(layer.bias)
+    layer = nn.Linear(n_in, n_out, device="meta")  # draws nothing from the global generator
+    layer.weight = nn.Parameter(torch.zeros(n_out, n_in))
+    layer.bias = nn.Parameter(torch.zeros(n_out))
     return layer
