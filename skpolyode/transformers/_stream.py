@@ -30,6 +30,7 @@ from skpolyode.training import intra_op_threads
 from skpolyode.transformers._input import observed_rows, read_panel
 from skpolyode.transformers._stream_clock import Clock, Moment, rounds
 from skpolyode.transformers._stream_rows import NewRows, read_rows, read_series, zone_of
+from skpolyode.transformers._stream_saved import checked_state
 
 if TYPE_CHECKING:
     from skpolyode.transformers.base import CoefficientTransformer
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["SeriesStream", "Streamed"]
 
 _GROUP = 2048  # series taken in together: few enough for the cache, enough to keep a thread busy
-
 Parts = dict[str, torch.Tensor]
 
 
@@ -48,9 +48,11 @@ class SeriesStream:
     and move them on in `_take_in`.
     """
 
+    _part_names: ClassVar[tuple[str, ...]]
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        register(cls, cls._get_state, cls._from_state, place=cls._place)
+        register(cls, cls._get_state, cls._from_file, place=cls._place)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save everything, with the transformer inside, in one file without any code.
@@ -314,6 +316,10 @@ class SeriesStream:
         stream._clock = Clock(**state["clock"])
         stream._parts = state["parts"]
         return stream
+
+    @classmethod
+    def _from_file(cls, state: dict[str, Any]) -> Self:
+        return cls._from_state(checked_state(state, cls))
 
     def _place(self, device: str | None) -> Self:
         self._transformer = place(self._transformer, device)

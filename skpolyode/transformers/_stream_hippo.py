@@ -55,6 +55,8 @@ class HiPPOStream(SeriesStream):
     True
     """
 
+    _part_names = ("c", "x")
+
     def _bind(self) -> None:
         self._memory = self._transformer._memory()
         self._single = SingleMemory(self._memory)

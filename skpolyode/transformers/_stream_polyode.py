@@ -61,6 +61,8 @@ class PolyODEStream(SeriesStream):
     Panel(1 series, 1 channel, 2 observations, 100% of cells observed, times 6.5 to 7)
     """
 
+    _part_names = ("z", "c", "static")
+
     def forecast(self, times: Any, series: Any = None) -> Panel:
         """Continue the series beyond their last observation.
 
