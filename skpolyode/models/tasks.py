@@ -177,6 +177,8 @@ class IntervalTask:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to what an earlier `refresh` prepared."""
+        if state["states"].shape != self.states.shape:
+            raise ValueError("states of other series")
         self.states, self.n_refreshed = state["states"].to(self.states.device), state["n_refreshed"]
         self._set_coarse(state["coarse"])
 

@@ -119,8 +119,11 @@ class PolyODEFit(PolyODEModel):
         check_repeatable(self.random_state)
         without = {"checkpoint_dir", "device", "verbose"}
         settings = {k: v for k, v in self.get_params().items() if k not in without}
-        weights = [p.detach().cpu().numpy() for p in self.field_.parameters()]
-        content = panel.times, panel.values, panel.offsets, panel.static, settings, weights
+        # All that training depends on; a warm start also has weights and units of an earlier fit.
+        modules = [module for module in (self.field_, self.start_) if module is not None]
+        weights = [p.detach().cpu().numpy() for m in modules for p in m.parameters()]
+        units = self.scaler_, self.time_scale_, self.window_, self.step_size_, self.static_
+        content = panel.times, panel.values, panel.offsets, panel.static, settings, weights, units
         return Checkpoint(Path(self.checkpoint_dir) / f"fit-{joblib.hash(content)}.safetensors")
 
     def _train(
