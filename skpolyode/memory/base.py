@@ -19,6 +19,9 @@ from skpolyode.saving.codec import register
 __all__ = ["Memory"]
 
 
+_LARGEST = 4096  # coefficients in a file: tables are square, so that its size cannot bound them
+
+
 def _made(make: Callable[..., Memory], arguments: dict[str, Any]) -> Memory:
     return make(**arguments)
 
@@ -94,7 +97,13 @@ class Memory(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.__module__.startswith("skpolyode."):
-            register(cls, Memory._arguments, lambda state: cls(**state))
+            register(cls, Memory._arguments, cls._from_file)
+
+    @classmethod
+    def _from_file(cls, state: dict[str, Any]) -> Self:
+        if not 0 < state["n_coefficients"] <= _LARGEST:
+            raise ValueError("more coefficients than any memory has")
+        return cls(**state)
 
     def _arguments(self) -> dict[str, Any]:
         """What its constructor was given, but for type and device; tables follow from it."""

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from skpolyode.embedders.learn import find_checkpoint
 from skpolyode.panel import Panel
@@ -91,6 +92,41 @@ def test_other_data_and_parameters_have_a_checkpoint_of_their_own(tmp_path, monk
     warm = PolyODETransformer(**settings, warm_start=True).fit(panel)
     warm.fit(panel)  # from other weights
     assert len(set(names)) == len(names) - 1
+
+
+def key(embedder, panel):
+    return embedder._checkpoint(panel).path.name
+
+
+def test_all_that_training_depends_on_is_in_the_key(tmp_path):
+    """With one key, a fit would go on from the file of another one."""
+    static = pd.DataFrame({"age": np.arange(12.0), "sex": list("fm") * 6})
+    panel = make_panel()
+    aged = Panel.from_series([(s.times, s.values) for s in panel], static=static)
+    static.loc[3, "age"] = 50.0
+    older = Panel.from_series([(s.times, s.values) for s in panel], static=static)
+    embedder = PolyODETransformer(checkpoint_dir=tmp_path, **SETTINGS | {"max_epochs": 1})
+    embedder.fit(aged)
+    first = key(embedder, aged)
+    assert key(embedder, aged) == first
+    assert key(embedder, older) != first
+    assert key(embedder, panel) != first
+    for name, value in {"max_epochs": 2, "early_stopping": True, "random_state": 1}.items():
+        before = embedder.get_params()[name]
+        assert key(embedder.set_params(**{name: value}), aged) != first, name
+        embedder.set_params(**{name: before})
+    assert key(embedder, aged) == first
+    # What a warm start goes on from.
+    with torch.no_grad():
+        embedder.start_.bias[0] += 1e-6
+        assert key(embedder, aged) != first
+        embedder.start_.bias.zero_()
+        embedder.field_.layers[0].weight[0, 0] += 1e-6
+    assert key(embedder, aged) != first
+    embedder.fit(aged)
+    assert key(embedder, aged) == first
+    embedder.window_ *= 2
+    assert key(embedder, aged) != first
 
 
 def test_it_takes_an_int_to_draw_the_same_numbers(tmp_path):
