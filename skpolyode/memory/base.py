@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from skpolyode.cubic import CubicPath
-from skpolyode.memory.knots import path_knots
+from skpolyode.memory.knots import LONGEST_PART, path_knots, path_parts
 from skpolyode.memory.tables import ResponseTable, TransitionTable
 from skpolyode.saving.codec import register
 
@@ -197,6 +197,11 @@ class Memory(ABC):
 
     def driven(self, path: CubicPath, elapsed: torch.Tensor) -> torch.Tensor:
         """Coefficients (B, D, N) of a path before which the signal was zero; see `follow`."""
+        if len(path.values) - 1 > LONGEST_PART:
+            n_rows, (row, rest, parts) = len(elapsed), path_parts(path, self.horizon)
+            c = self.driven(parts, elapsed[row] - rest)
+            past = self.propagate(c[n_rows:], rest[n_rows:], elapsed[row[n_rows:]])
+            return c[:n_rows].index_add(0, row[n_rows:], past)
         knots = path_knots(path, self.horizon)
         response = self.respond(knots.steps, knots.age, elapsed[knots.row]).to(self.dtype)
         c = response.new_zeros(len(elapsed), *response.shape[1:])
