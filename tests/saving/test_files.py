@@ -362,7 +362,9 @@ SPOILT_STREAMS = {
     "part": put("parts", "z", 3.0),
     "more parts": put("parts", "other", {"tensor": "a"}),
     "clock": put("clock", "last", {"array": "a"}),
-    "n_coefficients": put("of", "object", 1, "params", "n_coefficients", HUGE),
+    "n_coefficients": put(
+        "of", "object", 1, "past", "object", 1, "memory", "object", 1, "n_coefficients", HUGE
+    ),
     "transformer": put("of", 3),
     "unfitted": put("of", "object", ["transformers.HiPPOTransformer", UNFITTED]),
 }
