@@ -364,8 +364,6 @@ SPOILT_STREAMS = {
     "more parts": put("parts", "other", {"tensor": "a"}),
     "clock": put("clock", "last", {"array": "a"}),
     "n_coefficients": put(*_MEMORY, "n_coefficients", HUGE),
-        "of", "object", 1, "past", "object", 1, "memory", "object", 1, "n_coefficients", HUGE
-    ),
     "transformer": put("of", 3),
     "unfitted": put("of", "object", ["transformers.HiPPOTransformer", UNFITTED]),
 }
