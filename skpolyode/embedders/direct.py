@@ -45,7 +45,9 @@ class DirectEmbedder(Embedder):
 
 def new_past(measure: str, window: float | str, n_coefficients: int, rows: Observed) -> Past:
     """Units and memory of a direct embedder; its unit of time is the window."""
-    length = choose_window(window, measure, rows, n_coefficients)
+    # A measure of the whole history has no window; the longest one is the unit of durations.
+    whole = np.isinf(MEMORIES[measure].reach(1.0))
+    length = choose_window("auto" if whole else window, rows)
     units = Units(ChannelScaler.of(rows.values), length)
     return Past(MEMORIES[measure](n_coefficients, 1.0), length, units)
 

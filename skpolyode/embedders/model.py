@@ -14,6 +14,7 @@ import torch
 from skpolyode.embedders.ahead import continue_series
 from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.chunks import map_chunks
+from skpolyode.embedders.long import PART_ROWS, states_in_parts
 from skpolyode.embedders.past import Past
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import Units
@@ -44,6 +45,9 @@ class ModelEmbedder(Embedder):
         Names of the model's features that make an embedding, in this order; all if there are none.
     past : Past or None, default=None
         How the model's "coefficients" are read back, if it has such features.
+    recent : Past or None, default=None
+        The memory that the dynamics go on from, of a model that forgets; None if a state depends
+        on all observations.
     static : StaticEncoder or None, default=None
         What static covariates the model reads.
 
@@ -65,6 +69,7 @@ class ModelEmbedder(Embedder):
     units: Units
     blocks: tuple[str, ...] = ()
     past: Past | None = None
+    recent: Past | None = None
     static: StaticEncoder | None = None
 
     @cached_property
@@ -112,16 +117,32 @@ class ModelEmbedder(Embedder):
         observation, but badly trained ones, and those that cross a long gap, may carry on more.
         """
         panel, states = observed_part(panel), None
-        reach = math.inf if self.past is None else self.past.context
+        reach = math.inf
+        if self.recent is not None and self.past is not None:
+            reach = max(self.recent.context, self.past.context)
         n_rows = np.zeros(panel.n_series, dtype=np.int64)
         while True:
             part = recent_part(panel, reach, n_rows)
             before = states
             with torch.no_grad():
-                states = self.exact.embed(self.pack(part))
+                states = self._whole_states(part)
             if part is panel or (before is not None and _agree(before, states)):
                 return states
             reach, n_rows = 2 * reach, 2 * part.lengths
+
+    def _whole_states(self, panel: Panel) -> State:
+        """States after all rows: long series in parts, if the dynamics know no more than those."""
+        has_history = getattr(self.model, "history", None) is not None
+        if has_history and self.past.forgets and panel.lengths.max() > 2 * PART_ROWS:
+            reach = self.recent.context
+            while reach < panel.times.max() - panel.times.min():
+                states = states_in_parts(
+                    self.exact, self.pack, panel, self.past, reach, tolerance=_SAME_STATE
+                )
+                if states is not None:
+                    return states
+                reach *= 4
+        return self.exact.embed(self.pack(panel))
 
     def coefficients(self, panel: Panel) -> np.ndarray:
         """Coefficients (B, D, N) of standardised channels, at each series' last observation."""

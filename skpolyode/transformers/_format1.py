@@ -69,7 +69,7 @@ def _polyode(params: _Parts, fitted: _Parts) -> Embedder:
     blocks = both if params["embedding"] == "full" else (params["embedding"],)
     static = fitted["static_"]
     static = static if static is not None and static.n_features else None
-    return ModelEmbedder(model.float(), past.units, blocks, past, static)
+    return ModelEmbedder(model.float(), past.units, blocks, past, recent=past, static=static)
 
 
 _EMBEDDERS: dict[str, Callable[[_Parts, _Parts], Embedder]] = {

@@ -7,6 +7,7 @@ from the embedder: coefficients are turned back into series, a trained model for
 from __future__ import annotations
 
 import os
+import warnings
 from abc import abstractmethod
 from functools import partial
 from numbers import Integral
@@ -22,7 +23,7 @@ from skpolyode.embedders import ChannelScaler, Embedder
 from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.panel import blank_panel
 from skpolyode.panel.query import name_query
-from skpolyode.panel.select import observed_rows
+from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.objects import register_estimator, save
 from skpolyode.streams.stream import SeriesStream
 from skpolyode.transformers._format1 import upgrade
@@ -30,6 +31,7 @@ from skpolyode.transformers._input import read_panel
 
 __all__ = ["SeriesTransformer"]
 
+_TOO_LITTLE = 0.5  # coverage of the typical series that is worth a warning
 _GRID_POINTS = 101  # of an inverse transform, when no times are given
 
 
@@ -290,6 +292,22 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
             has_channel_names=self.has_channel_names_,
         )
         return self._stream_class(self.embedder_, blank)
+
+    def _describe_window(self, rows: Observed, window: float) -> None:
+        """Say how much of the series a window covers, and how coarsely it is remembered."""
+        durations, counts = rows.end - rows.start, np.diff(rows.offsets)
+        typical = float(np.median(durations))
+        self.coverage_ = min(1.0, window / typical) if typical > 0 else 1.0
+        n_rows = float(np.median(counts)) * self.coverage_
+        self.observations_per_coefficient_ = n_rows / self.n_coefficients
+        if self.coverage_ < _TOO_LITTLE:
+            warnings.warn(
+                f"window={window:g} covers {self.coverage_:.0%} of the typical series, of length "
+                f"{typical:g}: what lies before is not in the embedding. Choose "
+                f"window='auto' to remember whole series.",
+                UserWarning,
+                stacklevel=4,
+            )
 
     @property
     def scaler_(self) -> ChannelScaler:

@@ -46,14 +46,19 @@ class HiPPOTransformer(SeriesTransformer):
         signals that really are steps, and where the last value is all that was known.
     window : float or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
-        longest series, but no more than an observation for two coefficients. Lower it if only the
-        recent past matters. Not used by "legs".
+        longest series of `fit`; before its start a shorter one is taken to be constant. Lower it
+        if only the recent past matters. Not used by "legs".
 
     Attributes
     ----------
     window_ : float
         Length of the remembered past, in the units of `times`; with "legs", the longest history
         of `fit`.
+    coverage_ : float
+        Share of the typical (median) series of `fit` that the window covers.
+    observations_per_coefficient_ : float
+        How coarse the memory is: observations of a typical series within the window, for each
+        coefficient.
     scaler_ : ChannelScaler
         Mean and standard deviation of each channel.
     n_features_in_ : int
@@ -115,5 +120,7 @@ class HiPPOTransformer(SeriesTransformer):
     _stream_class = HiPPOStream
 
     def _fit(self, panel: Panel) -> None:
-        past = new_past(self.measure, self.window, self.n_coefficients, observed_rows(panel))
+        rows = observed_rows(panel)
+        past = new_past(self.measure, self.window, self.n_coefficients, rows)
         self.embedder_ = PathEmbedder(past.units, past, _PATHS[self.hold])
+        self._describe_window(rows, past.window)

@@ -42,13 +42,18 @@ class InterpolationTransformer(SeriesTransformer):
         signal; lower it for fewer features.
     window : float or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
-        longest series, but no more than an observation for two coefficients. Lower it if only the
-        recent past matters.
+        longest series of `fit`; before its start a shorter one is taken to be constant. Lower it
+        if only the recent past matters.
 
     Attributes
     ----------
     window_ : float
         Length of the remembered past, in the units of `times`.
+    coverage_ : float
+        Share of the typical (median) series of `fit` that the window covers.
+    observations_per_coefficient_ : float
+        How coarse the memory is: observations of a typical series within the window, for each
+        coefficient.
     scaler_ : ChannelScaler
         Mean and standard deviation of each channel.
     n_features_in_ : int
@@ -104,6 +109,8 @@ class InterpolationTransformer(SeriesTransformer):
     has_coefficients = True
 
     def _fit(self, panel: Panel) -> None:
-        past = new_past("legt", self.window, self.n_coefficients, observed_rows(panel))
+        rows = observed_rows(panel)
+        past = new_past("legt", self.window, self.n_coefficients, rows)
         path = "centred" if self.kind == "hermite" and not self.causal else self.kind
         self.embedder_ = PathEmbedder(past.units, past, path)
+        self._describe_window(rows, past.window)

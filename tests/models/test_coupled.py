@@ -7,11 +7,11 @@ import sys
 
 import pytest
 import torch
+from skpolyode.models.solvers import COUPLED
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.memory import MEMORIES
 from skpolyode.models import SOLVERS, CoupledPolyODE, IntervalTask, SeriesTask, pack
-from skpolyode.models.solvers import COUPLED
 from tests.models.cases import embed, flat_series, join, make_coupled, make_model, part
 
 LENGTHS = [3, 1, 4, 2]

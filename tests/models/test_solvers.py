@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 from scipy.integrate import solve_ivp
+from skpolyode.dynamics.implicit import MULTISTEPS
+from skpolyode.models.solvers import COUPLED, _block_weights
 
 from skpolyode.dynamics import WalledMLP
-from skpolyode.dynamics.implicit import MULTISTEPS
 from skpolyode.memory import LegTMemory, legt_matrices
 from skpolyode.models import CoupledPolyODE
-from skpolyode.models.solvers import COUPLED, _block_weights
 from tests.models.cases import SIZE, WINDOW, make_coupled, make_model
 
 ORDERS = {"euler": 1, "rk4": 4, "backward_euler": 1, "adams_moulton": 5}
