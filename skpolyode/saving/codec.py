@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import nn
 
-__all__ = ["Decoder", "Encoder", "UnknownNameError", "place", "register", "saved"]
+__all__ = ["Decoder", "Encoder", "UnknownNameError", "place", "register", "restored", "saved"]
 
 _T = TypeVar("_T", bound=type)
 
@@ -148,6 +148,12 @@ def place(value: Any, device: Any) -> Any:
     return _CODECS[kind].place(value, device) if kind in _CODECS else value
 
 
+def restored(cls: type, state: dict[str, Any]) -> Any:
+    """Instance of a registered class, from a state that this or an older version has saved."""
+    codec = _CODECS[cls]
+    return codec.from_state(codec.upgrade(state))
+
+
 class Encoder:
     """Turns values into JSON, and collects their arrays.
 
@@ -272,9 +278,7 @@ class Decoder:
             _load_part(tag)
         if tag not in _CLASSES:
             raise UnknownNameError(f"an object of {tag!r}")
-        codec = _CODECS[_CLASSES[tag]]
-        parts = codec.upgrade({name: self.decode(part) for name, part in state.items()})
-        return codec.from_state(parts)
+        return restored(_CLASSES[tag], {name: self.decode(part) for name, part in state.items()})
 
 
 def _load_part(tag: str) -> None:
