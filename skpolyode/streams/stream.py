@@ -44,9 +44,9 @@ class SeriesStream:
     and move them on in `_take_in`.
     """
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, old_name: str | None = None, **options: Any) -> None:
         super().__init_subclass__(**options)
-        alias = f"transformers.{cls.__name__}"  # of format 1
+        alias = f"transformers.{old_name or cls.__name__}"  # of format 1
         register(cls, cls._get_state, cls._from_state, place=cls._place, aliases=[alias])
 
     def save(self, path: str | os.PathLike[str]) -> None:

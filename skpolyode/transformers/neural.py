@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from itertools import chain
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -283,7 +284,7 @@ class NeuralTransformer(SeriesTransformer):
     def _series_features(self) -> list[str]:
         shapes = self.embedder_.block_shapes()
         own = [_suffixes(n, shape[-1]) for n, shape in shapes.items() if len(shape) == 1]
-        return [*sum(own, []), *super()._series_features()]
+        return [*chain(*own), *super()._series_features()]
 
 
 def _suffixes(block: str, size: int) -> list[str]:
