@@ -6,13 +6,14 @@ This module knows panels and numbers; sktime's frames and horizons are translate
 from __future__ import annotations
 
 import copy
-import math
 from typing import NamedTuple
 
 import numpy as np
 
+from skpolyode.embedders.ahead import continue_series
 from skpolyode.embedders.learn import FEWEST_TO_SPLIT
 from skpolyode.forecasting._calibration import Calibration
+from skpolyode.models.contract import select
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import (
@@ -23,6 +24,7 @@ from skpolyode.panel.select import (
     series_of_rows,
     take,
 )
+from skpolyode.transformers._input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["Answers", "answer", "fit_forecaster", "retrain"]
@@ -151,10 +153,39 @@ def _from_rows(
 ) -> np.ndarray:
     """Standardised values (Q, D), ``counts[k]`` of them from the state at row ``origins[k]``."""
     past = embedder.embedder_.past
-    starts = context_starts(panel, origins, math.inf if past is None else past.context)
+    if past is None or not past.forgets:
+        return _in_one_run(embedder, panel, origins, times, counts, method)
+    starts = context_starts(panel, origins, past.context)
     contexts = take(panel, series_of_rows(panel)[origins], starts, origins + 1)
     answers = getattr(embedder, method)(contexts, np.split(times, np.cumsum(counts)[:-1]))
     return embedder.scaler_.transform(answers.values)
+
+
+def _in_one_run(
+    embedder: NeuralTransformer,
+    panel: Panel,
+    origins: np.ndarray,
+    times: np.ndarray,
+    counts: np.ndarray,
+    method: str,
+) -> np.ndarray:
+    """The same of a model that forgets nothing, without a run through the past of each origin."""
+    model, panel = embedder.embedder_, read_panel(embedder, panel, reset=False)
+    series, states = series_of_rows(panel)[origins], model.states_at(panel, origins)
+    start, end = panel.times[panel.offsets[series]], panel.times[origins]
+
+    def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
+        return model.run_ahead(select(states, part), (end - start)[part], ahead)
+
+    if method == "forecast":
+        last = take(panel, series, origins, origins + 1)
+        asked = np.split(times, np.cumsum(counts)[:-1])
+        values = continue_series(last, asked, end, run_ahead).values
+    else:
+        repeated = np.repeat(np.arange(len(origins)), counts)
+        c = model.coefficients_of(states)
+        values = model.past.read_at(c, start, end, times, repeated)
+    return embedder.scaler_.transform(values)
 
 
 def _leads(panel: Panel, origins: np.ndarray, times: np.ndarray) -> np.ndarray:
