@@ -12,13 +12,13 @@ from sktime.utils._testing.hierarchical import _make_hierarchical
 
 import skpolyode
 from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.transformers import PolyODETransformer
 from tests.forecasting.conftest import waves
 
 
 def quick() -> PolyODEForecaster:
-    return PolyODEForecaster(
-        n_coefficients=2, hidden_layer_sizes=(4,), max_epochs=1, update_epochs=0, random_state=0
-    )
+    embedder = PolyODETransformer(n_coefficients=2, hidden_layer_sizes=(4,), max_epochs=1)
+    return PolyODEForecaster(embedder, update_epochs=0, random_state=0)
 
 
 def round_trip(forecaster: PolyODEForecaster, folder: Path) -> PolyODEForecaster:
