@@ -213,7 +213,7 @@ class NeuralTransformer(SeriesTransformer):
         if self.checkpoint_dir is not None:
             check_repeatable(self.random_state)
             checkpoint = find_checkpoint(
-                self.checkpoint_dir, panel, self._training_settings(), embedder.model
+                self.checkpoint_dir, panel, self._training_settings(), embedder
             )
         parts = self._training_parts(observed_part(panel), embedder)
         held_out = hold_out(parts.lengths, self.validation_fraction, random_state)

@@ -42,8 +42,10 @@ def test_one_series_is_run_as_many(measure, n_rows, n_channels, seed):
 
 @pytest.mark.parametrize("stepper", ["euler", "midpoint", "rk4"])
 @pytest.mark.parametrize("gap", [1e-6, 0.3, 0.3 * 7, 8 * WINDOW, 19.9 * WINDOW, 20.5 * WINDOW, 1e4])
-def test_gaps_of_any_length_are_crossed_as_by_many(stepper, gap):
-    model, rng = make_model(stepper=stepper, strength=1.0), np.random.default_rng(0)
+@pytest.mark.parametrize("measure", ["legt", "legs"])
+def test_gaps_of_any_length_are_crossed_as_by_many(measure, stepper, gap):
+    model = make_model(measure=measure, stepper=stepper, strength=1.0)
+    rng = np.random.default_rng(0)
     z, c = rng.standard_normal((2, 1 + SIZE)), rng.standard_normal((2, SIZE))
     with torch.no_grad():
         many = model.flow(
