@@ -11,10 +11,8 @@ from sklearn.base import clone
 from sktime.datatypes import convert_to
 from sktime.forecasting.base import BaseForecaster
 
-from skpolyode.forecasting._calibration import Calibration
 from skpolyode.forecasting._engine import Answers, answer, fit_forecaster, retrain
 from skpolyode.forecasting._frames import (
-    Context,
     Query,
     extended,
     merged,
@@ -159,10 +157,6 @@ class PolyODEForecaster(BaseForecaster):
 
     save = save_by_name(BaseForecaster.save)
 
-    embedder_: NeuralTransformer
-    calibration_: Calibration
-    _context: Context
-
     def __init__(
         self,
         embedder: NeuralTransformer | None = None,
@@ -299,7 +293,8 @@ class PolyODEForecaster(BaseForecaster):
             return super().predict_residuals(y, X)
         inner = self._context.y if y is None else convert_to(y, _MTYPES)
         query = read_index(self._context, inner.index)
-        predictions = self._frame(query, self._quantile(self._answer(query), 0.5), inner.columns)
+        means = self._quantile(self._answer(query), 0.5)
+        predictions = pd.DataFrame(means, index=query.index, columns=inner.columns)
         # Looked up by position in the sorted, duplicate-free answer: labels may repeat in y.
         unique = predictions[~predictions.index.duplicated()]
         values = unique.to_numpy()[unique.index.get_indexer(inner.index)]
@@ -337,14 +332,17 @@ class PolyODEForecaster(BaseForecaster):
 
     def _predict(self, fh: Any, X: Any = None) -> pd.DataFrame:
         query = read_horizon(self._context, fh)
-        return self._frame(query, self._quantile(self._answer(query), 0.5), self._context.y.columns)
+        means = self._quantile(self._answer(query), 0.5)
+        return pd.DataFrame(means, index=query.index, columns=self._context.y.columns)
 
     def _predict_quantiles(self, fh: Any, X: Any = None, alpha: Any = None) -> pd.DataFrame:
         query = read_horizon(self._context, fh)
         answers = self._answer(query)
         quantiles = np.stack([self._quantile(answers, a) for a in alpha], axis=-1)
         columns = pd.MultiIndex.from_product([self._get_varnames(), alpha])
-        return self._frame(query, quantiles.reshape(len(quantiles), -1), columns)
+        return pd.DataFrame(
+            quantiles.reshape(len(quantiles), -1), index=query.index, columns=columns
+        )
 
     def _set_context(self, y: pd.DataFrame) -> None:
         self._context = read_context(y, getattr(self.cutoff, "freq", None))
@@ -379,10 +377,6 @@ class PolyODEForecaster(BaseForecaster):
         """Quantile (Q, D) in the units of the data; the median is the forecast itself."""
         widths = self.calibration_.half_widths(answers.leads, abs(2 * alpha - 1))
         return self.embedder_.scaler_.inverse(answers.values + np.sign(alpha - 0.5) * widths)
-
-    @staticmethod
-    def _frame(query: Query, values: np.ndarray, columns: Any) -> pd.DataFrame:
-        return pd.DataFrame(values, index=query.index, columns=columns)
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
