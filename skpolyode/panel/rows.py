@@ -67,11 +67,13 @@ class Rows:
     @property
     def elapsed(self) -> np.ndarray:
         """Times since the first row of the series, float64 (n_obs,), of exact differences."""
-        first = self.offsets[:-1][series_index(self.offsets)]
+        if len(self.times) == 0:
+            return self.times
+        first = np.minimum(self.offsets[:-1], len(self.times) - 1)  # of series without rows, any
         if self.ticks is None:
             with np.errstate(over="ignore"):  # which the checks tell
-                return self.times - self.times[first]
-        since = (self.ticks - self.ticks[first]) / self.per_unit
+                return self.times - np.repeat(self.times[first], self.lengths)
+        since = (self.ticks - np.repeat(self.ticks[first], self.lengths)) / self.per_unit
         return np.where(np.isnan(self.times), np.nan, since)
 
     def format_time(self, row: int) -> str:

@@ -52,7 +52,7 @@ def observed_rows(panel: Panel) -> Observed:
     rows = panel.rows.at(kept, offsets_from(kept)[panel.offsets])
     times, offsets = rows.times, rows.offsets
     start, end = times[offsets[:-1]], times[offsets[1:] - 1]
-    return Observed(times - start[series_index(offsets)], rows.values, offsets, start, end)
+    return Observed(times - np.repeat(start, rows.lengths), rows.values, offsets, start, end)
 
 
 def observed_part(panel: Panel) -> Panel:
@@ -76,7 +76,7 @@ def take(panel: Panel, series: np.ndarray, start: np.ndarray, stop: np.ndarray) 
     Rows count over all series of the panel. A series may be taken many times.
     """
     offsets = offsets_from(stop - start)
-    rows = np.arange(offsets[-1]) + (start - offsets[:-1])[series_index(offsets)]
+    rows = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], stop - start)
     labels = panel.rows.at(slice(0, 0), np.zeros(panel.n_series + 1, dtype=np.int64))
     own = type(panel)._of(labels, checked=False)[series].rows
     taken = panel.rows.at(rows, offsets)

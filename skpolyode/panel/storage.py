@@ -324,7 +324,7 @@ def _select(rows: Rows, positions: np.ndarray) -> Rows:
     else:
         # Row k of the result is row k + shift of its series' old place.
         shift = rows.offsets[positions] - offsets[:-1]
-        index = np.arange(offsets[-1]) + shift[series_index(offsets)]
+        index = np.arange(offsets[-1]) + np.repeat(shift, lengths)
     static = None if rows.static is None else rows.static.iloc[positions]
     origin = None if rows.origin is None else rows.origin[positions]
     selected = rows.at(index, offsets)

@@ -66,6 +66,8 @@ def rows_from_array(array: object, times: object, faults: Faults, time_unit: str
     full = Rows.of(times.at(place.ravel()), flat, bounds)
     lines = [_bad_cell_line(cell, full, faults) for cell in bad[: faults.limit]]
     faults.add(NOT_NUMERIC, lines, len(bad))
+    if keep.all():
+        return full
     return full.at(keep.ravel(), offsets_from(keep.sum(axis=1)))
 
 
