@@ -17,14 +17,111 @@ __all__ = ["first_rows", "identity", "open_source", "read_chunks"]
 _BATCH_ROWS = 65_536
 
 
-def open_source(source: Any, columns: Sequence[str]) -> ds.Dataset:
-    """Open a Parquet file, a folder or a list of them; check that it has the columns."""
-    dataset = source if isinstance(source, ds.Dataset) else ds.dataset(source, format="parquet")
-    names = dataset.schema.names
-    missing = [name for name in columns if name not in names]
-    if missing:
-        raise ValueError(f"source has no column {missing[0]!r}; its columns are {names}.")
-    return dataset
+def open_source(
+    source: Any, id: str, time: str, channels: Sequence[str] | None, static: Sequence[str]
+) -> tuple[ds.Dataset, list[str]]:
+    """Open a Parquet file, a folder or a list of them; check all of its files.
+
+    pyarrow knows the columns of the first file only, fills what a later one lacks with nulls and
+    reads text as numbers: what is not the same in all files is therefore an error.
+
+    Parameters
+    ----------
+    source : str, PathLike, list of such, or Dataset
+    id, time : str
+        Columns.
+    channels : sequence of str or None
+        None: all columns that have no other use.
+    static : sequence of str
+
+    Returns
+    -------
+    dataset : Dataset
+    channels : list of str
+
+    Raises
+    ------
+    ValueError
+        If a file lacks a column, or if a channel or the times are of a type that is not allowed.
+    """
+    opened = isinstance(source, ds.Dataset)
+    dataset = source if opened else ds.dataset(source, format="parquet")
+    known, others = dataset.schema.names, {id, time, *static}
+    if missing := [name for name in (id, time, *(channels or []), *static) if name not in known]:
+        raise ValueError(f"source has no column {missing[0]!r}; its columns are {known}.")
+    names = [name for name in known if name not in others] if channels is None else list(channels)
+    mixed = set()
+    for fragment in dataset.get_fragments():
+        own = fragment.physical_schema
+        keys = ds.get_partition_keys(fragment.partition_expression)
+        where = _name(fragment)
+        _check_columns(where, {*own.names, *keys}, [id, time, *names, *static], names)
+        if channels is None and (new := [n for n in own.names if n not in {*known, *keys}]):
+            raise ValueError(
+                f"{where} has a column {new[0]!r} that is not in the first file: name the channels "
+                "by channels=, or give all files the same columns."
+            )
+        for name in (name for name in names if name in own.names):
+            _check_numbers(where, name, own.field(name).type)
+            if own.field(name).type != dataset.schema.field(name).type:
+                mixed.add(name)
+        if time in own.names:
+            _check_times(where, time, own.field(time).type, dataset.schema.field(time).type)
+    if mixed:
+        dataset = _as_floats(source, dataset, mixed, opened)
+    return dataset, names
+
+
+def _name(fragment: ds.Fragment) -> str:
+    path = getattr(fragment, "path", None)
+    return "source" if path is None else f"source: file {path!r}"
+
+
+def _check_columns(where: str, present: set[str], needed: Sequence[str], names: list[str]) -> None:
+    if missing := [name for name in needed if name not in present]:
+        remedy = "give it the column"
+        if missing[0] in names:
+            remedy += ", of nulls if the channel was not observed there"
+        raise ValueError(
+            f"{where} has no column {missing[0]!r}, which other files have; its columns are "
+            f"{sorted(present)}: {remedy}."
+        )
+
+
+def _check_numbers(where: str, name: str, kind: pa.DataType) -> None:
+    of_numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    if not any(test(kind) for test in (*of_numbers, pa.types.is_boolean, pa.types.is_null)):
+        raise ValueError(
+            f"{where}: the channel {name!r} is of type {kind}, not of numbers: convert it, name it "
+            "in static=, or leave it out of channels=."
+        )
+
+
+def _check_times(where: str, name: str, kind: pa.DataType, first: pa.DataType) -> None:
+    of_times = pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_temporal
+    if not any(test(kind) for test in of_times):
+        raise ValueError(
+            f"{where}: the times {name!r} are of type {kind}, not numbers or timestamps: convert "
+            "them."
+        )
+    if kind != first:
+        raise ValueError(
+            f"{where}: the times {name!r} are of type {kind}, in the first file of {first}: write "
+            "them alike."
+        )
+
+
+def _as_floats(source: Any, dataset: ds.Dataset, names: set[str], opened: bool) -> ds.Dataset:
+    """Data set in which channels that are of different types of numbers are float64."""
+    schema = dataset.schema
+    for name in names:
+        schema = schema.set(schema.get_field_index(name), pa.field(name, pa.float64()))
+    if opened:
+        raise ValueError(
+            f"source: channels are of different types in its files ({', '.join(sorted(names))}): "
+            "open it with a schema in which they are float64, or pass the paths."
+        )
+    return ds.dataset(source, format="parquet", schema=schema)
 
 
 def identity(dataset: ds.Dataset) -> dict[str, Any]:
