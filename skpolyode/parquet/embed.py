@@ -17,8 +17,9 @@ from sklearn.utils import check_scalar
 from tqdm.auto import tqdm
 
 from skpolyode.panel import Panel
+from skpolyode.parquet.chunks import first_rows, read_chunks
 from skpolyode.parquet.sink import Sink
-from skpolyode.parquet.source import first_rows, identity, open_source, read_chunks
+from skpolyode.parquet.source import identity, open_source
 
 __all__ = ["embed_dataset"]
 

@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import os
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import joblib
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
-from joblib.externals.loky.process_executor import TerminatedWorkerError
-from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skpolyode import HiPPOTransformer, Panel, PolyODETransformer, SummaryStatsTransformer
 from skpolyode.parquet import embed_dataset
-from skpolyode.parquet.sink import Sink
-
-LENGTHS = [5, 1, 9, 30, 2, 7, 7, 3, 12, 4]
-
-
-class Probe(BaseEstimator):
-    """Features that show what reached the estimator: rows, sum of values, first static column."""
-
-    def get_feature_names_out(self):
-        return ["n_rows", "total", "static"]
-
-    def transform(self, panel):
-        totals = np.add.reduceat(panel.values[:, 0], panel.offsets[:-1])
-        static = np.zeros(len(panel)) if panel.static is None else panel.static.iloc[:, 0]
-        return np.column_stack([panel.lengths, totals, static])
+from tests.parquet.data import LENGTHS, Probe, panel_of, parts, write
 
 
 class Failing(Probe):
@@ -48,30 +27,6 @@ class Failing(Probe):
         if (panel.lengths == self.at).any():
             raise RuntimeError("switched off")
         return super().transform(panel)
-
-
-@pytest.fixture
-def table():
-    rng = np.random.default_rng(0)
-    ids = np.repeat([f"p{n}" for n in range(len(LENGTHS))], LENGTHS)
-    times = np.concatenate([rng.exponential(size=n).cumsum() for n in LENGTHS])
-    values = rng.normal(size=(len(ids), 2))
-    values[rng.uniform(size=values.shape) < 0.2] = np.nan
-    values[np.cumsum([0, *LENGTHS[:-1]])] = 1.0
-    return pd.DataFrame({"id": ids, "time": times, "hr": values[:, 0], "bp": values[:, 1]})
-
-
-def panel_of(table: pd.DataFrame) -> Panel:
-    return Panel.from_long(table, id="id", time="time", values=["hr", "bp"])
-
-
-def write(table: pd.DataFrame, path: Path, row_group_size: int = 4) -> Path:
-    pq.write_table(pa.Table.from_pandas(table), path, row_group_size=row_group_size)
-    return path
-
-
-def parts(sink: Path) -> list[Path]:
-    return sorted(sink.glob("part-*.parquet"))
 
 
 @pytest.mark.parametrize("rows_per_chunk", [1, 8, 1000])
@@ -206,253 +161,6 @@ def test_a_folder_of_something_else_is_refused(table, tmp_path):
         embed_dataset(embedder, source, sink)
     with pytest.raises(ValueError, match="holds files that embed_dataset has not written"):
         embed_dataset(embedder, source, tmp_path)
-
-
-def one_file_each(tables, folder: Path) -> Path:
-    folder.mkdir()
-    for number, own in enumerate(tables):
-        pq.write_table(own, folder / f"{number}.parquet")
-    return folder
-
-
-def two_files(later=lambda own: own, first=lambda own: own):
-    """Two series in a file each; what is done to a file is done to its pyarrow table."""
-    tables = [
-        pa.table({"id": [name] * 3, "time": [0.0, 1.0, 2.0], "hr": [1.0, k, 3.0], "bp": [k] * 3})
-        for name, k in (("a", 2.0), ("b", 5.0))
-    ]
-    return [first(tables[0]), later(tables[1])]
-
-
-def cast(name: str, kind: pa.DataType):
-    return lambda own: own.set_column(
-        own.schema.get_field_index(name), name, own[name].cast(pa.string()).cast(kind)
-    )
-
-
-@pytest.mark.parametrize("channels", [None, ["hr", "bp"]])
-@pytest.mark.parametrize("opened", [False, True], ids=["paths", "dataset"])
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda own: own.drop_columns("bp"),
-        lambda own: own.rename_columns(["id", "time", "hr", "BP"]),
-    ],
-    ids=["lacks", "renames"],
-)
-def test_a_channel_that_a_later_file_lacks_is_an_error(tmp_path, change, opened, channels):
-    """pyarrow would fill it with nulls, and the memory with zeros."""
-    source = one_file_each(two_files(change), tmp_path / "source")
-    source = ds.dataset(source) if opened else source
-    with pytest.raises(ValueError, match=r"1.parquet' has no column 'bp', which .* of nulls if"):
-        embed_dataset(Probe(), source, tmp_path / "out", channels=channels)
-    # One that is not asked for may be missing.
-    assert embed_dataset(Probe(), source, tmp_path / "hr", channels="hr") == 2
-
-
-def test_a_column_that_only_a_later_file_has_is_an_error_unless_channels_are_named(tmp_path):
-    added = two_files(lambda own: own.append_column("rr", own["hr"]))
-    source = one_file_each(added, tmp_path / "source")
-    with pytest.raises(ValueError, match=r"1.parquet' has a column 'rr' .* name the channels by"):
-        embed_dataset(Probe(), source, tmp_path / "out")
-    assert embed_dataset(Probe(), source, tmp_path / "out", channels=["hr", "bp"]) == 2
-
-
-@pytest.mark.parametrize("which", ["first", "later"])
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_binary()])
-def test_text_is_no_channel(tmp_path, which, kind):
-    """pyarrow would read numbers out of it, where the first file has numbers."""
-    source = one_file_each(two_files(**{which: cast("hr", kind)}), tmp_path / "source")
-    with pytest.raises(ValueError, match=rf"the channel 'hr' is of type {kind}, not of numbers"):
-        embed_dataset(Probe(), source, tmp_path / "out")
-    assert embed_dataset(Probe(), source, tmp_path / "bp", channels=["bp"]) == 2
-
-
-def test_times_are_numbers_or_timestamps_and_alike(tmp_path):
-    source = one_file_each(two_files(first=cast("time", pa.string())), tmp_path / "text")
-    with pytest.raises(ValueError, match="the times 'time' are of type string, not numbers"):
-        embed_dataset(Probe(), source, tmp_path / "out")
-    source = one_file_each(two_files(cast("time", pa.int64())), tmp_path / "mixed")
-    with pytest.raises(ValueError, match=r"1.parquet': the times 'time' are of type int64, in the"):
-        embed_dataset(Probe(), source, tmp_path / "out")
-
-
-@pytest.mark.parametrize(("first", "later"), [("int64", "float64"), ("float64", "int8")])
-def test_numbers_of_different_types_are_numbers(tmp_path, first, later):
-    files = two_files(cast("hr", getattr(pa, later)()), cast("hr", getattr(pa, first)()))
-    # A half in the later file: as integers, of which the first file may be, it would be refused.
-    if later == "float64":
-        files[1] = files[1].set_column(2, "hr", pa.array([1.5, 5.0, 3.0]))
-    source = one_file_each(files, tmp_path / "source")
-    embed_dataset(Probe(), source, tmp_path / "out", channels=["hr"])
-    totals = pd.read_parquet(tmp_path / "out")["total"].tolist()
-    assert totals == [6.0, 9.5 if later == "float64" else 9.0]
-    with pytest.raises(ValueError, match=r"different types in its files \(hr\): open it with a"):
-        embed_dataset(Probe(), ds.dataset(source), tmp_path / "other", channels=["hr"])
-
-
-def test_columns_may_be_those_of_partitions(tmp_path):
-    for name, own in zip("ab", two_files(), strict=True):
-        folder = tmp_path / "source" / f"id={name}"
-        folder.mkdir(parents=True)
-        pq.write_table(own.drop_columns("id"), folder / "0.parquet")
-    source = ds.dataset(tmp_path / "source", partitioning="hive")
-    embed_dataset(Probe(), source, tmp_path / "out")
-    assert pd.read_parquet(tmp_path / "out")["id"].tolist() == ["a", "b"]
-
-
-def test_a_channel_that_is_nowhere_is_an_error(table, tmp_path):
-    source = write(table, tmp_path / "series.parquet")
-    with pytest.raises(ValueError, match="source has no column 'pulse'; its columns are"):
-        embed_dataset(Probe(), source, tmp_path / "out", channels=["hr", "pulse"])
-
-
-def test_a_source_that_was_written_again_is_another_one(table, tmp_path):
-    """Even one of the same size: nothing else shows without reading all of it."""
-    source, sink = write(table, tmp_path / "series.parquet"), tmp_path / "out"
-    embed_dataset(Probe(), source, sink, channels=["hr"])
-    status = source.stat()
-    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000))
-    with pytest.raises(ValueError, match="made with another source"):
-        embed_dataset(Probe(), source, sink, channels=["hr"])
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-9])
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def other_series(path: Path) -> None:
-    table = pq.read_table(path)
-    pq.write_table(table.set_column(0, "id", pa.array(["z"] * len(table))), path)
-
-
-def other_columns(path: Path) -> None:
-    pq.write_table(pq.read_table(path).drop_columns("total"), path)
-
-
-@pytest.mark.parametrize("spoil", [cut, empty, other_series, other_columns])
-def test_every_part_is_checked_when_a_run_goes_on(table, tmp_path, spoil):
-    source, sink = write(table, tmp_path / "series.parquet"), tmp_path / "out"
-    embed_dataset(Probe(), source, sink, channels=["hr"], rows_per_chunk=1)
-    expected = pd.read_parquet(sink)
-    spoil(parts(sink)[7])
-    with pytest.warns(UserWarning, match="part-000007.parquet' is damaged or not of these series"):
-        embed_dataset(Probe(), source, sink, channels=["hr"], rows_per_chunk=1)
-    pd.testing.assert_frame_equal(pd.read_parquet(sink), expected)
-
-
-def test_what_killed_runs_left_is_deleted(table, tmp_path):
-    source, sink = write(table, tmp_path / "series.parquet"), tmp_path / "out"
-    sink.mkdir()
-    for name in (".part-000001.parquet.f00", "._embedding.json.f00", ".nfs1"):
-        (sink / name).write_bytes(b"PAR1")
-    embed_dataset(Probe(), source, sink, channels=["hr"])
-    assert sorted(os.listdir(sink)) == [".nfs1", "_embedding.json", "part-000000.parquet"]
-
-
-def test_a_part_that_another_run_deletes_is_written_again(table, tmp_path, monkeypatch):
-    """A run that ends deletes what is half written, also by a run that still goes on."""
-    source, sink = write(table, tmp_path / "series.parquet"), tmp_path / "out"
-    write_table = pq.write_table
-    calls = []
-
-    def deleted(content, path):
-        write_table(content, path)
-        calls.append(path)
-        if len(calls) % 2:
-            path.rename(tmp_path / "gone")
-
-    monkeypatch.setattr("skpolyode.parquet.sink.pq.write_table", deleted)
-    embed_dataset(Probe(), source, sink, channels=["hr"], rows_per_chunk=1)
-    assert len(calls) == 2 * len(parts(sink)) == 2 * len(LENGTHS)
-
-
-def test_parts_are_on_disk_before_they_have_their_names(table, tmp_path, monkeypatch):
-    source, sink = write(table, tmp_path / "series.parquet"), tmp_path / "out"
-    done = []
-    fsync, replace = os.fsync, os.replace
-
-    def synced(descriptor):
-        fsync(descriptor)
-        done.append(("fsync", os.fstat(descriptor).st_ino))
-
-    def named(part, path):
-        done.append(("named", os.stat(part).st_ino))
-        replace(part, path)
-
-    monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(os, "replace", named)
-    embed_dataset(Probe(), source, sink, channels=["hr"])
-    inode = parts(sink)[0].stat().st_ino
-    assert done.index(("fsync", inode)) < done.index(("named", inode))
-
-
-@pytest.mark.parametrize("links", [True, False])
-def test_two_runs_may_open_a_new_sink_at_once(tmp_path, monkeypatch, links):
-    if not links:
-        monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(PermissionError("no")))
-    with ThreadPoolExecutor(4) as pool:
-        for n in range(40):
-            start = threading.Barrier(4)
-
-            def opened(k, start=start, folder=tmp_path / str(n)):
-                start.wait()
-                return Sink(folder, {"rows": 1}, ["a"])
-
-            assert len(list(pool.map(opened, range(4)))) == 4
-            assert os.listdir(tmp_path / str(n)) == ["_embedding.json"]
-
-
-def test_of_two_runs_that_open_a_sink_with_other_settings_one_is_refused(tmp_path, monkeypatch):
-    """Whichever is second, even where both have found the folder empty."""
-    link = os.link
-
-    def late(part, path):
-        monkeypatch.setattr(os, "link", link)
-        Sink(tmp_path / "out", {"rows": 2}, ["a"])
-        link(part, path)
-
-    monkeypatch.setattr(os, "link", late)
-    with pytest.raises(ValueError, match="embeddings made with rows=2, not 1"):
-        Sink(tmp_path / "out", {"rows": 1}, ["a"])
-
-
-class Lost(Probe):
-    """The worker is gone at a series, at some of the times: what joblib then raises."""
-
-    def __init__(self, at=30, times=(1,)):
-        self.at, self.times = at, times
-        self.tried = []
-
-    def transform(self, panel):
-        if (panel.lengths == self.at).any():
-            self.tried.append(panel)
-            if len(self.tried) in self.times:
-                raise TerminatedWorkerError("killed")
-        return super().transform(panel)
-
-
-def test_a_run_that_loses_a_worker_goes_on(table, tmp_path):
-    source, sink = write(table, tmp_path / "series.parquet"), tmp_path / "out"
-    settings = {"channels": ["hr"], "rows_per_chunk": 1}
-    assert embed_dataset(Lost(), source, sink, **settings) == len(LENGTHS)
-    assert pd.read_parquet(sink)["n_rows"].tolist() == LENGTHS
-    # Two series of seven rows, each of which is deadly as often as can be.
-    unlucky = Lost(at=7, times=(1, 2, 3, 5, 6, 7))
-    assert embed_dataset(unlucky, source, tmp_path / "b", **settings) == len(LENGTHS)
-    assert len(unlucky.tried) == 8
-
-
-def test_a_chunk_that_kills_every_worker_ends_the_run(table, tmp_path):
-    source, lost = write(table, tmp_path / "series.parquet"), Lost(times=range(99))
-    with pytest.raises(TerminatedWorkerError, match="killed") as caught:
-        embed_dataset(lost, source, tmp_path / "out", channels=["hr"], rows_per_chunk=1)
-    assert len(lost.tried) == 4
-    assert "lower rows_per_chunk" in caught.value.__notes__[0]
 
 
 def test_an_empty_source_and_a_feature_named_id_are_refused(table, tmp_path):
