@@ -19,6 +19,7 @@ from safetensors.numpy import save as to_bytes
 
 import skpolyode
 from skpolyode.saving import container
+from skpolyode.saving.objects import save
 from tests.transformers.data import oscillators, small
 
 
@@ -172,6 +173,19 @@ DOCUMENTS = st.recursive(
 def test_document_that_makes_no_sense_is_refused(folder, content):
     with pytest.raises(ValueError, match="skpolyode"):
         load_bytes(crafted(content, {"a": np.ones(2)}), folder)
+
+
+@pytest.mark.parametrize("content", ["an object", ["object"], 3, {"dict": []}, {"array": "a"}])
+def test_only_objects_are_files_of_their_own(folder, content):
+    with pytest.raises(ValueError, match="damaged"):
+        load_bytes(crafted(content, {"a": np.ones(2)}), folder)
+
+
+@pytest.mark.parametrize("value", ["text", [1.0], {"a": 1}, np.ones(3)])
+def test_what_could_not_be_loaded_is_not_saved(tmp_path, value):
+    with pytest.raises(TypeError, match=f"only estimators .* got {type(value).__name__}"):
+        save(value, tmp_path / "file")
+    assert not list(tmp_path.iterdir())
 
 
 def test_deep_document_is_refused(folder):
