@@ -7,6 +7,7 @@ import os
 import uuid
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,11 @@ class Sink:
         if not path.is_file():
             return False
         try:
-            found = pq.read_table(path, columns=[id])[id]
-            if found.to_pylist() == ids.to_pylist() and self.features == _features(path, id):
+            found = pq.read_table(path, page_checksum_verification=True)
+            same = found.column_names == [id, *self.features]
+            if same and found[id].to_pylist() == ids.to_pylist():
                 return True
-        except (pa.ArrowException, OSError, KeyError):
+        except (pa.ArrowException, OSError):
             pass
         warnings.warn(
             f"sink: {str(path)!r} is damaged or not of these series, and is written again.",
@@ -72,7 +74,8 @@ class Sink:
         """Write a part at once."""
         columns = dict(zip(self.features, np.ascontiguousarray(features.T), strict=True))
         table = pa.table({id: ids, **columns})
-        _replace(self.part(number), lambda path: pq.write_table(table, path))
+        write = partial(pq.write_table, table, write_page_checksum=True)
+        _replace(self.part(number), write)
 
     def read(self, number: int, n_series: int) -> np.ndarray:
         """Features of the first series of a part."""
@@ -99,10 +102,6 @@ class Sink:
             text = json.dumps(settings, indent=1)
             _replace(path, lambda part: part.write_text(text, "utf-8"), first=True)
         _compare(json.loads(path.read_text("utf-8")), settings, self.folder)
-
-
-def _features(path: Path, id: str) -> list[str]:
-    return [name for name in pq.read_schema(path).names if name != id]
 
 
 def _compare(before: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
