@@ -34,7 +34,7 @@ _SCALARS = {
     )
 }
 # Parts of the package that `import skpolyode` leaves out, and that register classes when loaded.
-_LOADED_ON_DEMAND = ("adapters", "forecasting")
+_LOADED_ON_DEMAND = ("adapters", "forecasting", "study")
 
 
 class UnknownNameError(ValueError):

@@ -1,0 +1,15 @@
+"""The choices of the paper and the solvers that it compares, beside those of the package."""
+
+from skpolyode.study.coupled import SOLVERS, CoupledPolyODE
+from skpolyode.study.paper import ORIGINS, UPDATES, PaperPolyODE
+from skpolyode.study.transformer import GRADIENTS, PaperPolyODETransformer
+
+__all__ = [
+    "GRADIENTS",
+    "ORIGINS",
+    "SOLVERS",
+    "UPDATES",
+    "CoupledPolyODE",
+    "PaperPolyODE",
+    "PaperPolyODETransformer",
+]
