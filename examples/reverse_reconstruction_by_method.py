@@ -28,13 +28,13 @@ from skpolyode import (
 )
 from skpolyode.datasets import make_lorenz63
 from skpolyode.plotting import ReconstructionDisplay
-from skpolyode.transformers.base import CoefficientTransformer
+from skpolyode.transformers.base import SeriesTransformer
 
 N_TRAIN, N_TEST = 300, 100
 WINDOW, N_EPOCHS = 5.0, 25
 
 
-def methods() -> dict[str, CoefficientTransformer]:
+def methods() -> dict[str, SeriesTransformer]:
     """What is compared, by the name it has in the figure."""
     return {
         "HiPPO, values held": HiPPOTransformer(hold="previous", window=WINDOW),
@@ -44,7 +44,7 @@ def methods() -> dict[str, CoefficientTransformer]:
     }
 
 
-def held_out_errors(model: CoefficientTransformer, data: Bunch) -> np.ndarray:
+def held_out_errors(model: SeriesTransformer, data: Bunch) -> np.ndarray:
     """Squared errors (test series, channel), on a grid over the window of each series."""
     means = []
     for series in range(N_TRAIN, N_TRAIN + N_TEST):
@@ -57,7 +57,7 @@ def held_out_errors(model: CoefficientTransformer, data: Bunch) -> np.ndarray:
     return np.array(means)
 
 
-def draw(models: dict[str, CoefficientTransformer], data: Bunch, series: int) -> Figure:
+def draw(models: dict[str, SeriesTransformer], data: Bunch, series: int) -> Figure:
     """One row a method, one column a channel."""
     shape = len(models), data.panel.n_channels
     figure, axes = plt.subplots(

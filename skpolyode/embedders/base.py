@@ -26,6 +26,14 @@ class Embedder(ABC):
         Between the user's units and the model's.
     past : Past or None
         How coefficients are read back, of an embedder that has any.
+
+    Examples
+    --------
+    >>> from skpolyode import HiPPOTransformer, Panel
+    >>> panel = Panel.from_series([([0.0, 0.4, 2.0], [1.0, 2.0, 0.0]), ([0.0, 2.0], [0.0, 1.0])])
+    >>> embedder = HiPPOTransformer(n_coefficients=4, window=2.0).fit(panel).embedder_
+    >>> embedder.features(panel).shape, embedder.coefficients(panel).shape
+    ((2, 4), (2, 1, 4))
     """
 
     units: Units

@@ -58,9 +58,19 @@ class PathEmbedder(DirectEmbedder):
     Parameters
     ----------
     units : Units
+        The unit of time is the window.
     past : Past
+        The memory, and how it is read.
     path : str
         Name of the path, one of :data:`skpolyode.embedders.paths.KINDS`.
+
+    Examples
+    --------
+    >>> from skpolyode import HiPPOTransformer, Panel
+    >>> panel = Panel.from_series([([0.0, 0.4, 2.0], [1.0, 2.0, 0.0]), ([0.0, 2.0], [0.0, 1.0])])
+    >>> embedder = HiPPOTransformer(n_coefficients=4, window=2.0).fit(panel).embedder_
+    >>> embedder.path, embedder.coefficients(panel).shape
+    ('linear', (2, 1, 4))
     """
 
     units: Units

@@ -11,7 +11,7 @@ import joblib
 import numpy as np
 import torch
 
-from skpolyode.models import SequenceModel
+from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.panel import Panel
 from skpolyode.training import Checkpoint
 
@@ -46,12 +46,15 @@ def hold_out(
 
 
 def find_checkpoint(
-    folder: str | os.PathLike[str], panel: Panel, settings: Mapping[str, Any], model: SequenceModel
+    folder: str | os.PathLike[str], panel: Panel, settings: Mapping[str, Any], start: ModelEmbedder
 ) -> Checkpoint:
     """Where the training of a model on a panel is kept: a file of its own.
 
-    Its name follows from all that the training depends on: data, settings and initial weights.
+    Its name follows from all that the training depends on: data, settings, and the weights and
+    units that it starts from, which after a warm start are those of an earlier fit.
     """
-    weights = [p.detach().cpu().numpy() for p in model.parameters()]
-    content = panel.times, panel.values, panel.offsets, panel.static, dict(settings), weights
+    weights = [p.detach().cpu().numpy() for p in start.model.parameters()]
+    past = start.past and (type(start.past.memory).__name__, start.past.window)
+    learned = weights, start.units, past, start.static
+    content = panel.times, panel.values, panel.offsets, panel.static, dict(settings), learned
     return Checkpoint(Path(folder) / f"fit-{joblib.hash(content)}.safetensors")

@@ -26,6 +26,23 @@ class LeastSquaresEmbedder(DirectEmbedder):
     """Coefficients of the penalised fit to the observations in the window.
 
     They minimise ``mean_i (x_i - f(t_i))**2 + alpha sum_n n (n+1) c_n**2``.
+
+    Parameters
+    ----------
+    units : Units
+        The unit of time is the window.
+    past : Past
+        How coefficients are read.
+    alpha : float
+        Weight of the penalty, in variances of the channel.
+
+    Examples
+    --------
+    >>> from skpolyode import LegendreFitTransformer, Panel
+    >>> panel = Panel.from_series([([0.0, 0.4, 2.0], [1.0, 2.0, 0.0]), ([0.0, 2.0], [0.0, 1.0])])
+    >>> embedder = LegendreFitTransformer(n_coefficients=4, window=2.0).fit(panel).embedder_
+    >>> embedder.alpha, embedder.features(panel).shape
+    (1e-05, (2, 4))
     """
 
     units: Units

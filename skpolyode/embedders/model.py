@@ -39,12 +39,26 @@ class ModelEmbedder(Embedder):
     model : SequenceModel
         As it was trained, in float32.
     units : Units
+        Those that the model computes in.
     blocks : tuple of str, default=()
         Names of the model's features that make an embedding, in this order; all if there are none.
     past : Past or None, default=None
         How the model's "coefficients" are read back, if it has such features.
     static : StaticEncoder or None, default=None
         What static covariates the model reads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode import Panel, PolyODETransformer
+    >>> times = np.linspace(0, 4, 9)
+    >>> panel = Panel.from_series([(times, np.sin(times + k)) for k in range(5)])
+    >>> transformer = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0)
+    >>> embedder = transformer.fit(panel).embedder_
+    >>> {name: tuple(part.shape) for name, part in embedder.states(panel).items()}
+    {'z': (5, 1, 5), 'c': (5, 1, 4)}
+    >>> embedder.forecast(panel, [4.5]).values.shape
+    (5, 1)
     """
 
     model: SequenceModel

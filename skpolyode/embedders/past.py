@@ -31,6 +31,18 @@ class Past:
         Length of the remembered past, in the units of `times`; of a memory of the whole history
         the longest one of training.
     units : Units
+        Those of the coefficients and of the memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode import HiPPOTransformer, Panel
+    >>> panel = Panel.from_series([([0.0, 0.4, 2.0], [1.0, 2.0, 0.0]), ([0.0, 2.0], [0.0, 1.0])])
+    >>> embedder = HiPPOTransformer(n_coefficients=4, window=2.0).fit(panel).embedder_
+    >>> past, coefficients = embedder.past, embedder.coefficients(panel)
+    >>> signal = past.read(coefficients, np.array([[0.0], [0.0]]), np.array([2.0, 2.0]))
+    >>> signal.shape, past.reach > 1.9
+    ((2, 1, 1), True)
     """
 
     memory: Memory

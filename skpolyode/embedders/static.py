@@ -14,7 +14,7 @@ from skpolyode.saving.codec import saved
 __all__ = ["StaticEncoder"]
 
 
-@saved
+@saved(aliases=["transformers.StaticEncoder"])
 class StaticEncoder(NamedTuple):
     """Numbers in standard deviations from their mean, everything else as indicators.
 

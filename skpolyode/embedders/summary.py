@@ -43,6 +43,13 @@ class SummaryEmbedder(Embedder):
     ----------
     units : Units
         Their means stand in for values never observed.
+
+    Examples
+    --------
+    >>> from skpolyode import Panel, SummaryStatsTransformer
+    >>> panel = Panel.from_series([([0.0, 0.4, 2.0], [1.0, 2.0, 0.0]), ([0.0, 2.0], [0.0, 1.0])])
+    >>> SummaryStatsTransformer().fit(panel).embedder_.features(panel).shape
+    (2, 13)
     """
 
     units: Units

@@ -1,4 +1,4 @@
-"""The units that a model computes in, and settings that follow from the data when none are given."""
+"""Units that a model computes in, and settings that follow from the data if none are given."""
 
 from __future__ import annotations
 
@@ -25,12 +25,27 @@ LARGEST = 1e304  # in the user's units: differences of such values are still num
 _FURTHEST = 1e100  # from the mean, in standard deviations: so are products and slopes
 
 
-@saved
+@saved(aliases=["transformers.ChannelScaler"])
 class ChannelScaler(NamedTuple):
     """Mean and standard deviation of each channel.
 
     Channels are scaled, never single coefficients: the coefficients are orthonormal, and their
     Euclidean distance is the distance between histories only on their common scale.
+
+    Parameters
+    ----------
+    mean : float64 ndarray of shape (D,)
+        In the user's units.
+    scale : float64 ndarray of shape (D,)
+        Standard deviations; one of a channel that is constant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode.embedders import ChannelScaler
+    >>> scaler = ChannelScaler.of(np.array([[1.0], [np.nan], [3.0]]))
+    >>> scaler.transform(np.array([[4.0]])).tolist()
+    [[2.0]]
     """
 
     mean: np.ndarray
@@ -68,10 +83,25 @@ class ChannelScaler(NamedTuple):
 
 @saved
 class Units(NamedTuple):
-    """Between the user's units and those of a model: deviations of channels, and its unit of time."""
+    """Between the user's units and those of a model.
+
+    Parameters
+    ----------
+    scaler : ChannelScaler
+        Values are in standard deviations of their channels.
+    time_scale : float
+        The model's unit of time, in the units of `times`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode.embedders import ChannelScaler, Units
+    >>> Units(ChannelScaler(np.zeros(1), np.ones(1)), time_scale=60.0).time_scale
+    60.0
+    """
 
     scaler: ChannelScaler
-    time_scale: float  # the model's unit of time, in the units of `times`
+    time_scale: float
 
 
 def typical_gap(rows: Observed) -> float:

@@ -12,11 +12,14 @@ import numpy as np
 import torch
 
 from skpolyode.cubic import CubicPath
-from skpolyode.memory.knots import path_knots
+from skpolyode.memory.knots import LONGEST_PART, path_knots, path_parts
 from skpolyode.memory.tables import ResponseTable, TransitionTable
 from skpolyode.saving.codec import register
 
 __all__ = ["Memory"]
+
+
+_LARGEST = 4096  # coefficients in a file: tables are square, so that its size cannot bound them
 
 
 def _made(make: Callable[..., Memory], arguments: dict[str, Any]) -> Memory:
@@ -94,7 +97,13 @@ class Memory(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.__module__.startswith("skpolyode."):
-            register(cls, Memory._arguments, lambda state: cls(**state))
+            register(cls, Memory._arguments, cls._from_file)
+
+    @classmethod
+    def _from_file(cls, state: dict[str, Any]) -> Self:
+        if not 0 < state["n_coefficients"] <= _LARGEST:
+            raise ValueError("more coefficients than any memory has")
+        return cls(**state)
 
     def _arguments(self) -> dict[str, Any]:
         """What its constructor was given, but for type and device; tables follow from it."""
@@ -188,6 +197,11 @@ class Memory(ABC):
 
     def driven(self, path: CubicPath, elapsed: torch.Tensor) -> torch.Tensor:
         """Coefficients (B, D, N) of a path before which the signal was zero; see `follow`."""
+        if len(path.values) - 1 > LONGEST_PART:
+            n_rows, (row, rest, parts) = len(elapsed), path_parts(path, self.horizon)
+            c = self.driven(parts, elapsed[row] - rest)
+            past = self.propagate(c[n_rows:], rest[n_rows:], elapsed[row[n_rows:]])
+            return c[:n_rows].index_add(0, row[n_rows:], past)
         knots = path_knots(path, self.horizon)
         response = self.respond(knots.steps, knots.age, elapsed[knots.row]).to(self.dtype)
         c = response.new_zeros(len(elapsed), *response.shape[1:])

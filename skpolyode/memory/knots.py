@@ -13,7 +13,38 @@ import torch
 
 from skpolyode.cubic import CubicPath, hermite_derivatives
 
-__all__ = ["Knots", "path_knots"]
+__all__ = ["LONGEST_PART", "Knots", "Parts", "path_knots", "path_parts"]
+
+LONGEST_PART = 32
+"""Pieces that are answered from one moment. The steps of a third derivative grow as 1 / step**3,
+the answers to them as age**3, and cancel: 1e-16 of the former is left, times the cube of this."""
+
+
+class Parts(NamedTuple):
+    """Paths cut into parts, the last part of each row first."""
+
+    row: torch.Tensor  # int64 (P,), that the part is of
+    rest: torch.Tensor  # float64 (P,): time between the end of the part and the end of the row
+    path: CubicPath  # of P rows
+
+
+def path_parts(path: CubicPath, horizon: float) -> Parts:
+    """Cut paths, from their ends, into parts of at most `LONGEST_PART` pieces.
+
+    Parts that ended more than `horizon` ago are forgotten, and left out. The first parts are those
+    without a rest, in the order of the rows.
+    """
+    n_parts = (len(path.values) - 2) // LONGEST_PART + 1
+    after = LONGEST_PART * torch.arange(n_parts, device=path.step.device)[:, None]  # pieces
+    kept = (after < path.n_steps) & (after * path.step <= horizon)
+    place, row = kept.nonzero(as_tuple=True)
+    last = path.n_steps[row] - after[place, 0]
+    first = (last - LONGEST_PART).clamp(min=0)
+    index = torch.arange(LONGEST_PART + 1, device=row.device)[:, None] + first
+    index = torch.minimum(index, last)  # (LONGEST_PART + 1, P)
+    step = path.step[row]
+    part = CubicPath(path.values[index, row], path.slopes[index, row], step, last - first)
+    return Parts(row, after[place, 0] * step, part)
 
 
 class Knots(NamedTuple):

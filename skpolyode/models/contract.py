@@ -97,8 +97,37 @@ class SequenceModel(nn.Module, ABC):
     `elapsed` is the time since the first observation of a series, at the moment that the result
     is for.
 
-    See :mod:`skpolyode.models.packed` for what `data` holds of its `rows`.
+    See :class:`~skpolyode.models.Packed` for what `data` holds of its `rows`.
+
+    Examples
+    --------
+    What is expected is the last value of each channel:
+
+    >>> import numpy as np
+    >>> import torch
+    >>> from skpolyode.models import Prediction, SequenceModel, forecasting_mse, pack
+    >>> class LastValue(SequenceModel):
+    ...     def initial(self, data, rows):
+    ...         return {"x": torch.zeros_like(data.x[rows])}
+    ...
+    ...     def flow(self, state, gap, elapsed):
+    ...         return state
+    ...
+    ...     def observe(self, state, data, rows):
+    ...         return {"x": torch.where(data.mask[rows], data.x[rows], state["x"])}
+    ...
+    ...     def predict(self, state):
+    ...         return Prediction(state["x"])
+    ...
+    ...     def features(self, state):
+    ...         return {"last": state["x"]}
+    >>> data = pack(np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]]), np.array([0, 3]))
+    >>> forecasting_mse(LastValue(), data)
+    2.5
     """
+
+    def __init__(self) -> None:
+        super().__init__()
 
     @abstractmethod
     def initial(self, data: Packed, rows: torch.Tensor) -> State:

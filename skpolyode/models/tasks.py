@@ -242,6 +242,8 @@ class IntervalTask:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to what an earlier `refresh` prepared."""
         device = self.data.x.device
+        if any(len(part) != len(self.data) for part in state["states"].values()):
+            raise ValueError("states of other series")
         self.states = {name: part.to(device) for name, part in state["states"].items()}
 
 

@@ -57,6 +57,20 @@ def unmasked(values: Any) -> Any:
     return np.where(np.ma.getmaskarray(values), None, values.data.astype(object))
 
 
+def with_nan(X: Any) -> Any:
+    """Return 2-D input with NaN where it is masked or missing, for scikit-learn's validation.
+
+    That forgets masks and raises for `pandas.NA` in columns of objects. Frames stay frames.
+    """
+    if isinstance(X, pd.DataFrame):
+        has_objects = any(dtype.kind == "O" for dtype in X.dtypes)
+        return X.mask(X.isna(), np.nan) if has_objects else X
+    X = unmasked(X)
+    if isinstance(X, np.ndarray) and X.dtype == object:
+        return np.where(pd.isna(X), np.nan, X)
+    return X
+
+
 def _rectangular(values: object) -> np.ndarray:
     try:
         return np.asarray(values)

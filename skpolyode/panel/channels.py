@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
-from skpolyode.panel.panel import Panel
+from skpolyode.panel.storage import PanelStorage
 
 __all__ = ["align_channels"]
 
+PanelType = TypeVar("PanelType", bound=PanelStorage)
+
 
 def align_channels(
-    panel: Panel, names: Sequence[str], *, named: bool, owner: str, name: str = "X"
-) -> Panel:
+    panel: PanelType, names: Sequence[str], *, named: bool, owner: str, name: str = "X"
+) -> PanelType:
     """Bring the channels of a panel into the order that `owner` knows.
 
     Parameters

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+import warnings
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
 
 from skpolyode.errors import Faults
 from skpolyode.panel.checks import check_rows
+from skpolyode.panel.labels import read_ids
 from skpolyode.panel.panel import Panel, build_panel
 from skpolyode.panel.readers.arrays import rows_from_array
+from skpolyode.panel.readers.kinds import first_of, holds_text, is_array, is_vector
 from skpolyode.panel.readers.lists import rows_from_frames, rows_from_series, rows_from_tables
-from skpolyode.panel.readers.refused import first_of, is_array, is_vector, refusal
+from skpolyode.panel.readers.refused import refusal
 from skpolyode.panel.rows import Rows, require_series
 
 
@@ -29,7 +32,10 @@ class Reader(NamedTuple):
 
 def _is_list_of_pairs(X: Any) -> bool:
     first = first_of(X)
-    return isinstance(first, tuple) and len(first) > 0 and is_vector(first[0])
+    if not isinstance(first, tuple) or len(first) == 0:
+        return False
+    # (values, times) are read too, to be refused for what they are.
+    return is_vector(first[0]) or (len(first) == 2 and is_vector(first[1]))
 
 
 def _is_list_of_frames(X: Any) -> bool:
@@ -41,21 +47,48 @@ def _is_list_of_tables(X: Any) -> bool:
     return not isinstance(first, list | tuple) and getattr(first, "ndim", 0) == 2
 
 
+def _is_dict_of_series(X: Any) -> bool:
+    if not isinstance(X, Mapping):
+        return False
+    reader = _reader_of(list(X.values()))
+    return reader is not None and reader.is_ragged
+
+
+def _rows_from_dict(X: Mapping[Any, Any], faults: Faults, time_unit: str | None) -> Rows:
+    faults.ids = read_ids(list(X))
+    series = list(X.values())
+    return _reader_of(series).read(series, faults=faults, time_unit=time_unit)
+
+
+def _rows_from_array(array: Any, faults: Faults, time_unit: str | None) -> Rows:
+    shape = getattr(array, "shape", ())
+    if len(shape) == 3 and shape[1] > 1 and shape[2] >= 2 * shape[1]:
+        warnings.warn(
+            f"{faults.name} of shape {tuple(shape)} is read as (series, time, channel): "
+            f"{shape[1]} times of {shape[2]} channels. sktime has the channels before the times: "
+            f"convert such an array with Panel.from_sktime({faults.name}); Panel.from_array"
+            f"({faults.name}) reads it as it is, without this warning.",
+            stacklevel=4,
+        )
+    return rows_from_array(array, None, faults, time_unit)
+
+
 # The first that accepts an input reads it. Another container is another entry.
 READERS = (
     Reader("a list of (times, values) pairs", _is_list_of_pairs, rows_from_series),
     Reader("a list of DataFrames or Series indexed by time", _is_list_of_frames, rows_from_frames),
     Reader("a list of 2-D arrays (time, channel)", _is_list_of_tables, rows_from_tables),
+    Reader("a dict of such series by their ids", _is_dict_of_series, _rows_from_dict),
     Reader(
         "a 3-D array (series, time, channel); a 2-D array or DataFrame (series, time)",
         is_array,
-        partial(rows_from_array, times=None),
+        _rows_from_array,
         is_ragged=False,
     ),
 )
 _FORMATS = (
-    f"Accepted: a Panel; {'; '.join(reader.kind for reader in READERS)}. For one long table use "
-    "Panel.from_long, for sktime's containers Panel.from_sktime."
+    f"Accepted: a Panel or a list of them; {'; '.join(reader.kind for reader in READERS)}. For "
+    "one long table use Panel.from_long, for sktime's containers Panel.from_sktime."
 )
 
 
@@ -65,9 +98,10 @@ def as_panel(X: Any, *, name: str = "X") -> Panel:
     Parameters
     ----------
     X : Panel, list or array-like
-        The series: a `Panel` (returned as it is); a list, tuple or 1-D object array of pairs
-        (times, values); a list of DataFrames or Series indexed by time; a list of arrays of shape
-        (L, D), at times 0, 1, ..., L - 1; an array of shape (n_series, n_times, D), in which rows
+        The series: a `Panel` (returned as it is); a list of panels; a list, tuple or 1-D object
+        array of pairs (times, values); a list of DataFrames or Series indexed by time; a list of
+        arrays of shape (L, D), at times 0, 1, ..., L - 1; a dict of such series, whose keys are
+        the ids; an array of shape (n_series, n_times, D), in which rows
         of NaN at the end of a series are padding; an array, frame or list of lists of shape
         (n_series, n_times), each row a univariate series at times 0, 1, ..., n_times - 1.
     name : str, default="X"
@@ -93,6 +127,8 @@ def as_panel(X: Any, *, name: str = "X") -> Panel:
     >>> as_panel([([0.0, 2.5], [1.0, 2.0]), ([0.3], [4.0])]).lengths
     array([2, 1])
     """
+    if (panels := _panels_in(X)) is not None:
+        X = Panel.concat(panels)
     if isinstance(X, Panel):
         require_series(X.n_series, name)
         if not X.is_checked:
@@ -121,11 +157,11 @@ def is_ragged(X: Any) -> bool:
     Returns
     -------
     bool
-        True for a `Panel` and for lists, tuples and 1-D object arrays of pairs, frames or 2-D
-        arrays; False for arrays, frames and lists of lists of numbers, which scikit-learn's own
-        validation can read. True also for what would pass for such an array but is none (one bare
-        pair, frames with a MultiIndex or with columns of datetimes, nested frames), so that
-        `as_panel` gets to refuse it.
+        True for a `Panel` and for lists, tuples, dicts and 1-D object arrays of panels, pairs,
+        frames or 2-D arrays; False for arrays, frames and lists of lists of numbers, which
+        scikit-learn's own validation can read. True also for what is none of these (one bare pair,
+        a frame indexed by times or with a column of them, text, a generator), so that `as_panel`
+        gets to refuse it.
 
     Examples
     --------
@@ -134,10 +170,25 @@ def is_ragged(X: Any) -> bool:
     >>> is_ragged([([0.0, 1.0], [5.0, 6.0])]), is_ragged(np.zeros((3, 4)))
     (True, False)
     """
-    if isinstance(X, Panel) or refusal(X):
+    if isinstance(X, Panel) or refusal(X) or _panels_in(X) is not None:
         return True
+    if issparse(X):  # scikit-learn refuses it in its own words
+        return False
     reader = _reader_of(X)
-    return reader is not None and reader.is_ragged
+    return reader is None or reader.is_ragged or holds_text(X) or _is_empty(X)
+
+
+def _is_empty(X: Any) -> bool:
+    return isinstance(X, list | tuple) and len(X) == 0
+
+
+def _panels_in(X: Any) -> list[Panel] | None:
+    """Return the panels in a list, an array of objects or one column of a frame."""
+    cells = X
+    if isinstance(X, pd.DataFrame | pd.Series) or (isinstance(X, np.ndarray) and X.dtype == object):
+        cells = np.asarray(X, dtype=object)
+        cells = cells[:, 0] if cells.ndim == 2 and cells.shape[1] == 1 else cells
+    return list(cells) if isinstance(first_of(cells), Panel) else None
 
 
 def _reader_of(X: Any) -> Reader | None:

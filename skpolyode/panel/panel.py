@@ -10,6 +10,8 @@ import pandas as pd
 
 from skpolyode.errors import Faults
 from skpolyode.panel.checks import PanelOptions, finish
+from skpolyode.panel.concat import concat_rows
+from skpolyode.panel.exports import PanelExports
 from skpolyode.panel.labels import fit_ids, fit_static, read_ids
 from skpolyode.panel.merge import Duplicates
 from skpolyode.panel.readers.arrays import rows_from_array, rows_from_flat
@@ -17,11 +19,10 @@ from skpolyode.panel.readers.lists import rows_from_frames, rows_from_series
 from skpolyode.panel.readers.long import rows_from_long
 from skpolyode.panel.readers.sktime import rows_from_sktime
 from skpolyode.panel.rows import Rows
-from skpolyode.panel.storage import PanelStorage
 from skpolyode.panel.timeaxis import TimeAxis, check_unit
 
 
-class Panel(PanelStorage):
+class Panel(PanelExports):
     """Ragged container of irregular, partly observed time series.
 
     The rows of all series lie one after the other in flat arrays. A panel cannot be changed;
@@ -237,13 +238,13 @@ class Panel(PanelStorage):
 
         Parameters
         ----------
-        df : pandas or polars DataFrame
+        df : pandas or polars DataFrame, or pyarrow Table
             The table. Rows of a series need not be neighbours; series are kept in the order in
             which they first occur.
         id : str
-            Column that tells the series apart.
+            Column, or level of the index, that tells the series apart.
         time : str
-            Column of times: numbers, datetimes or timedeltas.
+            Column, or level of the index, of times: numbers, datetimes or timedeltas.
         values : str or sequence of str or None, default=None
             Columns of the channels. None: all that have no other use.
         channel : str or None, default=None
@@ -311,6 +312,38 @@ class Panel(PanelStorage):
         """
         duplicates = options.get("duplicates", "error")
         return build_panel(cls, "X", rows_from_sktime, X, options, duplicates=duplicates)
+
+    @classmethod
+    def concat(cls, panels: Iterable[Panel], *, ids: object = None) -> Self:
+        """Put panels of the same channels one behind the other.
+
+        Parameters
+        ----------
+        panels : iterable of Panel
+            At least one. Channels are brought into the order of the first panel by their names;
+            static rows and the unit and zone of the times must be of one kind.
+        ids : sequence of shape (n_series,) or None, default=None
+            Unique labels of all series. None: those of the panels.
+
+        Returns
+        -------
+        Panel
+            All series, in the order of the panels.
+
+        Raises
+        ------
+        ValueError
+            If the panels do not fit together, or there is none.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> ann = Panel.from_series([([0.0, 1.0], [61.0, 64.0])], ids=["ann"])
+        >>> bob = Panel.from_series([([0.5], [70.0])], ids=["bob"])
+        >>> Panel.concat([ann, bob]).ids.tolist()
+        ['ann', 'bob']
+        """
+        return cls._of(*concat_rows(list(panels), ids))
 
 
 PanelType = TypeVar("PanelType", bound=Panel)

@@ -1,15 +1,16 @@
-"""What a panel holds: attributes, indexing, and the ways out of it."""
+"""What a panel holds: attributes, indexing, and other rows or labels."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self, overload
 
 import numpy as np
 import pandas as pd
 
+from skpolyode.errors import plain_repr
 from skpolyode.panel.rows import Rows, are_offsets, offsets_from, series_index
 
 
@@ -152,6 +153,12 @@ class PanelStorage:
         """Yield the series one by one."""
         return (self[index] for index in range(self.n_series))
 
+    @overload
+    def __getitem__(self, key: int | np.integer) -> Series: ...
+
+    @overload
+    def __getitem__(self, key: slice | Sequence[int] | np.ndarray | tuple) -> Self: ...
+
     def __getitem__(self, key: object) -> Series | Self:
         """Return one series for an integer, a panel for anything else that selects from an axis.
 
@@ -254,6 +261,45 @@ class PanelStorage:
         rows = replace(self._rows, times=times, values=values, offsets=offsets)
         return type(self)._of(rows, checked=False)
 
+    def select_ids(self, ids: Any) -> Self:
+        """Return a panel of some of the series, in the order in which their ids are given.
+
+        Parameters
+        ----------
+        ids : label or sequence of labels
+            Ids of series, each of them known; repetitions are allowed.
+
+        Returns
+        -------
+        Panel
+            The series.
+
+        Raises
+        ------
+        KeyError
+            If there is no series with one of the ids.
+        ValueError
+            If an id is that of several series.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0.0], [1.0]), ([2.0], [3.0])], ids=["ann", "bob"])
+        >>> panel.select_ids("bob").times
+        array([2.])
+        """
+        index = pd.Index(self.ids, tupleize_cols=False)
+        is_label = isinstance(ids, str | bytes) or not isinstance(ids, Iterable)
+        chosen = [ids] if is_label or (isinstance(ids, tuple) and ids in index) else list(ids)
+        if not index.is_unique:
+            repeated = plain_repr(index[index.duplicated()][0])
+            raise ValueError(f"id {repeated} is that of several series; select by position.")
+        positions = index.get_indexer(pd.Index(chosen, tupleize_cols=False))
+        if (positions < 0).any():
+            unknown = plain_repr(chosen[int(np.argmin(positions))])
+            raise KeyError(f"there is no series with the id {unknown}; panel.ids lists all.")
+        return self[positions]
+
     def select_channels(self, names: str | Sequence[str]) -> Self:
         """Return a panel of some of the channels, in the order in which they are named.
 
@@ -299,81 +345,6 @@ class PanelStorage:
         )
         return type(self)._of(rows, self._checked and len(chosen) == len(known))
 
-    def user_times(self) -> np.ndarray | pd.DatetimeIndex:
-        """Return the times of all rows in the type in which they were given.
-
-        Returns
-        -------
-        DatetimeIndex or float64 ndarray of shape (n_obs,)
-            Datetimes in the panel's time zone, exact to the microsecond, or the numbers.
-        """
-        return self._rows.axis.to_user(self.times)
-
-    def to_series(self) -> list[tuple[np.ndarray | pd.DatetimeIndex, np.ndarray]]:
-        """Return a list of (times, values), the inverse of `Panel.from_series`.
-
-        Returns
-        -------
-        list of (times, values)
-            Times in the type in which they were given, values of shape (L, D).
-        """
-        times = self.user_times()
-        bounds = zip(self.offsets[:-1], self.offsets[1:], strict=True)
-        return [(times[start:stop], self.values[start:stop]) for start, stop in bounds]
-
-    def to_long(self, *, id: str = "id", time: str = "time") -> pd.DataFrame:
-        """Return one table with a row for each time, the inverse of `Panel.from_long`.
-
-        Parameters
-        ----------
-        id : str, default="id"
-            Name of the column of ids.
-        time : str, default="time"
-            Name of the column of times.
-
-        Returns
-        -------
-        DataFrame
-            Columns of ids, times (in the type in which they were given) and channels.
-
-        Raises
-        ------
-        ValueError
-            If a channel has the name of one of the two columns.
-        """
-        taken = [name for name in (id, time) if name in self.channel_names]
-        if taken:
-            raise ValueError(
-                f"a channel has the name {taken[0]!r} of a column; pass id= or time= with another."
-            )
-        head = {id: np.repeat(self.ids, self.lengths), time: self.user_times()}
-        table = pd.DataFrame(self.values, columns=list(self.channel_names))
-        return pd.concat([pd.DataFrame(head), table], axis=1)
-
-    def to_padded(self, fill: float = np.nan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return rectangular arrays.
-
-        Parameters
-        ----------
-        fill : float, default=nan
-            What stands behind the end of shorter series, in times and in values.
-
-        Returns
-        -------
-        times : float64 ndarray of shape (n_series, L)
-            Times, with L the length of the longest series.
-        values : float64 ndarray of shape (n_series, L, D)
-            Values.
-        lengths : int64 ndarray of shape (n_series,)
-            Rows of each series.
-        """
-        lengths = self.lengths
-        real = np.arange(lengths.max(initial=0)) < lengths[:, None]
-        times = np.full(real.shape, fill, dtype=np.float64)
-        values = np.full((*real.shape, self.n_channels), fill, dtype=np.float64)
-        times[real], values[real] = self.times, self.values
-        return times, values, lengths
-
 
 def _freeze(array: np.ndarray) -> np.ndarray:
     view = array.view()
@@ -400,7 +371,7 @@ def _positions(key: object, n_series: int) -> np.ndarray:
     if keys.ndim != 1 or keys.dtype.kind not in "biu":
         raise IndexError(
             "a panel is indexed by positions (an integer, a slice, integers or a mask), got "
-            f"{key!r}; to select by id use panel[panel.ids == ...]."
+            f"{key!r}; to select by id use panel.select_ids([...])."
         )
     return np.arange(n_series)[keys]
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.plotting._axes import channel_axes
 from skpolyode.plotting._selection import channel_positions, one_series
-from skpolyode.transformers.base import CoefficientTransformer
+from skpolyode.transformers.base import SeriesTransformer
 
 __all__ = ["CoefficientDisplay"]
 
@@ -112,7 +112,7 @@ class CoefficientDisplay:
         >>> display = CoefficientDisplay.from_estimator(embedder, series, channel="x0")
         >>> plt.close(display.figure_)
         """
-        if not isinstance(estimator, CoefficientTransformer):
+        if not (isinstance(estimator, SeriesTransformer) and estimator.has_coefficients):
             raise TypeError(
                 f"{cls.__name__} needs a transformer that embeds in coefficients, got "
                 f"{type(estimator).__name__}; of a pipeline or a search pass the fitted step "
@@ -121,7 +121,7 @@ class CoefficientDisplay:
         check_is_fitted(estimator)
         panel = one_series(X, series)
         chosen = channel_positions(channel, panel.channel_names)
-        coefficients = estimator._coefficients(panel)[0][chosen]
+        coefficients = estimator.embedder_.coefficients(panel)[0][chosen]
         names = [panel.channel_names[j] for j in chosen]
         return cls(coefficients, channel_names=names).plot(ax, **stem_kw)
 

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.panel import Panel
+from skpolyode.panel.select import observed_rows
 from skpolyode.plotting._axes import (
     LINE,
     OBSERVED,
@@ -27,7 +28,6 @@ from skpolyode.plotting._selection import (
     read_truth,
     require,
 )
-from skpolyode.transformers._input import observed_rows
 
 __all__ = ["ReconstructionDisplay"]
 
@@ -216,5 +216,5 @@ def _remembered(estimator: Any, panel: Panel, n_times: int) -> np.ndarray:
     """Even grid over the part of the one series that the memory reaches."""
     rows = observed_rows(panel)
     # A little inside, since rounding could put the end of the window outside of it.
-    earliest = np.nextafter(rows.end[0] - estimator._reach() * (1 - 1e-9), np.inf)
+    earliest = np.nextafter(rows.end[0] - estimator.embedder_.past.reach * (1 - 1e-9), np.inf)
     return np.linspace(max(rows.start[0], earliest), rows.end[0], n_times)

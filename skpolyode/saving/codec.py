@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import nn
 
-__all__ = ["Decoder", "Encoder", "UnknownNameError", "place", "register", "saved"]
+__all__ = ["Decoder", "DeviceError", "Encoder", "UnknownNameError", "place", "register", "saved"]
 
 _T = TypeVar("_T", bound=type)
 
@@ -33,12 +33,17 @@ _SCALARS = {
         *("float16", "float32", "float64"),
     )
 }
+_ROOM = 2**16  # elements that even a file without arrays may ask for
 # Parts of the package that `import skpolyode` leaves out, and that register classes when loaded.
 _LOADED_ON_DEMAND = ("adapters", "forecasting", "study")
 
 
 class UnknownNameError(ValueError):
     """A file names a class or a parameter that this version does not know."""
+
+
+class DeviceError(ValueError):
+    """Torch cannot move to a device."""
 
 
 class _Codec(NamedTuple):
@@ -137,10 +142,18 @@ def place(value: Any, device: Any) -> Any:
     -------
     object
         The value, or one in its place.
+
+    Raises
+    ------
+    DeviceError
+        If it cannot be used here.
     """
     kind = type(value)
     if isinstance(value, nn.Module | torch.Tensor):
-        return value if device is None else value.to(device)
+        try:
+            return value if device is None else value.to(device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            raise DeviceError(str(error).splitlines()[0]) from None
     if kind in (list, tuple):
         return kind(place(part, device) for part in value)
     if kind is dict:
@@ -211,6 +224,8 @@ class Encoder:
 
     def _keep(self, array: np.ndarray, path: str) -> str:
         native = array.dtype.newbyteorder("=")
+        while path in self.arrays:  # keys that look alike
+            path += "'"
         self.arrays[path] = np.array(array, dtype=native, order="C")
         return path
 
@@ -226,7 +241,10 @@ def _refusal(value: Any, path: str) -> TypeError:
 
 
 class Decoder:
-    """Turns JSON and arrays back into values.
+    """Turns JSON and arrays back into values, which take no more memory than the file allows.
+
+    Each array is handed out once, and what is written out shortly, such as a range, may in all be
+    no longer than the arrays have bytes.
 
     Parameters
     ----------
@@ -235,14 +253,15 @@ class Decoder:
     """
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
-        self.arrays = arrays
+        self.arrays = dict(arrays)
+        self._room = _ROOM + sum(array.nbytes for array in arrays.values())
         self._of_kind: dict[str, Callable[[Any], Any]] = {
             "float": self._float,
             "path": Path,
             "tuple": lambda parts: tuple(map(self.decode, parts)),
             "dict": lambda items: {self.decode(key): self.decode(part) for key, part in items},
-            "array": lambda name: self.arrays[name].copy(),
-            "tensor": lambda name: torch.from_numpy(self.arrays[name].copy()),
+            "array": lambda name: self.arrays.pop(name).copy(),
+            "tensor": lambda name: torch.from_numpy(self.arrays.pop(name).copy()),
             "scalar": lambda pair: _SCALARS[pair[0]](self.decode(pair[1])),
             "objects": self._objects,
             "object": self._object,
@@ -274,6 +293,9 @@ class Decoder:
             raise UnknownNameError(f"an object of {tag!r}")
         codec = _CODECS[_CLASSES[tag]]
         parts = codec.upgrade({name: self.decode(part) for name, part in state.items()})
+        self._room -= codec.length(parts)
+        if self._room < 0:
+            raise ValueError(f"{tag} is longer than the file")
         return codec.from_state(parts)
 
 

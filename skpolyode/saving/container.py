@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import uuid
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,8 @@ def write_file(
     Parameters
     ----------
     path : str or PathLike
-        Where; an existing file is replaced.
+        Where; an existing file is replaced, and its permissions are kept. If it is a link, the file
+        that it leads to is replaced.
     content : JSON
         What the arrays are part of.
     arrays : dict of str to ndarray
@@ -45,10 +47,13 @@ def write_file(
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     about = f"{SCHEMA} {version}"
     data = to_bytes(arrays, metadata={_KEY: f"{about} {_digest(about, text, arrays)}\n{text}"})
-    target = Path(path)
+    target = Path(os.path.realpath(path))
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
         with part.open("xb") as file:
+            if target.exists():
+                # Before there is anything to read: a private file stays private all the time.
+                part.chmod(stat.S_IMODE(target.stat().st_mode))
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -74,7 +79,8 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndar
             text = (file.metadata() or {}).get(_KEY)
             names = [] if text is None else file.keys()
             arrays = {name: file.get_tensor(name) for name in names}
-    except (SafetensorError, OSError, KeyError, TypeError) as error:
+    # Types of numbers that numpy lacks raise whatever the version of safetensors likes.
+    except (SafetensorError, OSError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise damaged(path) from error
     if text is None:
         raise ValueError(

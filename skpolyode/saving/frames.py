@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 
 from skpolyode.saving.codec import register
 
-__all__: list[str] = []
+__all__ = ["checked_zone"]
 
 _LABELS = ("object", "str")
+_OFFSET = re.compile(r"UTC([+-]\d\d:\d\d(:\d\d)?)?")
+
+
+def checked_zone(name: str | None) -> str | None:
+    """Name of a time zone, if it is one of the database or a fixed offset.
+
+    pandas would also take "dateutil/" and the path of any file, and open that.
+
+    Raises
+    ------
+    ValueError
+        If it is of another kind.
+    """
+    if name is not None and not _OFFSET.fullmatch(name):
+        try:
+            ZoneInfo(name)
+        except (KeyError, ValueError, OSError):
+            raise ValueError(f"{name!r} is no time zone of the database") from None
+    return name
 
 
 def _frame_state(frame: pd.DataFrame) -> dict[str, Any]:
@@ -20,8 +41,12 @@ def _frame_state(frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def _frame(state: dict[str, Any]) -> pd.DataFrame:
-    frame = pd.DataFrame(dict(enumerate(state["cells"])))
-    return frame.set_axis(state["index"]).set_axis(state["columns"], axis=1)
+    index, cells = state["index"], state["cells"]
+    # Columns that are ranges or single values would be written out, and take more than the file.
+    if any(not isinstance(own, pd.Index) or isinstance(own, pd.RangeIndex) for own in cells):
+        raise ValueError("the cells of a table are written out")
+    frame = pd.DataFrame(dict(enumerate(cells)), index=None if cells else range(len(index)))
+    return frame.set_axis(index).set_axis(state["columns"], axis=1)
 
 
 def _index_state(index: pd.Index) -> dict[str, Any]:
@@ -40,6 +65,10 @@ def _index(state: dict[str, Any]) -> pd.Index:
     return pd.Index(state["labels"], dtype=state["dtype"], name=state["name"], tupleize_cols=False)
 
 
+def _range_length(state: dict[str, Any]) -> int:
+    return len(range(state["start"], state["stop"], state["step"]))
+
+
 def _range_state(index: pd.RangeIndex) -> dict[str, Any]:
     return {"start": index.start, "stop": index.stop, "step": index.step, "name": index.name}
 
@@ -47,14 +76,17 @@ def _range_state(index: pd.RangeIndex) -> dict[str, Any]:
 def _times_state(index: pd.DatetimeIndex | pd.TimedeltaIndex) -> dict[str, Any]:
     state = {"counts": index.asi8, "unit": index.unit, "freq": index.freqstr, "name": index.name}
     if isinstance(index, pd.DatetimeIndex):
-        state["tz"] = None if index.tz is None else str(index.tz)
+        try:
+            state["tz"] = checked_zone(None if index.tz is None else str(index.tz))
+        except ValueError as error:
+            raise TypeError(f"{error}; use tz_convert with one, or 'UTC'.") from None
     return state
 
 
 def _datetimes(state: dict[str, Any]) -> pd.DatetimeIndex:
     index = pd.DatetimeIndex(state["counts"].view(f"M8[{state['unit']}]"), name=state["name"])
     if state["tz"] is not None:
-        index = index.tz_localize("UTC").tz_convert(state["tz"])
+        index = index.tz_localize("UTC").tz_convert(checked_zone(state["tz"]))
     index.freq = state["freq"]
     return index
 
@@ -76,7 +108,13 @@ def _levels_state(index: pd.MultiIndex) -> dict[str, Any]:
 
 register(pd.DataFrame, _frame_state, _frame, part="pandas")
 register(pd.Index, _index_state, _index, part="pandas")
-register(pd.RangeIndex, _range_state, lambda state: pd.RangeIndex(**state), part="pandas")
+register(
+    pd.RangeIndex,
+    _range_state,
+    lambda state: pd.RangeIndex(**state),
+    part="pandas",
+    length=_range_length,
+)
 register(pd.DatetimeIndex, _times_state, _datetimes, part="pandas")
 register(pd.TimedeltaIndex, _times_state, _durations, part="pandas")
 register(

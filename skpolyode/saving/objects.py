@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skpolyode.saving import frames, modules  # noqa: F401 (register classes of pandas and torch)
-from skpolyode.saving.codec import Decoder, Encoder, UnknownNameError, place, register
+from skpolyode.saving.codec import Decoder, DeviceError, Encoder, UnknownNameError, place, register
 from skpolyode.saving.container import damaged, read_file, write_file
 
 __all__ = [
@@ -73,22 +73,20 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
     try:
         value = Decoder(arrays).decode(content)
         if "object" not in content:  # an array or a number: nothing that `save` writes
-            raise ValueError("no object")
+            raise damaged(path)
+        return place(value, device)
     except UnknownNameError as error:
         raise ValueError(
             f"{str(path)!r} holds {error}, which skpolyode {_version()} does not know; it was "
             f"saved by skpolyode {version}: update skpolyode."
         ) from None
-    except Exception as error:  # a state that makes no sense may fail anywhere
-        raise damaged(path) from error
-    try:
-        return place(value, device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
+    except DeviceError as error:
         raise ValueError(
-            f"the device of {str(path)!r} cannot be used here ({reason}); "
+            f"the device of {str(path)!r} cannot be used here ({error}); "
             "load(path, device='cpu') always can."
         ) from None
+    except Exception as error:  # a state that makes no sense may fail anywhere
+        raise damaged(path) from error
 
 
 def save(value: Any, path: str | os.PathLike[str]) -> None:

@@ -24,12 +24,12 @@ _SINGLE = {PolyODE: SinglePolyODE}
 """Faster ways, in numpy, to move one series on; for exactly these models in float64 on a CPU."""
 
 
-class ModelStream(SeriesStream):
+class ModelStream(SeriesStream, old_name="PolyODEStream"):
     """Series that are followed by a trained model, one observation at a time.
 
-    Made by :meth:`PolyODETransformer.stream` and its siblings'. At any moment its answers are those of the
-    transformer for all observations so far, to rounding. An update takes the same time however
-    many there were, and only the state at the last observation is kept.
+    Made by the `stream` of `PolyODETransformer` and its siblings. At any moment its answers are
+    those of the transformer for all observations so far, to rounding. An update takes the same time
+    however many there were, and only the state at the last observation is kept.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class ModelStream(SeriesStream):
             observed.
         """
         chosen = self._started(series)
-        state = select(self._parts, torch.from_numpy(chosen))
+        state = self._states(chosen)
         clock = self._clock.take(chosen)
 
         def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
@@ -120,7 +120,7 @@ class ModelStream(SeriesStream):
         return self._parts | self._embedder.states(panel)
 
     def _take_in(self, parts: Parts, values: np.ndarray, moment: Moment) -> Parts:
-        state = {name: part for name, part in parts.items() if name != _STATIC}
+        state = _without_static(parts)
         if len(values) == 1 and self._single is not None:
             one = {name: part[0].numpy() for name, part in parts.items()}
             moved = self._single.take_in(one, values[0], Moment(*(x[0] for x in moment)))
@@ -150,7 +150,14 @@ class ModelStream(SeriesStream):
         return {name: part.index_put(at, moved[name]) for name, part in state.items()}
 
     def _coefficients(self, series: np.ndarray) -> np.ndarray:
-        return self._embedder.coefficients_of(select(self._parts, torch.from_numpy(series)))
+        return self._embedder.coefficients_of(self._states(series))
 
     def _features(self, series: np.ndarray) -> np.ndarray:
-        return self._embedder.features_of(select(self._parts, torch.from_numpy(series)))
+        return self._embedder.features_of(self._states(series))
+
+    def _states(self, series: np.ndarray) -> State:
+        return select(_without_static(self._parts), torch.from_numpy(series))
+
+
+def _without_static(parts: Parts) -> State:
+    return {name: part for name, part in parts.items() if name != _STATIC}

@@ -15,6 +15,7 @@ from skpolyode.cubic import hermite_derivatives
 from skpolyode.dynamics import Stepper, WalledMLP
 from skpolyode.dynamics.field import ACTIVATION
 from skpolyode.dynamics.steps import Layers
+from skpolyode.memory.knots import LONGEST_PART
 from skpolyode.models import PolyODE
 from skpolyode.streams.clock import Moment
 from skpolyode.streams.single_memory import SingleMemory
@@ -83,7 +84,20 @@ class SinglePolyODE:
         return y, path
 
     def _follow(self, c: np.ndarray, path: np.ndarray, step: float, elapsed: float) -> np.ndarray:
-        """Memory at the end of a path of cubic pieces; those that are forgotten are left out."""
+        """Memory at the end of a path of cubic pieces, in the parts of `memory.knots`."""
+        n_steps = path.shape[1] - 1
+        c = self._memory.propagate(c, n_steps * step, elapsed)
+        for last in range(n_steps, 0, -LONGEST_PART):
+            rest = (n_steps - last) * step
+            if rest > self._memory.horizon:
+                break
+            part = path[:, max(last - LONGEST_PART, 0) : last + 1]
+            driven = self._driven(part, step, elapsed - rest)
+            c = c + (self._memory.propagate(driven, rest, elapsed) if rest else driven)
+        return c
+
+    def _driven(self, path: np.ndarray, step: float, elapsed: float) -> np.ndarray:
+        """Memory (D, N) of a path alone; those of its pieces that are forgotten are left out."""
         n_steps = path.shape[1] - 1
         n_kept = min(n_steps, 1 + int(min(self._memory.horizon / step, n_steps)))
         (y0, y1), (d0, d1) = ((part[:-1], part[1:]) for part in path[:, n_steps - n_kept :])
@@ -94,8 +108,7 @@ class SinglePolyODE:
         knots[1:, :, 2] -= curve_end[:-1]
         knots[1:, :, 3] -= jerk[:-1]
         age = np.arange(n_kept, 0, -1) * step
-        driven = self._memory.respond(knots, age, elapsed).sum(axis=0)
-        return self._memory.propagate(c, n_steps * step, elapsed) + driven
+        return self._memory.respond(knots, age, elapsed).sum(axis=0)
 
     def observe(
         self,

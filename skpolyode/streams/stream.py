@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
@@ -25,6 +26,7 @@ from skpolyode.panel.panel import blank_panel
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import observed_rows
 from skpolyode.saving.codec import place, register
+from skpolyode.saving.frames import checked_zone
 from skpolyode.saving.objects import save
 from skpolyode.streams.clock import Clock, Moment, rounds
 from skpolyode.streams.rows import NewRows, read_rows, read_series, zone_of
@@ -44,10 +46,10 @@ class SeriesStream:
     and move them on in `_take_in`.
     """
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, old_name: str | None = None, **options: Any) -> None:
         super().__init_subclass__(**options)
-        alias = f"transformers.{cls.__name__}"  # of format 1
-        register(cls, cls._get_state, cls._from_state, place=cls._place, aliases=[alias])
+        alias = f"transformers.{old_name or cls.__name__}"  # of format 1
+        register(cls, cls._get_state, cls._from_file, place=cls._place, aliases=[alias])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save everything, with the embedder inside, in one file without any code.
@@ -321,6 +323,26 @@ class SeriesStream:
         stream._parts = state["parts"]
         return stream
 
+    @classmethod
+    def _from_file(cls, state: dict[str, Any]) -> Self:
+        """Stream of a state that may come from anyone: a ValueError if its parts do not fit."""
+        labels, clock = state["labels"], Clock(**state["clock"])
+        rows, columns = len(labels["ids"]), len(labels["channel_names"])
+        stopped = Clock.stopped(rows, columns)
+        fit = labels["n_series"] == rows and _kinds(clock) == _kinds(stopped)
+        if not fit:
+            raise ValueError("labels and clock that are not of one stream")
+        checked_zone(labels["tz"])
+        stream = cls._from_state(state)
+        stream._bind()
+        blank = stream._blank()
+        names = state["parts"].keys()
+        if names != blank.keys() or any(
+            _kinds([state["parts"][name]]) != _kinds([blank[name]]) for name in names
+        ):
+            raise ValueError("parts that are not of this stream")
+        return stream
+
     def _place(self, device: str | None) -> Self:
         self._embedder = place(self._embedder, device)
         self._bind()
@@ -331,6 +353,11 @@ class SeriesStream:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy what is saved, without the tables of the memory."""
         return _restored, (type(self), self._get_state())
+
+
+def _kinds(columns: Iterable[Any]) -> list[tuple[tuple[int, ...], Any]]:
+    """Shape and type of each of some arrays or tensors."""
+    return [(tuple(column.shape), column.dtype) for column in columns]
 
 
 def _restored(cls: type[SeriesStream], state: dict[str, Any]) -> SeriesStream:

@@ -245,27 +245,32 @@ class _Run:
         self, trainer: Trainer, module: nn.Module, task: Task, generator: torch.Generator
     ) -> None:
         self.trainer, self.module, self.task, self.generator = trainer, module, task, generator
-        self.optimizer = trainer.optimizer(module.parameters(), lr=trainer.learning_rate)
+        self.optimizer = self._new_optimizer()
         self.history: list[dict[str, float]] = []
         self.best = copy.deepcopy(module.state_dict())
         self.best_error, self.best_epoch = float("inf"), 0
         self.epochs_since_best = 0
         self.n_batches = max(1, -(-len(task.items) // trainer.batch_size))
 
+    def _new_optimizer(self) -> Any:
+        return self.trainer.optimizer(self.module.parameters(), lr=self.trainer.learning_rate)
+
     def train(self, checkpoint: Checkpoint | None) -> str:
         """Train until there is a reason to stop, which is returned."""
         trainer = self.trainer
-        state = None if checkpoint is None else checkpoint.load()
-        first = 0 if state is None else self._restore(state)
-        start = time.perf_counter() - (self.history[-1]["seconds"] if state else 0.0)
+        if checkpoint is not None:
+            self._resume(checkpoint)
+        validated = len(self.history)  # the last of these epochs still has to be trained
+        first = max(0, validated - 1)
+        start = time.perf_counter() - (self.history[-1]["seconds"] if validated else 0.0)
         total = trainer.max_epochs
         with tqdm(total=total, initial=first, disable=not trainer.verbose, unit="epoch") as bar:
             for epoch in count(first):
-                if state is None or epoch > first:
+                if epoch >= validated:
                     self._validate(epoch, start)
                     bar.set_postfix(validation_error=f"{self.history[-1][_ERROR]:.4g}")
                     if checkpoint is not None:
-                        checkpoint.save(self._state(epoch))
+                        checkpoint.save(self._state())
                 if reason := self._reason_to_stop(epoch):
                     bar.total = epoch  # it is full, also when training stops early
                     return reason
@@ -291,7 +296,7 @@ class _Run:
     def _reason_to_stop(self, epoch: int) -> str | None:
         if not len(self.task.items):
             return "nothing to train on"
-        if epoch == self.trainer.max_epochs:
+        if epoch >= self.trainer.max_epochs:
             return "all epochs"
         patience = self.trainer.patience
         if patience is not None and self.epochs_since_best > patience:
@@ -328,10 +333,9 @@ class _Run:
             total += loss.item() / self.n_batches
         return total
 
-    def _state(self, epoch: int) -> dict[str, Any]:
+    def _state(self) -> dict[str, Any]:
         """All that the rest of the training depends on, before an epoch."""
         return {
-            "epoch": epoch,
             "weights": dict(self.module.state_dict()),
             "best": dict(self.best),
             "best_error": self.best_error,
@@ -343,13 +347,33 @@ class _Run:
             "task": self.task.state_dict(),
         }
 
-    def _restore(self, state: dict[str, Any]) -> int:
-        """Go back to a state; returns its epoch."""
+    def _resume(self, checkpoint: Checkpoint) -> None:
+        """Go back to the state of a checkpoint, if there is one and it is of this training."""
+        state = checkpoint.load()
+        if state is None:
+            return
+        before = copy.deepcopy(self._state())
+        try:
+            self._restore(state)
+        except Exception:  # another training, or another version: it may fail anywhere
+            self.optimizer = self._new_optimizer()
+            self._restore(before)
+            checkpoint.set_aside("is of another training")
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Go back to a state."""
         self.module.load_state_dict(state["weights"])
-        self.best, self.epochs_since_best = state["best"], state["epochs_since_best"]
-        self.best_error, self.history = state["best_error"], state["history"]
-        self.best_epoch = state["best_epoch"]
         self.optimizer.restore(state["optimizer"])
         self.generator.set_state(state["generator"])
         self.task.load_state_dict(state["task"])
-        return state["epoch"]
+        shapes, best = (
+            {name: weight.shape for name, weight in weights.items()}
+            for weights in (self.module.state_dict(), state["best"])
+        )
+        if best != shapes:
+            raise ValueError("weights of another module")
+        if [entry["epoch"] for entry in state["history"]] != list(range(len(state["history"]))):
+            raise ValueError("epochs that do not follow each other")
+        self.best, self.best_error = state["best"], state["best_error"]
+        self.best_epoch, self.history = state["best_epoch"], state["history"]
+        self.epochs_since_best = state["epochs_since_best"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -24,6 +25,7 @@ from skpolyode.panel.query import name_query
 from skpolyode.panel.select import observed_rows
 from skpolyode.saving.objects import register_estimator, save
 from skpolyode.streams.stream import SeriesStream
+from skpolyode.transformers._format1 import upgrade
 from skpolyode.transformers._input import read_panel
 
 __all__ = ["SeriesTransformer"]
@@ -60,7 +62,7 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.__module__.startswith("skpolyode."):
-            register_estimator(cls)
+            register_estimator(cls, upgrade=partial(upgrade, cls.__name__))
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from series.

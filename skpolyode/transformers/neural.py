@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from itertools import chain
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -213,7 +214,7 @@ class NeuralTransformer(SeriesTransformer):
         if self.checkpoint_dir is not None:
             check_repeatable(self.random_state)
             checkpoint = find_checkpoint(
-                self.checkpoint_dir, panel, self._training_settings(), embedder.model
+                self.checkpoint_dir, panel, self._training_settings(), embedder
             )
         parts = self._training_parts(observed_part(panel), embedder)
         held_out = hold_out(parts.lengths, self.validation_fraction, random_state)
@@ -284,7 +285,7 @@ class NeuralTransformer(SeriesTransformer):
     def _series_features(self) -> list[str]:
         shapes = self.embedder_.block_shapes()
         own = [_suffixes(n, shape[-1]) for n, shape in shapes.items() if len(shape) == 1]
-        return [*sum(own, []), *super()._series_features()]
+        return [*chain(*own), *super()._series_features()]
 
 
 def _suffixes(block: str, size: int) -> list[str]:

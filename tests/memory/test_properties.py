@@ -57,6 +57,30 @@ def test_following_two_parts_is_following_the_whole(name, seed, gap, first):
     assert_close(end, memory.follow(c, whole, double(START + gap)))
 
 
+@pytest.mark.parametrize("step", [0.02 * WINDOW, 3.0 * WINDOW])
+def test_many_pieces_are_remembered_as_exactly_as_few(name, step):
+    """Paths of 600 and of 33 pieces and of one, against each piece on its own."""
+    memory, lengths = make_memory(name, SIZE), np.array([600, 33, 1])
+    times = torch.from_numpy(step * np.arange(601)[:, None, None] * np.ones((3, 1)))
+    path = CubicPath(
+        torch.cos(times / WINDOW),
+        -torch.sin(times / WINDOW) / WINDOW,
+        double(step, step, step),
+        torch.from_numpy(lengths),
+    )
+    c = torch.from_numpy(np.random.default_rng(0).normal(size=(3, 1, SIZE)))
+    whole = memory.follow(c, path, START + path.step * path.n_steps)
+    for row, n_steps in enumerate(lengths):
+        one, own = c[row : row + 1], slice(row, row + 1)
+        for k in range(n_steps):
+            piece = slice(k, k + 2)
+            part = CubicPath(
+                path.values[piece, own], path.slopes[piece, own], path.step[own], torch.tensor([1])
+            )
+            one = memory.follow(one, part, START + (k + 1) * path.step[own])
+        assert_close(whole[own], one)
+
+
 @given(seed=SEEDS, gaps=st.tuples(GAPS, GAPS))
 def test_two_gaps_are_one(name, seed, gaps):
     memory, (c, _) = make_memory(name, SIZE), random_case(seed, 1.0)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.memory import MEMORIES
-from skpolyode.models import CoupledPolyODE, Packed, PolyODE, pack
+from skpolyode.models import Packed, PolyODE, pack
 
 Flat = tuple[np.ndarray, np.ndarray, np.ndarray]  # times, values, offsets
 
@@ -59,16 +59,10 @@ def make_model(
     return PolyODE(field.double(), MEMORIES[measure](size, WINDOW), **settings)
 
 
-def make_coupled(solver, *, strength=1.5, **options) -> CoupledPolyODE:
-    """The same, with a standard solver for dynamics and memory together."""
-    like = make_model(strength=strength, **options)
-    settings = {name: getattr(like, name) for name in ("step_size", "max_gap", "update")}
-    return CoupledPolyODE(like.field, like.memory, solver=solver, **settings)
-
-
 def embed(model: PolyODE, flat: Flat) -> tuple[torch.Tensor, torch.Tensor]:
     with torch.no_grad():
-        return model.embed(pack(*flat))
+        state = model.embed(pack(*flat))
+    return state["z"], state["c"]
 
 
 def assert_same(one: Packed, other: Packed) -> None:

@@ -35,8 +35,8 @@ def drive(c, polynomial, h, A, B):
 class Plain:
     """PolyODE for one series, as its definition reads. State (D, 1 + N), memory (D, N)."""
 
-    def __init__(self, model):
-        self.model = model
+    def __init__(self, model, bridges=True):
+        self.model, self.bridges = model, bridges
         A, B = legt_matrices(SIZE)
         self.A, self.B = A / WINDOW, B / WINDOW
 
@@ -88,7 +88,7 @@ class Plain:
                 rise = row[j] - z[j, 0]
                 if latest[j] is None:
                     c[j, 0] += rise
-                elif self.model.update == "bridge":
+                elif self.bridges:
                     gap = time - latest[j]
                     c[j] += drive(0 * c[j], [0.0, rise / gap], gap, self.A, self.B)
                 z[j], latest[j] = np.r_[row[j], c[j]], time
@@ -96,25 +96,25 @@ class Plain:
         return results
 
 
-@pytest.mark.parametrize("update", ["bridge", "jump"])
 @pytest.mark.parametrize("block_rows", [200_000, 7])
 @pytest.mark.parametrize("longest", [1.0, 8.0], ids=["short gaps", "gaps beyond max_gap"])
-def test_scan_is_the_plain_one(update, block_rows, longest):
+def test_scan_is_the_plain_one(block_rows, longest):
     flat = flat_series(LENGTHS, max_gap=longest)
-    model = make_model(update=update, max_gap=3.0)
+    model = make_model(max_gap=3.0)
     data = pack(*flat, block_rows=block_rows)
     expected = [Plain(model).run(*part(flat, i)) for i in range(len(LENGTHS))]
     count = [0] * len(LENGTHS)
     with torch.no_grad():
-        for step in model.steps(data):
+        for step in model.run(data):
             for k, row in enumerate(step.rows.tolist()):
                 i = int(data.series[row])
                 prediction, z, c = expected[i][count[i]]
                 count[i] += 1
-                np.testing.assert_allclose(step.prediction[k], prediction, atol=1e-9)
-                np.testing.assert_allclose(step.z[k], z, atol=1e-9)
-                np.testing.assert_allclose(step.c[k], c, atol=1e-9)
-        z, c = model.embed(data)
+                np.testing.assert_allclose(step.prediction.mean[k], prediction, atol=1e-9)
+                np.testing.assert_allclose(step.state["z"][k], z, atol=1e-9)
+                np.testing.assert_allclose(step.state["c"][k], c, atol=1e-9)
+        state = model.embed(data)
+    z, c = state["z"], state["c"]
     assert count == LENGTHS
     for i, results in enumerate(expected):
         np.testing.assert_allclose(z[i], results[-1][1], atol=1e-9)
@@ -145,36 +145,27 @@ def observe_one(model, mask):
     rng = np.random.default_rng(0)
     z = torch.from_numpy(rng.normal(size=(1, 2, 1 + SIZE)))
     c = torch.from_numpy(rng.normal(size=(1, 2, SIZE)))
-    return data.x[rows], z, c, *model.observe(z, c, data, rows)
+    after = model.observe({"z": z, "c": c}, data, rows)
+    return data.x[rows], z, c, after["z"], after["c"]
 
 
-@pytest.mark.parametrize("update", ["bridge", "jump"])
-def test_only_observed_channels_are_reset(update):
-    x, z, c, z_after, c_after = observe_one(make_model(update=update), [True, False])
+def test_only_observed_channels_are_reset():
+    x, z, c, z_after, c_after = observe_one(make_model(), [True, False])
     assert torch.equal(z_after[:, 1], z[:, 1])
     assert torch.equal(c_after[:, 1], c[:, 1])
     assert torch.equal(z_after[:, 0, 0], x[:, 0])
     assert torch.equal(z_after[:, 0, 1:], c_after[:, 0])
 
 
-def test_jump_leaves_the_memory_as_it_is():
-    _, _, c, _, c_after = observe_one(make_model(update="jump"), [True, True])
-    assert torch.equal(c_after, c)
-
-
 def test_bridged_memory_passes_through_the_observations():
-    """The remembered path, with many coefficients, meets them; after jumps it does not."""
+    """The remembered path, with many coefficients, meets them."""
     times = np.cumsum(np.full(6, 0.25))
     values = np.random.default_rng(0).normal(size=(6, 1))
-    misses = {}
-    for update in ("bridge", "jump"):
-        model = make_model(1, size=64, update=update, strength=1.0, step_size=0.05)
-        _, c = embed(model, (times, values, np.array([0, 6])))
-        ages = torch.from_numpy((times[-1] - times)[None])
-        back = model.memory.reconstruct(c, ages, torch.tensor([1.25], dtype=torch.float64))
-        misses[update] = abs(back[0, :, 0].numpy() - values[:, 0])[1:]
-    assert misses["bridge"].max() < 0.2
-    assert misses["bridge"].mean() < 0.2 * misses["jump"].mean()
+    model = make_model(1, size=64, strength=1.0, step_size=0.05)
+    _, c = embed(model, (times, values, np.array([0, 6])))
+    ages = torch.from_numpy((times[-1] - times)[None])
+    back = model.memory.reconstruct(c, ages, torch.tensor([1.25], dtype=torch.float64))
+    assert abs(back[0, :, 0].numpy() - values[:, 0])[1:].max() < 0.2
 
 
 def test_first_observation_of_a_channel_is_its_whole_past():
@@ -197,24 +188,24 @@ def test_after_the_longest_gap_the_signal_is_held():
         return torch.tensor([x], dtype=torch.float64)
 
     with torch.no_grad():
-        z_end, c_end = model.advance(z, c, double(7.0), double(7.0))
-        z_two, c_two = model.advance(z, c, double(2.0), double(2.0))
-        held = model.memory.hold(c_two, z_two[..., 0], double(5.0), double(7.0))
-    torch.testing.assert_close(z_end, z_two)
-    torch.testing.assert_close(c_end, held)
+        end = model.flow({"z": z, "c": c}, double(7.0), double(7.0))
+        two = model.flow({"z": z, "c": c}, double(2.0), double(2.0))
+        held = model.memory.hold(two["c"], two["z"][..., 0], double(5.0), double(7.0))
+    torch.testing.assert_close(end["z"], two["z"])
+    torch.testing.assert_close(end["c"], held)
 
 
 @pytest.mark.parametrize("gap", [0.4, 2.6])
-def test_flow_trace_and_advance_agree(gap):
+def test_flow_with_and_without_memory_and_trace_agree(gap):
     model = make_model(max_gap=2.0)
     z = torch.from_numpy(np.random.default_rng(0).normal(size=(3, 2, 1 + SIZE)))
     gaps = torch.full((3,), gap, dtype=torch.float64)
     with torch.no_grad():
-        flowed = model.flow(z, gaps)
+        flowed = model.flow({"z": z}, gaps, gaps)["z"]
         traced, path = model.trace(z, gaps)
-        advanced, _ = model.advance(z, z[..., 1:], gaps, gaps)
+        whole = model.flow({"z": z, "c": z[..., 1:]}, gaps, gaps)
     torch.testing.assert_close(traced, flowed)
-    torch.testing.assert_close(advanced, flowed)
+    torch.testing.assert_close(whole["z"], flowed)
     torch.testing.assert_close(path.values[0], z[..., 0])
     torch.testing.assert_close(path.values[int(path.n_steps[0])], flowed[..., 0])
 

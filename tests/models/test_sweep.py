@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from skpolyode.models import IntervalTask, forecasting_mse, pack
+from skpolyode.models import PolyODETask, forecasting_mse, pack
 from skpolyode.models.sweep import sweep as sweep_block
 from tests.models.cases import SIZE, flat_series, make_model
 
@@ -15,7 +15,6 @@ LENGTHS = [6, 1, 4, 9, 2]
 CASES = {
     "legt": {},
     "legs": {"measure": "legs"},
-    "jump": {"update": "jump"},
     "long gaps are held": {"max_gap": 0.5},
     "static": {"start": torch.nn.Linear(3, 2 * (1 + SIZE), dtype=torch.float64)},
 }
@@ -42,8 +41,9 @@ def in_order(model, data):
     width = model.memory.n_coefficients
     p, z, c = (data.x.new_empty(*data.x.shape, *tail) for tail in ((), (1 + width,), (width,)))
     with torch.no_grad():
-        for step in model.steps(data):
-            p[step.rows], z[step.rows], c[step.rows] = step.prediction, step.z, step.c
+        for step in model.run(data):
+            p[step.rows] = step.prediction.mean
+            z[step.rows], c[step.rows] = step.state["z"], step.state["c"]
     return p, z, c
 
 
@@ -80,9 +80,9 @@ def test_states_come_closer_with_each_sweep():
 def test_a_field_that_stands_still_needs_one_refresh(missing):
     model, data = make_model(), packed(missing)
     model.field.stand_still()
-    task = IntervalTask(model, data, torch.zeros(len(LENGTHS), dtype=torch.bool), horizon=1)
+    task = PolyODETask(model, data, torch.zeros(len(LENGTHS), dtype=torch.bool))
     task.refresh(progress=0.0)
-    torch.testing.assert_close(task.states, in_order(model, data)[1])
+    torch.testing.assert_close(task.states["z"], in_order(model, data)[1])
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.5])
@@ -90,26 +90,26 @@ def test_after_the_coarse_part_states_and_errors_are_those_of_the_present_weight
     """By one sweep if all channels are observed together, exactly if they are not."""
     model, data = make_model(), packed(missing)
     model.field.stand_still()
-    task = IntervalTask(model, data, torch.zeros(len(LENGTHS), dtype=torch.bool), horizon=1)
+    task = PolyODETask(model, data, torch.zeros(len(LENGTHS), dtype=torch.bool))
     task.refresh(progress=0.0)
     assert model.stepper.name == "midpoint"
     assert not task.is_preliminary
-    straight = task.states.clone()
+    straight = task.states["z"].clone()
     move(model)
     task.refresh(progress=0.1)
-    assert torch.equal(task.states, straight)  # the coarse part keeps those of straight lines
+    assert torch.equal(task.states["z"], straight)  # the coarse part keeps those of straight lines
     assert task.is_preliminary
     for progress in (0.2, 0.3, 1.0):
-        before = task.states.clone()
+        before = task.states["z"].clone()
         error = task.refresh(progress)
         assert model.stepper.name == "rk4"
         assert not task.is_preliminary
         exact = in_order(model, data)[1]
         if missing or progress == 1.0:
-            torch.testing.assert_close(task.states, exact)
+            torch.testing.assert_close(task.states["z"], exact)
             assert error == pytest.approx(forecasting_mse(model, data))
         else:
-            torch.testing.assert_close(task.states, sweep(model, data, before)[1])
+            torch.testing.assert_close(task.states["z"], sweep(model, data, before)[1])
         move(model)
 
 

@@ -6,10 +6,20 @@ import numpy as np
 import pytest
 import torch
 
-from skpolyode.models import TASKS, IntervalTask, SeriesTask, forecasting_mse, pack
+from skpolyode.models import (
+    IntervalTask,
+    PolyODETask,
+    Prediction,
+    SeriesTask,
+    forecasting_mse,
+    pack,
+    prediction_loss,
+)
 from tests.models.cases import flat_series, make_model
 
 LENGTHS = [6, 1, 4, 9, 2]
+TASKS = {task.__name__: task for task in (IntervalTask, PolyODETask, SeriesTask)}
+INTERVALS = pytest.mark.parametrize("kind", [IntervalTask, PolyODETask])
 NONE = torch.zeros(5, dtype=torch.bool)
 
 
@@ -23,8 +33,8 @@ def predictions(model, data):
     """Of all rows, by a scan."""
     result = torch.empty_like(data.x)
     with torch.no_grad():
-        for step in model.steps(data):
-            result[step.rows] = step.prediction
+        for step in model.run(data):
+            result[step.rows] = step.prediction.mean
     return result
 
 
@@ -49,32 +59,33 @@ def test_nothing_to_forecast_is_no_error():
 @pytest.mark.parametrize("name", TASKS)
 def test_validation_error_is_that_of_the_held_out_series(name):
     model, data = make_model(), pack(*flat_series(LENGTHS))
-    task = TASKS[name](model, data, held_out(0, 3), horizon=1)
+    task = TASKS[name](model, data, held_out(0, 3))
     rows = torch.isin(data.series, torch.tensor([0, 3]))
     assert task.refresh() == pytest.approx(masked_mse(model, data, rows))
     # without any, the training error stands in
-    task = TASKS[name](model, data, NONE, horizon=1)
+    task = TASKS[name](model, data, NONE)
     assert task.refresh() == pytest.approx(masked_mse(model, data, ~rows | rows))
 
 
 def test_intervals_to_train_on_are_those_of_the_other_series():
     data = pack(*flat_series(LENGTHS))
-    task = IntervalTask(make_model(), data, held_out(0), horizon=1)
+    task = IntervalTask(make_model(), data, held_out(0))
     assert 0 not in data.series[task.items]
     assert (data.next[task.items] >= 0).all()
     assert len(task.items) == sum(n - 1 for n in LENGTHS[1:])
 
 
-def fresh(model, data, horizon=1):
-    task = IntervalTask(model, data, NONE, horizon=horizon)
+def fresh(model, data, kind=PolyODETask, **options):
+    task = kind(model, data, NONE, **options)
     task.refresh()
     return task
 
 
+@INTERVALS
 @pytest.mark.parametrize("block_rows", [200_000, 8])
-def test_loss_of_fresh_intervals_is_the_error_of_the_scan(block_rows):
+def test_loss_of_fresh_intervals_is_the_error_of_the_scan(block_rows, kind):
     model, data = make_model(), pack(*flat_series(LENGTHS), block_rows=block_rows)
-    task = fresh(model, data)
+    task = fresh(model, data, kind)
     loss = task.loss(torch.arange(len(task.items)))
     assert loss.item() == pytest.approx(forecasting_mse(model, data))
 
@@ -87,16 +98,18 @@ def test_loss_of_some_intervals_is_the_error_of_their_ends():
     assert task.loss(index).item() == pytest.approx(float(error))
 
 
-def test_looking_further_runs_on_without_updates():
+@INTERVALS
+def test_looking_further_runs_on_without_updates(kind):
     """Of one series, from its first observation: 0.7 to the power of the steps weighs them."""
     model, data = make_model(), pack(*flat_series([4]))
-    task = fresh(model, data, horizon=5)
+    task = fresh(model, data, kind, horizon=5)
     first = int((task.items == 0).nonzero())
     with torch.no_grad():
-        z, total, weights = task.states[:1], 0.0, 0.0
+        state, total, weights = next(model.run(data)).state, 0.0, 0.0
         for ahead, row in enumerate((1, 2, 3)):
-            z = model.flow(z, data.gap[row : row + 1])
-            error = (z[0, :, 0] - data.x[row]).square()[data.mask[row]].mean()
+            at = slice(row, row + 1)
+            state = model.flow(state, data.gap[at], data.elapsed[at])
+            error = (state["z"][0, :, 0] - data.x[row]).square()[data.mask[row]].mean()
             total, weights = total + 0.7**ahead * error, weights + 0.7**ahead
     assert task.loss(torch.tensor([first])).item() == pytest.approx(float(total / weights))
 
@@ -121,44 +134,62 @@ def check_gradient(model, loss):
             assert found == pytest.approx(expected, rel=1e-5, abs=1e-7)
 
 
+def test_intervals_with_updates_are_those_of_the_pass():
+    """Whole series of at most four observations, from their first one on."""
+    model, data = make_model(), pack(*flat_series([4, 3, 4]))
+    task = fresh(model, data, IntervalTask, length=3)
+    starts = torch.isin(task.items, (data.elapsed == 0).nonzero()[:, 0]).nonzero()[:, 0]
+    with torch.no_grad():
+        steps = list(model.run(data))[1:]
+    means = [(data.x[s.rows] - s.prediction.mean).square()[data.mask[s.rows]].mean() for s in steps]
+    assert task.loss(starts).item() == pytest.approx(float(sum(means) / 3))
+
+
+@INTERVALS
 @pytest.mark.parametrize("horizon", [1, 3])
-def test_gradient_of_intervals(horizon):
+def test_gradient_of_intervals(horizon, kind):
     model, data = make_model(), pack(*flat_series(LENGTHS))
-    task = fresh(model, data, horizon)
+    task = fresh(model, data, kind, horizon=horizon)
     check_gradient(model, lambda: task.loss(torch.arange(len(task.items))))
 
 
-@pytest.mark.parametrize("update", ["bridge", "jump"])
-def test_gradient_through_whole_series(update):
-    model, data = make_model(update=update), pack(*flat_series(LENGTHS, max_gap=4.0))
-    task = SeriesTask(model, data, held_out(1), horizon=1)
+def test_gradient_of_intervals_with_updates():
+    model, data = make_model(), pack(*flat_series(LENGTHS))
+    task = fresh(model, data, IntervalTask, horizon=2, length=3)
+    check_gradient(model, lambda: task.loss(torch.arange(len(task.items))))
+
+
+def test_a_known_scale_is_scored_by_the_normal_likelihood():
+    mean, scale, x = (torch.tensor(v, dtype=torch.float64) for v in ([0.5], [2.0], [3.0]))
+    expected = -torch.distributions.Normal(mean, scale).log_prob(x) - 0.5 * np.log(2 * np.pi)
+    torch.testing.assert_close(prediction_loss(Prediction(mean, scale.log()), x), expected)
+
+
+def test_gradient_through_whole_series():
+    model, data = make_model(), pack(*flat_series(LENGTHS, max_gap=4.0))
+    task = SeriesTask(model, data, held_out(1))
     check_gradient(model, lambda: task.loss(torch.arange(len(task.items))))
 
 
 def test_loss_of_whole_series_is_the_error_of_the_scan():
     model, data = make_model(), pack(*flat_series(LENGTHS), block_rows=8)
-    task = SeriesTask(model, data, NONE, horizon=1)
+    task = SeriesTask(model, data, NONE)
     assert task.loss(torch.arange(5)).item() == pytest.approx(forecasting_mse(model, data))
     some = torch.tensor([0, 3])
     rows = torch.isin(data.series, some)
     assert task.loss(some).item() == pytest.approx(masked_mse(model, data, rows))
 
 
-def test_whole_series_look_one_observation_ahead():
-    with pytest.raises(ValueError, match="gradient='series' looks one observation ahead, got"):
-        SeriesTask(make_model(), pack(*flat_series([3])), torch.tensor([False]), horizon=2)
-
-
 def test_states_are_detached_and_follow_the_weights():
     model, data = make_model(), pack(*flat_series(LENGTHS))
     task = fresh(model, data)
-    assert not task.states.requires_grad
-    before = task.states.clone()
+    assert not task.states["z"].requires_grad
+    before = task.states["z"].clone()
     with torch.no_grad():
         next(model.parameters()).add_(0.5)
     task.refresh()
     first = (data.elapsed == 0).numpy()
-    changed = (task.states != before).any(dim=(1, 2)).numpy()
+    changed = (task.states["z"] != before).any(dim=(1, 2)).numpy()
     np.testing.assert_array_equal(changed & first, False)
     assert changed.any()
 
@@ -166,9 +197,9 @@ def test_states_are_detached_and_follow_the_weights():
 def test_the_coarse_part_validates_as_a_scan_and_learns_from_short_gaps():
     model, data = make_model(), pack(*flat_series(LENGTHS))
     model.field.stand_still()
-    task = IntervalTask(model, data, held_out(0), horizon=1)
+    task = PolyODETask(model, data, held_out(0))
     error = task.refresh(progress=0.0)
-    assert task.is_coarse
+    assert model.is_coarse
     assert error == pytest.approx(masked_mse(model, data, data.series == 0))
     gap = data.gap[data.next[task.items]]
     model.step_size = float(gap.sort().values[2]) / 4
@@ -179,5 +210,5 @@ def test_the_coarse_part_validates_as_a_scan_and_learns_from_short_gaps():
     some = everything[~short]  # nothing else in the batch: better than nothing
     assert task.loss(some).item() > 0
     task.refresh(progress=1.0)
-    assert not task.is_coarse
+    assert not model.is_coarse
     assert task.loss(everything).item() != task.loss(everything[short]).item()

@@ -71,7 +71,7 @@ def test_iteration(panel):
 
 @pytest.mark.parametrize("key", ["b", ["a", "b"], True, 1.0, [0.5], np.zeros((2, 2), int), None])
 def test_only_positions_are_keys(panel, key):
-    with pytest.raises(IndexError, match=r"(?s)indexed by positions .*panel\.ids == "):
+    with pytest.raises(IndexError, match=r"(?s)indexed by positions .*panel\.select_ids"):
         panel[key]
 
 

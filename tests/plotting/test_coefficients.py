@@ -9,14 +9,13 @@ from sklearn.exceptions import NotFittedError
 
 from skpolyode import HiPPOTransformer, LegendreFitTransformer, SummaryStatsTransformer
 from skpolyode.plotting import CoefficientDisplay
-from skpolyode.transformers.base import CoefficientTransformer
 from tests.transformers.data import oscillators, small
 from tests.transformers.registry import all_transformers
 
 TRANSFORMERS = {
     name: transformer
     for name, transformer in all_transformers().items()
-    if isinstance(transformer, CoefficientTransformer)
+    if transformer.has_coefficients
 }
 
 

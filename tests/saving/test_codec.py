@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from dateutil.tz import tzoffset
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -108,6 +109,7 @@ INDEXES = [
     pd.DatetimeIndex([START, pd.NaT]),
     pd.date_range("2024-03-30 12:00", periods=5, freq="12h", tz="Europe/Paris", unit="s"),
     pd.DatetimeIndex(["2024-01-01"], tz="UTC"),
+    pd.DatetimeIndex(["2024-01-01"], tz="+05:30"),
     pd.timedelta_range("1h", periods=3, freq="30min"),
     pd.TimedeltaIndex(["1h", "3h", "4h"]),
     pd.period_range("2024-01", periods=3, freq="Q", name="quarter"),
@@ -166,6 +168,7 @@ def test_value_that_no_file_can_hold_is_named(value, kind):
         (pd.DataFrame({"a": pd.Series([1, None], dtype="Int64")}), "index of Int64"),
         (pd.CategoricalIndex(["a"]), "is of type CategoricalIndex"),
         (pd.Index([True, None], dtype="boolean"), "index of boolean"),
+        (pd.DatetimeIndex(["2024"], tz=tzoffset(None, 3600)), "no time zone .*use tz_convert"),
     ],
 )
 def test_table_that_no_file_can_hold_is_named(value, message):

@@ -220,8 +220,158 @@ def test_file_is_replaced_at_once_or_not_at_all(good, tmp_path, monkeypatch):
     assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
 
 
+def test_a_private_file_stays_private(good, tmp_path):
+    """Also while it is written, and whatever is usual here."""
+    path = tmp_path / "own"
+    transformer = load_bytes(good, tmp_path)
+    path.write_bytes(b"")
+    for mode in (0o600, 0o640, 0o604):
+        path.chmod(mode)
+        transformer.save(path)
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert path.read_bytes() == good
+
+
+def test_a_link_stays_one_and_its_target_is_replaced(good, tmp_path):
+    (tmp_path / "deep").mkdir()
+    target, link = tmp_path / "deep" / "model", tmp_path / "latest"
+    target.write_bytes(b"old")
+    link.symlink_to(Path("deep") / "model")
+    load_bytes(good, tmp_path).save(link)
+    assert link.is_symlink()
+    assert target.read_bytes() == good
+    assert [entry.name for entry in target.parent.iterdir()] == ["model"]
+    link.unlink()
+    link.symlink_to(tmp_path / "deep" / "new")  # leads nowhere yet
+    load_bytes(good, tmp_path).save(link)
+    assert (tmp_path / "deep" / "new").read_bytes() == good
+
+
 def test_file_has_the_usual_permissions(good, tmp_path):
     usual, own = tmp_path / "usual", tmp_path / "own"
     usual.write_bytes(b"")
     load_bytes(good, tmp_path).save(own)
     assert stat.S_IMODE(own.stat().st_mode) == stat.S_IMODE(usual.stat().st_mode)
+
+
+def of_pandas(kind: str, **state: Any) -> dict[str, Any]:
+    return {"object": [f"pandas.{kind}", state]}
+
+
+def a_range(stop: int) -> dict[str, Any]:
+    return of_pandas("RangeIndex", start=0, stop=stop, step=1, name=None)
+
+
+def a_table(cells: list, index: Any, columns: Any) -> dict[str, Any]:
+    return of_pandas("DataFrame", index=index, columns=columns, cells=cells)
+
+
+HUGE = 10**12
+TABLES = {
+    "range as index": a_table([], a_range(HUGE), a_range(0)),
+    "range as column": a_table([a_range(2)], a_range(2), a_range(1)),
+    "range as level": of_pandas(
+        "MultiIndex", levels=[a_range(HUGE)], codes=[{"array": "a"}], names=[None]
+    ),
+    "ranges": [a_range(60_000)] * 1000,
+    "single values as columns": a_table(
+        [of_pandas("Index", values={"array": "a"}, name=None), 1.0, 2.0], a_range(2), a_range(3)
+    ),
+    "an array for many": [{"array": "a"}] * 2,
+    "a tensor for many": [{"tensor": "a"}, {"array": "a"}],
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_file_builds_nothing_that_is_longer_than_itself(kind, folder, good):
+    content, arrays = parts(good, folder)
+    content["object"][1]["fitted"]["dict"].append(["extra_", TABLES[kind]])
+    with pytest.raises(ValueError, match="damaged"):
+        load_bytes(crafted(content, arrays | {"a": np.ones(2)}), folder)
+
+
+def test_tables_without_columns_and_ranges_as_long_as_their_data_are_read(folder, good):
+    content, arrays = parts(good, folder)
+    n = 10**6
+    cells = [of_pandas("Index", values={"array": "a"}, name=None)]
+    extra = [a_table([], a_range(7), a_range(0)), a_table(cells, a_range(n), a_range(1))]
+    content["object"][1]["fitted"]["dict"].append(["extra_", extra])
+    loaded = load_bytes(crafted(content, arrays | {"a": np.zeros(n, dtype=np.int8)}), folder)
+    assert [table.shape for table in loaded.extra_] == [(7, 0), (n, 1)]
+
+
+@pytest.mark.parametrize("zone", ["dateutil//proc/self/maps", "dateutil/x", "/etc/x", "../x", ""])
+def test_a_time_zone_is_no_path(zone, folder, good, monkeypatch):
+    monkeypatch.setattr("dateutil.tz.gettz", lambda *_: 1 / 0)
+    monkeypatch.setattr("dateutil.tz.tzfile", lambda *_: 1 / 0)
+    content, arrays = parts(good, folder)
+    index = {"counts": {"array": "a"}, "unit": "s", "freq": None, "name": None, "tz": zone}
+    content["object"][1]["fitted"]["dict"].append(["extra_", of_pandas("DatetimeIndex", **index)])
+    with pytest.raises(ValueError, match="damaged"):
+        load_bytes(crafted(content, arrays | {"a": np.zeros(2, dtype=np.int64)}), folder)
+
+
+@pytest.mark.parametrize("kind", ["F8_E4M3", "F8_E5M2", "F4", "F6_E2M3", "BF16", "C64"])
+def test_numbers_that_numpy_lacks_are_refused(kind, folder, good):
+    """A header is length and JSON: made by hand, as no library writes such arrays."""
+    content, _ = parts(good, folder)
+    size = {"F4": 4, "C64": 64, "BF16": 16, "F6_E2M3": 6}.get(kind, 8)
+    entry = {"dtype": kind, "shape": [8], "data_offsets": [0, size]}
+    text = json.dumps(content)
+    metadata = {"skpolyode": f"1 9.9 {container._digest('1 9.9', text, {})}\n{text}"}
+    header = json.dumps({"__metadata__": metadata, "a": entry}).encode()
+    data = len(header).to_bytes(8, "little") + header + bytes(size)
+    with pytest.raises(ValueError, match="damaged"):
+        load_bytes(data, folder)
+
+
+@pytest.fixture(scope="module")
+def good_stream(folder: Path) -> bytes:
+    path = folder / "stream.safetensors"
+    X = oscillators(4)
+    small(n_coefficients=2, hidden_layer_sizes=(3,)).fit(X).stream(X).save(path)
+    return path.read_bytes()
+
+
+def drop(name):
+    return lambda state: state.pop(name)
+
+
+def put(*keys):
+    """Change a state at a path of keys, the last of which is the new value."""
+
+    def change(state):
+        *path, last, value = keys
+        for key in path:
+            state = (dict(map(tuple, state["dict"])) if "dict" in state else state)[key]
+        if "dict" in state:
+            state["dict"] = [pair for pair in state["dict"] if pair[0] != last] + [[last, value]]
+        else:
+            state[last] = value
+
+    return change
+
+
+UNFITTED = {"params": {"dict": []}, "fitted": {"dict": []}}
+SPOILT_STREAMS = {
+    **{f"no {name}": drop(name) for name in ("of", "labels", "clock", "parts")},
+    "huge": put("labels", "n_series", HUGE),
+    "zone": put("labels", "tz", "dateutil//proc/self/environ"),
+    "names": put("labels", "channel_names", ["a"]),
+    "ids": put("labels", "ids", None),
+    "part": put("parts", "z", 3.0),
+    "more parts": put("parts", "other", {"tensor": "a"}),
+    "clock": put("clock", "last", {"array": "a"}),
+    "n_coefficients": put("of", "object", 1, "params", "n_coefficients", HUGE),
+    "transformer": put("of", 3),
+    "unfitted": put("of", "object", ["transformers.HiPPOTransformer", UNFITTED]),
+}
+
+
+@pytest.mark.parametrize("kind", SPOILT_STREAMS)
+def test_stream_whose_parts_do_not_fit_is_refused(kind, folder, good_stream):
+    content, arrays = parts(good_stream, folder)
+    assert load_bytes(crafted(content, arrays), folder).n_series == 4
+    SPOILT_STREAMS[kind](content["object"][1])
+    with pytest.raises(ValueError, match="damaged"):
+        load_bytes(crafted(content, arrays | {"a": np.ones(2)}), folder)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import errno
+import os
 import re
 
 import pytest
 import torch
 
+from skpolyode.saving import container
 from skpolyode.training import Checkpoint, Trainer
 from tests.training.test_loop import Fit, Line
 
@@ -79,6 +83,81 @@ def test_a_damaged_checkpoint_is_set_aside(tmp_path):
         _, weight = train(Checkpoint(path))
     assert weight == train()[1]
     assert [left.name for left in tmp_path.iterdir()] == ["fit.damaged"]
+
+
+def test_a_checkpoint_of_another_training_is_set_aside_once(tmp_path):
+    path = tmp_path / "fit.safetensors"
+    whole, weight = train()
+    for state in ({"epoch": 3}, foreign_state("history"), foreign_state("weights"), [1.0]):
+        Checkpoint(path).save(state)
+        with pytest.warns(UserWarning, match="is of another training; it is now .*starts anew"):
+            report, own = train(Checkpoint(path))
+        assert own == weight, "nothing of the other training is left"
+        assert errors(report) == errors(whole)
+        assert train(Checkpoint(path))[1] == weight
+
+
+def foreign_state(spoilt):
+    """A state of this training, but for one part: what fails last leaves the most behind."""
+    task, kept = Noisy(Line()), []
+    keeper = Checkpoint("nowhere", interval=0)
+    keeper.load, keeper.remove, keeper.save = lambda: None, lambda: None, kept.append
+    trainer().run(task.line, task, generator(), keeper)
+    state = dict(kept[2])
+    if spoilt == "history":
+        return state | {"history": state["history"][1:]}
+    return state | {"best": {"weight": torch.ones(2, 2)}}
+
+
+def test_a_longer_training_is_over_at_once(tmp_path):
+    """It cannot be told from one that ended; no epoch is trained for ever."""
+    path = tmp_path / "fit.safetensors"
+    with pytest.raises(MemoryError):
+        train(Checkpoint(path, interval=0), 17, MemoryError)
+    task = Noisy(Line())
+    short = dataclasses.replace(trainer(), max_epochs=2)
+    assert short.run(task.line, task, generator(), Checkpoint(path)).reason == "all epochs"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+def test_training_goes_on_where_nothing_can_be_written(tmp_path, monkeypatch, number):
+    tried = []
+
+    def full(descriptor):
+        tried.append(descriptor)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(container.os, "fsync", full)
+    path = tmp_path / "fit.safetensors"
+    with pytest.warns(UserWarning, match=f"cannot be written .*{os.strerror(number)}") as warned:
+        _, weight = train(Checkpoint(path, interval=0))
+    assert len(warned) == len(tried) == 1
+    assert weight == train()[1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_same_training_elsewhere_may_clean_up_at_any_moment(tmp_path, monkeypatch):
+    path = tmp_path / "fit.safetensors"
+    fsync, calls = os.fsync, []
+
+    def cleaned_up(descriptor):
+        fsync(descriptor)
+        calls.append(descriptor)
+        if len(calls) % 2:  # the part is gone before it is moved to its place
+            Checkpoint(path).remove()
+
+    monkeypatch.setattr(container.os, "fsync", cleaned_up)
+    _, weight = train(Checkpoint(path, interval=0))
+    assert len(calls) == 14
+    assert weight == train()[1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_goes_while_it_is_looked_at_is_none(tmp_path):
+    assert Checkpoint(tmp_path / "gone").load() is None
+    Checkpoint(tmp_path / "gone").remove()
+    with pytest.warns(UserWarning, match="is odd"):
+        Checkpoint(tmp_path / "gone").set_aside("is odd")
 
 
 def test_it_is_not_written_more_often_than_asked(tmp_path):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.interpolate import CubicHermiteSpline, CubicSpline, PchipInterpolator
 
 from skpolyode import HiPPOTransformer, InterpolationTransformer
+from skpolyode.embedders.paths import ChannelRows, path_pieces
 from skpolyode.memory import legt_matrices
-from skpolyode.transformers._paths import ChannelRows, path_pieces
 from tests.transformers.paths import solve
 
 

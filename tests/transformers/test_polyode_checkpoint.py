@@ -7,10 +7,13 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
+from skpolyode.embedders.learn import find_checkpoint
 from skpolyode.panel import Panel
-from skpolyode.transformers import PolyODETransformer
+from skpolyode.transformers import PolyODETransformer, neural
 
 SCRIPT = """
 import json, os, random, signal, sys, time
@@ -40,7 +43,7 @@ embedder = make().fit(panel)
 print(json.dumps([found, os.listdir(folder), embedder.transform(panel).tolist()]))
 """
 
-SETTINGS = {"n_coefficients": 6, "max_epochs": 30, "random_state": 0, "early_stopping": False}
+SETTINGS = {"n_coefficients": 6, "max_epochs": 30, "random_state": 0, "validation_fraction": None}
 
 
 def make_panel():
@@ -60,15 +63,70 @@ def test_killed_at_any_moment(tmp_path):
     np.testing.assert_array_equal(embedding, uninterrupted.transform(panel))
 
 
-def test_other_data_and_parameters_have_a_checkpoint_of_their_own(tmp_path):
+def test_other_data_and_parameters_have_a_checkpoint_of_their_own(tmp_path, monkeypatch):
+    """All that the training depends on is in its name: also weights, epochs and covariates."""
+    panel, names = make_panel(), []
+
+    def note(folder, panel, settings, model):
+        checkpoint = find_checkpoint(folder, panel, settings, model)
+        names.append(checkpoint.path.name)
+        return checkpoint
+
+    monkeypatch.setattr(neural, "find_checkpoint", note)
+    settings = {**SETTINGS, "max_epochs": 1, "checkpoint_dir": tmp_path}
+    static = pd.DataFrame({"age": np.arange(12.0)})
+    covered = Panel(panel.times, panel.values, panel.offsets, static=static)
+    older = Panel(panel.times, panel.values, panel.offsets, static=static + 1)
+    PolyODETransformer(**settings).fit(panel)
+    PolyODETransformer(**settings, verbose=1).fit(panel)
+    assert names[0] == names[1]
+    for own, options in (
+        (panel[1:], {}),
+        (panel, {"horizon": 2}),
+        (panel, {"max_epochs": 2}),
+        (panel, {"random_state": 1}),
+        (covered, {}),
+        (older, {}),
+    ):
+        PolyODETransformer(**settings | options).fit(own)
+    warm = PolyODETransformer(**settings, warm_start=True).fit(panel)
+    warm.fit(panel)  # from other weights
+    assert len(set(names)) == len(names) - 1
+
+
+def key(embedder, panel):
+    return embedder._checkpoint(panel).path.name
+
+
+def test_all_that_training_depends_on_is_in_the_key(tmp_path):
+    """With one key, a fit would go on from the file of another one."""
+    static = pd.DataFrame({"age": np.arange(12.0), "sex": list("fm") * 6})
     panel = make_panel()
-    embedder = PolyODETransformer(checkpoint_dir=tmp_path, **SETTINGS)
-    embedder.set_params(max_epochs=1).fit(panel)
-    first = embedder._checkpoint(panel).path
-    assert embedder.fit(panel)._checkpoint(panel).path == first
-    assert embedder._checkpoint(panel[1:]).path != first
-    assert embedder.set_params(horizon=2)._checkpoint(panel).path != first
-    assert embedder.set_params(horizon=1, verbose=1)._checkpoint(panel).path == first
+    aged = Panel.from_series([(s.times, s.values) for s in panel], static=static)
+    static.loc[3, "age"] = 50.0
+    older = Panel.from_series([(s.times, s.values) for s in panel], static=static)
+    embedder = PolyODETransformer(checkpoint_dir=tmp_path, **SETTINGS | {"max_epochs": 1})
+    embedder.fit(aged)
+    first = key(embedder, aged)
+    assert key(embedder, aged) == first
+    assert key(embedder, older) != first
+    assert key(embedder, panel) != first
+    for name, value in {"max_epochs": 2, "early_stopping": True, "random_state": 1}.items():
+        before = embedder.get_params()[name]
+        assert key(embedder.set_params(**{name: value}), aged) != first, name
+        embedder.set_params(**{name: before})
+    assert key(embedder, aged) == first
+    # What a warm start goes on from.
+    with torch.no_grad():
+        embedder.start_.bias[0] += 1e-6
+        assert key(embedder, aged) != first
+        embedder.start_.bias.zero_()
+        embedder.field_.layers[0].weight[0, 0] += 1e-6
+    assert key(embedder, aged) != first
+    embedder.fit(aged)
+    assert key(embedder, aged) == first
+    embedder.window_ *= 2
+    assert key(embedder, aged) != first
 
 
 def test_it_takes_an_int_to_draw_the_same_numbers(tmp_path):

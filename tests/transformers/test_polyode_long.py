@@ -29,11 +29,11 @@ def embedder():
 @pytest.mark.parametrize("missing", [0.0, 0.5])
 def test_only_what_is_remembered_is_run_through(embedder, missing):
     panel = Panel.from_series([long_series(400, missing), long_series(30, missing, seed=1)])
+    learned = embedder.embedder_
     with torch.no_grad():
-        whole = embedder._model(torch.float64).embed(embedder._pack(panel, torch.float64))
-    np.testing.assert_allclose(embedder.transform(panel), embedder._features(*whole), atol=1e-9)
-    z, c = embedder._states(embedder._model(torch.float64), panel)
-    torch.testing.assert_close((z, c), whole, atol=1e-9, rtol=0)
+        whole = learned.exact.embed(learned.pack(panel))
+    np.testing.assert_allclose(embedder.transform(panel), learned.features_of(whole), atol=1e-9)
+    torch.testing.assert_close(learned.states(panel), whole, atol=1e-9, rtol=0)
 
 
 def test_a_channel_that_was_last_seen_long_ago_still_counts(embedder):
@@ -42,15 +42,16 @@ def test_a_channel_that_was_last_seen_long_ago_still_counts(embedder):
     other = values.copy()
     other[49, 1] += 1
     panel = Panel.from_series([(times, values), (times, other)])
+    learned = embedder.embedder_
     with torch.no_grad():
-        z, c = embedder._model(torch.float64).embed(embedder._pack(panel, torch.float64))
-    np.testing.assert_allclose(embedder.transform(panel), embedder._features(z, c), atol=1e-9)
+        whole = learned.exact.embed(learned.pack(panel))
+    np.testing.assert_allclose(embedder.transform(panel), learned.features_of(whole), atol=1e-9)
 
 
 def test_one_long_series_is_trained_on_in_parts():
     panel = Panel.from_series([long_series(1000)])
     embedder = PolyODETransformer(n_coefficients=8, max_epochs=3, random_state=0).fit(panel)
-    parts = embedder._cut(panel)
+    parts = embedder._training_parts(panel, embedder.embedder_)
     assert parts.n_series > 3
     assert set(parts.times) == set(panel.times)
     # parts can be held out, so that training one series stops where it no longer helps
@@ -61,4 +62,4 @@ def test_what_never_forgets_is_not_cut():
     panel = Panel.from_series([long_series(600)])
     embedder = PolyODETransformer(n_coefficients=4, measure="legs", max_epochs=1, random_state=0)
     embedder.fit(Panel.from_series([long_series(40)]))
-    assert embedder._cut(panel) is panel
+    assert embedder._training_parts(panel, embedder.embedder_) is panel

@@ -76,7 +76,7 @@ def test_transformer_comes_back_as_it_was(name, kind, tmp_path):
 
 def test_scores_and_forecasts_are_the_same(tmp_path):
     X = with_static()
-    transformer = small(update="jump", measure="legs").fit(X)
+    transformer = small(measure="legs").fit(X)
     again = round_trip(transformer, tmp_path)
     ahead = [4.0, 5.5]
     assert np.array_equal(again.forecast(X, ahead).values, transformer.forecast(X, ahead).values)

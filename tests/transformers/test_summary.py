@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skpolyode import SummaryStatsTransformer
-
-STATISTICS = SummaryStatsTransformer()._parts()[0]
+from skpolyode.embedders.summary import STATISTICS
 
 
 def plainly(times, x, duration, n_rows, mean):

@@ -66,6 +66,8 @@ class Blocks:
         data = times.data
         if data.ndim != 1 or values.ndim != 2:
             line = f"times of shape {data.shape}, values of shape {values.shape}"
+            if data.ndim == 2 and values.shape == (len(data), 1):
+                line += ", which look swapped: times come first, (times, values)"
             self._faults.add(SHAPE, [f"{self._faults.series(position)}: {line}"])
             return False
         if len(data) != len(values):

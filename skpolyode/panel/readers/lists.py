@@ -11,6 +11,7 @@ import pandas as pd
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.cells import read_values
 from skpolyode.panel.readers.blocks import Block, rows_from_blocks
+from skpolyode.panel.readers.kinds import is_id_name, is_time_name
 from skpolyode.panel.rows import Rows
 from skpolyode.panel.timeaxis import TimeBlock, read_times
 
@@ -55,6 +56,8 @@ def rows_from_frames(
     def read(table: object) -> Block:
         if not isinstance(table, pd.DataFrame | pd.Series):
             raise TypeError(f"must be a DataFrame or Series like the others, got {type(table)}")
+        if isinstance(table, pd.DataFrame) and (reason := _column_that_is_no_channel(table)):
+            raise TypeError(reason)
         return read_times(table.index), *read_values(table)
 
     tables = list(frames)
@@ -62,6 +65,24 @@ def rows_from_frames(
         faults.channel_names = _column_names(tables[0])
     rows = rows_from_blocks(tables, read, faults, time_unit)
     return replace(rows, channel_names=_frame_channel_names(tables, faults))
+
+
+def _column_that_is_no_channel(table: pd.DataFrame) -> str | None:
+    """Say why a column by its name is no channel of a frame whose rows are only counted."""
+    if table.index.name is not None or table.index.dtype.kind not in "iu":
+        return None
+    for name in table.columns:
+        if is_time_name(name):
+            return (
+                f"the column {name!r} would be a channel and not the times; index the frame by it, "
+                f"with frame.set_index({name!r}), or call it otherwise"
+            )
+        if is_id_name(name):
+            return (
+                f"the column {name!r} would be a channel and not the id; drop it, with "
+                f"frame.drop(columns={name!r}), and pass ids= to Panel.from_frames"
+            )
+    return None
 
 
 def _frame_channel_names(

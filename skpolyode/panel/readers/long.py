@@ -55,7 +55,7 @@ def rows_from_long(
     duplicates: Duplicates,
 ) -> Rows:
     """Read a table with a column of ids and a column of times; see `Panel.from_long`."""
-    _check_frame(df, faults)
+    df = _as_frame(df, [id, time], faults)
     if (channel is None) != (value is None) or (channel is not None and values is not None):
         raise TypeError("pass either values=, or channel= and value= together.")
     static_columns = _static_columns(static)
@@ -197,12 +197,19 @@ def _static_columns(static: object) -> list[str]:
     return []
 
 
-def _check_frame(df: Any, faults: Faults) -> None:
+def _as_frame(df: Any, keys: Sequence[str], faults: Faults) -> Any:
+    """Return a table as a pandas or polars frame, with ids and times that its index holds."""
+    if hasattr(df, "column_names") and hasattr(df, "to_pandas"):  # pyarrow
+        df = df.to_pandas()
+    if isinstance(df, pd.DataFrame):
+        levels = [key for key in keys if key in df.index.names and key not in df.columns]
+        return df.reset_index(level=levels) if levels else df
     if not hasattr(df, "__len__") or not hasattr(df, "columns"):
         raise TypeError(
             f"{faults.name} must be a pandas or polars DataFrame, got {type(df)}; collect a lazy "
             "frame first."
         )
+    return df
 
 
 def _check_columns(df: Any, names: Sequence[object], faults: Faults) -> None:

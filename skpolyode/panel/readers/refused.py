@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import numbers
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from skpolyode.panel.readers.sktime import is_nested
+from skpolyode.panel.readers.kinds import (
+    column_names,
+    first_of,
+    is_id_name,
+    is_nested,
+    is_time_name,
+    is_vector,
+    schema_of,
+)
 
 
 def refusal(X: Any) -> str | None:
@@ -32,7 +40,7 @@ def _nested(X: Any) -> str | None:
 
 
 def _columns_of_times(X: Any) -> str | None:
-    """Refuse pandas and polars frames with columns of datetimes, durations or periods."""
+    """Refuse frames with columns of datetimes, durations or periods, or of ids or times by name."""
     if isinstance(X, pd.DataFrame):
         columns = [
             str(name)
@@ -40,15 +48,39 @@ def _columns_of_times(X: Any) -> str | None:
             if kind.kind in "mM" or isinstance(kind, pd.PeriodDtype)
         ]
     else:
-        schema = getattr(X, "schema", None)
-        known = schema.items() if isinstance(schema, Mapping) else ()
-        columns = [name for name, kind in known if kind.is_temporal()]
+        columns = [name for name, kind in schema_of(X).items() if kind.is_temporal()]
+    columns = columns or [str(name) for name in column_names(X) if is_time_name(name)]
     if not columns:
         return None
     return (
         f"has columns of times ({', '.join(columns)}), but each row of a flat frame is "
         "a series and each column a moment of all series; convert a table with a row for each "
         f"time with Panel.from_long(X, id=..., time={columns[0]!r})."
+    )
+
+
+def _column_of_ids(X: Any) -> str | None:
+    ids = [name for name in column_names(X) if is_id_name(name)]
+    if not ids:
+        return None
+    return (
+        f"has a column of ids ({ids[0]}), but each row of a flat frame is a series and each "
+        "column a moment of all series; convert a table with a row for each time with "
+        f"Panel.from_long(X, id={ids[0]!r}, time=...), or move the ids of a row for each series "
+        f"to the index with X.set_index({ids[0]!r})."
+    )
+
+
+def _index_of_times(X: Any) -> str | None:
+    if not isinstance(X, pd.DataFrame):
+        return None
+    kinds = pd.DatetimeIndex | pd.TimedeltaIndex | pd.PeriodIndex
+    if not isinstance(X.index, kinds) and X.index.dtype.kind != "f":
+        return None
+    return (
+        f"is one DataFrame with a {type(X.index).__name__} of {X.index.dtype}, which looks like "
+        "times, but each row of a flat frame is a series; pass a list, [X], if it is one series "
+        "indexed by time, and Panel.from_array(X) if its rows are series."
     )
 
 
@@ -60,23 +92,31 @@ def _bare_pair(X: Any) -> str | None:
     return "is one bare pair (times, values); wrap it in a list: [(times, values)]."
 
 
-_RULES = (_multiindex, _nested, _columns_of_times, _bare_pair)
+def _groups(X: Any) -> str | None:
+    first = first_of(X)
+    if not isinstance(first, tuple) or len(first) != 2:
+        return None
+    key, frame = first
+    if not isinstance(frame, pd.DataFrame) or not isinstance(key, str | tuple | numbers.Number):
+        return None
+    if isinstance(key, tuple) and len(key) == len(frame):  # a tuple of times
+        return None
+    return "is a list of pairs (key, frame); pass dict(X), whose keys are the ids."
 
 
-def first_of(X: Any) -> Any:
-    """Return the first element of a list, a tuple or a 1-D array of objects, None of the rest."""
-    is_objects = isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1
-    return X[0] if (is_objects or isinstance(X, list | tuple)) and len(X) else None
+def _iterator(X: Any) -> str | None:
+    if not isinstance(X, Iterator):
+        return None
+    return f"is a {type(X).__name__}, which can be read only once; pass list(X)."
 
 
-def is_vector(item: Any) -> bool:
-    """Tell whether an object is a 1-D sequence of cells."""
-    if hasattr(item, "ndim"):
-        return item.ndim == 1
-    return isinstance(item, list | tuple) and (len(item) == 0 or np.ndim(item[0]) == 0)
-
-
-def is_array(X: Any) -> bool:
-    """Tell whether numpy can make an array of an object."""
-    array_like = hasattr(X, "__array__") or hasattr(X, "__array_interface__")
-    return array_like or isinstance(X, list | tuple)
+_RULES = (
+    _multiindex,
+    _nested,
+    _columns_of_times,
+    _column_of_ids,
+    _index_of_times,
+    _bare_pair,
+    _groups,
+    _iterator,
+)

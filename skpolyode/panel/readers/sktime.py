@@ -9,6 +9,7 @@ from skpolyode.errors import Faults
 from skpolyode.panel.cells import read_values
 from skpolyode.panel.merge import Duplicates
 from skpolyode.panel.readers.arrays import rows_from_array
+from skpolyode.panel.readers.kinds import is_nested
 from skpolyode.panel.readers.lists import rows_from_frames
 from skpolyode.panel.readers.long import Table, group_rows, pivot, read_table
 from skpolyode.panel.rows import Rows, offsets_from, require_series, series_index
@@ -33,11 +34,6 @@ def rows_from_sktime(
         f'{faults.name} must be one of sktime\'s "nested_univ", "pd-multiindex", "df-list" or '
         f'"numpy3D", got {type(X)}.'
     )
-
-
-def is_nested(X: pd.DataFrame) -> bool:
-    """Tell whether the cells of a frame hold whole series."""
-    return X.size > 0 and isinstance(X.iat[0, 0], pd.Series | np.ndarray)
 
 
 def _rows_from_multiindex(X: pd.DataFrame, faults: Faults, time_unit: str | None) -> Rows:

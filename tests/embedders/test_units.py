@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from skpolyode.embedders import ChannelScaler
 from skpolyode.panel import Panel
-from skpolyode.transformers._input import ChannelScaler, observed_rows
+from skpolyode.panel.select import observed_rows
 
 CELLS = st.floats(-1e150, 1e150) | st.just(np.nan)
 

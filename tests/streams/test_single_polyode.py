@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skpolyode.memory import MEMORIES
 from skpolyode.models import PolyODE, pack
-from skpolyode.models.single import SinglePolyODE
+from skpolyode.streams.single_polyode import SinglePolyODE
 from tests.models.cases import SIZE, WINDOW, flat_series, make_model
 
 
@@ -28,31 +28,34 @@ def run_one(model: PolyODE, times: np.ndarray, values: np.ndarray) -> tuple[np.n
     return z, c
 
 
-@pytest.mark.parametrize("update", ["bridge", "jump"])
 @pytest.mark.parametrize("measure", MEMORIES)
 @given(n_rows=st.integers(1, 12), n_channels=st.integers(1, 3), seed=st.integers(0, 2**20))
 @settings(max_examples=8)
-def test_one_series_is_run_as_many(measure, update, n_rows, n_channels, seed):
-    model = make_model(n_channels, measure=measure, update=update)
+def test_one_series_is_run_as_many(measure, n_rows, n_channels, seed):
+    model = make_model(n_channels, measure=measure)
     times, values, offsets = flat_series([n_rows], n_channels, seed)
     with torch.no_grad():
         many = model.embed(pack(times, values, offsets))
-    for one, other in zip(run_one(model, times, values), many, strict=True):
+    for one, other in zip(run_one(model, times, values), many.values(), strict=True):
         np.testing.assert_allclose(one, other[0], rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("solver", ["euler", "midpoint", "rk4"])
+@pytest.mark.parametrize("stepper", ["euler", "midpoint", "rk4"])
 @pytest.mark.parametrize("gap", [1e-6, 0.3, 0.3 * 7, 8 * WINDOW, 19.9 * WINDOW, 20.5 * WINDOW, 1e4])
-def test_gaps_of_any_length_are_crossed_as_by_many(solver, gap):
-    model, rng = make_model(solver=solver, strength=1.0), np.random.default_rng(0)
+@pytest.mark.parametrize("measure", ["legt", "legs"])
+def test_gaps_of_any_length_are_crossed_as_by_many(measure, stepper, gap):
+    model = make_model(measure=measure, stepper=stepper, strength=1.0)
+    rng = np.random.default_rng(0)
     z, c = rng.standard_normal((2, 1 + SIZE)), rng.standard_normal((2, SIZE))
     with torch.no_grad():
-        many = model.advance(
-            *(torch.tensor(a)[None] for a in (z, c)),
+        many = model.flow(
+            {"z": torch.tensor(z)[None], "c": torch.tensor(c)[None]},
             torch.tensor([gap], dtype=torch.float64),
             torch.tensor([gap + 1], dtype=torch.float64),
         )
-    for one, other in zip(SinglePolyODE(model).advance(z, c, gap, gap + 1), many, strict=True):
+    for one, other in zip(
+        SinglePolyODE(model).advance(z, c, gap, gap + 1), many.values(), strict=True
+    ):
         np.testing.assert_allclose(one, other[0], rtol=1e-10, atol=1e-11)
 
 

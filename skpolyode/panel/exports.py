@@ -1,0 +1,178 @@
+"""The ways out of a panel: times as the user knows them, lists, tables, arrays, summaries."""
+
+from __future__ import annotations
+
+from html import escape
+
+import numpy as np
+import pandas as pd
+
+from skpolyode.panel.rows import series_index
+from skpolyode.panel.storage import PanelStorage
+
+_SHOWN = 5  # series in a notebook
+
+
+class PanelExports(PanelStorage):
+    """Everything that a panel can be turned into; `Panel` adds the ways to build one."""
+
+    __slots__ = ()
+
+    def user_times(self) -> np.ndarray | pd.DatetimeIndex:
+        """Return the times of all rows in the type in which they were given.
+
+        Returns
+        -------
+        DatetimeIndex or float64 ndarray of shape (n_obs,)
+            Datetimes in the panel's time zone, exact to the microsecond, or the numbers.
+        """
+        return self._rows.axis.to_user(self.times)
+
+    def to_series(self) -> list[tuple[np.ndarray | pd.DatetimeIndex, np.ndarray]]:
+        """Return a list of (times, values), the inverse of `Panel.from_series`.
+
+        Returns
+        -------
+        list of (times, values)
+            Times in the type in which they were given, values of shape (L, D).
+        """
+        times = self.user_times()
+        bounds = zip(self.offsets[:-1], self.offsets[1:], strict=True)
+        return [(times[start:stop], self.values[start:stop]) for start, stop in bounds]
+
+    def to_long(self, *, id: str = "id", time: str = "time") -> pd.DataFrame:
+        """Return one table with a row for each time, the inverse of `Panel.from_long`.
+
+        Parameters
+        ----------
+        id : str, default="id"
+            Name of the column of ids.
+        time : str, default="time"
+            Name of the column of times.
+
+        Returns
+        -------
+        DataFrame
+            Columns of ids, times (in the type in which they were given) and channels.
+
+        Raises
+        ------
+        ValueError
+            If a channel has the name of one of the two columns.
+        """
+        taken = [name for name in (id, time) if name in self.channel_names]
+        if taken:
+            raise ValueError(
+                f"a channel has the name {taken[0]!r} of a column; pass id= or time= with another."
+            )
+        head = {id: np.repeat(self.ids, self.lengths), time: self.user_times()}
+        table = pd.DataFrame(self.values, columns=list(self.channel_names))
+        return pd.concat([pd.DataFrame(head), table], axis=1)
+
+    def to_frames(self) -> list[pd.DataFrame]:
+        """Return one frame a series, the inverse of `Panel.from_frames`.
+
+        Returns
+        -------
+        list of DataFrame
+            Indexed by the times in the type in which they were given, with a column a channel.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0.0, 0.5], [61.0, 64.0])], channel_names=["hr"])
+        >>> panel.to_frames()[0]["hr"].to_dict()
+        {0.0: 61.0, 0.5: 64.0}
+        """
+        names = list(self.channel_names)
+        return [pd.DataFrame(v, index=pd.Index(t), columns=names) for t, v in self.to_series()]
+
+    def to_padded(self, fill: float = np.nan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return rectangular arrays.
+
+        Parameters
+        ----------
+        fill : float, default=nan
+            What stands behind the end of shorter series, in times and in values.
+
+        Returns
+        -------
+        times : float64 ndarray of shape (n_series, L)
+            Times, with L the length of the longest series.
+        values : float64 ndarray of shape (n_series, L, D)
+            Values.
+        lengths : int64 ndarray of shape (n_series,)
+            Rows of each series.
+        """
+        lengths = self.lengths
+        real = np.arange(lengths.max(initial=0)) < lengths[:, None]
+        times = np.full(real.shape, fill, dtype=np.float64)
+        values = np.full((*real.shape, self.n_channels), fill, dtype=np.float64)
+        times[real], values[real] = self.times, self.values
+        return times, values, lengths
+
+    def describe(self) -> pd.DataFrame:
+        """Summarise the channels.
+
+        Returns
+        -------
+        DataFrame
+            A row a channel: how many `series` observe it, how many `cells` are observed and what
+            `share` of the rows that is, `mean`, `std`, `min` and `max` of its values, and the
+            `median_gap` between its observations, in the units of `times`.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0, 1, 4], [[1.0, 5.0], [2.0, None], [6.0, None]])])
+        >>> panel.describe()[["cells", "mean", "median_gap"]].to_dict("list")
+        {'cells': [3, 1], 'mean': [3.0, 5.0], 'median_gap': [2.0, nan]}
+        """
+        series, table = series_index(self.offsets), {}
+        for name, column in zip(self.channel_names, self.values.T, strict=True):
+            seen = ~np.isnan(column)
+            same = np.diff(series[seen]) == 0
+            values, gaps = pd.Series(column[seen]), pd.Series(np.diff(self.times[seen])[same])
+            table[name] = {
+                "series": len(np.unique(series[seen])),
+                "cells": int(seen.sum()),
+                "share": float(seen.mean()) if len(seen) else np.nan,
+                "mean": values.mean(),
+                "std": values.std(),
+                "min": values.min(),
+                "max": values.max(),
+                "median_gap": gaps.median(),
+            }
+        whole = {"series": int, "cells": int}
+        return pd.DataFrame.from_dict(table, orient="index").astype(whole)
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
+        """Return an array of objects: panels of one series each, which `as_panel` puts together.
+
+        For what only knows arrays (`BaggingClassifier`, a column of a frame).
+        """
+        if dtype is not None and np.dtype(dtype) != object:
+            raise TypeError(
+                f"a panel is no array of {np.dtype(dtype)}: its series have different times; "
+                "to_padded() gives rectangular arrays."
+            )
+        array = np.empty(self.n_series, dtype=object)
+        for index in range(self.n_series):
+            array[index] = self[[index]]
+        return array
+
+    def _repr_html_(self) -> str:
+        """Show the first series in a notebook."""
+        names = ", ".join(self.channel_names)
+        heads = ("id", "rows", "first time", "last time", "observed")
+        lines = [f"<p>{escape(repr(self))}<br>{escape(names)}</p><table><tr>"]
+        lines += [f"<th>{head}</th>" for head in heads]
+        times = self.user_times()
+        for k in range(min(self.n_series, _SHOWN)):
+            start, stop = self.offsets[k : k + 2]
+            ends = (times[start], times[stop - 1]) if stop > start else ("", "")
+            share = np.mean(~np.isnan(self.values[start:stop])) if stop > start else 0.0
+            cells = (self.ids[k], stop - start, *ends, f"{100 * share:.0f} %")
+            lines += ["</tr><tr>", *(f"<td>{escape(str(cell))}</td>" for cell in cells)]
+        more = self.n_series - _SHOWN
+        return "".join([*lines, "</tr></table>", f"<p>... {more} more</p>" if more > 0 else ""])

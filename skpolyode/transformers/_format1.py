@@ -1,0 +1,100 @@
+"""Estimators of files of format 1, whose fitted attributes lay side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from skpolyode.embedders import (
+    Embedder,
+    LeastSquaresEmbedder,
+    ModelEmbedder,
+    Past,
+    PathEmbedder,
+    SummaryEmbedder,
+    Units,
+)
+from skpolyode.memory import MEMORIES
+from skpolyode.models import PolyODE
+from skpolyode.saving.codec import UnknownNameError
+
+__all__ = ["upgrade"]
+
+_Parts = dict[str, Any]
+
+
+def _past(params: _Parts, fitted: _Parts) -> Past:
+    units = Units(fitted["scaler_"], fitted["time_scale_"])
+    window = fitted["window_"]
+    measure = MEMORIES[params.get("measure", "legt")]
+    memory = measure(params["n_coefficients"], window / units.time_scale)
+    return Past(memory, window, units)
+
+
+def _hippo(params: _Parts, fitted: _Parts) -> Embedder:
+    past = _past(params, fitted)
+    path = {"linear": "linear", "previous": "constant"}[params["hold"]]
+    return PathEmbedder(past.units, past, path)
+
+
+def _interpolation(params: _Parts, fitted: _Parts) -> Embedder:
+    past, kind = _past(params, fitted), params["kind"]
+    path = "centred" if kind == "hermite" and not params["causal"] else kind
+    return PathEmbedder(past.units, past, path)
+
+
+def _legendre_fit(params: _Parts, fitted: _Parts) -> Embedder:
+    past = _past(params, fitted)
+    return LeastSquaresEmbedder(past.units, past, params["alpha"])
+
+
+def _summary(params: _Parts, fitted: _Parts) -> Embedder:
+    return SummaryEmbedder(Units(fitted["scaler_"], 1.0))
+
+
+def _polyode(params: _Parts, fitted: _Parts) -> Embedder:
+    past, step_size = _past(params, fitted), fitted["step_size_"]
+    unit = past.units.time_scale
+    model = PolyODE(
+        fitted["field_"],
+        past.memory,
+        step_size=step_size / unit,
+        max_gap=float(np.ceil(20 * past.window / step_size) * step_size) / unit,
+        start=fitted["start_"],
+    )
+    both = ("coefficients", "hidden")
+    blocks = both if params["embedding"] == "full" else (params["embedding"],)
+    static = fitted["static_"]
+    static = static if static is not None and static.n_features else None
+    return ModelEmbedder(model.float(), past.units, blocks, past, static)
+
+
+_EMBEDDERS: dict[str, Callable[[_Parts, _Parts], Embedder]] = {
+    "HiPPOTransformer": _hippo,
+    "InterpolationTransformer": _interpolation,
+    "LegendreFitTransformer": _legendre_fit,
+    "SummaryStatsTransformer": _summary,
+    "PolyODETransformer": _polyode,
+}
+
+_REPLACED = ("scaler_", "time_scale_", "window_", "field_", "start_", "static_")
+_STUDIED = {"update": "bridge", "gradient": "interval", "solver": "exact"}
+
+
+def upgrade(name: str, state: _Parts) -> _Parts:
+    """State of today of an estimator of a class of this name; one of today stays as it is."""
+    params, fitted = dict(state["params"]), dict(state["fitted"])
+    for parameter, default in _STUDIED.items():
+        if name == "PolyODETransformer" and params.pop(parameter, default) != default:
+            raise UnknownNameError(
+                f"a PolyODETransformer with another {parameter} than {default!r}, as study has it"
+            )
+    if not params.pop("early_stopping", True):
+        params["validation_fraction"] = None
+    params.pop("n_iter_no_change", None)
+    if "scaler_" in fitted and name in _EMBEDDERS:
+        fitted["embedder_"] = _EMBEDDERS[name](params, fitted)
+        fitted = {key: value for key, value in fitted.items() if key not in _REPLACED}
+    return {"params": params, "fitted": fitted}

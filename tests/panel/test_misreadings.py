@@ -1,0 +1,119 @@
+"""Input that would be misread without a word is refused, with the way to pass it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_array_equal
+
+from skpolyode import HiPPOTransformer
+from skpolyode.panel import Panel, as_panel, is_ragged
+from skpolyode.panel.cells import with_nan
+
+LONG = {"id": [1, 1, 2], "time": [0.0, 1.0, 0.5], "a": [5.0, 6.0, 7.0]}
+WIDE = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+DAYS = pd.date_range("2024-01-01", periods=2)
+
+
+def both_refuse(X, error, match):
+    """The panel and the estimators, which would let scikit-learn read it."""
+    for read in (as_panel, HiPPOTransformer().fit):
+        with pytest.raises(error, match=match):
+            read(X)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_long_table_of_numbers_is_no_flat_frame(make):
+    X = make(LONG)
+    both_refuse(X, TypeError, r"X has columns of times \(time\).*Panel\.from_long\(X, id=.*'time'")
+    assert Panel.from_long(X, id="id", time="time").lengths.tolist() == [2, 1]
+    ids = make({key: LONG[key] for key in ("id", "a")})
+    both_refuse(ids, TypeError, r"X has a column of ids \(id\).*Panel\.from_long\(X, id='id'")
+
+
+def test_the_remedy_for_a_column_of_ids():
+    frame = pd.DataFrame({"patient_id": [7, 8], "0h": [1.0, 2.0], "1h": [3.0, 4.0]})
+    both_refuse(frame, TypeError, r"X\.set_index\('patient_id'\)")
+    assert as_panel(frame.set_index("patient_id")).ids.tolist() == [7, 8]
+
+
+@pytest.mark.parametrize(
+    "index", [DAYS, DAYS - DAYS[0], DAYS.to_period("D"), [0.0, 0.7], DAYS.tz_localize("UTC")]
+)
+def test_one_frame_indexed_by_times_is_no_flat_frame(index):
+    frame = pd.DataFrame(WIDE, index=index, columns=list("abc"))
+    both_refuse(frame, TypeError, r"pass a list, \[X\], .* Panel\.from_array\(X\)")
+    assert as_panel([frame]).lengths.tolist() == [2]
+    assert Panel.from_array(frame).lengths.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("index", [["p", "q"], [7, 3], None])
+def test_labels_of_series_are_no_times(index):
+    assert not is_ragged(pd.DataFrame(WIDE, index=index))
+    assert HiPPOTransformer().fit(pd.DataFrame(WIDE, index=index)).n_channels_in_ == 1
+
+
+def test_a_column_of_times_or_ids_is_no_channel():
+    frame = pd.DataFrame({"time": [0.0, 0.7], "hr": [61.0, 64.0]})
+    match = r"series 0: the column 'time' would be a channel.*frame\.set_index\('time'\)"
+    both_refuse([frame], TypeError, match)
+    assert as_panel([frame.set_index("time")]).channel_names == ("hr",)
+    both_refuse([frame.rename(columns={"time": "id"})], TypeError, r"drop\(columns='id'\)")
+    groups = dict(list(pd.DataFrame(LONG).groupby("id")))
+    both_refuse(groups, TypeError, r"series 0 \(id 1\): the column 'id'")
+    # Beside an index of times it is a channel: the hour of the day, say.
+    assert as_panel([frame.set_axis(DAYS, axis=0)]).n_channels == 2
+
+
+def test_channels_before_times_are_told():
+    cube = np.arange(60.0).reshape(2, 3, 10)
+    with pytest.warns(UserWarning, match=r"3 times of 10 channels.*Panel\.from_sktime\(X\)"):
+        panel = as_panel(cube)
+    assert panel.n_channels == 10
+    assert Panel.from_array(cube).equals(panel)
+    assert Panel.from_sktime(cube).n_channels == 3
+    assert as_panel(cube.transpose(0, 2, 1)).n_channels == 3
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.array([["1", "2"]]),
+        [["1", "2"]],
+        pd.DataFrame({"a": ["1"], "b": [2.0]}),
+        pd.DataFrame({"a": pd.array(["1"], dtype="string"), "b": [2.0]}),
+        pl.DataFrame({"a": ["1"], "b": [2.0]}),
+        np.array([["2024-01-01", "2024-01-02"]], "M8[D]"),
+        np.array([[1, 2]], "m8[s]"),
+        np.array([[pd.Timestamp("2024"), 1.0]], dtype=object),
+    ],
+    ids=lambda X: type(X).__name__,
+)
+def test_text_and_dates_are_no_measurements(X):
+    both_refuse(X, ValueError, "series 0.*channel 'x0', time 0: not a number")
+
+
+def test_missing_cells_of_objects_are_not_observed():
+    cells = np.array([[1, pd.NA, None], [4.0, 5, 6]], dtype=object)
+    expected = [[1, np.nan, np.nan], [4, 5, 6]]
+    for X in (cells, pd.DataFrame(cells), np.ma.masked_invalid(np.array(expected))):
+        assert_array_equal(np.asarray(with_nan(X), dtype=np.float64), expected)
+        assert_array_equal(as_panel(X).values.reshape(2, 3), expected)
+    frame = pd.DataFrame(cells, columns=list("abc"))
+    assert list(with_nan(frame)) == ["a", "b", "c"]
+    assert with_nan(WIDE) is WIDE
+
+
+def test_kinds_that_cannot_be_series_say_so_in_estimators_too():
+    for X in (None, {}, "text", 3, {1, 2}):
+        both_refuse(X, TypeError, "X must be a collection of series.*Accepted: a Panel")
+    both_refuse([], ValueError, r"X has 0 sample\(s\) \(series\)")
+    both_refuse((n for n in range(3)), TypeError, r"X is a generator.*pass list\(X\)")
+    both_refuse(iter([1]), TypeError, r"X is a list_iterator.*pass list\(X\)")
+
+
+def test_values_before_times_are_told():
+    both_refuse([([[1.0, 5.0], [2.0, 6.0]], [0.0, 1.0])], ValueError, r"swapped.*\(times, values\)")
