@@ -105,7 +105,7 @@ def test_every_transformer_can_be_adapted(data, name):
 
 def test_nested_parameters_reach_a_clone(data):
     X, _ = data
-    inner = PolyODETransformer(n_coefficients=3, max_epochs=1, update="jump", random_state=0)
+    inner = PolyODETransformer(n_coefficients=3, max_epochs=1, random_state=0)
     adapted = SeriesFeatures(inner)
     assert adapted.fit_transform(X).shape == (24, 7)
     assert not hasattr(inner, "field_")

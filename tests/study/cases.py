@@ -15,9 +15,14 @@ def make_paper(
 
 
 def make_coupled(
-    solver: str, *, strength: float = 1.5, update: str = "bridge", **options: object
+    solver: str,
+    *,
+    strength: float = 1.5,
+    update: str = "bridge",
+    origin: str = "constant",
+    **options: object,
 ) -> CoupledPolyODE:
     """The same, with a standard solver for dynamics and memory together."""
     parts = make_model(strength=strength, **options).arguments
     del parts["stepper"]
-    return CoupledPolyODE(**parts, solver=solver, update=update, origin="constant")
+    return CoupledPolyODE(**parts, solver=solver, update=update, origin=origin)
