@@ -1,4 +1,4 @@
-"""The choices of the paper and the solvers that it compares, beside those of the package."""
+"""Study: the choices of the paper and the solvers that it compares."""
 
 from skpolyode.study.coupled import SOLVERS, CoupledPolyODE
 from skpolyode.study.paper import ORIGINS, UPDATES, PaperPolyODE
