@@ -10,6 +10,7 @@ import numpy as np
 from skpolyode.embedders import ChannelScaler
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel import Panel
+from skpolyode.panel.cells import unmasked
 from skpolyode.panel.checks import INFINITE, TOO_LARGE
 from skpolyode.panel.timeaxis import TimeAxis, join_times, read_times
 
@@ -126,7 +127,7 @@ def _read_times(times: Any, panel: Panel) -> np.ndarray:
 
 def _read_values(values: Any, n_channels: int, *, one_row: bool) -> np.ndarray:
     try:
-        table = np.array(values, dtype=np.float64)
+        table = np.array(unmasked(values), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"update: values must be numbers, NaN where not observed ({error})."

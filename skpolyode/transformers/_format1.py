@@ -18,6 +18,7 @@ from skpolyode.embedders import (
 )
 from skpolyode.memory import MEMORIES
 from skpolyode.models import PolyODE
+from skpolyode.panel.rows import default_channel_names
 from skpolyode.saving.codec import UnknownNameError
 
 __all__ = ["upgrade"]
@@ -95,6 +96,8 @@ def upgrade(name: str, state: _Parts) -> _Parts:
         params["validation_fraction"] = None
     params.pop("n_iter_no_change", None)
     if "scaler_" in fitted and name in _EMBEDDERS:
+        names = fitted["channel_names_"]
+        fitted["has_channel_names_"] = names != default_channel_names(len(names))
         fitted["embedder_"] = _EMBEDDERS[name](params, fitted)
         fitted = {key: value for key, value in fitted.items() if key not in _REPLACED}
     return {"params": params, "fitted": fitted}

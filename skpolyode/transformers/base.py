@@ -282,8 +282,13 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
             return self._stream_class.after(self.embedder_, read_panel(self, X, reset=False))
         if X < 1:
             raise ValueError(f"X must be series, or a positive number of series, got {X}.")
-        names = self.channel_names_
-        blank = blank_panel(X, names, static=static, time_unit=self.time_unit_)
+        blank = blank_panel(
+            X,
+            self.channel_names_,
+            static=static,
+            time_unit=self.time_unit_,
+            has_channel_names=self.has_channel_names_,
+        )
         return self._stream_class(self.embedder_, blank)
 
     @property

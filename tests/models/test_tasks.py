@@ -10,6 +10,7 @@ from skpolyode.models import (
     IntervalTask,
     PolyODETask,
     Prediction,
+    SequenceModel,
     SeriesTask,
     forecasting_mse,
     pack,
@@ -140,7 +141,8 @@ def test_intervals_with_updates_are_those_of_the_pass():
     task = fresh(model, data, IntervalTask, length=3)
     starts = torch.isin(task.items, (data.elapsed == 0).nonzero()[:, 0]).nonzero()[:, 0]
     with torch.no_grad():
-        steps = list(model.run(data))[1:]
+        (block,) = data.blocks()
+        steps = list(SequenceModel.run_block(model, data, block))[1:]
     means = [(data.x[s.rows] - s.prediction.mean).square()[data.mask[s.rows]].mean() for s in steps]
     assert task.loss(starts).item() == pytest.approx(float(sum(means) / 3))
 

@@ -352,6 +352,7 @@ def put(*keys):
     return change
 
 
+_MEMORY = ("of", "object", 1, "past", "object", 1, "memory", "object", 1)
 UNFITTED = {"params": {"dict": []}, "fitted": {"dict": []}}
 SPOILT_STREAMS = {
     **{f"no {name}": drop(name) for name in ("of", "labels", "clock", "parts")},
@@ -362,7 +363,7 @@ SPOILT_STREAMS = {
     "part": put("parts", "z", 3.0),
     "more parts": put("parts", "other", {"tensor": "a"}),
     "clock": put("clock", "last", {"array": "a"}),
-    "n_coefficients": put("of", "object", 1, "params", "n_coefficients", HUGE),
+    "n_coefficients": put(*_MEMORY, "n_coefficients", HUGE),
     "transformer": put("of", 3),
     "unfitted": put("of", "object", ["transformers.HiPPOTransformer", UNFITTED]),
 }

@@ -13,7 +13,7 @@ import torch
 
 from skpolyode.embedders.learn import find_checkpoint
 from skpolyode.panel import Panel
-from skpolyode.transformers import PolyODETransformer, neural
+from skpolyode.transformers import PolyODETransformer
 
 SCRIPT = """
 import json, os, random, signal, sys, time
@@ -63,39 +63,10 @@ def test_killed_at_any_moment(tmp_path):
     np.testing.assert_array_equal(embedding, uninterrupted.transform(panel))
 
 
-def test_other_data_and_parameters_have_a_checkpoint_of_their_own(tmp_path, monkeypatch):
-    """All that the training depends on is in its name: also weights, epochs and covariates."""
-    panel, names = make_panel(), []
-
-    def note(folder, panel, settings, model):
-        checkpoint = find_checkpoint(folder, panel, settings, model)
-        names.append(checkpoint.path.name)
-        return checkpoint
-
-    monkeypatch.setattr(neural, "find_checkpoint", note)
-    settings = {**SETTINGS, "max_epochs": 1, "checkpoint_dir": tmp_path}
-    static = pd.DataFrame({"age": np.arange(12.0)})
-    covered = Panel(panel.times, panel.values, panel.offsets, static=static)
-    older = Panel(panel.times, panel.values, panel.offsets, static=static + 1)
-    PolyODETransformer(**settings).fit(panel)
-    PolyODETransformer(**settings, verbose=1).fit(panel)
-    assert names[0] == names[1]
-    for own, options in (
-        (panel[1:], {}),
-        (panel, {"horizon": 2}),
-        (panel, {"max_epochs": 2}),
-        (panel, {"random_state": 1}),
-        (covered, {}),
-        (older, {}),
-    ):
-        PolyODETransformer(**settings | options).fit(own)
-    warm = PolyODETransformer(**settings, warm_start=True).fit(panel)
-    warm.fit(panel)  # from other weights
-    assert len(set(names)) == len(names) - 1
-
-
 def key(embedder, panel):
-    return embedder._checkpoint(panel).path.name
+    """Name of the checkpoint of a fit that goes on from the last one, if there was any."""
+    settings = embedder._training_settings()
+    return find_checkpoint(embedder.checkpoint_dir, panel, settings, embedder.embedder_).path.name
 
 
 def test_all_that_training_depends_on_is_in_the_key(tmp_path):
@@ -109,24 +80,25 @@ def test_all_that_training_depends_on_is_in_the_key(tmp_path):
     embedder.fit(aged)
     first = key(embedder, aged)
     assert key(embedder, aged) == first
-    assert key(embedder, older) != first
-    assert key(embedder, panel) != first
-    for name, value in {"max_epochs": 2, "early_stopping": True, "random_state": 1}.items():
+    for other in (older, panel, aged[1:]):
+        assert key(embedder, other) != first
+    changes = {"max_epochs": 2, "validation_fraction": 0.1, "random_state": 1, "horizon": 2}
+    for name, value in changes.items():
         before = embedder.get_params()[name]
         assert key(embedder.set_params(**{name: value}), aged) != first, name
         embedder.set_params(**{name: before})
-    assert key(embedder, aged) == first
+    assert key(embedder.set_params(verbose=1), aged) == first
     # What a warm start goes on from.
     with torch.no_grad():
         embedder.start_.bias[0] += 1e-6
         assert key(embedder, aged) != first
-        embedder.start_.bias.zero_()
+        embedder.start_.bias[0] -= 1e-6
         embedder.field_.layers[0].weight[0, 0] += 1e-6
     assert key(embedder, aged) != first
     embedder.fit(aged)
     assert key(embedder, aged) == first
-    embedder.window_ *= 2
-    assert key(embedder, aged) != first
+    embedder.set_params(window=2 * embedder.window_).fit(aged)
+    assert key(embedder.set_params(window="auto"), aged) != first
 
 
 def test_it_takes_an_int_to_draw_the_same_numbers(tmp_path):

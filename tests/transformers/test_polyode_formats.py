@@ -148,3 +148,33 @@ def test_wrong_channels_and_units(fitted):
         fitted.transform(Panel.from_frames(frames(), time_unit="h"))
     with pytest.raises(ValueError, match=r"counted in 'h'.*counted in 's'"):
         named.transform(Panel.from_frames(frames(), time_unit="h"))
+
+
+def test_channels_are_taken_by_their_names(fitted_by_name):
+    embedder, frames = fitted_by_name
+    swapped = [frame[["x0", "x1"]] for frame in frames]
+    np.testing.assert_array_equal(embedder.transform(swapped), embedder.transform(frames))
+    arrays = [(f.index.to_numpy(), f.to_numpy()) for f in frames]  # without names: by position
+    np.testing.assert_array_equal(embedder.transform(arrays), embedder.transform(frames))
+    with pytest.raises(ValueError, match=r"has the channels \['x0', 'y'\], but .* fitted on"):
+        embedder.transform([frame.rename(columns={"x1": "y"}) for frame in swapped])
+    ahead = [embedder.forecast(X, [9.0]) for X in (frames, swapped)]
+    assert ahead[0].channel_names == ahead[1].channel_names == ("x1", "x0")
+    np.testing.assert_array_equal(ahead[0].values, ahead[1].values)
+
+
+@pytest.fixture
+def fitted_by_name():
+    series = oscillators(5)
+    frames = [pd.DataFrame(x, index=t, columns=["x1", "x0"]) for t, x in series]
+    return small(max_epochs=1).fit(frames), frames
+
+
+def test_masked_values_are_not_observed():
+    embedder = small(max_epochs=1).fit(np.random.default_rng(0).normal(size=(6, 9)))
+    values = np.ma.masked_greater(np.array([[0.1, 0.2, 999.0, 0.3, 0.1, 0.2, 0.5, 0.6, 0.1]]), 9)
+    gaps = values.filled(np.nan)
+    np.testing.assert_array_equal(embedder.transform(values), embedder.transform(gaps))
+    times = np.arange(9.0)
+    answers = [embedder.stream().update(times, own).embedding() for own in (values[0], gaps[0])]
+    np.testing.assert_array_equal(*answers)
