@@ -21,6 +21,7 @@ __all__ = [
     "recent_part",
     "series_of_rows",
     "take",
+    "window_bounds",
 ]
 
 
@@ -88,12 +89,21 @@ def cut_windows(panel: Panel, length: int, overlap: int) -> Panel:
     """Cut series much longer than `length` rows into windows that overlap.
 
     Training runs through all series at once, row by row: cutting makes its cost that of the rows
-    and not that of the longest series, and gives one long series several beginnings. Windows
-    overlap by at least `overlap` rows and are spread evenly; series of less than one and a half
-    windows stay whole.
+    and not that of the longest series, and gives one long series several beginnings.
+    """
+    return take(panel, *window_bounds(panel.offsets, length, overlap))
+
+
+def window_bounds(
+    offsets: np.ndarray, length: int, overlap: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Series, first row and row after the last one of each window of :func:`cut_windows`.
+
+    Windows overlap by at least `overlap` rows and are spread evenly; series of less than one and a
+    half windows stay whole.
     """
     series, start, stop = [], [], []
-    for i, (first, end) in enumerate(zip(panel.offsets[:-1], panel.offsets[1:], strict=True)):
+    for i, (first, end) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
         n_rows, n_windows, size = end - first, 1, end - first
         if n_rows >= 1.5 * length:
             n_windows, size = -(-(n_rows - overlap) // (length - overlap)), length
@@ -101,7 +111,7 @@ def cut_windows(panel: Panel, length: int, overlap: int) -> Panel:
         series.append(np.full(n_windows, i))
         start.append(starts)
         stop.append(starts + size)
-    return take(panel, *map(np.concatenate, (series, start, stop)))
+    return np.concatenate(series), np.concatenate(start), np.concatenate(stop)
 
 
 def last_seen_rows(panel: Panel) -> np.ndarray:
@@ -116,15 +126,16 @@ def context_starts(panel: Panel, rows: np.ndarray, reach: float) -> np.ndarray:
     """First row that matters to the state at each of `rows`.
 
     That is the first within `reach` of it, or of the last observation of a channel that was not
-    observed since: the dynamics go on from there, with what was remembered then.
+    observed since: the dynamics go on from there, with what was remembered then. The state of a
+    channel that was never observed was never set anew, and comes from the first row of all.
     """
     starts = np.empty(panel.n_observations, dtype=np.int64)
     for first, end in zip(panel.offsets[:-1], panel.offsets[1:], strict=True):
         times = panel.times[first:end]
         starts[first:end] = first + np.searchsorted(times, times - reach)
-    seen = last_seen_rows(panel)[rows]
-    seen = np.where(seen < 0, panel.n_observations, seen).min(axis=1)
-    return starts[np.minimum(rows, seen)]
+    seen = last_seen_rows(panel)[rows].min(axis=1)
+    first = panel.offsets[series_of_rows(panel)[rows]]
+    return np.where(seen < 0, first, starts[seen])
 
 
 def recent_part(panel: Panel, reach: float, n_rows: np.ndarray | int = 0) -> Panel:
