@@ -141,6 +141,7 @@ class LegSMemory(Memory):
     ) -> torch.Tensor:
         """Coefficients of knots, `age` after them; a q-th derivative scales as elapsed**q."""
         units = elapsed[:, None, None] ** torch.arange(steps.shape[-1], device=steps.device)
+        units = units.clamp(max=1e300)  # a history of 1e100 has no third derivatives
         return self.responses.apply(steps * units, self.relative_age(age, elapsed))
 
     def impulse(

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from skpolyode.memory.base import Memory
-from skpolyode.memory.knots import Knots
+from skpolyode.memory.knots import SHORTEST_GAP, Knots
 
 __all__ = ["Pieces", "remember"]
 
@@ -24,6 +24,8 @@ __all__ = ["Pieces", "remember"]
 # the pieces. Rounding errors grow as 1e-16 / share**degree: a part in 1e10 with these.
 _SHORTEST = {0: 0.0, 1: 1e-5, 3: 1 / 160}
 
+# A longer piece, in the units of the model, is remembered as a line: the cube of its age overflows.
+_LONGEST = 1e95
 _CHUNK = 4096  # pieces at once: their responses stay in the cache
 _N_NODES = 8  # of the quadrature over a stretch: exact for a cubic times degree 12
 
@@ -61,8 +63,10 @@ def remember(memory: Memory, pieces: Pieces, elapsed: torch.Tensor) -> torch.Ten
     age_end = torch.where(last, 0.0, pieces.age.roll(-1))
     length = pieces.age - age_end
     counts = elapsed.clamp(max=memory.horizon)[pieces.row]
-    kept = (age_end <= memory.horizon) & (length > 0)
+    kept = (age_end <= memory.horizon) & (length > SHORTEST_GAP)
     short = kept & (length < _SHORTEST[pieces.start.shape[2] - 1] * counts)
+    if (far := length > _LONGEST).any():
+        pieces, short = _as_lines(pieces, far, age_end, memory.horizon), short & ~far
 
     total = elapsed.new_zeros(len(elapsed), pieces.start.shape[1], memory.n_coefficients)
     knots = _knots(pieces, kept & ~short, last)
@@ -71,6 +75,21 @@ def remember(memory: Memory, pieces: Pieces, elapsed: torch.Tensor) -> torch.Ten
     for stretch in _stretches(memory, pieces, length, short, elapsed):
         total.index_add_(0, stretch.row, _quadrature(memory, stretch, elapsed))
     return total
+
+
+def _as_lines(pieces: Pieces, far: torch.Tensor, age_end: torch.Tensor, horizon: float) -> Pieces:
+    """The pieces `far` as lines between their ends, from the `horizon` on."""
+    age, start, end = pieces.age.clone(), pieces.start.clone(), pieces.end.clone()
+    length = age[far] - age_end[far]
+    inside = length.clamp(max=horizon)
+    age[far] = age_end[far] + inside
+    value, rise = end[far][..., :1], end[far][..., :1] - start[far][..., :1]
+    slope = rise / length[:, None, None]
+    line = torch.cat([value, slope, 0 * slope, 0 * slope], dim=2)[..., : end.shape[2]]
+    end[far] = line
+    line[..., :1] -= slope * inside[:, None, None]
+    start[far] = line
+    return Pieces(pieces.row, age, start, end)
 
 
 def _knots(pieces: Pieces, whole: torch.Tensor, last: torch.Tensor) -> Knots:

@@ -42,7 +42,9 @@ def test_one_series_is_run_as_many(measure, update, n_rows, n_channels, seed):
 
 
 @pytest.mark.parametrize("solver", ["euler", "midpoint", "rk4"])
-@pytest.mark.parametrize("gap", [1e-6, 0.3, 0.3 * 7, 8 * WINDOW, 19.9 * WINDOW, 20.5 * WINDOW, 1e4])
+@pytest.mark.parametrize(
+    "gap", [1e-200, 1e-6, 0.3, 0.3 * 7, 8 * WINDOW, 19.9 * WINDOW, 20.5 * WINDOW, 1e4]
+)
 @pytest.mark.parametrize("measure", ["legt", "legs"])
 def test_gaps_of_any_length_are_crossed_as_by_many(measure, solver, gap):
     model, rng = make_model(measure=measure, solver=solver, strength=1.0), np.random.default_rng(0)
