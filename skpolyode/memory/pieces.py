@@ -18,7 +18,7 @@ import torch
 from skpolyode.memory.base import Memory
 from skpolyode.memory.knots import SHORTEST_GAP, Knots
 
-__all__ = ["Pieces", "remember"]
+__all__ = ["Pieces", "gauss_nodes", "remember"]
 
 # Shortest piece that is answered by knots, as a share of the past that counts, by the degree of
 # the pieces. Rounding errors grow as 1e-16 / share**degree: a part in 1e10 with these.
@@ -41,6 +41,18 @@ class Pieces(NamedTuple):
     start: torch.Tensor  # float64 (P, D, Q): value and first Q - 1 derivatives at its start
     end: torch.Tensor  # float64 (P, D, Q): the same at its end
 
+    @property
+    def last(self) -> torch.Tensor:
+        """Whether the piece is the last of its row, bool (P,)."""
+        last = torch.ones_like(self.row, dtype=torch.bool)
+        last[:-1] = self.row[1:] != self.row[:-1]
+        return last
+
+    @property
+    def age_end(self) -> torch.Tensor:
+        """Time (P,) between the end of the piece and now."""
+        return torch.where(self.last, 0.0, self.age.roll(-1))
+
 
 def remember(memory: Memory, pieces: Pieces, elapsed: torch.Tensor) -> torch.Tensor:
     """Coefficients of signals that are given as a whole.
@@ -58,9 +70,7 @@ def remember(memory: Memory, pieces: Pieces, elapsed: torch.Tensor) -> torch.Ten
     -------
     float64 Tensor of shape (B, D, N)
     """
-    last = torch.ones_like(pieces.row, dtype=torch.bool)
-    last[:-1] = pieces.row[1:] != pieces.row[:-1]
-    age_end = torch.where(last, 0.0, pieces.age.roll(-1))
+    last, age_end = pieces.last, pieces.age_end
     length = pieces.age - age_end
     counts = elapsed.clamp(max=memory.horizon)[pieces.row]
     kept = (age_end <= memory.horizon) & (length > SHORTEST_GAP)
@@ -127,7 +137,7 @@ def _stretches(
 
 def _quadrature(memory: Memory, stretches: _Stretches, elapsed: torch.Tensor) -> torch.Tensor:
     """Coefficients (P, D, N) of stretches of signal, as integrals of impulses."""
-    node, weight = _gauss_nodes()
+    node, weight = gauss_nodes(_N_NODES)
     length = stretches.length[:, None]
     since = stretches.since[:, None] + node * length
     powers = [since**q / math.factorial(q) for q in range(stretches.start.shape[2])]
@@ -136,7 +146,7 @@ def _quadrature(memory: Memory, stretches: _Stretches, elapsed: torch.Tensor) ->
 
 
 @lru_cache
-def _gauss_nodes() -> tuple[torch.Tensor, torch.Tensor]:
+def gauss_nodes(count: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Nodes and weights of Gauss-Legendre quadrature on [0, 1]."""
-    node, weight = np.polynomial.legendre.leggauss(_N_NODES)
+    node, weight = np.polynomial.legendre.leggauss(count)
     return torch.from_numpy((1 + node) / 2), torch.from_numpy(weight / 2)
