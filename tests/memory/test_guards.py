@@ -22,7 +22,7 @@ def double(*numbers):
 def test_ages_that_are_equal_but_for_rounding_are_looked_up_once(name, n_distinct, monkeypatch):
     rng, memory = np.random.default_rng(0), make_memory(name, SIZE)
     gap = 0.3 * (1 + torch.from_numpy(rng.integers(0, n_distinct, 300))).double()
-    gap *= 1 + 4e-16 * torch.from_numpy(rng.integers(-2, 3, 300))
+    gap *= 1 + 4e-16 * torch.from_numpy(rng.integers(-2, 3, 300)).double()
     elapsed = torch.full_like(gap, 9.0)
     for table, method, given in (
         (memory.transitions, memory.propagate, torch.ones(300, 3, SIZE)),
