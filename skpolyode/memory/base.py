@@ -23,7 +23,7 @@ class Memory(ABC):
     """Online projection of a signal's past onto orthogonal polynomials.
 
     A subclass is a measure: it says how the coefficients move when nothing comes in
-    (:meth:`propagate`), how they answer to a knot of the signal (:meth:`respond`), and how they
+    (:meth:`relative_gap`), how they answer to a knot of the signal (:meth:`respond`), and how they
     are read (:meth:`basis`). The rest is written here once, from those three.
 
     Times are in the units of the model. `elapsed` is the time since the start of the series, at
