@@ -29,7 +29,7 @@ from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["Answers", "answer", "fit_forecaster", "retrain"]
 
-_REACH_WINDOWS = 2  # longest lead that intervals are calibrated for
+_REACH_CONTEXTS = 2  # longest lead that intervals are calibrated for
 _REACH_GAPS = 32  # the same, in typical gaps, of a model without a window
 _PAST_SHARE = 0.6  # of a series that forecasts for calibration know at least
 _MAX_ORIGINS = 1000
@@ -118,8 +118,9 @@ def _calibrate(
     origins = rows[(rows >= earliest[series] - 1) & (rows < end[series] - 1)]
     if len(origins) > _MAX_ORIGINS:
         origins = np.sort(rng.choice(origins, _MAX_ORIGINS, replace=False))
-    if embedder.has_coefficients:
-        reach = _REACH_WINDOWS * embedder.window_
+    recent = embedder.embedder_.recent
+    if recent is not None:
+        reach = _REACH_CONTEXTS * recent.window
     else:
         reach = _REACH_GAPS * embedder.time_scale_
     targets = [_targets(panel.times, r, end[series[r]], reach) for r in origins]
@@ -152,10 +153,10 @@ def _from_rows(
     method: str = "forecast",
 ) -> np.ndarray:
     """Standardised values (Q, D), ``counts[k]`` of them from the state at row ``origins[k]``."""
-    past = embedder.embedder_.past
-    if past is None or not past.forgets:
+    recent = embedder.embedder_.recent
+    if recent is None:
         return _in_one_run(embedder, panel, origins, times, counts, method)
-    starts = context_starts(panel, origins, past.context)
+    starts = context_starts(panel, origins, recent.context)
     contexts = take(panel, series_of_rows(panel)[origins], starts, origins + 1)
     answers = getattr(embedder, method)(contexts, np.split(times, np.cumsum(counts)[:-1]))
     return embedder.scaler_.transform(answers.values)

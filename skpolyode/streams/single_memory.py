@@ -11,7 +11,7 @@ import numpy as np
 
 from skpolyode.cubic import hermite_derivatives
 from skpolyode.memory.base import Memory
-from skpolyode.memory.knots import LONGEST_PART
+from skpolyode.memory.knots import LONGEST_PART, SHORTEST_GAP
 from skpolyode.memory.tables import N_ORDERS
 
 __all__ = ["SingleMemory"]
@@ -68,16 +68,20 @@ class SingleMemory:
         cell = np.minimum(np.rint(own / self._grid), len(self._responses) - 1)
         offset = own - cell * self._grid
         n_orders = steps.shape[2]
-        scaled = steps * self._memory.unit_at(elapsed) ** np.arange(n_orders)
-        weights = scaled @ self._terms(offset)[:, self._moved[:n_orders]]
+        unit = self._memory.unit_at(elapsed)
+        if unit < 1e100:
+            units = unit ** np.arange(n_orders)
+        else:  # as of the memory of many: no overflow
+            units = np.array([1.0, unit, 1e300, 1e300][:n_orders])
+        weights = (steps * units) @ self._terms(offset, n_orders)[:, self._moved[:n_orders]]
         return weights @ self._responses[cell.astype(np.int64)]
 
-    def _terms(self, offset: np.ndarray) -> np.ndarray:
+    def _terms(self, offset: np.ndarray, n_orders: int) -> np.ndarray:
         """Taylor terms ``offset**k / k!`` (P, M), behind N_ORDERS - 1 zeros."""
         factors = np.empty((len(offset), len(self._over_k)))
         factors[:, 0] = 1.0
-        factors[:, 1:N_ORDERS] = offset[:, None]
-        factors[:, N_ORDERS:] = np.minimum(offset, self._grid)[:, None]
+        factors[:, 1:n_orders] = offset[:, None]
+        factors[:, n_orders:] = np.minimum(offset, self._grid)[:, None]
         terms = np.zeros((len(offset), len(self._over_k) + N_ORDERS - 1))
         np.cumprod(factors * self._over_k, axis=1, out=terms[:, N_ORDERS - 1 :])
         return terms
@@ -103,6 +107,8 @@ class SingleMemory:
         """Memory (D, N) of a path alone; those of its pieces that are forgotten are left out."""
         n_steps = path.shape[1] - 1
         n_kept = min(n_steps, 1 + int(min(self.horizon / step, n_steps)))
+        age = np.arange(n_kept, 0, -1) * step
+        step = max(step, SHORTEST_GAP)
         (y0, y1), (d0, d1) = ((part[:-1], part[1:]) for part in path[:, n_steps - n_kept :])
         curve_start, curve_end, jerk = hermite_derivatives((y1 - y0) / step, d0, d1, step)
         knots = np.zeros((*y0.shape, 4))
@@ -110,7 +116,6 @@ class SingleMemory:
         knots[..., 2], knots[..., 3] = curve_start, jerk
         knots[1:, :, 2] -= curve_end[:-1]
         knots[1:, :, 3] -= jerk[:-1]
-        age = np.arange(n_kept, 0, -1) * step
         return self.respond(knots, age, elapsed).sum(axis=0)
 
     def hold(self, c: np.ndarray, value: np.ndarray, gap: float, elapsed: float) -> np.ndarray:

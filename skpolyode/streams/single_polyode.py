@@ -14,6 +14,7 @@ import torch
 from skpolyode.dynamics import Stepper, WalledMLP
 from skpolyode.dynamics.field import ACTIVATION
 from skpolyode.dynamics.steps import Layers
+from skpolyode.memory.knots import SHORTEST_GAP
 from skpolyode.models import PolyODE
 from skpolyode.streams.clock import Moment
 from skpolyode.streams.single_memory import SingleMemory
@@ -87,7 +88,7 @@ class SinglePolyODE:
         z, mask = state["z"].copy(), moment.mask
         rise, moved = x - z[:, 0], {"z": z}
         first, again = mask & ~moment.seen, np.flatnonzero(mask & moment.seen)
-        gap = moment.channel_gap[again]
+        gap = np.maximum(moment.channel_gap[again], SHORTEST_GAP)
         ramps = np.zeros((len(again), 1, 2))
         ramps[:, 0, 1] = rise[again] / gap
         for name, memory in self._memories.items():

@@ -25,7 +25,7 @@ from skpolyode.embedders.units import (
 from skpolyode.memory import MEMORIES, LegTMemory
 from skpolyode.models import Packed, PolyODE, PolyODETask, SequenceModel, swept_predictions
 from skpolyode.panel import Panel
-from skpolyode.panel.select import cut_windows, observed_rows
+from skpolyode.panel.select import Observed, cut_windows, observed_rows
 from skpolyode.training.loop import Task
 from skpolyode.transformers.neural import COUNT, POSITIVE, NeuralTransformer
 
@@ -90,11 +90,11 @@ class PolyODETransformer(NeuralTransformer):
     ----------
     window_ : float
         Length of the remembered past, in the units of `times`; with "legs", the longest history
-        of `fit`.
+        that was trained on.
     context_ : float
         Length of the past that the dynamics see, in the units of `times`.
     coverage_ : float
-        Share of the typical (median) series of `fit` that the window covers.
+        Share of the typical (median) series that the window covers.
     observations_per_coefficient_ : float
         How coarse the memory is: observations of a typical series within the window, for each
         coefficient. Details that are much finer are not remembered.
@@ -200,11 +200,10 @@ class PolyODETransformer(NeuralTransformer):
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         rows = observed_rows(panel)
-        unit, size = typical_gap(rows), min(self.n_coefficients, _CONTEXT_SIZE)
+        unit, size = typical_gap(rows), self._context_size()
         widths = self._widths(panel.n_channels)
-        measure, recent = MEMORIES[self.measure], LegTMemory
-        window = choose_window("auto" if np.isinf(measure.reach(1.0)) else self.window, rows)
-        context = choose_context(self.context, window, rows, size)
+        measure = MEMORIES[self.measure]
+        window, context = self._lengths(rows, size)
         auto = auto_step_size(rows, context, size)
         self.step_size_ = auto if self.step_size == "auto" else float(self.step_size)
         # As fast a pull as the steps can follow. A field that stands still forecasts the last
@@ -213,17 +212,17 @@ class PolyODETransformer(NeuralTransformer):
         static = StaticEncoder.of_panel(panel)
         # Whole steps of the longest gap that is integrated.
         max_gap = np.ceil(_CONTEXTS_INTEGRATED * context / self.step_size_) * self.step_size_
-        memory = recent(size, context / unit)
-        same = (measure, self.n_coefficients, window) == (recent, size, context)
+        memory = LegTMemory(size, context / unit)
+        same = (measure, self.n_coefficients, window) == (LegTMemory, size, context)
         history = memory if same else measure(self.n_coefficients, window / unit)
-        model = self._model_class(
-            field.stand_still(),
-            memory,
+        model = self._assemble(
+            unit,
+            field=field.stand_still(),
+            memory=memory,
             step_size=self.step_size_ / unit,
             max_gap=float(max_gap) / unit,
             history=None if same else history,
             start=None if static is None else _zero_map(static.n_features, widths[0]),
-            **self._model_options(unit),
         )
         units = Units(ChannelScaler.of(rows.values), unit)
         self._describe_window(rows, window)
@@ -236,11 +235,19 @@ class PolyODETransformer(NeuralTransformer):
             static=static,
         )
 
-    _model_class: ClassVar[type[PolyODE]] = PolyODE
+    def _context_size(self) -> int:
+        """Coefficients that the dynamics see."""
+        return min(self.n_coefficients, _CONTEXT_SIZE)
 
-    def _model_options(self, unit: float) -> dict[str, Any]:
-        """Further settings of the model, of which a unit of time is `unit` of the user's."""
-        return {}
+    def _lengths(self, rows: Observed, size: int) -> tuple[float, float]:
+        """Window and context, in the units of `times`; the latter has `size` coefficients."""
+        whole = np.isinf(MEMORIES[self.measure].reach(1.0))
+        window = choose_window("auto" if whole else self.window, rows)
+        return window, choose_context(self.context, window, rows, size)
+
+    def _assemble(self, unit: float, **parts: Any) -> PolyODE:
+        """The model of its parts; `unit` is its unit of time in that of the user."""
+        return PolyODE(**parts)
 
     def _widths(self, n_channels: int) -> list[int]:
         """Widths of all layers of the field, from the state's to the state's."""
@@ -250,7 +257,7 @@ class PolyODETransformer(NeuralTransformer):
                 "hidden_layer_sizes must be positive integers, one a layer, got "
                 f"{self.hidden_layer_sizes!r}."
             )
-        size = n_channels * (1 + min(self.n_coefficients, _CONTEXT_SIZE))
+        size = n_channels * (1 + self._context_size())
         return [size, *map(int, sizes), size]
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
@@ -264,14 +271,13 @@ class PolyODETransformer(NeuralTransformer):
             )
         return replace(embedder, blocks=_BLOCKS[self.embedding])
 
-    def _training_parts(self, panel: Panel, embedder: ModelEmbedder) -> Panel:
-        """Cut series that are much longer than the memory, so that training need not go in order.
+    def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
+        """As the dynamics forget, training need not go through long series in order.
 
-        The cost of training is then that of the rows, not of the longest series.
+        Its cost is then that of the rows, not of the longest series.
         """
         rows_of_context = embedder.recent.window / embedder.units.time_scale
-        length = int(max(_ROWS_TO_CUT, _CONTEXTS_TO_CUT * rows_of_context))
-        return cut_windows(panel, length, overlap=length // 8)
+        return int(max(_ROWS_TO_CUT, _CONTEXTS_TO_CUT * rows_of_context))
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         return PolyODETask(model, data, held_out, horizon=self.horizon)

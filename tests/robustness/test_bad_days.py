@@ -29,7 +29,6 @@ TRANSFORMERS = all_transformers() | {
     "constant": InterpolationTransformer(kind="constant", n_coefficients=4),
     "pchip": InterpolationTransformer(kind="pchip", n_coefficients=4),
     "PolyODE legs": small(measure="legs", max_epochs=1),
-    "PolyODE jump": small(update="jump", max_epochs=1),
 }
 N_CHANNELS = 2
 # of each test; fresh ones if their number is given (`make fuzz`)
