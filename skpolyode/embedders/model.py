@@ -13,6 +13,7 @@ import torch
 
 from skpolyode.embedders.ahead import continue_series
 from skpolyode.embedders.base import Embedder
+from skpolyode.embedders.between import Asked, agree, ask, bridges, follow
 from skpolyode.embedders.chunks import map_chunks
 from skpolyode.embedders.past import Past
 from skpolyode.embedders.static import StaticEncoder
@@ -25,7 +26,6 @@ from skpolyode.saving.codec import saved
 
 __all__ = ["ModelEmbedder"]
 
-_SAME_STATE = 1e-9
 _CHUNK_ROWS = 32_000  # embedded together by one thread
 
 
@@ -119,7 +119,7 @@ class ModelEmbedder(Embedder):
             before = states
             with torch.no_grad():
                 states = self.exact.embed(self.pack(part))
-            if part is panel or (before is not None and _agree(before, states)):
+            if part is panel or (before is not None and agree(before, states)):
                 return states
             reach, n_rows = 2 * reach, 2 * part.lengths
 
@@ -166,6 +166,30 @@ class ModelEmbedder(Embedder):
             mean = self.exact.look_ahead(states, since, elapsed).mean
         return self.units.scaler.inverse(mean.cpu().numpy())
 
+    def path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Values (Q, D) of the learned path, bridged to the observations; forecasts after them."""
+        asked, scaler = ask(panel, times, offsets), self.units.scaler
+        expected = follow(self, asked)
+        x = scaler.transform(asked.seen.values)
+        rise = np.where(np.isnan(x), 0.0, x - expected.mean)
+        return asked.keep_observed(scaler.inverse(expected.signal + bridges(asked, rise)))
+
+    def residuals(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
+        """One-step errors (n_obs, D), in the user's units and in those that were expected.
+
+        NaN where there is no observation, and in the first row that has any. A model that does not
+        know how large its errors are expects standard deviations of the channels.
+        """
+        nothing = np.empty(0), np.empty(0, dtype=np.int64)
+        seen, scaler = observed_part(panel), self.units.scaler
+        expected = follow(self, Asked(seen, *nothing))
+        error = scaler.transform(seen.values) - expected.mean
+        error[seen.offsets[:-1]] = np.nan
+        scale = 1.0 if expected.log_scale is None else np.exp(expected.log_scale)
+        result = np.full((2, *panel.values.shape), np.nan)
+        result[:, ~np.isnan(panel.values).all(axis=1)] = error * scaler.scale, error / scale
+        return result[0], result[1]
+
     def forecasting_mse(self, panel: Panel) -> float:
         """Mean squared one-step error, in standardised units."""
         return forecasting_mse(self.exact, self.pack(panel))
@@ -179,7 +203,3 @@ class ModelEmbedder(Embedder):
         with torch.no_grad():
             blocks = self.exact.features(self.exact.embed(data))
         return {name: tuple(blocks[name].shape[1:]) for name in self.blocks or blocks}
-
-
-def _agree(one: State, other: State) -> bool:
-    return all(torch.allclose(one[k], other[k], rtol=0, atol=_SAME_STATE) for k in one)

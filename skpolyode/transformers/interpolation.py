@@ -102,6 +102,7 @@ class InterpolationTransformer(SeriesTransformer):
         self.window = window
 
     has_coefficients = True
+    has_path = True
 
     def _fit(self, panel: Panel) -> None:
         past = new_past("legt", self.window, self.n_coefficients, observed_rows(panel))
