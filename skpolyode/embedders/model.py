@@ -13,8 +13,9 @@ import torch
 
 from skpolyode.embedders.ahead import continue_series
 from skpolyode.embedders.base import Embedder
+from skpolyode.embedders.between import Asked, ask, bridges, follow
 from skpolyode.embedders.chunks import map_chunks
-from skpolyode.embedders.long import PART_ROWS, states_in_parts
+from skpolyode.embedders.parts import agree, states_in_parts
 from skpolyode.embedders.past import Past
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import Units
@@ -26,7 +27,7 @@ from skpolyode.saving.codec import saved
 
 __all__ = ["ModelEmbedder"]
 
-_SAME_STATE = 1e-9
+_DERIVED = ("exact", "follower")
 _CHUNK_ROWS = 32_000  # embedded together by one thread
 
 
@@ -77,6 +78,15 @@ class ModelEmbedder(Embedder):
         """The model in float64, for everything but training."""
         return copy.deepcopy(self.model).double().eval()
 
+    @cached_property
+    def follower(self) -> SequenceModel:
+        """The same without a memory of the whole history, which paths and forecasts do not need."""
+        if getattr(self.exact, "history", None) is None:
+            return self.exact
+        model = copy.copy(self.exact)  # its weights are the same
+        model.history = None
+        return model
+
     @property
     def device(self) -> torch.device:
         """Where the model computes."""
@@ -84,7 +94,8 @@ class ModelEmbedder(Embedder):
 
     def to(self, device: str) -> Self:
         """The same on another device; the model itself is moved."""
-        self.__dict__.pop("exact", None)
+        for name in _DERIVED:
+            self.__dict__.pop(name, None)
         self.model.to(device)
         return self
 
@@ -94,7 +105,7 @@ class ModelEmbedder(Embedder):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what follows from the rest."""
-        return {name: value for name, value in self.__dict__.items() if name != "exact"}
+        return {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
 
     def pack(self, panel: Panel, dtype: torch.dtype = torch.float64) -> Packed:
         """Series of a panel as models read them."""
@@ -110,39 +121,36 @@ class ModelEmbedder(Embedder):
         return join(map_chunks(self._states, panel, n_rows=_CHUNK_ROWS))
 
     def _states(self, panel: Panel) -> State:
-        """States of a few series.
+        """States of a few series, with the memory of their whole history if there is one."""
+        if self.exact is self.follower:
+            return self._recent_states(panel)
+        panel, reach = observed_part(panel), self.recent.context
+        with torch.no_grad():
+            while self.past.forgets and reach < panel.times.max() - panel.times.min():
+                states = states_in_parts(self.exact, self.pack, panel, self.past, reach)
+                if states is not None:
+                    return states
+                reach *= 4
+            return self.exact.embed(self.pack(panel))
+
+    def _recent_states(self, panel: Panel) -> State:
+        """States of a few series, as the dynamics go on from them.
 
         Of long series only the recent part is run through, if one of twice the time and twice the
         rows makes no difference: the memory forgets, and the dynamics are set anew at each
         observation, but badly trained ones, and those that cross a long gap, may carry on more.
         """
         panel, states = observed_part(panel), None
-        reach = math.inf
-        if self.recent is not None and self.past is not None:
-            reach = max(self.recent.context, self.past.context)
+        reach = math.inf if self.recent is None else self.recent.context
         n_rows = np.zeros(panel.n_series, dtype=np.int64)
         while True:
             part = recent_part(panel, reach, n_rows)
             before = states
             with torch.no_grad():
-                states = self._whole_states(part)
-            if part is panel or (before is not None and _agree(before, states)):
+                states = self.follower.embed(self.pack(part))
+            if part is panel or (before is not None and agree(before, states)):
                 return states
             reach, n_rows = 2 * reach, 2 * part.lengths
-
-    def _whole_states(self, panel: Panel) -> State:
-        """States after all rows: long series in parts, if the dynamics know no more than those."""
-        has_history = getattr(self.model, "history", None) is not None
-        if has_history and self.past.forgets and panel.lengths.max() > 2 * PART_ROWS:
-            reach = self.recent.context
-            while reach < panel.times.max() - panel.times.min():
-                states = states_in_parts(
-                    self.exact, self.pack, panel, self.past, reach, tolerance=_SAME_STATE
-                )
-                if states is not None:
-                    return states
-                reach *= 4
-        return self.exact.embed(self.pack(panel))
 
     def states_at(self, panel: Panel, rows: np.ndarray) -> State:
         """States of the model after some rows, from one run over their series.
@@ -195,7 +203,7 @@ class ModelEmbedder(Embedder):
 
         def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
             durations = (rows.end - rows.start)[part]
-            return self.run_ahead(self._states(panel[part]), durations, ahead)
+            return self.run_ahead(self._recent_states(panel[part]), durations, ahead)
 
         return continue_series(panel, times, rows.end, run_ahead)
 
@@ -210,6 +218,30 @@ class ModelEmbedder(Embedder):
             mean = self.exact.look_ahead(states, since, elapsed).mean
         return self.units.scaler.inverse(mean.cpu().numpy())
 
+    def path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Values (Q, D) of the learned path, bridged to the observations; forecasts after them."""
+        asked, scaler = ask(panel, times, offsets), self.units.scaler
+        expected = follow(self, asked)
+        x = scaler.transform(asked.seen.values)
+        rise = np.where(np.isnan(x), 0.0, x - expected.mean)
+        return asked.keep_observed(scaler.inverse(expected.signal + bridges(asked, rise)))
+
+    def residuals(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
+        """One-step errors (n_obs, D), in the user's units and in those that were expected.
+
+        NaN where there is no observation, and in the first row that has any. A model that does not
+        know how large its errors are expects standard deviations of the channels.
+        """
+        nothing = np.empty(0), np.empty(0, dtype=np.int64)
+        seen, scaler = observed_part(panel), self.units.scaler
+        expected = follow(self, Asked(seen, *nothing))
+        error = scaler.transform(seen.values) - expected.mean
+        error[seen.offsets[:-1]] = np.nan
+        scale = 1.0 if expected.log_scale is None else np.exp(expected.log_scale)
+        result = np.full((2, *panel.values.shape), np.nan)
+        result[:, ~np.isnan(panel.values).all(axis=1)] = error * scaler.scale, error / scale
+        return result[0], result[1]
+
     def forecasting_mse(self, panel: Panel) -> float:
         """Mean squared one-step error, in standardised units."""
         return forecasting_mse(self.exact, self.pack(panel))
@@ -223,7 +255,3 @@ class ModelEmbedder(Embedder):
         with torch.no_grad():
             blocks = self.exact.features(self.exact.embed(data))
         return {name: tuple(blocks[name].shape[1:]) for name in self.blocks or blocks}
-
-
-def _agree(one: State, other: State) -> bool:
-    return all(torch.allclose(one[k], other[k], rtol=0, atol=_SAME_STATE) for k in one)

@@ -176,13 +176,22 @@ class PolyODE(SequenceModel):
         """Run over some series, each at its own pace; see :func:`~skpolyode.models.scan.scan`."""
         return scan(self, data, block)
 
-    def look_ahead(self, state: State, since: torch.Tensor, elapsed: torch.Tensor) -> Prediction:
-        """Signals at times (n, Q) after a state, all of them read from one path."""
-        # Whole steps, so that a forecast does not depend on what other times are asked for.
-        n_steps = (since.amax(dim=1) / self.step_size).ceil().clamp(min=1)
-        reach = (n_steps * self.step_size).clamp(max=self.max_gap)
+    def between(
+        self,
+        state: State,
+        row: torch.Tensor,
+        since: torch.Tensor,
+        gap: torch.Tensor,
+        elapsed: torch.Tensor,
+    ) -> Prediction:
+        """Signals on the way to the next observations, read from the paths that memory follows."""
+        furthest = since.new_zeros(len(gap)).scatter_reduce(0, row, since, "amax")
+        # Ahead of the last observation whole steps, so that a forecast does not depend on what
+        # other times are asked for.
+        n_steps = (furthest / self.step_size).ceil().clamp(min=1)
+        reach = torch.where(gap.isinf(), n_steps * self.step_size, gap).clamp(max=self.max_gap)
         _, path = self.trace(state["z"], reach)
-        return Prediction(evaluate_path(path, torch.minimum(since, reach[:, None])))
+        return Prediction(evaluate_path(path, torch.minimum(since, reach[row]), row))
 
     def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:
         """States (n, D, 1 + N) after gaps (n,), and the path of the signals (up to `max_gap`)."""

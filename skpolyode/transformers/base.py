@@ -39,6 +39,10 @@ def _remembers(transformer: SeriesTransformer) -> bool:
     return transformer.has_coefficients
 
 
+def _follows_path(transformer: SeriesTransformer) -> bool:
+    return transformer.has_path
+
+
 def _streams(transformer: SeriesTransformer) -> bool:
     return transformer._stream_class is not None
 
@@ -57,6 +61,9 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
 
     has_coefficients: ClassVar[bool] = False
     """Whether the features start with polynomial coefficients of the past."""
+
+    has_path: ClassVar[bool] = False
+    """Whether the embedder follows a path through the observations."""
 
     _stream_class: ClassVar[type[SeriesStream] | None] = None
     embedder_: Embedder
@@ -254,6 +261,45 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         coefficients = self.embedder_.coefficients(panel)
         values = past.read_at(coefficients, rows.start, rows.end, flat, series)
         return panel.like(flat, values, offsets)
+
+    @available_if(_follows_path)
+    def interpolate(self, X: Any, times: Any = None) -> Panel:
+        """Values of all channels at any times, from the path through the observations.
+
+        Between two observations of a channel that is the path that the transformer follows, a
+        learned one bent by a ramp so that it ends in the second observation: more than the
+        embedding remembers, and of the whole series, whatever the window.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        times : array-like of shape (Q,), list of such or None, default=None
+            Times for all series or for each, in any order; in the units and of the type of the
+            series' times. By default the series' own times.
+
+        Returns
+        -------
+        Panel
+            All channels at these times, without NaN. Where a channel was observed, exactly the
+            observation; before its first observation, the path shifted to end in it; after its
+            last one, the forecast of a trained transformer, or the last value. Times before the
+            first observation of a series get what the path holds there.
+
+        See Also
+        --------
+        skpolyode.PanelImputer : The same as a transformer, which fills gaps in place.
+
+        Raises
+        ------
+        ValueError
+            If a time is not finite, or something is wrong with the series.
+        """
+        check_is_fitted(self)
+        panel = read_panel(self, X, reset=False)
+        own = panel.times, panel.offsets
+        flat, offsets = own if times is None else query_times(panel, times)
+        return panel.like(flat, self.embedder_.path_values(panel, flat, offsets), offsets)
 
     @available_if(_streams)
     def stream(self, X: Any = 1, static: Any = None) -> SeriesStream:

@@ -117,6 +117,7 @@ class HiPPOTransformer(SeriesTransformer):
         self.window = window
 
     has_coefficients = True
+    has_path = True
     _stream_class = HiPPOStream
 
     def _fit(self, panel: Panel) -> None:

@@ -107,6 +107,7 @@ class InterpolationTransformer(SeriesTransformer):
         self.window = window
 
     has_coefficients = True
+    has_path = True
 
     def _fit(self, panel: Panel) -> None:
         rows = observed_rows(panel)

@@ -18,7 +18,7 @@ from skpolyode.embedders.learn import find_checkpoint, hold_out
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import typical_gap
 from skpolyode.models import IntervalTask, Packed, SequenceModel
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import observed_part, observed_rows, take, window_bounds
 from skpolyode.streams import ModelStream
 from skpolyode.training import Trainer, intra_op_threads
@@ -124,6 +124,7 @@ class NeuralTransformer(SeriesTransformer):
         "verbose": ["verbose"],
     }
 
+    has_path = True
     _stream_class = ModelStream
     embedder_: ModelEmbedder
 
@@ -177,6 +178,49 @@ class NeuralTransformer(SeriesTransformer):
         """
         check_is_fitted(self)
         return -self.embedder_.forecasting_mse(read_panel(self, X, reset=False))
+
+    def residuals(self, X: Any) -> Panel:
+        """How far each observation was from its one-step forecast: surprises, cell by cell.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+
+        Returns
+        -------
+        Panel
+            Observation minus forecast from all rows before it, at the series' own times and in the
+            units of the channels. NaN where nothing was observed, and in the first row of a series
+            that holds an observation, which is not forecast.
+        """
+        check_is_fitted(self)
+        panel = read_panel(self, X, reset=False)
+        return panel.like(panel.times, self.embedder_.residuals(panel)[0], panel.offsets)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """How well each series is forecast: the lower, the more of an anomaly it is.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+
+        Returns
+        -------
+        float64 ndarray of shape (n_series,)
+            Minus the mean, over all observed values but the first row of the series, of
+            ``((x - forecast) / scale)**2``, one step ahead. The scale is the standard deviation of
+            the channel, or, of a model that knows it, that of the forecast's error. 0 where there
+            is nothing to forecast.
+        """
+        check_is_fitted(self)
+        panel = read_panel(self, X, reset=False)
+        error = self.embedder_.residuals(panel)[1]
+        counts = offsets_from((~np.isnan(error)).sum(axis=1))[panel.offsets]
+        series = series_index(panel.offsets)
+        sums = np.bincount(series, np.nansum(error**2, axis=1), minlength=panel.n_series)
+        return -sums / np.maximum(np.diff(counts), 1)
 
     def forecast(self, X: Any, times: Any) -> Panel:
         """Continue series beyond their last observation.
