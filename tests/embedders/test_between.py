@@ -22,7 +22,7 @@ def embedder(measure="legt", size=cases.SIZE, **options) -> ModelEmbedder:
     """A field that is strong and not trained, over two channels."""
     model = cases.make_model(measure=measure, size=size, **options)
     past = Past(MEMORIES[measure](size, cases.WINDOW), cases.WINDOW, UNITS)
-    return ModelEmbedder(model, UNITS, ("coefficients",), past)
+    return ModelEmbedder(model, UNITS, ("coefficients",), past, past)
 
 
 def toy() -> ModelEmbedder:
@@ -171,17 +171,17 @@ def test_long_series_are_cut_without_a_trace(monkeypatch):
     model, cuts = embedder(strength=0.6), []
     times = np.concatenate([np.linspace(s[0][0], s[0][-1], 400) for s in series])
     asked = series, times, 400 * np.arange(4)
-    cut = between._cut
+    cut = between.cut
 
     def recorded(panel, reach, n_rows):
         parts = cut(panel, reach, n_rows)
         cuts.append(len(parts.start))
         return parts
 
-    monkeypatch.setattr(between, "_cut", recorded)
+    monkeypatch.setattr(between, "cut", recorded)
     found, errors = model.path_values(*asked), model.residuals(series)[0]
     assert cuts[0] > 10
-    monkeypatch.setattr(between, "_cut", lambda panel, reach, n_rows: cut(panel, np.inf, n_rows))
+    monkeypatch.setattr(between, "cut", lambda panel, reach, n_rows: cut(panel, np.inf, n_rows))
     np.testing.assert_allclose(found, model.path_values(*asked), atol=1e-7)
     np.testing.assert_allclose(errors, model.residuals(series)[0], atol=1e-7)
 
