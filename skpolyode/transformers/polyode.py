@@ -79,7 +79,7 @@ class PolyODETransformer(NeuralTransformer):
     ----------
     window_ : float
         Length of the remembered past, in the units of `times`; with "legs", the longest history
-        of `fit`.
+        that was trained on.
     step_size_ : float
         Longest integration step, in the units of `times`.
     field_ : torch.nn.Module
@@ -223,16 +223,15 @@ class PolyODETransformer(NeuralTransformer):
             )
         return replace(embedder, blocks=_BLOCKS[self.embedding])
 
-    def _training_parts(self, panel: Panel, embedder: ModelEmbedder) -> Panel:
-        """Cut series that are much longer than the memory, so that training need not go in order.
+    def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
+        """Where the memory forgets, training need not go through long series in order.
 
-        The cost of training is then that of the rows, not of the longest series.
+        Its cost is then that of the rows, not of the longest series.
         """
         past = embedder.past
         if not past.forgets:
-            return panel
-        length = int(max(_ROWS_TO_CUT, _WINDOWS_TO_CUT * past.window / past.units.time_scale))
-        return cut_windows(panel, length, overlap=length // 8)
+            return None
+        return int(max(_ROWS_TO_CUT, _WINDOWS_TO_CUT * past.window / past.units.time_scale))
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         return PolyODETask(model, data, held_out, horizon=self.horizon)
