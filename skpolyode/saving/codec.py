@@ -51,6 +51,20 @@ class UnknownNameError(ValueError):
     """A file names a class or a parameter that this version does not know."""
 
 
+class MovedError(Exception):
+    """Raised by an `upgrade`: what was a state of its class is one of another class today.
+
+    Parameters
+    ----------
+    tag : str
+        Of that class, whose own `upgrade` the state goes through then.
+    """
+
+    def __init__(self, tag: str) -> None:
+        super().__init__(tag)
+        self.tag = tag
+
+
 class DeviceError(ValueError):
     """Torch cannot move to a device."""
 
@@ -302,22 +316,26 @@ class Decoder:
 
     def _object(self, pair: list) -> Any:
         tag, state = pair
-        if tag not in _CLASSES:
-            _load_part(tag)
-        if tag not in _CLASSES:
-            raise UnknownNameError(f"an object of {tag!r}")
-        codec = _CODECS[_CLASSES[tag]]
-        parts = codec.upgrade({name: self.decode(part) for name, part in state.items()})
+        codec, parts = _codec(tag), {name: self.decode(part) for name, part in state.items()}
+        try:
+            parts = codec.upgrade(parts)
+        except MovedError as moved:
+            codec = _codec(moved.tag)
+            parts = codec.upgrade(parts)
         self._room -= codec.length(parts)
         if self._room < 0:
             raise ValueError(f"{tag} is longer than the file")
         return codec.from_state(parts)
 
 
-def _load_part(tag: str) -> None:
-    for part in _LOADED_ON_DEMAND:
-        if tag.startswith(f"{part}."):
-            import_module(f"skpolyode.{part}")
+def _codec(tag: str) -> _Codec:
+    """How files hold the class of a tag; its part of the package is loaded if need be."""
+    part = tag.partition(".")[0]
+    if tag not in _CLASSES and part in _LOADED_ON_DEMAND:
+        import_module(f"skpolyode.{part}")
+    if tag not in _CLASSES:
+        raise UnknownNameError(f"an object of {tag!r}")
+    return _CODECS[_CLASSES[tag]]
 
 
 def _random_state(state: dict[str, Any]) -> np.random.RandomState:

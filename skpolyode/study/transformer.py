@@ -12,10 +12,12 @@ from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.units import choose_context, choose_window
 from skpolyode.models import Packed, PolyODE, PolyODETask, SequenceModel, SeriesTask
 from skpolyode.panel.select import Observed
+from skpolyode.saving.objects import register_estimator
 from skpolyode.study.coupled import SOLVERS, CoupledPolyODE
 from skpolyode.study.paper import ORIGINS, UPDATES, PaperPolyODE
 from skpolyode.training.loop import Task
 from skpolyode.transformers import PolyODETransformer
+from skpolyode.transformers._format1 import STUDIED, upgrade
 
 __all__ = ["GRADIENTS", "PaperPolyODETransformer"]
 
@@ -155,3 +157,21 @@ class PaperPolyODETransformer(PolyODETransformer):
         if isinstance(model, CoupledPolyODE):
             return model.predictions(data)
         return PolyODETransformer._quick_predictions(model, data)
+
+
+def _upgrade(state: dict[str, Any]) -> dict[str, Any]:
+    """State of today, also of what a `PolyODETransformer` with such choices once saved."""
+    params = dict(state["params"])
+    if "n_iter_no_change" not in params:
+        return state
+    choices = {name: params.pop(name, default) for name, default in STUDIED.items()}
+    state = upgrade(PolyODETransformer.__name__, {"params": params, "fitted": state["fitted"]})
+    params, fitted = state["params"] | choices | {"origin": "constant"}, state["fitted"]
+    if "embedder_" in fitted:  # with our model, of the same weights
+        estimator = PaperPolyODETransformer(**params)
+        vars(estimator).update(fitted)
+        fitted["embedder_"] = estimator._continued(fitted["embedder_"])
+    return {"params": params, "fitted": fitted}
+
+
+register_estimator(PaperPolyODETransformer, upgrade=_upgrade)
