@@ -54,6 +54,15 @@ def test_ages_below_the_rounding_are_not_rounded(name):
         assert float(one[0, 0, 0]) > 0
 
 
+@pytest.mark.parametrize("size", [8, 128])
+def test_impulses_are_weighted_polynomials(size):
+    """However many: the tables of the impulses are as fine as the polynomials need."""
+    memory, ages = LegSMemory(size), torch.linspace(0, 3, 333, dtype=torch.float64)
+    elapsed = double(3.0).expand(333)
+    found = memory.impulse(torch.ones(333, 1, 1).double(), ages[:, None], elapsed)[:, 0]
+    torch.testing.assert_close(found, memory.basis(ages, elapsed) / 3, rtol=0, atol=1e-10)
+
+
 def test_impulses_of_a_history_without_length_are_numbers():
     memory = LegSMemory(SIZE)
     strength = double([[0.0, 2.0]])
@@ -77,6 +86,15 @@ def test_what_is_forgotten_leaves_no_rounding_errors(name):
     if not memory.needs_duration:
         expected = memory.constant(double([2.0]))
         torch.testing.assert_close(c, expected, rtol=0, atol=1e-12)
+
+
+def test_a_short_piece_may_straddle_the_horizon():
+    memory = make_memory("legt", 32)
+    age = memory.horizon + double(0.007, -0.0001) * memory.window
+    start = torch.ones(2, 1, 4).double()
+    pieces = Pieces(torch.zeros(2, dtype=torch.int64), age, start, 0 * start)
+    pieces.start[1] = 0
+    assert remember(memory, pieces, age[:1]).abs().max() < 1e-14
 
 
 def test_parts_of_a_path_that_are_forgotten_are_left_out():
