@@ -24,6 +24,13 @@ def test_evaluate_path_is_the_hermite_spline():
         np.testing.assert_allclose(found[row], spline(since[row]), atol=1e-12)
 
 
+def test_a_time_beyond_the_ends_by_rounding_is_of_the_piece_there():
+    values = torch.tensor([1.0, 4.0, 9.0]).double()[:, None, None]
+    path = CubicPath(values, 0 * values, torch.ones(1).double(), torch.tensor([2]))
+    since = torch.tensor([[-1e-17, 2 + 4e-16]], dtype=torch.float64)
+    assert evaluate_path(path, since).flatten().tolist() == [1.0, 9.0]
+
+
 @pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
 def test_derivatives_are_those_of_the_hermite_spline(kind):
     rng = np.random.default_rng(1)

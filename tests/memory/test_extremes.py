@@ -105,6 +105,17 @@ def test_a_piece_of_nothing_is_no_piece(name, gap, degree):
 
 
 @pytest.mark.parametrize("degree", [0, 1, 3])
+def test_ages_before_ages(name, degree):
+    """Pieces that are long, and short against the history."""
+    memory, slopes = make_memory(name, SIZE), np.zeros(4)
+    times, values = np.array([0.0, 1.0, 1e3, 1e6]), np.array([2.0, 4.0, 1.0, 1.0])
+    found = remember(memory, path(1e110 * times, values, slopes, degree), double(1e116))
+    line = remember(memory, path(times, values, slopes, min(degree, 1)), double(1e6))
+    expected = line if memory.needs_duration else memory.constant(double([1.0]))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("degree", [0, 1, 3])
 @pytest.mark.parametrize("gap", HUGE)
 def test_a_piece_of_ages_is_remembered_by_its_end(name, gap, degree):
     memory, slopes = make_memory(name, SIZE), np.array([0.5, -0.3, 2.0, -1.0]) / gap
