@@ -235,9 +235,10 @@ def answer(
         values[asked] = _from_rows(embedder, panel, unique, times[asked], counts)
     values = calibration.damped(leads, values)
     if is_between.any():
-        own = read_panel(embedder, panel, reset=False)
-        kept = offsets_from(is_between)[offsets]
-        path = embedder.embedder_.path_values(own, times[is_between], kept)
+        # Times count from the starts of the series there, which keeps their differences exact.
+        own, kept = read_panel(embedder, panel, reset=False), offsets_from(is_between)[offsets]
+        shift = (own.times - panel.times)[panel.offsets[:-1]][series_index(kept)]
+        path = embedder.embedder_.path_values(own, times[is_between] + shift, kept)
         values[is_between] = embedder.scaler_.transform(path)
     return Answers(values, leads)
 
