@@ -16,7 +16,7 @@ from skpolyode.panel import Panel
 from skpolyode.saving.objects import register_estimator, save_by_name
 from skpolyode.transformers import PolyODETransformer
 
-__all__ = ["PolyODEFeatures", "SeriesFeatures"]
+__all__ = ["PolyODEFeatures", "SeriesFeatures", "read_instances"]
 
 
 class _Features(BaseTransformer):
@@ -91,11 +91,11 @@ class _Features(BaseTransformer):
 
     def _fit(self, X: pd.DataFrame, y: Any = None) -> Self:
         self._names = tuple(map(str, X.columns))
-        self.transformer_ = self._new_transformer().fit(_read(X)[0])
+        self.transformer_ = self._new_transformer().fit(read_instances(X)[0])
         return self
 
     def _transform(self, X: pd.DataFrame, y: Any = None) -> pd.DataFrame:
-        panel, instances = _read(X)
+        panel, instances = read_instances(X)
         columns = self.transformer_.get_feature_names_out()
         return pd.DataFrame(self.transformer_.transform(panel), index=instances, columns=columns)
 
@@ -109,7 +109,7 @@ class _Features(BaseTransformer):
         )
 
 
-def _read(X: pd.DataFrame) -> tuple[Panel, pd.Index]:
+def read_instances(X: pd.DataFrame) -> tuple[Panel, pd.Index]:
     """Panel of a frame with instances and times as index levels, and the instances in its order.
 
     Rows of an instance need not be neighbours; those of equal time are averaged.
