@@ -49,6 +49,11 @@ class TestEveryPath:
         first = fitted.interpolate(SERIES, [[t[0]] for t, _ in SERIES])
         np.testing.assert_allclose(found.values[2::5], first.values, atol=1e-12)
 
+    def test_as_far_ahead_as_you_like(self, fitted):
+        far = fitted.interpolate(SERIES, [1e3, 1e9, 1e200]).values.reshape(12, 3, 2)
+        assert np.isfinite(far).all()
+        np.testing.assert_array_equal(far[:, 1], far[:, 2])
+
     def test_units_and_clocks_do_not_matter(self, fitted):
         other = [(3600 * t + 1.7e9, 100 * x - 7) for t, x in SERIES]
         again = clone(fitted).fit(other)
