@@ -6,7 +6,9 @@ from skpolyode.transformers import (
     HiPPOTransformer,
     InterpolationTransformer,
     LegendreFitTransformer,
+    PanelImputer,
     PolyODETransformer,
+    Resampler,
     SummaryStatsTransformer,
 )
 
@@ -17,7 +19,9 @@ __all__ = [
     "InterpolationTransformer",
     "LegendreFitTransformer",
     "Panel",
+    "PanelImputer",
     "PolyODETransformer",
+    "Resampler",
     "SummaryStatsTransformer",
     "__version__",
     "load",

@@ -166,8 +166,7 @@ def _run(model: SequenceModel, data: Packed) -> tuple[State, Prediction, torch.T
     """State after each row, prediction before it, in the order of the input; its packed rows."""
     steps = [(step.rows, step.state, step.prediction) for step in model.run(data)]
     rows, states, before = zip(*steps, strict=True)
-    packed = torch.from_numpy(np.lexsort((data.elapsed.cpu(), data.series.cpu())))
-    packed = packed.to(data.x.device)
+    packed = data.series.argsort(stable=True)
     order = torch.cat(rows).argsort()[packed]
     columns = (None if x[0] is None else torch.cat(x)[order] for x in zip(*before, strict=True))
     return select(join(list(states)), order), Prediction(*columns), packed

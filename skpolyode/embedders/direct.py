@@ -114,8 +114,10 @@ class PathEmbedder(DirectEmbedder):
             group_offsets = np.searchsorted(group.series, np.arange(len(elapsed) + 1))
             row = rows_until(group.times, group_offsets, since, offsets)
             after = row >= group_offsets[series]  # the channel was observed up to then
+            is_last = (row + 1 == group_offsets[1:][series])[after]  # held, however far ahead
             signal, row = first[series], row[after]
-            u, derivatives = (since[after] - group.times[row])[:, None], pieces.start.numpy()[row]
+            u = np.where(is_last, 0.0, since[after] - group.times[row])[:, None]
+            derivatives = pieces.start.numpy()[row]
             for q in range(derivatives.shape[2]):
                 signal[after] += derivatives[..., q] * u**q / math.factorial(q)
             result[:, group.channels] = signal

@@ -22,6 +22,10 @@ def test_evaluate_path_is_the_hermite_spline():
         grid = step[row] * np.arange(n + 1)
         spline = CubicHermiteSpline(grid, values[: n + 1, row], slopes[: n + 1, row])
         np.testing.assert_allclose(found[row], spline(since[row]), atol=1e-12)
+    # times of any of the paths, one after the other
+    rows = torch.tensor([2, 0, 2, 1])
+    flat = evaluate_path(path, torch.from_numpy(since)[rows, [3, 4, 5, 1]], rows)
+    assert torch.equal(flat, found[rows, [3, 4, 5, 1]])
 
 
 def test_a_time_beyond_the_ends_by_rounding_is_of_the_piece_there():

@@ -49,6 +49,11 @@ class TestEveryPath:
         first = fitted.interpolate(SERIES, [[t[0]] for t, _ in SERIES])
         np.testing.assert_allclose(found.values[2::5], first.values, atol=1e-12)
 
+    def test_as_far_ahead_as_you_like(self, fitted):
+        far = fitted.interpolate(SERIES, [1e3, 1e9, 1e200]).values.reshape(12, 3, 2)
+        assert np.isfinite(far).all()
+        np.testing.assert_array_equal(far[:, 1], far[:, 2])
+
     def test_units_and_clocks_do_not_matter(self, fitted):
         other = [(3600 * t + 1.7e9, 100 * x - 7) for t, x in SERIES]
         again = clone(fitted).fit(other)
@@ -145,3 +150,15 @@ class TestSurprises:
         series = [([0.0, 1.0, 2.0], [[None, None], [1.0, None], [2.0, 3.0]])]
         found = self.model.residuals(series).values
         assert np.isnan(found).tolist() == [[True, True], [True, True], [False, False]]
+
+
+def test_stamps_that_are_one_as_counts_stay_two():
+    """Counts of seconds since 1970 are rounded to 2e-7; these rows are 100 ns apart."""
+    stamps = pd.DatetimeIndex(
+        ["2026-03-01", "2026-03-01 00:00:00.0000001", "2026-03-01 00:00:00.0000002"]
+    )
+    panel = Panel.from_frames([pd.DataFrame({"x": [1.0, 2.0, 4.0]}, index=stamps)])
+    model = HiPPOTransformer(window=1.0).fit(panel)
+    found = model.interpolate(panel)
+    assert found.values.tolist() == [[1.0], [2.0], [4.0]]
+    assert found.user_times().equals(stamps)
