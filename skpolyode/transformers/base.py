@@ -296,7 +296,7 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
             If a time is not finite, or something is wrong with the series.
         """
         check_is_fitted(self)
-        panel = read_panel(self, X, reset=False).since_start()  # where times are exact
+        panel = read_panel(self, X, reset=False)
         own = panel.times, panel.offsets
         flat, offsets = own if times is None else query_times(panel, times)
         return panel.like(flat, self.embedder_.path_values(panel, flat, offsets), offsets)

@@ -112,6 +112,8 @@ class Resampler(PathTransformer):
             raise ValueError(
                 f"{' and '.join(given)} each say what the grid is: give one, and None for the rest."
             )
+        # On the user's clock, as the grid may be.
+        panel = panel.like(panel.times, panel.values, panel.offsets)
         rows = observed_rows(panel)
         longest = float((rows.end - rows.start).max())
         spans = {"start": (0.0, longest), "end": (-longest, 0.0)}
@@ -149,9 +151,13 @@ class Resampler(PathTransformer):
         """
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
-        rows = observed_rows(panel)
-        edges = {"start": rows.start, "end": rows.end}
-        edge = edges.get(self.relative_to, np.zeros(panel.n_series))
-        found = self.embedder_.interpolate(panel, edge[:, None] + self.grid_)
-        values = found.values.reshape(panel.n_series, len(self.grid_), panel.n_channels)
+        if self.relative_to is None:
+            times, offsets = query_times(panel, self.grid_)
+        else:
+            rows = observed_rows(panel)
+            edge = rows.start if self.relative_to == "start" else rows.end
+            times = (edge[:, None] + self.grid_).ravel()
+            offsets = np.arange(panel.n_series + 1) * len(self.grid_)
+        found = self.embedder_.embedder_.path_values(panel, times, offsets)
+        values = found.reshape(panel.n_series, len(self.grid_), panel.n_channels)
         return np.ascontiguousarray(values.transpose(0, 2, 1))
