@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -102,7 +103,7 @@ def window_bounds(
     half windows stay whole.
     """
     series, start, stop = [], [], []
-    for i, (first, end) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+    for i, (first, end) in enumerate(pairwise(offsets)):
         n_rows, n_windows, size = end - first, 1, end - first
         if n_rows >= 1.5 * length:
             n_windows, size = -(-(n_rows - overlap) // (length - overlap)), length

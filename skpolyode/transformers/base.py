@@ -82,21 +82,26 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         ------
         ValueError
             If a parameter or a series is not valid; all faults of the series are listed at once.
-            What was fitted before is then as it was.
+            After this or any other error, what was fitted before is as it was.
         """
         self._validate_params()
         before = dict(vars(self))
         try:
-            self._fit(read_panel(self, X, reset=True))
-        except Exception:
+            interruption = self._fit(read_panel(self, X, reset=True))
+        except BaseException:  # Ctrl-C as well: half a fit is of no use
             vars(self).clear()
             vars(self).update(before)
             raise
+        if interruption:  # who called, perhaps a search, has been asked to stop as well
+            raise KeyboardInterrupt(interruption)
         return self
 
     @abstractmethod
-    def _fit(self, panel: Panel) -> None:
-        """Learn from a checked panel; sets `embedder_`."""
+    def _fit(self, panel: Panel) -> str | None:
+        """Learn from a checked panel; sets `embedder_`.
+
+        Returns what to say of an interruption by the user, if the fit is complete all the same.
+        """
 
     def transform(self, X: Any) -> np.ndarray:
         """Embed series.

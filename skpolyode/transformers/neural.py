@@ -206,7 +206,7 @@ class NeuralTransformer(SeriesTransformer):
         """Untrained model; weights are drawn from the generator."""
         raise NotImplementedError(f"{type(self).__name__} makes its model in `_new_model`.")
 
-    def _fit(self, panel: Panel) -> None:
+    def _fit(self, panel: Panel) -> str | None:
         check_device(self.device)
         random_state = local_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
@@ -235,8 +235,7 @@ class NeuralTransformer(SeriesTransformer):
             self.embedder_, self.history_ = embedder, report.history
             self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
             self._examine(known)
-        if report.was_interrupted:  # all is stored; who called, perhaps a search, stops as well
-            raise KeyboardInterrupt(report.message)
+        return report.message if report.was_interrupted else None
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         rows = observed_rows(panel)

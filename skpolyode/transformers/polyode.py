@@ -223,6 +223,11 @@ class PolyODETransformer(NeuralTransformer):
                 f"channels, n_coefficients and hidden_layer_sizes now ask for {widths}; keep them "
                 "as in the last fit or set warm_start=False."
             )
+        if not isinstance(embedder.past.memory, MEMORIES[self.measure]):
+            raise ValueError(
+                f"warm_start=True continues with the memory of the last fit, which is not "
+                f"measure={self.measure!r}; keep the measure or set warm_start=False."
+            )
         return replace(embedder, blocks=_BLOCKS[self.embedding])
 
     def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
