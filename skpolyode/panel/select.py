@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -49,11 +50,11 @@ class Observed(NamedTuple):
 
 def observed_rows(panel: Panel) -> Observed:
     """Leave out rows without any observation; times become relative, in float64."""
-    kept = ~np.isnan(panel.values).all(axis=1)  # arrays of a panel are read-only, these are not
-    offsets = offsets_from(kept)[panel.offsets]
-    times, values = panel.times[kept], panel.values[kept]
+    kept = ~np.isnan(panel.values).all(axis=1)
+    rows = panel.rows.at(kept, offsets_from(kept)[panel.offsets])
+    times, offsets = rows.times, rows.offsets
     start, end = times[offsets[:-1]], times[offsets[1:] - 1]
-    return Observed(times - start[series_index(offsets)], values, offsets, start, end)
+    return Observed(times - np.repeat(start, rows.lengths), rows.values, offsets, start, end)
 
 
 def observed_part(panel: Panel) -> Panel:
@@ -63,8 +64,7 @@ def observed_part(panel: Panel) -> Panel:
 
 def keep_rows(panel: Panel, kept: np.ndarray) -> Panel:
     """Panel of the rows that a mask (n_obs,) keeps; a series may be left without any."""
-    offsets = offsets_from(kept)[panel.offsets]
-    return panel.like(panel.times[kept], panel.values[kept], offsets)
+    return type(panel)._of(panel.rows.at(kept, offsets_from(kept)[panel.offsets]), checked=False)
 
 
 def series_of_rows(panel: Panel) -> np.ndarray:
@@ -78,11 +78,12 @@ def take(panel: Panel, series: np.ndarray, start: np.ndarray, stop: np.ndarray) 
     Rows count over all series of the panel. A series may be taken many times.
     """
     offsets = offsets_from(stop - start)
-    rows = np.arange(offsets[-1]) + (start - offsets[:-1])[series_index(offsets)]
-    # Without rows first: indexing copies them, once for every stretch of a series.
-    n_channels = panel.n_channels
-    bare = panel.like(np.empty(0), np.empty((0, n_channels)), np.zeros(panel.n_series + 1))
-    return bare[series].like(panel.times[rows], panel.values[rows], offsets)
+    rows = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], stop - start)
+    labels = panel.rows.at(slice(0, 0), np.zeros(panel.n_series + 1, dtype=np.int64))
+    own = type(panel)._of(labels, checked=False)[series].rows
+    taken = panel.rows.at(rows, offsets)
+    taken = replace(taken, ids=own.ids, static=own.static, origin=own.origin)
+    return type(panel)._of(taken, checked=False)
 
 
 def cut_windows(panel: Panel, length: int, overlap: int) -> Panel:

@@ -99,7 +99,8 @@ class NeuralTransformer(SeriesTransformer):
 
     A subclass makes its model in `_new_model`. Its own `__init__` takes its own parameters and
     ``**training``, which it hands on; signature and docstring are completed here, the latter where
-    it says ``%(training)s`` and ``%(trained)s``.
+    it says ``%(training)s`` and ``%(trained)s``, or, to take over whole sections of its parent,
+    ``%(Parameters)s`` and ``%(Attributes)s``.
 
     Parameters
     ----------
@@ -303,9 +304,10 @@ def _suffixes(block: str, size: int) -> list[str]:
 
 
 def _complete(cls: type) -> None:
-    """Write the parameters of training into the signature and the docstring of a class."""
+    """Write what a class shares with its parent into its signature and its docstring."""
     if cls.__doc__:
         parts = {"training": _TRAINING, "trained": _TRAINED}
+        parts |= {name: _section(cls.__mro__[1], name) for name in ("Parameters", "Attributes")}
         for name, text in parts.items():
             cls.__doc__ = cls.__doc__.replace(f"    %({name})s\n", text)
     init = vars(cls).get("__init__")
@@ -318,6 +320,12 @@ def _complete(cls: type) -> None:
         base = inspect.signature(cls.__mro__[1].__init__).parameters.values()
         shared = [p for p in base if p.name not in names and p.name != "self"]
         init.__signature__ = signature.replace(parameters=[*own, *shared])
+
+
+def _section(cls: type, name: str) -> str:
+    """Entries of a section of the docstring of a class."""
+    _, _, rest = (cls.__doc__ or "").partition(f"    {name}\n    {'-' * len(name)}\n")
+    return rest.partition("\n\n")[0] + "\n"
 
 
 _complete(NeuralTransformer)

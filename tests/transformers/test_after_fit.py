@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -141,12 +140,9 @@ def test_a_warm_start_keeps_the_measure(measures):
 
 @pytest.mark.parametrize("device", ["meta", "cuda:99", "xla", "hpu", "nope", ""])
 def test_a_device_that_cannot_compute_here(device):
-    with warnings.catch_warnings(), pytest.raises(ValueError) as caught:
-        warnings.simplefilter("ignore")
+    wanted = rf"^device='{device}' cannot be used here \(.*\); device='cpu' always can\.$"
+    with pytest.raises(ValueError, match=wanted):
         small(device=device).fit(SERIES)
-    message = str(caught.value)
-    assert message.startswith(f"device={device!r} cannot be used here (")
-    assert message.endswith("device='cpu' always can.")
 
 
 DATES = np.array([["2020-01-01", "2020-01-02"]] * 3, dtype="datetime64[D]")
@@ -162,14 +158,17 @@ NOT_NUMBERS = {
 }
 
 
+NO_NUMBER = "number|float|string|columns of times"
+
+
 @pytest.mark.parametrize("kind", NOT_NUMBERS)
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_what_is_not_a_number_is_refused_in_tables(name, kind):
     transformer = clone(TRANSFORMERS[name])
-    with pytest.raises((ValueError, TypeError), match="number|float|string|columns of times"):
+    with pytest.raises((ValueError, TypeError), match=NO_NUMBER):
         transformer.fit(NOT_NUMBERS[kind])
     transformer.fit(np.arange(6.0).reshape(3, 2))
-    with pytest.raises((ValueError, TypeError), match="number|float|string|columns of times"):
+    with pytest.raises((ValueError, TypeError), match=NO_NUMBER):
         transformer.transform(NOT_NUMBERS[kind])
 
 
