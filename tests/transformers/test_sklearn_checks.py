@@ -157,3 +157,43 @@ class TestRagged:
         # and one that fit never saw, but transform does
         transformer = clone(TRANSFORMERS[name]).fit(X)
         assert np.isfinite(transformer.transform(self.series())).all()
+
+    @pytest.mark.parametrize("gap", [5e-324, 1e-300, 1e-51])
+    def test_times_too_close(self, name, gap):
+        fitted = clone(TRANSFORMERS[name]).fit(self.series())
+        X = [([0.0, 1.0], np.ones((2, 2))), ([0.0, gap, 2 * gap], np.eye(3, 2))]
+        with pytest.raises(ValueError, match=r"series 1 \(id 1\), time .*: .* less than 1e-50"):
+            fitted.transform(X)
+        with pytest.raises(ValueError, match=r"(?s)less than 1e-50.*Remed.*in another unit"):
+            clone(fitted).fit(X)
+        if hasattr(fitted, "stream"):
+            stream = fitted.stream(2)
+            with pytest.raises(ValueError, match=r"series 1 .*after the one before.*another unit"):
+                stream.update([0.0, gap], np.ones((2, 2)), 1)
+            assert stream.n_observations.tolist() == [0, 0]
+
+    @pytest.mark.parametrize("span", [1.7e308, 1e300, 1e51])
+    def test_times_too_far_apart(self, name, span):
+        fitted = clone(TRANSFORMERS[name]).fit(self.series())
+        X = [([0.0, 1.0], np.ones((2, 2))), ([-span, 0.0, span], np.eye(3, 2))]
+        with pytest.raises(
+            ValueError, match=r"series 1.*, time .*(too large|more than 1e\+50)"
+        ):
+            fitted.transform(X)
+        with pytest.raises(ValueError, match=r"(?s)too large|more than.*Remed.*unit"):
+            clone(fitted).fit(X)
+        if hasattr(fitted, "stream"):
+            with pytest.raises(ValueError, match=r"series 0 .*after the one before.*another unit"):
+                fitted.stream().update([-span, span], np.ones((2, 2)))
+
+    @pytest.mark.parametrize("unit", [1e-46, 1e46])
+    def test_nearly_extreme_times(self, name, unit):
+        """Of one unit in fit, or of two that differ by all that is possible."""
+        X = self.series()
+        scaled = [(times * unit, values) for times, values in X]
+        transformer = clone(TRANSFORMERS[name]).fit(X)
+        assert np.isfinite(transformer.transform(scaled)).all()
+        Z = clone(transformer).fit_transform(scaled)
+        assert np.isfinite(Z).all()
+        if name != "SummaryStatsTransformer":
+            np.testing.assert_allclose(Z, transformer.transform(X), atol=1e-3)
