@@ -7,6 +7,7 @@ from skpolyode.transformers import (
     InterpolationTransformer,
     LegendreFitTransformer,
     PolyODETransformer,
+    StaticFeatures,
     SummaryStatsTransformer,
 )
 
@@ -18,6 +19,7 @@ __all__ = [
     "LegendreFitTransformer",
     "Panel",
     "PolyODETransformer",
+    "StaticFeatures",
     "SummaryStatsTransformer",
     "__version__",
     "load",

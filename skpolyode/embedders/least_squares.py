@@ -55,7 +55,8 @@ class LeastSquaresEmbedder(DirectEmbedder):
         """Coefficients (B, D, N) of some series."""
         duration, series, size = rows.end - rows.start, rows.series, self.past.n_coefficients
         age = (duration[series] - rows.times) / self.past.window
-        values = self.units.scaler.transform(rows.values)
+        scaler = self.units.scaler
+        values = scaler.transform(scaler.known(rows.values))
         result = np.zeros((len(duration), values.shape[1], size))
         n = np.arange(size)
         penalty = self.alpha * n * (n + 1.0)

@@ -94,7 +94,7 @@ class ModelEmbedder(Embedder):
     def pack(self, panel: Panel, dtype: torch.dtype = torch.float64) -> Packed:
         """Series of a panel as models read them."""
         rows = observed_rows(panel)
-        values = self.units.scaler.transform(rows.values)
+        values = self.units.scaler.transform(self.units.scaler.known(rows.values))
         static = None if self.static is None else self.static.transform(panel)
         packed = pack(rows.times / self.units.time_scale, values, rows.offsets, static=static)
         return packed.to(self.device, dtype)
@@ -112,7 +112,9 @@ class ModelEmbedder(Embedder):
         observation, but badly trained ones, and those that cross a long gap, may carry on more.
         """
         panel, states = observed_part(panel), None
-        reach = math.inf if self.past is None else self.past.context
+        # A channel that training never saw is never set anew: its state comes from the start.
+        forgets = self.past is not None and self.units.scaler.observed is None
+        reach = self.past.context if forgets else math.inf
         n_rows = np.zeros(panel.n_series, dtype=np.int64)
         while True:
             part = recent_part(panel, reach, n_rows)
@@ -152,7 +154,7 @@ class ModelEmbedder(Embedder):
 
     def coefficients_of(self, states: State) -> np.ndarray:
         """Coefficients (B, D, N) in states of the model."""
-        return self.exact.features(states)["coefficients"].cpu().numpy()
+        return self._blocks(states)["coefficients"].cpu().numpy()
 
     def features(self, panel: Panel) -> np.ndarray:
         """Features (B, F) of each series."""
@@ -164,9 +166,20 @@ class ModelEmbedder(Embedder):
     def features_of(self, states: State) -> np.ndarray:
         """Features (B, F) in states of the model, but for the duration."""
         with torch.no_grad():
-            blocks = self.exact.features(states)
+            blocks = self._blocks(states)
         chosen = [blocks[name].flatten(1) for name in self.blocks or blocks]
         return torch.cat(chosen, dim=1).cpu().numpy()
+
+    def _blocks(self, states: State) -> dict[str, torch.Tensor]:
+        """Features in states; those of channels that training never saw are zero, their mean."""
+        blocks, observed = self.exact.features(states), self.units.scaler.observed
+        if observed is None:
+            return blocks
+        known = torch.from_numpy(observed).to(self.device)[:, None]  # (D, 1)
+        return {
+            name: part * known if part.ndim == 3 else part  # (n, D, size), (n, size)
+            for name, part in blocks.items()
+        }
 
     def forecast(self, panel: Panel, times: Any) -> Panel:
         """Continue series; `times` as :func:`~skpolyode.panel.query_times` reads them."""
@@ -187,7 +200,10 @@ class ModelEmbedder(Embedder):
         since, elapsed = (torch.from_numpy(x / unit).to(self.device) for x in (ahead, durations))
         with torch.no_grad():
             mean = self.exact.look_ahead(states, since, elapsed).mean
-        return self.units.scaler.inverse(mean.cpu().numpy())
+        scaler, mean = self.units.scaler, mean.cpu().numpy()
+        if scaler.observed is not None:
+            mean = mean * scaler.observed  # as of all that is never observed: the mean
+        return scaler.inverse(mean)
 
     def forecasting_mse(self, panel: Panel) -> float:
         """Mean squared one-step error, in standardised units."""

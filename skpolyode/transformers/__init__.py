@@ -4,6 +4,7 @@ from skpolyode.transformers.hippo import HiPPOTransformer
 from skpolyode.transformers.interpolation import InterpolationTransformer
 from skpolyode.transformers.legendre_fit import LegendreFitTransformer
 from skpolyode.transformers.polyode import PolyODETransformer
+from skpolyode.transformers.static import StaticFeatures
 from skpolyode.transformers.summary import SummaryStatsTransformer
 
 __all__ = [
@@ -11,5 +12,6 @@ __all__ = [
     "InterpolationTransformer",
     "LegendreFitTransformer",
     "PolyODETransformer",
+    "StaticFeatures",
     "SummaryStatsTransformer",
 ]

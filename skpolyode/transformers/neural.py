@@ -124,6 +124,7 @@ class NeuralTransformer(SeriesTransformer):
         "verbose": ["verbose"],
     }
 
+    uses_static = True
     _stream_class = ModelStream
     embedder_: ModelEmbedder
 
