@@ -10,7 +10,6 @@ from sklearn.utils._param_validation import StrOptions
 
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.models import Packed, PolyODE, PolyODETask, SequenceModel, SeriesTask
-from skpolyode.panel import Panel
 from skpolyode.study.coupled import SOLVERS, CoupledPolyODE
 from skpolyode.study.paper import ORIGINS, UPDATES, PaperPolyODE
 from skpolyode.training.loop import Task
@@ -122,11 +121,11 @@ class PaperPolyODETransformer(PolyODETransformer):
         parts = {name: embedder.model.arguments[name] for name in names}
         return replace(embedder, model=self._assemble(embedder.units.time_scale, **parts))
 
-    def _training_parts(self, panel: Panel, embedder: ModelEmbedder) -> Panel:
+    def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
         # Whole series are whole, and where each part starts from zero, parts are not like them.
         if self.gradient == "series" or self.origin == "zero":
-            return panel
-        return super()._training_parts(panel, embedder)
+            return None
+        return super()._rows_to_cut(embedder)
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         if self.gradient == "interval":

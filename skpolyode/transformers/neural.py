@@ -236,7 +236,7 @@ class NeuralTransformer(SeriesTransformer):
             report = self._trainer(task).run(embedder.model, task, generator, checkpoint)
             self.embedder_, self.history_ = embedder, report.history
             self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
-            self._examine(known)
+            self._examine(known, random_state)
         return report.message if report.was_interrupted else None
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
@@ -287,8 +287,8 @@ class NeuralTransformer(SeriesTransformer):
             remedy="lower learning_rate_init",
         )
 
-    def _examine(self, panel: Panel) -> None:
-        """Look at the trained model, by what it was trained on."""
+    def _examine(self, panel: Panel, random_state: np.random.RandomState) -> None:
+        """Look at the trained model, by what it was trained on; nothing is drawn after this."""
 
     def _channel_features(self) -> list[list[str]]:
         shapes = self.embedder_.block_shapes()
