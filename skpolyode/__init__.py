@@ -9,6 +9,7 @@ from skpolyode.transformers import (
     PanelImputer,
     PolyODETransformer,
     Resampler,
+    StaticFeatures,
     SummaryStatsTransformer,
 )
 
@@ -22,6 +23,7 @@ __all__ = [
     "PanelImputer",
     "PolyODETransformer",
     "Resampler",
+    "StaticFeatures",
     "SummaryStatsTransformer",
     "__version__",
     "load",

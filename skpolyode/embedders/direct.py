@@ -85,7 +85,7 @@ class PathEmbedder(DirectEmbedder):
         """Coefficients (B, D, N) of some series."""
         scaler, unit = self.units
         elapsed = (rows.end - rows.start) / unit
-        values, times = scaler.transform(rows.values), rows.times / unit
+        values, times = scaler.transform(scaler.known(rows.values)), rows.times / unit
         result = np.zeros((len(elapsed), values.shape[1], self.past.n_coefficients))
         for group in split_channels(times, values, rows.series):
             first, pieces = path_pieces(self.path, group, elapsed)

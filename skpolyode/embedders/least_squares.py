@@ -17,6 +17,8 @@ from skpolyode.saving.codec import saved
 
 __all__ = ["LeastSquaresEmbedder"]
 
+_SMALLEST_PENALTY = 1e-9
+_NOTHING = 1e-8  # singular values, beside the largest, that the points say nothing about
 _BLOCK_ROWS = 16_384  # padded rows fitted at once: 4 MB of basis at N = 32
 
 
@@ -53,14 +55,17 @@ class LeastSquaresEmbedder(DirectEmbedder):
         """Coefficients (B, D, N) of some series."""
         duration, series, size = rows.end - rows.start, rows.series, self.past.n_coefficients
         age = (duration[series] - rows.times) / self.past.window
-        values = self.units.scaler.transform(rows.values)
+        scaler = self.units.scaler
+        values = scaler.transform(scaler.known(rows.values))
         result = np.zeros((len(duration), values.shape[1], size))
         n = np.arange(size)
-        penalty = np.diag(self.alpha * n * (n + 1.0))
+        penalty = self.alpha * n * (n + 1.0)
+        # A penalty decides what the points leave open, if rounding leaves anything of it.
+        solve = _solve if self.alpha >= _SMALLEST_PENALTY else _solve_shortest
         for group in split_channels(age, values, series):
             group = _in_window(group)
             for members, chosen in _blocks(group.series):
-                result[members[:, None], group.channels] = _solve(group, chosen, penalty)
+                result[members[:, None], group.channels] = solve(group, chosen, penalty)
         return result
 
 
@@ -92,9 +97,22 @@ def _solve(rows: ChannelRows, chosen: np.ndarray, penalty: np.ndarray) -> np.nda
     """Coefficients (b, D, N) from rows (b, L) of the group."""
     basis = legt_basis(1.0 - rows.times[chosen], len(penalty)) * (chosen >= 0)[..., None]
     count = (chosen >= 0).sum(axis=1)[:, None, None]
-    gram = basis.mT @ basis / count + penalty
+    gram = basis.mT @ basis / count + np.diag(penalty)
     right = basis.mT @ rows.values[chosen] / count
-    try:
-        return np.linalg.solve(gram, right).mT
-    except np.linalg.LinAlgError:  # without a penalty, where points are fewer than coefficients
-        return (np.linalg.pinv(gram, hermitian=True) @ right).mT
+    return np.linalg.solve(gram, right).mT
+
+
+def _solve_shortest(rows: ChannelRows, chosen: np.ndarray, penalty: np.ndarray) -> np.ndarray:
+    """The same without a penalty to speak of: the shortest of all solutions.
+
+    A series at a time and without padding, as rounding decides what counts as a solution: what
+    else is in the block must not.
+    """
+    size, result = len(penalty), []
+    for own in chosen:
+        own = own[own >= 0]
+        basis = legt_basis(1.0 - rows.times[own], size)  # (L, N)
+        left = np.concatenate([basis, np.diag(np.sqrt(len(own) * penalty))])
+        right = np.concatenate([rows.values[own], np.zeros((size, rows.values.shape[1]))])
+        result.append(np.linalg.lstsq(left, right, rcond=_NOTHING)[0].T)
+    return np.stack(result)

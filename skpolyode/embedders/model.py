@@ -110,7 +110,7 @@ class ModelEmbedder(Embedder):
     def pack(self, panel: Panel, dtype: torch.dtype = torch.float64) -> Packed:
         """Series of a panel as models read them."""
         rows = observed_rows(panel)
-        values = self.units.scaler.transform(rows.values)
+        values = self.units.scaler.transform(self.units.scaler.known(rows.values))
         static = None if self.static is None else self.static.transform(panel)
         packed = pack(rows.times / self.units.time_scale, values, rows.offsets, static=static)
         return packed.to(self.device, dtype)
@@ -141,7 +141,9 @@ class ModelEmbedder(Embedder):
         observation, but badly trained ones, and those that cross a long gap, may carry on more.
         """
         panel, states = observed_part(panel), None
-        reach = math.inf if self.recent is None else self.recent.context
+        # A channel that training never saw is never set anew: its state comes from the start.
+        forgets = self.recent is not None and self.units.scaler.observed is None
+        reach = self.recent.context if forgets else math.inf
         n_rows = np.zeros(panel.n_series, dtype=np.int64)
         while True:
             part = recent_part(panel, reach, n_rows)
@@ -181,7 +183,7 @@ class ModelEmbedder(Embedder):
 
     def coefficients_of(self, states: State) -> np.ndarray:
         """Coefficients (B, D, N) in states of the model."""
-        return self.exact.features(states)["coefficients"].cpu().numpy()
+        return self._blocks(states)["coefficients"].cpu().numpy()
 
     def features(self, panel: Panel) -> np.ndarray:
         """Features (B, F) of each series."""
@@ -193,9 +195,20 @@ class ModelEmbedder(Embedder):
     def features_of(self, states: State) -> np.ndarray:
         """Features (B, F) in states of the model, but for the duration."""
         with torch.no_grad():
-            blocks = self.exact.features(states)
+            blocks = self._blocks(states)
         chosen = [blocks[name].flatten(1) for name in self.blocks or blocks]
         return torch.cat(chosen, dim=1).cpu().numpy()
+
+    def _blocks(self, states: State) -> dict[str, torch.Tensor]:
+        """Features in states; those of channels that training never saw are zero, their mean."""
+        blocks, observed = self.exact.features(states), self.units.scaler.observed
+        if observed is None:
+            return blocks
+        known = torch.from_numpy(observed).to(self.device)[:, None]  # (D, 1)
+        return {
+            name: part * known if part.ndim == 3 else part  # (n, D, size), (n, size)
+            for name, part in blocks.items()
+        }
 
     def forecast(self, panel: Panel, times: Any) -> Panel:
         """Continue series; `times` as :func:`~skpolyode.panel.query_times` reads them."""
@@ -216,7 +229,12 @@ class ModelEmbedder(Embedder):
         since, elapsed = (torch.from_numpy(x / unit).to(self.device) for x in (ahead, durations))
         with torch.no_grad():
             mean = self.exact.look_ahead(states, since, elapsed).mean
-        return self.units.scaler.inverse(mean.cpu().numpy())
+        return self.units.scaler.inverse(self._known(mean.cpu().numpy()))
+
+    def _known(self, signal: np.ndarray) -> np.ndarray:
+        """Signal (..., D), at its mean in channels that were never observed in training."""
+        observed = self.units.scaler.observed
+        return signal if observed is None else signal * observed
 
     def path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Values (Q, D) of the learned path, bridged to the observations; forecasts after them."""
@@ -224,7 +242,8 @@ class ModelEmbedder(Embedder):
         expected = follow(self, asked)
         x = scaler.transform(asked.seen.values)
         rise = np.where(np.isnan(x), 0.0, x - expected.mean)
-        return asked.keep_observed(scaler.inverse(expected.signal + bridges(asked, rise)))
+        signal = self._known(expected.signal + bridges(asked, rise))
+        return asked.keep_observed(scaler.inverse(signal))
 
     def residuals(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
         """One-step errors (n_obs, D), in the user's units and in those that were expected.

@@ -65,7 +65,8 @@ class SummaryEmbedder(Embedder):
         result = np.zeros((len(lengths), rows.values.shape[1], len(STATISTICS)))
         result[..., [STATISTICS.index(name) for name in _LEVELS]] = self.units.scaler.mean[:, None]
         result[..., [STATISTICS.index(name) for name in _GAPS]] = duration[:, None, None]
-        for group in split_channels(rows.times, rows.values, rows.series):
+        values = self.units.scaler.known(rows.values)
+        for group in split_channels(rows.times, values, rows.series):
             members, columns = _channel_statistics(
                 group, self.units.scaler.scale, lengths, duration
             )

@@ -37,6 +37,9 @@ class ChannelScaler(NamedTuple):
         In the user's units.
     scale : float64 ndarray of shape (D,)
         Standard deviations; one of a channel that is constant.
+    observed : bool ndarray of shape (D,) or None, default=None
+        Which channels training saw at all; None if it saw all of them. The others have the mean
+        0 and the scale 1, and what comes in them is not read: nothing is known of it.
 
     Examples
     --------
@@ -49,6 +52,7 @@ class ChannelScaler(NamedTuple):
 
     mean: np.ndarray
     scale: np.ndarray
+    observed: np.ndarray | None = None
 
     @classmethod
     def of(cls, values: np.ndarray) -> ChannelScaler:
@@ -63,13 +67,19 @@ class ChannelScaler(NamedTuple):
         scale = np.sqrt((deviation**2).sum(axis=0) / count)
         # A constant channel has only rounding errors left; they must not be blown up.
         scale = np.where(scale > 1e-13, scale, 1.0)
-        return cls(mean * size, np.maximum(scale * size, np.finfo(np.float64).tiny))
+        scale = np.maximum(scale * size, np.finfo(np.float64).tiny)
+        known = observed.any(axis=0)
+        return cls(mean * size, scale, None if known.all() else known)
 
     def is_too_far(self, values: np.ndarray) -> np.ndarray:
         """Whether values are too large, in themselves or beside those of `fit`, to compute with."""
         reach = np.minimum(self.scale, 10 * LARGEST / _FURTHEST) * _FURTHEST
         lowest = np.maximum(self.mean - reach, -LARGEST)
         return (values < lowest) | (values > np.minimum(self.mean + reach, LARGEST))
+
+    def known(self, values: np.ndarray) -> np.ndarray:
+        """Values (P, D) with NaN in channels that training never saw."""
+        return values if self.observed is None else np.where(self.observed, values, np.nan)
 
     def transform(self, values: np.ndarray) -> np.ndarray:
         """Values in standard deviations from the mean."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtrit
 from sklearn.isotonic import isotonic_regression
 
 from skpolyode.saving.codec import saved
@@ -36,11 +37,21 @@ class _Errors:
 
     lead: float
     errors: np.ndarray
+    n_independent: float = np.inf  # of the errors; as in older files, all of them
 
     def quantile(self, level: float) -> float:
-        """Conformal quantile: the ceil((n + 1) level)-th smallest error, or the largest."""
-        rank = int(np.ceil((len(self.errors) + 1) * level)) - 1
-        return float(self.errors[min(max(rank, 0), len(self.errors) - 1)])
+        """Conformal quantile: the ceil((n + 1) level)-th smallest error, or the largest.
+
+        It is widened as Student's interval is if its scale is known from the independent errors
+        only, instead of from all of them.
+        """
+        n = len(self.errors)
+        rank = int(np.ceil((n + 1) * level)) - 1
+        quantile = float(self.errors[min(max(rank, 0), n - 1)])
+        if self.n_independent >= n or level <= 0:
+            return quantile
+        few, all_of_them = stdtrit([self.n_independent, n], (1 + level) / 2)
+        return quantile * float(few / all_of_them)
 
 
 @saved
@@ -53,9 +64,12 @@ class Calibration:
     which never rises with the lead, takes it there.
 
     **Intervals** are split conformal. The errors are those of (damped) forecasts of data that did
-    not train the model. They are exchangeable with the errors to come, so that an interval at
-    `level` covers that share of them, whatever their distribution. They are measured on the scale
-    of the channel; a learned uncertainty would be a scale for each forecast in its place.
+    not train the model. If each were of a series of its own, they would be exchangeable with the
+    errors to come, and an interval at `level` would cover that share of them, whatever their
+    distribution. Forecasts of one series that overlap in time share their errors: what counts are
+    those that do not, and the fewer there are, the wider is the interval. Errors are measured on
+    the scale of the channel; a learned uncertainty would be a scale for each forecast in its
+    place.
 
     Both are held beyond the longest lead that was tried.
 
@@ -71,12 +85,22 @@ class Calibration:
     errors: tuple[tuple[_Errors, ...], ...]
 
     @classmethod
-    def of(cls, leads: np.ndarray, forecasts: np.ndarray, actual: np.ndarray) -> Calibration:
+    def of(
+        cls,
+        leads: np.ndarray,
+        forecasts: np.ndarray,
+        actual: np.ndarray,
+        series: np.ndarray | None = None,
+        times: np.ndarray | None = None,
+    ) -> Calibration:
         """Learn from M forecasts, arrays (M, D); what is NaN in `actual` is ignored.
 
+        They are of some `series` (M,) and for some `times` (M,); None if each is of another one.
         A channel without any gets one scale as its only error: the forecast is then worth no more
         than the mean.
         """
+        if series is None or times is None:
+            series, times = np.arange(len(leads)), np.zeros(len(leads))
         bins = [_bins(*pair) for pair in zip(leads.T, actual.T, strict=True)]
         damping = tuple(
             _damping(parts, *columns)
@@ -84,7 +108,8 @@ class Calibration:
         )
         wrong = np.abs(actual - cls(damping, ()).damped(leads, forecasts))
         errors = tuple(
-            _errors(parts, *columns) for parts, *columns in zip(bins, leads.T, wrong.T, strict=True)
+            _errors(parts, *columns, series, times)
+            for parts, *columns in zip(bins, leads.T, wrong.T, strict=True)
         )
         return cls(damping, errors)
 
@@ -129,11 +154,26 @@ def _damping(
     return _Damping(np.array([0.0, *_leads(parts, leads)]), np.array([1.0, *factors]))
 
 
-def _errors(parts: list[np.ndarray], leads: np.ndarray, wrong: np.ndarray) -> tuple[_Errors, ...]:
-    pairs = zip(_leads(parts, leads), parts, strict=True)
-    return tuple(_Errors(lead, np.sort(wrong[p])) for lead, p in pairs) or (
-        _Errors(0.0, np.ones(1)),
-    )
+def _errors(
+    parts: list[np.ndarray],
+    leads: np.ndarray,
+    wrong: np.ndarray,
+    series: np.ndarray,
+    times: np.ndarray,
+) -> tuple[_Errors, ...]:
+    return tuple(
+        _Errors(lead, np.sort(wrong[p]), _n_apart(lead, series[p], times[p]))
+        for lead, p in zip(_leads(parts, leads), parts, strict=True)
+    ) or (_Errors(0.0, np.ones(1)),)
+
+
+def _n_apart(lead: float, series: np.ndarray, times: np.ndarray) -> float:
+    """How many forecasts with this lead, of these series for these times, do not overlap."""
+    order = np.argsort(series, kind="stable")
+    first = np.flatnonzero(np.diff(series[order], prepend=-1))
+    latest, earliest = (f.reduceat(times[order], first) for f in (np.maximum, np.minimum))
+    counts = np.diff(np.append(first, len(series)))
+    return float(np.minimum(counts, 1 + np.floor((latest - earliest) / lead)).sum())
 
 
 def _leads(parts: list[np.ndarray], leads: np.ndarray) -> list[float]:

@@ -19,7 +19,6 @@ from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import (
     context_starts,
-    cut_windows,
     last_seen_rows,
     observed_part,
     series_of_rows,
@@ -83,9 +82,13 @@ def _known(panel: Panel) -> Panel:
 def _train(embedder: NeuralTransformer, panel: Panel) -> None:
     length = _ROWS_A_COEFFICIENT * getattr(embedder, "n_coefficients", _COEFFICIENTS)
     if panel.n_series < FEWEST_TO_SPLIT:
-        # Enough stretches for some to be held out: nothing else shows when training goes too far.
+        # Short enough for ends to be held out: nothing else shows when training goes too far.
         length = min(length, max(_SHORTEST_STRETCH, panel.n_observations // 8))
-    embedder.fit(cut_windows(panel, length, length // 4))
+    embedder._longest = length  # cut in `fit`, once it has been decided what validates
+    try:
+        embedder.fit(panel)
+    finally:
+        del embedder._longest
 
 
 def retrain(embedder: NeuralTransformer, panel: Panel, n_epochs: int) -> NeuralTransformer:
@@ -132,7 +135,9 @@ def _calibrate(
     forecasts = _from_rows(embedder, panel, origins, panel.times[rows], counts)
     leads = _leads(panel, np.repeat(origins, counts), panel.times[rows])
     actual = embedder.scaler_.transform(panel.values[rows])
-    return Calibration.of(leads, forecasts, actual)
+    return Calibration.of(
+        leads, forecasts, actual, np.repeat(series[origins], counts), panel.times[rows]
+    )
 
 
 def _targets(times: np.ndarray, origin: int, end: int, reach: float) -> np.ndarray:

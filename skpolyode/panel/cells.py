@@ -66,6 +66,8 @@ def with_nan(X: Any) -> Any:
         has_objects = any(dtype.kind == "O" for dtype in X.dtypes)
         return X.mask(X.isna(), np.nan) if has_objects else X
     X = unmasked(X)
+    if isinstance(X, list | tuple):
+        X = _rectangular(X)
     if isinstance(X, np.ndarray) and X.dtype == object:
         return np.where(pd.isna(X), np.nan, X)
     return X

@@ -34,6 +34,7 @@ TOO_CLOSE = FaultKind(
 )
 TOO_FAR = FaultKind("times too far apart", "give them in a larger unit")
 BAD_TIME = FaultKind("missing or infinite times", "drop these rows or repair their times")
+EXTREME = FaultKind("times too close or too far apart to compute with", "give them in another unit")
 INFINITE = FaultKind("infinite values", "replace them by NaN, which means not observed")
 TOO_LARGE = FaultKind(
     "values too large to compute with",
@@ -44,6 +45,9 @@ NOT_NUMERIC = FaultKind(
     "cells that are not numbers",
     "convert them to numbers (for example one-hot columns), or to NaN where not observed",
 )
+
+
+SHORTEST, LONGEST = 1e-50, 1e50  # in the user's units: products of several such times are numbers
 
 
 class PanelOptions(TypedDict, total=False):
@@ -140,6 +144,18 @@ def _check_elapsed(rows: Rows, gaps: np.ndarray, rises: np.ndarray, faults: Faul
 
 def _check_values(rows: Rows, faults: Faults) -> None:
     note_cells(INFINITE, np.isinf(rows.values), "values must not be infinity, got {}", rows, faults)
+
+
+def note_extremes(rows: Rows, faults: Faults) -> None:
+    """Add the rows whose times estimators cannot compute with; they are in order."""
+    if rows.ticks is not None:  # whole numbers, of 64 bits
+        return
+    gaps = np.diff(rows.times, prepend=-np.inf)
+    gaps[rows.offsets[:-1][rows.lengths > 0]] = np.inf
+    rule = f"the time since the row before it is less than {SHORTEST:g}"
+    _add_rows(EXTREME, gaps < SHORTEST, rule, rows, faults)
+    rule = f"the time since the first row is more than {LONGEST:g}"
+    _add_rows(EXTREME, rows.elapsed > LONGEST, rule, rows, faults)
 
 
 def note_cells(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults: Faults) -> None:

@@ -11,7 +11,7 @@ from skpolyode.embedders import ChannelScaler
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel import Panel
 from skpolyode.panel.cells import unmasked
-from skpolyode.panel.checks import INFINITE, TOO_LARGE
+from skpolyode.panel.checks import EXTREME, INFINITE, LONGEST, SHORTEST, TOO_LARGE
 from skpolyode.panel.timeaxis import Times, join_times, read_times
 
 __all__ = ["NewRows", "first_times", "read_rows", "read_series"]
@@ -26,9 +26,9 @@ _TWICE = FaultKind(
     "was",
 )
 _BAD_TIME = FaultKind("missing or infinite times", "drop these rows; the stream is as it was")
-_INFINITE, _TOO_LARGE = (
+_INFINITE, _TOO_LARGE, _EXTREME = (
     FaultKind(kind.title, f"{kind.remedy}; the stream is as it was")
-    for kind in (INFINITE, TOO_LARGE)
+    for kind in (INFINITE, TOO_LARGE, EXTREME)
 )
 
 
@@ -192,7 +192,10 @@ def _check(
     unknown, infinite = ~np.isfinite(times), np.isinf(values).any(axis=1)
     large = scaler.is_too_far(values).any(axis=1) & ~infinite
     late = ~unknown & (times <= previous)
-    if not (unknown.any() or infinite.any() or large.any() or late.any()):
+    with np.errstate(over="ignore"):
+        gap = np.where(late | unknown | np.isinf(previous), 1.0, times - previous)
+    extreme = (gap < SHORTEST) | (gap > LONGEST)
+    if not (unknown | infinite | large | late | extreme).any():
         return
     faults = Faults("update", panel.ids, panel.channel_names)
 
@@ -214,6 +217,7 @@ def _check(
         late & ~twice,
         lambda row: f"{place(row)}: it is known up to {when(row, previous)}",
     )
+    note(_EXTREME, extreme, lambda row: f"{place(row)}: it is {gap[row]:g} after the one before")
     note(_INFINITE, infinite, lambda row: f"{place(row)}: {values[row]}")
     note(_TOO_LARGE, large, lambda row: f"{place(row)}: {values[row]}")
     faults.raise_if_any()

@@ -6,6 +6,7 @@ from skpolyode.transformers.interpolation import InterpolationTransformer
 from skpolyode.transformers.legendre_fit import LegendreFitTransformer
 from skpolyode.transformers.polyode import PolyODETransformer
 from skpolyode.transformers.resampler import Resampler
+from skpolyode.transformers.static import StaticFeatures
 from skpolyode.transformers.summary import SummaryStatsTransformer
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "PanelImputer",
     "PolyODETransformer",
     "Resampler",
+    "StaticFeatures",
     "SummaryStatsTransformer",
 ]

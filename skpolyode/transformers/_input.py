@@ -13,7 +13,7 @@ from skpolyode.errors import Faults
 from skpolyode.panel import Panel, as_panel, is_ragged
 from skpolyode.panel.cells import with_nan
 from skpolyode.panel.channels import align_channels
-from skpolyode.panel.checks import TOO_LARGE, note_cells
+from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
 
 __all__ = ["read_panel"]
 
@@ -45,8 +45,9 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
 
 
 def _check_sizes(panel: Panel, wrong: np.ndarray) -> None:
-    """Raise one error for all values that are too large."""
+    """Raise one error for all values that are too large, and times that are extreme."""
     faults = Faults("X", panel.ids, panel.channel_names)
+    note_extremes(panel.rows, faults)
     note_cells(TOO_LARGE, wrong, "{:g} is too large", panel.rows, faults)
     faults.raise_if_any()
 

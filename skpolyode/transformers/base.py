@@ -14,13 +14,15 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, check_array
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skpolyode.embedders import ChannelScaler, Embedder
-from skpolyode.panel import Panel, query_times, series_index
+from skpolyode.panel import Panel, is_ragged, query_times, series_index
 from skpolyode.panel.panel import blank_panel
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import Observed, observed_rows
@@ -65,6 +67,9 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
     has_path: ClassVar[bool] = False
     """Whether the embedder follows a path through the observations."""
 
+    uses_static: ClassVar[bool] = False
+    """Whether the features depend on the static covariates of a panel."""
+
     _stream_class: ClassVar[type[SeriesStream] | None] = None
     embedder_: Embedder
 
@@ -91,21 +96,50 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         ------
         ValueError
             If a parameter or a series is not valid; all faults of the series are listed at once.
-            What was fitted before is then as it was.
+            After this or any other error, what was fitted before is as it was.
+
+        Warns
+        -----
+        UserWarning
+            If a channel was never observed, or static covariates are not used: with the remedy.
         """
         self._validate_params()
         before = dict(vars(self))
         try:
-            self._fit(read_panel(self, X, reset=True))
-        except Exception:
+            panel = read_panel(self, X, reset=True)
+            interruption = self._fit(panel)
+        except BaseException:  # Ctrl-C as well: half a fit is of no use
             vars(self).clear()
             vars(self).update(before)
             raise
+        self._warn_of_what_is_not_used(panel)
+        if interruption:  # who called, perhaps a search, has been asked to stop as well
+            raise KeyboardInterrupt(interruption)
         return self
 
+    def _warn_of_what_is_not_used(self, panel: Panel) -> None:
+        name, observed = type(self).__name__, self.embedder_.units.scaler.observed
+        if observed is not None:
+            unknown = [c for c, seen in zip(self.channel_names_, observed, strict=True) if not seen]
+            warnings.warn(
+                f"the channels {unknown} were never observed in what {name} learned from: values "
+                "that come in them later are not read, and every answer about them is 0; leave "
+                "them out (Panel.select_channels), or fit on series that have them.",
+                stacklevel=3,
+            )
+        if panel.static is not None and not self.uses_static and len(panel.static.columns):
+            warnings.warn(
+                f"{name} does not use the static covariates {list(panel.static)}: put "
+                "StaticFeatures() beside it in a FeatureUnion to have them among the features.",
+                stacklevel=3,
+            )
+
     @abstractmethod
-    def _fit(self, panel: Panel) -> None:
-        """Learn from a checked panel; sets `embedder_`."""
+    def _fit(self, panel: Panel) -> str | None:
+        """Learn from a checked panel; sets `embedder_`.
+
+        Returns what to say of an interruption by the user, if the fit is complete all the same.
+        """
 
     def transform(self, X: Any) -> np.ndarray:
         """Embed series.
@@ -119,9 +153,16 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         Returns
         -------
         float64 ndarray of shape (n_series, n_features)
+            After ``set_output(transform="pandas")`` a frame; its index is the ids of the series.
         """
         check_is_fitted(self)
-        return self.embedder_.features(read_panel(self, X, reset=False))
+        panel = read_panel(self, X, reset=False)
+        features = self.embedder_.features(panel)
+        has_ids = is_ragged(X) or np.ndim(X) == 3
+        if has_ids and _get_output_config("transform", self)["dense"] == "pandas":
+            # As in Panel.static; scikit-learn knows no index but that of a flat frame.
+            return pd.DataFrame(features, index=pd.Index(panel.ids, tupleize_cols=False))
+        return features
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the features: channel and what it is of.

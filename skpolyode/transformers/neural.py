@@ -125,6 +125,7 @@ class NeuralTransformer(SeriesTransformer):
     }
 
     has_path = True
+    uses_static = True
     _stream_class = ModelStream
     embedder_: ModelEmbedder
 
@@ -251,7 +252,7 @@ class NeuralTransformer(SeriesTransformer):
         """Untrained model; weights are drawn from the generator."""
         raise NotImplementedError(f"{type(self).__name__} makes its model in `_new_model`.")
 
-    def _fit(self, panel: Panel) -> None:
+    def _fit(self, panel: Panel) -> str | None:
         check_device(self.device)
         random_state = local_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
@@ -279,9 +280,8 @@ class NeuralTransformer(SeriesTransformer):
             report = self._trainer(task).run(embedder.model, task, generator, checkpoint)
             self.embedder_, self.history_ = embedder, report.history
             self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
-            self._examine(known)
-        if report.was_interrupted:  # all is stored; who called, perhaps a search, stops as well
-            raise KeyboardInterrupt(report.message)
+            self._examine(known, random_state)
+        return report.message if report.was_interrupted else None
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         rows = observed_rows(panel)
@@ -331,8 +331,8 @@ class NeuralTransformer(SeriesTransformer):
             remedy="lower learning_rate_init",
         )
 
-    def _examine(self, panel: Panel) -> None:
-        """Look at the trained model, by what it was trained on."""
+    def _examine(self, panel: Panel, random_state: np.random.RandomState) -> None:
+        """Look at the trained model, by what it was trained on; nothing is drawn after this."""
 
     def _channel_features(self) -> list[list[str]]:
         shapes = self.embedder_.block_shapes()

@@ -269,6 +269,11 @@ class PolyODETransformer(NeuralTransformer):
                 f"channels, n_coefficients and hidden_layer_sizes now ask for {widths}; keep them "
                 "as in the last fit or set warm_start=False."
             )
+        if not isinstance(embedder.past.memory, MEMORIES[self.measure]):
+            raise ValueError(
+                f"warm_start=True continues with the memory of the last fit, which is not "
+                f"measure={self.measure!r}; keep the measure or set warm_start=False."
+            )
         return replace(embedder, blocks=_BLOCKS[self.embedding])
 
     def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
@@ -282,9 +287,11 @@ class PolyODETransformer(NeuralTransformer):
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         return PolyODETask(model, data, held_out, horizon=self.horizon)
 
-    def _examine(self, panel: Panel) -> None:
+    def _examine(self, panel: Panel, random_state: np.random.RandomState) -> None:
         """Compare one-step forecasts with those of half the step size, on a sample."""
-        sample = cut_windows(panel[:_SAMPLE], _SAMPLE_ROWS, overlap=0)[:_SAMPLE]
+        drawn = panel[random_state.permutation(panel.n_series)[:_SAMPLE]]
+        parts = cut_windows(drawn, _SAMPLE_ROWS, overlap=0)
+        sample = parts[random_state.permutation(parts.n_series)[:_SAMPLE]]
         data = self.embedder_.pack(sample, torch.float32)
         model, finer = (copy.deepcopy(self.embedder_.model) for _ in range(2))
         finer.step_size /= 2

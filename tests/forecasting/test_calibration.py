@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from skpolyode.forecasting._calibration import Calibration
 
@@ -96,3 +97,70 @@ def test_bad_forecasts_are_not_turned_around():
     calibration = Calibration.of(leads, forecasts, -forecasts)
     far = np.full((1, 2), 4.0)
     assert (calibration.damped(far, np.ones((1, 2))) >= 0).all()
+
+
+def paths(n_series: int, seed: int) -> tuple[np.ndarray, ...]:
+    """Of an Ornstein-Uhlenbeck process: leads, forecasts, values, series and times.
+
+    Forecasts are those of the process itself, from every row of the last 0.4 of 30 rows on.
+    """
+    rng, columns = np.random.default_rng(seed), []
+    for k in range(n_series):
+        times = np.cumsum(rng.exponential(1 / 3, 30))
+        x = np.zeros(30)
+        for i in range(1, 30):
+            kept = np.exp(times[i - 1] - times[i])
+            x[i] = kept * x[i - 1] + np.sqrt(1 - kept**2) * rng.standard_normal()
+        for row in range(18, 29):
+            leads = times[row + 1 :] - times[row]
+            own = leads, x[row] * np.exp(-leads), x[row + 1 :], 0 * leads + k, times[row + 1 :]
+            columns.append(np.stack(own))
+    leads, forecasts, actual, series, times = np.concatenate(columns, axis=1)
+    return leads[:, None], forecasts[:, None], actual[:, None], series, times
+
+
+@pytest.mark.parametrize("n_series", [1, 2, 4, 40])
+def test_few_series_cover_as_much_as_many(n_series):
+    """Thousands of pairs of few series are a handful of forecasts that do not overlap."""
+    covered, apart = [], []
+    for seed in range(150 if n_series < 9 else 8):
+        calibration = Calibration.of(*paths(n_series, seed))
+        leads, forecasts, actual, *_ = paths(8, 1000 + seed)
+        wrong = np.abs(actual - calibration.damped(leads, forecasts))
+        covered.append((wrong <= calibration.half_widths(leads, 0.9)).mean())
+        apart += [own.n_independent / n_series for own in calibration.errors[0]]
+    assert 0.86 < np.mean(covered) < 0.93  # 0.78 with one series, if rows are counted
+    assert np.mean(apart) < 8
+
+
+def test_forecasts_that_do_not_overlap_are_counted():
+    """Two series at the lead 2: targets from 0 to 9, and three of about one time."""
+    series = np.array([0] * 10 + [1] * 3)
+    times = np.array([3, 1, 2, 0, 4, 5, 6, 9, 8, 7, 0, 0.1, 0.2])
+    leads, errors = np.full((13, 1), 2.0), np.ones((13, 1))
+    ((own,),) = Calibration.of(leads, np.zeros((13, 1)), errors, series, times).errors
+    assert own.n_independent == 5 + 1
+    few, many = (stats.t.ppf(0.95, n) for n in (6, 13))
+    assert own.quantile(0.9) == pytest.approx(few / many)
+    ((alone,),) = Calibration.of(leads, np.zeros((13, 1)), errors).errors
+    assert alone.quantile(0.9) == 1.0
+
+
+@pytest.mark.parametrize(("level", "rank"), [(0.5, 10), (0.9, 18), (0.05, 1), (0.99, 19)])
+def test_rank_of_the_conformal_quantile(level, rank):
+    """Of 19 errors 1 to 19: the (20 level)-th, or the largest."""
+    errors = np.random.default_rng(0).permutation(19.0 + np.arange(-18.0, 1))[:, None]
+    width = undamped(np.ones((19, 1)), errors).half_widths(np.ones((1, 1)), level)
+    assert width[0, 0] == rank
+
+
+def test_damping_never_rises_with_the_lead():
+    """Also where forecasts are best at the longest lead."""
+    leads = np.repeat(np.linspace(0.1, 4, 40), 100)[:, None]
+    forecasts = np.random.default_rng(0).standard_normal(leads.shape)
+    actual = forecasts * np.where(leads < 2, 0.2, 0.9)
+    calibration = Calibration.of(leads, forecasts, actual)
+    at = np.linspace(0, 5, 99)[:, None]
+    factors = calibration.damped(at, np.ones_like(at))[:, 0]
+    assert (np.diff(factors) <= 0).all()
+    assert factors[-1] == pytest.approx(0.55, abs=0.05)  # pooled where they would rise

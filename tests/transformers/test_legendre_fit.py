@@ -86,3 +86,20 @@ def test_a_channel_seen_only_before_the_window_is_held():
 def test_a_negative_penalty_is_refused():
     with pytest.raises(ValueError, match="The 'alpha' parameter"):
         LegendreFitTransformer(alpha=-1.0).fit([([0.0, 1.0], [1.0, 2.0])])
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-18])
+def test_without_a_penalty_batch_mates_do_not_matter(alpha):
+    """Where the points leave coefficients open, and where they nearly do."""
+    rng = np.random.default_rng(0)
+    series = [(np.sort(rng.uniform(0, 4, n)), rng.normal(size=n)) for n in (2, 5, 7, 8, 9, 12, 30)]
+    series += [(np.array([0.0, 1e-7, 2e-7, 3.0]), rng.normal(size=4))]
+    embedder = LegendreFitTransformer(n_coefficients=8, alpha=alpha, window=4.0).fit(series)
+    together = embedder.transform(series)
+    for k, one in enumerate(series):
+        np.testing.assert_array_equal(embedder.transform([one])[0], together[k])
+        if k < 7 and alpha == 0:
+            values = embedder.scaler_.transform(one[1][:, None])[:, 0]
+            expected = plain_fit(one[0], values, one[0][-1], 4.0, 8, 0.0)
+            close = 1e-6 * abs(expected).max()
+            np.testing.assert_allclose(together[k], expected, rtol=0, atol=close)

@@ -8,6 +8,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
+from skpolyode import PolyODETransformer
 from skpolyode.training import loop
 from tests.transformers.data import oscillators, small
 
@@ -236,3 +237,26 @@ def test_verbose_writes_to_stderr(capfd):
     assert captured.out == ""
     small(max_epochs=1).fit(SERIES)
     assert capfd.readouterr().err == ""
+
+
+def test_the_step_size_is_examined_on_drawn_series(monkeypatch):
+    """Each value is the name of its series; what is drawn does not touch the training."""
+    series = [(np.arange(3.0), np.full(3, float(k))) for k in range(90)]
+    seen, quick = [], PolyODETransformer._quick_predictions
+
+    def spied(model, data):
+        seen.append(data.x[data.elapsed == 0, 0])
+        return quick(model, data)
+
+    monkeypatch.setattr(PolyODETransformer, "_quick_predictions", staticmethod(spied))
+    fits = [small(random_state=seed, max_epochs=1).fit(series) for seed in (0, 0, 1)]
+    drawn = [
+        set(fits[k].scaler_.inverse(seen[2 * k].numpy()).round().astype(int)) for k in range(3)
+    ]
+    assert [len(own) for own in drawn] == [32] * 3
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert max(drawn[0]) > 60
+    monkeypatch.setattr(PolyODETransformer, "_examine", lambda *arguments: None)
+    np.testing.assert_array_equal(
+        small(random_state=0, max_epochs=1).fit_transform(series), fits[0].transform(series)
+    )

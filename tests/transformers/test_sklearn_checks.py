@@ -5,12 +5,15 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_union
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from skpolyode import HiPPOTransformer, Panel
 from tests.transformers.registry import all_transformers
 
 TRANSFORMERS = all_transformers()
@@ -153,7 +156,98 @@ class TestRagged:
             (times, np.c_[values[:, 0], np.full(len(times), np.nan)])
             for times, values in self.series()
         ]
-        assert np.isfinite(clone(TRANSFORMERS[name]).fit_transform(X)).all()
-        # and one that fit never saw, but transform does
+        transformer = clone(TRANSFORMERS[name])
+        with pytest.warns(UserWarning, match=r"channels \['x1'\] were never observed in what"):
+            transformer.fit(X)
+        Z = transformer.transform(X)
+        assert np.isfinite(Z).all()
+        # What comes later is not read, and nothing is made up.
+        seen = self.series()
+        other = [(t, np.c_[x[:, 0], 1e3 + x[:, 1]]) for t, x in seen]
+        np.testing.assert_array_equal(transformer.transform(seen), transformer.transform(other))
+        names = transformer.get_feature_names_out()
+        own = Z[:, [n.startswith("x1") for n in names]]
+        if transformer.has_coefficients:
+            assert (own == 0).all()
+            assert (transformer.reconstruct(seen).values[:, 1] == 0).all()
+        else:
+            levels = [n in ("x1_mean", "x1_first", "x1_slope", "x1_count") for n in names]
+            assert (Z[:, levels] == 0).all()
+        if hasattr(transformer, "forecast"):
+            assert (transformer.forecast(seen, [9.0, 30.0]).values[:, 1] == 0).all()
+        if hasattr(transformer, "stream"):
+            Z, stream = transformer.transform(seen), transformer.stream(seen)
+            np.testing.assert_allclose(stream.embedding(), Z, rtol=0, atol=1e-9)
+            stream = transformer.stream(len(seen))
+            for k, (t, x) in enumerate(seen):
+                stream.update(t, x, series=k)
+            np.testing.assert_allclose(stream.embedding(), Z, rtol=0, atol=1e-9)
+            if hasattr(stream, "forecast"):
+                assert (stream.forecast([9.0]).values[:, 1] == 0).all()
+
+    def test_ids_are_the_index_of_tables(self, name):
+        ids = [("ward", k) for k in "gfedcba"]
+        X = Panel.from_series(self.series(), ids=ids)
+        transformer = clone(TRANSFORMERS[name]).set_output(transform="pandas")
+        tables = [transformer.fit_transform(X), transformer.transform(X)]
+        union = make_union(transformer, HiPPOTransformer(n_coefficients=2))
+        tables.append(union.set_output(transform="pandas").fit(X).transform(X))
+        static = pd.DataFrame({"age": range(7)}, index=pd.Index(ids, tupleize_cols=False))
+        for table in tables:
+            assert table.index.tolist() == ids
+            assert pd.concat([table, static], axis=1).shape == (7, table.shape[1] + 1)
+        flat = pd.DataFrame(np.random.default_rng(0).normal(size=(3, 4)), index=["a", "b", "c"])
+        assert transformer.fit_transform(flat).index.tolist() == ["a", "b", "c"]
+        plain = transformer.set_output(transform="default").fit_transform(X)
+        assert isinstance(plain, np.ndarray)
+
+    def test_static_covariates_are_used_or_missed_aloud(self, name):
+        static = pd.DataFrame({"age": range(7), "sex": list("fmfmfmf")})
+        X = Panel.from_series(self.series(), static=static)
+        transformer = clone(TRANSFORMERS[name])
+        if transformer.uses_static:
+            transformer.fit(X)
+            return
+        wanted = rf"{name} does not use the static covariates \['age', 'sex'\]: put StaticFeatures"
+        with pytest.warns(UserWarning, match=wanted) as caught:
+            transformer.fit(X)
+        assert len(caught) == 1
+        assert transformer.transform(X).shape[0] == 7  # without another one
+
+    @pytest.mark.parametrize("gap", [5e-324, 1e-300, 1e-51])
+    def test_times_too_close(self, name, gap):
+        fitted = clone(TRANSFORMERS[name]).fit(self.series())
+        X = [([0.0, 1.0], np.ones((2, 2))), ([0.0, gap, 2 * gap], np.eye(3, 2))]
+        with pytest.raises(ValueError, match=r"series 1 \(id 1\), time .*: .* less than 1e-50"):
+            fitted.transform(X)
+        with pytest.raises(ValueError, match=r"(?s)less than 1e-50.*Remed.*in another unit"):
+            clone(fitted).fit(X)
+        if hasattr(fitted, "stream"):
+            stream = fitted.stream(2)
+            with pytest.raises(ValueError, match=r"series 1 .*after the one before.*another unit"):
+                stream.update([0.0, gap], np.ones((2, 2)), 1)
+            assert stream.n_observations.tolist() == [0, 0]
+
+    @pytest.mark.parametrize("span", [1.7e308, 1e300, 1e51])
+    def test_times_too_far_apart(self, name, span):
+        fitted = clone(TRANSFORMERS[name]).fit(self.series())
+        X = [([0.0, 1.0], np.ones((2, 2))), ([-span, 0.0, span], np.eye(3, 2))]
+        with pytest.raises(ValueError, match=r"series 1.*, time .*(too large|more than 1e\+50)"):
+            fitted.transform(X)
+        with pytest.raises(ValueError, match=r"(?s)too large|more than.*Remed.*unit"):
+            clone(fitted).fit(X)
+        if hasattr(fitted, "stream"):
+            with pytest.raises(ValueError, match=r"series 0 .*after the one before.*another unit"):
+                fitted.stream().update([-span, span], np.ones((2, 2)))
+
+    @pytest.mark.parametrize("unit", [1e-46, 1e46])
+    def test_nearly_extreme_times(self, name, unit):
+        """Of one unit in fit, or of two that differ by all that is possible."""
+        X = self.series()
+        scaled = [(times * unit, values) for times, values in X]
         transformer = clone(TRANSFORMERS[name]).fit(X)
-        assert np.isfinite(transformer.transform(self.series())).all()
+        assert np.isfinite(transformer.transform(scaled)).all()
+        Z = clone(transformer).fit_transform(scaled)
+        assert np.isfinite(Z).all()
+        if name != "SummaryStatsTransformer":
+            np.testing.assert_allclose(Z, transformer.transform(X), atol=1e-3)

@@ -1,0 +1,65 @@
+"""Static covariates as numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skpolyode import Panel
+from skpolyode.embedders.static import StaticEncoder
+
+
+def panel(static: pd.DataFrame) -> Panel:
+    return Panel.from_series(
+        [([0.0, 1.0], [1.0, 2.0])] * len(static), ids=list("abcd")[: len(static)], static=static
+    )
+
+
+FRAME = pd.DataFrame({"age": [20.0, 40.0, np.nan, 60.0], "sex": ["f", "m", None, "f"]})
+
+
+def test_numbers_are_standardised_and_the_rest_become_indicators():
+    encoder = StaticEncoder.of(FRAME)
+    s = np.sqrt(1.5)
+    expected = [[-s, 1, 0], [0, 0, 1], [0, 0, 0], [s, 1, 0]]
+    np.testing.assert_allclose(encoder.transform(panel(FRAME)), expected)
+    assert encoder.n_features == 3
+
+
+def test_what_fit_did_not_see_has_no_indicator():
+    encoder = StaticEncoder.of(FRAME)
+    other = pd.DataFrame({"sex": ["x", "m"], "age": [np.nan, 40.0], "more": [1, 2]})
+    np.testing.assert_allclose(encoder.transform(panel(other)), [[0, 0, 0], [0, 0, 1]])
+
+
+@pytest.mark.parametrize("dtype", ["string", "object", "category"])
+@pytest.mark.parametrize("missing", [pd.NA, None, np.nan])
+def test_missing_categories_of_every_kind(dtype, missing):
+    plain, frame = FRAME[["sex"]], pd.DataFrame({"sex": ["f", "m", missing, "f"]}, dtype=dtype)
+    expected = StaticEncoder.of(plain).transform(panel(plain))
+    np.testing.assert_array_equal(StaticEncoder.of(frame).transform(panel(frame)), expected)
+    np.testing.assert_array_equal(StaticEncoder.of(plain).transform(panel(frame)), expected)
+
+
+@pytest.mark.parametrize("dtype", ["Float64", "Int64", "object"])
+def test_missing_numbers_of_every_kind(dtype):
+    frame = pd.DataFrame({"age": pd.array([20, 40, pd.NA, 60], dtype=dtype)})
+    encoded = StaticEncoder.of(frame).transform(panel(frame))
+    assert np.isfinite(encoded).all()
+    assert (encoded[2] == 0).all()
+
+
+@pytest.mark.parametrize("wrong", [np.inf, -np.inf, 1.7e308])
+def test_infinite_numbers_are_named(wrong):
+    frame = FRAME.assign(age=[20.0, 40.0, wrong, 60.0]).set_index(pd.Index(list("abcd")))
+    message = rf"series 2 \(id 'c'\), static covariate 'age': {wrong:g}.*replace them by NaN"
+    with pytest.raises(ValueError, match=message.replace("+", r"\+")):
+        StaticEncoder.of(frame)
+    with pytest.raises(ValueError, match=message.replace("+", r"\+")):
+        StaticEncoder.of(FRAME).transform(panel(frame))
+
+
+def test_columns_that_are_missing_are_named():
+    with pytest.raises(ValueError, match=r"lacks the static covariates \['age'\]"):
+        StaticEncoder.of(FRAME).transform(panel(FRAME[["sex"]]))

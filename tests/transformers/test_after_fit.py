@@ -1,0 +1,180 @@
+"""What is fitted stays what it is: parameters that are set later, fits that fail or are stopped."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from skpolyode import HiPPOTransformer
+from skpolyode.training import loop
+from tests.transformers.data import oscillators, small
+from tests.transformers.registry import all_transformers
+
+TRANSFORMERS = all_transformers()
+SERIES = oscillators()
+CHANGES = {
+    "n_coefficients": 9,
+    "measure": "legs",
+    "hold": "previous",
+    "kind": "cubic",
+    "causal": False,
+    "alpha": 1.0,
+    "window": 0.3,
+    "embedding": "coefficients",
+    "hidden_layer_sizes": (3,),
+    "step_size": 0.01,
+}
+
+
+def answers(transformer):
+    """All that a fitted transformer says of some series."""
+    found = [transformer.transform(SERIES), transformer.get_feature_names_out().tolist()]
+    if transformer.has_coefficients:
+        past = [[t[-1] - 0.1] for t, _ in SERIES]
+        found += [
+            transformer.inverse_transform(found[0], [-0.1, 0.0]).values,
+            transformer.reconstruct(SERIES, past).values,
+        ]
+    if hasattr(transformer, "stream"):
+        found.append(transformer.stream(SERIES).embedding())
+    if hasattr(transformer, "forecast"):
+        found += [transformer.forecast(SERIES, [9.0]).values, transformer.score(SERIES)]
+    return found
+
+
+def assert_same(one, other):
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_parameters_count_at_the_next_fit_only(name):
+    transformer = clone(TRANSFORMERS[name]).fit(SERIES)
+    before = answers(transformer)
+    for parameter, value in CHANGES.items():
+        if parameter in transformer.get_params():
+            transformer.set_params(**{parameter: value})
+            assert_same(answers(transformer), before)
+
+
+def fitted_state(transformer):
+    return {name: value for name, value in vars(transformer).items() if name.endswith("_")}
+
+
+def other_series():
+    """Of other channels and time points."""
+    return pd.DataFrame(np.random.default_rng(0).normal(size=(7, 9)))
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+def test_a_fit_that_fails_leaves_the_one_before(name, error, monkeypatch):
+    transformer = clone(TRANSFORMERS[name]).fit(SERIES)
+    before, state = answers(transformer), fitted_state(transformer)
+    fit = type(transformer)._fit
+
+    def failing(self, panel):
+        fit(self, panel)
+        raise error
+
+    monkeypatch.setattr(type(transformer), "_fit", failing)
+    with pytest.raises(error):
+        transformer.fit(other_series())
+    assert fitted_state(transformer) == state
+    assert_same(answers(transformer), before)
+    with pytest.raises(ValueError, match="infinit"):
+        transformer.fit([([0.0, 1.0], [np.inf, 1.0])])
+    assert_same(answers(transformer), before)
+
+
+@pytest.mark.parametrize("warm_start", [False, True])
+def test_an_error_in_the_middle_of_training_leaves_the_fit_before(warm_start, monkeypatch):
+    transformer = small(warm_start=warm_start, max_epochs=4).fit(SERIES)
+    before, state = answers(transformer), fitted_state(transformer)
+    train_epoch = loop._Run._train_epoch
+
+    def failing(run, epoch):
+        if epoch == 2:
+            raise MemoryError
+        return train_epoch(run, epoch)
+
+    monkeypatch.setattr(loop._Run, "_train_epoch", failing)
+    with pytest.raises(MemoryError):
+        transformer.fit([(2 * t, 3 * x) for t, x in SERIES])
+    assert fitted_state(transformer) == state
+    assert_same(answers(transformer), before)
+
+
+def test_ctrl_c_while_the_trained_model_is_looked_at_leaves_the_fit_before(monkeypatch):
+    transformer = small(warm_start=True).fit(SERIES)
+    before = answers(transformer)
+
+    def interrupted(self, *arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(transformer), "_examine", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        transformer.fit(SERIES)
+    assert_same(answers(transformer), before)
+
+
+def test_a_first_fit_that_fails_leaves_nothing():
+    transformer = HiPPOTransformer()
+    with pytest.raises(ValueError, match="infinit"):
+        transformer.fit([([0.0, 1.0], [np.inf, 1.0])])
+    assert fitted_state(transformer) == {}
+
+
+@pytest.mark.parametrize("measures", [("legt", "legs"), ("legs", "legt")])
+def test_a_warm_start_keeps_the_measure(measures):
+    transformer = small(measure=measures[0], warm_start=True).fit(SERIES)
+    before = answers(transformer)
+    transformer.set_params(measure=measures[1])
+    with pytest.raises(ValueError, match=rf"not measure='{measures[1]}'; keep the measure or set"):
+        transformer.fit(SERIES)
+    assert_same(answers(transformer), before)
+
+
+@pytest.mark.parametrize("device", ["meta", "cuda:99", "xla", "hpu", "nope", ""])
+def test_a_device_that_cannot_compute_here(device):
+    wanted = rf"^device='{device}' cannot be used here \(.*\); device='cpu' always can\.$"
+    with pytest.raises(ValueError, match=wanted):
+        small(device=device).fit(SERIES)
+
+
+DATES = np.array([["2020-01-01", "2020-01-02"]] * 3, dtype="datetime64[D]")
+NOT_NUMBERS = {
+    "text": np.array([["1", "2"], ["3", "4"], ["5", "6"]]),
+    "texts": np.array([["1", "2"], ["3", "4"], ["5", "6"]], dtype=object),
+    "words": [["a", "b"], ["c", "d"], ["e", "f"]],
+    "datetimes": DATES,
+    "timedeltas": DATES - DATES[0, 0],
+    "list of datetimes": DATES.astype(object).tolist(),
+    "frame of text": pd.DataFrame([["1", "2"], ["3", "4"], ["5", "6"]]),
+    "frame of datetimes": pd.DataFrame(DATES),
+}
+
+
+NO_NUMBER = "number|float|string|columns of times"
+
+
+@pytest.mark.parametrize("kind", NOT_NUMBERS)
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_what_is_not_a_number_is_refused_in_tables(name, kind):
+    transformer = clone(TRANSFORMERS[name])
+    with pytest.raises((ValueError, TypeError), match=NO_NUMBER):
+        transformer.fit(NOT_NUMBERS[kind])
+    transformer.fit(np.arange(6.0).reshape(3, 2))
+    with pytest.raises((ValueError, TypeError), match=NO_NUMBER):
+        transformer.transform(NOT_NUMBERS[kind])
+
+
+@pytest.mark.parametrize("form", [pd.DataFrame, np.array, list])
+def test_missing_cells_of_any_kind_are_not_observed(form):
+    rows = [[1.0, pd.NA, 2.0], [3.0, None, 1.0], [0.5, np.nan, 4.0]]
+    table = form(rows) if form is not np.array else np.array(rows, dtype=object)
+    transformer = HiPPOTransformer(n_coefficients=3)
+    gaps = np.array([[1.0, np.nan, 2.0], [3.0, np.nan, 1.0], [0.5, np.nan, 4.0]])
+    np.testing.assert_array_equal(transformer.fit_transform(table), transformer.fit_transform(gaps))

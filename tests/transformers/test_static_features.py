@@ -1,0 +1,72 @@
+"""Static covariates as features of their own, beside those of the series."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline, make_union
+
+import skpolyode
+from skpolyode import HiPPOTransformer, Panel, StaticFeatures
+from tests.transformers.data import oscillators
+
+IDS = [f"p{k}" for k in range(12)]
+STATIC = pd.DataFrame({"age": np.arange(12.0), "sex": ["f", "m", None] * 4}, index=IDS)
+
+
+@pytest.fixture
+def panel():
+    return Panel.from_series(oscillators(), ids=IDS, static=STATIC)
+
+
+def test_one_row_of_encoded_covariates_a_series(panel):
+    table = StaticFeatures().set_output(transform="pandas").fit_transform(panel)
+    assert table.columns.tolist() == ["age", "sex_f", "sex_m"]
+    assert table.index.tolist() == IDS
+    np.testing.assert_allclose(table["age"], (STATIC["age"] - 5.5) / np.std(STATIC["age"]))
+    np.testing.assert_array_equal(table["sex_f"], STATIC["sex"] == "f")
+    fitted = StaticFeatures().fit(panel)
+    np.testing.assert_array_equal(fitted.transform(panel[3:5]), table[3:5])
+
+
+def test_clone_pickle_and_file(panel, tmp_path):
+    transformer = StaticFeatures().fit(panel)
+    expected = transformer.transform(panel)
+    transformer.save(tmp_path / "static")
+    for again in (
+        clone(transformer).fit(panel),
+        pickle.loads(pickle.dumps(transformer)),
+        skpolyode.load(tmp_path / "static"),
+    ):
+        np.testing.assert_array_equal(again.transform(panel), expected)
+
+
+@pytest.mark.filterwarnings("ignore:HiPPOTransformer does not use the static covariates")
+def test_in_a_union_it_tells_what_the_series_do_not(panel):
+    y = np.arange(12) >= 6  # the age tells
+    both = make_union(HiPPOTransformer(n_coefficients=3), StaticFeatures())
+    names = both.set_output(transform="pandas").fit_transform(panel).columns
+    assert names[0] == "hippotransformer__x0_c0"
+    assert names[-1] == "staticfeatures__sex_m"
+    both.set_output(transform="default")
+    scores = [
+        cross_val_score(make_pipeline(features, LogisticRegression()), panel, y, cv=3).mean()
+        for features in (both, StaticFeatures())
+    ]
+    assert min(scores) > 0.8
+
+
+def test_without_static_covariates_there_is_nothing_to_say(panel):
+    with pytest.raises(ValueError, match="no static covariates that say anything: give them in"):
+        StaticFeatures().fit(oscillators())
+    transformer = StaticFeatures().fit(panel)
+    with pytest.raises(ValueError, match=r"lacks the static covariates \['age', 'sex'\]"):
+        transformer.transform(oscillators())
+    assert not hasattr(transformer, "stream")
+    assert not hasattr(transformer, "inverse_transform")
