@@ -6,6 +6,7 @@ from skpolyode.transformers import (
     HiPPOTransformer,
     InterpolationTransformer,
     LegendreFitTransformer,
+    LinODENetTransformer,
     PolyODETransformer,
     SummaryStatsTransformer,
 )
@@ -16,6 +17,7 @@ __all__ = [
     "HiPPOTransformer",
     "InterpolationTransformer",
     "LegendreFitTransformer",
+    "LinODENetTransformer",
     "Panel",
     "PolyODETransformer",
     "SummaryStatsTransformer",

@@ -2,6 +2,7 @@
 
 from skpolyode.models.contract import Prediction, SequenceModel, Step
 from skpolyode.models.curriculum import PolyODETask
+from skpolyode.models.lin_ode_net import LinODENet
 from skpolyode.models.packed import Packed, pack
 from skpolyode.models.polyode import PolyODE
 from skpolyode.models.sweep import swept_predictions
@@ -9,6 +10,7 @@ from skpolyode.models.tasks import IntervalTask, SeriesTask, forecasting_mse, pr
 
 __all__ = [
     "IntervalTask",
+    "LinODENet",
     "Packed",
     "PolyODE",
     "PolyODETask",

@@ -3,6 +3,7 @@
 from skpolyode.transformers.hippo import HiPPOTransformer
 from skpolyode.transformers.interpolation import InterpolationTransformer
 from skpolyode.transformers.legendre_fit import LegendreFitTransformer
+from skpolyode.transformers.lin_ode_net import LinODENetTransformer
 from skpolyode.transformers.polyode import PolyODETransformer
 from skpolyode.transformers.summary import SummaryStatsTransformer
 
@@ -10,6 +11,7 @@ __all__ = [
     "HiPPOTransformer",
     "InterpolationTransformer",
     "LegendreFitTransformer",
+    "LinODENetTransformer",
     "PolyODETransformer",
     "SummaryStatsTransformer",
 ]

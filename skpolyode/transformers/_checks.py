@@ -10,26 +10,22 @@ import numpy as np
 import torch
 from sklearn.utils import check_random_state
 
-from skpolyode.dynamics import WalledMLP
-
 __all__ = [
     "check_device",
     "check_repeatable",
-    "check_same_network",
-    "layer_widths",
+    "layer_sizes",
     "local_random_state",
 ]
 
 
-def layer_widths(n_channels: int, n_coefficients: int, hidden: Sequence[Any]) -> list[int]:
-    """Widths of all layers of the field, from the state's to the state's."""
+def layer_sizes(hidden: Sequence[Any]) -> list[int]:
+    """Widths of hidden layers, as plain integers; a ValueError if they are anything else."""
     sizes = list(hidden)
     if not all(isinstance(n, Integral) and n > 0 for n in sizes):
         raise ValueError(
             f"hidden_layer_sizes must be positive integers, one a layer, got {hidden!r}."
         )
-    size = n_channels * (1 + n_coefficients)
-    return [size, *map(int, sizes), size]
+    return [int(n) for n in sizes]
 
 
 def check_device(device: str) -> None:
@@ -41,17 +37,6 @@ def check_device(device: str) -> None:
         raise ValueError(
             f"device={device!r} cannot be used here ({reason}); device='cpu' always can."
         ) from None
-
-
-def check_same_network(field: WalledMLP, widths: list[int]) -> None:
-    """Raise a ValueError if a warm start would continue another network."""
-    fitted = [layer.in_features for layer in field.layers] + [field.layers[-1].out_features]
-    if fitted != widths:
-        raise ValueError(
-            f"warm_start=True continues a network of widths {fitted}, but the number of channels, "
-            f"n_coefficients and hidden_layer_sizes now ask for {widths}; keep them as in "
-            "the last fit or set warm_start=False."
-        )
 
 
 def local_random_state(seed: Any) -> np.random.RandomState:

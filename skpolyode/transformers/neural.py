@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from itertools import chain
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -82,6 +83,8 @@ _TRAINED = """\
         Number of channels.
 """
 
+_ENTRY = re.compile(r"^(    (\w+) : .*\n(?:^        .*\n)*)", re.MULTILINE)
+
 
 class Sizes(NamedTuple):
     """What the size of a new model depends on."""
@@ -89,6 +92,12 @@ class Sizes(NamedTuple):
     n_channels: int
     n_static: int  # features of static covariates
     duration: float  # of the longest series, in the model's unit of time
+
+    def of_state(self, hidden_size: int | str) -> int:
+        """Length of a state; "auto" is that of PolyODE's coefficients, but bounds the cost."""
+        if hidden_size != "auto":
+            return int(hidden_size)
+        return min(32 * self.n_channels, max(256, 2 * self.n_channels))
 
 
 class NeuralTransformer(SeriesTransformer):
@@ -292,21 +301,24 @@ def _suffixes(block: str, size: int) -> list[str]:
 
 
 def _complete(cls: type) -> None:
-    """Write the parameters of training into the signature and the docstring of a class."""
-    if cls.__doc__:
-        parts = {"training": _TRAINING, "trained": _TRAINED}
-        for name, text in parts.items():
-            cls.__doc__ = cls.__doc__.replace(f"    %({name})s\n", text)
+    """Write the parameters of training into the signature and the docstring of a class.
+
+    One that the class names itself, because of another default, is its own in both.
+    """
     init = vars(cls).get("__init__")
-    if init is None or cls is NeuralTransformer:
-        return
-    signature = inspect.signature(init)
-    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    if len(own) < len(signature.parameters):
-        names = {p.name for p in own}
+    own = [] if init is None else [*inspect.signature(init).parameters.values()]
+    takes_more = bool(own) and own[-1].kind is inspect.Parameter.VAR_KEYWORD
+    own = [p for p in own if p.kind is not p.VAR_KEYWORD] if takes_more else []
+    names = {p.name for p in own}
+    if cls.__doc__:
+        entries = _ENTRY.findall(_TRAINING)
+        training = "".join(entry for entry, name in entries if name not in names)
+        for name, text in {"training": training, "trained": _TRAINED}.items():
+            cls.__doc__ = cls.__doc__.replace(f"    %({name})s\n", text)
+    if takes_more and cls is not NeuralTransformer:
         base = inspect.signature(cls.__mro__[1].__init__).parameters.values()
-        shared = [p for p in base if p.name not in names and p.name != "self"]
-        init.__signature__ = signature.replace(parameters=[*own, *shared])
+        shared = [p for p in base if p.name not in names]
+        init.__signature__ = inspect.Signature([*own, *shared])
 
 
 _complete(NeuralTransformer)

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +22,7 @@ from skpolyode.models import Packed, PolyODE, PolyODETask, SequenceModel, swept_
 from skpolyode.panel import Panel
 from skpolyode.panel.select import cut_windows, observed_rows
 from skpolyode.training.loop import Task
+from skpolyode.transformers._checks import layer_sizes
 from skpolyode.transformers.neural import COUNT, POSITIVE, NeuralTransformer
 
 __all__ = ["PolyODETransformer"]
@@ -205,14 +205,8 @@ class PolyODETransformer(NeuralTransformer):
 
     def _widths(self, n_channels: int) -> list[int]:
         """Widths of all layers of the field, from the state's to the state's."""
-        sizes = list(self.hidden_layer_sizes)
-        if not all(isinstance(n, Integral) and n > 0 for n in sizes):
-            raise ValueError(
-                "hidden_layer_sizes must be positive integers, one a layer, got "
-                f"{self.hidden_layer_sizes!r}."
-            )
         size = n_channels * (1 + self.n_coefficients)
-        return [size, *map(int, sizes), size]
+        return [size, *layer_sizes(self.hidden_layer_sizes), size]
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
         layers, widths = embedder.model.field.layers, self._widths(self.n_channels_in_)

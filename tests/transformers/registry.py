@@ -14,6 +14,7 @@ from skpolyode.transformers.base import SeriesTransformer
 _NEURAL = {"hidden_layer_sizes": (4,), "max_epochs": 1, "random_state": 0}
 
 CHEAP: dict[str, dict[str, Any]] = {
+    "LinODENetTransformer": {"hidden_size": 6, **_NEURAL},
     "PolyODETransformer": {"n_coefficients": 3, **_NEURAL},
 }
 
