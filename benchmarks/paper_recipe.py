@@ -1,5 +1,7 @@
 """PolyODE as the paper trains it, on torchdiffeq: the yardstick of the speed benchmarks.
 
+To the letter and on its own, where `skpolyode.study` has the paper's choices one by one.
+
 One union grid of times for the whole batch, the coupled system of dynamics and memory integrated
 from grid point to grid point by `implicit_adams` with steps of 0.05, a ReLU network of two hidden
 layers of 32 units, Adam with a learning rate of 1e-3, gradients clipped at 0.5, batches of 128
@@ -23,7 +25,7 @@ from skpolyode.panel import Panel, series_index
 STEP_SIZE = 0.05
 
 
-class PaperPolyODE(nn.Module):
+class Recipe(nn.Module):
     """The coupled system on a grid that all series share."""
 
     def __init__(self, n_channels: int, n_coefficients: int = 32, window: float = 5.0) -> None:
@@ -86,7 +88,7 @@ def masked_mse(prediction: torch.Tensor, x: torch.Tensor, mask: torch.Tensor) ->
 
 
 def train(
-    model: PaperPolyODE,
+    model: Recipe,
     grid: torch.Tensor,
     training: tuple[torch.Tensor, torch.Tensor],
     validation: tuple[torch.Tensor, torch.Tensor],

@@ -1,5 +1,5 @@
 """Adapters: the transformers of this package inside other libraries."""
 
-from skpolyode.adapters.sktime import PolyODEFeatures, SeriesFeatures
+from skpolyode.adapters.sktime import SeriesFeatures
 
-__all__ = ["PolyODEFeatures", "SeriesFeatures"]
+__all__ = ["SeriesFeatures"]

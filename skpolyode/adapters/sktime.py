@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,14 +11,54 @@ from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
 from sktime.transformations.base import BaseTransformer
 
 from skpolyode.panel import Panel
+from skpolyode.saving.codec import restored
 from skpolyode.saving.objects import register_estimator, save_by_name
-from skpolyode.transformers import PolyODETransformer
+from skpolyode.transformers import HiPPOTransformer, PolyODETransformer
+from skpolyode.transformers.base import SeriesTransformer
 
-__all__ = ["PolyODEFeatures", "SeriesFeatures"]
+__all__ = ["SeriesFeatures"]
 
 
-class _Features(BaseTransformer):
-    """What every adapter shares: sktime's panels and hierarchies in, one row an instance out."""
+def _upgraded(state: dict[str, Any]) -> dict[str, Any]:
+    """State of today: there was an adapter with the parameters of PolyODE as its own."""
+    if "transformer" in state["params"]:
+        return state
+    inner = restored(PolyODETransformer, {"params": state["params"], "fitted": {}})
+    return {**state, "params": {"transformer": inner}}
+
+
+@register_estimator(aliases=["adapters.PolyODEFeatures"], upgrade=_upgraded)
+class SeriesFeatures(BaseTransformer):
+    """Any transformer of this package as a series-to-features transformer of sktime.
+
+    ``SeriesFeatures(HiPPOTransformer()) * RandomForestClassifier()`` is an sktime classifier. In
+    scikit-learn's own pipelines the transformer itself does, without an adapter.
+
+    Parameters
+    ----------
+    transformer : transformer of this package or None, default=None
+        What makes the features; not fitted itself, but a clone of it. Its parameters are
+        reached as ``transformer__<name>``. None: a `PolyODETransformer` with its defaults.
+
+    Attributes
+    ----------
+    transformer_ : transformer of this package
+        The fitted clone.
+
+    See Also
+    --------
+    skpolyode.transformers : What can be adapted.
+
+    Examples
+    --------
+    >>> from sktime.datasets import load_unit_test
+    >>> from skpolyode.adapters import SeriesFeatures
+    >>> from skpolyode.transformers import PolyODETransformer
+    >>> X, y = load_unit_test(split="train")
+    >>> small = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0)
+    >>> SeriesFeatures(small).fit_transform(X).shape
+    (20, 9)
+    """
 
     # sktime's reset deletes what is no attribute of the class, and scikit-learn's Pipeline sets
     # this one before fit and deletes it after.
@@ -45,15 +83,16 @@ class _Features(BaseTransformer):
         "capability:categorical_in_X": False,
         "capability:inverse_transform": True,
         "capability:inverse_transform:exact": False,
-        "capability:random_state": True,
-        "property:randomness": "derandomized",
+        # The seed is a parameter of its parameter, where sktime's tags cannot see it.
+        "capability:random_state": False,
+        "property:randomness": "stochastic",
     }
 
     save = save_by_name(BaseTransformer.save)
 
-    @abstractmethod
-    def _new_transformer(self) -> Any:
-        """Unfitted transformer of this package."""
+    def __init__(self, transformer: SeriesTransformer | None = None) -> None:
+        self.transformer = transformer
+        super().__init__()
 
     def inverse_transform(self, X: Any, y: Any = None, times: Any = None) -> Panel:
         """Turn features back into the series they remember.
@@ -91,7 +130,8 @@ class _Features(BaseTransformer):
 
     def _fit(self, X: pd.DataFrame, y: Any = None) -> Self:
         self._names = tuple(map(str, X.columns))
-        self.transformer_ = self._new_transformer().fit(_read(X)[0])
+        inner = PolyODETransformer() if self.transformer is None else clone(self.transformer)
+        self.transformer_ = inner.fit(_read(X)[0])
         return self
 
     def _transform(self, X: pd.DataFrame, y: Any = None) -> pd.DataFrame:
@@ -108,6 +148,24 @@ class _Features(BaseTransformer):
             input_tags=InputTags(two_d_array=False, three_d_array=True, allow_nan=True),
         )
 
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Small parameters for sktime's estimator checks.
+
+        Parameters
+        ----------
+        parameter_set : str, default="default"
+            Ignored.
+
+        Returns
+        -------
+        list of dict
+        """
+        small = PolyODETransformer(
+            n_coefficients=2, hidden_layer_sizes=(8,), step_size=1e7, max_epochs=1, random_state=0
+        )
+        return [{"transformer": small}, {"transformer": HiPPOTransformer(n_coefficients=3)}]
+
 
 def _read(X: pd.DataFrame) -> tuple[Panel, pd.Index]:
     """Panel of a frame with instances and times as index levels, and the instances in its order.
@@ -118,205 +176,3 @@ def _read(X: pd.DataFrame) -> tuple[Panel, pd.Index]:
     # Ids may be tuples or mixed: the index carries them, the panel need not.
     panel = Panel.from_sktime(X, duplicates="mean")
     return panel, instances
-
-
-@register_estimator
-class SeriesFeatures(_Features):
-    """Any transformer of this package as a series-to-features transformer of sktime.
-
-    ``SeriesFeatures(HiPPOTransformer()) * RandomForestClassifier()`` is an sktime classifier. In
-    scikit-learn's own pipelines the transformer itself does, without an adapter.
-
-    Parameters
-    ----------
-    transformer : transformer of this package or None, default=None
-        What makes the features; not fitted itself, but a clone of it. Its parameters are
-        reached as ``transformer__<name>``. None: a `PolyODETransformer` with its defaults.
-
-    Attributes
-    ----------
-    transformer_ : transformer of this package
-        The fitted clone.
-
-    See Also
-    --------
-    PolyODEFeatures : The same with the parameters of `PolyODETransformer` as its own.
-
-    Examples
-    --------
-    >>> from sktime.datasets import load_unit_test
-    >>> from skpolyode.adapters import SeriesFeatures
-    >>> from skpolyode.transformers import PolyODETransformer
-    >>> X, y = load_unit_test(split="train")
-    >>> small = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0)
-    >>> SeriesFeatures(small).fit_transform(X).shape
-    (20, 9)
-    """
-
-    # The seed is a parameter of its parameter, where sktime's tags cannot see it.
-    _tags: ClassVar[dict[str, Any]] = {
-        "capability:random_state": False,
-        "property:randomness": "stochastic",
-    }
-
-    def __init__(self, transformer: Any = None) -> None:
-        self.transformer = transformer
-        super().__init__()
-
-    def _new_transformer(self) -> Any:
-        return PolyODETransformer() if self.transformer is None else clone(self.transformer)
-
-    @classmethod
-    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Small parameters for sktime's estimator checks.
-
-        Parameters
-        ----------
-        parameter_set : str, default="default"
-            Ignored.
-
-        Returns
-        -------
-        list of dict
-        """
-        return [{"transformer": PolyODETransformer(**own)} for own in _SMALL]
-
-
-@register_estimator
-class PolyODEFeatures(_Features):
-    """Embed series by PolyODE, as a series-to-features transformer of sktime.
-
-    ``PolyODEFeatures() * LogisticRegression()`` is an sktime classifier; sktime's grid searches
-    reach its parameters as ``PolyODEFeatures__<name>``. The coefficients work best on their
-    common scale: put no scaler of single features behind them. For the parameters that are missing
-    here use `SeriesFeatures` around a `PolyODETransformer`.
-
-    Parameters
-    ----------
-    n_coefficients : int, default=32
-        Coefficients a channel. Raise it if the window holds more than about ten swings.
-    measure : {"legt", "legs"}, default="legt"
-        How the past is weighted: "legt" remembers the last `window` evenly, "legs" the whole
-        history.
-    window : float or "auto", default="auto"
-        Length of the remembered past, in the units of the index (seconds for datetimes). Lower
-        it if only the recent past matters.
-    step_size : float or "auto", default="auto"
-        Longest integration step, in the units of the index.
-    hidden_layer_sizes : tuple of int, default=(64, 64)
-        Widths of the network's hidden layers.
-    embedding : {"full", "coefficients", "hidden"}, default="full"
-        The coefficients, the state of the dynamics, or both.
-    learning_rate_init : float, default=0.05
-        Peak of the one-cycle schedule. Lower it if training diverges.
-    batch_size : int or "auto", default="auto"
-        Intervals a minibatch.
-    max_epochs : int, default=40
-        Passes over the intervals.
-    early_stopping : bool, default=True
-        Stop when the error of held-out series no longer falls.
-    validation_fraction : float, default=0.1
-        Share of the series held out.
-    n_iter_no_change : int, default=10
-        Epochs without improvement before training stops early; those of the coarse first eighth
-        of `max_epochs` do not count.
-    random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, minibatches and held-out series.
-    device : str, default="cpu"
-        Where torch trains and embeds, for example "cuda".
-    verbose : int, default=0
-        1 shows a progress bar.
-
-    Attributes
-    ----------
-    transformer_ : PolyODETransformer
-        The fitted transformer.
-
-    See Also
-    --------
-    skpolyode.transformers.PolyODETransformer : The transformer, for scikit-learn, and the
-        meaning of its parameters in full.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sktime.datasets import load_unit_test
-    >>> from skpolyode.adapters import PolyODEFeatures
-    >>> X, y = load_unit_test(split="train")
-    >>> features = PolyODEFeatures(n_coefficients=4, max_epochs=1, random_state=0)
-    >>> classifier = features * LogisticRegression()
-    >>> classifier.fit(X, y).predict(X).shape
-    (20,)
-    """
-
-    def __init__(
-        self,
-        n_coefficients: int = 32,
-        measure: str = "legt",
-        window: float | str = "auto",
-        step_size: float | str = "auto",
-        hidden_layer_sizes: Sequence[int] = (64, 64),
-        embedding: str = "full",
-        learning_rate_init: float = 0.05,
-        batch_size: int | str = "auto",
-        max_epochs: int = 40,
-        early_stopping: bool = True,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        random_state: Any = None,
-        device: str = "cpu",
-        verbose: int = 0,
-    ) -> None:
-        self.n_coefficients = n_coefficients
-        self.measure = measure
-        self.window = window
-        self.step_size = step_size
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.embedding = embedding
-        self.learning_rate_init = learning_rate_init
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
-        super().__init__()
-
-    def _new_transformer(self) -> PolyODETransformer:
-        return PolyODETransformer(**self.get_params(deep=False))
-
-    @classmethod
-    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Small parameters for sktime's estimator checks.
-
-        Parameters
-        ----------
-        parameter_set : str, default="default"
-            Ignored.
-
-        Returns
-        -------
-        list of dict
-        """
-        return _SMALL
-
-
-_SMALL: list[dict[str, Any]] = [
-    {
-        "n_coefficients": 2,
-        "hidden_layer_sizes": (8,),
-        "step_size": 1e7,
-        "max_epochs": 1,
-        "random_state": 0,
-    },
-    {
-        "n_coefficients": 3,
-        "hidden_layer_sizes": (4,),
-        "step_size": 1e7,
-        "max_epochs": 1,
-        "embedding": "coefficients",
-        "random_state": 1,
-    },
-]

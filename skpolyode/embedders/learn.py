@@ -9,10 +9,10 @@ from typing import Any
 
 import joblib
 import numpy as np
-import torch
 
 from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.panel import Panel
+from skpolyode.panel.select import take
 from skpolyode.training import Checkpoint
 
 __all__ = ["FEWEST_TO_SPLIT", "find_checkpoint", "hold_out"]
@@ -21,28 +21,48 @@ FEWEST_TO_SPLIT = 5  # series; fewer cannot spare one for validation
 
 
 def hold_out(
-    lengths: np.ndarray, fraction: float | None, random_state: np.random.RandomState
-) -> torch.Tensor:
-    """Draw the series that only validate, among those with something to forecast.
+    panel: Panel, fraction: float | None, random_state: np.random.RandomState, longest: int
+) -> tuple[Panel, np.ndarray]:
+    """Draw what only validates, before anything is learned or cut: no row serves both.
+
+    That is a share of the series with something to forecast. Where there are too few of them, it
+    is the last rows of the long ones, which become series of their own; some rows before these
+    are left out, since neighbours nearly repeat each other.
 
     Parameters
     ----------
-    lengths : int64 ndarray of shape (B,)
-        Rows of each series.
+    panel : Panel
+        Without rows that hold no observation.
     fraction : float or None
         Share that is held out; None holds out nothing.
     random_state : RandomState
+    longest : int
+        Rows that training goes through as a whole. A series is long from one and a half times
+        this on.
 
     Returns
     -------
-    bool Tensor of shape (B,)
+    panel : Panel
+        The series, or what is left of them with their ends between them.
+    held_out : bool ndarray of shape (panel.n_series,)
     """
-    held_out = torch.zeros(len(lengths), dtype=torch.bool)
-    usable = np.flatnonzero(lengths > 1)
-    if fraction is not None and len(usable) >= FEWEST_TO_SPLIT:
+    held_out = np.zeros(panel.n_series, dtype=bool)
+    usable = np.flatnonzero(panel.lengths > 1)
+    if fraction is None:
+        return panel, held_out
+    if len(usable) >= FEWEST_TO_SPLIT:
         n_held_out = min(max(round(fraction * len(usable)), 1), len(usable) - 1)
         held_out[random_state.permutation(usable)[:n_held_out]] = True
-    return held_out
+        return panel, held_out
+    between = longest // 8
+    lengths = np.where(panel.lengths >= 1.5 * longest, panel.lengths, 0)
+    tails = np.clip(np.round(fraction * lengths), 2, lengths - between - longest // 2)
+    tails = np.where(lengths, tails, 0).astype(np.int64)
+    starts = np.stack([panel.offsets[:-1], panel.offsets[1:] - tails], axis=1)
+    stops = np.stack([starts[:, 1] - np.where(tails, between, 0), panel.offsets[1:]], axis=1)
+    kept = starts < stops  # (B, 2): beginning and end of each series
+    held_out = np.broadcast_to([False, True], kept.shape)[kept]
+    return take(panel, np.nonzero(kept)[0], starts[kept], stops[kept]), held_out
 
 
 def find_checkpoint(

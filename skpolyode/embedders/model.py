@@ -18,7 +18,7 @@ from skpolyode.embedders.past import Past
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import Units
 from skpolyode.models import Packed, SequenceModel, forecasting_mse, pack
-from skpolyode.models.contract import State, join
+from skpolyode.models.contract import State, join, select
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_part, observed_rows, recent_part
 from skpolyode.saving.codec import saved
@@ -122,6 +122,29 @@ class ModelEmbedder(Embedder):
             if part is panel or (before is not None and _agree(before, states)):
                 return states
             reach, n_rows = 2 * reach, 2 * part.lengths
+
+    def states_at(self, panel: Panel, rows: np.ndarray) -> State:
+        """States of the model after some rows, from one run over their series.
+
+        Parameters
+        ----------
+        panel : Panel
+            Without rows that hold no observation.
+        rows : int64 ndarray of shape (n,)
+            Increasing; they count over all series of the panel.
+        """
+        data = self.pack(panel)
+        place = data.series.argsort(stable=True)[torch.from_numpy(rows)]  # packed rows of these
+        wanted = torch.full((len(data),), -1, device=self.device)
+        wanted[place] = torch.arange(len(rows), device=self.device)
+        found, states = [], []
+        with torch.no_grad():
+            for step in self.exact.run(data):
+                kept = wanted[step.rows] >= 0
+                if kept.any():
+                    found.append(wanted[step.rows][kept])
+                    states.append(select(step.state, kept))
+        return select(join(states), torch.cat(found).argsort())
 
     def coefficients(self, panel: Panel) -> np.ndarray:
         """Coefficients (B, D, N) of standardised channels, at each series' last observation."""

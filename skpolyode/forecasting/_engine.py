@@ -10,8 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skpolyode.embedders.ahead import continue_series
+from skpolyode.embedders.learn import FEWEST_TO_SPLIT
 from skpolyode.forecasting._calibration import Calibration
-from skpolyode.panel import Panel
+from skpolyode.models.contract import select
+from skpolyode.panel import Panel, series_index
+from skpolyode.panel.query import name_query
 from skpolyode.panel.select import (
     context_starts,
     cut_windows,
@@ -20,20 +24,20 @@ from skpolyode.panel.select import (
     series_of_rows,
     take,
 )
-from skpolyode.transformers import PolyODETransformer
+from skpolyode.transformers._input import read_panel
+from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["Answers", "answer", "fit_forecaster", "retrain"]
 
-# How many windows of the past a state is computed from. With "legt" it depends on no more: to
-# 1e-12 with 32 coefficients. "legs" forgets nothing, and is run on no longer pasts than it knows.
-_CONTEXT_WINDOWS = {"legt": 4, "legs": 1}
 _REACH_WINDOWS = 2  # longest lead that intervals are calibrated for
+_REACH_GAPS = 32  # the same, in typical gaps, of a model without a window
 _PAST_SHARE = 0.6  # of a series that forecasts for calibration know at least
 _MAX_ORIGINS = 1000
 _MAX_TARGETS = 64  # forecasts from one origin
 _SERIES_TO_HOLD_OUT = 10  # with fewer, the ends of all series are held out instead
-_SERIES_TO_VALIDATE = 5  # the transformer holds out no series of fewer
-_SHORTEST_WINDOW = 16
+_ROWS_A_COEFFICIENT = 4  # of the stretches of long series that training goes through
+_COEFFICIENTS = 32  # taken as the number of a model that has none
+_SHORTEST_STRETCH = 16
 _ROWS_TO_HOLD_OUT = 10  # a shorter series has no end to spare
 
 
@@ -45,14 +49,14 @@ class Answers(NamedTuple):
 
 
 def fit_forecaster(
-    embedder: PolyODETransformer, panel: Panel, share: float, rng: np.random.RandomState
-) -> tuple[PolyODETransformer, Calibration]:
+    embedder: NeuralTransformer, panel: Panel, share: float, rng: np.random.RandomState
+) -> tuple[NeuralTransformer, Calibration]:
     """Train an embedder and calibrate its forecasts on held-out data.
 
     With many series a share of them is held out. With few, the last `share` of each is, and a
     model that is trained anew on all of the data takes over its calibration.
     """
-    panel = observed_part(panel)
+    panel = _known(panel)
     if panel.n_series >= _SERIES_TO_HOLD_OUT:
         held_out = np.zeros(panel.n_series, dtype=bool)
         n_held_out = max(1, round(share * panel.n_series))
@@ -70,27 +74,33 @@ def fit_forecaster(
     return embedder, calibration
 
 
-def _train(embedder: PolyODETransformer, panel: Panel) -> None:
-    length = 4 * embedder.n_coefficients
-    if panel.n_series < _SERIES_TO_VALIDATE:
-        # Enough windows for some to be held out: nothing else shows when training goes too far.
-        length = min(length, max(_SHORTEST_WINDOW, panel.n_observations // 8))
+def _known(panel: Panel) -> Panel:
+    """Rows with an observation; channels by position, as sktime's formats name them differently."""
+    return observed_part(Panel(panel.times, panel.values, panel.offsets, time_unit=panel.time_unit))
+
+
+def _train(embedder: NeuralTransformer, panel: Panel) -> None:
+    length = _ROWS_A_COEFFICIENT * getattr(embedder, "n_coefficients", _COEFFICIENTS)
+    if panel.n_series < FEWEST_TO_SPLIT:
+        # Enough stretches for some to be held out: nothing else shows when training goes too far.
+        length = min(length, max(_SHORTEST_STRETCH, panel.n_observations // 8))
     embedder.fit(cut_windows(panel, length, length // 4))
 
 
-def retrain(embedder: PolyODETransformer, panel: Panel, n_epochs: int) -> PolyODETransformer:
+def retrain(embedder: NeuralTransformer, panel: Panel, n_epochs: int) -> NeuralTransformer:
     """Embedder that has gone on training, gently, on a panel; the one given is left as it is."""
-    trained = copy.deepcopy(embedder).set_params(
+    # A shallow copy: fit makes new attributes, and trains a copy of the model.
+    trained = copy.copy(embedder).set_params(
         warm_start=True,
         max_epochs=n_epochs,
         learning_rate_init=embedder.learning_rate_init / 4,
     )
-    _train(trained, observed_part(panel))
+    _train(trained, _known(panel))
     return trained.set_params(**embedder.get_params(deep=False))
 
 
 def _calibrate(
-    embedder: PolyODETransformer,
+    embedder: NeuralTransformer,
     panel: Panel,
     held_out_from: np.ndarray | None,
     rng: np.random.RandomState,
@@ -108,7 +118,10 @@ def _calibrate(
     origins = rows[(rows >= earliest[series] - 1) & (rows < end[series] - 1)]
     if len(origins) > _MAX_ORIGINS:
         origins = np.sort(rng.choice(origins, _MAX_ORIGINS, replace=False))
-    reach = _REACH_WINDOWS * embedder.window_
+    if embedder.has_coefficients:
+        reach = _REACH_WINDOWS * embedder.window_
+    else:
+        reach = _REACH_GAPS * embedder.time_scale_
     targets = [_targets(panel.times, r, end[series[r]], reach) for r in origins]
     counts = np.array([len(own) for own in targets], dtype=np.int64)
     if not counts.sum():
@@ -131,7 +144,7 @@ def _targets(times: np.ndarray, origin: int, end: int, reach: float) -> np.ndarr
 
 
 def _from_rows(
-    embedder: PolyODETransformer,
+    embedder: NeuralTransformer,
     panel: Panel,
     origins: np.ndarray,
     times: np.ndarray,
@@ -139,11 +152,40 @@ def _from_rows(
     method: str = "forecast",
 ) -> np.ndarray:
     """Standardised values (Q, D), ``counts[k]`` of them from the state at row ``origins[k]``."""
-    reach = _CONTEXT_WINDOWS[embedder.measure] * embedder.window_
-    starts = context_starts(panel, origins, reach)
+    past = embedder.embedder_.past
+    if past is None or not past.forgets:
+        return _in_one_run(embedder, panel, origins, times, counts, method)
+    starts = context_starts(panel, origins, past.context)
     contexts = take(panel, series_of_rows(panel)[origins], starts, origins + 1)
     answers = getattr(embedder, method)(contexts, np.split(times, np.cumsum(counts)[:-1]))
     return embedder.scaler_.transform(answers.values)
+
+
+def _in_one_run(
+    embedder: NeuralTransformer,
+    panel: Panel,
+    origins: np.ndarray,
+    times: np.ndarray,
+    counts: np.ndarray,
+    method: str,
+) -> np.ndarray:
+    """The same of a model that forgets nothing, without a run through the past of each origin."""
+    model, panel = embedder.embedder_, read_panel(embedder, panel, reset=False)
+    series, states = series_of_rows(panel)[origins], model.states_at(panel, origins)
+    start, end = panel.times[panel.offsets[series]], panel.times[origins]
+
+    def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
+        return model.run_ahead(select(states, part), (end - start)[part], ahead)
+
+    if method == "forecast":
+        last = take(panel, series, origins, origins + 1)
+        asked = np.split(times, np.cumsum(counts)[:-1])
+        values = continue_series(last, asked, end, run_ahead).values
+    else:
+        repeated = np.repeat(np.arange(len(origins)), counts)
+        c = model.coefficients_of(states)
+        values = model.past.read_at(c, start, end, times, repeated)
+    return embedder.scaler_.transform(values)
 
 
 def _leads(panel: Panel, origins: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -153,7 +195,7 @@ def _leads(panel: Panel, origins: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 
 def answer(
-    embedder: PolyODETransformer,
+    embedder: NeuralTransformer,
     calibration: Calibration,
     context: Panel,
     times: np.ndarray,
@@ -163,11 +205,12 @@ def answer(
 
     - After the last observation: the damped forecast.
     - At an observation: its forecast from the observations before; the mean at the first one.
-    - Between two observations: the reverse reconstruction from the memory at a later one.
+    - Between two observations: the reverse reconstruction from the memory at a later one, or,
+      of a model without coefficients, the damped forecast from the observations before.
 
     Parameters
     ----------
-    embedder : PolyODETransformer
+    embedder : NeuralTransformer
         Fitted.
     calibration : Calibration
         Damps the forecasts.
@@ -178,8 +221,17 @@ def answer(
     offsets : int64 ndarray of shape (n_series + 1,)
         Where the times of each series start.
     """
-    panel = observed_part(context)
-    before, later = _places(panel, times, offsets, embedder.window_)
+    ahead = times - context.times[context.offsets[:-1]][series_index(offsets)]
+    if (ahead < 0).any():
+        first = int(np.argmax(ahead < 0))
+        series = series_index(offsets)[first]
+        raise ValueError(
+            f"{name_query(context, series, times[first], -ahead[first])} before its first row "
+            f"({int((ahead < 0).sum())} such times): nothing is known from there."
+        )
+    panel = _known(context)
+    window = embedder.window_ if embedder.has_coefficients else 0.0
+    before, later = _places(panel, times, offsets, window)
     leads = _leads(panel, np.maximum(before, 0), times)
     leads = np.where(before[:, None] < 0, np.inf, leads)
     values = np.zeros(leads.shape)
@@ -204,6 +256,7 @@ def _places(
 
     The latter, -1 where the answer is a forecast, is the last row up to half a window later, or
     the next one: there the memory holds what came after as well, and reads well in its middle.
+    In a window of zero nothing is remembered.
     """
     before, later = (np.full(len(times), -1) for _ in range(2))
     for i, (first, end) in enumerate(zip(panel.offsets[:-1], panel.offsets[1:], strict=True)):

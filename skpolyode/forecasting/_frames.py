@@ -21,6 +21,10 @@ class Context:
 
     Parameters
     ----------
+    y : DataFrame
+        The series as they came, merged.
+    freq : offset or None
+        Step of integer horizons, where the index has none of its own.
     panel : Panel
         The series, sorted by instance; channels are named by their position.
     instances : Index or None
@@ -31,6 +35,8 @@ class Context:
         Name of the index level of times.
     """
 
+    y: pd.DataFrame
+    freq: Any
     panel: Panel
     instances: pd.Index | None
     cutoffs: tuple[pd.Index, ...]
@@ -91,7 +97,7 @@ def read_context(y: pd.DataFrame, freq: Any = None) -> Context:
     names = default_channel_names(y.shape[1])
     if not isinstance(y.index, pd.MultiIndex):
         panel = Panel.from_frames([y], channel_names=names, duplicates="mean")
-        return Context(panel, None, (_with_freq(times[-1:], freq),), times.name)
+        return Context(y, freq, panel, None, (_with_freq(times[-1:], freq),), times.name)
     labels = y.index.droplevel(-1)
     instances = labels.unique()  # in the order of the panel: that of their first rows
     order = instances.argsort()
@@ -99,7 +105,7 @@ def read_context(y: pd.DataFrame, freq: Any = None) -> Context:
     last = np.empty(len(instances), dtype=np.int64)
     last[instances.get_indexer(labels)] = np.arange(len(y))  # later rows overwrite earlier ones
     cutoffs = tuple(_with_freq(times[row : row + 1], freq) for row in last[order])
-    return Context(panel, instances[order], cutoffs, times.name)
+    return Context(y, freq, panel, instances[order], cutoffs, times.name)
 
 
 def _with_freq(cutoff: pd.Index, freq: Any) -> pd.Index:

@@ -1,4 +1,4 @@
-"""How files hold what sktime remembers of the data."""
+"""How files hold a forecaster and what sktime remembers of the data."""
 
 from __future__ import annotations
 
@@ -7,34 +7,38 @@ from typing import Any
 from sktime.datatypes._dtypekind import DtypeKind
 from sktime.forecasting.base import ForecastingHorizon
 
-from skpolyode.saving.codec import register
-from skpolyode.saving.objects import estimator_from, estimator_state, place_estimator
+from skpolyode.forecasting._frames import Context, read_context
+from skpolyode.saving.codec import register, restored
+from skpolyode.transformers import PolyODETransformer
 
-__all__ = ["register_forecaster"]
+__all__ = ["upgraded"]
+
+_OWN = {"calibration_fraction", "update_epochs", "random_state"}
 
 
-def register_forecaster(cls: type) -> type:
-    """Class decorator: files hold what does not follow from the rest."""
+def upgraded(state: dict[str, Any]) -> dict[str, Any]:
+    """State of a forecaster, from that of any version."""
+    params, fitted = state["params"], dict(state["fitted"])
+    if "embedder" not in params:  # PolyODE was the only model, its parameters the forecaster's own
+        others = {name: value for name, value in params.items() if name not in _OWN}
+        embedder = restored(PolyODETransformer, {"params": others, "fitted": {}})
+        params = {name: value for name, value in params.items() if name in _OWN}
+        params["embedder"] = embedder
+    if "_context_y" in fitted:
+        freq = getattr(fitted["_cutoff"], "freq", None)
+        fitted["_context"] = read_context(fitted.pop("_context_y"), freq)
+    return {"params": params, "fitted": fitted}
 
-    def to_state(forecaster: Any) -> dict[str, Any]:
-        state = estimator_state(forecaster)
-        state["fitted"].pop("_context", None)
-        return state
 
-    def from_state(state: dict[str, Any]) -> Any:
-        forecaster = estimator_from(cls, state)
-        if "_context_y" in state["fitted"]:
-            forecaster._set_context(forecaster._context_y)
-        return forecaster
-
-    register(cls, to_state, from_state, place=place_estimator)
-    return cls
+def _context_state(context: Context) -> dict[str, Any]:
+    return {"y": context.y, "freq": None if context.freq is None else context.freq.freqstr}
 
 
 def _horizon_state(fh: ForecastingHorizon) -> dict[str, Any]:
     return {"values": fh.to_pandas(), "is_relative": fh.is_relative, "freq": fh.freq}
 
 
+register(Context, _context_state, lambda state: read_context(**state))
 register(
     ForecastingHorizon,
     _horizon_state,

@@ -115,8 +115,10 @@ def evaluate_forecasts(
     --------
     >>> from skpolyode.datasets import make_lorenz63
     >>> from skpolyode.forecasting import PolyODEForecaster, evaluate_forecasts
+    >>> from skpolyode.transformers import PolyODETransformer
     >>> panel = make_lorenz63(12, rate=0.1, random_state=0).panel
-    >>> forecaster = PolyODEForecaster(n_coefficients=4, max_epochs=1, random_state=0)
+    >>> small = PolyODETransformer(n_coefficients=4, max_epochs=1)
+    >>> forecaster = PolyODEForecaster(small, random_state=0)
     >>> table = evaluate_forecasts(forecaster, panel, horizon=[0.5, 2.0], metrics=["mse"])
     >>> table[["channel", "lead", "metric"]].values.tolist()
     [['x', 0.5, 'mse'], ['x', 2.0, 'mse'], ['y', 0.5, 'mse'], ['y', 2.0, 'mse']]

@@ -1,13 +1,13 @@
-"""The forecaster: PolyODE behind sktime's interface."""
+"""The forecaster: PolyODE, or a sibling of it, behind sktime's interface."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 from sktime.datatypes import convert_to
 from sktime.forecasting.base import BaseForecaster
 
@@ -20,19 +20,20 @@ from skpolyode.forecasting._frames import (
     read_horizon,
     read_index,
 )
-from skpolyode.forecasting._panels import PanelForecasts, unnamed
-from skpolyode.forecasting._saved import register_forecaster
-from skpolyode.panel import Panel
+from skpolyode.forecasting._saved import upgraded
+from skpolyode.panel import Panel, as_panel, query_times
+from skpolyode.saving.objects import register_estimator, save_by_name
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers._checks import check_repeatable, local_random_state
+from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["PolyODEForecaster"]
 
 _MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]
 
 
-@register_forecaster
-class PolyODEForecaster(PanelForecasts, BaseForecaster):
+@register_estimator(upgrade=upgraded)
+class PolyODEForecaster(BaseForecaster):
     r"""Forecast irregular series at any times, with intervals (PolyODE behind sktime's interface).
 
     One model of the dynamics is learned from all series: single series, panels and hierarchies,
@@ -45,37 +46,11 @@ class PolyODEForecaster(PanelForecasts, BaseForecaster):
 
     Parameters
     ----------
-    n_coefficients : int, default=32
-        Coefficients of the memory of each channel. Raise it if the dynamics hang on a longer past;
-        lower it for speed.
-    measure : {"legt", "legs"}, default="legt"
-        How the past is weighted: "legt" remembers the last `window` evenly, "legs" the whole
-        history.
-    window : float or "auto", default="auto"
-        Length of the remembered past, in the units of the index (seconds for datetimes). "auto"
-        takes the length of the longest series, but no more than an observation a coefficient.
-    step_size : float or "auto", default="auto"
-        Longest integration step, in the units of the index. "auto" takes two thirds of the
-        typical gap.
-    hidden_layer_sizes : tuple of int, default=(64, 64)
-        Widths of the network's hidden layers. Raise for many channels and much data.
-    horizon : int, default=4
-        Observations that training looks ahead. Raise it, with `max_epochs`, if forecasts many
-        observations ahead matter; 1 trains fastest and is best for the next observation only.
-    learning_rate_init : float, default=0.05
-        Peak of the one-cycle schedule. Lower it if training diverges.
-    batch_size : int or "auto", default="auto"
-        Intervals between observations in a minibatch; "auto" makes sixteen minibatches an epoch.
-    max_epochs : int, default=30
-        Passes over the intervals. The learning rate falls to zero over them.
-    early_stopping : bool, default=True
-        Hold out a share of the training series, stop when their one-step error no longer falls,
-        and keep the best weights.
-    validation_fraction : float, default=0.1
-        That share.
-    n_iter_no_change : int, default=15
-        Epochs without improvement before training stops early; those of the coarse first eighth
-        of `max_epochs` do not count.
+    embedder : transformer of this package that forecasts, or None, default=None
+        The model of the dynamics; not fitted itself, but a clone of it. Its parameters are reached
+        as ``embedder__<name>``; times are in the units of the index (seconds for datetimes). Raise
+        its `horizon`, with `max_epochs`, if forecasts many observations ahead matter. None:
+        ``PolyODETransformer(horizon=4, max_epochs=30)``.
     calibration_fraction : float, default=0.2
         Share of the data held out to calibrate forecasts and intervals. With ten series or more,
         it is that of the series. With fewer, it is the end of each series, and a second model,
@@ -83,20 +58,13 @@ class PolyODEForecaster(PanelForecasts, BaseForecaster):
         lower it if data are few.
     update_epochs : int, default=2
         Epochs that `update` trains on the new context with ``update_params=True``; 0 never trains.
-    checkpoint_dir : str, PathLike or None, default=None
-        Folder where the state of the training is kept, as in `PolyODETransformer`: a `fit` that
-        was killed goes on from there when it is called again; `random_state` must be an int.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, minibatches and held-out series. Global generators are not
-        used.
-    device : str, default="cpu"
-        Where torch trains and forecasts, for example "cuda".
-    verbose : int, default=0
-        1 shows a progress bar.
+        Seed of the embedder, in place of its own, and of what is held out. None: that of the
+        embedder. Global generators are not used.
 
     Attributes
     ----------
-    embedder_ : PolyODETransformer
+    embedder_ : PolyODETransformer, or what was given
         The trained model.
     calibration_ : Calibration
         Damping of the forecasts and half widths of their intervals, by channel and lead.
@@ -116,7 +84,8 @@ class PolyODEForecaster(PanelForecasts, BaseForecaster):
     **In-sample times.** At an observation of the series the answer is the forecast of that
     observation from those before it (the mean at the first one), so that residuals are honest.
     Between two observations it is the reverse reconstruction from the memory at a later one,
-    which knows both sides.
+    which knows both sides; an embedder without coefficients has none, and forecasts from the
+    observations before.
 
     **Rows.** Instances may be unsorted and their rows scattered; rows of equal instance and time
     are averaged. Answers are sorted by instance.
@@ -127,10 +96,10 @@ class PolyODEForecaster(PanelForecasts, BaseForecaster):
 
     **Intervals** are split conformal: at each level, the quantile of the absolute errors of
     held-out forecasts with about the same lead. They are symmetric about the forecast, never
-    narrow with the lead, and are held beyond the longest lead that was tried (two windows).
-    Levels beyond the number of held-out errors get the largest error. With fewer than ten rows in
-    every series there is nothing to hold out: intervals then come from training errors and are
-    too narrow.
+    narrow with the lead, and are held beyond the longest lead that was tried (two windows, or 32
+    typical gaps of an embedder without a window). Levels beyond the number of held-out errors get
+    the largest error. With fewer than ten rows in every series there is nothing to hold out:
+    intervals then come from training errors and are too narrow.
 
     **One model for all.** ``pretrain(panel)`` trains and calibrates; ``fit(y)`` after it only
     sets the context that is continued. Without it ``fit`` does both. Long series, and few series,
@@ -146,10 +115,12 @@ class PolyODEForecaster(PanelForecasts, BaseForecaster):
     >>> import numpy as np
     >>> import pandas as pd
     >>> from skpolyode.forecasting import PolyODEForecaster
+    >>> from skpolyode.transformers import PolyODETransformer
     >>> hours = np.cumsum(np.random.default_rng(0).exponential(size=40))
     >>> index = pd.Timestamp("2024-01-01") + pd.to_timedelta(hours.round(3), unit="h")
     >>> y = pd.Series(np.sin(hours), index=index)
-    >>> forecaster = PolyODEForecaster(n_coefficients=8, max_epochs=3, random_state=0).fit(y)
+    >>> small = PolyODETransformer(n_coefficients=8, horizon=4, max_epochs=3)
+    >>> forecaster = PolyODEForecaster(small, random_state=0).fit(y)
     >>> ahead = [pd.Timedelta(minutes=20), pd.Timedelta(hours=2)]
     >>> forecaster.predict(ahead).shape
     (2,)
@@ -184,45 +155,19 @@ class PolyODEForecaster(PanelForecasts, BaseForecaster):
         "X-y-must-have-same-index": False,
     }
 
+    save = save_by_name(BaseForecaster.save)
+
     def __init__(
         self,
-        n_coefficients: int = 32,
-        measure: str = "legt",
-        window: float | str = "auto",
-        step_size: float | str = "auto",
-        hidden_layer_sizes: Sequence[int] = (64, 64),
-        horizon: int = 4,
-        learning_rate_init: float = 0.05,
-        batch_size: int | str = "auto",
-        max_epochs: int = 30,
-        early_stopping: bool = True,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 15,
+        embedder: NeuralTransformer | None = None,
         calibration_fraction: float = 0.2,
         update_epochs: int = 2,
-        checkpoint_dir: str | os.PathLike[str] | None = None,
         random_state: Any = None,
-        device: str = "cpu",
-        verbose: int = 0,
     ) -> None:
-        self.n_coefficients = n_coefficients
-        self.measure = measure
-        self.window = window
-        self.step_size = step_size
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.horizon = horizon
-        self.learning_rate_init = learning_rate_init
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
+        self.embedder = embedder
         self.calibration_fraction = calibration_fraction
         self.update_epochs = update_epochs
-        self.checkpoint_dir = checkpoint_dir
         self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
         super().__init__()
 
     def fit(self, y: Any, X: Any = None, fh: Any = None) -> Self:
@@ -272,10 +217,60 @@ class PolyODEForecaster(PanelForecasts, BaseForecaster):
         if self.state == "new":
             self._train(y)
         else:
-            self._retrain(y, self.max_epochs)
+            self.embedder_ = retrain(self.embedder_, y, self.embedder_.max_epochs)
         self._pretrained_attrs = ["embedder_", "calibration_"]
         self._state = "pretrained"
         return self
+
+    def forecast(self, y: Any, times: Any) -> Panel:
+        """Continue any series with the trained model; what was fitted is left as it is.
+
+        Parameters
+        ----------
+        y : Panel, list of (times, values), list of DataFrames, or array
+            Series, with the channels that the model was trained on.
+        times : array-like of shape (Q,) or list of such
+            Times from the first row on, for all series or for each; in the units and of the type
+            of the series' times. Earlier ones are answered as in `predict`.
+
+        Returns
+        -------
+        Panel
+            All channels at these times.
+
+        Raises
+        ------
+        ValueError
+            If a time is before the first row of its series.
+        """
+        return self.forecast_quantiles(y, times, [0.5])[0.5]
+
+    def forecast_quantiles(self, y: Any, times: Any, alpha: Sequence[float]) -> dict[float, Panel]:
+        """Quantiles of the forecasts of any series.
+
+        Parameters
+        ----------
+        y : Panel, list of (times, values), list of DataFrames, or array
+            Series, as in `forecast`.
+        times : array-like of shape (Q,) or list of such
+            Times, as in `forecast`.
+        alpha : sequence of float
+            Probabilities between 0 and 1.
+
+        Returns
+        -------
+        dict of float to Panel
+            For each probability the quantile of all channels at these times.
+        """
+        wrong = [a for a in alpha if not 0 < a < 1]
+        if wrong:
+            raise ValueError(f"alpha must lie between 0 and 1, got {wrong[0]!r}.")
+        if self.state == "new":
+            self.check_is_fitted()
+        panel = as_panel(y, name="y")
+        flat, offsets = query_times(panel, times)
+        answers = answer(self.embedder_, self.calibration_, panel, flat, offsets)
+        return {a: panel.like(flat, self._quantile(answers, a), offsets) for a in alpha}
 
     def predict_residuals(self, y: Any = None, X: Any = None) -> Any:
         """Observations minus their predictions, each instance at its own times.
@@ -296,9 +291,10 @@ class PolyODEForecaster(PanelForecasts, BaseForecaster):
         self.check_is_fitted()
         if isinstance(y, np.ndarray):
             return super().predict_residuals(y, X)
-        inner = self._context_y if y is None else convert_to(y, _MTYPES)
+        inner = self._context.y if y is None else convert_to(y, _MTYPES)
         query = read_index(self._context, inner.index)
-        predictions = self._frame(query, self._quantile(self._answer(query), 0.5), inner.columns)
+        means = self._quantile(self._answer(query), 0.5)
+        predictions = pd.DataFrame(means, index=query.index, columns=inner.columns)
         # Looked up by position in the sorted, duplicate-free answer: labels may repeat in y.
         unique = predictions[~predictions.index.duplicated()]
         values = unique.to_numpy()[unique.index.get_indexer(inner.index)]
@@ -312,7 +308,8 @@ class PolyODEForecaster(PanelForecasts, BaseForecaster):
         return self
 
     def _pretrain_update(self, y: pd.DataFrame, X: Any = None, fh: Any = None) -> Self:
-        self._retrain(read_context(merged(y)).panel, self.max_epochs)
+        panel = read_context(merged(y)).panel
+        self.embedder_ = retrain(self.embedder_, panel, self.embedder_.max_epochs)
         return self
 
     def _fit(self, y: pd.DataFrame, X: Any, fh: Any) -> Self:
@@ -328,56 +325,58 @@ class PolyODEForecaster(PanelForecasts, BaseForecaster):
         return self
 
     def _update(self, y: pd.DataFrame, X: Any = None, update_params: bool = True) -> Self:
-        self._set_context(extended(self._context_y, y))
+        self._set_context(extended(self._context.y, y))
         if update_params and self.update_epochs:
-            self._retrain(self._context.panel, self.update_epochs)
+            self.embedder_ = retrain(self.embedder_, self._context.panel, self.update_epochs)
         return self
 
     def _predict(self, fh: Any, X: Any = None) -> pd.DataFrame:
         query = read_horizon(self._context, fh)
-        return self._frame(query, self._quantile(self._answer(query), 0.5), self._context_y.columns)
+        means = self._quantile(self._answer(query), 0.5)
+        return pd.DataFrame(means, index=query.index, columns=self._context.y.columns)
 
     def _predict_quantiles(self, fh: Any, X: Any = None, alpha: Any = None) -> pd.DataFrame:
         query = read_horizon(self._context, fh)
         answers = self._answer(query)
         quantiles = np.stack([self._quantile(answers, a) for a in alpha], axis=-1)
         columns = pd.MultiIndex.from_product([self._get_varnames(), alpha])
-        return self._frame(query, quantiles.reshape(len(quantiles), -1), columns)
-
-    def _train(self, panel: Panel) -> None:
-        self._check_parameters()
-        rng = local_random_state(self.random_state)
-        own = self.get_params(deep=False)
-        shared = {name: own[name] for name in PolyODETransformer().get_params() if name in own}
-        embedder = PolyODETransformer(**{**shared, "random_state": int(rng.randint(2**31 - 1))})
-        share = self.calibration_fraction
-        self.embedder_, self.calibration_ = fit_forecaster(embedder, unnamed(panel), share, rng)
-
-    def _retrain(self, panel: Panel, n_epochs: int) -> None:
-        self._check_parameters()
-        self.embedder_ = retrain(self.embedder_, unnamed(panel), n_epochs)
-
-    def _check_parameters(self) -> None:
-        if not 0 < self.calibration_fraction < 1:
-            raise ValueError(
-                f"calibration_fraction must be between 0 and 1, got {self.calibration_fraction!r}."
-            )
-        if self.update_epochs < 0:
-            raise ValueError(f"update_epochs must not be negative, got {self.update_epochs!r}.")
-        if self.checkpoint_dir is not None:
-            check_repeatable(self.random_state)
+        return pd.DataFrame(
+            quantiles.reshape(len(quantiles), -1), index=query.index, columns=columns
+        )
 
     def _set_context(self, y: pd.DataFrame) -> None:
-        self._context_y = y
         self._context = read_context(y, getattr(self.cutoff, "freq", None))
+
+    def _train(self, panel: Panel) -> None:
+        embedder = self.embedder
+        if embedder is None:
+            embedder = PolyODETransformer(horizon=4, max_epochs=30)
+        if not isinstance(embedder, NeuralTransformer):
+            raise TypeError(
+                "embedder must be a transformer that learns to forecast, such as "
+                f"PolyODETransformer(), got {embedder!r}."
+            )
+        share = self.calibration_fraction
+        if not 0 < share < 1:
+            raise ValueError(f"calibration_fraction must be between 0 and 1, got {share!r}.")
+        if self.update_epochs < 0:
+            raise ValueError(f"update_epochs must not be negative, got {self.update_epochs!r}.")
+        seed = embedder.random_state if self.random_state is None else self.random_state
+        if embedder.checkpoint_dir is not None:
+            check_repeatable(seed)
+        rng = local_random_state(seed)
+        own = {"random_state": int(rng.randint(2**31 - 1)), "warm_start": False}
+        model = clone(embedder).set_params(**own)
+        self.embedder_, self.calibration_ = fit_forecaster(model, panel, share, rng)
 
     def _answer(self, query: Query) -> Answers:
         panel = self._context.panel
         return answer(self.embedder_, self.calibration_, panel, query.times, query.offsets)
 
-    @staticmethod
-    def _frame(query: Query, values: np.ndarray, columns: Any) -> pd.DataFrame:
-        return pd.DataFrame(values, index=query.index, columns=columns)
+    def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
+        """Quantile (Q, D) in the units of the data; the median is the forecast itself."""
+        widths = self.calibration_.half_widths(answers.leads, abs(2 * alpha - 1))
+        return self.embedder_.scaler_.inverse(answers.values + np.sign(alpha - 0.5) * widths)
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
@@ -394,7 +393,8 @@ class PolyODEForecaster(PanelForecasts, BaseForecaster):
         """
         # One integration step a gap and windows of eight rows: sktime's checks fit 700 times.
         small = {"n_coefficients": 2, "hidden_layer_sizes": (8,), "step_size": 1e7}
+        models = [PolyODETransformer(**small, max_epochs=k, horizon=k) for k in (1, 2)]
         return [
-            {**small, "max_epochs": 1, "horizon": 1, "update_epochs": 0, "random_state": 0},
-            {**small, "max_epochs": 2, "horizon": 2, "update_epochs": 1, "random_state": 1},
+            {"embedder": model, "update_epochs": k, "random_state": k}
+            for k, model in enumerate(models)
         ]

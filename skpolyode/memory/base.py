@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from skpolyode.cubic import CubicPath
-from skpolyode.memory.knots import LONGEST_PART, path_knots, path_parts
+from skpolyode.memory.knots import LONGEST_PART, SHORTEST_GAP, path_knots, path_parts
 from skpolyode.memory.tables import ResponseTable, TransitionTable
 from skpolyode.saving.codec import register
 
@@ -34,11 +34,14 @@ class Memory(ABC):
     """Online projection of a signal's past onto orthogonal polynomials.
 
     A subclass is a measure: it says how the coefficients move when nothing comes in
-    (:meth:`propagate`), how they answer to a knot of the signal (:meth:`respond`), and how they
+    (:meth:`relative_gap`), how they answer to a knot of the signal (:meth:`respond`), and how they
     are read (:meth:`basis`). The rest is written here once, from those three.
 
     Times are in the units of the model. `elapsed` is the time since the start of the series, at
     the moment the result is for; measures with a sliding window ignore it.
+
+    Answers are finite for any gap: signals that move in less than 1e-75 of a unit of time say
+    nothing, and knots of third derivatives may be 1e95 old.
 
     What others have to know of a measure it declares: :attr:`context`, :attr:`needs_duration` and
     :meth:`reach`, of the class as of its instances. Nothing outside this package asks for its name.
@@ -225,13 +228,14 @@ class Memory(ABC):
         ----------
         rise : Tensor of shape (B, D)
         gap : float64 Tensor of shape (B, D)
-            Time since the previous observation *of that channel*, positive.
+            Time since the previous observation *of that channel*, positive; 1e-75 at least.
         elapsed : float64 Tensor of shape (B,)
 
         Returns
         -------
         Tensor of shape (B, D, N)
         """
+        gap = gap.clamp(min=SHORTEST_GAP)
         if (gap == gap[:, :1]).all():  # channels observed together: one look at the table a row
             steps = rise.double() / gap
             knots = torch.stack([torch.zeros_like(steps), steps], dim=-1)

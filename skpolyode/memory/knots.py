@@ -13,7 +13,11 @@ import torch
 
 from skpolyode.cubic import CubicPath, hermite_derivatives
 
-__all__ = ["LONGEST_PART", "Knots", "Parts", "path_knots", "path_parts"]
+__all__ = ["LONGEST_PART", "SHORTEST_GAP", "Knots", "Parts", "path_knots", "path_parts"]
+
+SHORTEST_GAP = 1e-75
+"""In the units of the model: what is shorter counts as this. It says nothing to 1e-16, and the
+third derivatives of a signal that moves in it would overflow."""
 
 LONGEST_PART = 32
 """Pieces that are answered from one moment. The steps of a third derivative grow as 1 / step**3,
@@ -62,7 +66,7 @@ def path_knots(path: CubicPath, horizon: float) -> Knots:
     first remaining piece starts the signal. (Kept, their large steps of third derivatives times
     the cube of a long age would cancel to nothing but rounding errors.)
     """
-    step = path.step[:, None]
+    step = path.step.clamp(min=SHORTEST_GAP)[:, None]
     y0, y1 = path.values[:-1].double(), path.values[1:].double()
     d0, d1 = path.slopes[:-1].double(), path.slopes[1:].double()
     curve_start, curve_end, jerk = hermite_derivatives((y1 - y0) / step, d0, d1, step)

@@ -127,7 +127,7 @@ class LegSMemory(Memory):
     def relative_age(self, age: Array, elapsed: Array | float) -> Array:
         """Ages as shares of the history; a history of no length has only a present."""
         if isinstance(age, np.ndarray):
-            return np.minimum(age / elapsed, 1.0)
+            return np.minimum(age / elapsed, 1.0) if elapsed > 0 else np.zeros_like(age)
         share = torch.where(elapsed > 0, age / elapsed.clamp(min=1e-300), 0.0)
         return share.clamp(max=1.0)
 
@@ -135,13 +135,16 @@ class LegSMemory(Memory):
         """Gaps in the logarithm of time: ``exp(A log(t / (t - gap)))`` is what forgets."""
         if isinstance(gap, torch.Tensor):
             return -torch.log1p(-self.relative_age(gap, elapsed))
-        return -math.log1p(-gap / elapsed) if gap < elapsed else math.inf
+        if gap < elapsed:
+            return -math.log1p(-gap / elapsed)
+        return math.inf if elapsed > 0 else 0.0
 
     def respond(
         self, steps: torch.Tensor, age: torch.Tensor, elapsed: torch.Tensor
     ) -> torch.Tensor:
         """Coefficients of knots, `age` after them; a q-th derivative scales as elapsed**q."""
         units = elapsed[:, None, None] ** torch.arange(steps.shape[-1], device=steps.device)
+        units = units.clamp(max=1e300)  # a history of 1e100 has no third derivatives
         return self.responses.apply(steps * units, self.relative_age(age, elapsed))
 
     def impulse(

@@ -16,14 +16,16 @@ import numpy as np
 import torch
 
 from skpolyode.memory.base import Memory
-from skpolyode.memory.knots import Knots
+from skpolyode.memory.knots import SHORTEST_GAP, Knots
 
-__all__ = ["Pieces", "remember"]
+__all__ = ["Pieces", "gauss_nodes", "remember"]
 
 # Shortest piece that is answered by knots, as a share of the past that counts, by the degree of
 # the pieces. Rounding errors grow as 1e-16 / share**degree: a part in 1e10 with these.
 _SHORTEST = {0: 0.0, 1: 1e-5, 3: 1 / 160}
 
+# A longer piece, in the units of the model, is remembered as a line: the cube of its age overflows.
+_LONGEST = 1e95
 _CHUNK = 4096  # pieces at once: their responses stay in the cache
 _N_NODES = 8  # of the quadrature over a stretch: exact for a cubic times degree 12
 
@@ -38,6 +40,18 @@ class Pieces(NamedTuple):
     age: torch.Tensor  # float64 (P,): time between the start of the piece and now
     start: torch.Tensor  # float64 (P, D, Q): value and first Q - 1 derivatives at its start
     end: torch.Tensor  # float64 (P, D, Q): the same at its end
+
+    @property
+    def last(self) -> torch.Tensor:
+        """Whether the piece is the last of its row, bool (P,)."""
+        last = torch.ones_like(self.row, dtype=torch.bool)
+        last[:-1] = self.row[1:] != self.row[:-1]
+        return last
+
+    @property
+    def age_end(self) -> torch.Tensor:
+        """Time (P,) between the end of the piece and now."""
+        return torch.where(self.last, 0.0, self.age.roll(-1))
 
 
 def remember(memory: Memory, pieces: Pieces, elapsed: torch.Tensor) -> torch.Tensor:
@@ -56,13 +70,13 @@ def remember(memory: Memory, pieces: Pieces, elapsed: torch.Tensor) -> torch.Ten
     -------
     float64 Tensor of shape (B, D, N)
     """
-    last = torch.ones_like(pieces.row, dtype=torch.bool)
-    last[:-1] = pieces.row[1:] != pieces.row[:-1]
-    age_end = torch.where(last, 0.0, pieces.age.roll(-1))
+    last, age_end = pieces.last, pieces.age_end
     length = pieces.age - age_end
     counts = elapsed.clamp(max=memory.horizon)[pieces.row]
-    kept = (age_end <= memory.horizon) & (length > 0)
+    kept = (age_end <= memory.horizon) & (length > SHORTEST_GAP)
     short = kept & (length < _SHORTEST[pieces.start.shape[2] - 1] * counts)
+    if (far := length > _LONGEST).any():
+        pieces, short = _as_lines(pieces, far, age_end, memory.horizon), short & ~far
 
     total = elapsed.new_zeros(len(elapsed), pieces.start.shape[1], memory.n_coefficients)
     knots = _knots(pieces, kept & ~short, last)
@@ -71,6 +85,21 @@ def remember(memory: Memory, pieces: Pieces, elapsed: torch.Tensor) -> torch.Ten
     for stretch in _stretches(memory, pieces, length, short, elapsed):
         total.index_add_(0, stretch.row, _quadrature(memory, stretch, elapsed))
     return total
+
+
+def _as_lines(pieces: Pieces, far: torch.Tensor, age_end: torch.Tensor, horizon: float) -> Pieces:
+    """The pieces `far` as lines between their ends, from the `horizon` on."""
+    age, start, end = pieces.age.clone(), pieces.start.clone(), pieces.end.clone()
+    length = age[far] - age_end[far]
+    inside = length.clamp(max=horizon)
+    age[far] = age_end[far] + inside
+    value, rise = end[far][..., :1], end[far][..., :1] - start[far][..., :1]
+    slope = rise / length[:, None, None]
+    line = torch.cat([value, slope, 0 * slope, 0 * slope], dim=2)[..., : end.shape[2]]
+    end[far] = line
+    line[..., :1] -= slope * inside[:, None, None]
+    start[far] = line
+    return Pieces(pieces.row, age, start, end)
 
 
 def _knots(pieces: Pieces, whole: torch.Tensor, last: torch.Tensor) -> Knots:
@@ -108,7 +137,7 @@ def _stretches(
 
 def _quadrature(memory: Memory, stretches: _Stretches, elapsed: torch.Tensor) -> torch.Tensor:
     """Coefficients (P, D, N) of stretches of signal, as integrals of impulses."""
-    node, weight = _gauss_nodes()
+    node, weight = gauss_nodes(_N_NODES)
     length = stretches.length[:, None]
     since = stretches.since[:, None] + node * length
     powers = [since**q / math.factorial(q) for q in range(stretches.start.shape[2])]
@@ -117,7 +146,7 @@ def _quadrature(memory: Memory, stretches: _Stretches, elapsed: torch.Tensor) ->
 
 
 @lru_cache
-def _gauss_nodes() -> tuple[torch.Tensor, torch.Tensor]:
+def gauss_nodes(count: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Nodes and weights of Gauss-Legendre quadrature on [0, 1]."""
-    node, weight = np.polynomial.legendre.leggauss(_N_NODES)
+    node, weight = np.polynomial.legendre.leggauss(count)
     return torch.from_numpy((1 + node) / 2), torch.from_numpy(weight / 2)

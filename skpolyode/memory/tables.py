@@ -267,10 +267,11 @@ class ResponseTable(_Table):
         """Weights of the Taylor coefficients: shape (P, D, M)."""
         count = self.table.shape[1]
         k = torch.arange(1, count, dtype=offset.dtype, device=offset.device)
-        # The offset grows without bound past the horizon. There only powers below N_ORDERS count;
-        # higher ones meet zeros of the table, which an infinite power would turn into NaN.
+        # The offset grows without bound past the horizon. There only powers below Q count; higher
+        # ones meet zeros of the table, which an infinite power would turn into NaN.
         near = offset.clamp(max=self.spacing)
-        factors = torch.where(k < N_ORDERS, offset[:, None], near[:, None]) / k  # (P, M - 1)
+        counts = k < steps.shape[2]
+        factors = torch.where(counts, offset[:, None], near[:, None]) / k  # (P, M - 1)
         # [0, 0, 0, 1, o, o**2 / 2, ...] (P, 3 + M): the Taylor terms of R_4 behind as many zeros
         # as it has derivatives before R_1. Written in place, without a copy.
         padded = offset.new_zeros(len(offset), N_ORDERS + count - 1)

@@ -97,6 +97,12 @@ class PolyODE(SequenceModel):
         return self
 
     @property
+    def arguments(self) -> dict[str, Any]:
+        """What makes a model of the same settings, with the same field, memory and start."""
+        names = ("field", "memory", "step_size", "max_gap", "start")
+        return {name: getattr(self, name) for name in names} | {"stepper": self.stepper_name}
+
+    @property
     def stepper(self) -> Stepper:
         """Runge-Kutta method of the integration; a cheap one while `is_coarse` is set."""
         return STEPPERS["midpoint" if self.is_coarse else self.stepper_name]
@@ -224,14 +230,9 @@ class PolyODE(SequenceModel):
         return torch.cat([signal * (anew & ~mask)[..., None], hidden * anew[..., None]], dim=2)
 
 
-def _arguments(model: PolyODE) -> dict[str, Any]:
-    names = ("field", "memory", "step_size", "max_gap", "start")
-    return {name: getattr(model, name) for name in names} | {"stepper": model.stepper_name}
-
-
 register(
     PolyODE,
-    _arguments,
+    lambda model: model.arguments,
     lambda state: PolyODE(**state).float(),
     place=lambda model, device: model if device is None else model.to(device),
 )

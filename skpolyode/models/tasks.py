@@ -280,7 +280,9 @@ class SeriesTask:
     def __init__(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> None:
         self.model, self.data = model, data
         self.is_preliminary = False
-        self.items = (~held_out).nonzero()[:, 0]
+        # One observation alone has nothing to learn from; a minibatch of such has no gradient.
+        several = torch.bincount(data.series, minlength=len(held_out)) > 1
+        self.items = (several & ~held_out).nonzero()[:, 0]
         self.validation = (held_out if held_out.any() else ~held_out).nonzero()[:, 0]
 
     def refresh(self, progress: float = 1.0) -> float:

@@ -88,7 +88,7 @@ def to_float(array: np.ndarray) -> tuple[np.ndarray, list[BadCell]]:
     for position, cell in enumerate(array.ravel().tolist()):
         try:
             out[position] = _number(cell)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             bad.append(BadCell(position, cell))
     return out.reshape(array.shape), bad
 

@@ -24,6 +24,11 @@ DUPLICATE = FaultKind(
     "duplicate times",
     'pass duplicates="mean", "first" or "last" to merge rows of equal time',
 )
+TOO_CLOSE = FaultKind(
+    "times too close for their 16 digits",
+    "leave out one of each two rows, or cut the series in parts",
+)
+TOO_FAR = FaultKind("times too far apart", "give them in a larger unit")
 BAD_TIME = FaultKind("missing or infinite times", "drop these rows or repair their times")
 INFINITE = FaultKind("infinite values", "replace them by NaN, which means not observed")
 TOO_LARGE = FaultKind(
@@ -96,18 +101,37 @@ def check_rows(rows: Rows, faults: Faults) -> None:
 def _check_times(rows: Rows, faults: Faults) -> None:
     known = np.isfinite(rows.times)
     _add_rows(BAD_TIME, ~known, "the time must be finite", rows, faults)
-    times = np.where(known, rows.times, np.nan)
+    times = rows.order if known.all() else np.where(known, rows.times, np.nan)
     inside = inside_series(rows.offsets, len(times))
-    back = np.flatnonzero((times[1:] < times[:-1]) & inside) + 1
+    with np.errstate(over="ignore", invalid="ignore"):
+        gaps = np.diff(times)
+    back = np.flatnonzero((gaps < 0) & inside) + 1
     lines = [
         f"{_where(rows, faults, row)}: times must increase, but the time before it is "
-        f"{rows.axis.format(times[row - 1])}"
+        f"{rows.format_time(row - 1)}"
         for row in back[: faults.limit]
     ]
     faults.add(UNSORTED, lines, len(back))
     same = np.zeros(len(times), dtype=bool)
-    same[1:] = (times[1:] == times[:-1]) & inside
+    same[1:] = (gaps == 0) & inside
     _add_rows(DUPLICATE, same, "the row before it has the same time", rows, faults)
+    if len(times) and known.all():
+        _check_elapsed(rows, gaps, inside & (gaps > 0), faults)
+
+
+def _check_elapsed(rows: Rows, gaps: np.ndarray, rises: np.ndarray, faults: Faults) -> None:
+    """Estimators compute with the times since the first row, which have 16 digits."""
+    with np.errstate(over="ignore"):
+        smallest, span = gaps.min(where=rises, initial=gaps.max(initial=0)), np.ptp(rows.order)
+    if smallest > 1e-15 * span and np.isfinite(span):  # the usual case, in a fifth of the time
+        return
+    elapsed = rows.elapsed
+    far = ~np.isfinite(elapsed)
+    _add_rows(TOO_FAR, far, "the time since the first row is too large for a number", rows, faults)
+    close = np.zeros(len(elapsed), dtype=bool)
+    close[1:] = (elapsed[1:] == elapsed[:-1]) & rises & ~far[1:]
+    rule = "beside the time since the first row, that since the row before it is lost"
+    _add_rows(TOO_CLOSE, close, rule, rows, faults)
 
 
 def _check_values(rows: Rows, faults: Faults) -> None:
@@ -121,7 +145,7 @@ def note_cells(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults
     cells = np.argwhere(wrong)
     lines = [
         f"{faults.series(rows.series_of(row))}, {faults.channel(channel)}, "
-        f"time {rows.axis.format(rows.times[row])}: {rule.format(rows.values[row, channel])}"
+        f"time {rows.format_time(row)}: {rule.format(rows.values[row, channel])}"
         for row, channel in cells[: faults.limit]
     ]
     faults.add(kind, lines, len(cells))
@@ -150,7 +174,7 @@ def _where(rows: Rows, faults: Faults, row: int) -> str:
     series = rows.series_of(row)
     time = rows.times[row]
     if np.isfinite(time):
-        return f"{faults.series(series)}, time {rows.axis.format(time)}"
+        return f"{faults.series(series)}, time {rows.format_time(row)}"
     return f"{faults.series(series)}, row {_row_in_series(rows, row)}, time {time}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,6 +37,7 @@ def concat_rows(panels: Sequence[PanelStorage], ids: object = None) -> tuple[Row
     rows = replace(
         named.rows,
         times=np.concatenate([panel.times for panel in aligned]),
+        **_ticks([panel.rows for panel in panels]),
         values=np.concatenate([panel.values for panel in aligned]),
         offsets=offsets_from(np.concatenate([panel.lengths for panel in aligned])),
         ids=labels[0].append(labels[1:]).to_numpy(),
@@ -50,6 +52,23 @@ def concat_rows(panels: Sequence[PanelStorage], ids: object = None) -> tuple[Row
             static = static.set_axis(pd.Index(own, tupleize_cols=False), axis=0)
         rows = replace(rows, ids=own, static=static)
     return rows, all(panel.is_checked for panel in panels)
+
+
+def _ticks(parts: Sequence[Rows]) -> dict[str, Any]:
+    """Exact times of all rows, where all parts have such."""
+    per_unit = max(part.per_unit for part in parts)
+    if any(part.ticks is None for part in parts):
+        return {"ticks": None, "per_unit": 1}
+    factors = [per_unit // part.per_unit for part in parts]
+    limit = np.iinfo(np.int64).max
+    fits = all(
+        np.abs(part.ticks).max(initial=0) <= limit // factor
+        for part, factor in zip(parts, factors, strict=True)
+    )
+    if not fits:  # too far from 1970 for nanoseconds
+        return {"ticks": None, "per_unit": 1}
+    scaled = [part.ticks * factor for part, factor in zip(parts, factors, strict=True)]
+    return {"ticks": np.concatenate(scaled), "per_unit": per_unit}
 
 
 def _meaning(panel: PanelStorage) -> str:

@@ -30,26 +30,21 @@ def inside_series(offsets: np.ndarray, n_rows: int) -> np.ndarray:
 def sort_rows(rows: Rows) -> Rows:
     """Return the rows of each series in the order of time (equal times keep their order)."""
     inside = inside_series(rows.offsets, len(rows.times))
-    if not np.any((rows.times[1:] < rows.times[:-1]) & inside):
+    if not np.any((rows.order[1:] < rows.order[:-1]) & inside):
         return rows
     series = series_index(rows.offsets)
-    order = np.argsort(rows.times, kind="stable")
-    order = order[stable_order(series[order])]
-    return replace(rows, times=rows.times[order], values=rows.values[order])
+    order = np.argsort(rows.order, kind="stable")
+    return rows.at(order[stable_order(series[order])], rows.offsets)
 
 
 def merge_duplicates(rows: Rows, how: Duplicates) -> Rows:
     """Return rows in which neighbours of equal time are merged, channel by channel."""
-    same = (rows.times[1:] == rows.times[:-1]) & inside_series(rows.offsets, len(rows.times))
+    same = (rows.order[1:] == rows.order[:-1]) & inside_series(rows.offsets, len(rows.times))
     if not same.any():
         return rows
     first = np.concatenate([[True], ~same])
-    return replace(
-        rows,
-        times=rows.times[first],
-        values=reduce_groups(rows.values, np.flatnonzero(first), how),
-        offsets=offsets_from(first)[rows.offsets],
-    )
+    merged = rows.at(first, offsets_from(first)[rows.offsets])
+    return replace(merged, values=reduce_groups(rows.values, np.flatnonzero(first), how))
 
 
 def reduce_groups(values: np.ndarray, starts: np.ndarray, how: Duplicates) -> np.ndarray:

@@ -11,7 +11,6 @@ import pandas as pd
 from skpolyode.errors import Faults
 from skpolyode.panel.checks import PanelOptions, finish
 from skpolyode.panel.concat import concat_rows
-from skpolyode.panel.exports import PanelExports
 from skpolyode.panel.labels import fit_ids, fit_static, read_ids
 from skpolyode.panel.merge import Duplicates
 from skpolyode.panel.readers.arrays import rows_from_array, rows_from_flat
@@ -20,9 +19,10 @@ from skpolyode.panel.readers.long import rows_from_long
 from skpolyode.panel.readers.sktime import rows_from_sktime
 from skpolyode.panel.rows import Rows
 from skpolyode.panel.timeaxis import TimeAxis, check_unit
+from skpolyode.panel.views import PanelViews
 
 
-class Panel(PanelExports):
+class Panel(PanelViews):
     """Ragged container of irregular, partly observed time series.
 
     The rows of all series lie one after the other in flat arrays. A panel cannot be changed;

@@ -9,7 +9,7 @@ import numpy as np
 from skpolyode.errors import plain_repr
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import offsets_from
-from skpolyode.panel.timeaxis import TimeBlock, join_times, read_times
+from skpolyode.panel.timeaxis import TimeBlock, Times, join_times, read_times
 
 
 def query_times(panel: Panel, times: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -27,7 +27,8 @@ def query_times(panel: Panel, times: Any) -> tuple[np.ndarray, np.ndarray]:
     Returns
     -------
     times : float64 ndarray of shape (n_queries,)
-        Times of all series one after the other, in the order given.
+        Times of all series one after the other, in the order given, in the units of the panel's
+        `times` and counted as those are.
     offsets : int64 ndarray of shape (n_series + 1,)
         Where the times of each series start and those of the last one end.
 
@@ -47,17 +48,24 @@ def query_times(panel: Panel, times: Any) -> tuple[np.ndarray, np.ndarray]:
     >>> query_times(panel, [[0.5], [1.0, 2.0]])
     (array([0.5, 1. , 2. ]), array([0, 1, 3]))
     """
+    origin = panel.rows.origin
     if _is_nested(times):
         if len(times) != panel.n_series:
             raise ValueError(
                 f"times must be one list for all series or one for each of the {panel.n_series} "
                 f"series, got {len(times)} lists."
             )
-        blocks = [_read(own, panel, f"times of series {i}") for i, own in enumerate(times)]
+        reads = [_read(own, panel, f"times of series {i}") for i, own in enumerate(times)]
+        blocks = [read.counts for read in reads]
+        if origin is not None:
+            blocks = [panel.rows.since_origin(*own) for own in zip(reads, origin, strict=True)]
         flat = np.concatenate(blocks) if blocks else np.empty(0)
         return flat, offsets_from([len(block) for block in blocks])
-    flat = _read(times, panel, "times")
-    return np.tile(flat, panel.n_series), np.arange(panel.n_series + 1) * len(flat)
+    read = _read(times, panel, "times")
+    offsets = np.arange(panel.n_series + 1) * len(read.counts)
+    if origin is not None:
+        return panel.rows.since_origin(read, origin[:, None]).ravel(), offsets
+    return np.tile(read.counts, panel.n_series), offsets
 
 
 def name_query(panel: Panel, series: int, time: float, gap: float) -> str:
@@ -69,7 +77,7 @@ def name_query(panel: Panel, series: int, time: float, gap: float) -> str:
     whose = f"times of series {plain_repr(panel.ids[series])}"
     if not panel.is_datetime:
         return f"{whose}: {gap:g}"
-    return f"{whose}: {panel.rows.axis.format(time)}, {gap:g} {panel.time_unit}"
+    return f"{whose}: {panel.rows.format_from(series, time)}, {gap:g} {panel.time_unit}"
 
 
 def _is_nested(times: Any) -> bool:
@@ -81,7 +89,7 @@ def _is_nested(times: Any) -> bool:
     return isinstance(first, list | tuple) or getattr(first, "ndim", 0) == 1
 
 
-def _read(times: Any, panel: Panel, name: str) -> np.ndarray:
+def _read(times: Any, panel: Panel, name: str) -> Times:
     scalar = np.ndim(times) == 0
     try:
         block = read_times([times] if scalar else times)
@@ -90,11 +98,11 @@ def _read(times: Any, panel: Panel, name: str) -> np.ndarray:
     if block.data.ndim != 1 or block.data.size == 0:
         raise ValueError(f"{name} must be one-dimensional and not empty, got {times!r}.")
     _check_kind(block, panel, name)
-    flat, _ = join_times([block], panel.time_unit)
-    if not np.isfinite(flat).all():
-        row = int(np.flatnonzero(~np.isfinite(flat))[0])
-        raise ValueError(f"{name} must be finite, got {flat[row]} at position {row}.")
-    return flat
+    read = join_times([block], panel.time_unit)
+    if not np.isfinite(read.counts).all():
+        row = int(np.flatnonzero(~np.isfinite(read.counts))[0])
+        raise ValueError(f"{name} must be finite, got {read.counts[row]} at position {row}.")
+    return read
 
 
 def _check_kind(block: TimeBlock, panel: Panel, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = [
     "recent_part",
     "series_of_rows",
     "take",
+    "window_bounds",
 ]
 
 
@@ -47,11 +49,11 @@ class Observed(NamedTuple):
 
 def observed_rows(panel: Panel) -> Observed:
     """Leave out rows without any observation; times become relative, in float64."""
-    kept = ~np.isnan(panel.values).all(axis=1)  # arrays of a panel are read-only, these are not
-    offsets = offsets_from(kept)[panel.offsets]
-    times, values = panel.times[kept], panel.values[kept]
+    kept = ~np.isnan(panel.values).all(axis=1)
+    rows = panel.rows.at(kept, offsets_from(kept)[panel.offsets])
+    times, offsets = rows.times, rows.offsets
     start, end = times[offsets[:-1]], times[offsets[1:] - 1]
-    return Observed(times - start[series_index(offsets)], values, offsets, start, end)
+    return Observed(times - np.repeat(start, rows.lengths), rows.values, offsets, start, end)
 
 
 def observed_part(panel: Panel) -> Panel:
@@ -61,8 +63,7 @@ def observed_part(panel: Panel) -> Panel:
 
 def keep_rows(panel: Panel, kept: np.ndarray) -> Panel:
     """Panel of the rows that a mask (n_obs,) keeps; a series may be left without any."""
-    offsets = offsets_from(kept)[panel.offsets]
-    return panel.like(panel.times[kept], panel.values[kept], offsets)
+    return type(panel)._of(panel.rows.at(kept, offsets_from(kept)[panel.offsets]), checked=False)
 
 
 def series_of_rows(panel: Panel) -> np.ndarray:
@@ -76,23 +77,33 @@ def take(panel: Panel, series: np.ndarray, start: np.ndarray, stop: np.ndarray) 
     Rows count over all series of the panel. A series may be taken many times.
     """
     offsets = offsets_from(stop - start)
-    rows = np.arange(offsets[-1]) + (start - offsets[:-1])[series_index(offsets)]
-    # Without rows first: indexing copies them, once for every stretch of a series.
-    n_channels = panel.n_channels
-    bare = panel.like(np.empty(0), np.empty((0, n_channels)), np.zeros(panel.n_series + 1))
-    return bare[series].like(panel.times[rows], panel.values[rows], offsets)
+    rows = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], stop - start)
+    labels = panel.rows.at(slice(0, 0), np.zeros(panel.n_series + 1, dtype=np.int64))
+    own = type(panel)._of(labels, checked=False)[series].rows
+    taken = panel.rows.at(rows, offsets)
+    taken = replace(taken, ids=own.ids, static=own.static, origin=own.origin)
+    return type(panel)._of(taken, checked=False)
 
 
 def cut_windows(panel: Panel, length: int, overlap: int) -> Panel:
     """Cut series much longer than `length` rows into windows that overlap.
 
     Training runs through all series at once, row by row: cutting makes its cost that of the rows
-    and not that of the longest series, and gives one long series several beginnings. Windows
-    overlap by at least `overlap` rows and are spread evenly; series of less than one and a half
-    windows stay whole.
+    and not that of the longest series, and gives one long series several beginnings.
+    """
+    return take(panel, *window_bounds(panel.offsets, length, overlap))
+
+
+def window_bounds(
+    offsets: np.ndarray, length: int, overlap: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Series, first row and row after the last one of each window of :func:`cut_windows`.
+
+    Windows overlap by at least `overlap` rows and are spread evenly; series of less than one and a
+    half windows stay whole.
     """
     series, start, stop = [], [], []
-    for i, (first, end) in enumerate(zip(panel.offsets[:-1], panel.offsets[1:], strict=True)):
+    for i, (first, end) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
         n_rows, n_windows, size = end - first, 1, end - first
         if n_rows >= 1.5 * length:
             n_windows, size = -(-(n_rows - overlap) // (length - overlap)), length
@@ -100,7 +111,7 @@ def cut_windows(panel: Panel, length: int, overlap: int) -> Panel:
         series.append(np.full(n_windows, i))
         start.append(starts)
         stop.append(starts + size)
-    return take(panel, *map(np.concatenate, (series, start, stop)))
+    return np.concatenate(series), np.concatenate(start), np.concatenate(stop)
 
 
 def last_seen_rows(panel: Panel) -> np.ndarray:
@@ -115,15 +126,16 @@ def context_starts(panel: Panel, rows: np.ndarray, reach: float) -> np.ndarray:
     """First row that matters to the state at each of `rows`.
 
     That is the first within `reach` of it, or of the last observation of a channel that was not
-    observed since: the dynamics go on from there, with what was remembered then.
+    observed since: the dynamics go on from there, with what was remembered then. The state of a
+    channel that was never observed was never set anew, and comes from the first row of all.
     """
     starts = np.empty(panel.n_observations, dtype=np.int64)
     for first, end in zip(panel.offsets[:-1], panel.offsets[1:], strict=True):
         times = panel.times[first:end]
         starts[first:end] = first + np.searchsorted(times, times - reach)
-    seen = last_seen_rows(panel)[rows]
-    seen = np.where(seen < 0, panel.n_observations, seen).min(axis=1)
-    return starts[np.minimum(rows, seen)]
+    seen = last_seen_rows(panel)[rows].min(axis=1)
+    first = panel.offsets[series_of_rows(panel)[rows]]
+    return np.where(seen < 0, first, starts[seen])
 
 
 def recent_part(panel: Panel, reach: float, n_rows: np.ndarray | int = 0) -> Panel:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self, overload
 
 import numpy as np
 import pandas as pd
 
-from skpolyode.errors import plain_repr
 from skpolyode.panel.rows import Rows, are_offsets, offsets_from, series_index
 
 
@@ -52,8 +51,10 @@ class PanelStorage:
         return panel
 
     def _store(self, rows: Rows, checked: bool = True) -> None:
-        names = ("times", "values", "offsets", "ids")
-        self._rows = replace(rows, **{name: _freeze(getattr(rows, name)) for name in names})
+        names = ("times", "values", "offsets", "ids", "ticks")
+        arrays = {name: getattr(rows, name) for name in names}
+        frozen = {name: _freeze(array) for name, array in arrays.items() if array is not None}
+        self._rows = replace(rows, **frozen)
         self._checked = checked
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -74,6 +75,15 @@ class PanelStorage:
     def times(self) -> np.ndarray:
         """Times of all rows, float64 of shape (n_obs,)."""
         return self._rows.times
+
+    @property
+    def elapsed(self) -> np.ndarray:
+        """Times since the first row of the series, float64 of shape (n_obs,).
+
+        For datetimes and large integers these are closer than differences of `times`, which are
+        rounded as counts since 1970 (to 2e-7 s today).
+        """
+        return self._rows.elapsed
 
     @property
     def values(self) -> np.ndarray:
@@ -190,6 +200,9 @@ class PanelStorage:
             observed = 100 * np.mean(~np.isnan(self.values))
             axis = self._rows.axis
             first, last = axis.format(self.times.min(), 6), axis.format(self.times.max(), 6)
+            if self._rows.ticks is not None and self.is_datetime:
+                ends = np.argmin(self._rows.ticks), np.argmax(self._rows.ticks)
+                first, last = map(self._rows.format_time, map(int, ends))
             counts += [f"{observed:.0f}% of cells observed", f"times {first} to {last}"]
         return f"{type(self).__name__}({', '.join(counts)})"
 
@@ -216,6 +229,7 @@ class PanelStorage:
         return (
             np.array_equal(one.offsets, two.offsets)
             and np.array_equal(one.times, two.times, equal_nan=True)
+            and (one.ticks is None or two.ticks is None or _same_ticks(one, two))
             and np.array_equal(one.values, two.values, equal_nan=True)
             and pd.Index(one.ids, tupleize_cols=False).equals(
                 pd.Index(two.ids, tupleize_cols=False)
@@ -259,91 +273,17 @@ class PanelStorage:
                 f"0 to {len(times)}; got the shapes {found}."
             )
         rows = replace(self._rows, times=times, values=values, offsets=offsets)
+        if times is not self.times:
+            rows = replace(rows, ticks=None)  # of other times nobody knows them
+        if self._rows.origin is not None:
+            own = self._rows.since_1970(times, self._rows.origin[series_index(offsets)])
+            rows = replace(rows, times=own.counts, ticks=own.ticks, origin=None)
         return type(self)._of(rows, checked=False)
 
-    def select_ids(self, ids: Any) -> Self:
-        """Return a panel of some of the series, in the order in which their ids are given.
 
-        Parameters
-        ----------
-        ids : label or sequence of labels
-            Ids of series, each of them known; repetitions are allowed.
-
-        Returns
-        -------
-        Panel
-            The series.
-
-        Raises
-        ------
-        KeyError
-            If there is no series with one of the ids.
-        ValueError
-            If an id is that of several series.
-
-        Examples
-        --------
-        >>> from skpolyode.panel import Panel
-        >>> panel = Panel.from_series([([0.0], [1.0]), ([2.0], [3.0])], ids=["ann", "bob"])
-        >>> panel.select_ids("bob").times
-        array([2.])
-        """
-        index = pd.Index(self.ids, tupleize_cols=False)
-        is_label = isinstance(ids, str | bytes) or not isinstance(ids, Iterable)
-        chosen = [ids] if is_label or (isinstance(ids, tuple) and ids in index) else list(ids)
-        if not index.is_unique:
-            repeated = plain_repr(index[index.duplicated()][0])
-            raise ValueError(f"id {repeated} is that of several series; select by position.")
-        positions = index.get_indexer(pd.Index(chosen, tupleize_cols=False))
-        if (positions < 0).any():
-            unknown = plain_repr(chosen[int(np.argmin(positions))])
-            raise KeyError(f"there is no series with the id {unknown}; panel.ids lists all.")
-        return self[positions]
-
-    def select_channels(self, names: str | Sequence[str]) -> Self:
-        """Return a panel of some of the channels, in the order in which they are named.
-
-        Parameters
-        ----------
-        names : str or sequence of str of shape (D_chosen,)
-            Names of channels, each at most once.
-
-        Returns
-        -------
-        Panel
-            The same series and times. A series without any observation in these channels is
-            reported when the panel is handed to an estimator.
-
-        Raises
-        ------
-        ValueError
-            If a name is not known or occurs twice, or if there is none.
-
-        Examples
-        --------
-        >>> from skpolyode.panel import Panel
-        >>> panel = Panel.from_series([([0.0], [[61.0, 120.0]])], channel_names=["hr", "bp"])
-        >>> panel.select_channels(["bp", "hr"]).values
-        array([[120.,  61.]])
-        """
-        known = list(self.channel_names)
-        chosen = [names] if isinstance(names, str) else list(map(str, names))
-        if not chosen:
-            raise ValueError(f"choose at least one channel, of {known}.")
-        for name in chosen:
-            if name not in known:
-                raise ValueError(f"there is no channel {name!r}; the panel has {known}.")
-            if chosen.count(name) > 1:
-                raise ValueError(f"channel {name!r} is chosen more than once.")
-        if chosen == known:
-            return self
-        rows = replace(
-            self._rows,
-            values=np.ascontiguousarray(self.values[:, [known.index(name) for name in chosen]]),
-            channel_names=tuple(chosen),
-            has_channel_names=True,  # x1 before x0 is what somebody wants
-        )
-        return type(self)._of(rows, self._checked and len(chosen) == len(known))
+def _same_ticks(one: Rows, two: Rows) -> bool:
+    # Micro- beside nanoseconds: then the counts must do.
+    return one.per_unit != two.per_unit or np.array_equal(one.ticks, two.ticks)
 
 
 def _freeze(array: np.ndarray) -> np.ndarray:
@@ -380,14 +320,12 @@ def _select(rows: Rows, positions: np.ndarray) -> Rows:
     lengths = rows.lengths[positions]
     offsets = offsets_from(lengths)
     if len(positions) and (np.diff(positions) == 1).all():
-        stretch = slice(rows.offsets[positions[0]], rows.offsets[positions[-1] + 1])
-        times, values = rows.times[stretch], rows.values[stretch]
+        index: Any = slice(rows.offsets[positions[0]], rows.offsets[positions[-1] + 1])
     else:
         # Row k of the result is row k + shift of its series' old place.
         shift = rows.offsets[positions] - offsets[:-1]
-        gather = np.arange(offsets[-1]) + shift[series_index(offsets)]
-        times, values = rows.times[gather], rows.values[gather]
+        index = np.arange(offsets[-1]) + np.repeat(shift, lengths)
     static = None if rows.static is None else rows.static.iloc[positions]
-    return replace(
-        rows, times=times, values=values, offsets=offsets, ids=rows.ids[positions], static=static
-    )
+    origin = None if rows.origin is None else rows.origin[positions]
+    selected = rows.at(index, offsets)
+    return replace(selected, ids=rows.ids[positions], static=static, origin=origin)

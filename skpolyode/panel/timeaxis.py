@@ -1,7 +1,8 @@
 """Times of any kind to float64 and back.
 
-Datetimes become counts of a unit since 1970-01-01 UTC. They pass through whole microseconds, so
-that the way back is exact to the microsecond (until the year 2149, whatever the unit).
+Datetimes become counts of a unit since 1970-01-01 UTC. Today such a count in seconds is rounded to
+2.4e-7: what is computed from the differences of times needs the ticks (whole micro- or nanoseconds,
+or the user's own integers), which are kept beside the counts.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ _INDEX_OF = {
     (datetime.timedelta, np.timedelta64): pd.TimedeltaIndex,
     (pd.Period,): pd.PeriodIndex,
 }
+_RESOLUTIONS = {1: "us", 1000: "ns"}
 _NAT = np.iinfo(np.int64).min
+_LAST = np.iinfo(np.int64).max
+_OVERFLOW = _NAT + 1
+_EXACT = 2**53  # whole numbers up to it are float64
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,11 @@ class TimeAxis:
         """Return times in the user's type: a DatetimeIndex, or the numbers themselves."""
         if self.unit is None:
             return times
-        index = pd.DatetimeIndex(_microseconds(times, self.unit).view("M8[us]"))
+        return self.of_ticks(to_ticks(times, self.unit))
+
+    def of_ticks(self, ticks: np.ndarray, per_us: int = 1) -> pd.DatetimeIndex:
+        """Return the datetimes that whole micro- or nanoseconds since 1970 stand for."""
+        index = pd.DatetimeIndex(ticks.view(f"M8[{_RESOLUTIONS[per_us]}]"))
         return index if self.tz is None else index.tz_localize("UTC").tz_convert(self.tz)
 
     def format(self, time: float, digits: int = 15) -> str:
@@ -57,19 +66,39 @@ class TimeAxis:
 
 
 class TimeBlock(NamedTuple):
-    """Times of one series: numbers, or whole microseconds for datetimes and timedeltas."""
+    """Times of one series: numbers, or whole ticks for datetimes and timedeltas."""
 
     data: np.ndarray
     kind: str = "number"
     tz: str | None = None
+    per_us: int = 1  # ticks of a microsecond: 1, or 1000 where nanoseconds are needed
 
     def format(self, row: int) -> str:
         """Return the time of one row as text."""
         if self.kind == "number":
             return f"{float(self.data[row]):.15g}"
         if self.kind == "timedelta":
-            return str(pd.Timedelta(self.data[row].view("m8[us]")))
-        return TimeAxis("us", self.tz).format(self.data[row])
+            return str(pd.Timedelta(self.data[row].view(f"m8[{_RESOLUTIONS[self.per_us]}]")))
+        return str(TimeAxis("us", self.tz).of_ticks(self.data[row : row + 1], self.per_us)[0])
+
+
+class Times(NamedTuple):
+    """Times of all rows."""
+
+    counts: np.ndarray  # float64 (n_obs,), NaN where missing
+    axis: TimeAxis
+    ticks: np.ndarray | None = None  # int64 (n_obs,): exactly `per_unit` times the counts
+    per_unit: int = 1
+
+    def at(self, index: np.ndarray) -> Times:
+        """Times of some rows."""
+        ticks = None if self.ticks is None else self.ticks[index]
+        return self._replace(counts=self.counts[index], ticks=ticks)
+
+    @property
+    def order(self) -> np.ndarray:
+        """Something that rises as the times do, however close they are."""
+        return self.counts if self.ticks is None else self.ticks
 
 
 def check_unit(unit: str | None) -> None:
@@ -100,7 +129,7 @@ def read_times(times: object) -> TimeBlock:
     if isinstance(times, pd.PeriodIndex):
         times = times.to_timestamp()
     if isinstance(times, pd.DatetimeIndex) and times.tz is not None:
-        return TimeBlock(times.as_unit("us").asi8, "datetime", _tz_name(times.tz))
+        return _ticks_of(times.asi8.view(f"M8[{times.unit}]"), _tz_name(times.tz))
     array = np.asarray(times)
     return _read_objects(array) if array.dtype.kind == "O" else _read_array(array)
 
@@ -108,10 +137,8 @@ def read_times(times: object) -> TimeBlock:
 def _read_array(array: np.ndarray) -> TimeBlock:
     if array.dtype.kind in NUMBER_KINDS:
         return TimeBlock(array)
-    if array.dtype.kind == "M":
-        return TimeBlock(_int_microseconds(array), "datetime")
-    if array.dtype.kind == "m":
-        return TimeBlock(_int_microseconds(array), "timedelta")
+    if array.dtype.kind in "mM":
+        return _ticks_of(array)
     remedy = _TEXT_REMEDY if array.dtype.kind in "US" else ""
     raise TypeError(f"times must be numbers or datetimes, got dtype {array.dtype}{remedy}")
 
@@ -128,24 +155,50 @@ def _read_objects(array: np.ndarray) -> TimeBlock:
     return TimeBlock(numbers)
 
 
-def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> tuple[np.ndarray, TimeAxis]:
+def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:
     """Concatenate blocks of one kind into float64 times and say what the numbers mean."""
     filled = [block for block in blocks if block.data.size]
     if not filled:
-        return np.empty(0), TimeAxis(time_unit)
+        return Times(np.empty(0), TimeAxis(time_unit))
     kinds = {block.kind for block in filled}
     if len(kinds) > 1:
         raise TypeError(
             f"times must be of one kind in all series, got {' and '.join(sorted(kinds))}; "
             "convert them to one kind."
         )
-    data = np.concatenate([block.data for block in filled])
-    kind = kinds.pop()
-    if kind == "number":
-        return data.astype(np.float64, copy=False), TimeAxis(time_unit)
+    if kinds == {"number"}:
+        data = np.concatenate([block.data for block in filled])
+        counts = data.astype(np.float64, copy=False)
+        large = data.dtype.kind in "iu" and _EXACT < np.abs(counts).max() < float(_LAST)
+        return Times(counts, TimeAxis(time_unit), *_spanned(data, 1) if large else ())
     unit = time_unit or DEFAULT_UNIT
-    axis = TimeAxis(unit, _common_tz(filled)) if kind == "datetime" else TimeAxis()
-    return _counts(data, unit), axis
+    per_us = max(block.per_us for block in filled)
+    data = np.concatenate([_as_ticks(block, per_us) for block in filled])
+    if (data == _OVERFLOW).any():  # too far from 1970 for nanoseconds
+        per_us, data = 1, np.concatenate([_as_ticks(block, 1) for block in filled])
+    per_unit = per_us * MICROSECONDS[unit]
+    counts = np.where(data == _NAT, np.nan, data / per_unit)
+    axis = TimeAxis(unit, _common_tz(filled)) if kinds == {"datetime"} else TimeAxis()
+    return Times(counts, axis, *_spanned(data, per_unit))
+
+
+def _as_ticks(block: TimeBlock, per_us: int) -> np.ndarray:
+    """Ticks of a block in another resolution; `_OVERFLOW` where there are none."""
+    if block.per_us == per_us:
+        return block.data
+    missing = block.data == _NAT
+    if block.per_us > per_us:
+        return np.where(missing, _NAT, block.data // block.per_us)
+    fits = np.abs(block.data) < _LAST // per_us
+    return np.where(missing, _NAT, np.where(fits, block.data * per_us, _OVERFLOW))
+
+
+def _spanned(ticks: np.ndarray, per_unit: int) -> tuple[np.ndarray, int] | tuple[()]:
+    """Ticks, unless differences of them do not fit into an int64."""
+    known = ticks[ticks != _NAT]
+    if known.size and int(known.max()) - int(known.min()) > _LAST:
+        return ()
+    return ticks.astype(np.int64, copy=False), per_unit
 
 
 def _common_tz(blocks: Sequence[TimeBlock]) -> str | None:
@@ -168,19 +221,24 @@ def _tz_name(tz: datetime.tzinfo) -> str:
         return "UTC"
 
 
-def _int_microseconds(array: np.ndarray) -> np.ndarray:
-    return array.astype(f"{array.dtype.kind}8[us]").view(np.int64)
+def _ticks_of(array: np.ndarray, tz: str | None = None) -> TimeBlock:
+    """Whole microseconds of datetimes and timedeltas, or nanoseconds where they have such."""
+    kind = array.dtype.kind
+    name = "datetime" if kind == "M" else "timedelta"
+    if np.datetime_data(array.dtype)[0] in ("ns", "ps", "fs", "as"):
+        nanoseconds = array.astype(f"{kind}8[ns]").view(np.int64)
+        rest = nanoseconds % 1000
+        if np.any((rest != 0) & (nanoseconds != _NAT)):
+            return TimeBlock(nanoseconds, name, tz, 1000)
+    return TimeBlock(array.astype(f"{kind}8[us]").view(np.int64), name, tz)
 
 
-def _counts(microseconds: np.ndarray, unit: str) -> np.ndarray:
-    return np.where(microseconds == _NAT, np.nan, microseconds / MICROSECONDS[unit])
-
-
-def _microseconds(times: np.ndarray, unit: str) -> np.ndarray:
+def to_ticks(times: np.ndarray, unit: str, per_us: int = 1) -> np.ndarray:
+    """Return the whole micro- or nanoseconds of counts of a unit."""
     known = np.isfinite(times)
     # Whole units and the rest apart: the product of a large count and the unit would round again.
     whole = np.floor(np.where(known, times, 0.0))
     rest = np.where(known, times, 0.0) - whole
-    per_unit = MICROSECONDS[unit]
+    per_unit = per_us * MICROSECONDS[unit]
     counts = whole.astype(np.int64) * per_unit + np.rint(rest * per_unit).astype(np.int64)
     return np.where(known, counts, _NAT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import asdict, dataclass
 from numbers import Integral
 from pathlib import Path
@@ -16,11 +17,13 @@ from sklearn.utils import check_scalar
 from tqdm.auto import tqdm
 
 from skpolyode.panel import Panel
+from skpolyode.parquet.chunks import first_rows, read_chunks
 from skpolyode.parquet.sink import Sink
-from skpolyode.parquet.source import first_rows, identity, open_source, read_chunks
+from skpolyode.parquet.source import identity, open_source
 
 __all__ = ["embed_dataset"]
 
+_TRIES = 3  # in a row that lose a worker before any part is written; then it is no accident
 _COMPARED = 20  # series embedded again, to see that the estimator is the one of an earlier run
 
 
@@ -67,7 +70,7 @@ def embed_dataset(
 
     The table is read in chunks of whole series; the embeddings of each are written to a file of
     their own in the folder `sink`. A run that was interrupted goes on where it stopped when it is
-    called again.
+    called again; one that loses a worker, to a reboot or for want of memory, goes on by itself.
 
     Parameters
     ----------
@@ -77,7 +80,9 @@ def embed_dataset(
     source : str, PathLike, list of such, or pyarrow Dataset
         Parquet files, or folders of them, in the order of their names. One row holds all
         channels of one series at one time, null or NaN where not observed. All rows of a series
-        are neighbours, also across files, and in the order of time.
+        are neighbours, also across files, and in the order of time. All files have the same
+        columns: a channel that one of them lacks is an error, since it may only have another
+        name there; add a column of nulls where it was not observed.
     sink : str or PathLike
         Folder for the results, new, empty, or of an earlier run with the same arguments.
     id : str, default="id"
@@ -85,7 +90,8 @@ def embed_dataset(
     time : str, default="time"
         Column of times: numbers or timestamps.
     channels : str, sequence of str or None, default=None
-        Columns of the channels, in the order of `fit`. None: all that have no other use.
+        Columns of the channels, of numbers and in the order of `fit`. None: all that have no other
+        use.
     static : str, sequence of str or None, default=None
         Columns that are constant in each series, if the estimator was fitted with such.
     rows_per_chunk : int, default=500000
@@ -147,26 +153,47 @@ def embed_dataset(
     """
     rows_per_chunk = int(check_scalar(rows_per_chunk, "rows_per_chunk", Integral, min_val=1))
     channels, static = _names(channels), _names(static)
-    dataset = open_source(source, [id, time, *(channels or []), *(static or [])])
-    if channels is None:
-        used = {id, time, *(static or [])}
-        channels = [name for name in dataset.schema.names if name not in used]
+    dataset, channels = open_source(source, id, time, channels, static or [])
     reading = _Reading(id, time, channels, static, options)
     settings = {**asdict(reading), "rows_per_chunk": rows_per_chunk, "source": identity(dataset)}
     target = Sink(Path(sink), settings, _feature_names(estimator, id))
-    chunks = read_chunks(dataset, reading.columns, id, rows_per_chunk)
-    jobs = _jobs(estimator, reading, target, chunks)
+    total = dataset.count_rows() if verbose else None
+    tries, n_parts = 0, 0
+    while True:
+        chunks = read_chunks(dataset, reading.columns, id, rows_per_chunk)
+        try:
+            with tqdm(total=total, disable=not verbose, unit="row", unit_scale=True) as bar:
+                n_series = _run(_jobs(estimator, reading, target, chunks), n_jobs, bar)
+            target.clean()
+            return n_series
+        except Exception as error:
+            if not _lost_a_worker(error):
+                raise
+            tries, n_parts, before = tries + 1, target.n_parts, n_parts
+            if n_parts > before:
+                tries = 0
+            elif tries == _TRIES:
+                error.add_note("Workers are lost: lower rows_per_chunk if their memory is short.")
+                raise
+
+
+def _run(jobs: Iterator[tuple], n_jobs: int | None, bar: tqdm) -> int:
+    """Do all jobs; returns the number of series."""
     # Waiting chunks take memory, so that there is no more than one in reserve.
     parallel = joblib.Parallel(
         n_jobs, return_as="generator", batch_size=1, pre_dispatch="n_jobs + 1"
     )
-    total = dataset.count_rows() if verbose else None
     n_series = 0
-    with tqdm(total=total, disable=not verbose, unit="row", unit_scale=True) as bar:
-        for rows, series in parallel(jobs):
-            bar.update(rows)
-            n_series += series
+    for rows, series in parallel(jobs):
+        bar.update(rows)
+        n_series += series
     return n_series
+
+
+def _lost_a_worker(error: Exception) -> bool:
+    """Whether a process that computed is gone, for any reason, with what it had been given."""
+    lost = isinstance(error, BrokenExecutor | CancelledError)
+    return lost or type(error).__module__.partition(".")[0] == "distributed"
 
 
 def _names(names: str | Sequence[str] | None) -> list[str] | None:
@@ -188,13 +215,19 @@ def _jobs(
     """Calls for joblib: one for each chunk, which does little for those of an earlier run."""
     compared = False
     for number, table in enumerate(chunks):
-        if not sink.part(number).is_file():
+        ids = _ids(reading, table)
+        if not sink.holds(number, reading.id, ids):
             yield joblib.delayed(_embed)(estimator, reading, sink, number, table)
             continue
         if not compared:
             _compare(estimator, reading, sink, number, table)
             compared = True
-        yield joblib.delayed(_count)(table.num_rows, len(first_rows(table[reading.id])))
+        yield joblib.delayed(_count)(table.num_rows, len(ids))
+
+
+def _ids(reading: _Reading, table: pa.Table) -> pa.ChunkedArray:
+    """Id of each series of a chunk. Taken from the table and not from the panel, ids keep type."""
+    return table[reading.id].take(pa.array(first_rows(table[reading.id])))
 
 
 def _embed(
@@ -206,8 +239,7 @@ def _embed(
     except ValueError as error:  # it counts series from the start of the chunk
         raise ValueError(f"chunk {number} of source: {error}") from None
     features = np.asarray(estimator.transform(panel))
-    # Taken from the table and not from the panel, ids keep their type.
-    ids = table[reading.id].take(pa.array(first_rows(table[reading.id])))
+    ids = _ids(reading, table)
     sink.write(number, reading.id, ids, features)
     return table.num_rows, len(ids)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
+import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,29 +43,65 @@ class Sink:
         """File of a part."""
         return self.folder / f"part-{number:06d}.parquet"
 
+    @property
+    def n_parts(self) -> int:
+        """Parts that are there."""
+        return sum(1 for _ in self.folder.glob("part-*.parquet"))
+
+    def holds(self, number: int, id: str, ids: pa.Array | pa.ChunkedArray) -> bool:
+        """Whether a part is there as a whole, with the series of a chunk.
+
+        One that is damaged, or of other series, is warned of: it is to be written again.
+        """
+        path = self.part(number)
+        if not path.is_file():
+            return False
+        try:
+            found = pq.read_table(path, page_checksum_verification=True)
+            same = found.column_names == [id, *self.features]
+            if same and found[id].to_pylist() == ids.to_pylist():
+                return True
+        except (pa.ArrowException, OSError):
+            pass
+        warnings.warn(
+            f"sink: {str(path)!r} is damaged or not of these series, and is written again.",
+            UserWarning,
+            stacklevel=2,
+        )
+        return False
+
     def write(self, number: int, id: str, ids: pa.Array, features: np.ndarray) -> None:
         """Write a part at once."""
         columns = dict(zip(self.features, np.ascontiguousarray(features.T), strict=True))
         table = pa.table({id: ids, **columns})
-        _replace(self.part(number), lambda path: pq.write_table(table, path))
+        write = partial(pq.write_table, table, write_page_checksum=True)
+        _replace(self.part(number), write)
 
     def read(self, number: int, n_series: int) -> np.ndarray:
         """Features of the first series of a part."""
         table = pq.read_table(self.part(number), columns=self.features).slice(0, n_series)
         return np.column_stack([column.to_numpy() for column in table.columns])
 
+    def clean(self) -> None:
+        """Delete what killed runs have left half written."""
+        for name in (_SETTINGS, "part-*.parquet"):
+            for left in self.folder.glob(f".{name}.*"):
+                left.unlink(missing_ok=True)
+
     def _open(self, settings: dict[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / _SETTINGS
-        if path.is_file():
-            _compare(json.loads(path.read_text("utf-8")), settings, self.folder)
-        elif any(not other.name.startswith(".") for other in self.folder.iterdir()):
+        # Looked for in this order: another run may open the folder, and write, at any moment.
+        foreign = any(not other.name.startswith(".") for other in self.folder.iterdir())
+        if foreign and not path.is_file():
             raise ValueError(
                 f"sink {str(self.folder)!r} holds files that embed_dataset has not written: pass "
                 "a new or an empty folder."
             )
-        else:
-            _replace(path, lambda part: part.write_text(json.dumps(settings, indent=1), "utf-8"))
+        if not foreign:
+            text = json.dumps(settings, indent=1)
+            _replace(path, lambda part: part.write_text(text, "utf-8"), first=True)
+        _compare(json.loads(path.read_text("utf-8")), settings, self.folder)
 
 
 def _compare(before: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
@@ -78,10 +117,31 @@ def _compare(before: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
         )
 
 
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
+def _replace(path: Path, write: Callable[[Path], object], *, first: bool = False) -> None:
+    """Write a file at once; of several that write a `first` one, one does and the others do not."""
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        write(part)
-        part.replace(path)
+        try:
+            _write(part, write)
+            (_link if first else os.replace)(part, path)
+        except FileNotFoundError:  # another run has ended, and cleaned up
+            _write(part, write)
+            os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _write(path: Path, write: Callable[[Path], object]) -> None:
+    write(path)
+    with path.open("rb+") as file:  # a file that is renamed must not be empty after a crash
+        os.fsync(file.fileno())
+
+
+def _link(part: Path, path: Path) -> None:
+    """Give a file its name unless another has it."""
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        pass
+    except OSError:  # not on all file systems
+        os.replace(part, path)

@@ -1,30 +1,120 @@
-"""From a long table on disk to chunks of whole series, without holding more than a chunk."""
+"""Parquet files that are one table: whether they are, and what tells them from others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from skpolyode.errors import plain_repr
+__all__ = ["identity", "open_source"]
 
-__all__ = ["first_rows", "identity", "open_source", "read_chunks"]
+# What a channel may be of, by pyarrow's tests; what is null may be a channel nowhere observed.
+_NUMBERS = (
+    *(pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
+    *(pa.types.is_boolean, pa.types.is_null),
+)
+_TIMES = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_temporal)
 
-_BATCH_ROWS = 65_536
+
+def open_source(
+    source: Any, id: str, time: str, channels: Sequence[str] | None, static: Sequence[str]
+) -> tuple[ds.Dataset, list[str]]:
+    """Open a Parquet file, a folder or a list of them; check all of its files.
+
+    pyarrow knows the columns of the first file only, fills what a later one lacks with nulls and
+    reads text as numbers: what is not the same in all files is therefore an error.
+
+    Parameters
+    ----------
+    source : str, PathLike, list of such, or Dataset
+    id, time : str
+        Columns.
+    channels : sequence of str or None
+        None: all columns that have no other use.
+    static : sequence of str
+
+    Returns
+    -------
+    dataset : Dataset
+    channels : list of str
+
+    Raises
+    ------
+    ValueError
+        If a file lacks a column, or if a channel or the times are of a type that is not allowed.
+    """
+    opened = isinstance(source, ds.Dataset)
+    dataset = source if opened else ds.dataset(source, format="parquet")
+    schema, used = dataset.schema, [id, time, *static]
+    if missing := [name for name in (*used, *(channels or [])) if name not in schema.names]:
+        raise ValueError(f"source has no column {missing[0]!r}; its columns are {schema.names}.")
+    names = [name for name in schema.names if name not in used] if channels is None else channels
+    mixed = set()
+    for fragment in dataset.get_fragments():
+        path = getattr(fragment, "path", None)
+        where = "source" if path is None else f"source: file {path!r}"
+        kinds = {field.name: field.type for field in fragment.physical_schema}
+        _check_columns(where, fragment, [*used, *names], names)
+        if channels is None and (new := [name for name in kinds if name not in schema.names]):
+            raise ValueError(
+                f"{where} has a column {new[0]!r} that is not in the first file: name the channels "
+                "by channels=, or give all files the same columns."
+            )
+        if time in kinds:
+            _check_times(where, time, kinds[time], schema.field(time).type)
+        for name in [name for name in names if name in kinds]:
+            _check_channel(where, name, kinds[name])
+            if schema.field(name).type not in (kinds[name], pa.float64()):
+                mixed.add(name)
+    if mixed and opened:
+        raise ValueError(
+            f"source: channels are of different types in its files ({', '.join(sorted(mixed))}): "
+            "open it with a schema in which they are float64, or pass the paths."
+        )
+    if mixed:
+        for name in mixed:
+            field = pa.field(name, pa.float64())
+            schema = schema.set(schema.get_field_index(name), field)
+        dataset = ds.dataset(source, format="parquet", schema=schema)
+    return dataset, list(names)
 
 
-def open_source(source: Any, columns: Sequence[str]) -> ds.Dataset:
-    """Open a Parquet file, a folder or a list of them; check that it has the columns."""
-    dataset = source if isinstance(source, ds.Dataset) else ds.dataset(source, format="parquet")
-    names = dataset.schema.names
-    missing = [name for name in columns if name not in names]
-    if missing:
-        raise ValueError(f"source has no column {missing[0]!r}; its columns are {names}.")
-    return dataset
+def _check_columns(
+    where: str, fragment: ds.Fragment, needed: Sequence[str], channels: Sequence[str]
+) -> None:
+    keys = ds.get_partition_keys(fragment.partition_expression)  # columns in the names of folders
+    present = [*fragment.physical_schema.names, *keys]
+    if missing := [name for name in needed if name not in present]:
+        remedy = "give it the column"
+        if missing[0] in channels:
+            remedy += ", of nulls if the channel was not observed there"
+        raise ValueError(
+            f"{where} has no column {missing[0]!r}, which other files have; its columns are "
+            f"{present}: {remedy}."
+        )
+
+
+def _check_times(where: str, name: str, kind: pa.DataType, first: pa.DataType) -> None:
+    if not any(test(kind) for test in _TIMES):
+        raise ValueError(
+            f"{where}: the times {name!r} are of type {kind}, not numbers or timestamps: convert "
+            "them."
+        )
+    if kind != first:
+        raise ValueError(
+            f"{where}: the times {name!r} are of type {kind}, in the first file of {first}: write "
+            "them alike."
+        )
+
+
+def _check_channel(where: str, name: str, kind: pa.DataType) -> None:
+    if not any(test(kind) for test in _NUMBERS):
+        raise ValueError(
+            f"{where}: the channel {name!r} is of type {kind}, not of numbers: convert it, name it "
+            "in static=, or leave it out of channels=."
+        )
 
 
 def identity(dataset: ds.Dataset) -> dict[str, Any]:
@@ -35,124 +125,3 @@ def identity(dataset: ds.Dataset) -> dict[str, Any]:
         "columns": [f"{field.name}: {field.type}" for field in dataset.schema],
         "files": [[info.path, info.size, info.mtime_ns] for info in infos],
     }
-
-
-def read_chunks(
-    dataset: ds.Dataset, columns: Sequence[str], id: str, rows_per_chunk: int
-) -> Iterator[pa.Table]:
-    """Consecutive series of at least `rows_per_chunk` rows in all, the last chunk may have fewer.
-
-    Where a chunk ends depends on the rows only, not on how files are cut into groups of rows: a
-    later run meets the same chunks.
-
-    Raises
-    ------
-    ValueError
-        If an id is missing, or comes again after rows of another one.
-    """
-    # Few batches ahead and no buffers of whole files: speed is that of the embedding anyway.
-    options = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
-    scanner = dataset.scanner(
-        columns=list(columns),
-        batch_size=min(rows_per_chunk, _BATCH_ROWS),
-        batch_readahead=2,
-        fragment_readahead=1,
-        fragment_scan_options=options if _is_parquet(dataset) else None,
-    )
-    return _cut(scanner.to_batches(), id, rows_per_chunk)
-
-
-def first_rows(ids: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Rows at which a series begins."""
-    ids = _plain(ids)
-    changes = pc.not_equal(ids.slice(1), ids.slice(0, max(len(ids) - 1, 0)))
-    return np.flatnonzero(np.concatenate([[True], changes.to_numpy(zero_copy_only=False)]))
-
-
-def _plain(ids: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Ids without the dictionary of a categorical column, whose codes differ between batches."""
-    return ids.cast(ids.type.value_type) if pa.types.is_dictionary(ids.type) else ids
-
-
-def _is_parquet(dataset: ds.Dataset) -> bool:
-    return isinstance(getattr(dataset, "format", None), ds.ParquetFileFormat)
-
-
-def _cut(batches: Iterable[pa.RecordBatch], id: str, rows_per_chunk: int) -> Iterator[pa.Table]:
-    blocks = _Blocks(id)
-    held: list[pa.RecordBatch] = []  # of the chunk that is being filled
-    n_held = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        starts, begin = blocks.starts(batch.column(id)), 0
-        while True:
-            index = int(np.searchsorted(starts, begin + rows_per_chunk - n_held))
-            if index == len(starts):
-                break
-            end = int(starts[index])
-            yield pa.Table.from_batches([*held, batch.slice(begin, end - begin)])
-            held, n_held, begin = [], 0, end
-        held.append(batch.slice(begin))
-        n_held += batch.num_rows - begin
-    if not held:
-        raise ValueError("source has no rows: pass files that hold series.")
-    yield pa.Table.from_batches(held)
-
-
-class _Blocks:
-    """Where series begin, in batch after batch, and the check that none begins twice.
-
-    As long as ids ascend, no earlier one can come again; only when the order first breaks are
-    those until then brought into a set.
-    """
-
-    def __init__(self, id: str) -> None:
-        self.id = id
-        self.n_rows = 0
-        self.last: object = None  # id of the last row; a missing id is an error
-        self.ascending: list[pa.Array] | None = []
-        self.seen: set[object] = set()
-
-    def starts(self, ids: pa.Array) -> np.ndarray:
-        """First rows, in the next batch, of series that begin there."""
-        ids = _plain(ids)
-        self._check_present(ids)
-        starts = first_rows(ids)
-        if ids[0].as_py() == self.last:
-            starts = starts[1:]
-        new = ids.take(pa.array(starts))
-        self._check_new(new, starts)
-        self.n_rows += len(ids)
-        self.last = ids[-1].as_py()
-        return starts
-
-    def _check_present(self, ids: pa.Array) -> None:
-        missing = pc.is_null(ids, nan_is_null=True).to_numpy(zero_copy_only=False)
-        if missing.any():
-            row = self.n_rows + int(np.argmax(missing))
-            raise ValueError(
-                f"source: row {row} has no {self.id!r}; give it one, or leave such rows out."
-            )
-
-    def _check_new(self, ids: pa.Array, starts: np.ndarray) -> None:
-        if not len(ids):
-            return
-        if self.ascending is not None:
-            if _ascends(ids) and (self.last is None or self.last < ids[0].as_py()):
-                self.ascending.append(ids)
-                return
-            self.seen = {id for part in self.ascending for id in part.to_pylist()}
-            self.ascending = None
-        for label, start in zip(ids.to_pylist(), starts, strict=True):
-            if label in self.seen:
-                raise ValueError(
-                    f"source: the series with {self.id} {plain_repr(label)} goes on at row "
-                    f"{self.n_rows + start}, after rows of another: sort the source by "
-                    f"{self.id!r} (and time)."
-                )
-            self.seen.add(label)
-
-
-def _ascends(ids: pa.Array) -> bool:
-    return pc.all(pc.less(ids.slice(0, len(ids) - 1), ids.slice(1)), min_count=0).as_py()

@@ -20,7 +20,16 @@ import numpy as np
 import torch
 from torch import nn
 
-__all__ = ["Decoder", "DeviceError", "Encoder", "UnknownNameError", "place", "register", "saved"]
+__all__ = [
+    "Decoder",
+    "DeviceError",
+    "Encoder",
+    "UnknownNameError",
+    "place",
+    "register",
+    "restored",
+    "saved",
+]
 
 _T = TypeVar("_T", bound=type)
 
@@ -35,7 +44,7 @@ _SCALARS = {
 }
 _ROOM = 2**16  # elements that even a file without arrays may ask for
 # Parts of the package that `import skpolyode` leaves out, and that register classes when loaded.
-_LOADED_ON_DEMAND = ("adapters", "forecasting")
+_LOADED_ON_DEMAND = ("adapters", "forecasting", "study")
 
 
 class UnknownNameError(ValueError):
@@ -159,6 +168,12 @@ def place(value: Any, device: Any) -> Any:
     if kind is dict:
         return {key: place(part, device) for key, part in value.items()}
     return _CODECS[kind].place(value, device) if kind in _CODECS else value
+
+
+def restored(cls: type, state: dict[str, Any]) -> Any:
+    """Instance of a registered class, from a state that this or an older version has saved."""
+    codec = _CODECS[cls]
+    return codec.from_state(codec.upgrade(state))
 
 
 class Encoder:

@@ -72,7 +72,7 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
     content, version, arrays = read_file(path)
     try:
         value = Decoder(arrays).decode(content)
-        if "object" not in content:  # an array or a number: nothing that `save` writes
+        if not _is_object(content):
             raise damaged(path)
         return place(value, device)
     except UnknownNameError as error:
@@ -107,7 +107,14 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
     """
     encoder = Encoder()
     content = encoder.encode(value, type(value).__name__)
+    if not _is_object(content):
+        raise TypeError(f"only estimators and streams can be saved, got {type(value).__name__}.")
     write_file(path, content, encoder.arrays, _version())
+
+
+def _is_object(content: Any) -> bool:
+    """Whether a document is one of a registered class, and not of a number or a list."""
+    return isinstance(content, dict) and "object" in content
 
 
 def register_estimator(cls: type | None = None, **options: Any) -> Any:

@@ -66,16 +66,20 @@ class SingleMemory:
         cell = np.minimum(np.rint(own / self._grid), len(self._responses) - 1)
         offset = own - cell * self._grid
         n_orders = steps.shape[2]
-        scaled = steps * self._memory.unit_at(elapsed) ** np.arange(n_orders)
-        weights = scaled @ self._terms(offset)[:, self._moved[:n_orders]]
+        unit = self._memory.unit_at(elapsed)
+        if unit < 1e100:
+            units = unit ** np.arange(n_orders)
+        else:  # as of the memory of many: no overflow
+            units = np.array([1.0, unit, 1e300, 1e300][:n_orders])
+        weights = (steps * units) @ self._terms(offset, n_orders)[:, self._moved[:n_orders]]
         return weights @ self._responses[cell.astype(np.int64)]
 
-    def _terms(self, offset: np.ndarray) -> np.ndarray:
+    def _terms(self, offset: np.ndarray, n_orders: int) -> np.ndarray:
         """Taylor terms ``offset**k / k!`` (P, M), behind N_ORDERS - 1 zeros."""
         factors = np.empty((len(offset), len(self._over_k)))
         factors[:, 0] = 1.0
-        factors[:, 1:N_ORDERS] = offset[:, None]
-        factors[:, N_ORDERS:] = np.minimum(offset, self._grid)[:, None]
+        factors[:, 1:n_orders] = offset[:, None]
+        factors[:, n_orders:] = np.minimum(offset, self._grid)[:, None]
         terms = np.zeros((len(offset), len(self._over_k) + N_ORDERS - 1))
         np.cumprod(factors * self._over_k, axis=1, out=terms[:, N_ORDERS - 1 :])
         return terms

@@ -15,7 +15,7 @@ from skpolyode.cubic import hermite_derivatives
 from skpolyode.dynamics import Stepper, WalledMLP
 from skpolyode.dynamics.field import ACTIVATION
 from skpolyode.dynamics.steps import Layers
-from skpolyode.memory.knots import LONGEST_PART
+from skpolyode.memory.knots import LONGEST_PART, SHORTEST_GAP
 from skpolyode.models import PolyODE
 from skpolyode.streams.clock import Moment
 from skpolyode.streams.single_memory import SingleMemory
@@ -100,6 +100,8 @@ class SinglePolyODE:
         """Memory (D, N) of a path alone; those of its pieces that are forgotten are left out."""
         n_steps = path.shape[1] - 1
         n_kept = min(n_steps, 1 + int(min(self._memory.horizon / step, n_steps)))
+        age = np.arange(n_kept, 0, -1) * step
+        step = max(step, SHORTEST_GAP)
         (y0, y1), (d0, d1) = ((part[:-1], part[1:]) for part in path[:, n_steps - n_kept :])
         curve_start, curve_end, jerk = hermite_derivatives((y1 - y0) / step, d0, d1, step)
         knots = np.zeros((*y0.shape, 4))
@@ -107,7 +109,6 @@ class SinglePolyODE:
         knots[..., 2], knots[..., 3] = curve_start, jerk
         knots[1:, :, 2] -= curve_end[:-1]
         knots[1:, :, 3] -= jerk[:-1]
-        age = np.arange(n_kept, 0, -1) * step
         return self._memory.respond(knots, age, elapsed).sum(axis=0)
 
     def observe(
@@ -144,7 +145,7 @@ class SinglePolyODE:
         first = mask & ~seen
         c[first, 0] += rise[first]
         if (again := np.flatnonzero(mask & seen)).size:
-            gap = channel_gap[again]
+            gap = np.maximum(channel_gap[again], SHORTEST_GAP)
             ramps = np.zeros((len(again), 1, 2))
             ramps[:, 0, 1] = rise[again] / gap
             c[again] += self._memory.respond(ramps, gap, elapsed)[:, 0]

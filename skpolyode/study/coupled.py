@@ -1,4 +1,4 @@
-"""PolyODE with dynamics and memory integrated together by a standard solver. For study.
+"""PolyODE with dynamics and memory integrated together by a standard solver.
 
 The memory is not stiff (the magnitudes of its eigenvalues differ by a factor of 1.4 at N = 32) but
 far from normal: what many steps multiply it by may grow by orders of magnitude before it decays.
@@ -6,8 +6,9 @@ far from normal: what many steps multiply it by may grow by orders of magnitude 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -15,10 +16,11 @@ from torch import nn
 from skpolyode.cubic import CubicPath
 from skpolyode.dynamics import WalledMLP
 from skpolyode.memory import LegTMemory, Memory, legt_matrices
-from skpolyode.models.packed import Packed
-from skpolyode.models.polyode import PolyODE
-from skpolyode.models.scan import Step
-from skpolyode.study.solvers import COUPLED, Pair, System, odeint
+from skpolyode.models import Packed, SequenceModel, Step
+from skpolyode.models.contract import State
+from skpolyode.saving.codec import register
+from skpolyode.study.paper import PaperPolyODE
+from skpolyode.study.solvers import COUPLED, Method, System, odeint
 
 __all__ = ["SOLVERS", "CoupledPolyODE"]
 
@@ -28,8 +30,8 @@ _WORST = 100.0  # growth of errors, in a memory that itself never grows, that le
 _LARGEST = 10.0  # memory, over the largest signal, that cannot be one of a signal
 
 
-class CoupledPolyODE(PolyODE):
-    """As :class:`PolyODE`, with one solver for dynamics and memory together. For study.
+class CoupledPolyODE(PaperPolyODE):
+    """As :class:`PaperPolyODE`, with one solver for dynamics and memory together.
 
     Parameters
     ----------
@@ -43,10 +45,12 @@ class CoupledPolyODE(PolyODE):
         Longest integration step.
     max_gap : float
         Longest gap that is integrated; after it the signal is held.
-    update : {"bridge", "jump"}, default="bridge"
-        As of :class:`PolyODE`.
+    update : {"jump", "bridge"}, default="jump"
+        As of :class:`PaperPolyODE`.
+    origin : {"zero", "constant"}, default="zero"
+        As of :class:`PaperPolyODE`.
     start : nn.Module or None, default=None
-        As of :class:`PolyODE`.
+        As of :class:`PaperPolyODE`.
     unit : float, default=1.0
         The model's unit of time in the user's, for messages.
 
@@ -63,21 +67,22 @@ class CoupledPolyODE(PolyODE):
     >>> import torch
     >>> from skpolyode.dynamics import WalledMLP
     >>> from skpolyode.memory import LegTMemory
-    >>> from skpolyode.models import CoupledPolyODE, PolyODE, pack
+    >>> from skpolyode.models import pack
+    >>> from skpolyode.study import CoupledPolyODE, PaperPolyODE
     >>> field = WalledMLP(1 + 4, (8,), generator=torch.Generator().manual_seed(0)).double()
     >>> memory = LegTMemory(4, window=2.0)
     >>> settings = {"step_size": 0.05, "max_gap": 40.0}
     >>> model = CoupledPolyODE(field, memory, solver="adams_moulton", **settings)
-    >>> exact = PolyODE(field, memory, **settings)
+    >>> exact = PaperPolyODE(field, memory, **settings)
     >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
     >>> data = pack(times, values, np.array([0, 3]))
     >>> with torch.no_grad():
-    ...     error = model.embed(data)[1] - exact.embed(data)[1]
+    ...     error = model.embed(data)["c"] - exact.embed(data)["c"]
     >>> bool(error.abs().max() < 1e-4)
     True
     """
 
-    separable = False
+    memory: LegTMemory
 
     def __init__(
         self,
@@ -87,7 +92,8 @@ class CoupledPolyODE(PolyODE):
         solver: str,
         step_size: float,
         max_gap: float,
-        update: str = "bridge",
+        update: str = "jump",
+        origin: str = "zero",
         start: nn.Module | None = None,
         unit: float = 1.0,
     ) -> None:
@@ -99,56 +105,62 @@ class CoupledPolyODE(PolyODE):
         if solver == "dopri5":
             odeint()
         _check_step(solver, memory.n_coefficients, memory.window * unit, step_size * unit)
-        super().__init__(
-            field, memory, step_size=step_size, max_gap=max_gap, update=update, start=start
-        )
-        self.solver, self.method = solver, COUPLED[solver]
+        settings = {"step_size": step_size, "max_gap": max_gap, "update": update, "origin": origin}
+        super().__init__(field, memory, **settings, start=start)
+        self.solver, self.unit = solver, unit
+        self._write_down()
+
+    def _write_down(self) -> None:
+        """Matrices of the equation, of the type of the memory and on its device."""
         self.matrices = [
-            torch.tensor(matrix / memory.unit, dtype=memory.dtype, device=memory.device)
-            for matrix in memory.matrices(memory.n_coefficients)
+            torch.tensor(
+                matrix / self.memory.unit, dtype=self.memory.dtype, device=self.memory.device
+            )
+            for matrix in self.memory.matrices(self.memory.n_coefficients)
         ]
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        self._write_down()
+        return self
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What makes a model of the same settings, with the same field, memory and start."""
+        shared = {k: v for k, v in super().arguments.items() if k != "stepper"}
+        return shared | {"solver": self.solver, "unit": self.unit}
+
+    @property
+    def method(self) -> Method:
+        """What integrates."""
+        return COUPLED[self.solver]
 
     @property
     def system(self) -> System:
-        """What the method integrates."""
+        """What is integrated."""
         return System(self.field, *self.matrices, self.step_size)
 
-    def flow(self, z: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
-        """States (B, D, 1 + N) after gaps (B,) without observations."""
-        gap = gap.clamp(max=self.max_gap)
-        return self.method.flow(self.system, z.flatten(1), gap).view_as(z)
+    def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
+        """State after gaps, both parts integrated together; one without memory stays so."""
+        z, integrated = state["z"], gap.clamp(max=self.max_gap)
+        if "c" not in state:
+            return {"z": self.method.flow(self.system, z.flatten(1), integrated).view_as(z)}
+        z, c = self.method.advance(self.system, z, state["c"], integrated)
+        if (gap > integrated).any():
+            c = self.memory.hold(c, z[..., 0], gap - integrated, elapsed)
+        return {"z": z, "c": c}
 
     def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:
-        """As :meth:`flow`, and the path of the signals (up to `max_gap`)."""
+        """States (n, D, 1 + N) after gaps (n,), and the path of the signals (up to `max_gap`)."""
         gap = gap.clamp(max=self.max_gap)
         end, path = self.method.trace(self.system, z.flatten(1), gap, self.signals)
         return end.view_as(z), path
 
-    def advance(
-        self, z: torch.Tensor, c: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor
-    ) -> Pair:
-        """State and memory after gaps without observations, integrated together."""
-        integrated = gap.clamp(max=self.max_gap)
-        z, c = self.method.advance(self.system, z, c, integrated)
-        if (gap > integrated).any():
-            c = self.memory.hold(c, z[..., 0], gap - integrated, elapsed)
-        return z, c
-
-    def block_steps(self, data: Packed, block: list[slice]) -> Iterator[Step]:
-        """Run over some series: all first observations, then all second ones, ..."""
+    def run_block(self, data: Packed, block: list[slice]) -> Iterator[Step]:
+        """Run over some series: all first observations, then all second ones, and so on."""
         largest = _LARGEST * max(self.field.wall, float(data.x.abs().max()))
-        first, *later = block
-        rows = torch.arange(first.start, first.stop, device=data.x.device)
-        z = self.initial_state(data, rows)
-        c = self.memory.constant(z[..., 0])
-        step = Step(rows, z[..., 0], *self.observe(z, c, data, rows))
-        yield step
-        for part in later:
-            rows = torch.arange(part.start, part.stop, device=data.x.device)
-            before = step.z[: len(rows)], step.c[: len(rows)]
-            z, c = self.advance(*before, data.gap[part], data.elapsed[part])
-            self._check_size(c, largest)
-            step = Step(rows, z[..., 0], *self.observe(z, c, data, rows))
+        for step in SequenceModel.run_block(self, data, block):
+            self._check_size(step.before["c"], largest)
             yield step
 
     def _check_size(self, c: torch.Tensor, largest: float) -> None:
@@ -158,6 +170,14 @@ class CoupledPolyODE(PolyODE):
                 f"{size:.3g} standard deviations, which no signal here can have. Halve step_size, "
                 "lower learning_rate_init, or use solver='exact'."
             )
+
+
+register(
+    CoupledPolyODE,
+    lambda model: model.arguments,
+    lambda state: CoupledPolyODE(**state).float(),
+    place=lambda model, device: model if device is None else model.to(device),
+)
 
 
 @lru_cache

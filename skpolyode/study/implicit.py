@@ -1,4 +1,4 @@
-"""Implicit multistep methods: each step solves an equation, by Newton's method. For study.
+"""Implicit multistep methods: each step solves an equation, by Newton's method.
 
 The dynamics of this package are not stiff and do not need them; solvers are compared with them.
 """

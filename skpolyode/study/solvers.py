@@ -1,4 +1,4 @@
-r"""Standard solvers of the coupled system of dynamics and memory. For study.
+r"""Standard solvers of the coupled system of dynamics and memory.
 
 The paper hands ``dh/dt = phi(h), dc_j/dt = A c_j + B h0_j`` to one solver. Here are the methods
 that it compares, as data. As `c` does not feed back, an implicit step is solved in two: Newton's

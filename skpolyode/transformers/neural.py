@@ -20,7 +20,7 @@ from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import typical_gap
 from skpolyode.models import IntervalTask, Packed, SequenceModel
 from skpolyode.panel import Panel
-from skpolyode.panel.select import observed_part, observed_rows
+from skpolyode.panel.select import observed_part, observed_rows, take, window_bounds
 from skpolyode.streams import ModelStream
 from skpolyode.training import Trainer, intra_op_threads
 from skpolyode.training.loop import Task
@@ -34,6 +34,7 @@ POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
 
 _PATIENCE = 10  # epochs without a better validation error; the best weights are kept anyway
+_LONGEST = 256  # rows; the end of a series half as long again may be held out
 _INTERVAL_LENGTH = 4  # observations that training goes through, with their updates
 
 _TRAINING = """\
@@ -47,9 +48,11 @@ _TRAINING = """\
     max_epochs : int, default=40
         Passes over the intervals. The learning rate falls to zero over them.
     validation_fraction : float or None, default=0.1
-        Share of the series held out. Training stops early when their forecasting error has not
-        fallen for ten epochs, and keeps the weights with the least. With fewer than five series
-        the training error stands in. None trains on all series through all epochs.
+        Share of the series held out, of which nothing is learned, not even scales. Training stops
+        early when their forecasting error has not fallen for ten epochs, and keeps the weights
+        with the least. With fewer than five series this share is the last rows of each that has
+        at least 384; without any, the training error stands in. None trains on all series through
+        all epochs.
     warm_start : bool, default=False
         Continue from the weights, scales and other settings of the last fit.
     checkpoint_dir : str, PathLike or None, default=None
@@ -68,9 +71,9 @@ _TRAINED = """\
     embedder_ : ModelEmbedder
         The trained model with its units; it knows no scikit-learn.
     scaler_ : ChannelScaler
-        Mean and standard deviation of each channel.
+        Mean and standard deviation of each channel, in what was trained on.
     time_scale_ : float
-        Typical gap between observations; the model's unit of time.
+        Typical gap between observations there; the model's unit of time.
     history_ : list of dict
         For each epoch ``epoch``, ``validation_error``, ``training_loss`` and ``seconds``.
     n_epochs_ : int
@@ -105,7 +108,8 @@ class NeuralTransformer(SeriesTransformer):
 
     A subclass makes its model in `_new_model`. Its own `__init__` takes its own parameters and
     ``**training``, which it hands on; signature and docstring are completed here, the latter where
-    it says ``%(training)s`` and ``%(trained)s``.
+    it says ``%(training)s`` and ``%(trained)s``, or, to take over whole sections of its parent,
+    ``%(Parameters)s`` and ``%(Attributes)s``.
 
     Parameters
     ----------
@@ -131,6 +135,9 @@ class NeuralTransformer(SeriesTransformer):
 
     _stream_class = ModelStream
     embedder_: ModelEmbedder
+
+    _longest: int | None = None
+    """Rows of the windows that series are cut into, set by who knows better than the class."""
 
     def __init__(
         self,
@@ -213,10 +220,13 @@ class NeuralTransformer(SeriesTransformer):
         check_device(self.device)
         random_state = local_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
+        known, held_out = hold_out(
+            observed_part(panel), self.validation_fraction, random_state, self._longest or _LONGEST
+        )
         if self.warm_start and hasattr(self, "embedder_"):
             embedder = self._continued(self.embedder_.with_own_model())
         else:
-            embedder = self._new_embedder(panel, generator)
+            embedder = self._new_embedder(known[~held_out], generator)
         embedder.to(self.device)
         checkpoint = None
         if self.checkpoint_dir is not None:
@@ -224,15 +234,17 @@ class NeuralTransformer(SeriesTransformer):
             checkpoint = find_checkpoint(
                 self.checkpoint_dir, panel, self._training_settings(), embedder
             )
-        parts = self._training_parts(observed_part(panel), embedder)
-        held_out = hold_out(parts.lengths, self.validation_fraction, random_state)
+        if length := self._longest or self._rows_to_cut(embedder):
+            series, *bounds = window_bounds(known.offsets, length, overlap=length // 8)
+            known, held_out = take(known, series, *bounds), held_out[series]
         with intra_op_threads(1):
-            data = embedder.pack(parts, torch.float32)
-            task = self._new_task(embedder.model, data, held_out.to(data.x.device))
+            data = embedder.pack(known, torch.float32)
+            validating = torch.from_numpy(held_out).to(data.x.device)
+            task = self._new_task(embedder.model, data, validating)
             report = self._trainer(task).run(embedder.model, task, generator, checkpoint)
             self.embedder_, self.history_ = embedder, report.history
             self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
-            self._examine(parts)
+            self._examine(known)
         if report.was_interrupted:  # all is stored; who called, perhaps a search, stops as well
             raise KeyboardInterrupt(report.message)
 
@@ -260,11 +272,12 @@ class NeuralTransformer(SeriesTransformer):
     def _training_settings(self) -> dict[str, Any]:
         """Parameters that an interrupted training must share with the one that goes on."""
         without = {"checkpoint_dir", "device", "verbose"}
-        return {k: v for k, v in self.get_params(deep=False).items() if k not in without}
+        parameters = self.get_params(deep=False).items()
+        return {k: v for k, v in parameters if k not in without} | {"longest": self._longest}
 
-    def _training_parts(self, panel: Panel, embedder: ModelEmbedder) -> Panel:
-        """What is trained on: by default the series as they are."""
-        return panel
+    def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
+        """Rows of the windows that much longer series are cut into for training; None: whole."""
+        return None
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         """What training asks of the model."""
@@ -301,24 +314,33 @@ def _suffixes(block: str, size: int) -> list[str]:
 
 
 def _complete(cls: type) -> None:
-    """Write the parameters of training into the signature and the docstring of a class.
+    """Write what a class shares with its parent into its signature and its docstring.
 
-    One that the class names itself, because of another default, is its own in both.
+    A parameter that the class names itself, because of another default, is its own in both.
     """
-    init = vars(cls).get("__init__")
+    init, parent = vars(cls).get("__init__"), cls.__mro__[1]
     own = [] if init is None else [*inspect.signature(init).parameters.values()]
     takes_more = bool(own) and own[-1].kind is inspect.Parameter.VAR_KEYWORD
-    own = [p for p in own if p.kind is not p.VAR_KEYWORD] if takes_more else []
+    own = own[:-1] if takes_more else []
     names = {p.name for p in own}
     if cls.__doc__:
-        entries = _ENTRY.findall(_TRAINING)
-        training = "".join(entry for entry, name in entries if name not in names)
-        for name, text in {"training": training, "trained": _TRAINED}.items():
+        shared = {"training": _TRAINING, "Parameters": _section(parent, "Parameters")}
+        parts = {
+            key: "".join(entry for entry, name in _ENTRY.findall(text) if name not in names)
+            for key, text in shared.items()
+        }
+        parts |= {"trained": _TRAINED, "Attributes": _section(parent, "Attributes")}
+        for name, text in parts.items():
             cls.__doc__ = cls.__doc__.replace(f"    %({name})s\n", text)
     if takes_more and cls is not NeuralTransformer:
-        base = inspect.signature(cls.__mro__[1].__init__).parameters.values()
-        shared = [p for p in base if p.name not in names]
-        init.__signature__ = inspect.Signature([*own, *shared])
+        base = inspect.signature(parent.__init__).parameters.values()
+        init.__signature__ = inspect.Signature([*own, *(p for p in base if p.name not in names)])
+
+
+def _section(cls: type, name: str) -> str:
+    """Entries of a section of the docstring of a class."""
+    _, _, rest = (cls.__doc__ or "").partition(f"    {name}\n    {'-' * len(name)}\n")
+    return rest.partition("\n\n")[0] + "\n"
 
 
 _complete(NeuralTransformer)

@@ -79,7 +79,7 @@ class PolyODETransformer(NeuralTransformer):
     ----------
     window_ : float
         Length of the remembered past, in the units of `times`; with "legs", the longest history
-        of `fit`.
+        that was trained on.
     step_size_ : float
         Longest integration step, in the units of `times`.
     field_ : torch.nn.Module
@@ -185,23 +185,21 @@ class PolyODETransformer(NeuralTransformer):
         # Whole steps of the longest gap that is integrated.
         max_gap = np.ceil(_WINDOWS_INTEGRATED * window / self.step_size_) * self.step_size_
         new_memory = partial(MEMORIES[self.measure], size, window / unit)
-        model = self._model_class(
-            field.stand_still(),
-            new_memory(dtype=torch.float32),
+        model = self._assemble(
+            unit,
+            field=field.stand_still(),
+            memory=new_memory(dtype=torch.float32),
             step_size=self.step_size_ / unit,
             max_gap=float(max_gap) / unit,
             start=None if static is None else _zero_map(static.n_features, widths[0]),
-            **self._model_options(unit),
         )
         units = Units(ChannelScaler.of(rows.values), unit)
         past = Past(new_memory(), window, units)
         return ModelEmbedder(model, units, _BLOCKS[self.embedding], past, static)
 
-    _model_class: ClassVar[type[PolyODE]] = PolyODE
-
-    def _model_options(self, unit: float) -> dict[str, Any]:
-        """Further settings of the model, of which a unit of time is `unit` of the user's."""
-        return {}
+    def _assemble(self, unit: float, **parts: Any) -> PolyODE:
+        """The model of its parts; `unit` is its unit of time in that of the user."""
+        return PolyODE(**parts)
 
     def _widths(self, n_channels: int) -> list[int]:
         """Widths of all layers of the field, from the state's to the state's."""
@@ -219,16 +217,15 @@ class PolyODETransformer(NeuralTransformer):
             )
         return replace(embedder, blocks=_BLOCKS[self.embedding])
 
-    def _training_parts(self, panel: Panel, embedder: ModelEmbedder) -> Panel:
-        """Cut series that are much longer than the memory, so that training need not go in order.
+    def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
+        """Where the memory forgets, training need not go through long series in order.
 
-        The cost of training is then that of the rows, not of the longest series.
+        Its cost is then that of the rows, not of the longest series.
         """
         past = embedder.past
         if not past.forgets:
-            return panel
-        length = int(max(_ROWS_TO_CUT, _WINDOWS_TO_CUT * past.window / past.units.time_scale))
-        return cut_windows(panel, length, overlap=length // 8)
+            return None
+        return int(max(_ROWS_TO_CUT, _WINDOWS_TO_CUT * past.window / past.units.time_scale))
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         return PolyODETask(model, data, held_out, horizon=self.horizon)

@@ -8,6 +8,7 @@ import pytest
 
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel import Panel
+from skpolyode.transformers import PolyODETransformer
 
 START = pd.Timestamp("2024-03-01")
 
@@ -39,14 +40,10 @@ def frame(panel: Panel, unit: str = "h") -> pd.DataFrame:
 @pytest.fixture(scope="session")
 def trained() -> PolyODEForecaster:
     """Pretrained; clone it before fitting."""
-    forecaster = PolyODEForecaster(
-        n_coefficients=6,
-        hidden_layer_sizes=(24,),
-        horizon=2,
-        max_epochs=12,
-        calibration_fraction=0.4,
-        random_state=0,
+    embedder = PolyODETransformer(
+        n_coefficients=6, hidden_layer_sizes=(24,), horizon=2, max_epochs=12
     )
+    forecaster = PolyODEForecaster(embedder, calibration_fraction=0.4, random_state=0)
     return forecaster.pretrain(frame(waves(80, seed=0)))
 
 

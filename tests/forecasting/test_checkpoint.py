@@ -7,14 +7,18 @@ import pytest
 
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.training import checkpoint, loop
+from skpolyode.transformers import PolyODETransformer
 from tests.forecasting.conftest import frame, waves
 
 N_EPOCHS = 4
 
 
-def forecaster(**parameters) -> PolyODEForecaster:
-    small = {"n_coefficients": 3, "hidden_layer_sizes": (4,), "early_stopping": False}
-    return PolyODEForecaster(**small, max_epochs=N_EPOCHS, random_state=0, **parameters)
+def forecaster(checkpoint_dir=None) -> PolyODEForecaster:
+    small = {"n_coefficients": 3, "hidden_layer_sizes": (4,), "horizon": 4}
+    embedder = PolyODETransformer(
+        **small, max_epochs=N_EPOCHS, validation_fraction=None, checkpoint_dir=checkpoint_dir
+    )
+    return PolyODEForecaster(embedder, random_state=0)
 
 
 class Counted:

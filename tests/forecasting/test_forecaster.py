@@ -13,9 +13,11 @@ from sktime.forecasting.base import ForecastingHorizon
 
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel import Panel
+from skpolyode.transformers import PolyODETransformer
 from tests.forecasting.conftest import START, frame, waves
 
 HOUR = pd.Timedelta(hours=1)
+OWN = ("random_state", "calibration_fraction", "update_epochs")
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +27,11 @@ def y() -> pd.DataFrame:
 
 
 def tiny(**options) -> PolyODEForecaster:
-    small = {"n_coefficients": 2, "hidden_layer_sizes": (4,), "max_epochs": 1, "horizon": 1}
-    return PolyODEForecaster(**{**small, "random_state": 0, **options})
+    """Options are those of the forecaster, or else of its embedder."""
+    own = {"random_state": 0}
+    own |= {name: options.pop(name) for name in OWN if name in options}
+    small = {"n_coefficients": 2, "hidden_layer_sizes": (4,), "max_epochs": 1, **options}
+    return PolyODEForecaster(PolyODETransformer(**small), **own)
 
 
 def test_the_model_has_learned_the_waves(trained):

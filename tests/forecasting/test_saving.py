@@ -12,13 +12,14 @@ from sktime.utils._testing.hierarchical import _make_hierarchical
 
 import skpolyode
 from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.saving.codec import Decoder, Encoder
+from skpolyode.transformers import PolyODETransformer
 from tests.forecasting.conftest import waves
 
 
 def quick() -> PolyODEForecaster:
-    return PolyODEForecaster(
-        n_coefficients=2, hidden_layer_sizes=(4,), max_epochs=1, update_epochs=0, random_state=0
-    )
+    embedder = PolyODETransformer(n_coefficients=2, hidden_layer_sizes=(4,), max_epochs=1)
+    return PolyODEForecaster(embedder, update_epochs=0, random_state=0)
 
 
 def round_trip(forecaster: PolyODEForecaster, folder: Path) -> PolyODEForecaster:
@@ -86,6 +87,20 @@ def test_file_of_the_first_format_is_understood():
     np.testing.assert_allclose(forecaster.predict(), expected["mean"], atol=1e-9)
     interval = forecaster.predict_interval(coverage=0.8)
     np.testing.assert_allclose(interval, expected["interval"], atol=1e-9)
+
+
+def test_parameters_of_the_first_format_are_those_of_the_embedder():
+    flat = {"n_coefficients": 5, "horizon": 4, "early_stopping": False, "n_iter_no_change": 15}
+    flat |= {"device": "cpu", "checkpoint_dir": None, "measure": "legs"}
+    own = {"calibration_fraction": 0.3, "update_epochs": 1, "random_state": 2}
+    encoder = Encoder()
+    state = {"params": encoder.encode(flat | own, "params"), "fitted": encoder.encode({}, "fitted")}
+    again = Decoder(encoder.arrays).decode({"object": ["forecasting.PolyODEForecaster", state]})
+    embedder = PolyODETransformer(
+        n_coefficients=5, horizon=4, validation_fraction=None, measure="legs"
+    )
+    assert again.embedder.get_params() == embedder.get_params()
+    assert {name: again.get_params()[name] for name in own} == own
 
 
 def test_other_names_are_for_sktime(tmp_path):

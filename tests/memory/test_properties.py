@@ -187,7 +187,7 @@ def test_gaps_that_repeat_are_as_any_others(name, n_distinct, n_rows):
     """Their matrices are made once; a grid's gaps are equal but for rounding."""
     rng, memory = np.random.default_rng(0), make_memory(name, SIZE)
     gap = 0.3 * (1 + torch.from_numpy(rng.integers(0, n_distinct, n_rows))).double()
-    gap *= 1 + 4e-16 * torch.from_numpy(rng.integers(-2, 3, n_rows))
+    gap *= 1 + 4e-16 * torch.from_numpy(rng.integers(-2, 3, n_rows)).double()
     elapsed = torch.full_like(gap, 9.0)
     c, steps = (torch.from_numpy(rng.normal(size=(n_rows, 3, n))) for n in (SIZE, 4))
     kept, answer = memory.propagate(c, gap, elapsed), memory.respond(steps, gap, elapsed)

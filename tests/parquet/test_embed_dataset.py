@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import joblib
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
-from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skpolyode import HiPPOTransformer, Panel, PolyODETransformer, SummaryStatsTransformer
 from skpolyode.parquet import embed_dataset
-
-LENGTHS = [5, 1, 9, 30, 2, 7, 7, 3, 12, 4]
-
-
-class Probe(BaseEstimator):
-    """Features that show what reached the estimator: rows, sum of values, first static column."""
-
-    def get_feature_names_out(self):
-        return ["n_rows", "total", "static"]
-
-    def transform(self, panel):
-        totals = np.add.reduceat(panel.values[:, 0], panel.offsets[:-1])
-        static = np.zeros(len(panel)) if panel.static is None else panel.static.iloc[:, 0]
-        return np.column_stack([panel.lengths, totals, static])
+from tests.parquet.data import LENGTHS, Probe, panel_of, parts, write
 
 
 class Failing(Probe):
@@ -44,30 +27,6 @@ class Failing(Probe):
         if (panel.lengths == self.at).any():
             raise RuntimeError("switched off")
         return super().transform(panel)
-
-
-@pytest.fixture
-def table():
-    rng = np.random.default_rng(0)
-    ids = np.repeat([f"p{n}" for n in range(len(LENGTHS))], LENGTHS)
-    times = np.concatenate([rng.exponential(size=n).cumsum() for n in LENGTHS])
-    values = rng.normal(size=(len(ids), 2))
-    values[rng.uniform(size=values.shape) < 0.2] = np.nan
-    values[np.cumsum([0, *LENGTHS[:-1]])] = 1.0
-    return pd.DataFrame({"id": ids, "time": times, "hr": values[:, 0], "bp": values[:, 1]})
-
-
-def panel_of(table: pd.DataFrame) -> Panel:
-    return Panel.from_long(table, id="id", time="time", values=["hr", "bp"])
-
-
-def write(table: pd.DataFrame, path: Path, row_group_size: int = 4) -> Path:
-    pq.write_table(pa.Table.from_pandas(table), path, row_group_size=row_group_size)
-    return path
-
-
-def parts(sink: Path) -> list[Path]:
-    return sorted(sink.glob("part-*.parquet"))
 
 
 @pytest.mark.parametrize("rows_per_chunk", [1, 8, 1000])

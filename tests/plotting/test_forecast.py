@@ -21,7 +21,8 @@ def transformer() -> PolyODETransformer:
 
 @pytest.fixture(scope="module")
 def forecaster() -> PolyODEForecaster:
-    model = PolyODEForecaster(4, hidden_layer_sizes=(8,), max_epochs=2, random_state=0)
+    embedder = PolyODETransformer(n_coefficients=4, hidden_layer_sizes=(8,), max_epochs=2)
+    model = PolyODEForecaster(embedder, random_state=0)
     return model.pretrain(Panel.from_series(oscillators(24)))
 
 
@@ -123,7 +124,8 @@ def test_datetimes() -> None:
         for times, values in oscillators()
     ]
     panel = Panel.from_series(series, time_unit="D")
-    model = PolyODEForecaster(4, hidden_layer_sizes=(8,), max_epochs=1, random_state=0)
+    embedder = PolyODETransformer(n_coefficients=4, hidden_layer_sizes=(8,), max_epochs=1)
+    model = PolyODEForecaster(embedder, random_state=0)
     model.pretrain(panel)
     display = draw(model, panel, cutoff=pd.Timestamp("2024-05-03"), series=1)
     assert isinstance(display.times, pd.DatetimeIndex)

@@ -19,6 +19,7 @@ from safetensors.numpy import save as to_bytes
 
 import skpolyode
 from skpolyode.saving import container
+from skpolyode.saving.objects import save
 from tests.transformers.data import oscillators, small
 
 
@@ -174,6 +175,19 @@ def test_document_that_makes_no_sense_is_refused(folder, content):
         load_bytes(crafted(content, {"a": np.ones(2)}), folder)
 
 
+@pytest.mark.parametrize("content", ["an object", ["object"], 3, {"dict": []}, {"array": "a"}])
+def test_only_objects_are_files_of_their_own(folder, content):
+    with pytest.raises(ValueError, match="damaged"):
+        load_bytes(crafted(content, {"a": np.ones(2)}), folder)
+
+
+@pytest.mark.parametrize("value", ["text", [1.0], {"a": 1}, np.ones(3)])
+def test_what_could_not_be_loaded_is_not_saved(tmp_path, value):
+    with pytest.raises(TypeError, match=f"only estimators .* got {type(value).__name__}"):
+        save(value, tmp_path / "file")
+    assert not list(tmp_path.iterdir())
+
+
 def test_deep_document_is_refused(folder):
     with pytest.raises(ValueError, match="damaged"):
         load_bytes(crafted("[" * 10**5 + "]" * 10**5, {}), folder)
@@ -323,58 +337,3 @@ def test_numbers_that_numpy_lacks_are_refused(kind, folder, good):
     data = len(header).to_bytes(8, "little") + header + bytes(size)
     with pytest.raises(ValueError, match="damaged"):
         load_bytes(data, folder)
-
-
-@pytest.fixture(scope="module")
-def good_stream(folder: Path) -> bytes:
-    path = folder / "stream.safetensors"
-    X = oscillators(4)
-    small(n_coefficients=2, hidden_layer_sizes=(3,)).fit(X).stream(X).save(path)
-    return path.read_bytes()
-
-
-def drop(name):
-    return lambda state: state.pop(name)
-
-
-def put(*keys):
-    """Change a state at a path of keys, the last of which is the new value."""
-
-    def change(state):
-        *path, last, value = keys
-        for key in path:
-            state = (dict(map(tuple, state["dict"])) if "dict" in state else state)[key]
-        if "dict" in state:
-            state["dict"] = [pair for pair in state["dict"] if pair[0] != last] + [[last, value]]
-        else:
-            state[last] = value
-
-    return change
-
-
-_MEMORY = ("of", "object", 1, "past", "object", 1, "memory", "object", 1)
-UNFITTED = {"params": {"dict": []}, "fitted": {"dict": []}}
-SPOILT_STREAMS = {
-    **{f"no {name}": drop(name) for name in ("of", "labels", "clock", "parts")},
-    "huge": put("labels", "n_series", HUGE),
-    "zone": put("labels", "tz", "dateutil//proc/self/environ"),
-    "names": put("labels", "channel_names", ["a"]),
-    "ids": put("labels", "ids", None),
-    "part": put("parts", "z", 3.0),
-    "more parts": put("parts", "other", {"tensor": "a"}),
-    "clock": put("clock", "last", {"array": "a"}),
-    "n_coefficients": put(*_MEMORY, "n_coefficients", HUGE),
-        "of", "object", 1, "past", "object", 1, "memory", "object", 1, "n_coefficients", HUGE
-    ),
-    "transformer": put("of", 3),
-    "unfitted": put("of", "object", ["transformers.HiPPOTransformer", UNFITTED]),
-}
-
-
-@pytest.mark.parametrize("kind", SPOILT_STREAMS)
-def test_stream_whose_parts_do_not_fit_is_refused(kind, folder, good_stream):
-    content, arrays = parts(good_stream, folder)
-    assert load_bytes(crafted(content, arrays), folder).n_series == 4
-    SPOILT_STREAMS[kind](content["object"][1])
-    with pytest.raises(ValueError, match="damaged"):
-        load_bytes(crafted(content, arrays | {"a": np.ones(2)}), folder)

@@ -163,6 +163,22 @@ def test_weights_that_are_not_those_of_the_class_are_refused(change):
         Decoder(encoder.arrays).decode(document)
 
 
+class Waves(nn.Module):
+    """Keeps a table that its state_dict leaves out: it would be missing afterwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.zeros(3), persistent=False)
+
+
+register_module(Waves, lambda _: {}, part="test_modules")
+
+
+def test_a_table_that_is_not_saved_is_not_forgotten_without_a_word():
+    with pytest.raises(ValueError, match="Waves has tensors that its state_dict leaves out"):
+        again(Waves())
+
+
 @saved(part="test_modules")
 @dataclass(frozen=True)
 class Embedder:

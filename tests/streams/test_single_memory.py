@@ -34,6 +34,20 @@ def test_one_series_is_moved_as_many(name, size):
             np.testing.assert_allclose(single.hold(c, value, gap, elapsed), many, atol=1e-13)
 
 
+@pytest.mark.parametrize("name", MEMORIES)
+def test_a_history_without_length_is_as_of_many(name):
+    """Times so near that nothing is left of their difference in other units."""
+    memory, rng = make_memory(name, 4), np.random.default_rng(0)
+    c, steps, zero = rng.standard_normal((2, 4)), rng.standard_normal((1, 2, 2)), double([0.0])
+    single = SingleMemory(memory)
+    moved = memory.propagate(double(c)[None], zero, zero)[0]
+    np.testing.assert_allclose(single.propagate(c, 0.0, 0.0), moved, atol=1e-13)
+    np.testing.assert_allclose(moved, c, atol=1e-13)
+    answer = memory.respond(double(steps), zero, zero)
+    np.testing.assert_allclose(single.respond(steps, np.zeros(1), 0.0), answer, atol=1e-13)
+    assert not answer.any()
+
+
 @pytest.mark.parametrize("n_orders", [1, 2, 4])
 @pytest.mark.parametrize("name", MEMORIES)
 def test_knots_are_answered_as_by_the_memory_of_many(name, n_orders):

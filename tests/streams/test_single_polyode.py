@@ -41,7 +41,9 @@ def test_one_series_is_run_as_many(measure, n_rows, n_channels, seed):
 
 
 @pytest.mark.parametrize("stepper", ["euler", "midpoint", "rk4"])
-@pytest.mark.parametrize("gap", [1e-6, 0.3, 0.3 * 7, 8 * WINDOW, 19.9 * WINDOW, 20.5 * WINDOW, 1e4])
+@pytest.mark.parametrize(
+    "gap", [1e-200, 1e-6, 0.3, 0.3 * 7, 8 * WINDOW, 19.9 * WINDOW, 20.5 * WINDOW, 1e4]
+)
 @pytest.mark.parametrize("measure", ["legt", "legs"])
 def test_gaps_of_any_length_are_crossed_as_by_many(measure, stepper, gap):
     model = make_model(measure=measure, stepper=stepper, strength=1.0)

@@ -103,7 +103,8 @@ def foreign_state(spoilt):
     keeper = Checkpoint("nowhere", interval=0)
     keeper.load, keeper.remove, keeper.save = lambda: None, lambda: None, kept.append
     trainer().run(task.line, task, generator(), keeper)
-    state = dict(kept[2])
+    momentum = {"momentum": torch.full((1, 1), -1e6)}  # would turn the first steps round
+    state = dict(kept[2]) | {"optimizer": [momentum]}
     if spoilt == "history":
         return state | {"history": state["history"][1:]}
     return state | {"best": {"weight": torch.ones(2, 2)}}

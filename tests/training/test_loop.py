@@ -153,6 +153,8 @@ def test_ctrl_c_while_only_preliminary_errors_are_known_keeps_what_was_learned()
     report, task = interrupted(batch=6, coarse=range(1, 9), errors=[5.0, 6.0, 7.0, 8.0])
     assert task.line.weight.item() == task.weights[3] != 0
     assert (report.best_epoch, report.best_error) == (3, 8.0)
+    # Trained weights that have competed are not given up for later ones that have not.
+    assert interrupted(batch=6, coarse=[3], errors=[5.0, 1.0, 2.0, 0.5])[0].best_epoch == 1
     # Weights that are known to be worse than the first ones, or to be broken, are not kept.
     assert interrupted(batch=6, coarse=[1, 2], errors=[5.0, 1.0, 1.0, 8.0])[0].best_epoch == 0
     assert interrupted(batch=6, coarse=[1, 2, 3], errors=[5.0, 1, 1, math.nan])[0].best_epoch == 0

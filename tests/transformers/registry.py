@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-import skpolyode.transformers
+from skpolyode import study, transformers
 from skpolyode.transformers.base import SeriesTransformer
 
 _NEURAL = {"hidden_layer_sizes": (4,), "max_epochs": 1, "random_state": 0}
@@ -16,16 +16,16 @@ _NEURAL = {"hidden_layer_sizes": (4,), "max_epochs": 1, "random_state": 0}
 CHEAP: dict[str, dict[str, Any]] = {
     "LinODENetTransformer": {"hidden_size": 6, **_NEURAL},
     "PolyODETransformer": {"n_coefficients": 3, **_NEURAL},
+    "PaperPolyODETransformer": {"n_coefficients": 3, **_NEURAL},
 }
 
 
 def all_transformers() -> dict[str, SeriesTransformer]:
     """A cheap, not fitted instance of every exported transformer, by the name of its class."""
-    exported = {
-        name: getattr(skpolyode.transformers, name) for name in skpolyode.transformers.__all__
-    }
+    exported = {name: vars(part)[name] for part in (transformers, study) for name in part.__all__}
     return {
         name: cls(**CHEAP.get(name, {}))
         for name, cls in exported.items()
-        if issubclass(cls, SeriesTransformer) and not inspect.isabstract(cls)
+        if inspect.isclass(cls) and issubclass(cls, SeriesTransformer)
+        if not inspect.isabstract(cls)
     }

@@ -98,7 +98,8 @@ def test_global_generators_are_not_touched(panel, name):
 def test_a_forecaster_does_not_touch_global_generators(random_state):
     y = pd.Series(np.sin(np.arange(30.0)), index=pd.RangeIndex(30))
     before = generators()
-    forecaster = PolyODEForecaster(n_coefficients=3, max_epochs=1, random_state=random_state)
+    embedder = PolyODETransformer(n_coefficients=3, max_epochs=1)
+    forecaster = PolyODEForecaster(embedder, random_state=random_state)
     forecaster.fit(y).predict([1, 2])
     assert generators() == before
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -48,18 +50,44 @@ def test_a_channel_that_was_last_seen_long_ago_still_counts(embedder):
     np.testing.assert_allclose(embedder.transform(panel), learned.features_of(whole), atol=1e-9)
 
 
+def test_a_channel_that_was_never_seen_carries_its_state_from_the_beginning(embedder):
+    """Recent parts of any length agree with each other where nothing sets its state anew.
+
+    The field adds up by how far the first channel exceeds 3, which it does in the first rows only.
+    """
+    times, values = long_series(400)
+    values[:10, 0], values[:, 1] = 9.0, np.nan
+    learned = embedder.embedder_.with_own_model()
+    slowly = copy.copy(embedder)
+    slowly.embedder_ = learned
+    first, *_, last = learned.model.field.layers
+    with torch.no_grad():
+        for parameter in learned.model.field.parameters():
+            parameter.zero_()
+        first.weight[0, 0], first.bias[0] = 14.0, -60.0
+        last.weight[9] = 0.0
+        for layer in learned.model.field.layers[1:-1]:
+            layer.weight[0, 0] = 1.0
+        last.weight[9, 0] = 0.02
+        whole = learned.exact.embed(learned.pack(Panel.from_series([(times, values)])))
+    assert whole["z"][0, 1, 0] > 0.5
+    stream = slowly.stream()
+    for time, row in zip(times, values, strict=True):
+        stream.update(time, row)
+    Z = slowly.transform([(times, values)])
+    np.testing.assert_allclose(Z, learned.features_of(whole), atol=1e-9)
+    np.testing.assert_allclose(stream.embedding(), Z, atol=1e-9)
+
+
 def test_one_long_series_is_trained_on_in_parts():
     panel = Panel.from_series([long_series(1000)])
     embedder = PolyODETransformer(n_coefficients=8, max_epochs=3, random_state=0).fit(panel)
-    parts = embedder._training_parts(panel, embedder.embedder_)
-    assert parts.n_series > 3
-    assert set(parts.times) == set(panel.times)
-    # parts can be held out, so that training one series stops where it no longer helps
+    assert embedder._rows_to_cut(embedder.embedder_) == 256
+    # its end is held out, so that training one series stops where it no longer helps
     assert embedder.validation_error_ < 0.5 * embedder.history_[0]["validation_error"]
 
 
 def test_what_never_forgets_is_not_cut():
-    panel = Panel.from_series([long_series(600)])
     embedder = PolyODETransformer(n_coefficients=4, measure="legs", max_epochs=1, random_state=0)
     embedder.fit(Panel.from_series([long_series(40)]))
-    assert embedder._training_parts(panel, embedder.embedder_) is panel
+    assert embedder._rows_to_cut(embedder.embedder_) is None

@@ -31,8 +31,8 @@ def rows_from_flat(
         )
     require_series(len(bounds) - 1, faults.name)
     array = array[:, None] if array.ndim == 1 else array
-    joined, axis = join_times([block], time_unit)
-    rows = Rows(joined, np.array(array, dtype=np.float64), bounds.astype(np.int64), axis)
+    values = np.array(array, dtype=np.float64)
+    rows = Rows.of(join_times([block], time_unit), values, bounds.astype(np.int64))
     lines = [_bad_cell_line(cell, rows, faults) for cell in bad[: faults.limit]]
     faults.add(NOT_NUMERIC, lines, len(bad))
     return rows
@@ -56,16 +56,19 @@ def rows_from_array(array: object, times: object, faults: Faults, time_unit: str
     keep_trailing = values.ndim == 2
     values = (values[:, :, None] if keep_trailing else values).astype(np.float64)
     block = _array_times(times, values, faults)
-    grid, axis = join_times([block._replace(data=block.data.ravel())], time_unit)
-    grid = np.broadcast_to(grid.reshape(block.data.shape), values.shape[:2])
-    keep = _rows_to_keep(values, grid, block.data.ndim == 2, keep_trailing)
-    offsets = offsets_from(keep.sum(axis=1))
+    times = join_times([block._replace(data=block.data.ravel())], time_unit)
+    place = np.arange(block.data.size).reshape(block.data.shape)  # of each cell among the times
+    place = np.broadcast_to(place, values.shape[:2])
+    keep = _rows_to_keep(values, times.counts[place], block.data.ndim == 2, keep_trailing)
     faults.ids = ids
-    flat = values.reshape(grid.size, values.shape[2])
-    full = Rows(grid.ravel(), flat, np.arange(len(values) + 1) * values.shape[1], axis)
+    flat = values.reshape(place.size, values.shape[2])
+    bounds = np.arange(len(values) + 1) * values.shape[1]
+    full = Rows.of(times.at(place.ravel()), flat, bounds)
     lines = [_bad_cell_line(cell, full, faults) for cell in bad[: faults.limit]]
     faults.add(NOT_NUMERIC, lines, len(bad))
-    return Rows(grid[keep], values[keep], offsets, axis)
+    if keep.all():
+        return full
+    return full.at(keep.ravel(), offsets_from(keep.sum(axis=1)))
 
 
 def _array_times(times: object, values: np.ndarray, faults: Faults) -> TimeBlock:
@@ -102,5 +105,5 @@ def _row_labels(array: object) -> np.ndarray | None:
 def _bad_cell_line(cell: BadCell, rows: Rows, faults: Faults) -> str:
     row, channel = divmod(cell.position, rows.values.shape[1])
     series = faults.series(rows.series_of(row))
-    time = rows.axis.format(rows.times[row])
+    time = rows.format_time(row)
     return f"{series}, {faults.channel(channel)}, time {time}: not a number, {cell}"

@@ -53,13 +53,13 @@ class Blocks:
         """Return the rows of all series that fit; raise when none does."""
         if not self._values:
             self._faults.raise_if_any()
-        times, axis = join_times(self._times, time_unit)
+        times = join_times(self._times, time_unit)
         values = np.concatenate(self._values, dtype=np.float64, casting="unsafe")
         lengths = np.fromiter(map(len, self._values), dtype=np.int64, count=len(self._values))
         positions = np.asarray(self._positions, dtype=np.int64)
         n_broken = self._n_series - len(positions)
         offsets = offsets_from(lengths)
-        return Rows(times, values, offsets, axis, positions=positions, n_broken=n_broken)
+        return Rows.of(times, values, offsets, positions=positions, n_broken=n_broken)
 
     def _fits(self, position: int, times: TimeBlock, values: np.ndarray) -> bool:
         self._check_kind(position, times)

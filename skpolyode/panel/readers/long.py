@@ -14,7 +14,7 @@ from skpolyode.panel.cells import read_values
 from skpolyode.panel.checks import DUPLICATE, NOT_NUMERIC
 from skpolyode.panel.merge import Duplicates, reduce_groups
 from skpolyode.panel.rows import Rows, offsets_from, require_series, stable_order
-from skpolyode.panel.timeaxis import TimeAxis, join_times, read_times
+from skpolyode.panel.timeaxis import Times, join_times, read_times
 
 NOT_CONSTANT = FaultKind(
     "static columns that vary",
@@ -28,8 +28,7 @@ class Table:
 
     codes: np.ndarray
     ids: np.ndarray
-    times: np.ndarray
-    axis: TimeAxis
+    times: Times
 
     @property
     def n_series(self) -> int:
@@ -38,7 +37,11 @@ class Table:
 
     def where(self, row: int, faults: Faults) -> str:
         """Name the series and the time of a row."""
-        return f"{faults.series(self.codes[row])}, time {self.axis.format(self.times[row])}"
+        return f"{faults.series(self.codes[row])}, time {self.format_time(row)}"
+
+    def format_time(self, row: int) -> str:
+        """Return the time of a row as text."""
+        return self.times.axis.format(self.times.counts[row])
 
 
 def rows_from_long(
@@ -87,7 +90,7 @@ def read_table(ids: object, times: object, faults: Faults, time_unit: str | None
     labels = pd.Index(uniques, tupleize_cols=False).to_numpy()
     if faults.ids is None:
         faults.ids = labels
-    return Table(codes, labels, *join_times([read_times(times)], time_unit))
+    return Table(codes, labels, join_times([read_times(times)], time_unit))
 
 
 def group_rows(
@@ -101,8 +104,8 @@ def group_rows(
     offsets = offsets_from(np.bincount(table.codes, minlength=table.n_series))
     if np.any(table.codes[1:] < table.codes[:-1]):
         order = stable_order(table.codes)
-        times, values = times[order], values[order]
-    return Rows(times, values, offsets, table.axis, channel_names=tuple(map(str, names)))
+        times, values = times.at(order), values[order]
+    return Rows.of(times, values, offsets, channel_names=tuple(map(str, names)))
 
 
 def pivot(
@@ -115,9 +118,9 @@ def pivot(
 ) -> Rows:
     """Bring single observations together: one row for each series and time, sorted by time."""
     order = stable_order(channels)
-    order = order[np.argsort(table.times[order], kind="stable")]
+    order = order[np.argsort(table.times.order[order], kind="stable")]
     order = order[stable_order(table.codes[order])]
-    codes, times, channels = table.codes[order], table.times[order], channels[order]
+    codes, times, channels = table.codes[order], table.times.order[order], channels[order]
     cells = cells[order]
     new_row = np.ones(len(codes), dtype=bool)
     new_row[1:] = (codes[1:] != codes[:-1]) | (times[1:] != times[:-1])
@@ -137,7 +140,8 @@ def pivot(
     row = np.cumsum(new_row) - 1
     values[row[starts], channels[starts]] = reduce_groups(cells[:, None], starts, how)[:, 0]
     offsets = offsets_from(np.bincount(codes[new_row], minlength=table.n_series))
-    return Rows(times[new_row], values, offsets, table.axis, channel_names=tuple(map(str, names)))
+    kept = table.times.at(order[new_row])
+    return Rows.of(kept, values, offsets, channel_names=tuple(map(str, names)))
 
 
 def _pivot_columns(
@@ -168,7 +172,7 @@ def _numbers(column: object, name: str, table: Table, faults: Faults) -> np.ndar
     array, bad = read_values(column)
     lines = [
         f"{faults.series(table.codes[cell.position])}, channel {name!r}, "
-        f"time {table.axis.format(table.times[cell.position])}: not a number, {cell}"
+        f"time {table.format_time(cell.position)}: not a number, {cell}"
         for cell in bad[: faults.limit]
     ]
     faults.add(NOT_NUMERIC, lines, len(bad))

@@ -52,9 +52,9 @@ def _rows_from_nested(
     blocks = [_cell(cell, position, X, faults) for position, cell in enumerate(cells)]
     counts = [len(values) for _, values in blocks]
     codes, channels = np.divmod(series_index(offsets_from(counts)), X.shape[1])
-    times, axis = join_times([block for block, _ in blocks], time_unit)
+    times = join_times([block for block, _ in blocks], time_unit)
     values = np.concatenate([values for _, values in blocks], dtype=np.float64)
-    table = Table(codes, labels, times, axis)
+    table = Table(codes, labels, times)
     return pivot(table, channels, values, list(X.columns), faults, duplicates)
 
 

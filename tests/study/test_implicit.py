@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
-from skpolyode.dynamics.implicit import MULTISTEPS, ImplicitStepper, Multistep, jacobian
+from skpolyode.study.implicit import MULTISTEPS, ImplicitStepper, Multistep, jacobian
 
 every_method = pytest.mark.parametrize(
     "method", MULTISTEPS.values(), ids=lambda method: method.name

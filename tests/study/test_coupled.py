@@ -10,9 +10,11 @@ import torch
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.memory import MEMORIES
-from skpolyode.models import SOLVERS, CoupledPolyODE, IntervalTask, SeriesTask, pack
-from skpolyode.models.solvers import COUPLED
-from tests.models.cases import embed, flat_series, join, make_coupled, make_model, part
+from skpolyode.models import PolyODETask, SeriesTask, pack
+from skpolyode.study import SOLVERS, CoupledPolyODE
+from skpolyode.study.solvers import COUPLED
+from tests.models.cases import embed, flat_series, join, make_model, part
+from tests.study.cases import make_coupled
 
 LENGTHS = [3, 1, 4, 2]
 FIRST_ORDER = ("euler", "backward_euler")
@@ -37,9 +39,8 @@ def test_a_series_alone_is_embedded_as_among_others(solver):
     blocks = pack(*flat, block_rows=7)
     assert len(blocks.sizes) > 1
     with torch.no_grad():
-        z_blocks, c_blocks = model.embed(blocks)
-    torch.testing.assert_close(z_blocks, z, rtol=0, atol=1e-7)
-    torch.testing.assert_close(c_blocks, c, rtol=0, atol=1e-7)
+        state = model.embed(blocks)
+    torch.testing.assert_close(state, {"z": z, "c": c}, rtol=0, atol=1e-7)
     for i in range(len(LENGTHS)):
         z_alone, c_alone = embed(model, join([part(flat, i)]))
         torch.testing.assert_close(z_alone[0], z[i], rtol=0, atol=1e-7)
@@ -49,21 +50,21 @@ def test_a_series_alone_is_embedded_as_among_others(solver):
 def test_states_for_training_are_those_of_the_solver():
     """Also when they are refreshed; Euler's are far from the exact ones."""
     model, data = make_coupled("euler", step_size=0.1), pack(*flat_series(LENGTHS))
-    task = IntervalTask(model, data, torch.zeros(len(LENGTHS), dtype=torch.bool), horizon=1)
+    task = PolyODETask(model, data, torch.zeros(len(LENGTHS), dtype=torch.bool), can_sweep=False)
     for _ in range(3):
         task.refresh()
     with torch.no_grad():
-        for step in model.steps(data):
-            torch.testing.assert_close(task.states[step.rows], step.z)
+        for step in model.run(data):
+            torch.testing.assert_close(task.states["z"][step.rows], step.state["z"])
 
 
 @every_solver
-@pytest.mark.parametrize("task", [IntervalTask, SeriesTask])
+@pytest.mark.parametrize("task", [PolyODETask, SeriesTask])
 def test_gradients_are_nearly_those_of_the_exact_model(solver, task):
     data, held_out = pack(*flat_series([4, 3], max_gap=0.5)), torch.tensor([False, False])
     gradients = []
     for model in (make_coupled(solver, step_size=0.01), make_model(strength=1.5, step_size=0.01)):
-        training = task(model, data, held_out, horizon=1)
+        training = task(model, data, held_out)
         training.refresh()
         training.loss(torch.arange(len(training.items))).backward()
         gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))

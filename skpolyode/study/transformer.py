@@ -1,0 +1,146 @@
+"""PolyODE with the choices of the paper, as a transformer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+from sklearn.utils._param_validation import StrOptions
+
+from skpolyode.embedders import ModelEmbedder
+from skpolyode.models import Packed, PolyODE, PolyODETask, SequenceModel, SeriesTask
+from skpolyode.panel import Panel
+from skpolyode.study.coupled import SOLVERS, CoupledPolyODE
+from skpolyode.study.paper import ORIGINS, UPDATES, PaperPolyODE
+from skpolyode.training.loop import Task
+from skpolyode.transformers import PolyODETransformer
+
+__all__ = ["GRADIENTS", "PaperPolyODETransformer"]
+
+GRADIENTS = ("series", "interval")
+
+
+class PaperPolyODETransformer(PolyODETransformer):
+    """Embed irregular series by PolyODE with the choices of the paper. For study.
+
+    :class:`~skpolyode.PolyODETransformer` departs from the paper in four places. Here each of them
+    is a parameter, and by default three are as the paper has them: what an observation does to the
+    memory, where a series starts from, and what gradients pass through. The fourth, the solver, is
+    "exact" by default: those of the paper learn the same, slower, and diverge with long steps.
+
+    Use it to compare; it is slower, and what it remembers rings at its jumps.
+
+    Parameters
+    ----------
+    solver : {"exact", "euler", "rk4", "dopri5", "backward_euler", "adams_moulton"}, default="exact"
+        "exact" integrates the dynamics by Runge-Kutta steps and the memory exactly. The others
+        integrate both together, as in the paper, with steps of `step_size` (which "dopri5"
+        chooses itself), and only with ``measure="legt"``. A step size with which the memory would
+        diverge, as "auto" often is, is an error. The paper's is "adams_moulton".
+    gradient : {"series", "interval"}, default="series"
+        Back-propagate through whole series as in the paper, or train on single intervals between
+        observations. "series" looks one observation ahead only; its minibatches are of series.
+    update : {"jump", "bridge"}, default="jump"
+        At an observation, "jump" leaves a step in the remembered path, as in the paper; "bridge"
+        ramps the path to it, so that the memory holds a continuous path through all observations.
+    origin : {"zero", "constant"}, default="zero"
+        What is remembered from before the first observation of a channel: "zero", as in the
+        paper, so that the memory holds a step from zero to the first value; or "constant", its
+        first value.
+    %(Parameters)s
+
+    Attributes
+    ----------
+    %(Attributes)s
+
+    See Also
+    --------
+    skpolyode.PolyODETransformer : The same with this package's choices; faster and closer.
+
+    Notes
+    -----
+    A series starts with its first observation; the paper integrates up to there from the zero of
+    its time axis, which series with times of their own do not share. Network, optimiser and
+    schedule are those of this package.
+
+    With all four parameters as in ``PaperPolyODETransformer(gradient="interval", update="bridge",
+    origin="constant")`` it is `PolyODETransformer`.
+
+    References
+    ----------
+    E. De Brouwer and R. G. Krishnan, "Anamnesic neural differential equations with orthogonal
+    polynomial projections", ICLR 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode.study import PaperPolyODETransformer
+    >>> rng = np.random.default_rng(0)
+    >>> times = [np.sort(rng.uniform(0, 6, size=n)) for n in (12, 15, 9, 14, 11, 13)]
+    >>> series = [(t, np.sin(2 * t + phase)) for phase, t in enumerate(times)]
+    >>> embedder = PaperPolyODETransformer(
+    ...     solver="adams_moulton", step_size=0.05, n_coefficients=8, max_epochs=2, random_state=0
+    ... )
+    >>> embedder.fit_transform(series).shape
+    (6, 17)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **PolyODETransformer._parameter_constraints,
+        "solver": [StrOptions(set(SOLVERS))],
+        "gradient": [StrOptions(set(GRADIENTS))],
+        "update": [StrOptions(set(UPDATES))],
+        "origin": [StrOptions(set(ORIGINS))],
+    }
+
+    def __init__(
+        self,
+        *,
+        solver: str = "exact",
+        gradient: str = "series",
+        update: str = "jump",
+        origin: str = "zero",
+        **others: Any,
+    ) -> None:
+        self.solver = solver
+        self.gradient = gradient
+        self.update = update
+        self.origin = origin
+        super().__init__(**others)
+
+    def _assemble(self, unit: float, **parts: Any) -> PolyODE:
+        parts |= {"update": self.update, "origin": self.origin}
+        if self.solver == "exact":
+            return PaperPolyODE(**parts)
+        return CoupledPolyODE(**parts, solver=self.solver, unit=unit)
+
+    def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
+        """The same weights, also with another solver, update or origin."""
+        embedder = super()._continued(embedder)
+        names = ("field", "memory", "step_size", "max_gap", "start")
+        parts = {name: embedder.model.arguments[name] for name in names}
+        return replace(embedder, model=self._assemble(embedder.units.time_scale, **parts))
+
+    def _training_parts(self, panel: Panel, embedder: ModelEmbedder) -> Panel:
+        # Whole series are whole, and where each part starts from zero, parts are not like them.
+        if self.gradient == "series" or self.origin == "zero":
+            return panel
+        return super()._training_parts(panel, embedder)
+
+    def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
+        if self.gradient == "interval":
+            can_sweep = self.solver == "exact"
+            return PolyODETask(model, data, held_out, horizon=self.horizon, can_sweep=can_sweep)
+        if self.horizon != 1:
+            raise ValueError(
+                f"gradient='series' looks one observation ahead, got horizon={self.horizon}; "
+                "use gradient='interval' for a longer one."
+            )
+        return SeriesTask(model, data, held_out)
+
+    @staticmethod
+    def _quick_predictions(model: PolyODE, data: Packed) -> torch.Tensor:
+        if isinstance(model, CoupledPolyODE):
+            return model.predictions(data)
+        return PolyODETransformer._quick_predictions(model, data)

@@ -1,0 +1,210 @@
+"""Every neural transformer as the model of the forecaster, by being registered."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import skpolyode
+from skpolyode import HiPPOTransformer, Panel, PolyODETransformer
+from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.transformers.neural import NeuralTransformer
+from tests.forecasting.conftest import START, frame, waves
+from tests.transformers.registry import all_transformers
+from tests.transformers.toy import ToyTransformer
+
+HOUR = pd.Timedelta(hours=1)
+EMBEDDERS: dict[str, NeuralTransformer] = {
+    "legs": PolyODETransformer(
+        n_coefficients=3, measure="legs", hidden_layer_sizes=(4,), max_epochs=1
+    ),
+    "ToyTransformer": ToyTransformer(max_epochs=2),
+    **{
+        name: transformer
+        for name, transformer in all_transformers().items()
+        if isinstance(transformer, NeuralTransformer)
+    },
+}
+UNFORGETTING = ["legs", "ToyTransformer"]
+
+
+@pytest.fixture(scope="module")
+def panel() -> Panel:
+    return waves(12, seed=0)
+
+
+@pytest.fixture(scope="module")
+def pretrained(panel) -> dict[str, PolyODEForecaster]:
+    """One for each embedder; clone it before fitting."""
+    y = frame(panel)
+    return {
+        name: PolyODEForecaster(embedder, random_state=0).pretrain(y)
+        for name, embedder in EMBEDDERS.items()
+    }
+
+
+@pytest.mark.parametrize("name", EMBEDDERS)
+class TestEveryEmbedder:
+    def test_it_is_cloned_and_seeded(self, pretrained, name):
+        forecaster, embedder = pretrained[name], EMBEDDERS[name]
+        assert not hasattr(embedder, "embedder_")
+        trained = forecaster.embedder_
+        assert type(trained) is type(embedder)
+        assert {**trained.get_params(), "random_state": None} == {
+            **embedder.get_params(),
+            "random_state": None,
+        }
+        assert trained.random_state == int(np.random.RandomState(0).randint(2**31 - 1))
+
+    def test_sktime_calls(self, pretrained, panel, name):
+        y = frame(panel[:2])
+        forecaster = pretrained[name].clone().fit(y)
+        ahead = [HOUR / 2, 2 * HOUR]
+        expected = pd.concat(
+            {who: own.index[-1][1] + pd.Series(ahead) for who, own in y.groupby("who")}
+        )
+        answer = forecaster.predict(ahead)
+        assert answer.index.get_level_values("when").tolist() == expected.tolist()
+        assert np.isfinite(answer).all(axis=None)
+        interval = forecaster.predict_interval(ahead, coverage=[0.5, 0.9])
+        assert np.isfinite(interval).all(axis=None)
+        for channel in ("u", "v"):
+            own = interval[channel]
+            assert (own[0.9, "lower"] < own[0.5, "lower"]).all()
+            assert (own[0.5, "lower"] < answer[channel]).all()
+            assert (answer[channel] < own[0.5, "upper"]).all()
+            assert (own[0.5, "upper"] < own[0.9, "upper"]).all()
+
+    def test_in_sample_answers_know_what_was_before(self, pretrained, panel, name):
+        y = frame(panel[:1]).loc[0]
+        forecaster = pretrained[name].clone().fit(y)
+        answer = forecaster.predict(y.index[[8, 15]])
+        for k, row in enumerate((8, 15)):
+            before = pretrained[name].clone().fit(y.iloc[:row]).predict(y.index[[row]])
+            np.testing.assert_allclose(answer.iloc[k], before.iloc[0], rtol=1e-9)
+        residuals = forecaster.predict_residuals()
+        assert residuals.isna().equals(y.isna())
+
+    def test_quantiles_of_series_that_were_not_fitted(self, pretrained, name):
+        others = waves(3, seed=4)
+        seconds = Panel(others.times * 3600, others.values, others.offsets, time_unit="s")
+        answer = pretrained[name].forecast(seconds, [50_000.0, 60_000.0])
+        quantiles = pretrained[name].forecast_quantiles(
+            seconds, [50_000.0, 60_000.0], [0.1, 0.5, 0.9]
+        )
+        np.testing.assert_array_equal(quantiles[0.5].values, answer.values)
+        assert (quantiles[0.1].values < quantiles[0.5].values).all()
+        assert (quantiles[0.5].values < quantiles[0.9].values).all()
+        one = pretrained[name].forecast(seconds[1:2], [50_000.0])
+        np.testing.assert_allclose(one.values[0], answer.values[2], rtol=1e-9)
+
+    def test_update_goes_on_training(self, pretrained, panel, name):
+        y = frame(panel[:3])
+        forecaster = pretrained[name].clone().fit(y)
+        before = forecaster.embedder_
+        states = [p.clone() for p in before.embedder_.model.parameters()]
+        forecaster.update(y.iloc[-2:] + 0.1)
+        after = forecaster.embedder_
+        assert after.get_params() == before.get_params()
+        pairs = zip(states, after.embedder_.model.parameters(), strict=True)
+        assert any(not old.equal(new) for old, new in pairs)
+        pairs = zip(states, before.embedder_.model.parameters(), strict=True)
+        assert all(old.equal(new) for old, new in pairs)
+
+    def test_file(self, pretrained, panel, name, tmp_path):
+        forecaster = pretrained[name].clone().fit(frame(panel[:2]), fh=[HOUR, 5 * HOUR])
+        forecaster.save(tmp_path / "model.safetensors")
+        again = skpolyode.load(tmp_path / "model.safetensors")
+        assert repr(again.get_params()) == repr(forecaster.get_params())
+        for method in ("predict", "predict_interval"):
+            old, new = (getattr(own, method)() for own in (forecaster, again))
+            pd.testing.assert_frame_equal(new, old, check_exact=True)
+
+
+def test_between_observations_a_model_without_coefficients_forecasts(pretrained, panel):
+    y = frame(panel[:1]).loc[0]
+    row = 9
+    middle = (y.index[row] + (y.index[row + 1] - y.index[row]) / 2).round("us")
+    for name in ("ToyTransformer", "PolyODETransformer"):
+        whole = pretrained[name].clone().fit(y).predict(pd.DatetimeIndex([middle]))
+        before = pretrained[name].clone().fit(y.iloc[: row + 1]).predict(pd.DatetimeIndex([middle]))
+        assert np.allclose(whole, before, rtol=1e-9) == (name == "ToyTransformer")
+
+
+@pytest.mark.parametrize("name", UNFORGETTING)
+def test_what_forgets_nothing_is_run_from_the_start(pretrained, name):
+    """Forecasts are those of the embedder itself, on series longer than any of training."""
+    t = np.arange(0.0, 60.0, 0.5)
+    index = START + pd.to_timedelta(t, unit="h")
+    y = pd.DataFrame({"u": np.sin(t), "v": 3 + 2 * np.cos(t)}, index=index)
+    forecaster = pretrained[name].clone().fit(y)
+    ahead = index[-1] + pd.TimedeltaIndex([HOUR, 3 * HOUR])
+    panel = Panel.from_frames([y], channel_names=["x0", "x1"])
+    free = forecaster.embedder_.forecast(panel, [ahead])
+    scaler, calibration = forecaster.embedder_.scaler_, forecaster.calibration_
+    leads = np.array([[3600.0, 3600.0], [10_800.0, 10_800.0]])
+    damped = scaler.inverse(calibration.damped(leads, scaler.transform(free.values)))
+    np.testing.assert_allclose(forecaster.predict(ahead), damped, rtol=1e-9)
+
+
+def test_legs_looks_back_from_the_state_of_a_later_row(pretrained, panel):
+    y = frame(panel[:1]).loc[0]
+    forecaster = pretrained["legs"].clone().fit(y)
+    middle = (y.index[-2] + (y.index[-1] - y.index[-2]) / 2).round("us")
+    answer = forecaster.predict(pd.DatetimeIndex([middle]))
+    context = Panel.from_frames([y], channel_names=["x0", "x1"])
+    expected = forecaster.embedder_.reconstruct(context, [[middle]])
+    np.testing.assert_allclose(answer, expected.values, rtol=1e-9)
+
+
+# Parameters
+
+
+def test_parameters_of_the_embedder_are_reached():
+    forecaster = PolyODEForecaster(PolyODETransformer(n_coefficients=3))
+    assert forecaster.get_params()["embedder__n_coefficients"] == 3
+    forecaster.set_params(embedder__n_coefficients=5, update_epochs=0)
+    assert forecaster.embedder.n_coefficients == 5
+    copy = forecaster.clone()
+    assert copy.embedder is not forecaster.embedder
+    assert copy.embedder.n_coefficients == 5
+
+
+def test_the_embedder_by_default_looks_four_observations_ahead(panel, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        PolyODETransformer, "_fit", lambda self, panel: seen.append(self.get_params()) or 1 / 0
+    )
+    with pytest.raises(ZeroDivisionError):
+        PolyODEForecaster(random_state=0).pretrain(panel)
+    expected = PolyODETransformer(horizon=4, max_epochs=30, random_state=seen[0]["random_state"])
+    assert seen[0] == expected.get_params()
+
+
+def test_without_a_seed_that_of_the_embedder_counts(panel):
+    embedder = PolyODETransformer(
+        n_coefficients=2, hidden_layer_sizes=(4,), max_epochs=1, random_state=7
+    )
+    own = PolyODEForecaster(embedder).pretrain(panel)
+    given = PolyODEForecaster(clone(embedder).set_params(random_state=None), random_state=7)
+    np.testing.assert_array_equal(
+        own.forecast(panel, [13.0]).values, given.pretrain(panel).forecast(panel, [13.0]).values
+    )
+
+
+def test_a_warm_start_is_not_taken_from_one_training_to_the_next(panel):
+    """With few series the model is trained twice, the second time anew."""
+    few, answers = panel[:3], []
+    for warm_start in (False, True):
+        embedder = ToyTransformer(max_epochs=2, warm_start=warm_start)
+        forecaster = PolyODEForecaster(embedder, random_state=0).pretrain(few)
+        answers.append(forecaster.forecast(few, [13.0]).values)
+    np.testing.assert_array_equal(*answers)
+
+
+@pytest.mark.parametrize("embedder", [HiPPOTransformer(), PolyODETransformer, "polyode"])
+def test_what_cannot_forecast_is_refused(panel, embedder):
+    with pytest.raises(TypeError, match="embedder must be a transformer that learns to forecast"):
+        PolyODEForecaster(embedder).pretrain(panel)

@@ -1,0 +1,28 @@
+"""Small models of the study."""
+
+from __future__ import annotations
+
+from skpolyode.study import CoupledPolyODE, PaperPolyODE
+from tests.models.cases import make_model
+
+
+def make_paper(
+    n_channels: int = 2, *, update: str = "jump", origin: str = "constant", **options: object
+) -> PaperPolyODE:
+    """A model with random weights that are large enough to matter."""
+    like = make_model(n_channels, **options)
+    return PaperPolyODE(**like.arguments, update=update, origin=origin)
+
+
+def make_coupled(
+    solver: str,
+    *,
+    strength: float = 1.5,
+    update: str = "bridge",
+    origin: str = "constant",
+    **options: object,
+) -> CoupledPolyODE:
+    """The same, with a standard solver for dynamics and memory together."""
+    parts = make_model(strength=strength, **options).arguments
+    del parts["stepper"]
+    return CoupledPolyODE(**parts, solver=solver, update=update, origin=origin)

@@ -1,0 +1,189 @@
+"""`PaperPolyODETransformer`: the choices of the paper one by one."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from skpolyode import Panel, PolyODETransformer, load
+from skpolyode.study import SOLVERS, PaperPolyODETransformer
+from tests.streams.test_stream import assert_same_answers, mixed
+from tests.transformers.data import oscillators, small
+from tests.transformers.test_polyode_long import long_series
+from tests.transformers.test_polyode_measures import drifting
+
+SERIES = oscillators(4, length=1.5)
+STEP = 0.03
+OURS = {"solver": "exact", "gradient": "interval", "update": "bridge", "origin": "constant"}
+
+every_solver = pytest.mark.parametrize("solver", SOLVERS[1:])
+
+
+def paper(**parameters):
+    """As `small`, with the choices of the paper."""
+    cheap = small().get_params()
+    return PaperPolyODETransformer(**cheap | parameters)
+
+
+def ours(**parameters):
+    """As `small`, as an instance of the class of the study."""
+    return paper(**OURS | parameters)
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return small(step_size=STEP).fit(SERIES)
+
+
+def test_with_our_choices_it_is_the_transformer_of_the_package(exact):
+    same = ours(step_size=STEP).fit(SERIES)
+    assert same.history_[-1]["validation_error"] == exact.history_[-1]["validation_error"]
+    assert np.array_equal(same.transform(SERIES), exact.transform(SERIES))
+    assert same.step_halving_error_ == exact.step_halving_error_
+    assert np.array_equal(
+        same.forecast(SERIES, [1.6, 2.0]).values, exact.forecast(SERIES, [1.6, 2.0]).values
+    )
+
+
+@pytest.mark.parametrize("choice", ["gradient", "update", "origin"])
+def test_every_choice_of_the_paper_makes_a_difference(choice, exact):
+    default = inspect.signature(PaperPolyODETransformer).parameters[choice].default
+    other = ours(step_size=STEP, **{choice: default}).fit(SERIES)
+    assert not np.allclose(other.transform(SERIES), exact.transform(SERIES), atol=1e-6)
+
+
+def test_parameters_are_its_own_and_those_of_its_parent():
+    names = list(inspect.signature(PaperPolyODETransformer).parameters)
+    assert names == [*OURS, *inspect.signature(PolyODETransformer).parameters]
+    for entry in ("n_coefficients : int", "validation_fraction : float or None", "field_ : torch"):
+        assert entry in PaperPolyODETransformer.__doc__
+    assert clone(paper(solver="rk4", window=2.0)).get_params()["window"] == 2.0
+
+
+@every_solver
+def test_every_solver_comes_near_the_exact_one(solver, exact):
+    fitted = ours(solver=solver, step_size=STEP).fit(SERIES)
+    errors = [[entry["validation_error"] for entry in one.history_] for one in (fitted, exact)]
+    rough = solver in ("euler", "backward_euler")
+    np.testing.assert_allclose(*errors, rtol=0.05 if rough else 1e-3)
+    np.testing.assert_allclose(
+        fitted.transform(SERIES), exact.transform(SERIES), atol=0.2 if rough else 5e-3
+    )
+    ahead = [one.forecast(SERIES, [1.6, 2.0]).values for one in (fitted, exact)]
+    np.testing.assert_allclose(*ahead, atol=0.2 if rough else 5e-3)
+    assert fitted.step_halving_error_ == pytest.approx(0.0, abs=0.05 if rough else 1e-3)
+    assert np.isfinite(fitted.score(SERIES))
+
+
+@pytest.mark.parametrize("origin", ["zero", "constant"])
+@pytest.mark.parametrize("gradient", ["interval", "series"])
+@pytest.mark.parametrize("update", ["bridge", "jump"])
+def test_every_way_of_training_learns(gradient, update, origin):
+    choices = {"gradient": gradient, "update": update, "origin": origin}
+    transformer = paper(**choices, max_epochs=6, validation_fraction=None).fit(oscillators())
+    errors = [entry["validation_error"] for entry in transformer.history_]
+    assert min(errors) < 0.8 * errors[0]
+
+
+def test_gradients_through_series_reach_the_map_of_the_covariates():
+    embedder = paper(gradient="series", max_epochs=12).fit(drifting())
+    static = pd.DataFrame({"trend": ["up", "down"], "age": [0.0, 0.0]})
+    start = Panel.from_series([([0.0], [1.0])] * 2, static=static)
+    rise, fall = embedder.forecast(start, [1.0]).values[:, 0]
+    assert rise > 1.1
+    assert fall < 0.9
+
+
+@pytest.mark.parametrize("choices", [{"gradient": "series"}, {"origin": "zero"}, {}], ids=str)
+def test_series_are_cut_only_where_parts_are_like_them(choices):
+    panel = Panel.from_series([long_series(600)])
+    embedder = ours(**choices, max_epochs=1).fit(Panel.from_series([long_series(40)]))
+    parts = embedder._training_parts(panel, embedder.embedder_)
+    assert (parts is panel) == bool(choices)
+
+
+CHOICES = [
+    {},
+    {"update": "bridge"},
+    {"origin": "constant"},
+    {"measure": "legs"},
+    *({"solver": solver, "step_size": 0.05} for solver in SOLVERS[1:]),
+]
+
+
+@pytest.mark.parametrize("choices", CHOICES, ids=str)
+def test_a_stream_gives_what_the_batch_gives(choices):
+    transformer = paper(**choices, max_epochs=1).fit(SERIES)
+    series = [(t[:5], x[:5]) for t, x in oscillators(2, seed=5)]
+    stream = transformer.stream(2)
+    for owner, time, row in zip(*mixed(series, np.random.default_rng(0)), strict=True):
+        stream.update(time, row, owner)
+    assert_same_answers(stream, transformer, series, atol=1e-9)
+
+
+@pytest.mark.parametrize("choices", [{}, {"solver": "rk4", "step_size": 0.05}], ids=str)
+def test_it_comes_back_from_a_file(choices, tmp_path):
+    fitted = paper(**choices, warm_start=True, max_epochs=1).fit(SERIES)
+    fitted.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.get_params() == fitted.get_params()
+    assert np.array_equal(again.transform(SERIES), fitted.transform(SERIES))
+    stream = fitted.stream(SERIES)
+    stream.save(tmp_path / "stream")
+    ahead = [one.forecast([1.6, 2.0]).values for one in (stream, load(tmp_path / "stream"))]
+    assert np.array_equal(*ahead)
+    assert np.array_equal(again.fit(SERIES).transform(SERIES), fitted.fit(SERIES).transform(SERIES))
+
+
+def test_a_file_loads_the_study_by_itself(tmp_path):
+    paper(max_epochs=1).fit(SERIES).save(tmp_path / "model")
+    code = "import sys, skpolyode as s; a = 'skpolyode.study' in sys.modules; s.load(sys.argv[1]);"
+    code += "print(a, 'skpolyode.study' in sys.modules)"
+    command = [sys.executable, "-W", "error", "-c", code, str(tmp_path / "model")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.split() == ["False", "True"]
+
+
+def test_a_warm_start_may_change_the_choices():
+    """The same weights and units; what reads and trains them is what the parameters now say."""
+    fitted = ours(step_size=STEP, warm_start=True).fit(SERIES)
+    unlike = ours(step_size=STEP, warm_start=True).fit(SERIES)
+    for one, choices in ((fitted, {"solver": "rk4"}), (unlike, {"update": "jump"})):
+        one.set_params(**choices, learning_rate_init=1e-30, max_epochs=1).fit(SERIES)
+    weights = [[p.detach().numpy() for p in one.field_.parameters()] for one in (fitted, unlike)]
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    start = ours(step_size=STEP).fit(SERIES).transform(SERIES)
+    np.testing.assert_allclose(fitted.transform(SERIES), start, atol=5e-3)
+    assert abs(unlike.transform(SERIES) - start).max() > 0.05
+
+
+@pytest.mark.parametrize("hours", [1.0, 3600.0])
+def test_divergence_is_told_in_the_units_of_the_user(hours):
+    series = [(hours * times, values) for times, values in SERIES]
+    settings = {"solver": "euler", "window": 2 * hours, "n_coefficients": 16}
+    with pytest.raises(ValueError, match=rf"step_size={0.1 * hours:g}: .*window={2 * hours:g}\)"):
+        paper(step_size=0.1 * hours, **settings).fit(series)
+    paper(step_size=0.03 * hours, max_epochs=1, **settings).fit(series)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"solver": "rk4", "measure": "legs"}, "solves the equation of measure='legt' only"),
+        ({"solver": "heun"}, "'solver' parameter"),
+        ({"update": "leap"}, "'update' parameter"),
+        ({"origin": "one"}, "'origin' parameter"),
+        ({"gradient": "none"}, "'gradient' parameter"),
+        ({"horizon": 2}, "gradient='series' looks one observation ahead, got horizon=2"),
+    ],
+)
+def test_wrong_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        paper(**parameters).fit(SERIES)
