@@ -9,6 +9,7 @@ from scipy.linalg import expm
 
 from skpolyode.models import LinODENet, pack
 from tests.models.cases import flat_series
+from tests.models.weights import observations, shaken, states
 
 H = 8
 GAPS = torch.tensor([1e-6, 0.3, 2.0, 1e4], dtype=torch.float64)
@@ -19,18 +20,8 @@ def model():
     return shaken(LinODENet(2, 0, H, block_sizes=(5, 3)))
 
 
-def shaken(model, size=0.4):
-    """In float64, with weights among which none is special."""
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(size * torch.randn(parameter.shape, generator=generator))
-    return model.double()
-
-
-def latent(n, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return {"z": torch.randn(n, H, generator=generator, dtype=torch.float64)}
+def latent(n):
+    return {"z": states(n, H)}
 
 
 def flow(model, state, gap):
@@ -66,10 +57,6 @@ def test_two_half_gaps_are_one_gap(model):
 def test_states_never_grow_between_observations(model):
     state = latent(len(GAPS))
     assert (flow(model, state, GAPS).norm(dim=1) < state["z"].norm(dim=1)).all()
-
-
-def observations(values):
-    return pack(np.zeros(1), np.array([values]), np.array([0, 1]))
 
 
 @pytest.mark.parametrize("observed", [[True, True], [True, False]])
