@@ -3,9 +3,12 @@
 from skpolyode.panel import Panel
 from skpolyode.saving import load
 from skpolyode.transformers import (
+    GRUODEBayesTransformer,
     HiPPOTransformer,
     InterpolationTransformer,
     LegendreFitTransformer,
+    LinODENetTransformer,
+    ODERNNTransformer,
     PanelImputer,
     PolyODETransformer,
     Resampler,
@@ -16,9 +19,12 @@ from skpolyode.transformers import (
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "GRUODEBayesTransformer",
     "HiPPOTransformer",
     "InterpolationTransformer",
     "LegendreFitTransformer",
+    "LinODENetTransformer",
+    "ODERNNTransformer",
     "Panel",
     "PanelImputer",
     "PolyODETransformer",

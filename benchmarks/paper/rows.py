@@ -37,6 +37,8 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
 }
 # Rows whose model the paper calls otherwise; the others have the name of their class there.
 PUBLISHED = {
+    "GRUODEBayes": "GRU-ODE-Bayes",
+    "ODERNN": "ODE-RNN",
     "HiPPO legt": "HiPPO-obs",
     "Interpolation constant": "Constant",
     "Interpolation linear": "Linear",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +17,12 @@ __all__ = [
     "auto_step_size",
     "choose_context",
     "choose_window",
+    "covered",
     "typical_gap",
 ]
 
 LARGEST = 1e304  # in the user's units: differences of such values are still numbers
+_TOO_LITTLE = 0.5  # of the typical series, covered by a window
 _ONE_MEMORY = 1.25  # windows of so many contexts need no memory of their own
 _FURTHEST = 1e100  # from the mean, in standard deviations: so are products and slopes
 
@@ -145,6 +148,24 @@ def choose_context(
         return float(context)
     fine = max(n_coefficients, 2) / 2 * typical_gap(rows)
     return window if window <= _ONE_MEMORY * fine else fine
+
+
+def covered(rows: Observed, window: float) -> tuple[float, float]:
+    """Share of the typical (median) series that a window covers, and the rows of it.
+
+    Warns if it is little: the user may not know what is left out.
+    """
+    typical = float(np.median(rows.end - rows.start))
+    share = min(1.0, window / typical) if typical > 0 else 1.0
+    if share < _TOO_LITTLE:
+        warnings.warn(
+            f"window={window:g} covers {share:.0%} of the typical series, of length {typical:g}: "
+            "what lies before is not in the embedding. Choose window='auto' to remember whole "
+            "series.",
+            UserWarning,
+            stacklevel=5,
+        )
+    return share, share * float(np.median(np.diff(rows.offsets)))
 
 
 def auto_step_size(rows: Observed, context: float, n_coefficients: int) -> float:

@@ -149,6 +149,14 @@ class SequenceModel(nn.Module, ABC):
     def features(self, state: State) -> dict[str, torch.Tensor]:
         """Blocks of features, each of shape (n, D, size) if it is of channels, else (n, size)."""
 
+    def update_loss(self, state: State, data: Packed, rows: torch.Tensor) -> torch.Tensor | None:
+        """Loss (n, D) of a state after the observations of some rows, of each observed value.
+
+        Training adds its mean to that of the forecasts. None, which most models leave it at, is no
+        such loss.
+        """
+        return None
+
     # The rest is written over these. A model may know faster ways to the same results.
 
     def run_block(self, data: Packed, block: list[slice]) -> Iterator[Step]:

@@ -22,6 +22,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skpolyode.embedders import ChannelScaler, Embedder
+from skpolyode.embedders.units import covered
 from skpolyode.panel import Panel, is_ragged, query_times, series_index
 from skpolyode.panel.panel import blank_panel
 from skpolyode.panel.query import name_query
@@ -33,7 +34,6 @@ from skpolyode.transformers._input import read_panel
 
 __all__ = ["SeriesTransformer"]
 
-_TOO_LITTLE = 0.5  # coverage of the typical series that is worth a warning
 _GRID_POINTS = 101  # of an inverse transform, when no times are given
 
 
@@ -382,19 +382,8 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
 
     def _describe_window(self, rows: Observed, window: float) -> None:
         """Say how much of the series a window covers, and how coarsely it is remembered."""
-        durations, counts = rows.end - rows.start, np.diff(rows.offsets)
-        typical = float(np.median(durations))
-        self.coverage_ = min(1.0, window / typical) if typical > 0 else 1.0
-        n_rows = float(np.median(counts)) * self.coverage_
+        self.coverage_, n_rows = covered(rows, window)
         self.observations_per_coefficient_ = n_rows / self.n_coefficients
-        if self.coverage_ < _TOO_LITTLE:
-            warnings.warn(
-                f"window={window:g} covers {self.coverage_:.0%} of the typical series, of length "
-                f"{typical:g}: what lies before is not in the embedding. Choose "
-                f"window='auto' to remember whole series.",
-                UserWarning,
-                stacklevel=4,
-            )
 
     @property
     def scaler_(self) -> ChannelScaler:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from itertools import chain
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -85,6 +86,8 @@ _TRAINED = """\
         Number of channels.
 """
 
+_ENTRY = re.compile(r"^(    (\w+) : .*\n(?:^        .*\n)*)", re.MULTILINE)
+
 
 class Sizes(NamedTuple):
     """What the size of a new model depends on."""
@@ -92,6 +95,12 @@ class Sizes(NamedTuple):
     n_channels: int
     n_static: int  # features of static covariates
     duration: float  # of the longest series, in the model's unit of time
+
+    def of_state(self, hidden_size: int | str) -> int:
+        """Length of a state; "auto" is that of PolyODE's coefficients, but bounds the cost."""
+        if hidden_size != "auto":
+            return int(hidden_size)
+        return min(32 * self.n_channels, max(256, 2 * self.n_channels))
 
 
 class NeuralTransformer(SeriesTransformer):
@@ -349,22 +358,27 @@ def _suffixes(block: str, size: int) -> list[str]:
 
 
 def _complete(cls: type) -> None:
-    """Write what a class shares with its parent into its signature and its docstring."""
+    """Write what a class shares with its parent into its signature and its docstring.
+
+    A parameter that the class names itself, because of another default, is its own in both.
+    """
+    init, parent = vars(cls).get("__init__"), cls.__mro__[1]
+    own = [] if init is None else [*inspect.signature(init).parameters.values()]
+    takes_more = bool(own) and own[-1].kind is inspect.Parameter.VAR_KEYWORD
+    own = own[:-1] if takes_more else []
+    names = {p.name for p in own}
     if cls.__doc__:
-        parts = {"training": _TRAINING, "trained": _TRAINED}
-        parts |= {name: _section(cls.__mro__[1], name) for name in ("Parameters", "Attributes")}
+        shared = {"training": _TRAINING, "Parameters": _section(parent, "Parameters")}
+        parts = {
+            key: "".join(entry for entry, name in _ENTRY.findall(text) if name not in names)
+            for key, text in shared.items()
+        }
+        parts |= {"trained": _TRAINED, "Attributes": _section(parent, "Attributes")}
         for name, text in parts.items():
             cls.__doc__ = cls.__doc__.replace(f"    %({name})s\n", text)
-    init = vars(cls).get("__init__")
-    if init is None or cls is NeuralTransformer:
-        return
-    signature = inspect.signature(init)
-    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    if len(own) < len(signature.parameters):
-        names = {p.name for p in own}
-        base = inspect.signature(cls.__mro__[1].__init__).parameters.values()
-        shared = [p for p in base if p.name not in names and p.name != "self"]
-        init.__signature__ = signature.replace(parameters=[*own, *shared])
+    if takes_more and cls is not NeuralTransformer:
+        base = inspect.signature(parent.__init__).parameters.values()
+        init.__signature__ = inspect.Signature([*own, *(p for p in base if p.name not in names)])
 
 
 def _section(cls: type, name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,6 +26,7 @@ from skpolyode.models import Packed, PolyODE, PolyODETask, SequenceModel, swept_
 from skpolyode.panel import Panel
 from skpolyode.panel.select import Observed, cut_windows, observed_rows
 from skpolyode.training.loop import Task
+from skpolyode.transformers._checks import layer_sizes
 from skpolyode.transformers.neural import COUNT, POSITIVE, NeuralTransformer
 
 __all__ = ["PolyODETransformer"]
@@ -251,14 +251,8 @@ class PolyODETransformer(NeuralTransformer):
 
     def _widths(self, n_channels: int) -> list[int]:
         """Widths of all layers of the field, from the state's to the state's."""
-        sizes = list(self.hidden_layer_sizes)
-        if not all(isinstance(n, Integral) and n > 0 for n in sizes):
-            raise ValueError(
-                "hidden_layer_sizes must be positive integers, one a layer, got "
-                f"{self.hidden_layer_sizes!r}."
-            )
         size = n_channels * (1 + self._context_size())
-        return [size, *map(int, sizes), size]
+        return [size, *layer_sizes(self.hidden_layer_sizes), size]
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
         layers, widths = embedder.model.field.layers, self._widths(self.n_channels_in_)
