@@ -23,8 +23,8 @@ class ODERNNTransformer(NeuralTransformer):
     observation.
 
     Take it where only the next observations matter: it assumes nothing of channels, noise or
-    dynamics, and on Lorenz63 its one-step error is half of that of `PolyODETransformer`.
-    Its state forgets what does not help to forecast; there is nothing to turn back into the series.
+    dynamics, and on Lorenz63 its one-step error is two thirds of that of `PolyODETransformer`. Its
+    state forgets what does not help to forecast; there is nothing to turn back into the series.
 
     Parameters
     ----------
