@@ -98,7 +98,7 @@ class HiPPOTransformer(SeriesTransformer):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "n_coefficients": [Interval(Integral, 1, None, closed="left")],
-        "measure": [StrOptions(set(MEMORIES))],
+        "measure": [StrOptions(MEMORIES.keys())],
         "hold": [StrOptions(set(_PATHS))],
         "window": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
     }

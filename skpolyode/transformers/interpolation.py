@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpolyode.embedders import PathEmbedder
 from skpolyode.embedders.direct import new_past
+from skpolyode.embedders.paths import KINDS
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.transformers.base import SeriesTransformer
@@ -87,7 +88,8 @@ class InterpolationTransformer(SeriesTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        "kind": [StrOptions({"constant", "linear", "hermite", "pchip", "cubic"})],
+        # "centred" is "hermite" that is not causal.
+        "kind": [StrOptions(set(KINDS) - {"centred"})],
         "causal": ["boolean"],
         "n_coefficients": [Interval(Integral, 1, None, closed="left")],
         "window": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
