@@ -33,6 +33,7 @@ __all__ = [
 
 _T = TypeVar("_T", bound=type)
 
+_PACKAGE = __name__.partition(".")[0]
 _JSON_TYPES = (bool, int, str, type(None))
 _ARRAY_KINDS = "biuf"
 _SCALARS = {
@@ -108,7 +109,7 @@ def register(
         sense.
     part : str or None, default=None
         First half of the tag that stands for the class in files; the other is its name. None: the
-        second word of its module's name.
+        room of this package that it is from, or the name of another package.
     aliases : sequence of str, default=()
         Tags of the same class in older files, such as "transformers.OldName".
     upgrade : callable
@@ -119,7 +120,9 @@ def register(
     length : callable
         How long a state of a few numbers is when it is written out, as that of a range.
     """
-    tag = f"{part or cls.__module__.split('.')[1]}.{cls.__name__}"
+    package, _, room = cls.__module__.partition(".")
+    own = room.partition(".")[0] if package == _PACKAGE else package
+    tag = f"{part or own}.{cls.__name__}"
     _CODECS[cls] = _Codec(tag, to_state, from_state, upgrade, place, length)
     for name in (tag, *aliases):
         _CLASSES[name] = cls

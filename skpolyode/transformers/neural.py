@@ -247,7 +247,7 @@ class NeuralTransformer(SeriesTransformer):
         -------
         Panel
             All channels at these times. `PolyODETransformer` holds the forecast further than 20
-            windows ahead.
+            times its `context_` ahead.
 
         Raises
         ------
