@@ -3,10 +3,15 @@
 from skpolyode.panel import Panel
 from skpolyode.saving import load
 from skpolyode.transformers import (
+    GRUODEBayesTransformer,
     HiPPOTransformer,
     InterpolationTransformer,
     LegendreFitTransformer,
+    LinODENetTransformer,
+    ODERNNTransformer,
+    PanelImputer,
     PolyODETransformer,
+    Resampler,
     StaticFeatures,
     SummaryStatsTransformer,
 )
@@ -14,11 +19,16 @@ from skpolyode.transformers import (
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "GRUODEBayesTransformer",
     "HiPPOTransformer",
     "InterpolationTransformer",
     "LegendreFitTransformer",
+    "LinODENetTransformer",
+    "ODERNNTransformer",
     "Panel",
+    "PanelImputer",
     "PolyODETransformer",
+    "Resampler",
     "StaticFeatures",
     "SummaryStatsTransformer",
     "__version__",

@@ -53,19 +53,23 @@ class CubicPath(NamedTuple):
     n_steps: torch.Tensor
 
 
-def evaluate_path(path: CubicPath, since: torch.Tensor) -> torch.Tensor:
+def evaluate_path(
+    path: CubicPath, since: torch.Tensor, row: torch.Tensor | None = None
+) -> torch.Tensor:
     """Values of piecewise cubic paths.
 
     Parameters
     ----------
     path : CubicPath
         Paths of B rows and D channels.
-    since : float64 Tensor of shape (B, Q)
+    since : float64 Tensor of shape (B, Q), or of the shape of `row`
         Times since the start of each path, within it.
+    row : int64 Tensor of shape (...) or None, default=None
+        Which path each time is of. None: `since` has a row of times for each.
 
     Returns
     -------
-    Tensor of shape (B, Q, D)
+    Tensor of shape (B, Q, D) or (..., D)
 
     Examples
     --------
@@ -83,11 +87,12 @@ def evaluate_path(path: CubicPath, since: torch.Tensor) -> torch.Tensor:
     >>> evaluate_path(path, since).flatten().tolist()
     [0.25, 1.0]
     """
-    h = path.step[:, None]
+    if row is None:
+        row = torch.arange(len(since), device=since.device)[:, None]
+    h = path.step[row]
     piece = (since / h).floor().long().clamp(min=0)
-    piece = torch.minimum(piece, (path.n_steps - 1)[:, None])
+    piece = torch.minimum(piece, path.n_steps[row] - 1)
     u = (since / h - piece).to(path.values.dtype)[..., None]
-    row = torch.arange(len(since), device=since.device)[:, None]
     y0, y1 = path.values[piece, row], path.values[piece + 1, row]
     h = h[..., None].to(u.dtype)
     d0, d1 = h * path.slopes[piece, row], h * path.slopes[piece + 1, row]

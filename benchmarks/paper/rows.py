@@ -37,6 +37,8 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
 }
 # Rows whose model the paper calls otherwise; the others have the name of their class there.
 PUBLISHED = {
+    "GRUODEBayes": "GRU-ODE-Bayes",
+    "ODERNN": "ODE-RNN",
     "HiPPO legt": "HiPPO-obs",
     "Interpolation constant": "Constant",
     "Interpolation linear": "Linear",
@@ -95,7 +97,7 @@ def _transformer_rows() -> Iterator[Row]:
         kind = getattr(skpolyode.transformers, exported)
         if not issubclass(kind, SeriesTransformer) or inspect.isabstract(kind):
             continue
-        if kind is skpolyode.transformers.StaticFeatures:  # says nothing of the series
+        if kind is skpolyode.StaticFeatures:  # does not read the series
             continue
         name = exported.removesuffix("Transformer")
         for variant, parameters in VARIANTS.get(name, {"": {}}).items():

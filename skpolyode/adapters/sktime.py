@@ -16,7 +16,7 @@ from skpolyode.saving.objects import register_estimator, save_by_name
 from skpolyode.transformers import HiPPOTransformer, PolyODETransformer
 from skpolyode.transformers.base import SeriesTransformer
 
-__all__ = ["SeriesFeatures"]
+__all__ = ["SeriesFeatures", "read_instances"]
 
 
 def _upgraded(state: dict[str, Any]) -> dict[str, Any]:
@@ -131,11 +131,11 @@ class SeriesFeatures(BaseTransformer):
     def _fit(self, X: pd.DataFrame, y: Any = None) -> Self:
         self._names = tuple(map(str, X.columns))
         inner = PolyODETransformer() if self.transformer is None else clone(self.transformer)
-        self.transformer_ = inner.fit(_read(X)[0])
+        self.transformer_ = inner.fit(read_instances(X)[0])
         return self
 
     def _transform(self, X: pd.DataFrame, y: Any = None) -> pd.DataFrame:
-        panel, instances = _read(X)
+        panel, instances = read_instances(X)
         columns = self.transformer_.get_feature_names_out()
         return pd.DataFrame(self.transformer_.transform(panel), index=instances, columns=columns)
 
@@ -167,7 +167,7 @@ class SeriesFeatures(BaseTransformer):
         return [{"transformer": small}, {"transformer": HiPPOTransformer(n_coefficients=3)}]
 
 
-def _read(X: pd.DataFrame) -> tuple[Panel, pd.Index]:
+def read_instances(X: pd.DataFrame) -> tuple[Panel, pd.Index]:
     """Panel of a frame with instances and times as index levels, and the instances in its order.
 
     Rows of an instance need not be neighbours; those of equal time are averaged.

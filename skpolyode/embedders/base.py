@@ -48,3 +48,17 @@ class Embedder(ABC):
     def coefficients(self, panel: Panel) -> np.ndarray:
         """Coefficients (B, D, N) of standardised channels, of an embedder that has any."""
         raise NotImplementedError(f"{type(self).__name__} has no coefficients.")
+
+    def path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Values (Q, D) of the path through all observations, of an embedder that follows one.
+
+        Parameters
+        ----------
+        panel : Panel
+            The series.
+        times : float64 ndarray of shape (Q,)
+            In any order; before the first observation of a series, that one's path is held.
+        offsets : int64 ndarray of shape (B + 1,)
+            Where the times of each series start and those of the last one end.
+        """
+        raise NotImplementedError(f"{type(self).__name__} follows no path.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 
@@ -9,13 +10,14 @@ import numpy as np
 import torch
 
 from skpolyode.embedders.base import Embedder
-from skpolyode.embedders.chunks import map_chunks
+from skpolyode.embedders.between import ask, rows_until
+from skpolyode.embedders.chunks import map_chunks, map_slices
 from skpolyode.embedders.past import Past
 from skpolyode.embedders.paths import path_pieces, split_channels
 from skpolyode.embedders.units import ChannelScaler, Units, choose_window
 from skpolyode.memory import MEMORIES
 from skpolyode.memory.pieces import remember
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.codec import saved
 
@@ -45,7 +47,9 @@ class DirectEmbedder(Embedder):
 
 def new_past(measure: str, window: float | str, n_coefficients: int, rows: Observed) -> Past:
     """Units and memory of a direct embedder; its unit of time is the window."""
-    length = choose_window(window, measure, rows, n_coefficients)
+    # A measure of the whole history has no window; the longest one is the unit of durations.
+    whole = np.isinf(MEMORIES[measure].reach(1.0))
+    length = choose_window("auto" if whole else window, rows)
     units = Units(ChannelScaler.of(rows.values), length)
     return Past(MEMORIES[measure](n_coefficients, 1.0), length, units)
 
@@ -89,3 +93,32 @@ class PathEmbedder(DirectEmbedder):
             result[:, group.channels] = beyond_first
             result[:, group.channels, 0] += first
         return result
+
+    def path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Values (Q, D) of the interpolating path at any times; beyond its ends it is held."""
+
+        def some_values(part: slice) -> np.ndarray:
+            own = offsets[part.start : part.stop + 1]
+            return self._path_values(panel[part], times[own[0] : own[-1]], own - own[0])
+
+        return np.concatenate(map_slices(some_values, panel.lengths))
+
+    def _path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        asked, rows, (scaler, unit) = ask(panel, times, offsets), observed_rows(panel), self.units
+        series = series_index(offsets)
+        since = (asked.times - rows.start[series]) / unit
+        elapsed, values = (rows.end - rows.start) / unit, scaler.transform(rows.values)
+        result = np.zeros((len(since), values.shape[1]))
+        for group in split_channels(rows.times / unit, values, rows.series):
+            first, pieces = path_pieces(self.path, group, elapsed)
+            group_offsets = np.searchsorted(group.series, np.arange(len(elapsed) + 1))
+            row = rows_until(group.times, group_offsets, since, offsets)
+            after = row >= group_offsets[series]  # the channel was observed up to then
+            is_last = (row + 1 == group_offsets[1:][series])[after]  # held, however far ahead
+            signal, row = first[series], row[after]
+            u = np.where(is_last, 0.0, since[after] - group.times[row])[:, None]
+            derivatives = pieces.start.numpy()[row]
+            for q in range(derivatives.shape[2]):
+                signal[after] += derivatives[..., q] * u**q / math.factorial(q)
+            result[:, group.channels] = signal
+        return asked.keep_observed(scaler.inverse(result))

@@ -72,7 +72,7 @@ class LeastSquaresEmbedder(DirectEmbedder):
 def _in_window(rows: ChannelRows) -> ChannelRows:
     """Rows within the window, where `times` are ages in windows; the last one is kept anyway."""
     last = np.append(rows.series[1:] != rows.series[:-1], True)
-    kept = last | (rows.times <= 1.0)
+    kept = last | (rows.times <= 1.0 + 1e-9)  # the start of the longest series, but for rounding
     return ChannelRows(
         rows.channels, rows.series[kept], np.minimum(rows.times[kept], 1.0), rows.values[kept]
     )

@@ -13,7 +13,9 @@ import torch
 
 from skpolyode.embedders.ahead import continue_series
 from skpolyode.embedders.base import Embedder
+from skpolyode.embedders.between import Asked, ask, bridges, follow
 from skpolyode.embedders.chunks import map_chunks
+from skpolyode.embedders.parts import agree, states_in_parts
 from skpolyode.embedders.past import Past
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import Units
@@ -25,7 +27,7 @@ from skpolyode.saving.codec import saved
 
 __all__ = ["ModelEmbedder"]
 
-_SAME_STATE = 1e-9
+_DERIVED = ("exact", "follower")
 _CHUNK_ROWS = 32_000  # embedded together by one thread
 
 
@@ -44,6 +46,9 @@ class ModelEmbedder(Embedder):
         Names of the model's features that make an embedding, in this order; all if there are none.
     past : Past or None, default=None
         How the model's "coefficients" are read back, if it has such features.
+    recent : Past or None, default=None
+        The memory that the dynamics go on from, of a model that forgets; None if a state depends
+        on all observations.
     static : StaticEncoder or None, default=None
         What static covariates the model reads.
 
@@ -56,7 +61,7 @@ class ModelEmbedder(Embedder):
     >>> transformer = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0)
     >>> embedder = transformer.fit(panel).embedder_
     >>> {name: tuple(part.shape) for name, part in embedder.states(panel).items()}
-    {'z': (5, 1, 5), 'c': (5, 1, 4)}
+    {'z': (5, 1, 5), 'c': (5, 1, 4), 'history': (5, 1, 4)}
     >>> embedder.forecast(panel, [4.5]).values.shape
     (5, 1)
     """
@@ -65,12 +70,22 @@ class ModelEmbedder(Embedder):
     units: Units
     blocks: tuple[str, ...] = ()
     past: Past | None = None
+    recent: Past | None = None
     static: StaticEncoder | None = None
 
     @cached_property
     def exact(self) -> SequenceModel:
         """The model in float64, for everything but training."""
         return copy.deepcopy(self.model).double().eval()
+
+    @cached_property
+    def follower(self) -> SequenceModel:
+        """The same without a memory of the whole history, which paths and forecasts do not need."""
+        if getattr(self.exact, "history", None) is None:
+            return self.exact
+        model = copy.copy(self.exact)  # its weights are the same
+        model.history = None
+        return model
 
     @property
     def device(self) -> torch.device:
@@ -79,7 +94,8 @@ class ModelEmbedder(Embedder):
 
     def to(self, device: str) -> Self:
         """The same on another device; the model itself is moved."""
-        self.__dict__.pop("exact", None)
+        for name in _DERIVED:
+            self.__dict__.pop(name, None)
         self.model.to(device)
         return self
 
@@ -89,7 +105,7 @@ class ModelEmbedder(Embedder):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what follows from the rest."""
-        return {name: value for name, value in self.__dict__.items() if name != "exact"}
+        return {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
 
     def pack(self, panel: Panel, dtype: torch.dtype = torch.float64) -> Packed:
         """Series of a panel as models read them."""
@@ -105,7 +121,20 @@ class ModelEmbedder(Embedder):
         return join(map_chunks(self._states, panel, n_rows=_CHUNK_ROWS))
 
     def _states(self, panel: Panel) -> State:
-        """States of a few series.
+        """States of a few series, with the memory of their whole history if there is one."""
+        if self.exact is self.follower:
+            return self._recent_states(panel)
+        panel, reach = observed_part(panel), self.recent.context
+        with torch.no_grad():
+            while self.past.forgets and reach < panel.times.max() - panel.times.min():
+                states = states_in_parts(self.exact, self.pack, panel, self.past, reach)
+                if states is not None:
+                    return states
+                reach *= 4
+            return self.exact.embed(self.pack(panel))
+
+    def _recent_states(self, panel: Panel) -> State:
+        """States of a few series, as the dynamics go on from them.
 
         Of long series only the recent part is run through, if one of twice the time and twice the
         rows makes no difference: the memory forgets, and the dynamics are set anew at each
@@ -113,15 +142,15 @@ class ModelEmbedder(Embedder):
         """
         panel, states = observed_part(panel), None
         # A channel that training never saw is never set anew: its state comes from the start.
-        forgets = self.past is not None and self.units.scaler.observed is None
-        reach = self.past.context if forgets else math.inf
+        forgets = self.recent is not None and self.units.scaler.observed is None
+        reach = self.recent.context if forgets else math.inf
         n_rows = np.zeros(panel.n_series, dtype=np.int64)
         while True:
             part = recent_part(panel, reach, n_rows)
             before = states
             with torch.no_grad():
-                states = self.exact.embed(self.pack(part))
-            if part is panel or (before is not None and _agree(before, states)):
+                states = self.follower.embed(self.pack(part))
+            if part is panel or (before is not None and agree(before, states)):
                 return states
             reach, n_rows = 2 * reach, 2 * part.lengths
 
@@ -187,7 +216,7 @@ class ModelEmbedder(Embedder):
 
         def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
             durations = (rows.end - rows.start)[part]
-            return self.run_ahead(self._states(panel[part]), durations, ahead)
+            return self.run_ahead(self._recent_states(panel[part]), durations, ahead)
 
         return continue_series(panel, times, rows.end, run_ahead)
 
@@ -200,10 +229,37 @@ class ModelEmbedder(Embedder):
         since, elapsed = (torch.from_numpy(x / unit).to(self.device) for x in (ahead, durations))
         with torch.no_grad():
             mean = self.exact.look_ahead(states, since, elapsed).mean
-        scaler, mean = self.units.scaler, mean.cpu().numpy()
-        if scaler.observed is not None:
-            mean = mean * scaler.observed  # as of all that is never observed: the mean
-        return scaler.inverse(mean)
+        return self.units.scaler.inverse(self._known(mean.cpu().numpy()))
+
+    def _known(self, signal: np.ndarray) -> np.ndarray:
+        """Signal (..., D), at its mean in channels that were never observed in training."""
+        observed = self.units.scaler.observed
+        return signal if observed is None else signal * observed
+
+    def path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Values (Q, D) of the learned path, bridged to the observations; forecasts after them."""
+        asked, scaler = ask(panel, times, offsets), self.units.scaler
+        expected = follow(self, asked)
+        x = scaler.transform(asked.seen.values)
+        rise = np.where(np.isnan(x), 0.0, x - expected.mean)
+        signal = self._known(expected.signal + bridges(asked, rise))
+        return asked.keep_observed(scaler.inverse(signal))
+
+    def residuals(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
+        """One-step errors (n_obs, D), in the user's units and in those that were expected.
+
+        NaN where there is no observation, and in the first row that has any. A model that does not
+        know how large its errors are expects standard deviations of the channels.
+        """
+        nothing = np.empty(0), np.empty(0, dtype=np.int64)
+        seen, scaler = observed_part(panel), self.units.scaler
+        expected = follow(self, Asked(seen, *nothing))
+        error = scaler.transform(seen.values) - expected.mean
+        error[seen.offsets[:-1]] = np.nan
+        scale = 1.0 if expected.log_scale is None else np.exp(expected.log_scale)
+        result = np.full((2, *panel.values.shape), np.nan)
+        result[:, ~np.isnan(panel.values).all(axis=1)] = error * scaler.scale, error / scale
+        return result[0], result[1]
 
     def forecasting_mse(self, panel: Panel) -> float:
         """Mean squared one-step error, in standardised units."""
@@ -218,7 +274,3 @@ class ModelEmbedder(Embedder):
         with torch.no_grad():
             blocks = self.exact.features(self.exact.embed(data))
         return {name: tuple(blocks[name].shape[1:]) for name in self.blocks or blocks}
-
-
-def _agree(one: State, other: State) -> bool:
-    return all(torch.allclose(one[k], other[k], rtol=0, atol=_SAME_STATE) for k in one)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 
-from skpolyode.memory import MEMORIES
 from skpolyode.panel.select import Observed
 from skpolyode.saving.codec import saved
 
@@ -16,12 +15,15 @@ __all__ = [
     "ChannelScaler",
     "Units",
     "auto_step_size",
-    "auto_window",
+    "choose_context",
     "choose_window",
+    "covered",
     "typical_gap",
 ]
 
 LARGEST = 1e304  # in the user's units: differences of such values are still numbers
+_TOO_LITTLE = 0.5  # of the typical series, covered by a window
+_ONE_MEMORY = 1.25  # windows of so many contexts need no memory of their own
 _FURTHEST = 1e100  # from the mean, in standard deviations: so are products and slopes
 
 
@@ -126,30 +128,50 @@ def typical_gap(rows: Observed) -> float:
     return float(np.minimum(gaps, 4 * np.quantile(gaps, 0.75)).mean())
 
 
-def auto_window(rows: Observed, n_coefficients: int) -> float:
-    """Nearly all of the longest histories, but no more than the coefficients can resolve.
+def choose_window(window: float | str, rows: Observed) -> float:
+    """Length of the past that is remembered: by default that of the longest series."""
+    if window != "auto":
+        return float(window)
+    return float((rows.end - rows.start).max()) or 1.0
+
+
+def choose_context(
+    context: float | str, window: float, rows: Observed, n_coefficients: int
+) -> float:
+    """Length of the past that the dynamics see: by default what coefficients resolve finely.
 
     That is two coefficients an observation. Measured on Lorenz63 (32 coefficients, gap 0.3):
-    held-out reconstruction error 0.008 at a window of 5, 0.08 at 9.
+    held-out reconstruction error 0.008 at a length of 5, 0.08 at 9. A window that is not much
+    longer is taken itself, so that one memory serves both.
     """
-    durations = rows.end - rows.start
-    if not durations.any():
-        return 1.0
-    longest = np.quantile(durations[durations > 0], 0.9)
-    return float(min(longest, max(n_coefficients, 2) / 2 * typical_gap(rows)))
+    if context != "auto":
+        return float(context)
+    fine = max(n_coefficients, 2) / 2 * typical_gap(rows)
+    return window if window <= _ONE_MEMORY * fine else fine
 
 
-def choose_window(window: float | str, measure: str, rows: Observed, n_coefficients: int) -> float:
-    """Length of the past that is remembered; of the whole history, that of the longest series."""
-    if math.isinf(MEMORIES[measure].reach(1.0)):
-        return float((rows.end - rows.start).max()) or 1.0
-    return auto_window(rows, n_coefficients) if window == "auto" else float(window)
+def covered(rows: Observed, window: float) -> tuple[float, float]:
+    """Share of the typical (median) series that a window covers, and the rows of it.
+
+    Warns if it is little: the user may not know what is left out.
+    """
+    typical = float(np.median(rows.end - rows.start))
+    share = min(1.0, window / typical) if typical > 0 else 1.0
+    if share < _TOO_LITTLE:
+        warnings.warn(
+            f"window={window:g} covers {share:.0%} of the typical series, of length {typical:g}: "
+            "what lies before is not in the embedding. Choose window='auto' to remember whole "
+            "series.",
+            UserWarning,
+            stacklevel=5,
+        )
+    return share, share * float(np.median(np.diff(rows.offsets)))
 
 
-def auto_step_size(rows: Observed, window: float, n_coefficients: int) -> float:
-    """Two thirds of the typical gap, but no more than 1.25 windows over the coefficients.
+def auto_step_size(rows: Observed, context: float, n_coefficients: int) -> float:
+    """Two thirds of the typical gap, but no more than 1.25 contexts over the coefficients.
 
     The second keeps paths as fine as the memory can resolve where gaps are long. Measured on
     Synthetic (gap 1.2): held-out error 0.04 with steps of 0.16, 0.42 with steps of 0.8.
     """
-    return min(2 / 3 * typical_gap(rows), 1.25 * window / n_coefficients)
+    return min(2 / 3 * typical_gap(rows), 1.25 * context / n_coefficients)

@@ -6,6 +6,7 @@ This module knows panels and numbers; sktime's frames and horizons are translate
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from skpolyode.embedders.ahead import continue_series
 from skpolyode.embedders.learn import FEWEST_TO_SPLIT
 from skpolyode.forecasting._calibration import Calibration
 from skpolyode.models.contract import select
-from skpolyode.panel import Panel, series_index
+from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import (
     context_starts,
@@ -28,7 +29,7 @@ from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["Answers", "answer", "fit_forecaster", "retrain"]
 
-_REACH_WINDOWS = 2  # longest lead that intervals are calibrated for
+_REACH_CONTEXTS = 2  # longest lead that intervals are calibrated for
 _REACH_GAPS = 32  # the same, in typical gaps, of a model without a window
 _PAST_SHARE = 0.6  # of a series that forecasts for calibration know at least
 _MAX_ORIGINS = 1000
@@ -121,8 +122,9 @@ def _calibrate(
     origins = rows[(rows >= earliest[series] - 1) & (rows < end[series] - 1)]
     if len(origins) > _MAX_ORIGINS:
         origins = np.sort(rng.choice(origins, _MAX_ORIGINS, replace=False))
-    if embedder.has_coefficients:
-        reach = _REACH_WINDOWS * embedder.window_
+    recent = embedder.embedder_.recent
+    if recent is not None:
+        reach = _REACH_CONTEXTS * recent.window
     else:
         reach = _REACH_GAPS * embedder.time_scale_
     targets = [_targets(panel.times, r, end[series[r]], reach) for r in origins]
@@ -154,15 +156,14 @@ def _from_rows(
     origins: np.ndarray,
     times: np.ndarray,
     counts: np.ndarray,
-    method: str = "forecast",
 ) -> np.ndarray:
-    """Standardised values (Q, D), ``counts[k]`` of them from the state at row ``origins[k]``."""
-    past = embedder.embedder_.past
-    if past is None or not past.forgets:
-        return _in_one_run(embedder, panel, origins, times, counts, method)
-    starts = context_starts(panel, origins, past.context)
-    contexts = take(panel, series_of_rows(panel)[origins], starts, origins + 1)
-    answers = getattr(embedder, method)(contexts, np.split(times, np.cumsum(counts)[:-1]))
+    """Standardised forecasts (Q, D), ``counts[k]`` of them from the state at ``origins[k]``."""
+    recent, series = embedder.embedder_.recent, series_of_rows(panel)[origins]
+    if recent is None:
+        return _in_one_run(embedder, panel, origins, times, counts)
+    starts = context_starts(panel, origins, recent.context)
+    contexts = take(panel, series, starts, origins + 1)
+    answers = embedder.forecast(contexts, np.split(times, np.cumsum(counts)[:-1]))
     return embedder.scaler_.transform(answers.values)
 
 
@@ -172,7 +173,6 @@ def _in_one_run(
     origins: np.ndarray,
     times: np.ndarray,
     counts: np.ndarray,
-    method: str,
 ) -> np.ndarray:
     """The same of a model that forgets nothing, without a run through the past of each origin."""
     model, panel = embedder.embedder_, read_panel(embedder, panel, reset=False)
@@ -182,14 +182,9 @@ def _in_one_run(
     def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
         return model.run_ahead(select(states, part), (end - start)[part], ahead)
 
-    if method == "forecast":
-        last = take(panel, series, origins, origins + 1)
-        asked = np.split(times, np.cumsum(counts)[:-1])
-        values = continue_series(last, asked, end, run_ahead).values
-    else:
-        repeated = np.repeat(np.arange(len(origins)), counts)
-        c = model.coefficients_of(states)
-        values = model.past.read_at(c, start, end, times, repeated)
+    last = take(panel, series, origins, origins + 1)
+    asked = np.split(times, np.cumsum(counts)[:-1])
+    values = continue_series(last, asked, end, run_ahead).values
     return embedder.scaler_.transform(values)
 
 
@@ -210,8 +205,7 @@ def answer(
 
     - After the last observation: the damped forecast.
     - At an observation: its forecast from the observations before; the mean at the first one.
-    - Between two observations: the reverse reconstruction from the memory at a later one, or,
-      of a model without coefficients, the damped forecast from the observations before.
+    - Between two observations: the learned path, which leads from one to the other.
 
     Parameters
     ----------
@@ -235,44 +229,32 @@ def answer(
             f"({int((ahead < 0).sum())} such times): nothing is known from there."
         )
     panel = _known(context)
-    window = embedder.window_ if embedder.has_coefficients else 0.0
-    before, later = _places(panel, times, offsets, window)
+    before, is_between = _places(panel, times, offsets)
     leads = _leads(panel, np.maximum(before, 0), times)
     leads = np.where(before[:, None] < 0, np.inf, leads)
     values = np.zeros(leads.shape)
-    back = later >= 0
-    for chosen, origins, method in (
-        (~back & (before >= 0), before, "forecast"),
-        (back, later, "reconstruct"),
-    ):
-        asked = np.flatnonzero(chosen)
-        if len(asked):
-            asked = asked[np.argsort(origins[asked], kind="stable")]
-            unique, counts = np.unique(origins[asked], return_counts=True)
-            values[asked] = _from_rows(embedder, panel, unique, times[asked], counts, method)
-    damped = calibration.damped(leads, values)
-    return Answers(np.where(back[:, None], values, damped), leads)
+    asked = np.flatnonzero(~is_between & (before >= 0))
+    if len(asked):
+        asked = asked[np.argsort(before[asked], kind="stable")]
+        unique, counts = np.unique(before[asked], return_counts=True)
+        values[asked] = _from_rows(embedder, panel, unique, times[asked], counts)
+    values = calibration.damped(leads, values)
+    if is_between.any():
+        # Times count from the starts of the series there, which keeps their differences exact.
+        own, kept = read_panel(embedder, panel, reset=False), offsets_from(is_between)[offsets]
+        shift = (own.times - panel.times)[panel.offsets[:-1]][series_index(kept)]
+        path = embedder.embedder_.path_values(own, times[is_between] + shift, kept)
+        values[is_between] = embedder.scaler_.transform(path)
+    return Answers(values, leads)
 
 
-def _places(
-    panel: Panel, times: np.ndarray, offsets: np.ndarray, window: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """For each time the last row before it (-1 if none), and the row that looks back at it.
-
-    The latter, -1 where the answer is a forecast, is the last row up to half a window later, or
-    the next one: there the memory holds what came after as well, and reads well in its middle.
-    In a window of zero nothing is remembered.
-    """
-    before, later = (np.full(len(times), -1) for _ in range(2))
-    for i, (first, end) in enumerate(zip(panel.offsets[:-1], panel.offsets[1:], strict=True)):
+def _places(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each time the last row before it (-1 if none), and whether it lies between two rows."""
+    before, is_between = np.full(len(times), -1), np.zeros(len(times), dtype=bool)
+    for i, (first, end) in enumerate(pairwise(panel.offsets)):
         own, asked = panel.times[first:end], slice(offsets[i], offsets[i + 1])
-        query = times[asked]
-        after = np.searchsorted(own, query)
-        inside = after < len(own)
-        next_time = own[np.minimum(after, len(own) - 1)]
-        anchor = np.searchsorted(own, query + window / 2, "right") - 1
-        anchor = np.maximum(anchor, after)
-        looks_back = inside & (next_time != query) & (next_time - query <= window)
+        after = np.searchsorted(own, times[asked])
+        is_row = own[np.minimum(after, len(own) - 1)] == times[asked]
         before[asked] = np.where(after > 0, first + after - 1, -1)
-        later[asked] = np.where(looks_back, first + anchor, -1)
-    return before, later
+        is_between[asked] = (after < len(own)) & ~is_row
+    return before, is_between

@@ -83,9 +83,7 @@ class PolyODEForecaster(BaseForecaster):
 
     **In-sample times.** At an observation of the series the answer is the forecast of that
     observation from those before it (the mean at the first one), so that residuals are honest.
-    Between two observations it is the reverse reconstruction from the memory at a later one,
-    which knows both sides; an embedder without coefficients has none, and forecasts from the
-    observations before.
+    Between two observations it is the learned path, which leads from one to the other.
 
     **Rows.** Instances may be unsorted and their rows scattered; rows of equal instance and time
     are averaged. Answers are sorted by instance.

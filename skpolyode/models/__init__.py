@@ -2,13 +2,19 @@
 
 from skpolyode.models.contract import Prediction, SequenceModel, Step
 from skpolyode.models.curriculum import PolyODETask
+from skpolyode.models.gru_ode_bayes import GRUODEBayes
+from skpolyode.models.lin_ode_net import LinODENet
+from skpolyode.models.ode_rnn import ODERNN
 from skpolyode.models.packed import Packed, pack
 from skpolyode.models.polyode import PolyODE
 from skpolyode.models.sweep import swept_predictions
 from skpolyode.models.tasks import IntervalTask, SeriesTask, forecasting_mse, prediction_loss
 
 __all__ = [
+    "ODERNN",
+    "GRUODEBayes",
     "IntervalTask",
+    "LinODENet",
     "Packed",
     "PolyODE",
     "PolyODETask",

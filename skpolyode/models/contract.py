@@ -149,6 +149,14 @@ class SequenceModel(nn.Module, ABC):
     def features(self, state: State) -> dict[str, torch.Tensor]:
         """Blocks of features, each of shape (n, D, size) if it is of channels, else (n, size)."""
 
+    def update_loss(self, state: State, data: Packed, rows: torch.Tensor) -> torch.Tensor | None:
+        """Loss (n, D) of a state after the observations of some rows, of each observed value.
+
+        Training adds its mean to that of the forecasts. None, which most models leave it at, is no
+        such loss.
+        """
+        return None
+
     # The rest is written over these. A model may know faster ways to the same results.
 
     def run_block(self, data: Packed, block: list[slice]) -> Iterator[Step]:
@@ -199,15 +207,39 @@ class SequenceModel(nn.Module, ABC):
         No answer depends on what other times are asked for. `elapsed` (n,) is that of the state.
         """
         n_times = since.shape[1]
-        rows = torch.arange(len(since), device=since.device).repeat_interleave(n_times)
-        gap = since.flatten()
-        later = gap > 0
-        ahead = select(state, rows)
-        if later.any():
-            moved = self.flow(select(ahead, later), gap[later], elapsed[rows][later] + gap[later])
-            ahead = {
-                name: part.index_put((later.nonzero()[:, 0],), moved[name])
-                for name, part in ahead.items()
-            }
-        found = self.predict(ahead)
+        row = torch.arange(len(since), device=since.device).repeat_interleave(n_times)
+        no_end = torch.full_like(elapsed, torch.inf)
+        found = self.between(state, row, since.flatten(), no_end, elapsed)
         return Prediction(*(x if x is None else x.unflatten(0, (-1, n_times)) for x in found))
+
+    def between(
+        self,
+        state: State,
+        row: torch.Tensor,
+        since: torch.Tensor,
+        gap: torch.Tensor,
+        elapsed: torch.Tensor,
+    ) -> Prediction:
+        """What is expected on the way from states to the next observations of their series.
+
+        Parameters
+        ----------
+        state : dict of str to Tensor
+            n states after an observation.
+        row : int64 Tensor of shape (Q,)
+            Which of them each answer follows.
+        since : float64 Tensor of shape (Q,)
+            How long after it, at most its `gap`.
+        gap : float64 Tensor of shape (n,)
+            Time to the next observation; infinite if there is none.
+        elapsed : float64 Tensor of shape (n,)
+            Time since the first observation of the series, at the states.
+        """
+        later = (since > 0).nonzero()[:, 0]
+        ahead = select(state, row)
+        if len(later):
+            moved = self.flow(
+                select(ahead, later), since[later], elapsed[row[later]] + since[later]
+            )
+            ahead = {name: part.index_put((later,), moved[name]) for name, part in ahead.items()}
+        return self.predict(ahead)

@@ -34,14 +34,17 @@ class PolyODE(SequenceModel):
 
     Values are in standard deviations of their channel and times in units of the model. A state has
     the parts `z` (n, D, 1 + N), the signal and the hidden copy of the coefficients of each channel,
-    and the memory `c` (n, D, N).
+    and the memory `c` (n, D, N). With a second memory, which follows the same path but is never
+    seen by the dynamics, it has a part `history` (n, D, M) as well, once the model has been set to
+    `eval`: training does without.
 
     Parameters
     ----------
     field : WalledMLP
         Vector field on the flat state, of length D (1 + N).
     memory : Memory
-        Measure with N coefficients.
+        Measure with N coefficients, which the hidden state copies at observations: the recent past
+        that the dynamics go on from.
     step_size : float
         Longest integration step.
     max_gap : float
@@ -49,6 +52,9 @@ class PolyODE(SequenceModel):
         anything that long after the last observation, and cost would grow with the gap.
     stepper : str, default="rk4"
         Name of a Runge-Kutta method of :data:`skpolyode.dynamics.STEPPERS`.
+    history : Memory or None, default=None
+        Another measure, of any size and window, for the coefficients that are features; None takes
+        `memory`.
     start : nn.Module or None, default=None
         Maps static covariates (rows, S) to what they add to a flat state that is set anew.
 
@@ -78,6 +84,7 @@ class PolyODE(SequenceModel):
         step_size: float,
         max_gap: float,
         stepper: str = "rk4",
+        history: Memory | None = None,
         start: nn.Module | None = None,
     ) -> None:
         super().__init__()
@@ -87,19 +94,29 @@ class PolyODE(SequenceModel):
         self.max_gap = max_gap
         self.stepper_name = stepper
         self.is_coarse = False
+        self.history = history
         self.start = start
+
+    @property
+    def memories(self) -> dict[str, Memory]:
+        """Memories that follow the path, by the name of their part of a state."""
+        if self.history is None or self.training:
+            return {"c": self.memory}
+        return {"c": self.memory, "history": self.history}
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
         """Move or convert the weights, as of any module, and the memory along with them."""
         super()._apply(fn, recurse)
         weight = next(self.field.parameters())
         self.memory = self.memory.to(weight.device, weight.dtype)
+        if self.history is not None:
+            self.history = self.history.to(weight.device, weight.dtype)
         return self
 
     @property
     def arguments(self) -> dict[str, Any]:
         """What makes a model of the same settings, with the same field, memory and start."""
-        names = ("field", "memory", "step_size", "max_gap", "start")
+        names = ("field", "memory", "step_size", "max_gap", "history", "start")
         return {name: getattr(self, name) for name in names} | {"stepper": self.stepper_name}
 
     @property
@@ -118,39 +135,63 @@ class PolyODE(SequenceModel):
             z = data.x.new_zeros(len(rows), data.x.shape[1], 1 + self.memory.n_coefficients)
         else:
             z = self._offset(data, rows)
-        return {"z": z, "c": self.memory.constant(z[..., 0])}
+        constant = {name: memory.constant(z[..., 0]) for name, memory in self.memories.items()}
+        return {"z": z} | constant
 
     def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
         """State after gaps; one without memory, which is all that training needs, stays so."""
         if "c" not in state:
             return {"z": self._integrate(state["z"], gap, None)[0]}
         z, path = self.trace(state["z"], gap)
-        return {"z": z, "c": self.remember(state["c"], path, z[..., 0], gap, elapsed)}
+        return {"z": z} | self.remember(state, path, z[..., 0], gap, elapsed)
 
     def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
         """State after the observations of some rows: bridge, then reset."""
-        c = state["c"] + self.corrected(state["z"][..., 0], data, rows)
-        return {"z": self.reset(state["z"], c, data, rows), "c": c}
+        z, memories = state["z"], self.memories
+        moved = {
+            name: state[name] + self.corrected(memory, z[..., 0], data, rows)
+            for name, memory in memories.items()
+        }
+        return {"z": self.reset(z, moved["c"], data, rows)} | moved
 
     def predict(self, state: State) -> Prediction:
         """The signal."""
         return Prediction(state["z"][..., 0])
 
     def features(self, state: State) -> dict[str, torch.Tensor]:
-        """Coefficients (n, D, N) of the memory, and the state (n, D, 1 + N) of the dynamics."""
-        return {"coefficients": state["c"], "hidden": state["z"]}
+        """Coefficients (n, D, M), and the state (n, D, 1 + N) that the dynamics go on from.
+
+        The latter is that of all channels as after a reset: the hidden copy of a channel that was
+        not observed for long has drifted, its memory has not. Beside coefficients of a longer
+        history it is scaled by the root of its share of it, so that the squared distance of two
+        embeddings is that of the histories, with the recent part counted twice.
+        """
+        hidden = torch.cat([state["z"][..., :1], state["c"].to(state["z"].dtype)], dim=-1)
+        if self.history is None:
+            return {"coefficients": state["c"], "hidden": hidden}
+        share = (self.memory.window / self.history.window) ** 0.5
+        return {"coefficients": state["history"], "hidden": share * hidden}
 
     def run_block(self, data: Packed, block: list[slice]) -> Iterator[Step]:
         """Run over some series, each at its own pace; see :func:`~skpolyode.models.scan.scan`."""
         return scan(self, data, block)
 
-    def look_ahead(self, state: State, since: torch.Tensor, elapsed: torch.Tensor) -> Prediction:
-        """Signals at times (n, Q) after a state, all of them read from one path."""
-        # Whole steps, so that a forecast does not depend on what other times are asked for.
-        n_steps = (since.amax(dim=1) / self.step_size).ceil().clamp(min=1)
-        reach = (n_steps * self.step_size).clamp(max=self.max_gap)
+    def between(
+        self,
+        state: State,
+        row: torch.Tensor,
+        since: torch.Tensor,
+        gap: torch.Tensor,
+        elapsed: torch.Tensor,
+    ) -> Prediction:
+        """Signals on the way to the next observations, read from the paths that memory follows."""
+        furthest = since.new_zeros(len(gap)).scatter_reduce(0, row, since, "amax")
+        # Ahead of the last observation whole steps, so that a forecast does not depend on what
+        # other times are asked for.
+        n_steps = (furthest / self.step_size).ceil().clamp(min=1)
+        reach = torch.where(gap.isinf(), n_steps * self.step_size, gap).clamp(max=self.max_gap)
         _, path = self.trace(state["z"], reach)
-        return Prediction(evaluate_path(path, torch.minimum(since, reach[:, None])))
+        return Prediction(evaluate_path(path, torch.minimum(since, reach[row]), row))
 
     def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:
         """States (n, D, 1 + N) after gaps (n,), and the path of the signals (up to `max_gap`)."""
@@ -173,35 +214,46 @@ class PolyODE(SequenceModel):
 
     def remember(
         self,
-        c: torch.Tensor,
+        state: State,
+        path: CubicPath,
+        end: torch.Tensor,
+        gap: torch.Tensor,
+        elapsed: torch.Tensor,
+    ) -> State:
+        """Memories after the path of a gap, its `end` (n, D) held for what is not integrated."""
+        return {
+            name: memory.propagate(state[name], gap, elapsed)
+            + self.driven(memory, path, end, gap, elapsed)
+            for name, memory in self.memories.items()
+        }
+
+    def driven(
+        self,
+        memory: Memory,
         path: CubicPath,
         end: torch.Tensor,
         gap: torch.Tensor,
         elapsed: torch.Tensor,
     ) -> torch.Tensor:
-        """Memory after the path of a gap, its `end` held for what is not integrated."""
-        return self.memory.propagate(c, gap, elapsed) + self.driven(path, end, gap, elapsed)
-
-    def driven(
-        self, path: CubicPath, end: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor
-    ) -> torch.Tensor:
-        """What the path of a gap adds to the memory; see :meth:`remember`."""
+        """What the path of a gap adds to a memory; see :meth:`remember`."""
         rest = gap - path.step * path.n_steps
-        c = self.memory.driven(path, elapsed - rest)
+        c = memory.driven(path, elapsed - rest)
         if (held := gap > self.max_gap).any():
-            after = self.memory.hold(c[held], end[held], rest[held], elapsed[held])
+            after = memory.hold(c[held], end[held], rest[held], elapsed[held])
             c = c.index_put((held.nonzero()[:, 0],), after)
         return c
 
-    def corrected(self, signal: torch.Tensor, data: Packed, rows: torch.Tensor) -> torch.Tensor:
+    def corrected(
+        self, memory: Memory, signal: torch.Tensor, data: Packed, rows: torch.Tensor
+    ) -> torch.Tensor:
         """What the observations of some rows add to a memory that followed `signal` (n, D)."""
         mask, seen = data.mask[rows], data.seen[rows]
         rise = torch.where(mask, data.x[rows] - signal, 0.0)
         # The first observation of a channel shifts its whole remembered past, which at the start
         # of a series makes it the constant x: no step from 0 is remembered.
-        c = self.memory.constant(torch.where(seen, 0.0, rise))
+        c = memory.constant(torch.where(seen, 0.0, rise))
         rise = torch.where(seen, rise, 0.0)
-        return c + self.memory.bridge(rise, data.channel_gap[rows], data.elapsed[rows])
+        return c + memory.bridge(rise, data.channel_gap[rows], data.elapsed[rows])
 
     def reset(
         self, z: torch.Tensor, c: torch.Tensor, data: Packed, rows: torch.Tensor

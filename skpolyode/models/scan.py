@@ -16,7 +16,7 @@ import torch
 from skpolyode.cubic import CubicPath
 from skpolyode.dynamics import NetworkSteps, count_steps
 from skpolyode.dynamics.steps import Start
-from skpolyode.models.contract import State, Step
+from skpolyode.models.contract import State, Step, join, select
 from skpolyode.models.packed import Packed
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class _Running(NamedTuple):
 
     target: torch.Tensor  # int64 (B,): row of that observation
     z: torch.Tensor  # (B, D, 1 + N): state after the steps taken
-    c: torch.Tensor  # (B, D, N): memory at the last observation
+    memories: State  # parts (B, D, N or M): memories at the last observation
     taken: torch.Tensor  # int64 (B,)
     n_steps: torch.Tensor  # int64 (B,): steps of the interval
     step: torch.Tensor  # float64 (B,): their length
@@ -47,10 +47,11 @@ class _Running(NamedTuple):
         return start
 
     def select(self, index: torch.Tensor) -> _Running:
-        return _Running(*(column[index] for column in self))
+        return _Running(*(select(x, index) if isinstance(x, dict) else x[index] for x in self))
 
     def join(self, other: _Running) -> _Running:
-        return _Running(*(torch.cat(pair) for pair in zip(self, other, strict=True)))
+        pairs = zip(self, other, strict=True)
+        return _Running(*(join(list(p)) if isinstance(p[0], dict) else torch.cat(p) for p in pairs))
 
 
 def scan(model: PolyODE, data: Packed, block: list[slice]) -> Iterator[Step]:
@@ -97,10 +98,11 @@ def _depart(model: PolyODE, data: Packed, step: Step, n_knots: int) -> _Running:
     target = data.next[step.rows[going_on]]
     gap = data.gap[target].clamp(max=model.max_gap)
     n_steps = count_steps(gap, model.step_size)
-    z, c = step.state["z"][going_on], step.state["c"][going_on]
+    memories = {name: step.state[name][going_on] for name in model.memories}
+    z = step.state["z"][going_on]
     path = z.new_zeros(len(target), n_knots, z.shape[1])
     return _Running(
-        target, z, c, torch.zeros_like(n_steps), n_steps, gap / n_steps, path, path.clone()
+        target, z, memories, torch.zeros_like(n_steps), n_steps, gap / n_steps, path, path.clone()
     )
 
 
@@ -114,8 +116,8 @@ def _arrive(model: PolyODE, data: Packed, run: _Running) -> Step:
         run.n_steps,
     )
     gap, elapsed = data.gap[run.target], data.elapsed[run.target]
-    c = model.remember(run.c, path, run.z[..., 0], gap, elapsed)
-    return _take_in(model, data, run.target, {"z": run.z, "c": c})
+    memories = model.remember(run.memories, path, run.z[..., 0], gap, elapsed)
+    return _take_in(model, data, run.target, {"z": run.z} | memories)
 
 
 def _take_in(model: PolyODE, data: Packed, rows: torch.Tensor, before: State) -> Step:

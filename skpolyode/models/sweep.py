@@ -64,9 +64,9 @@ def sweep(
         gap, elapsed = data.gap[target], data.elapsed[target]
         end, path = model.trace(states[some - begin], gap)
         ends[target - begin] = end
-        c[target - begin] = model.driven(path, end[..., 0], gap, elapsed)
+        c[target - begin] = model.driven(model.memory, path, end[..., 0], gap, elapsed)
     for some in rows.split(CHUNK):
-        c[some - begin] += model.corrected(ends[some - begin, :, 0], data, some)
+        c[some - begin] += model.corrected(model.memory, ends[some - begin, :, 0], data, some)
     _accumulate(model, data, block, c)
     return ends[..., 0], model.reset(ends, c, data, rows), c
 

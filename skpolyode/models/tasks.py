@@ -66,6 +66,15 @@ def prediction_loss(prediction: Prediction, x: torch.Tensor) -> torch.Tensor:
     return prediction.log_scale + 0.5 * square * torch.exp(-2 * prediction.log_scale)
 
 
+def _add_update_loss(
+    mean: RunningMean, model: SequenceModel, state: State, data: Packed, rows: torch.Tensor
+) -> None:
+    """Take in the loss of states after the observations of some rows, if the model has such one."""
+    loss = model.update_loss(state, data, rows)
+    if loss is not None:
+        mean.add(loss, data.mask[rows])
+
+
 def forecasting_mse(model: SequenceModel, data: Packed) -> float:
     """Mean squared one-step error of the forecasts of all observed values.
 
@@ -200,14 +209,17 @@ class IntervalTask:
     def loss(self, index: torch.Tensor) -> torch.Tensor:
         """Mean loss over the next observations of some intervals."""
         rows = self._chosen(self.items[index])
-        state, rows = self._arrive(self._depart(rows), rows)
-        total, weights = self._mean_loss(state, rows), 1.0
+        state = self._depart(rows)
+        of_update = self._update_loss(state, rows)
+        state, rows = self._arrive(state, rows)
+        total, weights = of_update + self._mean_loss(state, rows), 1.0
         # On from there, without the updates and with them.
         for count, decay, updates in ((self.horizon, _DECAY, False), (self.length, 1.0, True)):
             ahead, at = state, rows
             for k in range(1, count):
                 if updates:
                     ahead = self.model.observe(ahead, self.data, at)
+                    total = total + self._update_loss(ahead, at)
                 ahead, at = self._arrive(ahead, at)
                 if not len(at):
                     break
@@ -233,6 +245,11 @@ class IntervalTask:
         mean.add(
             prediction_loss(self.model.predict(state), self.data.x[rows]), self.data.mask[rows]
         )
+        return mean.value()
+
+    def _update_loss(self, state: State, rows: torch.Tensor) -> torch.Tensor:
+        mean = RunningMean()
+        _add_update_loss(mean, self.model, state, self.data, rows)
         return mean.value()
 
     def state_dict(self) -> dict[str, Any]:
@@ -299,8 +316,9 @@ class SeriesTask:
     def loss(self, index: torch.Tensor) -> torch.Tensor:
         """Mean one-step loss over some series."""
         data = self.data.select(self.items[index])
-        mean = RunningMean()
+        mean, of_updates = RunningMean(), RunningMean()
         for step in self.model.run(data):
             counted = data.mask[step.rows] & (data.elapsed[step.rows] > 0)[:, None]
             mean.add(prediction_loss(step.prediction, data.x[step.rows]), counted)
-        return mean.value()
+            _add_update_loss(of_updates, self.model, step.state, data, step.rows)
+        return mean.value() + of_updates.value()

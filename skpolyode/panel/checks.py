@@ -19,10 +19,14 @@ from skpolyode.panel.merge import (
 )
 from skpolyode.panel.rows import Rows, offsets_from
 
-UNSORTED = FaultKind("times out of order", "pass sort=True to sort every series by time")
+UNSORTED = FaultKind(
+    "times out of order",
+    "pass sort=True to Panel, Panel.from_series, ... to sort every series by time",
+)
 DUPLICATE = FaultKind(
     "duplicate times",
-    'pass duplicates="mean", "first" or "last" to merge rows of equal time',
+    'pass duplicates="mean", "first" or "last" to Panel, Panel.from_series, ... to merge rows of '
+    "equal time",
 )
 TOO_CLOSE = FaultKind(
     "times too close for their 16 digits",

@@ -375,8 +375,10 @@ def blank_panel(
     time_unit: str | None = None,
     tz: str | None = None,
     has_channel_names: bool = True,
+    origin: np.ndarray | None = None,
+    per_unit: int = 1,
 ) -> Panel:
-    """Panel without rows: labels, and the meaning of times, for `Panel.like`."""
+    """Panel without rows: labels, and the meaning of times (as in `Rows`), for `Panel.like`."""
     faults = Faults("stream", read_ids(ids), tuple(channel_names))
     labels = fit_ids(faults.ids, n_series, faults)
     table = fit_static(static, labels, faults)
@@ -390,5 +392,8 @@ def blank_panel(
         channel_names=tuple(channel_names),
         has_channel_names=has_channel_names,
         static=table,
+        ticks=None if origin is None else np.empty(0, dtype=np.int64),
+        origin=origin,
+        per_unit=per_unit,
     )
     return Panel._of(rows, checked=False)

@@ -130,6 +130,24 @@ class PanelViews(PanelStorage):
         rows = self._rows.since_start()
         return self if rows is self._rows else type(self)._of(rows, self._checked)
 
+    def without_rows(self) -> Self:
+        """Return a panel of the same series before their first row.
+
+        Returns
+        -------
+        Panel
+            Labels and the meaning of times, for `like`; of a panel seen from its start also where
+            that was.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> Panel.from_series([([0.0], [1.0])], ids=["ann"]).without_rows()
+        Panel(1 series, 1 channel, 0 observations)
+        """
+        rows = self._rows.at(slice(0, 0), np.zeros(self.n_series + 1, dtype=np.int64))
+        return type(self)._of(rows, checked=False)
+
     def user_times(self) -> np.ndarray | pd.DatetimeIndex:
         """Return the times of all rows in the type in which they were given.
 

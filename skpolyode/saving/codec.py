@@ -33,6 +33,7 @@ __all__ = [
 
 _T = TypeVar("_T", bound=type)
 
+_PACKAGE = __name__.partition(".")[0]
 _JSON_TYPES = (bool, int, str, type(None))
 _ARRAY_KINDS = "biuf"
 _SCALARS = {
@@ -49,6 +50,20 @@ _LOADED_ON_DEMAND = ("adapters", "forecasting", "study")
 
 class UnknownNameError(ValueError):
     """A file names a class or a parameter that this version does not know."""
+
+
+class MovedError(Exception):
+    """Raised by an `upgrade`: what was a state of its class is one of another class today.
+
+    Parameters
+    ----------
+    tag : str
+        Of that class, whose own `upgrade` the state goes through then.
+    """
+
+    def __init__(self, tag: str) -> None:
+        super().__init__(tag)
+        self.tag = tag
 
 
 class DeviceError(ValueError):
@@ -94,7 +109,7 @@ def register(
         sense.
     part : str or None, default=None
         First half of the tag that stands for the class in files; the other is its name. None: the
-        second word of its module's name.
+        room of this package that it is from, or the name of another package.
     aliases : sequence of str, default=()
         Tags of the same class in older files, such as "transformers.OldName".
     upgrade : callable
@@ -105,7 +120,9 @@ def register(
     length : callable
         How long a state of a few numbers is when it is written out, as that of a range.
     """
-    tag = f"{part or cls.__module__.split('.')[1]}.{cls.__name__}"
+    package, _, room = cls.__module__.partition(".")
+    own = room.partition(".")[0] if package == _PACKAGE else package
+    tag = f"{part or own}.{cls.__name__}"
     _CODECS[cls] = _Codec(tag, to_state, from_state, upgrade, place, length)
     for name in (tag, *aliases):
         _CLASSES[name] = cls
@@ -302,22 +319,26 @@ class Decoder:
 
     def _object(self, pair: list) -> Any:
         tag, state = pair
-        if tag not in _CLASSES:
-            _load_part(tag)
-        if tag not in _CLASSES:
-            raise UnknownNameError(f"an object of {tag!r}")
-        codec = _CODECS[_CLASSES[tag]]
-        parts = codec.upgrade({name: self.decode(part) for name, part in state.items()})
+        codec, parts = _codec(tag), {name: self.decode(part) for name, part in state.items()}
+        try:
+            parts = codec.upgrade(parts)
+        except MovedError as moved:
+            codec = _codec(moved.tag)
+            parts = codec.upgrade(parts)
         self._room -= codec.length(parts)
         if self._room < 0:
             raise ValueError(f"{tag} is longer than the file")
         return codec.from_state(parts)
 
 
-def _load_part(tag: str) -> None:
-    for part in _LOADED_ON_DEMAND:
-        if tag.startswith(f"{part}."):
-            import_module(f"skpolyode.{part}")
+def _codec(tag: str) -> _Codec:
+    """How files hold the class of a tag; its part of the package is loaded if need be."""
+    part = tag.partition(".")[0]
+    if tag not in _CLASSES and part in _LOADED_ON_DEMAND:
+        import_module(f"skpolyode.{part}")
+    if tag not in _CLASSES:
+        raise UnknownNameError(f"an object of {tag!r}")
+    return _CODECS[_CLASSES[tag]]
 
 
 def _random_state(state: dict[str, Any]) -> np.random.RandomState:

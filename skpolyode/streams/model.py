@@ -114,7 +114,9 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
         _, moment = self._clock.move(nothing[:, 0], nothing > 0, unit=1.0)
         data = self._pack(nothing, moment, torch.from_numpy(static))
         with torch.no_grad():
-            return self._model.initial(data, data.series) | {_STATIC: data.static}
+            state = self._model.initial(data, data.series) | {_STATIC: data.static}
+        # It will be written to: a state may be a view of weights, the same for all series.
+        return {name: part.clone() for name, part in state.items()}
 
     def _resume(self, panel: Panel) -> Parts:
         return self._parts | self._embedder.states(panel)

@@ -12,9 +12,9 @@ from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel import Panel
 from skpolyode.panel.cells import unmasked
 from skpolyode.panel.checks import EXTREME, INFINITE, LONGEST, SHORTEST, TOO_LARGE
-from skpolyode.panel.timeaxis import TimeAxis, join_times, read_times
+from skpolyode.panel.timeaxis import Times, join_times, read_times
 
-__all__ = ["NewRows", "read_rows", "read_series", "zone_of"]
+__all__ = ["NewRows", "first_times", "read_rows", "read_series"]
 
 _LATE = FaultKind(
     "times out of order",
@@ -65,13 +65,16 @@ def read_rows(
     stamps = _read_times([times] if one_time else times, panel)
     table = _read_values(values, panel.n_channels, one_row=one_time)
     if one_time and len(table) > 1:
-        stamps = np.repeat(stamps, len(table))
-    if len(stamps) != len(table):
+        many = np.zeros(len(table), dtype=np.int64)
+        stamps = stamps.at(many) if isinstance(stamps, Times) else stamps[many]
+    n_times = len(stamps.counts) if isinstance(stamps, Times) else len(stamps)
+    if n_times != len(table):
         raise ValueError(
-            f"update: {len(stamps)} times for {len(table)} rows of values: give one time for each "
-            "row."
+            f"update: {n_times} times for {len(table)} rows of values: give one time for each row."
         )
     owner = _owners(series, len(table), panel.n_series)
+    if panel.rows.origin is not None:
+        stamps = panel.rows.since_origin(stamps, panel.rows.origin[owner])
     observed = ~np.isnan(table).all(axis=1)
     if not observed.all():
         stamps, table, owner = stamps[observed], table[observed], owner[observed]
@@ -101,17 +104,28 @@ def read_series(series: Any, n_series: int, name: str = "series") -> np.ndarray:
     return chosen.astype(np.int64)
 
 
-def zone_of(times: Any) -> str | None:
-    """Time zone of datetimes, None for anything else."""
-    return read_times([times] if np.ndim(times) == 0 else times).tz
+def first_times(panel: Panel, times: Any) -> dict[str, Any]:
+    """What the first datetimes of a stream decide: their zone, and where times are counted from."""
+    block = read_times([times] if np.ndim(times) == 0 else times)
+    if block.kind != "datetime":
+        return {}
+    read = join_times([block], panel.time_unit)
+    zone = {"tz": block.tz if panel.tz is None else panel.tz}
+    known = np.flatnonzero(np.isfinite(read.counts))
+    if read.ticks is None or len(known) == 0:
+        return zone
+    origin = np.full(panel.n_series, read.ticks[known].min())
+    return zone | {"origin": origin, "per_unit": read.per_unit}
 
 
-def _read_times(times: Any, panel: Panel) -> np.ndarray:
+def _read_times(times: Any, panel: Panel) -> np.ndarray | Times:
+    """Times as numbers, or, for a panel seen from its start, as they are."""
     block = read_times(times)
     if block.data.ndim != 1:
         raise ValueError(f"update: times must be one-dimensional, got shape {block.data.shape}.")
+    exact = panel.rows.origin is not None
     if block.kind == "number":
-        return block.data.astype(np.float64)
+        return join_times([block], panel.time_unit) if exact else block.data.astype(np.float64)
     if block.kind == "timedelta" or not panel.is_datetime:
         wanted = "datetimes, or counts of their unit" if panel.is_datetime else "numbers"
         raise TypeError(
@@ -122,7 +136,8 @@ def _read_times(times: Any, panel: Panel) -> np.ndarray:
             "update: times must have a time zone exactly if those before had one; the zone is "
             f"{block.tz or 'none'} now and was {panel.tz or 'none'}; use tz_localize."
         )
-    return join_times([block], panel.time_unit)[0]
+    read = join_times([block], panel.time_unit)
+    return read if exact else read.counts
 
 
 def _read_values(values: Any, n_channels: int, *, one_row: bool) -> np.ndarray:
@@ -184,11 +199,15 @@ def _check(
     with np.errstate(over="ignore"):
         gap = np.where(late | unknown | np.isinf(previous), 1.0, times - previous)
     extreme = (gap < SHORTEST) | (gap > LONGEST)
-    axis = TimeAxis(panel.time_unit, panel.tz)
+    if not (unknown | infinite | large | late | extreme).any():
+        return
     faults = Faults("update", panel.ids, panel.channel_names)
 
     def place(row: int) -> str:
-        return f"{faults.series(int(owner[row]))}, time {axis.format(times[row])}"
+        return f"{faults.series(int(owner[row]))}, time {when(row, times)}"
+
+    def when(row: int, times: np.ndarray) -> str:
+        return panel.rows.format_from(int(owner[row]), times[row])
 
     def note(kind: FaultKind, wrong: np.ndarray, line: Callable[[int], str]) -> None:
         rows = np.flatnonzero(wrong)
@@ -200,7 +219,7 @@ def _check(
     note(
         _LATE,
         late & ~twice,
-        lambda row: f"{place(row)}: it is known up to {axis.format(previous[row])}",
+        lambda row: f"{place(row)}: it is known up to {when(row, previous)}",
     )
     note(_EXTREME, extreme, lambda row: f"{place(row)}: it is {gap[row]:g} after the one before")
     note(_INFINITE, infinite, lambda row: f"{place(row)}: {values[row]}")

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from skpolyode.cubic import hermite_derivatives
 from skpolyode.memory.base import Memory
+from skpolyode.memory.knots import LONGEST_PART, SHORTEST_GAP
 from skpolyode.memory.tables import N_ORDERS
 
 __all__ = ["SingleMemory"]
@@ -83,6 +85,38 @@ class SingleMemory:
         terms = np.zeros((len(offset), len(self._over_k) + N_ORDERS - 1))
         np.cumprod(factors * self._over_k, axis=1, out=terms[:, N_ORDERS - 1 :])
         return terms
+
+    def follow(self, c: np.ndarray, path: np.ndarray, step: float, elapsed: float) -> np.ndarray:
+        """Coefficients (D, N) at the end of cubic pieces, all of the same length.
+
+        `path` (2, K + 1, D) holds values and slopes; it is followed in the parts of
+        :mod:`skpolyode.memory.knots`.
+        """
+        n_steps = path.shape[1] - 1
+        c = self.propagate(c, n_steps * step, elapsed)
+        for last in range(n_steps, 0, -LONGEST_PART):
+            rest = (n_steps - last) * step
+            if rest > self.horizon:
+                break
+            part = path[:, max(last - LONGEST_PART, 0) : last + 1]
+            driven = self._driven(part, step, elapsed - rest)
+            c = c + (self.propagate(driven, rest, elapsed) if rest else driven)
+        return c
+
+    def _driven(self, path: np.ndarray, step: float, elapsed: float) -> np.ndarray:
+        """Memory (D, N) of a path alone; those of its pieces that are forgotten are left out."""
+        n_steps = path.shape[1] - 1
+        n_kept = min(n_steps, 1 + int(min(self.horizon / step, n_steps)))
+        age = np.arange(n_kept, 0, -1) * step
+        step = max(step, SHORTEST_GAP)
+        (y0, y1), (d0, d1) = ((part[:-1], part[1:]) for part in path[:, n_steps - n_kept :])
+        curve_start, curve_end, jerk = hermite_derivatives((y1 - y0) / step, d0, d1, step)
+        knots = np.zeros((*y0.shape, 4))
+        knots[0, :, 0], knots[0, :, 1] = y0[0], d0[0]
+        knots[..., 2], knots[..., 3] = curve_start, jerk
+        knots[1:, :, 2] -= curve_end[:-1]
+        knots[1:, :, 3] -= jerk[:-1]
+        return self.respond(knots, age, elapsed).sum(axis=0)
 
     def hold(self, c: np.ndarray, value: np.ndarray, gap: float, elapsed: float) -> np.ndarray:
         """Coefficients (D, N) after a `gap` of the constant signal `value` (D,)."""

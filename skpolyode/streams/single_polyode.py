@@ -11,22 +11,23 @@ import math
 import numpy as np
 import torch
 
-from skpolyode.cubic import hermite_derivatives
 from skpolyode.dynamics import Stepper, WalledMLP
 from skpolyode.dynamics.field import ACTIVATION
 from skpolyode.dynamics.steps import Layers
-from skpolyode.memory.knots import LONGEST_PART, SHORTEST_GAP
+from skpolyode.memory.knots import SHORTEST_GAP
 from skpolyode.models import PolyODE
 from skpolyode.streams.clock import Moment
 from skpolyode.streams.single_memory import SingleMemory
 
 __all__ = ["SinglePolyODE"]
 
+_Parts = dict[str, np.ndarray]
+
 
 class SinglePolyODE:
     """Runs one series through gaps and observations, as the model that it is made from.
 
-    States `z` are (D, 1 + N) and memories `c` (D, N).
+    A state has the parts of the model's, without the axis of the series.
 
     Parameters
     ----------
@@ -37,41 +38,35 @@ class SinglePolyODE:
     def __init__(self, model: PolyODE) -> None:
         self._signals = model.signals
         self._steps = _SingleSteps(model.field, model.stepper, self._signals)
-        self._memory = SingleMemory(model.memory)
+        self._memories = {name: SingleMemory(memory) for name, memory in model.memories.items()}
         self._step_size, self._max_gap = model.step_size, model.max_gap
         self._start = model.start
 
-    def take_in(
-        self, state: dict[str, np.ndarray], x: np.ndarray, moment: Moment
-    ) -> dict[str, np.ndarray]:
-        """State after the next observation: `z` and `c`; `static` is what covariates say.
+    def take_in(self, state: _Parts, x: np.ndarray, moment: Moment) -> _Parts:
+        """State after the next observation; the part `static` is what covariates say.
 
         `x` (D,) is standardised, anything where not observed; `moment` is that of one series.
         """
-        z, c, offset = state["z"], state["c"], None
-        if moment.elapsed > 0:
-            z, c = self.advance(z, c, moment.gap, moment.elapsed)
+        offset = None
         if self._start is not None:
             static = torch.from_numpy(state["static"])
-            offset = self._start(static).numpy().reshape(z.shape)[:, 1:]
-        z, c = self.observe(
-            z, c, x, moment.mask, moment.seen, moment.channel_gap, moment.elapsed, offset
-        )
-        return {"z": z, "c": c}
+            offset = self._start(static).numpy().reshape(state["z"].shape)[:, 1:]
+        if moment.elapsed > 0:
+            state = self.flow(state, moment.gap, moment.elapsed)
+        return self.observe(state, x, moment, offset)
 
-    def advance(
-        self, z: np.ndarray, c: np.ndarray, gap: float, elapsed: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """State and memory after a gap without observations; the memory follows the signal."""
+    def flow(self, state: _Parts, gap: float, elapsed: float) -> _Parts:
+        """State after a gap without observations; memories follow the signal."""
         integrated = min(gap, self._max_gap)
         n_steps = max(1, math.ceil(integrated / self._step_size - 1e-6))
         step, rest = integrated / n_steps, gap - integrated
-        end, path = self._trace(z.ravel(), n_steps, step)
-        z = end.reshape(z.shape)
-        c = self._follow(c, path, step, elapsed - rest)
-        if rest > 0:
-            c = self._memory.hold(c, z[:, 0], rest, elapsed)
-        return z, c
+        end, path = self._trace(state["z"].ravel(), n_steps, step)
+        z = end.reshape(state["z"].shape)
+        moved = {"z": z}
+        for name, memory in self._memories.items():
+            c = memory.follow(state[name], path, step, elapsed - rest)
+            moved[name] = memory.hold(c, z[:, 0], rest, elapsed) if rest > 0 else c
+        return moved
 
     def _trace(self, y: np.ndarray, n_steps: int, step: float) -> tuple[np.ndarray, np.ndarray]:
         """State (M,) after some steps, and signals and their slopes (2, K + 1, D) on the way."""
@@ -83,76 +78,28 @@ class SinglePolyODE:
                 y = self._steps.end(y, drive, features, step)
         return y, path
 
-    def _follow(self, c: np.ndarray, path: np.ndarray, step: float, elapsed: float) -> np.ndarray:
-        """Memory at the end of a path of cubic pieces, in the parts of `memory.knots`."""
-        n_steps = path.shape[1] - 1
-        c = self._memory.propagate(c, n_steps * step, elapsed)
-        for last in range(n_steps, 0, -LONGEST_PART):
-            rest = (n_steps - last) * step
-            if rest > self._memory.horizon:
-                break
-            part = path[:, max(last - LONGEST_PART, 0) : last + 1]
-            driven = self._driven(part, step, elapsed - rest)
-            c = c + (self._memory.propagate(driven, rest, elapsed) if rest else driven)
-        return c
-
-    def _driven(self, path: np.ndarray, step: float, elapsed: float) -> np.ndarray:
-        """Memory (D, N) of a path alone; those of its pieces that are forgotten are left out."""
-        n_steps = path.shape[1] - 1
-        n_kept = min(n_steps, 1 + int(min(self._memory.horizon / step, n_steps)))
-        age = np.arange(n_kept, 0, -1) * step
-        step = max(step, SHORTEST_GAP)
-        (y0, y1), (d0, d1) = ((part[:-1], part[1:]) for part in path[:, n_steps - n_kept :])
-        curve_start, curve_end, jerk = hermite_derivatives((y1 - y0) / step, d0, d1, step)
-        knots = np.zeros((*y0.shape, 4))
-        knots[0, :, 0], knots[0, :, 1] = y0[0], d0[0]
-        knots[..., 2], knots[..., 3] = curve_start, jerk
-        knots[1:, :, 2] -= curve_end[:-1]
-        knots[1:, :, 3] -= jerk[:-1]
-        return self._memory.respond(knots, age, elapsed).sum(axis=0)
-
     def observe(
-        self,
-        z: np.ndarray,
-        c: np.ndarray,
-        x: np.ndarray,
-        mask: np.ndarray,
-        seen: np.ndarray,
-        channel_gap: np.ndarray,
-        elapsed: float,
-        offset: np.ndarray | None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """State and memory after an observation.
+        self, state: _Parts, x: np.ndarray, moment: Moment, offset: np.ndarray | None
+    ) -> _Parts:
+        """State after an observation.
 
-        Parameters
-        ----------
-        z : float64 ndarray of shape (D, 1 + N)
-        c : float64 ndarray of shape (D, N)
-        x : float64 ndarray of shape (D,)
-            Standardised, anything where not observed.
-        mask : bool ndarray of shape (D,)
-            What is observed.
-        seen : bool ndarray of shape (D,)
-            Whether the channel was observed before.
-        channel_gap : float64 ndarray of shape (D,)
-            Time since then.
-        elapsed : float
-            Time since the first observation of the series.
-        offset : float64 ndarray of shape (D, N) or None
-            What static covariates add to a hidden state that is set anew.
+        `offset` (D, N) is what static covariates add to a hidden state that is set anew.
         """
-        rise, c = x - z[:, 0], c.copy()
-        first = mask & ~seen
-        c[first, 0] += rise[first]
-        if (again := np.flatnonzero(mask & seen)).size:
-            gap = np.maximum(channel_gap[again], SHORTEST_GAP)
-            ramps = np.zeros((len(again), 1, 2))
-            ramps[:, 0, 1] = rise[again] / gap
-            c[again] += self._memory.respond(ramps, gap, elapsed)[:, 0]
-        z = z.copy()
+        z, mask = state["z"].copy(), moment.mask
+        rise, moved = x - z[:, 0], {"z": z}
+        first, again = mask & ~moment.seen, np.flatnonzero(mask & moment.seen)
+        gap = np.maximum(moment.channel_gap[again], SHORTEST_GAP)
+        ramps = np.zeros((len(again), 1, 2))
+        ramps[:, 0, 1] = rise[again] / gap
+        for name, memory in self._memories.items():
+            c = moved[name] = state[name].copy()
+            c[first, 0] += rise[first]
+            if again.size:
+                c[again] += memory.respond(ramps, gap, moment.elapsed)[:, 0]
         z[mask, 0] = x[mask]
-        z[mask, 1:] = (c if offset is None else c + offset)[mask]
-        return z, c
+        hidden = moved["c"] if offset is None else moved["c"] + offset
+        z[mask, 1:] = hidden[mask]
+        return moved
 
 
 class _SingleSteps:

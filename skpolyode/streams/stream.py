@@ -25,11 +25,12 @@ from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.panel import blank_panel
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import observed_rows
+from skpolyode.panel.timeaxis import MICROSECONDS
 from skpolyode.saving.codec import place, register
 from skpolyode.saving.frames import checked_zone
 from skpolyode.saving.objects import save
 from skpolyode.streams.clock import Clock, Moment, rounds
-from skpolyode.streams.rows import NewRows, read_rows, read_series, zone_of
+from skpolyode.streams.rows import NewRows, first_times, read_rows, read_series
 from skpolyode.training import intra_op_threads
 
 __all__ = ["Parts", "SeriesStream"]
@@ -80,8 +81,7 @@ class SeriesStream:
     @classmethod
     def after(cls, embedder: Embedder, panel: Panel) -> Self:
         """Stream that goes on from the last observations of the series of a checked panel."""
-        nothing = np.empty((0, panel.n_channels))
-        stream = cls(embedder, panel.like(np.empty(0), nothing, np.zeros(panel.n_series + 1)))
+        stream = cls(embedder, panel.without_rows())
         stream._clock = Clock.after(observed_rows(panel), embedder.units.time_scale)
         stream._parts = stream._resume(panel)
         return stream
@@ -164,8 +164,8 @@ class SeriesStream:
             If times or values are of another kind.
         """
         panel = self._panel
-        if panel.is_datetime and panel.tz is None and not self._clock.count.any():
-            panel = self._panel_in(zone_of(times))  # the first datetimes decide
+        if panel.is_datetime and panel.rows.origin is None and not self._clock.count.any():
+            panel = blank_panel(**(self._labels() | first_times(panel, times)))
         scaler = self._embedder.units.scaler
         rows = read_rows(panel, self._clock.last, scaler, times, values, series)
         results = self._run(rows)
@@ -289,10 +289,6 @@ class SeriesStream:
         for name, part in new.items():
             parts[name].index_copy_(0, index.to(part.device), part)
 
-    def _panel_in(self, tz: str | None) -> Panel:
-        """Labels of the series, with times in a time zone."""
-        return blank_panel(**(self._labels() | {"tz": tz}))
-
     def _labels(self) -> dict[str, Any]:
         """What a panel without rows is made of."""
         panel = self._panel
@@ -303,6 +299,8 @@ class SeriesStream:
             "static": panel.static,
             "time_unit": panel.time_unit,
             "tz": panel.tz,
+            "origin": panel.rows.origin,
+            "per_unit": panel.rows.per_unit,
         }
 
     def _get_state(self) -> dict[str, Any]:
@@ -330,6 +328,12 @@ class SeriesStream:
         rows, columns = len(labels["ids"]), len(labels["channel_names"])
         stopped = Clock.stopped(rows, columns)
         fit = labels["n_series"] == rows and _kinds(clock) == _kinds(stopped)
+        origin, per_us = labels.get("origin"), labels.get("per_unit", 1)
+        if origin is not None:
+            per_us /= MICROSECONDS.get(labels["time_unit"], 1)
+            fit = (
+                fit and _kinds([origin]) == [((rows,), np.dtype(np.int64))] and per_us in (1, 1000)
+            )
         if not fit:
             raise ValueError("labels and clock that are not of one stream")
         checked_zone(labels["tz"])

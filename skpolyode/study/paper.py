@@ -83,7 +83,8 @@ class PaperPolyODE(PolyODE):
     @property
     def arguments(self) -> dict[str, Any]:
         """What makes a model of the same settings, with the same field, memory and start."""
-        return super().arguments | {"update": self.update, "origin": self.origin}
+        shared = {name: value for name, value in super().arguments.items() if name != "history"}
+        return shared | {"update": self.update, "origin": self.origin}
 
     def initial(self, data: Packed, rows: torch.Tensor) -> State:
         """State before the first observations; what static covariates say is not remembered."""
@@ -92,14 +93,16 @@ class PaperPolyODE(PolyODE):
             state["c"] = torch.zeros_like(state["c"])
         return state
 
-    def corrected(self, signal: torch.Tensor, data: Packed, rows: torch.Tensor) -> torch.Tensor:
+    def corrected(
+        self, memory: Memory, signal: torch.Tensor, data: Packed, rows: torch.Tensor
+    ) -> torch.Tensor:
         """What the observations of some rows add to a memory that followed `signal` (n, D)."""
         rise = torch.where(data.mask[rows], data.x[rows] - signal, 0.0)
         # From before the first observation of a channel there is nothing to bridge.
         first, later = (torch.where(data.seen[rows] == seen, rise, 0.0) for seen in (False, True))
-        c = self.memory.constant(first if self.origin == "constant" else torch.zeros_like(first))
+        c = memory.constant(first if self.origin == "constant" else torch.zeros_like(first))
         if self.update == "bridge":
-            c = c + self.memory.bridge(later, data.channel_gap[rows], data.elapsed[rows])
+            c = c + memory.bridge(later, data.channel_gap[rows], data.elapsed[rows])
         return c
 
 

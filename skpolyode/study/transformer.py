@@ -9,11 +9,15 @@ import torch
 from sklearn.utils._param_validation import StrOptions
 
 from skpolyode.embedders import ModelEmbedder
+from skpolyode.embedders.units import choose_context, choose_window
 from skpolyode.models import Packed, PolyODE, PolyODETask, SequenceModel, SeriesTask
+from skpolyode.panel.select import Observed
+from skpolyode.saving.objects import register_estimator
 from skpolyode.study.coupled import SOLVERS, CoupledPolyODE
 from skpolyode.study.paper import ORIGINS, UPDATES, PaperPolyODE
 from skpolyode.training.loop import Task
 from skpolyode.transformers import PolyODETransformer
+from skpolyode.transformers._format1 import STUDIED, upgrade
 
 __all__ = ["GRADIENTS", "PaperPolyODETransformer"]
 
@@ -35,7 +39,7 @@ class PaperPolyODETransformer(PolyODETransformer):
     solver : {"exact", "euler", "rk4", "dopri5", "backward_euler", "adams_moulton"}, default="exact"
         "exact" integrates the dynamics by Runge-Kutta steps and the memory exactly. The others
         integrate both together, as in the paper, with steps of `step_size` (which "dopri5"
-        chooses itself), and only with ``measure="legt"``. A step size with which the memory would
+        chooses itself). A step size with which the memory would
         diverge, as "auto" often is, is an error. The paper's is "adams_moulton".
     gradient : {"series", "interval"}, default="series"
         Back-propagate through whole series as in the paper, or train on single intervals between
@@ -87,6 +91,7 @@ class PaperPolyODETransformer(PolyODETransformer):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **PolyODETransformer._parameter_constraints,
+        "measure": [StrOptions({"legt"})],
         "solver": [StrOptions(set(SOLVERS))],
         "gradient": [StrOptions(set(GRADIENTS))],
         "update": [StrOptions(set(UPDATES))],
@@ -110,6 +115,7 @@ class PaperPolyODETransformer(PolyODETransformer):
 
     def _assemble(self, unit: float, **parts: Any) -> PolyODE:
         parts |= {"update": self.update, "origin": self.origin}
+        parts.pop("history", None)
         if self.solver == "exact":
             return PaperPolyODE(**parts)
         return CoupledPolyODE(**parts, solver=self.solver, unit=unit)
@@ -120,6 +126,14 @@ class PaperPolyODETransformer(PolyODETransformer):
         names = ("field", "memory", "step_size", "max_gap", "start")
         parts = {name: embedder.model.arguments[name] for name in names}
         return replace(embedder, model=self._assemble(embedder.units.time_scale, **parts))
+
+    def _context_size(self) -> int:
+        return self.n_coefficients
+
+    def _lengths(self, rows: Observed, size: int) -> tuple[float, float]:
+        # The paper has one memory: what is embedded is what the dynamics see.
+        window = choose_context(self.window, choose_window("auto", rows), rows, size)
+        return window, window
 
     def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
         # Whole series are whole, and where each part starts from zero, parts are not like them.
@@ -143,3 +157,21 @@ class PaperPolyODETransformer(PolyODETransformer):
         if isinstance(model, CoupledPolyODE):
             return model.predictions(data)
         return PolyODETransformer._quick_predictions(model, data)
+
+
+def _upgrade(state: dict[str, Any]) -> dict[str, Any]:
+    """State of today, also of what a `PolyODETransformer` with such choices once saved."""
+    params = dict(state["params"])
+    if "n_iter_no_change" not in params:
+        return state
+    choices = {name: params.pop(name, default) for name, default in STUDIED.items()}
+    state = upgrade(PolyODETransformer.__name__, {"params": params, "fitted": state["fitted"]})
+    params, fitted = state["params"] | choices | {"origin": "constant"}, state["fitted"]
+    if "embedder_" in fitted:  # with our model, of the same weights
+        estimator = PaperPolyODETransformer(**params)
+        vars(estimator).update(fitted)
+        fitted["embedder_"] = estimator._continued(fitted["embedder_"])
+    return {"params": params, "fitted": fitted}
+
+
+register_estimator(PaperPolyODETransformer, upgrade=_upgrade)

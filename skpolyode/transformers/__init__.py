@@ -1,17 +1,27 @@
 """Transformers: from ragged irregular series to fixed-length embeddings, and back."""
 
+from skpolyode.transformers.gru_ode_bayes import GRUODEBayesTransformer
 from skpolyode.transformers.hippo import HiPPOTransformer
+from skpolyode.transformers.imputer import PanelImputer
 from skpolyode.transformers.interpolation import InterpolationTransformer
 from skpolyode.transformers.legendre_fit import LegendreFitTransformer
+from skpolyode.transformers.lin_ode_net import LinODENetTransformer
+from skpolyode.transformers.ode_rnn import ODERNNTransformer
 from skpolyode.transformers.polyode import PolyODETransformer
+from skpolyode.transformers.resampler import Resampler
 from skpolyode.transformers.static import StaticFeatures
 from skpolyode.transformers.summary import SummaryStatsTransformer
 
 __all__ = [
+    "GRUODEBayesTransformer",
     "HiPPOTransformer",
     "InterpolationTransformer",
     "LegendreFitTransformer",
+    "LinODENetTransformer",
+    "ODERNNTransformer",
+    "PanelImputer",
     "PolyODETransformer",
+    "Resampler",
     "StaticFeatures",
     "SummaryStatsTransformer",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
@@ -12,8 +13,19 @@ from sklearn.utils import check_random_state
 __all__ = [
     "check_device",
     "check_repeatable",
+    "layer_sizes",
     "local_random_state",
 ]
+
+
+def layer_sizes(hidden: Sequence[Any]) -> list[int]:
+    """Widths of hidden layers, as plain integers; a ValueError if they are anything else."""
+    sizes = list(hidden)
+    if not all(isinstance(n, Integral) and n > 0 for n in sizes):
+        raise ValueError(
+            f"hidden_layer_sizes must be positive integers, one a layer, got {hidden!r}."
+        )
+    return [int(n) for n in sizes]
 
 
 def check_device(device: str) -> None:

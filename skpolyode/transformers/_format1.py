@@ -19,9 +19,9 @@ from skpolyode.embedders import (
 from skpolyode.memory import MEMORIES
 from skpolyode.models import PolyODE
 from skpolyode.panel.rows import default_channel_names
-from skpolyode.saving.codec import UnknownNameError
+from skpolyode.saving.codec import MovedError
 
-__all__ = ["upgrade"]
+__all__ = ["STUDIED", "upgrade"]
 
 _Parts = dict[str, Any]
 
@@ -69,7 +69,7 @@ def _polyode(params: _Parts, fitted: _Parts) -> Embedder:
     blocks = both if params["embedding"] == "full" else (params["embedding"],)
     static = fitted["static_"]
     static = static if static is not None and static.n_features else None
-    return ModelEmbedder(model.float(), past.units, blocks, past, static)
+    return ModelEmbedder(model.float(), past.units, blocks, past, recent=past, static=static)
 
 
 _EMBEDDERS: dict[str, Callable[[_Parts, _Parts], Embedder]] = {
@@ -81,17 +81,17 @@ _EMBEDDERS: dict[str, Callable[[_Parts, _Parts], Embedder]] = {
 }
 
 _REPLACED = ("scaler_", "time_scale_", "window_", "field_", "start_", "static_")
-_STUDIED = {"update": "bridge", "gradient": "interval", "solver": "exact"}
+STUDIED = {"update": "bridge", "gradient": "interval", "solver": "exact"}
+"""Parameters that a `PolyODETransformer` no longer has, and what it does today."""
 
 
 def upgrade(name: str, state: _Parts) -> _Parts:
     """State of today of an estimator of a class of this name; one of today stays as it is."""
     params, fitted = dict(state["params"]), dict(state["fitted"])
-    for parameter, default in _STUDIED.items():
-        if name == "PolyODETransformer" and params.pop(parameter, default) != default:
-            raise UnknownNameError(
-                f"a PolyODETransformer with another {parameter} than {default!r}, as study has it"
-            )
+    if name == "PolyODETransformer":
+        studied = {choice: params.pop(choice, default) for choice, default in STUDIED.items()}
+        if studied != STUDIED:
+            raise MovedError("study.PaperPolyODETransformer")
     if not params.pop("early_stopping", True):
         params["validation_fraction"] = None
     params.pop("n_iter_no_change", None)

@@ -40,8 +40,8 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
         _remember(estimator, panel, shape)
     else:
         panel = _aligned(estimator, panel)
-        _check_sizes(panel, estimator.embedder_.units.scaler.is_too_far(panel.values))
-    return panel
+        _check_sizes(panel, estimator.scaler_.is_too_far(panel.values))
+    return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
 
 
 def _check_sizes(panel: Panel, wrong: np.ndarray) -> None:

@@ -22,10 +22,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skpolyode.embedders import ChannelScaler, Embedder
+from skpolyode.embedders.units import covered
 from skpolyode.panel import Panel, is_ragged, query_times, series_index
 from skpolyode.panel.panel import blank_panel
 from skpolyode.panel.query import name_query
-from skpolyode.panel.select import observed_rows
+from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.objects import register_estimator, save
 from skpolyode.streams.stream import SeriesStream
 from skpolyode.transformers._format1 import upgrade
@@ -38,6 +39,10 @@ _GRID_POINTS = 101  # of an inverse transform, when no times are given
 
 def _remembers(transformer: SeriesTransformer) -> bool:
     return transformer.has_coefficients
+
+
+def _follows_path(transformer: SeriesTransformer) -> bool:
+    return transformer.has_path
 
 
 def _streams(transformer: SeriesTransformer) -> bool:
@@ -58,6 +63,9 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
 
     has_coefficients: ClassVar[bool] = False
     """Whether the features start with polynomial coefficients of the past."""
+
+    has_path: ClassVar[bool] = False
+    """Whether the embedder follows a path through the observations."""
 
     uses_static: ClassVar[bool] = False
     """Whether the features depend on the static covariates of a panel."""
@@ -295,6 +303,45 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         values = past.read_at(coefficients, rows.start, rows.end, flat, series)
         return panel.like(flat, values, offsets)
 
+    @available_if(_follows_path)
+    def interpolate(self, X: Any, times: Any = None) -> Panel:
+        """Values of all channels at any times, from the path through the observations.
+
+        Between two observations of a channel that is the path that the transformer follows, a
+        learned one bent by a ramp so that it ends in the second observation: more than the
+        embedding remembers, and of the whole series, whatever the window.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        times : array-like of shape (Q,), list of such or None, default=None
+            Times for all series or for each, in any order; in the units and of the type of the
+            series' times. By default the series' own times.
+
+        Returns
+        -------
+        Panel
+            All channels at these times, without NaN. Where a channel was observed, exactly the
+            observation; before its first observation, the path shifted to end in it; after its
+            last one, the forecast of a trained transformer, or the last value. Times before the
+            first observation of a series get what the path holds there.
+
+        See Also
+        --------
+        skpolyode.PanelImputer : The same as a transformer, which fills gaps in place.
+
+        Raises
+        ------
+        ValueError
+            If a time is not finite, or something is wrong with the series.
+        """
+        check_is_fitted(self)
+        panel = read_panel(self, X, reset=False)
+        own = panel.times, panel.offsets
+        flat, offsets = own if times is None else query_times(panel, times)
+        return panel.like(flat, self.embedder_.path_values(panel, flat, offsets), offsets)
+
     @available_if(_streams)
     def stream(self, X: Any = 1, static: Any = None) -> SeriesStream:
         """Follow series as observations come in, in constant memory.
@@ -332,6 +379,11 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
             has_channel_names=self.has_channel_names_,
         )
         return self._stream_class(self.embedder_, blank)
+
+    def _describe_window(self, rows: Observed, window: float) -> None:
+        """Say how much of the series a window covers, and how coarsely it is remembered."""
+        self.coverage_, n_rows = covered(rows, window)
+        self.observations_per_coefficient_ = n_rows / self.n_coefficients
 
     @property
     def scaler_(self) -> ChannelScaler:

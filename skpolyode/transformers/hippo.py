@@ -23,9 +23,9 @@ _PATHS = {"linear": "linear", "previous": "constant"}
 class HiPPOTransformer(SeriesTransformer):
     """Embed irregular series by the polynomial memory of their observations (HiPPO).
 
-    Each channel is projected onto orthogonal polynomials of its past, exactly over any gap: the
-    signal between observations is either joined by lines or held. Nothing is learned but the
-    mean and the scale of each channel. Channels may be observed at different times.
+    A memory of orthogonal polynomials follows each channel, by exact steps over any gap: the signal
+    between observations is either joined by lines or held. Nothing is learned but the mean and the
+    scale of each channel. Channels may be observed at different times.
 
     Use it as the first thing to try: it is fast, and for dense series as good as anything that
     reads coefficients. Where observations are sparse samples of some dynamics,
@@ -46,14 +46,19 @@ class HiPPOTransformer(SeriesTransformer):
         signals that really are steps, and where the last value is all that was known.
     window : float or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
-        longest series, but no more than an observation for two coefficients. Lower it if only the
-        recent past matters. Not used by "legs".
+        longest series of `fit`; before its start a shorter one is taken to be constant. Lower it
+        if only the recent past matters. Not used by "legs".
 
     Attributes
     ----------
     window_ : float
         Length of the remembered past, in the units of `times`; with "legs", the longest history
         of `fit`.
+    coverage_ : float
+        Share of the typical (median) series of `fit` that the window covers.
+    observations_per_coefficient_ : float
+        How coarse the memory is: observations of a typical series within the window, for each
+        coefficient.
     scaler_ : ChannelScaler
         Mean and standard deviation of each channel.
     n_features_in_ : int
@@ -93,7 +98,7 @@ class HiPPOTransformer(SeriesTransformer):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "n_coefficients": [Interval(Integral, 1, None, closed="left")],
-        "measure": [StrOptions(set(MEMORIES))],
+        "measure": [StrOptions(MEMORIES.keys())],
         "hold": [StrOptions(set(_PATHS))],
         "window": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
     }
@@ -112,8 +117,11 @@ class HiPPOTransformer(SeriesTransformer):
         self.window = window
 
     has_coefficients = True
+    has_path = True
     _stream_class = HiPPOStream
 
     def _fit(self, panel: Panel) -> None:
-        past = new_past(self.measure, self.window, self.n_coefficients, observed_rows(panel))
+        rows = observed_rows(panel)
+        past = new_past(self.measure, self.window, self.n_coefficients, rows)
         self.embedder_ = PathEmbedder(past.units, past, _PATHS[self.hold])
+        self._describe_window(rows, past.window)

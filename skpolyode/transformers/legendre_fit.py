@@ -37,13 +37,18 @@ class LegendreFitTransformer(SeriesTransformer):
         observations; lower it to pass closer to them.
     window : float or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
-        longest series, but no more than an observation for two coefficients. Lower it if only the
-        recent past matters.
+        longest series of `fit`; before its start a shorter one is taken to be constant. Lower it
+        if only the recent past matters.
 
     Attributes
     ----------
     window_ : float
         Length of the remembered past, in the units of `times`.
+    coverage_ : float
+        Share of the typical (median) series of `fit` that the window covers.
+    observations_per_coefficient_ : float
+        How coarse the memory is: observations of a typical series within the window, for each
+        coefficient.
     scaler_ : ChannelScaler
         Mean and standard deviation of each channel.
     n_features_in_ : int
@@ -99,5 +104,7 @@ class LegendreFitTransformer(SeriesTransformer):
     has_coefficients = True
 
     def _fit(self, panel: Panel) -> None:
-        past = new_past("legt", self.window, self.n_coefficients, observed_rows(panel))
+        rows = observed_rows(panel)
+        past = new_past("legt", self.window, self.n_coefficients, rows)
         self.embedder_ = LeastSquaresEmbedder(past.units, past, self.alpha)
+        self._describe_window(rows, past.window)

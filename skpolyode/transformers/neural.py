@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from itertools import chain
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -18,7 +19,7 @@ from skpolyode.embedders.learn import find_checkpoint, hold_out
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import typical_gap
 from skpolyode.models import IntervalTask, Packed, SequenceModel
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import observed_part, observed_rows, take, window_bounds
 from skpolyode.streams import ModelStream
 from skpolyode.training import Trainer, intra_op_threads
@@ -85,6 +86,8 @@ _TRAINED = """\
         Number of channels.
 """
 
+_ENTRY = re.compile(r"^(    (\w+) : .*\n(?:^        .*\n)*)", re.MULTILINE)
+
 
 class Sizes(NamedTuple):
     """What the size of a new model depends on."""
@@ -92,6 +95,12 @@ class Sizes(NamedTuple):
     n_channels: int
     n_static: int  # features of static covariates
     duration: float  # of the longest series, in the model's unit of time
+
+    def of_state(self, hidden_size: int | str) -> int:
+        """Length of a state; "auto" is that of PolyODE's coefficients, but bounds the cost."""
+        if hidden_size != "auto":
+            return int(hidden_size)
+        return min(32 * self.n_channels, max(256, 2 * self.n_channels))
 
 
 class NeuralTransformer(SeriesTransformer):
@@ -124,6 +133,7 @@ class NeuralTransformer(SeriesTransformer):
         "verbose": ["verbose"],
     }
 
+    has_path = True
     uses_static = True
     _stream_class = ModelStream
     embedder_: ModelEmbedder
@@ -179,6 +189,49 @@ class NeuralTransformer(SeriesTransformer):
         check_is_fitted(self)
         return -self.embedder_.forecasting_mse(read_panel(self, X, reset=False))
 
+    def residuals(self, X: Any) -> Panel:
+        """How far each observation was from its one-step forecast: surprises, cell by cell.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+
+        Returns
+        -------
+        Panel
+            Observation minus forecast from all rows before it, at the series' own times and in the
+            units of the channels. NaN where nothing was observed, and in the first row of a series
+            that holds an observation, which is not forecast.
+        """
+        check_is_fitted(self)
+        panel = read_panel(self, X, reset=False)
+        return panel.like(panel.times, self.embedder_.residuals(panel)[0], panel.offsets)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """How well each series is forecast: the lower, the more of an anomaly it is.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+
+        Returns
+        -------
+        float64 ndarray of shape (n_series,)
+            Minus the mean, over all observed values but the first row of the series, of
+            ``((x - forecast) / scale)**2``, one step ahead. The scale is the standard deviation of
+            the channel, or, of a model that knows it, that of the forecast's error. 0 where there
+            is nothing to forecast.
+        """
+        check_is_fitted(self)
+        panel = read_panel(self, X, reset=False)
+        error = self.embedder_.residuals(panel)[1]
+        counts = offsets_from((~np.isnan(error)).sum(axis=1))[panel.offsets]
+        series = series_index(panel.offsets)
+        sums = np.bincount(series, np.nansum(error**2, axis=1), minlength=panel.n_series)
+        return -sums / np.maximum(np.diff(counts), 1)
+
     def forecast(self, X: Any, times: Any) -> Panel:
         """Continue series beyond their last observation.
 
@@ -194,7 +247,7 @@ class NeuralTransformer(SeriesTransformer):
         -------
         Panel
             All channels at these times. `PolyODETransformer` holds the forecast further than 20
-            windows ahead.
+            times its `context_` ahead.
 
         Raises
         ------
@@ -305,22 +358,27 @@ def _suffixes(block: str, size: int) -> list[str]:
 
 
 def _complete(cls: type) -> None:
-    """Write what a class shares with its parent into its signature and its docstring."""
+    """Write what a class shares with its parent into its signature and its docstring.
+
+    A parameter that the class names itself, because of another default, is its own in both.
+    """
+    init, parent = vars(cls).get("__init__"), cls.__mro__[1]
+    own = [] if init is None else [*inspect.signature(init).parameters.values()]
+    takes_more = bool(own) and own[-1].kind is inspect.Parameter.VAR_KEYWORD
+    own = own[:-1] if takes_more else []
+    names = {p.name for p in own}
     if cls.__doc__:
-        parts = {"training": _TRAINING, "trained": _TRAINED}
-        parts |= {name: _section(cls.__mro__[1], name) for name in ("Parameters", "Attributes")}
+        shared = {"training": _TRAINING, "Parameters": _section(parent, "Parameters")}
+        parts = {
+            key: "".join(entry for entry, name in _ENTRY.findall(text) if name not in names)
+            for key, text in shared.items()
+        }
+        parts |= {"trained": _TRAINED, "Attributes": _section(parent, "Attributes")}
         for name, text in parts.items():
             cls.__doc__ = cls.__doc__.replace(f"    %({name})s\n", text)
-    init = vars(cls).get("__init__")
-    if init is None or cls is NeuralTransformer:
-        return
-    signature = inspect.signature(init)
-    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    if len(own) < len(signature.parameters):
-        names = {p.name for p in own}
-        base = inspect.signature(cls.__mro__[1].__init__).parameters.values()
-        shared = [p for p in base if p.name not in names and p.name != "self"]
-        init.__signature__ = signature.replace(parameters=[*own, *shared])
+    if takes_more and cls is not NeuralTransformer:
+        base = inspect.signature(parent.__init__).parameters.values()
+        init.__signature__ = inspect.Signature([*own, *(p for p in base if p.name not in names)])
 
 
 def _section(cls: type, name: str) -> str:

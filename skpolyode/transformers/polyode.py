@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,19 +15,26 @@ from torch import nn
 from skpolyode.dynamics import WalledMLP
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Past, Units
 from skpolyode.embedders.static import StaticEncoder
-from skpolyode.embedders.units import auto_step_size, choose_window, typical_gap
-from skpolyode.memory import MEMORIES
+from skpolyode.embedders.units import (
+    auto_step_size,
+    choose_context,
+    choose_window,
+    typical_gap,
+)
+from skpolyode.memory import MEMORIES, LegTMemory
 from skpolyode.models import Packed, PolyODE, PolyODETask, SequenceModel, swept_predictions
 from skpolyode.panel import Panel
-from skpolyode.panel.select import cut_windows, observed_rows
+from skpolyode.panel.select import Observed, cut_windows, observed_rows
 from skpolyode.training.loop import Task
+from skpolyode.transformers._checks import layer_sizes
 from skpolyode.transformers.neural import COUNT, POSITIVE, NeuralTransformer
 
 __all__ = ["PolyODETransformer"]
 
-_WINDOWS_INTEGRATED = 20  # a gap longer than this many windows is not integrated to its end
+_CONTEXT_SIZE = 32  # coefficients that the dynamics see, at most: they set the network's width
+_CONTEXTS_INTEGRATED = 20  # a gap longer than this many contexts is not integrated to its end
 _ROWS_TO_CUT = 256  # longest series, in rows, that training runs through as a whole
-_WINDOWS_TO_CUT = 8  # and in windows
+_CONTEXTS_TO_CUT = 8  # and in contexts
 _SAMPLE = 32  # stretches of series that the step size is checked with
 _SAMPLE_ROWS = 16  # the longest of them
 _SWEEPS = 2  # over them, each of which brings forecasts ten times closer
@@ -44,10 +49,10 @@ class PolyODETransformer(NeuralTransformer):
     """Embed irregular series by a neural ODE that drives a polynomial memory (PolyODE).
 
     A small network learns the dynamics of the signal by forecasting each observation from the
-    ones before; the path it follows is projected, online and exactly, onto Legendre polynomials
-    over a sliding window. The coefficients are the embedding: a fixed-length summary of the
-    recent past that `inverse_transform` turns back into the series. True times are used, series
-    may be ragged, channels may be observed at different times.
+    ones before; a memory of Legendre polynomials over a sliding window follows its path online, by
+    exact steps over any gap. Its coefficients are the embedding: a fixed-length summary of the
+    series that `inverse_transform` turns back into it. True times are used, series may be ragged,
+    channels may be observed at different times.
 
     Use it where series are sparse samples of some dynamics. For short, dense series, simple
     interpolation embeds as well and needs no training.
@@ -56,23 +61,29 @@ class PolyODETransformer(NeuralTransformer):
     ----------
     n_coefficients : int, default=32
         Coefficients a channel. Raise it if the window holds more than about ten swings of the
-        signal; lower it for fewer features.
+        signal, which costs no training; lower it for fewer features.
     measure : {"legt", "legs"}, default="legt"
         How the past is weighted: "legt" remembers the last `window` evenly, "legs" the whole
         history, however long. Choose "legs" where the beginning of a series matters as much as
         its end; the longer the series, the coarser its memory.
     window : float or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
-        longest series, but no more than an observation for two coefficients. Lower it if only the
-        recent past matters. Not used by "legs".
+        longest series of `fit`; before its start a shorter one is taken to be constant. Lower it
+        if only the recent past matters. Not used by "legs".
+    context : float or "auto", default="auto"
+        Length of the past that the dynamics see, in the units of `times`, by a memory of its own
+        of at most 32 coefficients. "auto" takes an observation for two of them, so that it sees
+        the recent past finely; or the window, if that is not much longer, and then one memory
+        serves both. Raise it if what comes next depends on more than a few observations.
     step_size : float or "auto", default="auto"
         Longest integration step, in the units of `times`. "auto" takes two thirds of the typical
-        gap or ``1.25 window / n_coefficients``, whichever is shorter. Halve it if
+        gap or ``1.25 context_ / n`` with n coefficients, whichever is shorter. Halve it if
         `step_halving_error_` is not small against the forecasting error.
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Widths of the network's hidden layers. Raise for many channels and much data.
     embedding : {"full", "coefficients", "hidden"}, default="full"
-        What `transform` returns: the coefficients, the state of the dynamics, or both.
+        What `transform` returns: the coefficients, the state that the dynamics would go on from
+        (the signal and the memory of the context), or both.
     %(training)s
 
     Attributes
@@ -80,6 +91,13 @@ class PolyODETransformer(NeuralTransformer):
     window_ : float
         Length of the remembered past, in the units of `times`; with "legs", the longest history
         that was trained on.
+    context_ : float
+        Length of the past that the dynamics see, in the units of `times`.
+    coverage_ : float
+        Share of the typical (median) series that the window covers.
+    observations_per_coefficient_ : float
+        How coarse the memory is: observations of a typical series within the window, for each
+        coefficient. Details that are much finer are not remembered.
     step_size_ : float
         Longest integration step, in the units of `times`.
     field_ : torch.nn.Module
@@ -101,8 +119,8 @@ class PolyODETransformer(NeuralTransformer):
     standard deviations). A `StandardScaler` behind it would destroy that; distance-based and
     linear models do best without one.
 
-    The state's signal and hidden copy of the coefficients are reset at each observation, so with
-    fully observed rows the "hidden" half repeats the coefficients at the last observation.
+    The "hidden" half is scaled by the root of ``context_ / window_``: the squared distance of two
+    embeddings is then that of the histories, with the recent part counted twice.
 
     With ``measure="legs"`` the last feature is "duration": the length of the history in units of
     `window_`, which the coefficients alone do not tell.
@@ -136,6 +154,7 @@ class PolyODETransformer(NeuralTransformer):
         "n_coefficients": [COUNT],
         "measure": [StrOptions({"legt", "legs"})],
         "window": [POSITIVE, StrOptions({"auto"})],
+        "context": [POSITIVE, StrOptions({"auto"})],
         "step_size": [POSITIVE, StrOptions({"auto"})],
         "hidden_layer_sizes": ["array-like"],
         "embedding": [StrOptions(set(_BLOCKS))],
@@ -149,6 +168,7 @@ class PolyODETransformer(NeuralTransformer):
         n_coefficients: int = 32,
         measure: str = "legt",
         window: float | str = "auto",
+        context: float | str = "auto",
         step_size: float | str = "auto",
         hidden_layer_sizes: Sequence[int] = (64, 64),
         embedding: str = "full",
@@ -157,6 +177,7 @@ class PolyODETransformer(NeuralTransformer):
         self.n_coefficients = n_coefficients
         self.measure = measure
         self.window = window
+        self.context = context
         self.step_size = step_size
         self.hidden_layer_sizes = hidden_layer_sizes
         self.embedding = embedding
@@ -172,30 +193,57 @@ class PolyODETransformer(NeuralTransformer):
         """The trained map of static covariates."""
         return self.embedder_.model.start
 
+    @property
+    def context_(self) -> float:
+        """Length of the past that the dynamics see."""
+        return self.embedder_.recent.window
+
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
-        widths, rows = self._widths(panel.n_channels), observed_rows(panel)
-        unit, size = typical_gap(rows), self.n_coefficients
-        window = choose_window(self.window, self.measure, rows, size)
-        auto = auto_step_size(rows, window, size)
+        rows = observed_rows(panel)
+        unit, size = typical_gap(rows), self._context_size()
+        widths = self._widths(panel.n_channels)
+        measure = MEMORIES[self.measure]
+        window, context = self._lengths(rows, size)
+        auto = auto_step_size(rows, context, size)
         self.step_size_ = auto if self.step_size == "auto" else float(self.step_size)
         # As fast a pull as the steps can follow. A field that stands still forecasts the last
         # value, and a channel that is constant in training never gets a gradient.
         field = WalledMLP(widths[0], widths[1:-1], pull=unit / self.step_size_, generator=generator)
         static = StaticEncoder.of_panel(panel)
         # Whole steps of the longest gap that is integrated.
-        max_gap = np.ceil(_WINDOWS_INTEGRATED * window / self.step_size_) * self.step_size_
-        new_memory = partial(MEMORIES[self.measure], size, window / unit)
+        max_gap = np.ceil(_CONTEXTS_INTEGRATED * context / self.step_size_) * self.step_size_
+        memory = LegTMemory(size, context / unit)
+        same = (measure, self.n_coefficients, window) == (LegTMemory, size, context)
+        history = memory if same else measure(self.n_coefficients, window / unit)
         model = self._assemble(
             unit,
             field=field.stand_still(),
-            memory=new_memory(dtype=torch.float32),
+            memory=memory,
             step_size=self.step_size_ / unit,
             max_gap=float(max_gap) / unit,
+            history=None if same else history,
             start=None if static is None else _zero_map(static.n_features, widths[0]),
         )
         units = Units(ChannelScaler.of(rows.values), unit)
-        past = Past(new_memory(), window, units)
-        return ModelEmbedder(model, units, _BLOCKS[self.embedding], past, static)
+        self._describe_window(rows, window)
+        return ModelEmbedder(
+            model.float(),
+            units,
+            _BLOCKS[self.embedding],
+            past=Past(history, window, units),
+            recent=Past(memory, context, units),
+            static=static,
+        )
+
+    def _context_size(self) -> int:
+        """Coefficients that the dynamics see."""
+        return min(self.n_coefficients, _CONTEXT_SIZE)
+
+    def _lengths(self, rows: Observed, size: int) -> tuple[float, float]:
+        """Window and context, in the units of `times`; the latter has `size` coefficients."""
+        whole = np.isinf(MEMORIES[self.measure].reach(1.0))
+        window = choose_window("auto" if whole else self.window, rows)
+        return window, choose_context(self.context, window, rows, size)
 
     def _assemble(self, unit: float, **parts: Any) -> PolyODE:
         """The model of its parts; `unit` is its unit of time in that of the user."""
@@ -203,14 +251,8 @@ class PolyODETransformer(NeuralTransformer):
 
     def _widths(self, n_channels: int) -> list[int]:
         """Widths of all layers of the field, from the state's to the state's."""
-        sizes = list(self.hidden_layer_sizes)
-        if not all(isinstance(n, Integral) and n > 0 for n in sizes):
-            raise ValueError(
-                "hidden_layer_sizes must be positive integers, one a layer, got "
-                f"{self.hidden_layer_sizes!r}."
-            )
-        size = n_channels * (1 + self.n_coefficients)
-        return [size, *map(int, sizes), size]
+        size = n_channels * (1 + self._context_size())
+        return [size, *layer_sizes(self.hidden_layer_sizes), size]
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
         layers, widths = embedder.model.field.layers, self._widths(self.n_channels_in_)
@@ -229,14 +271,12 @@ class PolyODETransformer(NeuralTransformer):
         return replace(embedder, blocks=_BLOCKS[self.embedding])
 
     def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
-        """Where the memory forgets, training need not go through long series in order.
+        """As the dynamics forget, training need not go through long series in order.
 
         Its cost is then that of the rows, not of the longest series.
         """
-        past = embedder.past
-        if not past.forgets:
-            return None
-        return int(max(_ROWS_TO_CUT, _WINDOWS_TO_CUT * past.window / past.units.time_scale))
+        rows_of_context = embedder.recent.window / embedder.units.time_scale
+        return int(max(_ROWS_TO_CUT, _CONTEXTS_TO_CUT * rows_of_context))
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         return PolyODETask(model, data, held_out, horizon=self.horizon)
@@ -266,10 +306,10 @@ class PolyODETransformer(NeuralTransformer):
             )
 
     def _channel_features(self) -> list[list[str]]:
-        degrees = range(self.embedder_.past.n_coefficients)
+        past, recent = self.embedder_.past, self.embedder_.recent
         names = {
-            "coefficients": [f"c{n}" for n in degrees],
-            "hidden": ["signal", *(f"h{n}" for n in degrees)],
+            "coefficients": [f"c{n}" for n in range(past.n_coefficients)],
+            "hidden": ["signal", *(f"h{n}" for n in range(recent.n_coefficients))],
         }
         return [names[block] for block in self.embedder_.blocks]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sktime.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-from skpolyode.adapters import SeriesFeatures
+from skpolyode.adapters import SeriesFeatures, SeriesResampler
 
 
-@parametrize_with_checks([SeriesFeatures])
+@parametrize_with_checks([SeriesFeatures, SeriesResampler])
 def test_sktime_check(obj, test_name):
     check_estimator(obj, tests_to_run=test_name, raise_exceptions=True, verbose=False)

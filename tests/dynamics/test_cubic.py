@@ -22,6 +22,17 @@ def test_evaluate_path_is_the_hermite_spline():
         grid = step[row] * np.arange(n + 1)
         spline = CubicHermiteSpline(grid, values[: n + 1, row], slopes[: n + 1, row])
         np.testing.assert_allclose(found[row], spline(since[row]), atol=1e-12)
+    # times of any of the paths, one after the other
+    rows = torch.tensor([2, 0, 2, 1])
+    flat = evaluate_path(path, torch.from_numpy(since)[rows, [3, 4, 5, 1]], rows)
+    assert torch.equal(flat, found[rows, [3, 4, 5, 1]])
+
+
+def test_a_time_beyond_the_ends_by_rounding_is_of_the_piece_there():
+    values = torch.tensor([1.0, 4.0, 9.0]).double()[:, None, None]
+    path = CubicPath(values, 0 * values, torch.ones(1).double(), torch.tensor([2]))
+    since = torch.tensor([[-1e-17, 2 + 4e-16]], dtype=torch.float64)
+    assert evaluate_path(path, since).flatten().tolist() == [1.0, 9.0]
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])

@@ -26,6 +26,12 @@ def test_inside_the_box_it_is_the_network():
     np.testing.assert_allclose(field(z).detach(), out, atol=1e-12)
 
 
+def test_weights_are_drawn_by_the_number_of_inputs():
+    for layer in make_field(100, (4, 400)).layers:
+        for drawn in (layer.weight, layer.bias):
+            assert 0.3 < float(drawn.detach().abs().max()) * layer.weight.shape[1] ** 0.5 <= 1.0
+
+
 def test_the_activation_of_arrays_and_its_slope_are_those_of_tensors():
     x = torch.linspace(-30, 30, 41, dtype=torch.float64, requires_grad=True)
     y = ACTIVATION.of_tensor(x)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from skpolyode.embedders import ChannelScaler
-from skpolyode.embedders.units import auto_step_size, auto_window, typical_gap
+from skpolyode.embedders.units import auto_step_size, choose_context, choose_window, typical_gap
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 
@@ -87,10 +87,14 @@ def test_the_typical_gap_is_the_mean_of_gaps_that_are_not_enormous():
 
 def test_automatic_windows_and_steps():
     rows = rows_of([1.0] * 10, [1.0] * 30, [])
-    assert auto_window(rows, 8) == 4.0  # two coefficients an observation
-    assert auto_window(rows, 1) == 1.0
-    assert auto_window(rows, 200) == pytest.approx(28.0)  # 0.9 of the way from 10 to 30
-    assert auto_window(rows_of([]), 8) == 1.0
+    assert choose_window("auto", rows) == 30.0  # the longest series
+    assert choose_window(7, rows) == 7.0
+    assert choose_window("auto", rows_of([])) == 1.0
+    assert choose_context("auto", 30.0, rows, 8) == 4.0  # two coefficients an observation
+    assert choose_context("auto", 30.0, rows, 1) == 1.0
+    assert choose_context("auto", 5.0, rows, 8) == 5.0  # one memory serves both
+    assert choose_context("auto", 30.0, rows, 200) == 30.0
+    assert choose_context(6, 30.0, rows, 8) == 6.0
     assert auto_step_size(rows, 8.0, 5) == pytest.approx(2 / 3)
     assert auto_step_size(rows, 8.0, 20) == 0.5
 

@@ -254,8 +254,7 @@ def test_a_long_series_is_learned_in_windows():
     t = np.cumsum(np.random.default_rng(0).exponential(size=400))
     index = START + pd.to_timedelta(t, unit="h")
     fitted = tiny(n_coefficients=4).fit(pd.Series(np.sin(t), index=index))
-    # The memory is that of a window: a step of 16 rows, not of 400, is the longest to learn from.
-    assert fitted.embedder_.window_ < 20 * 3600
+    assert fitted.embedder_.context_ < 20 * 3600 < fitted.embedder_.window_
     assert np.isfinite(fitted.predict([HOUR])).all()
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from skpolyode.memory.single import SingleMemory
 
 from skpolyode.cubic import CubicPath, hermite_derivatives
 from skpolyode.memory import MEMORIES
 from skpolyode.memory.pieces import Pieces, remember
+from skpolyode.streams.single_memory import SingleMemory
 from tests.memory.measures import make_memory
 
 SIZE = 6
@@ -102,6 +102,17 @@ def test_a_piece_of_nothing_is_no_piece(name, gap, degree):
     assert_close(remember(memory, pieces, double(3.0)), plain)
     alone = path(times[:2], values[:2], slopes[:2], degree)
     assert torch.isfinite(remember(memory, alone, double(gap))).all()
+
+
+@pytest.mark.parametrize("degree", [0, 1, 3])
+def test_ages_before_ages(name, degree):
+    """Pieces that are long, and short against the history."""
+    memory, slopes = make_memory(name, SIZE), np.zeros(4)
+    times, values = np.array([0.0, 1.0, 1e3, 1e6]), np.array([2.0, 4.0, 1.0, 1.0])
+    found = remember(memory, path(1e110 * times, values, slopes, degree), double(1e116))
+    line = remember(memory, path(times, values, slopes, min(degree, 1)), double(1e6))
+    expected = line if memory.needs_duration else memory.constant(double([1.0]))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("degree", [0, 1, 3])

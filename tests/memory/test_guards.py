@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from skpolyode.cubic import CubicPath
 from skpolyode.memory import MEMORIES, LegSMemory
+from skpolyode.memory.knots import path_parts
 from skpolyode.memory.pieces import Pieces, remember
 from tests.memory.measures import make_memory
 
@@ -52,6 +54,15 @@ def test_ages_below_the_rounding_are_not_rounded(name):
         assert float(one[0, 0, 0]) > 0
 
 
+@pytest.mark.parametrize("size", [8, 128])
+def test_impulses_are_weighted_polynomials(size):
+    """However many: the tables of the impulses are as fine as the polynomials need."""
+    memory, ages = LegSMemory(size), torch.linspace(0, 3, 333, dtype=torch.float64)
+    elapsed = double(3.0).expand(333)
+    found = memory.impulse(torch.ones(333, 1, 1).double(), ages[:, None], elapsed)[:, 0]
+    torch.testing.assert_close(found, memory.basis(ages, elapsed) / 3, rtol=0, atol=1e-10)
+
+
 def test_impulses_of_a_history_without_length_are_numbers():
     memory = LegSMemory(SIZE)
     strength = double([[0.0, 2.0]])
@@ -59,6 +70,43 @@ def test_impulses_of_a_history_without_length_are_numbers():
     assert torch.isfinite(answer).all()
     none = memory.impulse(0 * strength[None], double([0.0, 0.0]), double(0.0))
     assert not none.any()
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_what_is_forgotten_leaves_no_rounding_errors(name):
+    """Wild cubics long ago, and since then nothing but a constant."""
+    memory = make_memory(name, SIZE)
+    rng = np.random.default_rng(0)
+    start = torch.from_numpy(rng.normal(size=(5, 1, 4))) * double(1.0, 1e2, 1e4, 1e6)
+    end = torch.cat([start[1:] + 1, double([[2.0, 0.0, 0.0, 0.0]])[None, 0]])
+    start[-1] = end[-1]
+    age = 1e4 - double(0.0, 0.4, 0.9, 1.3, 1.8)
+    pieces = Pieces(torch.zeros(5, dtype=torch.int64), age, start, end)
+    c = remember(memory, pieces, double(1e4))
+    if not memory.needs_duration:
+        expected = memory.constant(double([2.0]))
+        torch.testing.assert_close(c, expected, rtol=0, atol=1e-12)
+
+
+def test_a_short_piece_may_straddle_the_horizon():
+    memory = make_memory("legt", 32)
+    age = memory.horizon + double(0.007, -0.0001) * memory.window
+    start = torch.ones(2, 1, 4).double()
+    pieces = Pieces(torch.zeros(2, dtype=torch.int64), age, start, 0 * start)
+    pieces.start[1] = 0
+    assert remember(memory, pieces, age[:1]).abs().max() < 1e-14
+
+
+def test_parts_of_a_path_that_are_forgotten_are_left_out():
+    values = torch.zeros(401, 2, 1, dtype=torch.float64)
+    path = CubicPath(values, values, double(0.1, 1.0), torch.tensor([400, 70]))
+    parts = path_parts(path, horizon=5.0)
+    assert parts.row.tolist() == [0, 1, 0]
+    assert parts.path.n_steps.tolist() == [32, 32, 32]
+    torch.testing.assert_close(parts.rest, double(0.0, 0.0, 3.2))
+    parts = path_parts(path, horizon=float("inf"))
+    assert torch.bincount(parts.row, parts.path.n_steps).tolist() == [400, 70]
+    assert torch.equal(parts.row[:2], torch.arange(2))
 
 
 @pytest.mark.parametrize("name", MEMORIES)

@@ -9,8 +9,8 @@ import pytest
 import torch
 from scipy.integrate import quad_vec
 from scipy.interpolate import CubicHermiteSpline, CubicSpline, PchipInterpolator
-from skpolyode.transformers._paths import KINDS, ChannelRows, path_pieces
 
+from skpolyode.embedders.paths import KINDS, ChannelRows, path_pieces
 from skpolyode.memory import LegSMemory, LegTMemory, legt_basis, legt_closure_error
 from skpolyode.memory.pieces import Pieces, remember
 from skpolyode.memory.projection import project
@@ -92,12 +92,21 @@ def test_rows_and_channels_do_not_meet_and_rows_without_pieces_are_zero():
             torch.testing.assert_close(together[i, j], expected, rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize("size", [12, 64])
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_the_whole_history_it_is_what_the_history_remembers(kind):
+def test_of_the_whole_history_it_is_what_the_history_remembers(kind, size):
     _, pieces = pieces_of(kind)
-    kept = remember(LegSMemory(12), pieces, torch.tensor([END], dtype=torch.float64))
-    found = project(pieces, 1, n_coefficients=12, window=END)
+    kept = remember(LegSMemory(size), pieces, torch.tensor([END], dtype=torch.float64))
+    found = project(pieces, 1, n_coefficients=size, window=END)
     torch.testing.assert_close(found, kept, rtol=0, atol=1e-9)
+
+
+def test_a_piece_of_nothing_is_no_piece():
+    """One of a length of 1e-200, whose derivatives overflow, at the end of a constant."""
+    row, age = torch.tensor([0, 0]), torch.tensor([2.0, 1e-200], dtype=torch.float64)
+    ends = torch.tensor([[[3.0, 0.0, 0.0, 0.0]], [[3.0, 1e200, np.inf, -np.inf]]]).double()
+    found = project(Pieces(row, age, ends, ends), 1, n_coefficients=3, window=2.0)
+    torch.testing.assert_close(found[0, 0], torch.tensor([3.0, 0.0, 0.0]).double())
 
 
 def test_a_cubic_is_given_back():

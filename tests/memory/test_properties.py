@@ -136,6 +136,15 @@ def test_bridging_is_following_a_ramp(name, seed, gap):
     assert_close(bridged, memory.follow(c, path, elapsed))
 
 
+def test_channels_that_were_seen_apart_are_bridged_apart(name):
+    memory, elapsed = make_memory(name, SIZE), double(5.0, 6.0)
+    rise, gap = double([1.0, -2.0], [0.5, 3.0]), double([0.4, 1.9], [0.4, 0.4])
+    together = memory.bridge(rise, gap, elapsed)
+    for j in range(2):
+        alone = memory.bridge(rise[:, j : j + 1], gap[:, j : j + 1], elapsed)
+        assert_close(together[:, j : j + 1], alone, 1e-13)
+
+
 def test_a_bridged_past_ends_at_the_observation(name):
     """The remembered path is a constant, then a ramp to the observation."""
     gap, elapsed = double([0.4 * WINDOW]), double(1.2 * WINDOW)

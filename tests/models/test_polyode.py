@@ -8,7 +8,7 @@ import torch
 from scipy.interpolate import CubicHermiteSpline
 from scipy.linalg import expm, solve
 
-from skpolyode.memory import legt_matrices
+from skpolyode.memory import LegTMemory, legt_matrices
 from skpolyode.models import pack
 from tests.models.cases import SIZE, WINDOW, embed, flat_series, join, make_model, part
 
@@ -119,6 +119,40 @@ def test_scan_is_the_plain_one(block_rows, longest):
     for i, results in enumerate(expected):
         np.testing.assert_allclose(z[i], results[-1][1], atol=1e-9)
         np.testing.assert_allclose(c[i], results[-1][2], atol=1e-9)
+
+
+def test_a_second_memory_follows_the_same_path_and_leaves_no_trace():
+    """That of the same measure is the same; one of another window is that of a model with it."""
+    flat, other = flat_series(LENGTHS), LegTMemory(SIZE + 3, 4 * WINDOW)
+    z, c = embed(make_model(), flat)
+    for history in (LegTMemory(SIZE, WINDOW), other):
+        model = make_model(history=history)
+        assert model.embed(pack(*flat)).keys() == {"z", "c"}  # training does without
+        with torch.no_grad():
+            state = model.eval().embed(pack(*flat))
+        torch.testing.assert_close(state["z"], z)
+        torch.testing.assert_close(state["c"], c)
+        if history is not other:
+            torch.testing.assert_close(state["history"], c)
+    # What a long memory holds of a path is what it would remember of it, bridged, by quadrature.
+    with torch.no_grad():
+        steps = list(model.run(pack(*flat)))
+    for step in steps:
+        rows = step.rows
+        data = pack(*flat)
+        again = model.corrected(other, step.before["z"][..., 0], data, rows)
+        torch.testing.assert_close(step.before["history"] + again, step.state["history"])
+
+
+def test_features_are_coefficients_and_the_state_after_a_reset():
+    flat = flat_series(LENGTHS)
+    model = make_model(history=LegTMemory(SIZE + 3, 4 * WINDOW)).eval()
+    with torch.no_grad():
+        state = model.embed(pack(*flat))
+        features = model.features(state)
+    assert torch.equal(features["coefficients"], state["history"])
+    hidden = torch.cat([state["z"][..., :1], state["c"]], dim=-1)
+    torch.testing.assert_close(features["hidden"], hidden * 0.5)  # root of a quarter
 
 
 def test_order_batch_and_time_shift_do_not_matter():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from skpolyode.panel import Panel, as_panel, query_times
+from skpolyode.panel.panel import blank_panel
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import keep_rows, observed_rows, take
 
@@ -178,3 +179,15 @@ def test_equal_stamps_are_merged_and_others_are_not():
     table = pd.DataFrame({"id": 0, "t": stamps, "what": "x", "x": [1.0, 3.0, 4.0]})
     tidy = Panel.from_long(table, id="id", time="t", channel="what", value="x", duplicates="mean")
     assert tidy.values.ravel().tolist() == [2.0, 4.0]
+
+
+def test_a_panel_before_its_first_row_keeps_its_origins():
+    seen = panel_of(NANO.view("M8[ns]"), NANO[2:].view("M8[ns]")).since_start()
+    rows = seen.rows
+    again = blank_panel(2, seen.channel_names, time_unit="s", origin=rows.origin, per_unit=10**9)
+    for blank in (seen.without_rows(), again):
+        assert blank.lengths.tolist() == [0, 0]
+        answer = blank.like(np.array([1e-7, 1.01e-5]), np.ones((2, 1)), np.array([0, 1, 2]))
+        assert answer.user_times().asi8.tolist() == [NANO[1], NANO[3]]
+        last = blank.like(np.array([np.nan, 0.0]), np.ones((2, 1)), np.array([0, 1, 2]))
+        assert last.user_times()[0] is pd.NaT

@@ -72,10 +72,10 @@ def test_stream_whose_parts_do_not_fit_is_refused(kind, folder, good_stream):
 def test_stream_with_a_memory_whose_tables_no_file_bounds_is_refused(folder, good_stream):
     content, arrays = parts(good_stream, folder)
     n = 5000
-    put("of", "object", 1, "params", "n_coefficients", n)(content["object"][1])
+    put(*_MEMORY, "n_coefficients", n)(content["object"][1])
     for name, size in (("c", n), ("z", n + 1)):
         put("parts", name, {"tensor": name})(content["object"][1])
         arrays[name] = np.zeros((4, 2, size))
     with pytest.raises(ValueError, match="damaged") as caught:
         load_bytes(crafted(content, arrays), folder)
-    assert "not of one stream" in str(caught.value.__cause__)
+    assert "more coefficients than any memory" in str(caught.value.__cause__)

@@ -54,7 +54,7 @@ def test_knots_are_answered_as_by_the_memory_of_many(name, n_orders):
     memory, rng = make_memory(name, 16), np.random.default_rng(n_orders)
     age = np.array([1e-6, 0.2, 0.9, WINDOW, 3.0, 40.0])
     steps = rng.standard_normal((len(age), 2, n_orders))
-    for elapsed in (age.max(), 77.0):
+    for elapsed in (age.max(), 77.0, 35.0):  # the last is shorter than the oldest age
         many = memory.respond(double(steps), double(age), double(np.full(len(age), elapsed)))
         one = SingleMemory(memory).respond(steps, age, elapsed)
         np.testing.assert_allclose(one, many, rtol=1e-12, atol=1e-12)

@@ -10,8 +10,9 @@ def make_paper(
     n_channels: int = 2, *, update: str = "jump", origin: str = "constant", **options: object
 ) -> PaperPolyODE:
     """A model with random weights that are large enough to matter."""
-    like = make_model(n_channels, **options)
-    return PaperPolyODE(**like.arguments, update=update, origin=origin)
+    parts = make_model(n_channels, **options).arguments
+    del parts["history"]
+    return PaperPolyODE(**parts, update=update, origin=origin)
 
 
 def make_coupled(
@@ -24,5 +25,5 @@ def make_coupled(
 ) -> CoupledPolyODE:
     """The same, with a standard solver for dynamics and memory together."""
     parts = make_model(strength=strength, **options).arguments
-    del parts["stepper"]
+    del parts["stepper"], parts["history"]
     return CoupledPolyODE(**parts, solver=solver, update=update, origin=origin)

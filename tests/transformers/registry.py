@@ -12,9 +12,13 @@ from typing import Any
 from skpolyode import study, transformers
 from skpolyode.transformers.base import SeriesTransformer
 
-_NEURAL = {"hidden_layer_sizes": (4,), "max_epochs": 1, "random_state": 0}
+_ONE_EPOCH = {"max_epochs": 1, "random_state": 0}
+_NEURAL = {"hidden_layer_sizes": (4,), **_ONE_EPOCH}
 
 CHEAP: dict[str, dict[str, Any]] = {
+    "GRUODEBayesTransformer": {"hidden_size": 4, **_ONE_EPOCH},
+    "LinODENetTransformer": {"hidden_size": 6, **_NEURAL},
+    "ODERNNTransformer": {"hidden_size": 4, **_NEURAL},
     "PolyODETransformer": {"n_coefficients": 3, **_NEURAL},
     "PaperPolyODETransformer": {"n_coefficients": 3, **_NEURAL},
 }

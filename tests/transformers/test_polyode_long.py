@@ -128,7 +128,59 @@ def test_one_long_series_is_trained_on_in_parts():
     assert embedder.validation_error_ < 0.5 * embedder.history_[0]["validation_error"]
 
 
-def test_what_never_forgets_is_not_cut():
+@pytest.fixture(scope="module")
+def whole():
+    """Remembers all of series much longer than what its dynamics see."""
+    panel = Panel.from_series([long_series(1500, seed=k) for k in range(2)])
+    return PolyODETransformer(n_coefficients=8, max_epochs=1, random_state=0).fit(panel)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.5])
+def test_the_whole_history_is_put_together_from_parts(whole, missing, monkeypatch):
+    panel = Panel.from_series([long_series(n, missing, seed=n) for n in (1500, 30, 700)])
+    learned, passes = whole.embedder_, []
+    assert whole.window_ > 20 * whole.context_
+    with torch.no_grad():
+        expected = learned.exact.embed(learned.pack(panel))
+    run = type(learned.exact).run
+
+    def counted(model, data):
+        passes.append(len(data.sizes[0]))  # the longest series of the pass, in rows
+        return run(model, data)
+
+    monkeypatch.setattr(type(learned.exact), "run", counted)
+    torch.testing.assert_close(learned.states(panel), expected, atol=1e-9, rtol=0)
+    assert max(passes) < 600 or missing
+
+
+def test_the_dynamics_do_not_know_the_window():
+    """Forecasts hang on the context; coefficients of the history cost the network nothing."""
+    panel = Panel.from_series([long_series(60, seed=k) for k in range(6)])
+    shared = {"max_epochs": 1, "random_state": 0, "hidden_layer_sizes": (8,), "context": 5.0}
+    short = PolyODETransformer(window=30.0, n_coefficients=32, **shared).fit(panel)
+    wide = PolyODETransformer(n_coefficients=50, **shared).fit(panel)
+    assert [p.shape for p in wide.field_.parameters()] == [
+        p.shape for p in short.field_.parameters()
+    ]
+    ahead = [one.forecast(panel, [100.0]).values for one in (short, wide)]
+    np.testing.assert_allclose(*ahead, rtol=1e-12)
+    assert wide.transform(panel).shape == (6, 2 * (50 + 33))
+    assert wide.context_ == short.context_ == 5.0
+    durations = panel.times[panel.offsets[1:] - 1] - panel.times[panel.offsets[:-1]]
+    assert any(np.isclose(durations, wide.window_))  # the longest of those that were trained on
+
+
+def test_how_much_of_the_series_is_remembered_is_said():
+    panel = Panel.from_series([(np.arange(101.0), np.sin(np.arange(101.0)))] * 3)
+    with pytest.warns(UserWarning, match=r"window=25 covers 25% of the typical series, of length"):
+        short = PolyODETransformer(window=25.0, n_coefficients=5, max_epochs=1).fit(panel)
+    assert short.coverage_ == 0.25
+    assert short.observations_per_coefficient_ == pytest.approx(101 * 0.25 / 5)
+    assert PolyODETransformer(n_coefficients=5, max_epochs=1).fit(panel).coverage_ == 1.0
+
+
+def test_the_history_of_any_measure_is_cut_in_training():
+    """The dynamics see the context only."""
     embedder = PolyODETransformer(n_coefficients=4, measure="legs", max_epochs=1, random_state=0)
     embedder.fit(Panel.from_series([long_series(40)]))
-    assert embedder._rows_to_cut(embedder.embedder_) is None
+    assert embedder._rows_to_cut(embedder.embedder_) == 256

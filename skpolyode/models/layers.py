@@ -1,0 +1,102 @@
+"""Layers of learned cells: their weights come from a generator of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from skpolyode.models.packed import Packed
+
+__all__ = ["ResNet", "Start", "drawn", "observed_inputs"]
+
+
+def drawn(
+    kind: type[nn.Module], *sizes: int, generator: torch.Generator | None, **options: Any
+) -> nn.Module:
+    """A layer of torch with torch's default distribution; the global generator is left alone.
+
+    Parameters
+    ----------
+    kind : type
+        `nn.Linear` or `nn.GRUCell`.
+    *sizes : int
+        Its first arguments, those of its input and of its output.
+    generator : torch.Generator or None
+        Source of the weights.
+    **options : dict
+        Its other arguments.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skpolyode.models.layers import drawn
+    >>> layer = drawn(torch.nn.Linear, 3, 2, generator=torch.Generator().manual_seed(0))
+    >>> layer(torch.zeros(1, 3)).shape
+    torch.Size([1, 2])
+    """
+    layer = kind(*sizes, device="meta", **options)  # draws nothing
+    bound = sizes[1 if kind is nn.GRUCell else 0] ** -0.5
+    for name, parameter in list(layer.named_parameters()):
+        weight = torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator)
+        setattr(layer, name, nn.Parameter(weight))
+    return layer
+
+
+class Start(nn.Module):
+    """Learned state before the first observation: ``b + W static``, zero at first.
+
+    Parameters
+    ----------
+    n_static : int
+        Features of static covariates.
+    size : int
+        Length of the state.
+    """
+
+    def __init__(self, n_static: int, size: int) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(size))
+        self.weight = nn.Parameter(torch.zeros(size, n_static)) if n_static else None
+
+    def forward(self, data: Packed, rows: torch.Tensor) -> torch.Tensor:
+        """States (n, size) of series, given by their first rows."""
+        if self.weight is None:
+            return self.bias.expand(len(rows), -1)
+        return torch.addmm(self.bias, data.static[rows], self.weight.t())
+
+
+class ResNet(nn.Module):
+    """Residual blocks ``x + s (W' silu(W x + b) + b')``; the identity at first (ReZero).
+
+    Parameters
+    ----------
+    size : int
+        Length of input and output.
+    widths : sequence of int
+        Width inside each block.
+    generator : torch.Generator or None
+        Source of the weights.
+    """
+
+    def __init__(self, size: int, widths: Sequence[int], generator: torch.Generator | None) -> None:
+        super().__init__()
+        self.inner, self.outer = (
+            nn.ModuleList(drawn(nn.Linear, *shape, generator=generator) for shape in shapes)
+            for shapes in ([(size, n) for n in widths], [(n, size) for n in widths])
+        )
+        self.strength = nn.Parameter(torch.zeros(len(widths)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of any rows (n, size)."""
+        for strength, inner, outer in zip(self.strength, self.inner, self.outer, strict=True):
+            x = x + strength * outer(nn.functional.silu(inner(x)))
+        return x
+
+
+def observed_inputs(data: Packed, rows: torch.Tensor) -> torch.Tensor:
+    """What was observed, of what, and static covariates: (n, 2 D + S), the input of plain cells."""
+    x = data.x[rows]
+    return torch.cat([x, data.mask[rows].to(x.dtype), data.static[rows]], dim=1)

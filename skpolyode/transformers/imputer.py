@@ -1,0 +1,121 @@
+"""Missing values filled in, and nothing else changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+
+from skpolyode.panel import Panel, is_ragged
+from skpolyode.saving.objects import register_estimator
+from skpolyode.transformers._input import read_panel
+from skpolyode.transformers.path_transformer import PathTransformer
+
+__all__ = ["PanelImputer"]
+
+
+def _returns_tables(imputer: PanelImputer) -> bool:
+    shape = getattr(imputer, "array_shape_", ())
+    return shape is not None and len(shape) < 2
+
+
+@register_estimator
+class PanelImputer(PathTransformer):
+    """Fill in what was not observed, by the path through the observations.
+
+    Series go in with NaN and come out without: observed cells are returned as they are, all others
+    get the value of the learned path. That path knows the dynamics between observations, meets the
+    next observation of the channel, and uses what other channels tell meanwhile. For a fixed
+    interpolation pass an `InterpolationTransformer`.
+
+    Use it in front of what cannot do with missing values. The result of an array is an array of
+    the same shape, as of scikit-learn's imputers; for regular series from irregular ones take
+    `Resampler`.
+
+    Parameters
+    ----------
+    embedder : transformer with `interpolate` or None, default=None
+        Follows the path; not fitted itself, but a clone of it. Its parameters are reached as
+        ``embedder__<name>``. None: a `PolyODETransformer` with its defaults.
+
+    Attributes
+    ----------
+    embedder_ : transformer
+        The fitted clone.
+    n_features_in_ : int
+        Number of channels, or of time points if fitted on a 2-D array.
+    n_channels_in_ : int
+        Number of channels.
+
+    See Also
+    --------
+    Resampler : Fills in values at times of your choice.
+    PolyODETransformer.interpolate : The same at any times, without another object.
+
+    Notes
+    -----
+    What is filled in, at each time of a series and for each channel: between two observations of
+    the channel, the path between them. Before its first observation, the path that the memory of
+    the series holds there: what the model expected, shifted to meet the first observation; of rows
+    before any observation of the series, the value that this path begins with. After its last
+    observation, the forecast. A channel that a series never observes gets what the model expects
+    of it, at first the mean.
+
+    In an array all rows are filled, also those in which nothing was observed and those at the
+    end, which for the embedder are padding: shorter series are continued by their forecast to the
+    length of the array. Forecasts far ahead are worth little; a `PolyODETransformer` holds them
+    after 20 contexts. If padding is to stay, pass ragged series.
+
+    A series without any observation is an error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode import InterpolationTransformer, PanelImputer
+    >>> X = np.array([[1.0, np.nan, 3.0, 5.0], [np.nan, 2.0, np.nan, 0.0]])
+    >>> PanelImputer(InterpolationTransformer()).fit_transform(X)
+    array([[1., 2., 3., 5.],
+           [2., 2., 1., 0.]])
+    """
+
+    def transform(self, X: Any) -> Panel | np.ndarray:
+        """Fill in the gaps of series.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series, with the channels of `fit`. Each is filled on its own: the result does not
+            depend on what else is in `X`.
+
+        Returns
+        -------
+        Panel or float64 ndarray of the shape of X
+            An array (or table, see `set_output`) of an array or table, else a Panel with the times
+            of the series.
+        """
+        check_is_fitted(self)
+        panel = read_panel(self, X, reset=False)
+        if is_ragged(X):
+            return self.embedder_.interpolate(panel)
+        # The rows of a table are whole series; behind those of an array there may be padding.
+        shape = X.shape if getattr(X, "ndim", 2) == 3 else (panel.n_series, panel.lengths[0])
+        filled = self.embedder_.interpolate(panel, np.arange(shape[1]))
+        return filled.values.reshape(shape).copy()  # those of a panel are read-only
+
+    @available_if(_returns_tables)
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the time points, of two-dimensional input: those of the input.
+
+        Parameters
+        ----------
+        input_features : None or array-like of str, default=None
+            Must agree with the names of `fit`.
+
+        Returns
+        -------
+        object ndarray of shape (n_times,)
+        """
+        check_is_fitted(self)
+        return _check_feature_names_in(self, input_features)

@@ -1,0 +1,109 @@
+"""What transformers share that answer by the path which another one follows."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import HasMethods
+
+from skpolyode.embedders import ChannelScaler
+from skpolyode.panel import Panel
+from skpolyode.saving.objects import save
+from skpolyode.transformers._input import read_panel
+from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.polyode import PolyODETransformer
+
+__all__ = ["PathTransformer"]
+
+
+class PathTransformer(TransformerMixin, BaseEstimator):
+    """Base of transformers around one that has `interpolate`.
+
+    Parameters
+    ----------
+    embedder : transformer with `interpolate` or None, default=None
+        None: a `PolyODETransformer` with its defaults.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "embedder": [HasMethods(["fit", "interpolate"]), None],
+    }
+    embedder_: SeriesTransformer
+
+    def __init__(self, embedder: SeriesTransformer | None = None) -> None:
+        self.embedder = embedder
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the embedder.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series; see :func:`skpolyode.panel.as_panel` for every accepted format.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a parameter or a series is not valid; all faults of the series are listed at once.
+            What was fitted before is then as it was.
+        """
+        self._validate_params()
+        before = dict(vars(self))
+        try:
+            panel = read_panel(self, X, reset=True)
+            self._prepare(panel)
+            embedder = PolyODETransformer() if self.embedder is None else clone(self.embedder)
+            self.embedder_ = embedder.fit(panel)
+        except Exception:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        return self
+
+    def _prepare(self, panel: Panel) -> None:
+        """Learn what takes no training from a checked panel."""
+
+    @abstractmethod
+    def transform(self, X: Any) -> Panel | np.ndarray:
+        """Series on their paths."""
+
+    @property
+    def scaler_(self) -> ChannelScaler:
+        """Mean and standard deviation of each channel."""
+        return self.embedder_.scaler_
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save everything, parameters and what was fitted, in one file without any code.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file, a safetensors file whatever its name; one that exists is replaced.
+
+        Raises
+        ------
+        TypeError
+            If a parameter or an attribute is of a type that files cannot hold.
+
+        See Also
+        --------
+        skpolyode.load : The way back.
+        """
+        save(self, path)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.three_d_array = True
+        return tags

@@ -1,0 +1,163 @@
+"""Irregular series on a regular grid."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from skpolyode.panel import Panel, query_times
+from skpolyode.panel.select import observed_rows
+from skpolyode.saving.objects import register_estimator
+from skpolyode.transformers._input import read_panel
+from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.path_transformer import PathTransformer
+
+__all__ = ["Resampler"]
+
+_N_POINTS = 100  # where nothing is said
+
+
+@register_estimator
+class Resampler(PathTransformer):
+    """Put ragged, irregular, partly observed series on one regular grid, by their paths.
+
+    What comes out has no gaps and one length, and the axes of sktime and aeon: series, channel,
+    time. ``make_pipeline(Resampler(), MiniRocketMultivariate(), RidgeClassifierCV())`` and any
+    other method for regular series then runs on irregular ones.
+
+    Use it where the shape of series tells what you want to know. The grid should be about as fine
+    as the signal: a point for each typical gap between observations, or a few.
+
+    Parameters
+    ----------
+    embedder : transformer with `interpolate` or None, default=None
+        Follows the path; not fitted itself, but a clone of it. Its parameters are reached as
+        ``embedder__<name>``. None: a `PolyODETransformer` with its defaults.
+    n_points : int or None, default=None
+        Number of points, spread evenly over the longest series of `fit`. One of `n_points`,
+        `every` and `grid` says what the grid is, and the others are None; if all are, it is 100
+        points.
+    every : float or None, default=None
+        Time between two points, in the units of `times`, over the longest series of `fit`.
+    grid : array-like of shape (n_points,) or None, default=None
+        The points themselves, in increasing order and in the units of `times`: relative to what
+        `relative_to` says, or on the common clock, then also datetimes.
+    relative_to : {"start", "end"} or None, default="start"
+        Where the grid lies: it begins at each series' first observation, or ends at its last one.
+        None: it is the same for all series, on their common clock, from the earliest to the latest
+        observation of `fit`.
+
+    Attributes
+    ----------
+    grid_ : float64 ndarray of shape (n_points,)
+        The points, relative to the start or the end of each series, or on the common clock.
+    embedder_ : transformer
+        The fitted clone.
+    n_features_in_ : int
+        Number of channels, or of time points if fitted on a 2-D array.
+    n_channels_in_ : int
+        Number of channels.
+
+    See Also
+    --------
+    PanelImputer : Fills gaps, and leaves times as they are.
+    skpolyode.adapters.SeriesResampler : The same for sktime's own pipelines.
+
+    Notes
+    -----
+    Points before the first observation of a series hold the value that its path begins with, those
+    after its last one get its forecast, which a `PolyODETransformer` holds after 20 contexts.
+
+    Examples
+    --------
+    >>> from skpolyode import InterpolationTransformer, Resampler
+    >>> series = [([0.0, 1.0, 4.0], [0.0, 2.0, 5.0]), ([10.0, 12.0], [1.0, 3.0])]
+    >>> Resampler(InterpolationTransformer(), every=1.0).fit_transform(series)
+    array([[[0., 2., 3., 4., 5.]],
+    <BLANKLINE>
+           [[1., 2., 3., 3., 3.]]])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **PathTransformer._parameter_constraints,
+        "n_points": [Interval(Integral, 1, None, closed="left"), None],
+        "every": [Interval(Real, 0, None, closed="neither"), None],
+        "grid": ["array-like", None],
+        "relative_to": [StrOptions({"start", "end"}), None],
+    }
+
+    def __init__(
+        self,
+        embedder: SeriesTransformer | None = None,
+        *,
+        n_points: int | None = None,
+        every: float | None = None,
+        grid: Any = None,
+        relative_to: str | None = "start",
+    ) -> None:
+        super().__init__(embedder)
+        self.n_points = n_points
+        self.every = every
+        self.grid = grid
+        self.relative_to = relative_to
+
+    def _prepare(self, panel: Panel) -> None:
+        names = ("n_points", "every", "grid")
+        given = [name for name in names if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(
+                f"{' and '.join(given)} each say what the grid is: give one, and None for the rest."
+            )
+        # On the user's clock, as the grid may be.
+        panel = panel.like(panel.times, panel.values, panel.offsets)
+        rows = observed_rows(panel)
+        longest = float((rows.end - rows.start).max())
+        spans = {"start": (0.0, longest), "end": (-longest, 0.0)}
+        low, high = spans.get(self.relative_to, (float(rows.start.min()), float(rows.end.max())))
+        if self.grid is not None:
+            self.grid_ = self._read_grid(panel)
+        elif self.every is not None:
+            n_steps = int((high - low) / self.every * (1 + 1e-9))
+            steps = self.every * np.arange(n_steps + 1)
+            self.grid_ = high - steps[::-1] if self.relative_to == "end" else low + steps
+        else:
+            self.grid_ = np.linspace(low, high, self.n_points or _N_POINTS)
+
+    def _read_grid(self, panel: Panel) -> np.ndarray:
+        if self.relative_to is None:
+            grid = query_times(panel[:1], self.grid)[0]
+        else:
+            grid = np.asarray(self.grid, dtype=np.float64)
+        rises = grid.ndim == 1 and np.isfinite(grid).all() and (np.diff(grid) > 0).all()
+        if not rises or not len(grid):
+            raise ValueError(f"grid must be one or more finite times that rise, got {self.grid!r}.")
+        return grid
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Series on the grid.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series, with the channels of `fit`.
+
+        Returns
+        -------
+        float64 ndarray of shape (n_series, n_channels, n_points)
+        """
+        check_is_fitted(self)
+        panel = read_panel(self, X, reset=False)
+        if self.relative_to is None:
+            times, offsets = query_times(panel, self.grid_)
+        else:
+            rows = observed_rows(panel)
+            edge = rows.start if self.relative_to == "start" else rows.end
+            times = (edge[:, None] + self.grid_).ravel()
+            offsets = np.arange(panel.n_series + 1) * len(self.grid_)
+        found = self.embedder_.embedder_.path_values(panel, times, offsets)
+        values = found.reshape(panel.n_series, len(self.grid_), panel.n_channels)
+        return np.ascontiguousarray(values.transpose(0, 2, 1))

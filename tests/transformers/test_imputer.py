@@ -1,0 +1,179 @@
+"""PanelImputer: what was observed stays, everything else is filled, in the same container."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import estimator_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import skpolyode
+from skpolyode import (
+    HiPPOTransformer,
+    InterpolationTransformer,
+    Panel,
+    PanelImputer,
+    SummaryStatsTransformer,
+)
+from tests.transformers.data import oscillators, small
+from tests.transformers.test_sklearn_checks import UNLISTED
+
+LINEAR = PanelImputer(InterpolationTransformer(n_coefficients=4))
+LEARNED = PanelImputer(small(n_coefficients=3, max_epochs=1))
+both = pytest.mark.parametrize("imputer", [LINEAR, LEARNED], ids=["linear", "learned"])
+
+
+@parametrize_with_checks([LINEAR, LEARNED])
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore:X .*feature names:UserWarning")
+@pytest.mark.parametrize("check", UNLISTED)
+def test_unlisted_check(check):
+    getattr(estimator_checks, check)("PanelImputer", clone(LINEAR))
+
+
+def holes(shape, seed=0, share=0.4):
+    rng = np.random.default_rng(seed)
+    X = np.sin(np.arange(shape[1])[:, None] / 2 + rng.uniform(0, 6, (shape[0], 1, 1)))
+    X = X + np.zeros(shape)
+    X[rng.random(shape) < share] = np.nan
+    X[:, 2] = 0.1 + 0.2  # somewhere in the middle, a number that rounding would change
+    return X
+
+
+@both
+class TestContainers:
+    def test_panel(self, imputer):
+        panel = Panel.from_series(oscillators(), ids=[f"s{k}" for k in range(12)])
+        found = clone(imputer).fit_transform(panel)
+        observed = ~np.isnan(panel.values)
+        assert isinstance(found, Panel)
+        assert found.ids.tolist() == panel.ids.tolist()
+        np.testing.assert_array_equal(found.times, panel.times)
+        np.testing.assert_array_equal(found.values[observed], panel.values[observed])
+        assert np.isfinite(found.values).all()
+        assert np.isnan(panel.values).any()
+
+    def test_three_dimensional_array(self, imputer):
+        X = holes((6, 9, 2))
+        X[1, 6:] = np.nan  # padding
+        X[2, :2] = np.nan  # rows before the first observation
+        X[3, 4] = np.nan  # a row in the middle
+        X[4, :, 1] = np.nan  # a channel that is never observed
+        before = X.copy()
+        found = clone(imputer).fit_transform(X)
+        np.testing.assert_array_equal(X, before)
+        assert found.shape == X.shape
+        assert found.flags.writeable
+        np.testing.assert_array_equal(found[~np.isnan(X)], X[~np.isnan(X)])
+        assert np.isfinite(found).all()
+        other = clone(imputer).fit(X).transform(X[:, :7])  # of another length
+        assert other.shape == (6, 7, 2)
+
+    def test_table(self, imputer):
+        X = pd.DataFrame(holes((6, 5, 1))[..., 0], columns=list("abcde"))
+        assert isinstance(clone(imputer).fit_transform(X), np.ndarray)
+        table = clone(imputer).set_output(transform="pandas").fit_transform(X)
+        assert table.columns.tolist() == list("abcde")
+        assert table.notna().all(axis=None)
+        observed = X.notna().to_numpy()
+        np.testing.assert_array_equal(table.to_numpy()[observed], X.to_numpy()[observed])
+
+    def test_lists_become_panels(self, imputer):
+        series = oscillators()
+        found = clone(imputer).fit(series).transform(series[:3])
+        assert isinstance(found, Panel)
+        assert np.isfinite(found.values).all()
+        # a table is asked for, but a panel is none
+        imputer = clone(imputer).set_output(transform="pandas").fit(series)
+        assert isinstance(imputer.transform(series), Panel)
+        assert not hasattr(imputer, "get_feature_names_out")
+
+    def test_what_is_complete_stays(self, imputer):
+        X = np.random.default_rng(0).normal(size=(4, 6, 2))
+        np.testing.assert_array_equal(clone(imputer).fit_transform(X), X)
+
+    def test_batch_mates_do_not_matter(self, imputer):
+        X = holes((6, 9, 2))
+        imputer = clone(imputer).fit(X)
+        whole = imputer.transform(X)
+        np.testing.assert_allclose(imputer.transform(X[[4, 1]]), whole[[4, 1]], atol=1e-9)
+
+    def test_saved_and_loaded(self, imputer, tmp_path):
+        X = holes((6, 9, 2))
+        imputer = clone(imputer).fit(X)
+        imputer.save(tmp_path / "imputer")
+        again = skpolyode.load(tmp_path / "imputer")
+        np.testing.assert_array_equal(again.transform(X), imputer.transform(X))
+
+
+cells = st.none() | st.floats(-1e6, 1e6).filter(lambda x: x == 0 or abs(x) > 1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:the channels")
+@settings(max_examples=40, deadline=None)
+@given(arrays(object, st.tuples(*[st.integers(1, n) for n in (4, 6, 3)]), elements=cells))
+def test_any_array_is_filled(X):
+    X = X.astype(np.float64)
+    observed = ~np.isnan(X)
+    if not observed.any(axis=(1, 2)).all():
+        with pytest.raises(ValueError, match=r"all values of its|has no rows"):
+            clone(LINEAR).fit(X)
+        return
+    found = clone(LINEAR).fit_transform(X)
+    assert np.isfinite(found).all()
+    np.testing.assert_array_equal(found[observed], X[observed])
+
+
+def test_values():
+    X = np.array([[[np.nan, 0.0], [1.0, np.nan], [np.nan, np.nan], [4.0, 6.0], [np.nan, np.nan]]])
+    found = clone(LINEAR).fit_transform(X)
+    np.testing.assert_allclose(found[0, :, 0], [1, 1, 2.5, 4, 4])
+    np.testing.assert_allclose(found[0, :, 1], [0, 2, 4, 6, 6])
+
+
+def test_tails_are_forecast():
+    X = holes((6, 9, 2))
+    X[:, 6:] = np.nan
+    imputer = clone(LEARNED).fit(X)
+    ahead = imputer.embedder_.forecast(X, [6.0, 7.0, 8.0]).values.reshape(6, 3, 2)
+    np.testing.assert_allclose(imputer.transform(X)[:, 6:], ahead, atol=1e-12)
+
+
+def test_in_a_pipeline_and_a_search():
+    X, y = holes((12, 6, 1))[..., 0], np.arange(12) % 2
+    pipeline = make_pipeline(clone(LINEAR), LogisticRegression())
+    grid = {"panelimputer__embedder__kind": ["linear", "pchip"]}
+    assert GridSearchCV(pipeline, grid, cv=2).fit(X, y).best_params_
+    ragged = make_pipeline(clone(LINEAR), HiPPOTransformer(), LogisticRegression())
+    assert ragged.fit(oscillators(), y).predict(oscillators()).shape == (12,)
+
+
+def test_an_embedder_without_a_path():
+    with pytest.raises(ValueError, match=r"object implementing 'fit' and 'interpolate' or None"):
+        PanelImputer(SummaryStatsTransformer()).fit(np.ones((2, 3)))
+
+
+def test_a_series_without_observations():
+    with pytest.raises(ValueError, match="series 1: all values of its 3 row"):
+        clone(LINEAR).fit([([0, 1, 2], [1.0, 2.0, 3.0]), ([0, 1, 2], [np.nan] * 3)])
+
+
+def test_a_fit_that_fails_leaves_the_last_one():
+    X = holes((6, 9, 2))
+    imputer = clone(LINEAR).fit(X)
+    whole = imputer.transform(X)
+    imputer.set_params(embedder__window=-1.0)
+    with pytest.raises(ValueError, match="'window' parameter"):
+        imputer.fit(X[:, :, :1])
+    np.testing.assert_array_equal(imputer.transform(X), whole)

@@ -1,0 +1,145 @@
+"""Resampler: where the grid lies, what stands on it, and who can go on from there."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.linear_model import RidgeClassifierCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import skpolyode
+from skpolyode import InterpolationTransformer, Panel, Resampler
+from tests.transformers.data import oscillators, small
+
+LINE = InterpolationTransformer(n_coefficients=4)
+SERIES = [
+    ([10.0, 11.0, 14.0], [[0.0, 5.0], [2.0, None], [5.0, 1.0]]),
+    ([2.0, 4.0], [[1, 1], [3, 1]]),
+]
+
+
+@parametrize_with_checks([Resampler(LINE, n_points=5), Resampler(small(max_epochs=1), n_points=5)])
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "grid"),
+    [
+        ({"n_points": 3}, [0, 2, 4]),
+        ({"n_points": 3, "relative_to": "end"}, [-4, -2, 0]),
+        ({"n_points": 3, "relative_to": None}, [2, 8, 14]),
+        ({"every": 1.5}, [0, 1.5, 3]),
+        ({"every": 1.5, "relative_to": "end"}, [-3, -1.5, 0]),
+        ({"every": 5, "relative_to": None}, [2, 7, 12]),
+        ({"every": 4 / 3}, [0, 4 / 3, 8 / 3, 4]),
+        ({"grid": [-1.0, 0.5, 9.0]}, [-1, 0.5, 9]),
+        ({"grid": [3, 4], "relative_to": None}, [3, 4]),
+        ({}, np.linspace(0, 4, 100)),
+    ],
+)
+def test_grid(parameters, grid):
+    resampler = Resampler(LINE, **parameters).fit(SERIES)
+    np.testing.assert_allclose(resampler.grid_, grid, atol=1e-12)
+    assert resampler.transform(SERIES).shape == (2, 2, len(grid))
+
+
+def test_values():
+    found = Resampler(LINE, every=1.0).fit_transform(SERIES)
+    np.testing.assert_allclose(found[0], [[0, 2, 3, 4, 5], [5, 4, 3, 2, 1]])
+    np.testing.assert_allclose(found[1], [[1, 2, 3, 3, 3], [1, 1, 1, 1, 1]])
+    found = Resampler(LINE, every=1.0, relative_to="end").fit_transform(SERIES)
+    np.testing.assert_allclose(found[:, 0], [[0, 2, 3, 4, 5], [1, 1, 1, 2, 3]])
+    found = Resampler(LINE, grid=[3.0, 11.0], relative_to=None).fit_transform(SERIES)
+    np.testing.assert_allclose(found[:, 0], [[0, 2], [2, 3]])
+
+
+def test_a_common_clock_of_datetimes():
+    days = pd.date_range("2026-03-01", periods=3, freq="D")
+    panel = Panel.from_frames([pd.DataFrame({"x": [0.0, 2.0, 6.0]}, index=days)], time_unit="h")
+    grid = pd.DatetimeIndex(["2026-03-01 12:00", "2026-03-02 12:00"])
+    found = Resampler(LINE, grid=grid, relative_to=None).fit_transform(panel)
+    np.testing.assert_allclose(found, [[[1.0, 4.0]]])
+
+
+@pytest.mark.parametrize("relative_to", ["start", "end"])
+def test_the_origin_of_time_does_not_matter(relative_to):
+    series = oscillators()
+    shifted = [(t + 100.0 * k, x) for k, (t, x) in enumerate(series)]
+    resampler = Resampler(small(), n_points=20, relative_to=relative_to).fit(series)
+    found = resampler.transform(series)
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(resampler.transform(shifted), found, atol=1e-8)
+    np.testing.assert_allclose(resampler.transform(series[4:6]), found[4:6], atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_points": 3, "every": 1.0}, "n_points and every each say what the grid is: give one"),
+        ({"grid": [1.0, 0.0]}, "grid must be one or more finite times that rise"),
+        ({"grid": []}, "grid must be one or more finite times that rise"),
+        ({"grid": [0.0, np.inf]}, "grid must be one or more finite times that rise"),
+        ({"every": 0.0}, "'every' parameter of Resampler must be"),
+        ({"relative_to": "middle"}, "'relative_to' parameter of Resampler must be"),
+    ],
+)
+def test_faulty_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        Resampler(LINE, **parameters).fit(SERIES)
+
+
+class Speeds(TransformerMixin, BaseEstimator):
+    """Stands in for a transformer of sktime or aeon: (series, channel, time) to features."""
+
+    def fit(self, X, y=None):
+        assert X.ndim == 3
+        return self
+
+    def transform(self, X):
+        return np.log(np.abs(np.diff(X, axis=2)).mean(axis=2) / X.std(axis=2))
+
+
+def two_speeds():
+    slow, fast = oscillators(20, seed=1, rate=5), oscillators(20, seed=2, rate=5)
+    fast = [(t / 2, x) for t, x in fast]  # twice as fast and half as long
+    return [*slow, *fast], np.repeat([0, 1], 20)
+
+
+def test_ragged_series_can_be_classified_by_methods_for_regular_ones():
+    series, y = two_speeds()
+    chain = make_pipeline(
+        Resampler(LINE, grid=np.linspace(0, 2, 40)), Speeds(), RidgeClassifierCV()
+    )
+    panel = Panel.from_series(series)
+    assert cross_val_score(chain, panel, y, cv=4).mean() > 0.9
+    search = GridSearchCV(chain, {"resampler__embedder__kind": ["linear", "pchip"]}, cv=2)
+    assert search.fit(panel, y).score(panel, y) > 0.9
+
+
+@pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="MiniRocket needs numba")
+def test_minirocket(monkeypatch):
+    from sktime.transformations.panel.rocket import MiniRocketMultivariate
+
+    # What pipelines of scikit-learn 1.9 set before fit, sktime 1.2 deletes unless the class has it.
+    monkeypatch.setattr(MiniRocketMultivariate, "_parent_callback_ctx", None, raising=False)
+    series, y = two_speeds()
+    chain = make_pipeline(
+        Resampler(LINE, n_points=60), MiniRocketMultivariate(), RidgeClassifierCV()
+    )
+    assert chain.fit(series, y).score(series, y) > 0.9
+
+
+def test_saved_and_loaded(tmp_path):
+    resampler = Resampler(small(), n_points=7).fit(oscillators())
+    resampler.save(tmp_path / "resampler")
+    again = skpolyode.load(tmp_path / "resampler")
+    found = resampler.transform(oscillators())
+    np.testing.assert_array_equal(again.transform(oscillators()), found)
+    assert clone(again).get_params()["n_points"] == 7

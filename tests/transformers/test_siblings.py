@@ -1,0 +1,149 @@
+"""What every neural transformer promises, beyond what all transformers do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+
+import skpolyode
+from skpolyode import Panel
+from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.training.checkpoint import Checkpoint
+from skpolyode.training.loop import Trainer
+from skpolyode.transformers.neural import NeuralTransformer
+from tests.transformers.data import oscillators
+from tests.transformers.registry import all_transformers
+
+NEURAL = {
+    name: transformer
+    for name, transformer in all_transformers().items()
+    if isinstance(transformer, NeuralTransformer)
+}
+SERIES = oscillators()
+pytestmark = pytest.mark.parametrize("name", NEURAL)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """By name: fitted to series of which some have one observation, or a long gap."""
+    long_gap = (SERIES[0][0] + 500.0 * (SERIES[0][0] > 2), SERIES[0][1])
+    series = [*SERIES, long_gap, (SERIES[1][0][:1], SERIES[1][1][:1])]
+    return {
+        name: clone(NEURAL[name]).set_params(max_epochs=4).fit(series) for name in NEURAL
+    }, series
+
+
+def test_it_learns(name):
+    transformer = clone(NEURAL[name]).set_params(max_epochs=25).fit(SERIES)
+    errors = [entry["validation_error"] for entry in transformer.history_]
+    assert transformer.validation_error_ == min(errors) < 0.8 * errors[0]
+    assert transformer.score(oscillators(20, seed=2)) > -0.9 * errors[0]
+
+
+def test_stream_is_the_batch(name, fitted):
+    """Observation by observation, or many at once from the middle on."""
+    transformer, series = fitted[0][name], fitted[1]
+    stream = transformer.stream(len(series))
+    resumed = transformer.stream([(t[:2], x[:2]) for t, x in series])
+    for k, (times, values) in enumerate(series):
+        for t, x in zip(times, values, strict=True):
+            stream.update(t, x[None], series=k)
+        if len(times) > 2:
+            resumed.update(times[2:], values[2:], series=np.full(len(times) - 2, k))
+    expected = transformer.transform(series)
+    ahead = [507.0, 1e7]
+    for own in (stream, resumed):
+        np.testing.assert_allclose(own.embedding(), expected, atol=1e-9)
+        forecasts = own.forecast(ahead).values
+        np.testing.assert_allclose(forecasts, transformer.forecast(series, ahead).values, atol=1e-9)
+
+
+def test_stream_comes_back_from_a_file(name, fitted, tmp_path):
+    stream = fitted[0][name].stream(SERIES)
+    stream.save(tmp_path / "stream")
+    again = skpolyode.load(tmp_path / "stream")
+    assert np.array_equal(again.embedding(), stream.embedding())
+    assert np.array_equal(again.forecast([9.0]).values, stream.forecast([9.0]).values)
+
+
+def test_a_forecast_starts_from_the_state_and_does_not_depend_on_others(name, fitted):
+    transformer, series = fitted[0][name], fitted[1]
+    end = [[times[-1]] for times, _ in series]
+    now = transformer.forecast(series, end).values
+    assert np.isfinite(now).all()
+    soon = transformer.forecast(series, [[t[0] + 1e-9] for t in end]).values
+    np.testing.assert_allclose(soon, now, atol=1e-6)
+    alone = transformer.forecast(series, [507.0]).values
+    among = transformer.forecast(series, [505.0, 507.0, 1e9]).values
+    assert np.isfinite(among).all()
+    np.testing.assert_allclose(among[1::3], alone, atol=1e-9)
+
+
+def test_the_unit_of_time_does_not_matter(name, fitted):
+    """Of fit, and of all that follows; a power of two, which rounds nothing."""
+    transformer, series = fitted[0][name], fitted[1]
+    slower = [(2.0**20 * times, values) for times, values in series]
+    other = clone(transformer).fit(slower)
+    assert other.validation_error_ == pytest.approx(transformer.validation_error_, rel=1e-9)
+    expected = transformer.transform(series)
+    np.testing.assert_allclose(other.transform(slower), expected, atol=1e-9)
+
+
+def test_generators_of_others_are_left_alone(name):
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    one, other = (clone(NEURAL[name]).fit(SERIES) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), before[0])
+    np.testing.assert_array_equal(np.random.get_state()[1], before[1])
+    np.testing.assert_array_equal(one.transform(SERIES), other.transform(SERIES))
+    seeded = clone(NEURAL[name]).set_params(random_state=1).fit(SERIES)
+    assert not np.array_equal(seeded.transform(SERIES), one.transform(SERIES))
+
+
+def test_static_covariates_are_used(name):
+    """A series that is all in its covariate: its first and only forecast error can fall."""
+    sign = np.tile([-1.0, 1.0], 20)
+    rng = np.random.default_rng(0)
+    panel = Panel.from_series(
+        [([0.0, 1.0], [rng.normal(), s]) for s in sign], static=pd.DataFrame({"sign": sign})
+    )
+    plain = Panel.from_series([(s.times, s.values) for s in panel])
+    settings = {"max_epochs": 40, "validation_fraction": None}
+    with_it, without = (clone(NEURAL[name]).set_params(**settings).fit(X) for X in (panel, plain))
+    assert with_it.validation_error_ < 0.5 * without.validation_error_
+
+
+def test_an_interrupted_training_goes_on(name, tmp_path, monkeypatch):
+    whole = clone(NEURAL[name]).set_params(max_epochs=4).fit(SERIES)
+    monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))  # after every epoch
+    train = Trainer.run.__globals__["_Run"]._train_epoch
+
+    def killed(run, epoch):
+        if epoch == 2:
+            raise MemoryError("killed")
+        return train(run, epoch)
+
+    again = clone(whole).set_params(checkpoint_dir=tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer.run.__globals__["_Run"], "_train_epoch", killed)
+        with pytest.raises(MemoryError, match="killed"):
+            again.fit(SERIES)
+    assert len(list(tmp_path.iterdir())) == 1
+    np.testing.assert_array_equal(again.fit(SERIES).transform(SERIES), whole.transform(SERIES))
+    assert [entry["epoch"] for entry in again.history_] == list(range(5))
+
+
+def test_a_warm_start_goes_on(name):
+    transformer = clone(NEURAL[name]).set_params(warm_start=True, max_epochs=3)
+    errors = [transformer.fit(SERIES).validation_error_ for _ in range(3)]
+    assert errors[0] > errors[-1]
+
+
+def test_it_serves_the_forecaster(name):
+    forecaster = PolyODEForecaster(clone(NEURAL[name]), random_state=0)
+    panel = Panel.from_series(SERIES)
+    found = forecaster.pretrain(panel).forecast(panel, [4.5, 6.0])
+    assert type(forecaster.embedder_) is type(NEURAL[name])
+    assert np.isfinite(found.values).all()
