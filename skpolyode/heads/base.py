@@ -15,8 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.metrics import check_scoring
-from sklearn.metrics._scorer import get_scorer_names
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, check_consistent_length
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -56,7 +55,7 @@ class HeadEstimator(BaseEstimator):
         "features": [StrOptions({"auto", *FEATURES})],
         "head": [HasMethods(["fit", "predict"]), None],
         "cv": [Interval(Integral, 2, None, closed="left")],
-        "scoring": [StrOptions(set(get_scorer_names())), callable, None],
+        "scoring": [str, callable, None],
         "random_state": ["random_state"],
     }
 
@@ -132,16 +131,20 @@ class HeadEstimator(BaseEstimator):
     def _learn(self, panel: Panel, target: np.ndarray) -> None:
         rng = local_random_state(self.random_state)
         embedder = PolyODETransformer() if self.embedder is None else clone(self.embedder)
+        is_trained = isinstance(embedder, FrozenEstimator)
+        embedder = embedder.estimator if is_trained else embedder
         if not isinstance(embedder, SeriesTransformer):
             raise TypeError(
                 "embedder must be a transformer of series of this package, such as "
                 f"PolyODETransformer(), got {embedder!r}."
             )
-        seed = int(rng.randint(2**31 - 1))
-        if self.random_state is not None and "random_state" in embedder.get_params(deep=False):
-            embedder.set_params(random_state=seed)
-        kinds = usable_features(self.features, embedder)
-        self.embedder_ = embedder.fit(panel if embedder.uses_static else without_static(panel))
+        kinds, seed = usable_features(self.features, embedder), int(rng.randint(2**31 - 1))
+        if not is_trained:
+            seeded = "random_state" in embedder.get_params(deep=False)
+            if seeded and self.random_state is not None:
+                embedder.set_params(random_state=seed)
+            embedder.fit(panel if embedder.uses_static else without_static(panel))
+        self.embedder_ = embedder
         folds = self._folds(target, rng)
         best, self.cv_scores_ = -np.inf, {}
         for kind in kinds:
@@ -171,6 +174,8 @@ class HeadEstimator(BaseEstimator):
 
     def _score(self, head: Any, Z: np.ndarray, target: np.ndarray, folds: list[Fold]) -> float:
         """Mean score of a head on the test parts of folds; 0 without any."""
+        from sklearn.metrics import check_scoring
+
         scorer = check_scoring(head, self.scoring)
         scores = [
             scorer(clone(head).fit(Z[train], target[train]), Z[test], target[test])

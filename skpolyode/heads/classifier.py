@@ -6,11 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
-from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
-from sklearn.linear_model import RidgeClassifierCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y
@@ -23,18 +18,29 @@ from skpolyode.saving.objects import register_estimator
 __all__ = ["PolyODEClassifier"]
 
 
+# Heads are imported where they are made: `import skpolyode` would take a fifth longer.
+
+
 def _support_vectors(seed: int) -> list[Any]:
+    from sklearn.svm import SVC
+
     # With broken ties the prediction is the class of the largest score.
     return [SVC(C=C, break_ties=True) for C in (10.0, 1.0, 100.0)]
 
 
 def _ridge(seed: int) -> list[Any]:
+    from sklearn.linear_model import RidgeClassifierCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     # Features are shares of time: their zero means something, their scale does not.
     scaler = StandardScaler(with_mean=False)
     return [make_pipeline(scaler, RidgeClassifierCV(alphas=np.logspace(-3, 3, 10)))]
 
 
 def _trees(seed: int) -> list[Any]:
+    from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+
     # Boosting learns nothing from a few dozen series.
     many = ExtraTreesClassifier(n_estimators=200, random_state=seed)
     return [many, HistGradientBoostingClassifier(random_state=seed)]
@@ -68,7 +74,8 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     embedder : transformer of this package or None, default=None
         Not fitted itself, but a clone of it. Its parameters are reached as ``embedder__<name>``.
         None: a `PolyODETransformer` with its defaults. A fixed one, such as
-        `InterpolationTransformer()`, needs no training.
+        `InterpolationTransformer()`, needs no training; one that is trained already, perhaps on
+        many more series, is kept as it is inside a `sklearn.frozen.FrozenEstimator`.
     features : {"auto", "coefficients", "path", "summary"}, default="auto"
         What the head reads. "auto" takes what cross-validates best on the series of `fit`; ties go
         to the coefficients. "path" needs an embedder with `interpolate`, and numba for MiniRocket.

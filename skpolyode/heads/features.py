@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import make_pipeline, make_union
-from sklearn.preprocessing import FunctionTransformer
 
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import typical_gap
@@ -41,6 +39,10 @@ def new_transformer(kind: str, embedder: SeriesTransformer, panel: Panel, seed: 
 
     What a user would build by hand: a pipeline, and a union with the static covariates.
     """
+    # Here, as heads are imported where they are made: it keeps `import skpolyode` short.
+    from sklearn.pipeline import make_pipeline, make_union
+    from sklearn.preprocessing import FunctionTransformer
+
     if kind == "coefficients":
         transformer = FrozenEstimator(embedder)
     elif kind == "summary":

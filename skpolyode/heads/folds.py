@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.model_selection import PredefinedSplit
 
 __all__ = ["spread_folds"]
 
@@ -42,5 +41,6 @@ def spread_folds(
     if len(order) < 2:
         return []
     fold = np.full(len(y), -1)  # never tested
-    fold[order] = np.arange(len(order)) % min(n_folds, len(order))
-    return list(PredefinedSplit(fold).split())
+    n_folds = min(n_folds, len(order))
+    fold[order] = np.arange(len(order)) % n_folds
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]

@@ -6,12 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
-from sklearn.linear_model import RidgeCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVR
 from sklearn.utils.validation import _check_y
 
 from skpolyode.heads.base import HeadEstimator, Heads
@@ -21,7 +15,14 @@ from skpolyode.saving.objects import register_estimator
 __all__ = ["PolyODERegressor"]
 
 
+# Heads are imported where they are made: `import skpolyode` would take a fifth longer.
+
+
 def _support_vectors(seed: int) -> list[Any]:
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVR
+
     # The width of the tube and C are in units of the target.
     return [
         TransformedTargetRegressor(SVR(C=C), transformer=StandardScaler()) for C in (10, 1, 100)
@@ -29,10 +30,16 @@ def _support_vectors(seed: int) -> list[Any]:
 
 
 def _ridge(seed: int) -> list[Any]:
+    from sklearn.linear_model import RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     return [make_pipeline(StandardScaler(with_mean=False), RidgeCV(alphas=np.logspace(-3, 3, 10)))]
 
 
 def _trees(seed: int) -> list[Any]:
+    from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
+
     # Boosting learns nothing from a few dozen series.
     many = ExtraTreesRegressor(n_estimators=200, random_state=seed)
     return [many, HistGradientBoostingRegressor(random_state=seed)]
@@ -61,7 +68,8 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
     embedder : transformer of this package or None, default=None
         Not fitted itself, but a clone of it. Its parameters are reached as ``embedder__<name>``.
         None: a `PolyODETransformer` with its defaults. A fixed one, such as
-        `InterpolationTransformer()`, needs no training.
+        `InterpolationTransformer()`, needs no training; one that is trained already, perhaps on
+        many more series, is kept as it is inside a `sklearn.frozen.FrozenEstimator`.
     features : {"auto", "coefficients", "path", "summary"}, default="auto"
         What the head reads. "auto" takes what cross-validates best on the series of `fit`; ties go
         to the coefficients. "path" needs an embedder with `interpolate`, and numba for MiniRocket.

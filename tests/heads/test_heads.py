@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
@@ -125,6 +127,19 @@ def test_the_embedder_learns_once_and_from_the_seed(monkeypatch):
     assert not np.allclose(other.embedder_.transform(X), model.embedder_.transform(X))
 
 
+def test_a_trained_embedder_is_kept():
+    X, y = swings(20)
+    more, _ = swings(60, seed=1)
+    trained = clone(EMBEDDER).fit(more)
+    model = PolyODEClassifier(FrozenEstimator(trained), features="coefficients").fit(X, y)
+    assert model.embedder_ is trained
+    assert trained.window_ == clone(EMBEDDER).fit(more).window_
+    with pytest.raises(ValueError, match=r"1 channel.*fitted on 2"):
+        model.fit([(t, x[:, 0]) for t, x in X], y)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        PolyODEClassifier(FrozenEstimator(clone(EMBEDDER)), features="coefficients").fit(X, y)
+
+
 def test_regressor():
     rates = np.random.default_rng(0).uniform(1, 3, 80)
     X, y = swings(80, rates=rates)
@@ -161,12 +176,18 @@ def test_rare_classes():
 
 
 def test_scoring_decides():
-    """With one series in ten of a class, accuracy sees no difference between features."""
-    X, y = swings(60)
-    model = PolyODEClassifier(EMBEDDER, features="coefficients", scoring="roc_auc", random_state=0)
-    model.fit(X, y)
-    assert 0.9 < model.cv_scores_["coefficients"] <= 1
-    with pytest.raises(ValueError, match="The 'scoring' parameter of PolyODEClassifier"):
+    """A score that is best where accuracy is worst turns the choice round."""
+    X, y = swings(40)
+    embedder = LegendreFitTransformer(n_coefficients=12)  # no path: two kinds to choose from
+    model = PolyODEClassifier(embedder, random_state=0).fit(X, y)
+    assert model.features_ == "coefficients"
+
+    def errors(head, Z, truth):
+        return 1 - head.score(Z, truth)
+
+    contrary = clone(model).set_params(scoring=errors, head=LogisticRegression(max_iter=1000))
+    assert contrary.fit(X, y).features_ == "summary"
+    with pytest.raises(ValueError, match="The 'scoring' parameter of"):
         clone(model).set_params(scoring="beauty").fit(X, y)
 
 
