@@ -33,7 +33,7 @@ __all__ = ["COUNT", "POSITIVE", "NeuralTransformer", "Sizes"]
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
 
-_PATIENCE = 10  # epochs without a better validation error; the best weights are kept anyway
+_PATIENCE = 10  # epochs without a better validation error, at least: see `_trainer`
 _LONGEST = 256  # rows; the end of a series half as long again may be held out
 _INTERVAL_LENGTH = 4  # observations that training goes through, with their updates
 
@@ -49,10 +49,10 @@ max_epochs : int, default=40
     Passes over the intervals. The learning rate falls to zero over them.
 validation_fraction : float or None, default=0.1
     Share of the series held out, of which nothing is learned, not even scales. Training stops
-    early when their forecasting error has not fallen for ten epochs, and keeps the weights
-    with the least. With fewer than five series this share is the last rows of each that has
-    at least 384; without any, the training error stands in. None trains on all series through
-    all epochs.
+    early when their forecasting error has not fallen for half of `max_epochs` (ten epochs at
+    least), and keeps the weights with the least. With fewer than five series this share is the
+    last rows of each that has at least 384; without any, the training error stands in. None
+    trains on all series through all epochs.
 warm_start : bool, default=False
     Continue from the weights, scales and other settings of the last fit.
 checkpoint_dir : str, PathLike or None, default=None
@@ -331,11 +331,13 @@ class NeuralTransformer(SeriesTransformer):
         # The cost of fewer intervals is that of their sequential depth, and with more of them
         # little data give too few steps.
         batch = int(np.clip(len(task.items) // 16, task.smallest_batch, 512))
+        # At high rates a low error may be luck; most is gained while the rate falls.
+        patience = max(_PATIENCE, self.max_epochs // 2)
         return Trainer(
             learning_rate=self.learning_rate_init,
             batch_size=batch if self.batch_size == "auto" else self.batch_size,
             max_epochs=self.max_epochs,
-            patience=None if self.validation_fraction is None else _PATIENCE,
+            patience=None if self.validation_fraction is None else patience,
             verbose=self.verbose,
             remedy="lower learning_rate_init",
         )
