@@ -95,7 +95,10 @@ def load_mimic_extract(
             f"no file {str(path)!r}: pass the path of MIMIC-Extract's all_hourly_data.h5."
         )
     tables = _read_tables(path)
-    _check_index_levels(tables)
+    for name, levels in _TABLES.items():
+        found = list(tables[name].index.names)
+        if found != levels:
+            raise ValueError(f"table {name!r} must be indexed by {levels}, got {found}.")
     patients = _select_patients(tables["patients"])
     vitals, patients = _observed_means(tables["vitals_labs"], patients)
     stay = patients.index.get_indexer(vitals.index.droplevel("hours_in"))
@@ -109,7 +112,11 @@ def load_mimic_extract(
         channel_names=MIMIC_VARIABLES,
     )
     groups = patients.index.get_level_values("subject_id").to_numpy()
-    split = _split_by_subject(groups, check_random_state(random_state))
+    subjects, subject = np.unique(groups, return_inverse=True)
+    n_train, n_validation = round(0.7 * len(subjects)), round(0.1 * len(subjects))
+    counts = [n_train, n_validation, len(subjects) - n_train - n_validation]
+    parts = np.repeat(["train", "validation", "test"], counts)
+    split = check_random_state(random_state).permutation(parts)[subject]
     seen = panel.values[(split == "train")[stay[order]]]
     return Bunch(
         panel=panel,
@@ -139,13 +146,6 @@ def _read_tables(path: Path) -> dict[str, pd.DataFrame]:
         raise ValueError(
             f"{path} is not a readable HDF5 file; is it truncated or of another format?"
         ) from error
-
-
-def _check_index_levels(tables: dict[str, pd.DataFrame]) -> None:
-    for name, levels in _TABLES.items():
-        found = list(tables[name].index.names)
-        if found != levels:
-            raise ValueError(f"table {name!r} must be indexed by {levels}, got {found}.")
 
 
 def _select_patients(patients: pd.DataFrame) -> pd.DataFrame:
@@ -185,14 +185,6 @@ def _observed_means(
             f"its first {_N_HOURS} hours: is this file complete?"
         )
     return means, patients[patients.index.isin(means.index.droplevel("hours_in"))]
-
-
-def _split_by_subject(groups: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-    """Names of the parts: 70 % of the subjects train, 10 % validation, 20 % test."""
-    subjects, subject = np.unique(groups, return_inverse=True)
-    n_train, n_validation = round(0.7 * len(subjects)), round(0.1 * len(subjects))
-    counts = [n_train, n_validation, len(subjects) - n_train - n_validation]
-    return rng.permutation(np.repeat(["train", "validation", "test"], counts))[subject]
 
 
 def _channelwise(statistic: Callable[[np.ndarray], float], values: np.ndarray) -> np.ndarray:
