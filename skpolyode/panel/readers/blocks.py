@@ -42,8 +42,13 @@ class Blocks:
         self._n_series += 1
         if values.ndim == 1:
             values = values[:, None]
-        if bad:
-            self._note_bad_cells(position, times, values, bad)
+        lines = []
+        for cell in bad[: self._faults.limit]:
+            row, channel = divmod(cell.position, max(values.shape[-1], 1))
+            time = times.format(row) if row < times.data.size else "unknown"
+            where = f"{self._faults.series(position)}, {self._faults.channel(channel)}"
+            lines.append(f"{where}, time {time}: not a number, {cell}")
+        self._faults.add(NOT_NUMERIC, lines, len(bad))
         if self._fits(position, times, values):
             self._times.append(times)
             self._values.append(values)
@@ -92,18 +97,6 @@ class Blocks:
                 f"{self._faults.name}: {self._faults.series(position)}: times must be of one kind "
                 f"in all series, got {times.kind}s after {self._kind}s; convert them to one kind."
             )
-
-    def _note_bad_cells(
-        self, position: int, times: TimeBlock, values: np.ndarray, bad: Sequence[BadCell]
-    ) -> None:
-        series = self._faults.series(position)
-        lines = []
-        for cell in bad[: self._faults.limit]:
-            row, channel = divmod(cell.position, max(values.shape[-1], 1))
-            time = times.format(row) if row < times.data.size else "unknown"
-            where = f"{series}, {self._faults.channel(channel)}, time {time}"
-            lines.append(f"{where}: not a number, {cell}")
-        self._faults.add(NOT_NUMERIC, lines, len(bad))
 
 
 def rows_from_blocks(
