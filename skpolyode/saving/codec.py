@@ -288,7 +288,7 @@ class Decoder:
         self.arrays = dict(arrays)
         self._room = _ROOM + sum(array.nbytes for array in arrays.values())
         self._of_kind: dict[str, Callable[[Any], Any]] = {
-            "float": self._float,
+            "float": {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}.__getitem__,
             "path": Path,
             "tuple": lambda parts: tuple(map(self.decode, parts)),
             "dict": lambda items: {self.decode(key): self.decode(part) for key, part in items},
@@ -307,10 +307,6 @@ class Decoder:
             ((kind, content),) = document.items()
             return self._of_kind[kind](content)
         return document
-
-    @staticmethod
-    def _float(text: str) -> float:
-        return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[text]
 
     def _objects(self, parts: list) -> np.ndarray:
         array = np.empty(len(parts), dtype=object)
