@@ -99,8 +99,7 @@ def load_mimic_extract(
         found = list(tables[name].index.names)
         if found != levels:
             raise ValueError(f"table {name!r} must be indexed by {levels}, got {found}.")
-    patients = _select_patients(tables["patients"])
-    vitals, patients = _observed_means(tables["vitals_labs"], patients)
+    vitals, patients = _select(tables["vitals_labs"], tables["patients"])
     stay = patients.index.get_indexer(vitals.index.droplevel("hours_in"))
     hours = vitals.index.get_level_values("hours_in").to_numpy(dtype=np.float64)
     order = np.lexsort((hours, stay))
@@ -148,7 +147,8 @@ def _read_tables(path: Path) -> dict[str, pd.DataFrame]:
         ) from error
 
 
-def _select_patients(patients: pd.DataFrame) -> pd.DataFrame:
+def _select(vitals: pd.DataFrame, patients: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Hourly means that rest on a measurement, and the stays, long enough, that have any."""
     if missing := [name for name in ("mort_hosp", "max_hours") if name not in patients.columns]:
         raise ValueError(
             f"table 'patients' lacks the columns {missing}; it has {list(patients.columns)}."
@@ -158,13 +158,7 @@ def _select_patients(patients: pd.DataFrame) -> pd.DataFrame:
     patients = patients[patients["max_hours"] > _MIN_HOURS]
     if not patients["mort_hosp"].isin([0, 1]).all():
         raise ValueError("column 'mort_hosp' of table 'patients' must hold 0 and 1 only.")
-    return patients.sort_index()
-
-
-def _observed_means(
-    vitals: pd.DataFrame, patients: pd.DataFrame
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Hourly means that rest on a measurement, and the patients who have any."""
+    patients = patients.sort_index()
     if vitals.columns.nlevels != 2:
         raise ValueError(
             "the columns of table 'vitals_labs' must have the two levels LEVEL2 and aggregation, "

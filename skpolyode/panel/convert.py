@@ -38,11 +38,6 @@ def _is_list_of_pairs(X: Any) -> bool:
     return is_vector(first[0]) or (len(first) == 2 and is_vector(first[1]))
 
 
-def _is_list_of_tables(X: Any) -> bool:
-    first = first_of(X)
-    return not isinstance(first, list | tuple) and getattr(first, "ndim", 0) == 2
-
-
 def _is_dict_of_series(X: Any) -> bool:
     if not isinstance(X, Mapping):
         return False
@@ -77,7 +72,11 @@ READERS = (
         lambda X: isinstance(first_of(X), pd.DataFrame | pd.Series),
         rows_from_frames,
     ),
-    Reader("a list of 2-D arrays (time, channel)", _is_list_of_tables, rows_from_tables),
+    Reader(
+        "a list of 2-D arrays (time, channel)",
+        lambda X: getattr(first_of(X), "ndim", 0) == 2,
+        rows_from_tables,
+    ),
     Reader("a dict of such series by their ids", _is_dict_of_series, _rows_from_dict),
     Reader(
         "a 3-D array (series, time, channel); a 2-D array or DataFrame (series, time)",

@@ -53,7 +53,9 @@ class PanelStorage:
     def _store(self, rows: Rows, checked: bool = True) -> None:
         names = ("times", "values", "offsets", "ids", "ticks")
         arrays = {name: getattr(rows, name) for name in names}
-        frozen = {name: _freeze(array) for name, array in arrays.items() if array is not None}
+        frozen = {name: array.view() for name, array in arrays.items() if array is not None}
+        for view in frozen.values():
+            view.flags.writeable = False
         self._rows = replace(rows, **frozen)
         self._checked = checked
 
@@ -298,12 +300,6 @@ class PanelStorage:
             own = self._rows.since_1970(times, self._rows.origin[series_index(offsets)])
             rows = replace(rows, times=own.counts, ticks=own.ticks, origin=None)
         return type(self)._of(rows, checked=False)
-
-
-def _freeze(array: np.ndarray) -> np.ndarray:
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _count(number: int, singular: str, plural: str) -> str:
