@@ -1,5 +1,6 @@
 """Irregular time series as ordinary data, for scikit-learn: neural ODEs with polynomial memory."""
 
+from skpolyode.heads import PolyODEClassifier, PolyODERegressor
 from skpolyode.panel import Panel
 from skpolyode.saving import load
 from skpolyode.transformers import (
@@ -27,6 +28,8 @@ __all__ = [
     "ODERNNTransformer",
     "Panel",
     "PanelImputer",
+    "PolyODEClassifier",
+    "PolyODERegressor",
     "PolyODETransformer",
     "Resampler",
     "StaticFeatures",

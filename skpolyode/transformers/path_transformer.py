@@ -64,7 +64,7 @@ class PathTransformer(TransformerMixin, BaseEstimator):
             panel = read_panel(self, X, reset=True)
             self._prepare(panel)
             embedder = PolyODETransformer() if self.embedder is None else clone(self.embedder)
-            self.embedder_ = embedder.fit(panel)
+            self.embedder_ = embedder.fit(panel, y)  # a FrozenEstimator insists on a y
         except Exception:
             vars(self).clear()
             vars(self).update(before)

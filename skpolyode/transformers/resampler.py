@@ -26,7 +26,7 @@ class Resampler(PathTransformer):
     """Put ragged, irregular, partly observed series on one regular grid, by their paths.
 
     What comes out has no gaps and one length, and the axes of sktime and aeon: series, channel,
-    time. ``make_pipeline(Resampler(), MiniRocketMultivariate(), RidgeClassifierCV())`` and any
+    time. ``make_pipeline(Resampler(), heads.MiniRocket(), RidgeClassifierCV())`` and any
     other method for regular series then runs on irregular ones.
 
     Use it where the shape of series tells what you want to know. The grid should be about as fine

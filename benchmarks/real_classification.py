@@ -1,0 +1,163 @@
+"""Classification of real series of which a share of the cells is hidden.
+
+    python benchmarks/real_classification.py --out results [--quick]
+
+Six sets that come with sktime, in their own split; 0, 50 and 70 % of all cells dropped, three
+draws. Every choice (C of the support vectors, kind of features, strength of the ridge) is made by
+cross-validation on the training part; all else are defaults. A cell is a set, a share and a draw;
+it is kept in a file of the folder `--out`, so that a run that was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import joblib
+import numpy as np
+import torch
+from sklearn.frozen import FrozenEstimator
+
+from skpolyode import (
+    HiPPOTransformer,
+    InterpolationTransformer,
+    Panel,
+    PolyODEClassifier,
+    PolyODETransformer,
+)
+from skpolyode.datasets import drop_cells, load_japanese_vowels
+
+SETS = [  # the cheap ones first
+    "ItalyPowerDemand",
+    "GunPoint",
+    "ArrowHead",
+    "BasicMotions",
+    "JapaneseVowels",
+    "OSULeaf",
+]
+LOADERS = {
+    "ItalyPowerDemand": "load_italy_power_demand",
+    "GunPoint": "load_gunpoint",
+    "ArrowHead": "load_arrow_head",
+    "BasicMotions": "load_basic_motions",
+    "OSULeaf": "load_osuleaf",
+}
+SHARES = [0.5, 0.7, 0.0]  # in the order of what one wants to know first
+DEFAULT = "PolyODEClassifier"
+# Embedder (None: PolyODE, trained once a cell) and features.
+METHODS: dict[str, tuple[Callable | None, str]] = {
+    DEFAULT: (None, "auto"),
+    "PolyODE coefficients + SVM": (None, "coefficients"),
+    "MiniRocket, learned path": (None, "path"),
+    "MiniRocket, linear path": (InterpolationTransformer, "path"),
+    "HiPPO coefficients + SVM": (HiPPOTransformer, "coefficients"),
+    "summary statistics + trees": (InterpolationTransformer, "summary"),
+}
+
+
+def load(name: str, part: str) -> tuple[Panel, np.ndarray]:
+    if name == "JapaneseVowels":
+        data = load_japanese_vowels(part)
+        return data.panel, data.y
+    import sktime.datasets
+
+    loader = getattr(sktime.datasets, LOADERS[name])
+    X, y = loader(split=part, return_X_y=True, return_type="numpy3D")
+    return Panel.from_sktime(X), np.asarray(y)
+
+
+def hidden(panel: Panel, share: float, seed: int) -> Panel:
+    return drop_cells(panel, share, random_state=seed)[0] if share else panel
+
+
+def run_cell(name: str, share: float, draw: int) -> dict:
+    train, y = load(name, "train")
+    test, truth = load(name, "test")
+    train, test = hidden(train, share, 2 * draw), hidden(test, share, 2 * draw + 1)
+    start = time.perf_counter()
+    polyode = PolyODETransformer(random_state=draw).fit(train)
+    result = {"n_test": len(truth), "training": time.perf_counter() - start, "methods": {}}
+    for method, (embedder, features) in METHODS.items():
+        start = time.perf_counter()
+        chosen = FrozenEstimator(polyode) if embedder is None else embedder()
+        model = PolyODEClassifier(chosen, features=features, random_state=draw).fit(train, y)
+        result["methods"][method] = {
+            "accuracy": model.score(test, truth),
+            "seconds": time.perf_counter() - start,
+            "features": model.features_,
+            "cv_scores": model.cv_scores_,
+        }
+    return result
+
+
+def cell_file(out: Path, name: str, share: float, draw: int) -> Path:
+    return out / f"{name}-{share:.0%}-{draw}.json"
+
+
+def run_missing(out: Path, name: str, share: float, draw: int) -> None:
+    file = cell_file(out, name, share, draw)
+    if file.exists():
+        return
+    torch.set_num_threads(1)
+    cell = run_cell(name, share, draw)
+    file.write_text(json.dumps(cell, indent=1))
+    rates = "  ".join(f"{m}: {x['accuracy']:.3f}" for m, x in cell["methods"].items())
+    print(f"{file.stem}: trained in {cell['training']:.0f} s; {rates}", flush=True)
+
+
+def report(out: Path, names: list[str]) -> None:
+    """A table of all cells that are there, a row a set and share; losses first."""
+    rows = []
+    for name, share in itertools.product(names, sorted(SHARES)):
+        files = sorted(out.glob(f"{name}-{share:.0%}-*.json"))
+        if files:
+            rows.append(summarise(name, share, [json.loads(file.read_text()) for file in files]))
+    rows.sort(key=lambda row: row[0])  # losses are False
+    print(f"\n| set, cells dropped, draws | {' | '.join(METHODS)} | default is |")
+    print("|---" * (len(METHODS) + 2) + "|")
+    for _, line in rows:
+        print(line)
+    print(f"\nbest or within one standard error: {sum(good for good, _ in rows)} of {len(rows)}")
+
+
+def summarise(name: str, share: float, cells: list[dict]) -> tuple[bool, str]:
+    """Whether the default is within one standard error of the best, and a line of the table.
+
+    The standard error is the larger one of that over the draws and of a share of the test series.
+    """
+    mean, error = {}, {}
+    for method in METHODS:
+        found = np.array([cell["methods"][method]["accuracy"] for cell in cells])
+        mean[method] = found.mean()
+        of_draws = found.std(ddof=1) / np.sqrt(len(found)) if len(found) > 1 else 0.0
+        error[method] = max(
+            of_draws, np.sqrt(mean[method] * (1 - mean[method]) / cells[0]["n_test"])
+        )
+    best = max(mean, key=mean.get)
+    gap = mean[best] - mean[DEFAULT]
+    good = gap <= max(error[best], error[DEFAULT])
+    verdict = "best" if gap == 0 else f"{'near' if good else 'LOSES to'} {best} ({-gap:.3f})"
+    parts = " | ".join(f"{mean[m]:.3f} ± {error[m]:.3f}" for m in METHODS)
+    return bool(good), f"| {name}, {share:.0%}, {len(cells)} | {parts} | {verdict} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, required=True, help="folder of finished cells")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--quick", action="store_true", help="two sets, one draw")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    names, n_draws = (["ItalyPowerDemand", "BasicMotions"], 1) if args.quick else (SETS, 3)
+    # First all sets at the first share, one draw each.
+    cells = [(n, s, d) for d in range(n_draws) for s in SHARES for n in names]
+    joblib.Parallel(args.jobs)(joblib.delayed(run_missing)(args.out, *cell) for cell in cells)
+    report(args.out, names)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Features of the shapes of regular series."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+__all__ = ["MiniRocket", "has_minirocket"]
+
+
+def has_minirocket() -> bool:
+    """Whether MiniRocket can run here."""
+    return find_spec("numba") is not None
+
+
+class MiniRocket(TransformerMixin, BaseEstimator):
+    """Features of the shapes of regular series: sktime's MiniRocket, for scikit-learn's pipelines.
+
+    Newer pipelines of scikit-learn mark their parts by an attribute, which sktime's estimators
+    lose when they are fitted; hence this one around `MiniRocketMultivariate`.
+
+    Use it behind a `Resampler`, with a linear head. It needs numba, which compiles for some
+    20 seconds when it is first used.
+
+    Parameters
+    ----------
+    num_kernels : int, default=10000
+        Number of features, about. Lower it for many series.
+    random_state : int or None, default=None
+        Seed of the biases, and of the channels of each kernel.
+
+    Attributes
+    ----------
+    rocket_ : sktime.transformations.panel.rocket.MiniRocketMultivariate
+        The fitted transformer of sktime.
+
+    References
+    ----------
+    A. Dempster, D. F. Schmidt and G. I. Webb, "MiniRocket: a very fast (almost) deterministic
+    transform for time series classification", KDD 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode.heads import MiniRocket
+    >>> X = np.random.default_rng(0).normal(size=(4, 2, 32))  # series, channel, time
+    >>> MiniRocket(num_kernels=168, random_state=0).fit_transform(X).shape
+    (4, 168)
+    """
+
+    def __init__(self, *, num_kernels: int = 10_000, random_state: int | None = None) -> None:
+        self.num_kernels = num_kernels
+        self.random_state = random_state
+
+    def fit(self, X: np.ndarray, y: Any = None) -> Self:
+        """Choose kernels.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_series, n_channels, n_times)
+            Series of nine times or more.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ModuleNotFoundError
+            If numba is not installed.
+        """
+        # Here, since `import skpolyode` leaves sktime out.
+        from sktime.transformations.panel.rocket import MiniRocketMultivariate
+
+        rocket = MiniRocketMultivariate(self.num_kernels, random_state=self.random_state)
+        self.rocket_ = rocket.fit(X)
+        return self
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        """Shares of time at which kernels respond.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_series, n_channels, n_times)
+            Series, as long as those of `fit`.
+
+        Returns
+        -------
+        float64 ndarray of shape (n_series, n_features)
+        """
+        check_is_fitted(self)
+        return self.rocket_.transform(X).to_numpy(dtype=np.float64)

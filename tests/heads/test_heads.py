@@ -1,0 +1,266 @@
+"""Classifier and regressor of irregular series."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+
+import skpolyode
+from skpolyode import (
+    HiPPOTransformer,
+    InterpolationTransformer,
+    LegendreFitTransformer,
+    Panel,
+    PanelImputer,
+    PolyODEClassifier,
+    PolyODERegressor,
+    PolyODETransformer,
+)
+from skpolyode.heads import MiniRocket, base, features
+
+EMBEDDER = InterpolationTransformer(n_coefficients=12)
+
+
+def swings(n_series=30, seed=0, rates=(2.0, 3.0)):
+    """Two channels of sines, observed apart; the label is their rate."""
+    rng = np.random.default_rng(seed)
+    y = np.tile(rates, n_series)[:n_series]
+    series = []
+    for rate in y:
+        times = np.sort(rng.uniform(0, rng.uniform(4, 6), 30))
+        values = np.sin(rate * times[:, None] + rng.uniform(0, 1) + [0, 2])
+        values[rng.random(values.shape) < 0.3] = np.nan
+        values[0] = 0.0
+        series.append((times, values))
+    return series, y
+
+
+def without_numba(monkeypatch):
+    for module in (base, features):
+        monkeypatch.setattr(module, "has_minirocket", lambda: False)
+
+
+@pytest.mark.parametrize("kind", ["coefficients", "summary"])
+def test_tells_rates_apart(kind):
+    X, y = swings(80)
+    new, truth = swings(40, seed=1)
+    model = PolyODEClassifier(EMBEDDER, features=kind, random_state=0).fit(X, y)
+    assert model.features_ == kind
+    assert model.score(new, truth) > (0.9 if kind == "coefficients" else 0.6)
+    chances = model.predict_proba(new)
+    np.testing.assert_allclose(chances.sum(axis=1), 1)
+    np.testing.assert_array_equal(model.classes_[chances.argmax(axis=1)], model.predict(new))
+
+
+def test_the_path_by_minirocket():
+    pytest.importorskip("numba")
+    X, y = swings(40)
+    new, truth = swings(20, seed=1)
+    model = PolyODEClassifier(EMBEDDER, features="path", random_state=0).fit(X, y)
+    assert model.score(new, truth) > 0.9
+    assert isinstance(model.transformer_[-1], MiniRocket)
+    assert 32 <= len(model.transformer_[0].grid_) <= 60
+    again = clone(model).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(new), again.predict_proba(new))
+
+
+@pytest.mark.parametrize("cls", [PolyODEClassifier, PolyODERegressor])
+def test_auto_takes_the_best_features(cls, monkeypatch):
+    without_numba(monkeypatch)
+    X, y = swings(40)
+    with pytest.warns(UserWarning, match=r"numba.*not installed.*values of the path") as caught:
+        model = cls(EMBEDDER, random_state=0, cv=3).fit(X, y)
+    assert len(caught) == 1
+    assert set(model.cv_scores_) == {"coefficients", "path", "summary"}
+    assert model.cv_scores_[model.features_] == max(model.cv_scores_.values())
+    alone = cls(EMBEDDER, features=model.features_, random_state=0)
+    if model.features_ != "path":
+        alone.fit(X, y)
+        np.testing.assert_array_equal(alone.predict(X), model.predict(X))
+
+
+def test_ties_go_to_the_coefficients(monkeypatch):
+    without_numba(monkeypatch)
+    X, y = swings(12)
+    X = [(np.arange(5), np.full((5, 2), rate)) for rate in y]
+    with pytest.warns(UserWarning, match="numba"):
+        model = PolyODEClassifier(EMBEDDER, head=KNeighborsClassifier(1), cv=2).fit(X, y)
+    assert model.cv_scores_ == {"coefficients": 1.0, "path": 1.0, "summary": 1.0}
+    assert model.features_ == "coefficients"
+
+
+def test_summary_statistics_win_where_only_they_know():
+    """The label is how often a series was observed."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 40)
+    X = [(np.linspace(0, 1, 10 + 10 * k), rng.normal(size=10 + 10 * k)) for k in y]
+    model = PolyODEClassifier(LegendreFitTransformer(n_coefficients=4), random_state=0).fit(X, y)
+    assert set(model.cv_scores_) == {"coefficients", "summary"}  # it follows no path
+    assert model.features_ == "summary"
+    assert model.score(X, y) == 1
+
+
+def test_the_embedder_learns_once_and_from_the_seed(monkeypatch):
+    X, y = swings(20)
+    calls = []
+    fit = PolyODETransformer.fit
+    monkeypatch.setattr(
+        PolyODETransformer, "fit", lambda self, *args: calls.append(self) or fit(self, *args)
+    )
+    small = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
+    model = PolyODEClassifier(small, features="coefficients", random_state=3).fit(X, y)
+    assert calls == [model.embedder_]
+    assert small.random_state is None
+    again = clone(model).fit(X, y)
+    np.testing.assert_array_equal(again.embedder_.transform(X), model.embedder_.transform(X))
+    other = clone(model).set_params(random_state=4).fit(X, y)
+    assert not np.allclose(other.embedder_.transform(X), model.embedder_.transform(X))
+
+
+def test_a_trained_embedder_is_kept():
+    X, y = swings(20)
+    more, _ = swings(60, seed=1)
+    trained = clone(EMBEDDER).fit(more)
+    model = PolyODEClassifier(FrozenEstimator(trained), features="coefficients").fit(X, y)
+    assert model.embedder_ is trained
+    assert trained.window_ == clone(EMBEDDER).fit(more).window_
+    with pytest.raises(ValueError, match=r"1 channel.*fitted on 2"):
+        model.fit([(t, x[:, 0]) for t, x in X], y)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        PolyODEClassifier(FrozenEstimator(clone(EMBEDDER)), features="coefficients").fit(X, y)
+
+
+def test_regressor():
+    rates = np.random.default_rng(0).uniform(1, 3, 80)
+    X, y = swings(80, rates=rates)
+    model = PolyODERegressor(EMBEDDER, features="coefficients", random_state=0)
+    model.fit(X[:60], 1000 + 10 * y[:60])
+    assert model.score(X[60:], 1000 + 10 * y[60:]) > 0.8
+    assert not hasattr(model, "predict_proba")
+    linear = clone(model).set_params(head=Ridge()).fit(X, y)
+    assert isinstance(linear.head_, Ridge)
+    assert linear.cv_scores_ == {}  # there was nothing to choose
+
+
+def test_head_of_the_user():
+    X, y = swings(20)
+    model = PolyODEClassifier(EMBEDDER, features="coefficients", head=LogisticRegression())
+    Z = EMBEDDER.fit_transform(X)
+    wanted = LogisticRegression().fit(Z, y).predict_proba(Z)
+    np.testing.assert_allclose(model.fit(X, y).predict_proba(X), wanted)
+    assert model.temperature_ == 1
+    assert not hasattr(model.set_params(head=Ridge()).fit(X, y), "predict_proba")
+
+
+def test_rare_classes():
+    X, y = swings(11, rates=(2.0, 3.0))
+    y = np.array(["often"] * 8 + ["twice"] * 2 + ["once"])
+    model = PolyODEClassifier(EMBEDDER, features="coefficients", random_state=0).fit(X, y)
+    assert model.classes_.tolist() == ["often", "once", "twice"]
+    assert model.predict_proba(X).shape == (11, 3)
+    lonely = clone(model).fit(X[:2], ["a", "b"])  # nothing can be cross-validated
+    assert lonely.cv_scores_ == {}
+    assert lonely.predict(X[:2]).tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="y has one class only, a: a classifier needs two"):
+        clone(model).fit(X[:2], ["a", "a"])
+
+
+def test_scoring_decides():
+    """A score that is best where accuracy is worst turns the choice round."""
+    X, y = swings(40)
+    embedder = LegendreFitTransformer(n_coefficients=12)  # no path: two kinds to choose from
+    model = PolyODEClassifier(embedder, random_state=0).fit(X, y)
+    assert model.features_ == "coefficients"
+
+    def errors(head, Z, truth):
+        return 1 - head.score(Z, truth)
+
+    contrary = clone(model).set_params(scoring=errors, head=LogisticRegression(max_iter=1000))
+    assert contrary.fit(X, y).features_ == "summary"
+    with pytest.raises(ValueError, match="The 'scoring' parameter of"):
+        clone(model).set_params(scoring="beauty").fit(X, y)
+
+
+@pytest.mark.parametrize("kind", ["coefficients", "summary"])
+@pytest.mark.parametrize("embedder", [EMBEDDER, PolyODETransformer(max_epochs=1, random_state=0)])
+def test_static_covariates_stand_beside_the_features(kind, embedder):
+    X, _ = swings(24)
+    y = np.tile([0, 0, 1], 8)
+    static = pd.DataFrame({"age": 50 + 10 * y, "ward": np.where(y, "a", "b")})
+    panel = Panel.from_series(X, static=static)
+    embedder = clone(embedder).set_params(n_coefficients=3)
+    model = PolyODEClassifier(embedder, features=kind, random_state=0).fit(panel, y)
+    assert model.score(panel, y) == 1
+    assert model.transformer_.transform(panel)[:, -3:].tolist()[2] == pytest.approx(
+        [np.sqrt(2), 1, 0]
+    )
+    with pytest.raises(ValueError, match=r"X lacks the static covariates \['age', 'ward'\]"):
+        model.predict(X)
+
+
+def test_series_of_any_length_and_order():
+    X, y = swings(30)
+    model = PolyODEClassifier(EMBEDDER, features="coefficients", random_state=0).fit(X, y)
+    odd = [(X[0][0][:1], X[0][1][:1]), X[1], (X[2][0] * 4 + 7, X[2][1])]
+    together = model.predict_proba(odd)
+    alone = np.concatenate([model.predict_proba([one]) for one in odd])
+    np.testing.assert_allclose(together, alone, atol=1e-9)
+    with pytest.raises(ValueError, match=r"X has 1 channel.*PolyODEClassifier was fitted on 2"):
+        model.predict([(t, x[:, 0]) for t, x in X])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(X, y[1:])
+    assert model.predict(X[:1]).shape == (1,)  # what was fitted before is as it was
+
+
+def test_inside_searches_and_pipelines():
+    X, y = swings(30)
+    panel = Panel.from_series(X)
+    model = PolyODEClassifier(HiPPOTransformer(), features="coefficients", cv=2)
+    search = GridSearchCV(model, {"embedder__n_coefficients": [4, 16]}, cv=2).fit(panel, y)
+    assert search.best_params_["embedder__n_coefficients"] in (4, 16)
+    assert cross_val_score(model, panel, y, cv=2).mean() > 0.7
+    chain = make_pipeline(PanelImputer(EMBEDDER), model).fit(panel, y)
+    assert chain.predict(panel).shape == (30,)
+
+
+def test_datetimes():
+    X, y = swings(20)
+    days = [(pd.Timestamp("2026-01-05") + pd.to_timedelta(t, unit="D"), x) for t, x in X]
+    stamped = Panel.from_series(days, time_unit="D")
+    for kind in ("coefficients", "summary"):
+        model = PolyODEClassifier(EMBEDDER, features=kind, random_state=0)
+        found = model.fit(stamped, y).predict_proba(stamped)
+        np.testing.assert_allclose(found, clone(model).fit(X, y).predict_proba(X), atol=1e-6)
+
+
+def test_bad_parameters():
+    X, y = swings(8)
+    with pytest.raises(ValueError, match="features='path' needs an embedder that follows a path"):
+        PolyODEClassifier(LegendreFitTransformer(), features="path").fit(X, y)
+    with pytest.raises(TypeError, match="embedder must be a transformer of series of this package"):
+        PolyODEClassifier(PanelImputer(EMBEDDER)).fit(X, y)
+    with pytest.raises(ValueError, match="The 'features' parameter of PolyODERegressor must be"):
+        PolyODERegressor(features="all").fit(X, y)
+
+
+def test_files(tmp_path):
+    X, y = swings(12)
+    model = PolyODEClassifier(EMBEDDER, features="coefficients", random_state=0)
+    model.save(tmp_path / "model")
+    assert repr(skpolyode.load(tmp_path / "model")) == repr(model)
+    model.fit(X, y)
+    with pytest.raises(TypeError, match=r"fitted PolyODEClassifier cannot be saved.*joblib\.dump"):
+        model.save(tmp_path / "model")
+    model.embedder_.save(tmp_path / "embedder")
+    back = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(back.predict_proba(X), model.predict_proba(X))
