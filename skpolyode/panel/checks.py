@@ -132,12 +132,10 @@ def _check_times(rows: Rows, faults: Faults) -> None:
     same = np.zeros(len(times), dtype=bool)
     same[1:] = (gaps == 0) & inside
     _add_rows(DUPLICATE, same, "the row before it has the same time", rows, faults)
-    if len(times) and known.all():
-        _check_elapsed(rows, gaps, inside & (gaps > 0), faults)
-
-
-def _check_elapsed(rows: Rows, gaps: np.ndarray, rises: np.ndarray, faults: Faults) -> None:
-    """Estimators compute with the times since the first row, which have 16 digits."""
+    if not len(times) or not known.all():
+        return
+    # Estimators compute with the times since the first row, which have 16 digits.
+    rises = inside & (gaps > 0)
     with np.errstate(over="ignore"):
         smallest, span = gaps.min(where=rises, initial=gaps.max(initial=0)), np.ptp(rows.order)
     if smallest > 1e-15 * span and np.isfinite(span):  # the usual case, in a fifth of the time
