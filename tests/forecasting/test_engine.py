@@ -98,7 +98,7 @@ def test_what_validates_is_not_trained_on_however_series_are_cut(seen, lengths):
     assert not training & validating
 
 
-def test_times_are_told_from_rows_and_ends():
+def test_times_are_at_between_or_after_rows():
     panel = Panel.from_series([(np.arange(10.0), np.arange(10.0)), ([0.0, 8.0], [1.0, 2.0])])
     times = np.array([0.0, 2.5, 3.0, 8.5, 9.5, 1.0, 4.5, 8.0, 9.0])
     before, is_between = _engine._places(panel, times, np.array([0, 5, 9]))
