@@ -70,17 +70,8 @@ def _times_state(index: pd.DatetimeIndex | pd.TimedeltaIndex) -> dict[str, Any]:
     return state
 
 
-def _datetimes(state: dict[str, Any]) -> pd.DatetimeIndex:
-    index = pd.DatetimeIndex(state["counts"].view(f"M8[{state['unit']}]"), name=state["name"])
-    if state["tz"] is not None:
-        index = index.tz_localize("UTC").tz_convert(checked_zone(state["tz"]))
-    index.freq = state["freq"]
-    return index
-
-
-def _durations(state: dict[str, Any]) -> pd.TimedeltaIndex:
-    index = pd.TimedeltaIndex(state["counts"].view(f"m8[{state['unit']}]"), name=state["name"])
-    index.freq = state["freq"]
+def _stepped(index: pd.Index, freq: str | None) -> pd.Index:
+    index.freq = freq
     return index
 
 
@@ -107,8 +98,26 @@ register(
     part="pandas",
     length=lambda state: len(range(state["start"], state["stop"], state["step"])),
 )
-register(pd.DatetimeIndex, _times_state, _datetimes, part="pandas")
-register(pd.TimedeltaIndex, _times_state, _durations, part="pandas")
+register(
+    pd.DatetimeIndex,
+    _times_state,
+    lambda state: _stepped(
+        pd.DatetimeIndex(state["counts"].view(f"M8[{state['unit']}]"), name=state["name"])
+        .tz_localize("UTC")
+        .tz_convert(checked_zone(state["tz"])),  # None: counts without a time zone
+        state["freq"],
+    ),
+    part="pandas",
+)
+register(
+    pd.TimedeltaIndex,
+    _times_state,
+    lambda state: _stepped(
+        pd.TimedeltaIndex(state["counts"].view(f"m8[{state['unit']}]"), name=state["name"]),
+        state["freq"],
+    ),
+    part="pandas",
+)
 register(
     pd.PeriodIndex,
     lambda index: {"ordinals": index.asi8, "freq": index.freqstr, "name": index.name},
