@@ -33,7 +33,7 @@ def main() -> None:
     torch.set_num_threads(1)
     for name, make in SETS.items():
         data = make(2 * arguments.series, rate=0.3, random_state=arguments.seed)
-        test = np.asarray(data.split) == "test"
+        train, test = (np.asarray(data.split) == part for part in ("train", "test"))
         for path in (
             InterpolationTransformer(kind="linear"),
             PolyODETransformer(random_state=arguments.seed),
@@ -44,7 +44,7 @@ def main() -> None:
                 RidgeClassifierCV(np.logspace(-3, 3, 10)),
             )
             start = time.perf_counter()
-            chain.fit(data.panel[~test], data.y[~test])
+            chain.fit(data.panel[train], data.y[train])
             auc = roc_auc_score(data.y[test], chain.decision_function(data.panel[test]))
             seconds = time.perf_counter() - start
             print(f"{name}, {type(path).__name__}: AUC {auc:.3f}, {seconds:.0f} s", flush=True)
