@@ -86,7 +86,8 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         training parts.
     scoring : str, callable or None, default=None
         What cross-validation compares, as in scikit-learn's searches; None is accuracy. Choose
-        "roc_auc" or "balanced_accuracy" where one class is rare.
+        "roc_auc" or "balanced_accuracy" where one class is rare. What reads probabilities needs a
+        `head` that has some of its own.
     random_state : int, RandomState instance or None, default=None
         Seed of the embedder, the folds and the heads. None leaves the embedder with its own.
 

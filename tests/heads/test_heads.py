@@ -189,6 +189,8 @@ def test_scoring_decides():
     assert contrary.fit(X, y).features_ == "summary"
     with pytest.raises(ValueError, match="The 'scoring' parameter of"):
         clone(model).set_params(scoring="beauty").fit(X, y)
+    with pytest.raises(ValueError, match=r"gave \[nan.* for features='coefficients'.*fewer folds"):
+        clone(model).set_params(scoring=lambda head, Z, truth: np.nan).fit(X, y)
 
 
 @pytest.mark.parametrize("kind", ["coefficients", "summary"])
