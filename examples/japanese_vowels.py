@@ -138,7 +138,7 @@ def reconstruct(model: PolyODETransformer, test: Data) -> list[Row]:
     ages = np.repeat(last_seen(test.seen), test.seen.lengths) - test.seen.times
     hidden = select_rows(test.hidden, (ages >= 0) & (ages <= model.window_))
     times = [series.times for series in hidden]
-    mean, scale = model.scaler_
+    mean, scale = model.scaler_.mean, model.scaler_.scale
     estimates = {
         "PolyODE": model.reconstruct(test.seen, times).values,
         "linear interpolation": interpolate(test.seen, times, mean),
@@ -151,7 +151,7 @@ def forecast(model: PolyODETransformer, test: Data) -> list[Row]:
     """Errors at all cells of the last fifth of each series."""
     past, future = cut_last_fifth(test)
     times = [series.times for series in future]
-    mean, scale = model.scaler_
+    mean, scale = model.scaler_.mean, model.scaler_.scale
     estimates = {
         "PolyODE": model.forecast(past, times).values,
         "last value": interpolate(past, times, mean),

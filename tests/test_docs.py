@@ -23,10 +23,13 @@ def test_code_of_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "page"}
     text = page.read_text("utf-8")
+    shown = sum(line.startswith("```python") for line in text.splitlines())
+    assert len(BLOCK.findall(text)) == shown  # none is passed over
     for block in BLOCK.finditer(text):
         # Blank lines in front, so that a traceback names the line of the page.
         line = text.count("\n", 0, block.start(1))
         exec(compile("\n" * line + block[1], str(page), "exec"), names)
+    assert names.keys() > {"__name__", "__builtins__"}
 
 
 def test_quick_start_of_the_readme_is_the_example() -> None:

@@ -97,6 +97,8 @@ def _transformer_rows() -> Iterator[Row]:
         kind = getattr(skpolyode.transformers, exported)
         if not issubclass(kind, SeriesTransformer) or inspect.isabstract(kind):
             continue
+        if kind is skpolyode.StaticFeatures:  # does not read the series
+            continue
         name = exported.removesuffix("Transformer")
         for variant, parameters in VARIANTS.get(name, {"": {}}).items():
             yield Row(f"{name} {variant}".strip(), kind, PARAMETERS.get(name, {}) | parameters)

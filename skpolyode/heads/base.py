@@ -155,9 +155,8 @@ class HeadEstimator(BaseEstimator):
             scores = [0.0 if is_only else self._score(head, Z, target, folds) for head in heads]
             if not np.isfinite(scores).all():
                 raise ValueError(
-                    f"scoring={self.scoring!r} gave {scores} for features={kind!r}, which cannot be "
-                    "compared: choose another scoring, or fewer folds by cv, so that it is defined "
-                    "on each of them."
+                    f"scoring={self.scoring!r} gave {scores} for features={kind!r}: choose another "
+                    "scoring, or fewer folds by cv, so that it is defined on each of them."
                 )
             if not is_only and folds:
                 self.cv_scores_[kind] = max(scores)

@@ -158,7 +158,7 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
         features = self.embedder_.features(panel)
-        has_ids = is_ragged(X) or np.ndim(X) == 3
+        has_ids = is_ragged(X) or getattr(X, "ndim", 2) == 3
         if has_ids and _get_output_config("transform", self)["dense"] == "pandas":
             # As in Panel.static; scikit-learn knows no index but that of a flat frame.
             return pd.DataFrame(features, index=pd.Index(panel.ids, tupleize_cols=False))

@@ -22,9 +22,9 @@ class LinODENetTransformer(NeuralTransformer):
     and needs no solver; at an observation it is decoded, corrected by the error of the forecast,
     and encoded again. The embedding is the latent state after the last observation.
 
-    Take it for forecasts where training must be fast, or gaps are of very different lengths: it is
-    the closest to `PolyODETransformer` in forecasting error. Its embedding remembers what helps to
-    forecast, and little else of the past; there is nothing to turn back into the series.
+    Take it where gaps are of very different lengths: they cost nothing, and are exact however long.
+    Its embedding remembers what helps to forecast, and little else of the past; there is nothing to
+    turn back into the series.
 
     Parameters
     ----------

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from skpolyode.embedders import ChannelScaler
+from skpolyode.embedders.units import auto_step_size, choose_context, choose_window, typical_gap
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 
@@ -67,6 +68,34 @@ def test_rows_are_relative_to_the_first_observation():
     assert rows.start.tolist() == [4, 5]
     assert rows.end.tolist() == [6, 5]
     assert rows.gaps.tolist() == [2]
+
+
+def rows_of(*gaps):
+    times = [np.concatenate([[0.0], np.cumsum(own)]) for own in gaps]
+    return observed_rows(Panel.from_series([(t, t) for t in times]))
+
+
+def test_the_typical_gap_is_the_mean_of_gaps_that_are_not_enormous():
+    assert typical_gap(rows_of([1.0, 2.0, 3.0], [2.0])) == 2.0
+    assert typical_gap(rows_of([1.0] * 9 + [3.0])) == pytest.approx(1.2)
+    # One of 1000 counts as four times the third quartile.
+    assert typical_gap(rows_of([1.0] * 9 + [1000.0])) == pytest.approx(1.3)
+    assert typical_gap(rows_of([1.0] * 9 + [1e30])) == pytest.approx(1.3)
+    assert typical_gap(rows_of([])) == 1.0
+
+
+def test_automatic_windows_and_steps():
+    rows = rows_of([1.0] * 10, [1.0] * 30, [])
+    assert choose_window("auto", rows) == 30.0  # the longest series
+    assert choose_window(7, rows) == 7.0
+    assert choose_window("auto", rows_of([])) == 1.0
+    assert choose_context("auto", 30.0, rows, 8) == 4.0  # two coefficients an observation
+    assert choose_context("auto", 30.0, rows, 1) == 1.0
+    assert choose_context("auto", 5.0, rows, 8) == 5.0  # one memory serves both
+    assert choose_context("auto", 30.0, rows, 200) == 30.0
+    assert choose_context(6, 30.0, rows, 8) == 6.0
+    assert auto_step_size(rows, 8.0, 5) == pytest.approx(2 / 3)
+    assert auto_step_size(rows, 8.0, 20) == 0.5
 
 
 def test_time_differences_are_taken_before_anything_is_rounded():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from skpolyode.memory.single import SingleMemory
 
 from skpolyode.cubic import CubicPath, hermite_derivatives
 from skpolyode.memory import MEMORIES
 from skpolyode.memory.pieces import Pieces, remember
+from skpolyode.streams.single_memory import SingleMemory
 from tests.memory.measures import make_memory
 
 SIZE = 6

@@ -9,8 +9,8 @@ import pytest
 import torch
 from scipy.integrate import quad_vec
 from scipy.interpolate import CubicHermiteSpline, CubicSpline, PchipInterpolator
-from skpolyode.transformers._paths import KINDS, ChannelRows, path_pieces
 
+from skpolyode.embedders.paths import KINDS, ChannelRows, path_pieces
 from skpolyode.memory import LegSMemory, LegTMemory, legt_basis, legt_closure_error
 from skpolyode.memory.pieces import Pieces, remember
 from skpolyode.memory.projection import project

@@ -63,7 +63,12 @@ def test_rounding_of_large_times_does_not_leave_the_window(start: float) -> None
         times = start + np.sort(rng.uniform(0, 100, 30)).round(2)
         X = [(np.unique(times), np.unique(times) - start)]
         draw_nothing = HiPPOTransformer(window=float(rng.uniform(1, 50))).fit(X)
-        ReconstructionDisplay.from_estimator(draw_nothing, X, ax=Figure().add_subplot())
+        figure = Figure().add_subplot()
+        display = ReconstructionDisplay.from_estimator(draw_nothing, X, ax=figure)
+        ages = X[0][0][-1] - display.times
+        assert abs(ages[-1]) <= np.spacing(abs(start))
+        assert ages[0] == pytest.approx(min(draw_nothing.window_, np.ptp(X[0][0])), abs=1e-3)
+        assert np.isfinite(display.lines_[0].get_ydata()).all()
 
 
 def test_channels_are_chosen_by_name_and_position() -> None:

@@ -167,7 +167,7 @@ def test_a_step_that_diverges_is_an_error_and_says_which_does_not(solver, stable
 @pytest.mark.parametrize("solver", ["backward_euler", "dopri5"])
 def test_what_is_stable_for_every_step_is_never_refused(solver):
     for step_size in (0.001, 0.5, 50.0):
-        model_of_32(solver, step_size)
+        assert model_of_32(solver, step_size).step_size == step_size
 
 
 @pytest.mark.parametrize("size", [2, 4, 8, 16])

@@ -120,6 +120,7 @@ class TestContainers:
 cells = st.none() | st.floats(-1e6, 1e6).filter(lambda x: x == 0 or abs(x) > 1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:the channels")
 @settings(max_examples=40, deadline=None)
 @given(arrays(object, st.tuples(*[st.integers(1, n) for n in (4, 6, 3)]), elements=cells))
 def test_any_array_is_filled(X):

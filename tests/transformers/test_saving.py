@@ -55,6 +55,8 @@ INPUTS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.* does not use the static covariates")
+@pytest.mark.filterwarnings("ignore:.* does not use the static covariates")
 @pytest.mark.parametrize("kind", INPUTS)
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_transformer_comes_back_as_it_was(name, kind, tmp_path):

@@ -44,7 +44,7 @@ def test_it_learns(name):
 
 
 def test_stream_is_the_batch(name, fitted):
-    """Observation by observation, in groups of any size, or from the middle on."""
+    """Observation by observation, or many at once from the middle on."""
     transformer, series = fitted[0][name], fitted[1]
     stream = transformer.stream(len(series))
     resumed = transformer.stream([(t[:2], x[:2]) for t, x in series])

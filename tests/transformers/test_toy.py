@@ -91,3 +91,25 @@ def test_a_warm_start_goes_on(fitted):
     assert errors[0] > errors[-1]
     with pytest.raises(ValueError, match="warm_start=True continues the model of the last fit"):
         ToyTransformer(warm_start=True, max_epochs=1).fit(SERIES).set_params(size=5).fit(SERIES)
+
+
+def test_a_training_default_of_its_own():
+    class Eager(ToyTransformer):
+        """As its parent, in a hurry.
+
+        Parameters
+        ----------
+        max_epochs : int, default=3
+            Few.
+        %(Parameters)s
+        """
+
+        def __init__(self, *, max_epochs: int = 3, **others) -> None:
+            super().__init__(max_epochs=max_epochs, **others)
+
+    parameters = inspect.signature(Eager).parameters
+    assert list(parameters)[:3] == ["max_epochs", "size", "horizon"]
+    assert parameters["max_epochs"].default == Eager().max_epochs == 3
+    assert Eager(size=2).get_params() == {**ToyTransformer(size=2).get_params(), "max_epochs": 3}
+    assert Eager.__doc__.count("max_epochs :") == 1
+    assert "size : int, default=4" in Eager.__doc__

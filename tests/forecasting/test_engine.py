@@ -1,0 +1,107 @@
+"""What the forecaster learns from, and what it keeps apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skpolyode.forecasting import _engine
+from skpolyode.forecasting._calibration import Calibration
+from skpolyode.panel import Panel
+from skpolyode.transformers import PolyODETransformer
+
+
+def named(lengths: list[int]) -> Panel:
+    """The value of a row is a name of its own."""
+    times = [np.arange(n, dtype=np.float64) for n in lengths]
+    return Panel.from_series([(t, 1e4 * k + t) for k, t in enumerate(times)])
+
+
+def small(**parameters: object) -> PolyODETransformer:
+    chosen = {"n_coefficients": 3, "hidden_layer_sizes": (4,), "max_epochs": 1, "random_state": 0}
+    return PolyODETransformer(**(chosen | parameters))
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Rows that were trained on, that validated, and that calibrated, training by training."""
+    found = {"training": [], "validating": [], "calibrating": []}
+    new_task, of = PolyODETransformer._new_task, Calibration.of
+
+    def spied_task(self, model, data, held_out):
+        # The units are not stored yet: standardised values are compared by their ranks.
+        rows = held_out[data.series]
+        found["training"].append(data.x[~rows, 0].double().numpy())
+        found["validating"].append(data.x[rows, 0].double().numpy())
+        return new_task(self, model, data, held_out)
+
+    def spied_calibration(leads, forecasts, actual, *where):
+        found["calibrating"].append(actual[:, 0])
+        return of(leads, forecasts, actual, *where)
+
+    monkeypatch.setattr(PolyODETransformer, "_new_task", spied_task)
+    monkeypatch.setattr(Calibration, "of", spied_calibration)
+    return found
+
+
+def names(embedder: PolyODETransformer, values: np.ndarray) -> set[int]:
+    return set(embedder.scaler_.inverse(values).round().astype(int))
+
+
+def test_series_that_calibrate_are_not_trained_on(seen):
+    lengths = [30] * 15
+    embedder, _ = _engine.fit_forecaster(small(), named(lengths), 0.2, np.random.RandomState(0))
+    trained, validating, calibrating = (names(embedder, own[0]) for own in seen.values())
+    series = [{name // 10_000 for name in own} for own in (trained, validating, calibrating)]
+    assert len(series[2]) == 3
+    assert not series[2] & (series[0] | series[1])
+    assert not series[0] & series[1]
+    assert series[0] | series[1] | series[2] == set(range(15))
+
+
+@pytest.mark.parametrize("lengths", [[100], [60, 80, 70], [40] * 7])
+def test_ends_that_calibrate_are_not_trained_on(seen, lengths):
+    """The model that calibrates is one of its own; the last one may know all."""
+    fits = []
+    fit = PolyODETransformer.fit
+
+    def spied(self, panel):
+        fits.append(panel.values[:, 0].astype(int))
+        return fit(self, panel)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PolyODETransformer, "fit", spied)
+        _engine.fit_forecaster(small(), named(lengths), 0.2, np.random.RandomState(0))
+    first, last = (set(own) for own in fits)
+    ends = {
+        10_000 * k + row for k, n in enumerate(lengths) for row in range(n - int(np.ceil(n / 5)), n)
+    }
+    assert last == first | ends
+    assert not first & ends
+    # One calibration, on the ends, in the units of the model that does not know them.
+    (calibrating,) = seen["calibrating"]
+    reference = np.array(sorted(first), dtype=float)
+    assert len(calibrating) > 0
+    highest = seen["training"][0].max()
+    if len(lengths) == 1:
+        assert calibrating.min() > highest
+    assert len(reference) == sum(n - int(np.ceil(n / 5)) for n in lengths)
+
+
+@pytest.mark.parametrize("lengths", [[100], [600], [40, 300], [90] * 6])
+def test_what_validates_is_not_trained_on_however_series_are_cut(seen, lengths):
+    embedder = small()
+    _engine._train(embedder, named(lengths))
+    assert "_longest" not in vars(embedder)
+    training, validating = (names(embedder, seen[kind][0]) for kind in ("training", "validating"))
+    assert validating
+    assert not training & validating
+
+
+def test_between_rows_the_last_one_within_half_a_window_looks_back():
+    panel = Panel.from_series([(np.arange(10.0), np.arange(10.0)), ([0.0, 8.0], [1.0, 2.0])])
+    times = np.array([0.0, 2.5, 3.0, 8.5, 9.5, 1.0, 4.5, 8.0, 9.0])
+    before, later = _engine._places(panel, times, np.array([0, 5, 9]), window=4.0)
+    # At rows, and where the next one is more than a window away, it is a forecast.
+    assert before.tolist() == [-1, 2, 2, 8, 9, 10, 10, 10, 11]
+    assert later.tolist() == [-1, 4, -1, 9, -1, -1, 11, -1, -1]
