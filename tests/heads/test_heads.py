@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -72,6 +73,16 @@ def test_the_path_by_minirocket():
     assert 32 <= len(model.transformer_[0].grid_) <= 60
     again = clone(model).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(new), again.predict_proba(new))
+
+
+def test_minirocket_mapped_into_memory(tmp_path):
+    """As joblib hands it to other processes."""
+    pytest.importorskip("numba")
+    X = np.random.default_rng(0).normal(size=(5, 2, 20))
+    rocket = MiniRocket(num_kernels=84, random_state=0).fit(X)
+    joblib.dump(rocket, tmp_path / "rocket")
+    mapped = joblib.load(tmp_path / "rocket", mmap_mode="r")
+    np.testing.assert_array_equal(mapped.transform(X), rocket.transform(X))
 
 
 @pytest.mark.parametrize("cls", [PolyODEClassifier, PolyODERegressor])
