@@ -39,6 +39,13 @@ from skpolyode.transformers.base import SeriesTransformer
 __all__ = ["HeadEstimator", "Heads"]
 
 
+# Choosing among a few dozen series, the luck of one deal of folds decides (ArrowHead, 36 series: an
+# accuracy of .75 to .89), so that they are dealt several times: until as many have been tested.
+_ENOUGH_TESTS = 200
+_MOST_DEALS = 5
+_TIE = 1e-9
+
+
 class Heads(NamedTuple):
     """Heads to choose from for each kind of features, given a seed; the default one first."""
 
@@ -145,7 +152,9 @@ class HeadEstimator(BaseEstimator):
                 embedder.set_params(random_state=seed)
             embedder.fit(panel if embedder.uses_static else without_static(panel))
         self.embedder_ = embedder
-        folds = self._folds(target, rng)
+        n_deals = int(np.clip(np.ceil(_ENOUGH_TESTS / len(target)), 1, _MOST_DEALS))
+        deals = [self._folds(target, rng) for _ in range(n_deals)]
+        folds = [fold for deal in deals for fold in deal]
         best, self.cv_scores_ = -np.inf, {}
         for kind in kinds:
             transformer = new_transformer(kind, self.embedder_, panel, seed).fit(panel, None)
@@ -160,11 +169,11 @@ class HeadEstimator(BaseEstimator):
                 )
             if not is_only and folds:
                 self.cv_scores_[kind] = max(scores)
-            if max(scores) > best:  # ties go to the first, and the coefficients are
+            if max(scores) > best + _TIE:  # ties go to the first, and the coefficients are
                 best, self.features_ = max(scores), kind
                 self.transformer_, chosen = transformer, (heads[int(np.argmax(scores))], Z)
         self.head_ = clone(chosen[0]).fit(chosen[1], target)
-        self._finish(chosen[1], target, folds)
+        self._finish(chosen[1], target, deals[0])
 
     def _candidates(self, kind: str, seed: int) -> list[Any]:
         if kind == "path" and not has_minirocket():

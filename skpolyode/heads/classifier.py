@@ -83,7 +83,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         Any classifier of scikit-learn, cloned. None: that of the table.
     cv : int, default=5
         Number of folds. Classes are spread evenly over them; the only member of a class is in all
-        training parts.
+        training parts. Fewer than 200 series are dealt out several times, at most five.
     scoring : str, callable or None, default=None
         What cross-validation compares, as in scikit-learn's searches; None is accuracy. Choose
         "roc_auc" or "balanced_accuracy" where one class is rare. What reads probabilities needs a

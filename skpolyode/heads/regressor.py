@@ -76,7 +76,8 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
     head : regressor or None, default=None
         Any regressor of scikit-learn, cloned. None: that of the table.
     cv : int, default=5
-        Number of folds, over which targets are spread evenly.
+        Number of folds, over which targets are spread evenly. Fewer than 200 series are dealt out
+        several times, at most five.
     scoring : str, callable or None, default=None
         What cross-validation compares, as in scikit-learn's searches; None is R².
     random_state : int, RandomState instance or None, default=None
