@@ -134,9 +134,9 @@ def summarise(name: str, share: float, cells: list[dict]) -> tuple[bool, str]:
         found = np.array([cell["methods"][method]["accuracy"] for cell in cells])
         mean[method] = found.mean()
         of_draws = found.std(ddof=1) / np.sqrt(len(found)) if len(found) > 1 else 0.0
-        error[method] = max(
-            of_draws, np.sqrt(mean[method] * (1 - mean[method]) / cells[0]["n_test"])
-        )
+        n_test = cells[0]["n_test"]
+        share_right = (n_test * mean[method] + 1) / (n_test + 2)  # all right is not certain
+        error[method] = max(of_draws, np.sqrt(share_right * (1 - share_right) / n_test))
     best = max(mean, key=mean.get)
     gap = mean[best] - mean[DEFAULT]
     good = gap <= max(error[best], error[DEFAULT])

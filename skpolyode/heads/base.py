@@ -36,7 +36,7 @@ from skpolyode.transformers._checks import local_random_state
 from skpolyode.transformers._input import read_panel
 from skpolyode.transformers.base import SeriesTransformer
 
-__all__ = ["HeadEstimator", "Heads"]
+__all__ = ["FEWEST_TO_BOOST", "HeadEstimator", "Heads"]
 
 
 # Choosing among a few dozen series, the luck of one deal of folds decides (ArrowHead, 36 series: an
@@ -45,13 +45,19 @@ _ENOUGH_TESTS = 200
 _MOST_DEALS = 5
 _TIE = 1e-9
 
+FEWEST_TO_BOOST = 200
+"""Number of series from which on boosting competes."""
+
 
 class Heads(NamedTuple):
-    """Heads to choose from for each kind of features, given a seed; the default one first."""
+    """Heads to choose from for each kind of features, the default one first.
 
-    coefficients: Callable[[int], list[Any]]
-    path: Callable[[int], list[Any]]
-    summary: Callable[[int], list[Any]]
+    Made of a seed and the number of series.
+    """
+
+    coefficients: Callable[[int, int], list[Any]]
+    path: Callable[[int, int], list[Any]]
+    summary: Callable[[int, int], list[Any]]
 
 
 class HeadEstimator(BaseEstimator):
@@ -159,7 +165,7 @@ class HeadEstimator(BaseEstimator):
         for kind in kinds:
             transformer = new_transformer(kind, self.embedder_, panel, seed).fit(panel, None)
             Z = np.asarray(transformer.transform(panel), dtype=np.float64)
-            heads = self._candidates(kind, seed)
+            heads = self._candidates(kind, seed, len(target))
             is_only = len(kinds) == len(heads) == 1
             scores = [0.0 if is_only else self._score(head, Z, target, folds) for head in heads]
             if not np.isfinite(scores).all():
@@ -175,7 +181,7 @@ class HeadEstimator(BaseEstimator):
         self.head_ = clone(chosen[0]).fit(chosen[1], target)
         self._finish(chosen[1], target, deals[0])
 
-    def _candidates(self, kind: str, seed: int) -> list[Any]:
+    def _candidates(self, kind: str, seed: int, n_series: int) -> list[Any]:
         if kind == "path" and not has_minirocket():
             warnings.warn(
                 "MiniRocket needs numba, which is not installed: features='path' are the values of "
@@ -184,7 +190,7 @@ class HeadEstimator(BaseEstimator):
                 stacklevel=4,
             )
             kind = "coefficients" if self.head is None else kind
-        return getattr(self._heads, kind)(seed) if self.head is None else [self.head]
+        return [self.head] if self.head is not None else getattr(self._heads, kind)(seed, n_series)
 
     def _score(self, head: Any, Z: np.ndarray, target: np.ndarray, folds: list[Fold]) -> float:
         """Mean score of a head on the test parts of folds; 0 without any."""

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_y
 
-from skpolyode.heads.base import HeadEstimator, Heads
+from skpolyode.heads.base import FEWEST_TO_BOOST, HeadEstimator, Heads
 from skpolyode.heads.folds import Fold, spread_folds
 from skpolyode.saving.objects import register_estimator
 
@@ -18,7 +18,7 @@ __all__ = ["PolyODERegressor"]
 # Heads are imported where they are made: `import skpolyode` would take a fifth longer.
 
 
-def _support_vectors(seed: int) -> list[Any]:
+def _support_vectors(seed: int, n_series: int) -> list[Any]:
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.preprocessing import StandardScaler
     from sklearn.svm import SVR
@@ -29,7 +29,7 @@ def _support_vectors(seed: int) -> list[Any]:
     ]
 
 
-def _ridge(seed: int) -> list[Any]:
+def _ridge(seed: int, n_series: int) -> list[Any]:
     from sklearn.linear_model import RidgeCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -37,12 +37,13 @@ def _ridge(seed: int) -> list[Any]:
     return [make_pipeline(StandardScaler(with_mean=False), RidgeCV(alphas=np.logspace(-3, 3, 10)))]
 
 
-def _trees(seed: int) -> list[Any]:
+def _trees(seed: int, n_series: int) -> list[Any]:
     from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 
-    # Boosting learns nothing from a few dozen series.
-    many = ExtraTreesRegressor(n_estimators=200, random_state=seed)
-    return [many, HistGradientBoostingRegressor(random_state=seed)]
+    trees = ExtraTreesRegressor(n_estimators=200, random_state=seed)
+    # Of a few dozen series boosting learns nothing: it wants twenty for each leaf.
+    boosted = HistGradientBoostingRegressor(random_state=seed)
+    return [trees] if n_series < FEWEST_TO_BOOST else [trees, boosted]
 
 
 @register_estimator
