@@ -128,4 +128,5 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
         return _check_y(y, y_numeric=True).astype(np.float64)
 
     def _folds(self, target: np.ndarray, rng: np.random.RandomState) -> list[Fold]:
-        return spread_folds(target, self.cv, rng, keep_single=False)
+        n_folds = min(self.cv, len(target) // 2)  # R² is defined for two series and more
+        return spread_folds(target, n_folds, rng, keep_single=False)

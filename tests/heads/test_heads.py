@@ -164,6 +164,15 @@ def test_regressor():
     assert linear.cv_scores_ == {}  # there was nothing to choose
 
 
+@pytest.mark.parametrize("n_series", [1, 3, 5])
+def test_regressor_of_few_series(n_series):
+    X, y = swings(n_series)
+    embedder = LegendreFitTransformer(n_coefficients=4)
+    model = PolyODERegressor(embedder, random_state=0).fit(X, y)
+    assert bool(model.cv_scores_) == (n_series == 5)
+    assert np.isfinite(model.predict(X)).all()
+
+
 def test_head_of_the_user():
     X, y = swings(20)
     model = PolyODEClassifier(EMBEDDER, features="coefficients", head=LogisticRegression())
