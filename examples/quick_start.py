@@ -25,6 +25,6 @@ model = make_pipeline(embedder, SVC())
 print(cross_val_score(model, panel, fast, cv=3))  # which ones swing faster?
 
 features = embedder.fit_transform(panel)  # one row a buoy
-past = embedder.reconstruct(panel)  # all channels at all times within the window
+past = embedder.reconstruct(panel)  # all channels at all times, from the embedding
 future = embedder.forecast(panel, pd.to_datetime(["2026-03-03 02:00", "2026-03-03 04:00"]))
 print(features.shape, past, future.to_long().head(), sep="\n")

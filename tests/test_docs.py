@@ -28,7 +28,7 @@ def test_code_of_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
     for block in BLOCK.finditer(text):
         # Blank lines in front, so that a traceback names the line of the page.
         line = text.count("\n", 0, block.start(1))
-        exec(compile("\n" * line + block[1], str(page), "exec"), names)
+        exec(compile("\n" * line + block[1], str(page), "exec", dont_inherit=True), names)
     assert names.keys() > {"__name__", "__builtins__"}
 
 

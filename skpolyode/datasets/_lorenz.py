@@ -87,18 +87,13 @@ class _Attractor:
 
     def make(self, settings: Settings, rng: np.random.RandomState) -> Bunch:
         """Build the data set of the protocol in `settings`."""
-        build = self._windows if settings.protocol == "paper-code" else self._independent
-        return build(settings, rng)
-
-    def _windows(self, settings: Settings, rng: np.random.RandomState) -> Bunch:
-        path = self.paper_path()
-        # The absolute value folds the starts in [-1000, 0) back: double density below 1000.
-        start = np.abs((10_000 * rng.random_sample(settings.n_series) - 1000).astype(np.int64))
-        values = path[start[:, None] + np.arange(0, _PAPER_WINDOW, _PAPER_STRIDE)]
-        label = Label(values[:, _PAPER_LABEL_INDEX, -1], 0.0)
-        return grid_bunch(rng, settings, self.states, _PAPER_GRID, values, label)
-
-    def _independent(self, settings: Settings, rng: np.random.RandomState) -> Bunch:
+        if settings.protocol == "paper-code":  # windows of one trajectory
+            path = self.paper_path()
+            # The absolute value folds the starts in [-1000, 0) back: double density below 1000.
+            start = np.abs((10_000 * rng.random_sample(settings.n_series) - 1000).astype(np.int64))
+            values = path[start[:, None] + np.arange(0, _PAPER_WINDOW, _PAPER_STRIDE)]
+            label = Label(values[:, _PAPER_LABEL_INDEX, -1], 0.0)
+            return grid_bunch(rng, settings, self.states, _PAPER_GRID, values, label)
         n_series, stretch = settings.n_series, _PHYSICAL_SPAN / _SPAN
         params = np.repeat(np.array(self.params)[:, None], n_series, axis=1)
         noise = rng.standard_normal((n_series, len(self.states.names)))

@@ -95,9 +95,11 @@ def load_mimic_extract(
             f"no file {str(path)!r}: pass the path of MIMIC-Extract's all_hourly_data.h5."
         )
     tables = _read_tables(path)
-    _check_index_levels(tables)
-    patients = _select_patients(tables["patients"])
-    vitals, patients = _observed_means(tables["vitals_labs"], patients)
+    for name, levels in _TABLES.items():
+        found = list(tables[name].index.names)
+        if found != levels:
+            raise ValueError(f"table {name!r} must be indexed by {levels}, got {found}.")
+    vitals, patients = _select(tables["vitals_labs"], tables["patients"])
     stay = patients.index.get_indexer(vitals.index.droplevel("hours_in"))
     hours = vitals.index.get_level_values("hours_in").to_numpy(dtype=np.float64)
     order = np.lexsort((hours, stay))
@@ -109,7 +111,11 @@ def load_mimic_extract(
         channel_names=MIMIC_VARIABLES,
     )
     groups = patients.index.get_level_values("subject_id").to_numpy()
-    split = _split_by_subject(groups, check_random_state(random_state))
+    subjects, subject = np.unique(groups, return_inverse=True)
+    n_train, n_validation = round(0.7 * len(subjects)), round(0.1 * len(subjects))
+    counts = [n_train, n_validation, len(subjects) - n_train - n_validation]
+    parts = np.repeat(["train", "validation", "test"], counts)
+    split = check_random_state(random_state).permutation(parts)[subject]
     seen = panel.values[(split == "train")[stay[order]]]
     return Bunch(
         panel=panel,
@@ -141,14 +147,8 @@ def _read_tables(path: Path) -> dict[str, pd.DataFrame]:
         ) from error
 
 
-def _check_index_levels(tables: dict[str, pd.DataFrame]) -> None:
-    for name, levels in _TABLES.items():
-        found = list(tables[name].index.names)
-        if found != levels:
-            raise ValueError(f"table {name!r} must be indexed by {levels}, got {found}.")
-
-
-def _select_patients(patients: pd.DataFrame) -> pd.DataFrame:
+def _select(vitals: pd.DataFrame, patients: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Hourly means that rest on a measurement, and the stays, long enough, that have any."""
     if missing := [name for name in ("mort_hosp", "max_hours") if name not in patients.columns]:
         raise ValueError(
             f"table 'patients' lacks the columns {missing}; it has {list(patients.columns)}."
@@ -158,13 +158,7 @@ def _select_patients(patients: pd.DataFrame) -> pd.DataFrame:
     patients = patients[patients["max_hours"] > _MIN_HOURS]
     if not patients["mort_hosp"].isin([0, 1]).all():
         raise ValueError("column 'mort_hosp' of table 'patients' must hold 0 and 1 only.")
-    return patients.sort_index()
-
-
-def _observed_means(
-    vitals: pd.DataFrame, patients: pd.DataFrame
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Hourly means that rest on a measurement, and the patients who have any."""
+    patients = patients.sort_index()
     if vitals.columns.nlevels != 2:
         raise ValueError(
             "the columns of table 'vitals_labs' must have the two levels LEVEL2 and aggregation, "
@@ -185,14 +179,6 @@ def _observed_means(
             f"its first {_N_HOURS} hours: is this file complete?"
         )
     return means, patients[patients.index.isin(means.index.droplevel("hours_in"))]
-
-
-def _split_by_subject(groups: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-    """Names of the parts: 70 % of the subjects train, 10 % validation, 20 % test."""
-    subjects, subject = np.unique(groups, return_inverse=True)
-    n_train, n_validation = round(0.7 * len(subjects)), round(0.1 * len(subjects))
-    counts = [n_train, n_validation, len(subjects) - n_train - n_validation]
-    return rng.permutation(np.repeat(["train", "validation", "test"], counts))[subject]
 
 
 def _channelwise(statistic: Callable[[np.ndarray], float], values: np.ndarray) -> np.ndarray:

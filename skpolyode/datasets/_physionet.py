@@ -127,21 +127,16 @@ def _read_records(folder: Path) -> pd.DataFrame:
     )
     # Sets b and c hold a few lines that name no variable.
     records = records[~records["parameter"].isin(["", "RecordID"])]
-    minute = _minutes(records["time"])
+    place, clocks = pd.factorize(records["time"])
+    fields = pd.Series(clocks, dtype=str).str.extract(r"^(\d{2,3}):([0-5]\d)$").astype(np.float64)
+    minutes = (60.0 * fields[0] + fields[1]).to_numpy()  # NaN where a time is not HH:MM
+    minute = pd.Series(minutes[place], index=records.index)
     value = pd.to_numeric(records["value"].replace("", "nan"), errors="coerce")
     unknown = ~records["parameter"].isin([*PHYSIONET_VARIABLES, *_DESCRIPTORS])
     _refuse(records, minute.isna(), "a time that is not HH:MM")
     _refuse(records, unknown, "an unknown variable")
     _refuse(records, value.isna() & ~records["value"].isin(["", "nan", "NaN"]), "no number")
     return records.assign(minute=minute, value=value).drop(columns="time")
-
-
-def _minutes(clock: pd.Series) -> pd.Series:
-    """Minutes since admission, NaN where a time is not ``HH:MM``."""
-    place, texts = pd.factorize(clock)
-    fields = pd.Series(texts, dtype=str).str.extract(r"^(\d{2,3}):([0-5]\d)$").astype(np.float64)
-    minutes = 60.0 * fields[0] + fields[1]
-    return pd.Series(minutes.to_numpy()[place], index=clock.index)
 
 
 def _lines(file: Path) -> list[str]:

@@ -30,17 +30,6 @@ class Sampled(NamedTuple):
         return np.searchsorted(self.series, np.arange(n_series + 1))
 
 
-def _counts_of_at_least_two(
-    rng: np.random.RandomState, n_series: int, expected: float
-) -> np.ndarray:
-    """Poisson counts given that they are at least two."""
-    counts = np.arange(2, 20 + int(expected + 10.0 * np.sqrt(expected)))
-    # Relative to the largest, because all of them underflow when few observations are expected.
-    logs = stats.poisson.logpmf(counts, expected)
-    weights = np.exp(logs - logs.max())
-    return rng.choice(counts, size=n_series, p=weights / weights.sum())
-
-
 def poisson_rows(
     rng: np.random.RandomState,
     *,
@@ -56,7 +45,11 @@ def poisson_rows(
     its own process, so that almost surely every row observes exactly one channel.
     """
     n_processes = n_series * (n_channels if per_channel else 1)
-    counts = _counts_of_at_least_two(rng, n_processes, expected)
+    possible = np.arange(2, 20 + int(expected + 10.0 * np.sqrt(expected)))
+    # Relative to the largest, because all of them underflow when few observations are expected.
+    logs = stats.poisson.logpmf(possible, expected)
+    weights = np.exp(logs - logs.max())
+    counts = rng.choice(possible, size=n_processes, p=weights / weights.sum())
     process = np.repeat(np.arange(n_processes), counts)
     times = rng.uniform(0.0, span, len(process))
     if per_channel:

@@ -25,16 +25,12 @@ class Activation(NamedTuple):
     slope: Callable[[torch.Tensor], torch.Tensor]
 
 
-def _silu(x: np.ndarray) -> np.ndarray:
-    return x * expit(x)
-
-
 def _silu_slope(x: torch.Tensor) -> torch.Tensor:
     sigmoid = x.sigmoid()
     return sigmoid * (1 + x * (1 - sigmoid))
 
 
-ACTIVATION = Activation(F.silu, _silu, _silu_slope)
+ACTIVATION = Activation(F.silu, lambda x: x * expit(x), _silu_slope)
 """SiLU: at equal steps it learns Lorenz63 three times faster than tanh (validation error 0.03
 against 0.19 after 8 epochs), and costs a third on a CPU."""
 

@@ -107,7 +107,8 @@ class PathEmbedder(DirectEmbedder):
         asked, rows, (scaler, unit) = ask(panel, times, offsets), observed_rows(panel), self.units
         series = series_index(offsets)
         since = (asked.times - rows.start[series]) / unit
-        elapsed, values = (rows.end - rows.start) / unit, scaler.transform(rows.values)
+        elapsed = (rows.end - rows.start) / unit
+        values = scaler.transform(scaler.known(rows.values))
         result = np.zeros((len(since), values.shape[1]))
         for group in split_channels(rows.times / unit, values, rows.series):
             first, pieces = path_pieces(self.path, group, elapsed)

@@ -17,6 +17,8 @@ from skpolyode.saving.codec import saved
 
 __all__ = ["Past"]
 
+_GRID_POINTS = 101  # of a whole window
+
 
 @saved
 @dataclass(frozen=True, eq=False)
@@ -91,6 +93,19 @@ class Past:
             f"{name(first)} relative to the last observation is outside "
             f"[-{self.window:g}, 0] ({int(outside.sum())} such times); {remedy}."
         )
+
+    def default_ages(self, shape: tuple[int, ...] | None) -> np.ndarray:
+        """Ages to read if none are asked for: those of arrays of a shape, or an even grid."""
+        if shape is None:
+            return np.linspace(self.window, 0.0, _GRID_POINTS)
+        ages = np.arange(shape[0] - 1, -1, -1, dtype=np.float64)
+        if ages[0] > self.reach:
+            raise ValueError(
+                f"the memory reaches back window_={self.window:g}, but the fitted series are "
+                f"{ages[0]:g} long: pass times within [-{self.window:g}, 0], or fit with "
+                f"window={ages[0]:g}."
+            )
+        return ages
 
     def own_times(self, panel: Panel, rows: Observed) -> tuple[np.ndarray, np.ndarray]:
         """Times of the rows of a panel that can be read, and where those of each series start."""

@@ -17,7 +17,7 @@ from scipy.linalg import solve_banded
 from skpolyode.cubic import hermite_derivatives
 from skpolyode.memory.pieces import Pieces
 
-__all__ = ["KINDS", "ChannelRows", "path_pieces", "split_channels"]
+__all__ = ["KINDS", "SLOPES", "ChannelRows", "Gaps", "path_pieces", "split_channels"]
 
 
 class ChannelRows(NamedTuple):
@@ -44,7 +44,7 @@ def split_channels(
         left = left[~same]
 
 
-class _Gaps(NamedTuple):
+class Gaps(NamedTuple):
     """What lies between the rows of :class:`ChannelRows`, seen from each row."""
 
     first: np.ndarray  # bool (P, 1): the row is the first of its series
@@ -55,29 +55,29 @@ class _Gaps(NamedTuple):
     rise_after: np.ndarray  # float64 (P, D): zero at the last
 
 
-def _gaps(rows: ChannelRows) -> _Gaps:
+def _gaps(rows: ChannelRows) -> Gaps:
     change = rows.series[1:] != rows.series[:-1]
     first, last = np.append(True, change)[:, None], np.append(change, True)[:, None]
     after = np.where(last, 1.0, np.diff(rows.times, append=0.0)[:, None])
     rise_after = np.where(last, 0.0, np.diff(rows.values, axis=0, append=0.0) / after)
     before = np.where(first, 1.0, np.roll(after, 1, axis=0))
     rise_before = np.where(first, 0.0, np.roll(rise_after, 1, axis=0))
-    return _Gaps(first, last, before, after, rise_before, rise_after)
+    return Gaps(first, last, before, after, rise_before, rise_after)
 
 
-def _backward_slopes(gaps: _Gaps) -> np.ndarray:
+def _backward_slopes(gaps: Gaps) -> np.ndarray:
     """Slope of the chord before each row; at the first row the chord after it."""
     return np.where(gaps.first, gaps.rise_after, gaps.rise_before)
 
 
-def _centred_slopes(gaps: _Gaps) -> np.ndarray:
+def _centred_slopes(gaps: Gaps) -> np.ndarray:
     """Slope of the parabola through each row and its neighbours; at the ends that of the chord."""
     weighted = gaps.after * gaps.rise_before + gaps.before * gaps.rise_after
     inner = weighted / (gaps.before + gaps.after)
     return np.where(gaps.first, gaps.rise_after, np.where(gaps.last, gaps.rise_before, inner))
 
 
-def _pchip_slopes(gaps: _Gaps) -> np.ndarray:
+def _pchip_slopes(gaps: Gaps) -> np.ndarray:
     """Slopes of Fritsch and Butland: monotone where the data are.
 
     Inside a weighted harmonic mean of the chords, or zero where they differ in sign; at the ends
@@ -106,7 +106,7 @@ def _pchip_end(
     return np.where(single, d_near, np.where(steep, 3 * d_near, slope))
 
 
-def _natural_slopes(gaps: _Gaps) -> np.ndarray:
+def _natural_slopes(gaps: Gaps) -> np.ndarray:
     """Slopes of the natural cubic spline: one tridiagonal system for all series together."""
     h0, h1 = gaps.before, gaps.after
     inner = ~(gaps.first | gaps.last)
@@ -120,14 +120,15 @@ def _natural_slopes(gaps: _Gaps) -> np.ndarray:
     return solve_banded((1, 1), bands, 3 * right, overwrite_ab=True, check_finite=False)
 
 
-_SLOPES: dict[str, Callable[[_Gaps], np.ndarray]] = {
+SLOPES: dict[str, Callable[[Gaps], np.ndarray]] = {
     "hermite": _backward_slopes,
     "centred": _centred_slopes,
     "pchip": _pchip_slopes,
     "cubic": _natural_slopes,
 }
+"""Slopes (P, D) at the observations, of the paths that are cubics; another path is an entry."""
 
-KINDS = ("constant", "linear", *_SLOPES)
+KINDS = ("constant", "linear", *SLOPES)
 """Ways through the observations; "centred" is the Hermite path that looks ahead."""
 
 
@@ -155,14 +156,14 @@ def path_pieces(kind: str, rows: ChannelRows, end: np.ndarray) -> tuple[np.ndarr
 
 
 def _piece_ends(
-    kind: str, gaps: _Gaps, here: np.ndarray, there: np.ndarray
+    kind: str, gaps: Gaps, here: np.ndarray, there: np.ndarray
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Value and derivatives at the start and at the end of the piece after each row."""
     if kind == "constant":
         return [here], [here]
     if kind == "linear":
         return [here, gaps.rise_after], [there, gaps.rise_after]
-    slopes = _SLOPES[kind](gaps)
+    slopes = SLOPES[kind](gaps)
     m0 = np.where(gaps.last, 0.0, slopes)  # after the last row the path is held
     m1 = np.where(gaps.last, 0.0, np.roll(slopes, -1, axis=0))
     curve0, curve1, jerk = hermite_derivatives(gaps.rise_after, m0, m1, gaps.after)

@@ -101,7 +101,12 @@ class Calibration:
         """
         if series is None or times is None:
             series, times = np.arange(len(leads)), np.zeros(len(leads))
-        bins = [_bins(*pair) for pair in zip(leads.T, actual.T, strict=True)]
+        bins = []  # of each channel: positions of what is known, about equally many by lead
+        for lead, values in zip(leads.T, actual.T, strict=True):
+            known = np.flatnonzero(np.isfinite(values) & np.isfinite(lead))
+            known = known[np.argsort(lead[known], kind="stable")]
+            n_bins = int(np.clip(len(known) // _PAIRS_A_BIN, 1, _MAX_BINS))
+            bins.append(np.array_split(known, n_bins) if len(known) else [])
         damping = tuple(
             _damping(parts, *columns)
             for parts, *columns in zip(bins, leads.T, forecasts.T, actual.T, strict=True)
@@ -133,14 +138,6 @@ class Calibration:
         return widths
 
 
-def _bins(leads: np.ndarray, actual: np.ndarray) -> list[np.ndarray]:
-    """Positions of what is known, in bins of about equal size by lead."""
-    known = np.flatnonzero(np.isfinite(actual) & np.isfinite(leads))
-    known = known[np.argsort(leads[known], kind="stable")]
-    n_bins = int(np.clip(len(known) // _PAIRS_A_BIN, 1, _MAX_BINS))
-    return np.array_split(known, n_bins) if len(known) else []
-
-
 def _damping(
     parts: list[np.ndarray], leads: np.ndarray, forecast: np.ndarray, actual: np.ndarray
 ) -> _Damping:
@@ -161,19 +158,17 @@ def _errors(
     series: np.ndarray,
     times: np.ndarray,
 ) -> tuple[_Errors, ...]:
-    return tuple(
-        _Errors(lead, np.sort(wrong[p]), _n_apart(lead, series[p], times[p]))
-        for lead, p in zip(_leads(parts, leads), parts, strict=True)
-    ) or (_Errors(0.0, np.ones(1)),)
-
-
-def _n_apart(lead: float, series: np.ndarray, times: np.ndarray) -> float:
-    """How many forecasts with this lead, of these series for these times, do not overlap."""
-    order = np.argsort(series, kind="stable")
-    first = np.flatnonzero(np.diff(series[order], prepend=-1))
-    latest, earliest = (f.reduceat(times[order], first) for f in (np.maximum, np.minimum))
-    counts = np.diff(np.append(first, len(series)))
-    return float(np.minimum(counts, 1 + np.floor((latest - earliest) / lead)).sum())
+    found = []
+    for lead, p in zip(_leads(parts, leads), parts, strict=True):
+        # How many forecasts with this lead, of these series for these times, do not overlap.
+        order = np.argsort(series[p], kind="stable")
+        own, when = series[p][order], times[p][order]
+        first = np.flatnonzero(np.diff(own, prepend=-1))
+        latest, earliest = (f.reduceat(when, first) for f in (np.maximum, np.minimum))
+        counts = np.diff(np.append(first, len(p)))
+        n_apart = np.minimum(counts, 1 + np.floor((latest - earliest) / lead)).sum()
+        found.append(_Errors(lead, np.sort(wrong[p]), float(n_apart)))
+    return tuple(found) or (_Errors(0.0, np.ones(1)),)
 
 
 def _leads(parts: list[np.ndarray], leads: np.ndarray) -> list[float]:

@@ -127,7 +127,14 @@ def _calibrate(
         reach = _REACH_CONTEXTS * recent.window
     else:
         reach = _REACH_GAPS * embedder.time_scale_
-    targets = [_targets(panel.times, r, end[series[r]], reach) for r in origins]
+    targets = []  # of each origin: all rows that follow within reach, thinned if too many
+    for row in origins:
+        later = panel.times[row + 1 : end[series[row]]]
+        n_rows = max(int(np.searchsorted(later, panel.times[row] + reach, "right")), 1)
+        steps = np.arange(1, n_rows + 1)
+        if n_rows > _MAX_TARGETS:  # dense near the origin, where the error grows fastest
+            steps = np.unique(np.geomspace(1, n_rows, _MAX_TARGETS).round().astype(np.int64))
+        targets.append(row + steps)
     counts = np.array([len(own) for own in targets], dtype=np.int64)
     if not counts.sum():
         return Calibration.of(*(np.empty((0, panel.n_channels)) for _ in range(3)))
@@ -140,16 +147,6 @@ def _calibrate(
     )
 
 
-def _targets(times: np.ndarray, origin: int, end: int, reach: float) -> np.ndarray:
-    """Rows to forecast from one origin: all that follow within reach, thinned if too many."""
-    stop = origin + 1 + np.searchsorted(times[origin + 1 : end], times[origin] + reach, "right")
-    n_rows = max(stop - origin - 1, 1)
-    n_targets = min(n_rows, _MAX_TARGETS)
-    # Dense near the origin, where the error grows fastest.
-    steps = np.unique(np.geomspace(1, n_rows, n_targets).round().astype(np.int64))
-    return origin + (steps if n_rows > _MAX_TARGETS else np.arange(1, n_rows + 1))
-
-
 def _from_rows(
     embedder: NeuralTransformer,
     panel: Panel,
@@ -159,31 +156,20 @@ def _from_rows(
 ) -> np.ndarray:
     """Standardised forecasts (Q, D), ``counts[k]`` of them from the state at ``origins[k]``."""
     recent, series = embedder.embedder_.recent, series_of_rows(panel)[origins]
-    if recent is None:
-        return _in_one_run(embedder, panel, origins, times, counts)
-    starts = context_starts(panel, origins, recent.context)
-    contexts = take(panel, series, starts, origins + 1)
-    answers = embedder.forecast(contexts, np.split(times, np.cumsum(counts)[:-1]))
-    return embedder.scaler_.transform(answers.values)
-
-
-def _in_one_run(
-    embedder: NeuralTransformer,
-    panel: Panel,
-    origins: np.ndarray,
-    times: np.ndarray,
-    counts: np.ndarray,
-) -> np.ndarray:
-    """The same of a model that forgets nothing, without a run through the past of each origin."""
+    asked = np.split(times, np.cumsum(counts)[:-1])
+    if recent is not None:
+        starts = context_starts(panel, origins, recent.context)
+        answers = embedder.forecast(take(panel, series, starts, origins + 1), asked)
+        return embedder.scaler_.transform(answers.values)
+    # A model that forgets nothing, without a run through the past of each origin.
     model, panel = embedder.embedder_, read_panel(embedder, panel, reset=False)
-    series, states = series_of_rows(panel)[origins], model.states_at(panel, origins)
+    states = model.states_at(panel, origins)
     start, end = panel.times[panel.offsets[series]], panel.times[origins]
 
     def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
         return model.run_ahead(select(states, part), (end - start)[part], ahead)
 
     last = take(panel, series, origins, origins + 1)
-    asked = np.split(times, np.cumsum(counts)[:-1])
     values = continue_series(last, asked, end, run_ahead).values
     return embedder.scaler_.transform(values)
 

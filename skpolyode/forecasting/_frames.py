@@ -116,34 +116,32 @@ def _with_freq(cutoff: pd.Index, freq: Any) -> pd.Index:
 
 def read_horizon(context: Context, fh: Any) -> Query:
     """Times that a `ForecastingHorizon` asks of each series, counted from its own cutoff."""
-    absolute: dict[Any, pd.Index] = {}
-    for cutoff in context.cutoffs:
-        if cutoff[0] not in absolute:  # 2 ms a call
-            _check_horizon(fh, cutoff)
-            absolute[cutoff[0]] = fh.to_absolute_index(cutoff)
-    return _query(context, [absolute[cutoff[0]] for cutoff in context.cutoffs])
-
-
-def _check_horizon(fh: Any, cutoff: pd.Index) -> None:
     values = fh.to_pandas()
     counts = pd.api.types.is_integer_dtype(values.dtype)
-    is_datetime = isinstance(cutoff, pd.DatetimeIndex)
-    if is_datetime and counts and fh.is_relative and fh.freq is None and cutoff.freq is None:
-        raise TypeError(
-            f"fh counts {values.tolist()} steps, but y is indexed by datetimes without a "
-            "frequency, which have no steps; ask for times (a DatetimeIndex) or for durations "
-            "(Timedeltas), or give the step: ForecastingHorizon(fh, freq=...)."
-        )
-    if isinstance(cutoff, pd.DatetimeIndex | pd.PeriodIndex) and counts and not fh.is_relative:
-        raise TypeError(
-            f"fh holds the integers {values.tolist()} as absolute times, but y is indexed by a "
-            f"{type(cutoff).__name__}; give an index of that type."
-        )
-    if not is_datetime and isinstance(values, pd.TimedeltaIndex):
-        raise TypeError(
-            f"fh holds durations, but y is indexed by a {type(cutoff).__name__}; give integers, "
-            "or index y by datetimes."
-        )
+    absolute: dict[Any, pd.Index] = {}
+    for cutoff in context.cutoffs:
+        if cutoff[0] in absolute:  # 2 ms a call
+            continue
+        is_datetime = isinstance(cutoff, pd.DatetimeIndex)
+        has_steps = not is_datetime or fh.freq is not None or cutoff.freq is not None
+        if counts and fh.is_relative and not has_steps:
+            raise TypeError(
+                f"fh counts {values.tolist()} steps, but y is indexed by datetimes without a "
+                "frequency, which have no steps; ask for times (a DatetimeIndex) or for durations "
+                "(Timedeltas), or give the step: ForecastingHorizon(fh, freq=...)."
+            )
+        if isinstance(cutoff, pd.DatetimeIndex | pd.PeriodIndex) and counts and not fh.is_relative:
+            raise TypeError(
+                f"fh holds the integers {values.tolist()} as absolute times, but y is indexed by a "
+                f"{type(cutoff).__name__}; give an index of that type."
+            )
+        if not is_datetime and isinstance(values, pd.TimedeltaIndex):
+            raise TypeError(
+                f"fh holds durations, but y is indexed by a {type(cutoff).__name__}; give "
+                "integers, or index y by datetimes."
+            )
+        absolute[cutoff[0]] = fh.to_absolute_index(cutoff)
+    return _query(context, [absolute[cutoff[0]] for cutoff in context.cutoffs])
 
 
 def read_index(context: Context, index: pd.Index) -> Query:
@@ -169,7 +167,16 @@ def _query(context: Context, times: list[pd.Index]) -> Query:
     flat, _ = query_times(context.panel[known], [times[k] for k in known])
     counts = np.array([len(own) for own in times])
     offsets = offsets_from(counts)
-    _check_start(context, times, flat, offsets)
+    starts = context.panel.times[context.panel.offsets[:-1]]
+    early = flat < np.repeat(starts, counts)
+    if early.any():
+        first = int(np.flatnonzero(early)[0])
+        series = int(np.searchsorted(offsets, first, side="right")) - 1
+        raise ValueError(
+            f"fh asks for {times[series][first - offsets[series]]}{context.label(series)}, which "
+            f"is before its first row ({int(early.sum())} such times): nothing is known from "
+            "there; ask for later times."
+        )
     joined = times[known[0]].append([times[k] for k in known[1:]])
     if context.instances is None:
         return Query(flat, offsets, times[0].rename(context.time_name))
@@ -177,19 +184,3 @@ def _query(context: Context, times: list[pd.Index]) -> Query:
     levels = [repeated.get_level_values(k) for k in range(repeated.nlevels)]
     names = [*repeated.names, context.time_name]
     return Query(flat, offsets, pd.MultiIndex.from_arrays([*levels, joined], names=names))
-
-
-def _check_start(
-    context: Context, times: list[pd.Index], flat: np.ndarray, offsets: np.ndarray
-) -> None:
-    starts = context.panel.times[context.panel.offsets[:-1]]
-    early = flat < np.repeat(starts, np.diff(offsets))
-    if not early.any():
-        return
-    first = int(np.flatnonzero(early)[0])
-    series = int(np.searchsorted(offsets, first, side="right")) - 1
-    raise ValueError(
-        f"fh asks for {times[series][first - offsets[series]]}{context.label(series)}, which is "
-        f"before its first row ({int(early.sum())} such times): nothing is known from there; ask "
-        "for later times."
-    )

@@ -30,18 +30,14 @@ def upgraded(state: dict[str, Any]) -> dict[str, Any]:
     return {"params": params, "fitted": fitted}
 
 
-def _context_state(context: Context) -> dict[str, Any]:
-    return {"y": context.y, "freq": None if context.freq is None else context.freq.freqstr}
-
-
-def _horizon_state(fh: ForecastingHorizon) -> dict[str, Any]:
-    return {"values": fh.to_pandas(), "is_relative": fh.is_relative, "freq": fh.freq}
-
-
-register(Context, _context_state, lambda state: read_context(**state))
+register(
+    Context,
+    lambda own: {"y": own.y, "freq": None if own.freq is None else own.freq.freqstr},
+    lambda state: read_context(**state),
+)
 register(
     ForecastingHorizon,
-    _horizon_state,
+    lambda fh: {"values": fh.to_pandas(), "is_relative": fh.is_relative, "freq": fh.freq},
     lambda state: ForecastingHorizon(**state),
     part="forecasting",
 )

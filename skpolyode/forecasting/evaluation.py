@@ -26,14 +26,6 @@ class _Forecasts(NamedTuple):
     quantiles: dict[float, np.ndarray]
 
 
-def _mse(forecasts: _Forecasts, coverage: float) -> np.ndarray:
-    return (forecasts.actual - forecasts.mean) ** 2
-
-
-def _mae(forecasts: _Forecasts, coverage: float) -> np.ndarray:
-    return np.abs(forecasts.actual - forecasts.mean)
-
-
 def _pinball(forecasts: _Forecasts, coverage: float) -> np.ndarray:
     losses = []
     for alpha in _levels(coverage):
@@ -53,8 +45,8 @@ def _levels(coverage: float) -> tuple[float, float, float]:
 
 
 METRICS: dict[str, Callable[[_Forecasts, float], np.ndarray]] = {
-    "mse": _mse,
-    "mae": _mae,
+    "mse": lambda forecasts, _: (forecasts.actual - forecasts.mean) ** 2,
+    "mae": lambda forecasts, _: np.abs(forecasts.actual - forecasts.mean),
     "pinball": _pinball,
     "coverage": _coverage,
 }
@@ -123,36 +115,39 @@ def evaluate_forecasts(
     >>> table[["channel", "lead", "metric"]].values.tolist()
     [['x', 0.5, 'mse'], ['x', 2.0, 'mse'], ['y', 0.5, 'mse'], ['y', 2.0, 'mse']]
     """
-    _check_metrics(metrics, forecaster, coverage)
-    panel = observed_part(as_panel(panel, name="panel"))
-    limits = _read_limits(horizon)
-    past, future = _split(panel, _read_cutoffs(panel, cutoff))
-    leads = future.times - np.repeat(past.times[past.offsets[1:] - 1], future.lengths)
-    levels = _levels(coverage) if _OF_QUANTILES.intersection(metrics) else ()
-    forecasts = _forecast(_trained(forecaster, past), past, future, levels)
-    errors = {name: METRICS[name](forecasts, coverage) for name in metrics}
-    return _table(errors, leads, limits, panel.channel_names)
-
-
-def _check_metrics(metrics: Sequence[str], forecaster: Any, coverage: float) -> None:
     unknown = [name for name in metrics if name not in METRICS]
     if isinstance(metrics, str) or unknown or not len(metrics):
         raise ValueError(f"metrics must be a list of some of {list(METRICS)}, got {metrics!r}.")
     if not 0 < coverage < 1:
         raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}.")
-    if _OF_QUANTILES.intersection(metrics) and not hasattr(forecaster, "forecast_quantiles"):
+    of_quantiles = sorted(_OF_QUANTILES.intersection(metrics))
+    if of_quantiles and not hasattr(forecaster, "forecast_quantiles"):
         raise ValueError(
-            f"metrics {sorted(_OF_QUANTILES.intersection(metrics))} need quantiles, but "
-            f"{type(forecaster).__name__} has no forecast_quantiles; leave them out or use "
-            "PolyODEForecaster."
+            f"metrics {of_quantiles} need quantiles, but {type(forecaster).__name__} has no "
+            "forecast_quantiles; leave them out or use PolyODEForecaster."
         )
-
-
-def _read_limits(horizon: Any) -> np.ndarray:
+    panel = observed_part(as_panel(panel, name="panel"))
     limits = np.atleast_1d(np.inf if horizon is None else np.asarray(horizon, dtype=np.float64))
     if limits.ndim != 1 or not len(limits) or not (np.diff(limits, prepend=0.0) > 0).all():
         raise ValueError(f"horizon must increase from above zero, got {horizon!r}.")
-    return limits
+    past, future = _split(panel, _read_cutoffs(panel, cutoff))
+    leads = future.times - np.repeat(past.times[past.offsets[1:] - 1], future.lengths)
+    levels = _levels(coverage) if of_quantiles else ()
+    trained, times = _trained(forecaster, past), np.split(future.times, future.offsets[1:-1])
+    mean = trained.forecast(past, times).values
+    quantiles = trained.forecast_quantiles(past, times, levels) if levels else {}
+    quantiles = {alpha: own.values for alpha, own in quantiles.items()}
+    forecasts = _Forecasts(future.values, mean, quantiles)
+    errors = {name: METRICS[name](forecasts, coverage) for name in metrics}
+    group, rows = np.searchsorted(limits, leads), []
+    for j, name in enumerate(panel.channel_names):
+        for k, limit in enumerate(limits):
+            for metric, error in errors.items():
+                own = error[group == k, j]
+                own = own[~np.isnan(own)]
+                value = own.mean() if len(own) else np.nan
+                rows.append((name, limit, metric, value, len(own)))
+    return pd.DataFrame(rows, columns=["channel", "lead", "metric", "value", "n"])
 
 
 def _read_cutoffs(panel: Panel, cutoff: Any) -> np.ndarray:
@@ -193,25 +188,3 @@ def _trained(forecaster: Any, past: Panel) -> Any:
     except NotFittedError:
         return clone(forecaster).fit(past)
     return forecaster
-
-
-def _forecast(forecaster: Any, past: Panel, future: Panel, levels: Sequence[float]) -> _Forecasts:
-    times = np.split(future.times, future.offsets[1:-1])
-    mean = forecaster.forecast(past, times).values
-    quantiles = forecaster.forecast_quantiles(past, times, levels) if levels else {}
-    return _Forecasts(future.values, mean, {a: own.values for a, own in quantiles.items()})
-
-
-def _table(
-    errors: dict[str, np.ndarray], leads: np.ndarray, limits: np.ndarray, names: Sequence[str]
-) -> pd.DataFrame:
-    group = np.searchsorted(limits, leads)
-    rows = []
-    for j, name in enumerate(names):
-        for k, limit in enumerate(limits):
-            for metric, error in errors.items():
-                own = error[group == k, j]
-                own = own[~np.isnan(own)]
-                value = own.mean() if len(own) else np.nan
-                rows.append((name, limit, metric, value, len(own)))
-    return pd.DataFrame(rows, columns=["channel", "lead", "metric", "value", "n"])

@@ -93,13 +93,11 @@ class PolyODEForecaster(BaseForecaster):
     on held-out data. `embedder_` forecasts the free run.
 
     **Intervals** are split conformal: at each level, the quantile of the absolute errors of
-    held-out forecasts with about the same lead. They are symmetric about the forecast, never
-    narrow with the lead, and are held beyond the longest lead that was tried (two windows, or 32
-    typical gaps of an embedder without a window). Forecasts of one series that overlap in time
-    share their errors: the fewer do not, the wider is the interval. Levels beyond the number of
-    held-out errors get the largest error, widened likewise. With fewer than ten rows in every
-    series there is nothing to hold out: intervals then come from training errors and are too
-    narrow.
+    held-out forecasts with about the same lead, or the largest. They are symmetric, never narrow
+    with the lead, and are held beyond the longest lead that was tried (two windows, or 32 typical
+    gaps of an embedder without a window). Forecasts of one series that overlap in time share their
+    errors: the fewer do not, the wider is the interval. With fewer than ten rows in every series
+    there is nothing to hold out: intervals then come from training errors and are too narrow.
 
     **One model for all.** ``pretrain(panel)`` trains and calibrates; ``fit(y)`` after it only
     sets the context that is continued. Without it ``fit`` does both. Long series, and few series,

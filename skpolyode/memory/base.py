@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -20,10 +19,6 @@ __all__ = ["Memory"]
 
 
 _LARGEST = 4096  # coefficients in a file: tables are square, so that its size cannot bound them
-
-
-def _made(make: Callable[..., Memory], arguments: dict[str, Any]) -> Memory:
-    return make(**arguments)
 
 
 Array = TypeVar("Array", torch.Tensor, np.ndarray)
@@ -121,7 +116,7 @@ class Memory(ABC):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy without the tables, which all memories of a measure share."""
         make = partial(type(self), dtype=self.dtype, device=str(self.device))
-        return _made, (make, self._arguments())
+        return partial(make, **self._arguments()), ()
 
     @property
     @abstractmethod

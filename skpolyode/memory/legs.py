@@ -174,14 +174,8 @@ class _HistoryResponses(ResponseTable):
 
     def __init__(self, size: int, device: torch.device) -> None:
         self.horizon, self.spacing = 1.0, legendre_spacing(size)
-        values = self._grid_responses(size, round(1 / self.spacing) + 1)
-        self.generator = _minus_derivative(size)
-        stack = self._derivatives(self.generator, values)
-        self.table = torch.tensor(stack, device=device)
-
-    def _grid_responses(self, size: int, count: int) -> np.ndarray:
-        """``[R_4, R_3, R_2, R_1, p]`` on the grid (count, N, 5), by Gauss quadrature: exact."""
-        share = np.linspace(0.0, 1.0, count)
+        # [R_4, R_3, R_2, R_1, p] on the grid, (K, N, 5), by Gauss quadrature: exact.
+        share = np.linspace(0.0, 1.0, round(1 / self.spacing) + 1)
         node, weight = legendre.leggauss((size + N_ORDERS) // 2 + 1)
         node, weight = (1 + node) / 2, weight / 2
         polynomials = legt_basis(1 - share[:, None] * node, size)
@@ -190,14 +184,13 @@ class _HistoryResponses(ResponseTable):
             for q in range(N_ORDERS, 0, -1)
         ]
         values = [np.einsum("km,kmn->kn", power, polynomials) for power in powers]
-        return np.stack([*values, legt_basis(1 - share, size)], axis=2)
-
-
-def _minus_derivative(size: int) -> np.ndarray:
-    """Matrix that turns polynomials at ``1 - x`` into their derivatives by x."""
-    norm = np.sqrt(2.0 * np.arange(size) + 1.0)
-    odd = np.subtract.outer(np.arange(size), np.arange(size)) % 2 == 1
-    return -2.0 * np.tril(np.outer(norm, norm) * odd, -1)
+        values = np.stack([*values, legt_basis(1 - share, size)], axis=2)
+        # What turns polynomials at ``1 - x`` into their derivatives by x.
+        norm = np.sqrt(2.0 * np.arange(size) + 1.0)
+        odd = np.subtract.outer(np.arange(size), np.arange(size)) % 2 == 1
+        self.generator = -2.0 * np.tril(np.outer(norm, norm) * odd, -1)
+        stack = self._derivatives(self.generator, values)
+        self.table = torch.tensor(stack, device=device)
 
 
 @lru_cache(maxsize=16)

@@ -79,11 +79,23 @@ def remember(memory: Memory, pieces: Pieces, elapsed: torch.Tensor) -> torch.Ten
         pieces, short = _as_lines(pieces, far, age_end, memory.horizon), short & ~far
 
     total = elapsed.new_zeros(len(elapsed), pieces.start.shape[1], memory.n_coefficients)
-    knots = _knots(pieces, kept & ~short, last)
+    # Knots of the signal that consists of the pieces `whole`, and is zero elsewhere.
+    whole = kept & ~short
+    begins = torch.where(whole[:, None, None], pieces.start, 0.0)
+    ends = torch.where((whole & ~last)[:, None, None], pieces.end, 0.0).roll(1, 0)
+    used = (whole | (whole & ~last).roll(1)) & (pieces.age > 0)
+    knots = Knots(pieces.row[used], pieces.age[used], (begins - ends)[used])
     for row, age, steps in zip(*(column.split(_CHUNK) for column in knots), strict=True):
         total.index_add_(0, row, memory.respond(steps, age, elapsed[row]))
+    node, weight = gauss_nodes(_N_NODES)
     for stretch in _stretches(memory, pieces, length, short, elapsed):
-        total.index_add_(0, stretch.row, _quadrature(memory, stretch, elapsed))
+        # A stretch of signal is an integral of impulses.
+        width = stretch.length[:, None]
+        since = stretch.since[:, None] + node * width  # (P, nodes)
+        powers = [since**q / math.factorial(q) for q in range(stretch.start.shape[2])]
+        strength = stretch.start @ torch.stack(powers, dim=1) * (weight * width)[:, None]
+        impulses = memory.impulse(strength, stretch.age[:, None] - since, elapsed[stretch.row])
+        total.index_add_(0, stretch.row, impulses)
     return total
 
 
@@ -100,15 +112,6 @@ def _as_lines(pieces: Pieces, far: torch.Tensor, age_end: torch.Tensor, horizon:
     line[..., :1] -= slope * inside[:, None, None]
     start[far] = line
     return Pieces(pieces.row, age, start, end)
-
-
-def _knots(pieces: Pieces, whole: torch.Tensor, last: torch.Tensor) -> Knots:
-    """Knots of the signal that consists of the pieces `whole`, and is zero elsewhere."""
-    begins = torch.where(whole[:, None, None], pieces.start, 0.0)
-    ends = torch.where((whole & ~last)[:, None, None], pieces.end, 0.0).roll(1, 0)
-    before = (whole & ~last).roll(1)
-    used = (whole | before) & (pieces.age > 0)
-    return Knots(pieces.row[used], pieces.age[used], (begins - ends)[used])
 
 
 class _Stretches(NamedTuple):
@@ -133,16 +136,6 @@ def _stretches(
     if len(piece):
         for i, k, h in zip(*(x.split(_CHUNK) for x in (piece, place, part)), strict=True):
             yield _Stretches(pieces.row[i], pieces.age[i], pieces.start[i], k * h, h)
-
-
-def _quadrature(memory: Memory, stretches: _Stretches, elapsed: torch.Tensor) -> torch.Tensor:
-    """Coefficients (P, D, N) of stretches of signal, as integrals of impulses."""
-    node, weight = gauss_nodes(_N_NODES)
-    length = stretches.length[:, None]
-    since = stretches.since[:, None] + node * length
-    powers = [since**q / math.factorial(q) for q in range(stretches.start.shape[2])]
-    strength = stretches.start @ torch.stack(powers, dim=1) * (weight * length)[:, None]
-    return memory.impulse(strength, stretches.age[:, None] - since, elapsed[stretches.row])
 
 
 @lru_cache

@@ -140,7 +140,11 @@ class TransitionTable(_Table):
             for unit in self.spacing * self.base ** np.arange(n_levels)
         ]
         self.A_T = torch.tensor(A.T * self.spacing, dtype=dtype, device=device)
-        self.n_terms = self._taylor_terms(norm * self.spacing / 2, 10 * torch.finfo(dtype).eps)
+        radius, self.n_terms = norm * self.spacing / 2, 1
+        term = radius  # bounds the last one of the series
+        while term > 10 * torch.finfo(dtype).eps:
+            self.n_terms += 1
+            term *= radius / self.n_terms
         terms = [np.eye(size)]
         for k in range(1, self.n_terms + 1):
             terms.append(terms[-1] @ A.T * (self.spacing / k))
@@ -150,14 +154,6 @@ class TransitionTable(_Table):
     def n_numbers(self) -> int:
         """Size of an entry."""
         return self.A_T.numel()
-
-    @staticmethod
-    def _taylor_terms(radius: float, eps: float) -> int:
-        terms, size = 1, radius
-        while size > eps:
-            terms += 1
-            size *= radius / terms
-        return terms
 
     def _apply_each(self, c: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
         cells = gap / self.spacing
@@ -261,11 +257,7 @@ class ResponseTable(_Table):
 
     def _apply_each(self, steps: torch.Tensor, age: torch.Tensor) -> torch.Tensor:
         cell = (age / self.spacing).round().clamp(max=len(self.table) - 1)
-        return torch.bmm(self._weights(steps, age - cell * self.spacing), self.table[cell.long()])
-
-    def _weights(self, steps: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:
-        """Weights of the Taylor coefficients: shape (P, D, M)."""
-        count = self.table.shape[1]
+        offset, count = age - cell * self.spacing, self.table.shape[1]
         k = torch.arange(1, count, dtype=offset.dtype, device=offset.device)
         # The offset grows without bound past the horizon. There only powers below Q count; higher
         # ones meet zeros of the table, which an infinite power would turn into NaN.
@@ -281,4 +273,5 @@ class ResponseTable(_Table):
         # terms, each 3 - q places further on. So row q (of Q) of the weights is the window of
         # `padded` that starts at q: overlapping views (P, Q, M) of the same numbers.
         shifted = padded.as_strided((len(offset), steps.shape[2], count), (padded.stride(0), 1, 1))
-        return torch.bmm(steps, shifted)  # (P, D, Q) @ (P, Q, M)
+        weights = torch.bmm(steps, shifted)  # (P, D, Q) @ (P, Q, M), of the Taylor coefficients
+        return torch.bmm(weights, self.table[cell.long()])

@@ -110,27 +110,34 @@ def reconstruction_error_bound(
     sizes = np.abs(np.asarray(jumps, dtype=np.float64)).ravel()
     rise = window * lipschitz
     if form == "paper":
-        return _paper_bound(rise, sizes, n_coefficients, constants)
+        warnings.warn(
+            'form="paper" is the printed Result 3.1 with constants of your choice; it is not a '
+            'bound. Use form="sharp" or "position_free".',
+            UserWarning,
+            stacklevel=2,
+        )
+        N, pieces, total = n_coefficients, len(sizes) + 1, sizes.sum()
+        first = constants[0] * (rise * pieces) ** 2 / (N * (2 * N - 1))
+        others = constants[1] * rise * pieces * total + constants[2] * total**2
+        return math.sqrt(first + others * zeta(1.5, N))
     smooth = rise / math.sqrt(6 * n_coefficients * (n_coefficients + 1))
     if form == "sharp":
-        tails = _step_errors(_jump_positions(sizes, jump_ages, window), n_coefficients)
+        ages = np.asarray(() if jump_ages is None else jump_ages, dtype=np.float64).ravel()
+        if len(ages) != len(sizes):
+            raise ValueError(
+                f"jump_ages must hold one age for each of the {len(sizes)} jumps, got {len(ages)}; "
+                'form="position_free" needs none.'
+            )
+        if not ((ages >= 0) & (ages <= window)).all():
+            raise ValueError(
+                f"jump_ages must be in [0, {window:g}], the window; got {ages.tolist()}."
+            )
+        tails = _step_errors(1 - 2 * ages / window, n_coefficients)
     elif form == "position_free":
         tails = np.full(len(sizes), (_KAPPA if n_coefficients > 1 else 1 / 4) / n_coefficients)
     else:
         raise ValueError(f'form must be "sharp", "position_free" or "paper", got {form!r}.')
     return float(smooth + sizes @ np.sqrt(tails))
-
-
-def _jump_positions(sizes: np.ndarray, jump_ages: ArrayLike | None, window: float) -> np.ndarray:
-    ages = np.asarray(() if jump_ages is None else jump_ages, dtype=np.float64).ravel()
-    if len(ages) != len(sizes):
-        raise ValueError(
-            f"jump_ages must hold one age for each of the {len(sizes)} jumps, got {len(ages)}; "
-            'form="position_free" needs none.'
-        )
-    if not ((ages >= 0) & (ages <= window)).all():
-        raise ValueError(f"jump_ages must be in [0, {window:g}], the window; got {ages.tolist()}.")
-    return 1 - 2 * ages / window
 
 
 def _step_errors(positions: np.ndarray, n_coefficients: int) -> np.ndarray:
@@ -140,21 +147,6 @@ def _step_errors(positions: np.ndarray, n_coefficients: int) -> np.ndarray:
     tail = (1 - positions) / 2 - ((1 - positions) / 2) ** 2
     differences = values[:, n - 1] - values[:, n + 1]
     return np.maximum(tail - (differences**2 / (4 * (2 * n + 1))).sum(axis=1), 0.0)
-
-
-def _paper_bound(
-    rise: float, sizes: np.ndarray, n_coefficients: int, constants: tuple[float, float, float]
-) -> float:
-    warnings.warn(
-        'form="paper" is the printed Result 3.1 with constants of your choice; it is not a bound. '
-        'Use form="sharp" or "position_free".',
-        UserWarning,
-        stacklevel=3,
-    )
-    N, pieces, total = n_coefficients, len(sizes) + 1, sizes.sum()
-    first = constants[0] * (rise * pieces) ** 2 / (N * (2 * N - 1))
-    others = constants[1] * rise * pieces * total + constants[2] * total**2
-    return math.sqrt(first + others * zeta(1.5, N))
 
 
 def legt_closure_error(

@@ -26,7 +26,13 @@ def read_values(values: object) -> tuple[np.ndarray, Sequence[BadCell]]:
     """Return an array of numbers and the cells that are none (0.0 stands in their place)."""
     values = unmasked(values)
     if isinstance(values, pd.DataFrame | pd.Series):
-        array = _from_pandas(values)
+        dtypes = values.dtypes if isinstance(values, pd.DataFrame) else [values.dtype]
+        if all(isinstance(dtype, np.dtype) for dtype in dtypes):
+            array = values.to_numpy()
+        elif all(is_numeric_dtype(dtype) for dtype in dtypes):
+            array = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            array = values.to_numpy(dtype=object)
     else:
         array = _rectangular(values)
     if array.dtype.kind in "mM":  # as lists of whole numbers they would pass for measurements
@@ -88,27 +94,15 @@ def to_float(array: np.ndarray) -> tuple[np.ndarray, list[BadCell]]:
     out = np.zeros(array.size)
     bad = []
     for position, cell in enumerate(array.ravel().tolist()):
+        if cell is None or cell is pd.NA or cell is pd.NaT:
+            out[position] = np.nan
+            continue
         try:
-            out[position] = _number(cell)
+            # float("1.5") works, but a column of text is more often a mistake than a measurement;
+            # float of a numpy date counts its ticks.
+            if isinstance(cell, str | bytes | np.datetime64 | np.timedelta64):
+                raise TypeError
+            out[position] = float(cell)
         except (TypeError, ValueError, OverflowError):
             bad.append(BadCell(position, cell))
     return out.reshape(array.shape), bad
-
-
-def _number(cell: object) -> float:
-    if cell is None or cell is pd.NA or cell is pd.NaT:
-        return np.nan
-    # float("1.5") works, but a column of text is more often a mistake than a measurement; float of
-    # a numpy date counts its ticks.
-    if isinstance(cell, str | bytes | np.datetime64 | np.timedelta64):
-        raise TypeError
-    return float(cell)  # type: ignore[arg-type]
-
-
-def _from_pandas(table: pd.DataFrame | pd.Series) -> np.ndarray:
-    dtypes = table.dtypes if isinstance(table, pd.DataFrame) else [table.dtype]
-    if all(isinstance(dtype, np.dtype) for dtype in dtypes):
-        return table.to_numpy()
-    if all(is_numeric_dtype(dtype) for dtype in dtypes):
-        return table.to_numpy(dtype=np.float64, na_value=np.nan)
-    return table.to_numpy(dtype=object)

@@ -48,9 +48,18 @@ def align_channels(
         if not named and sorted(own) == sorted(map(str, range(len(wanted)))):
             return panel.select_channels([str(k) for k in range(len(wanted))])
         if named:
+            unknown = [channel for channel in own if channel not in wanted]
+            missing = [channel for channel in wanted if channel not in own]
+            also = f", {unknown} are not known" if unknown else ""
+            remedy = (
+                f"{missing} are missing{also}. Give every series the channels of fit under these "
+                "names, NaN where not observed."
+                if missing
+                else f"{unknown} are not known. Leave them out with "
+                f"Panel.select_channels({wanted})."
+            )
             raise ValueError(
-                f"{name} has the channels {own}, but {owner} was fitted on {wanted}: "
-                f"{_difference(own, wanted, name)}"
+                f"{name} has the channels {own}, but {owner} was fitted on {wanted}: {remedy}"
             )
     if len(own) != len(wanted):
         raise ValueError(
@@ -60,15 +69,3 @@ def align_channels(
             "NaN where not observed."
         )
     return panel
-
-
-def _difference(own: list[str], wanted: list[str], name: str) -> str:
-    unknown = [channel for channel in own if channel not in wanted]
-    missing = [channel for channel in wanted if channel not in own]
-    if missing:
-        also = f", {unknown} are not known" if unknown else ""
-        return (
-            f"{missing} are missing{also}. Give every series the channels of fit under these "
-            "names, NaN where not observed."
-        )
-    return f"{unknown} are not known. Leave them out with Panel.select_channels({wanted})."

@@ -102,8 +102,17 @@ def finish(
 def check_rows(rows: Rows, faults: Faults) -> None:
     """Add to `faults` whatever is wrong with times and values."""
     _check_times(rows, faults)
-    _check_values(rows, faults)
-    _check_observed(rows, faults)
+    note_cells(INFINITE, np.isinf(rows.values), "values must not be infinity, got {}", rows, faults)
+    observed = ~np.isnan(rows.values).all(axis=1)
+    empty = np.flatnonzero(np.diff(offsets_from(observed)[rows.offsets]) == 0)
+    lines = [
+        f"{faults.series(rows.position(index))}: "
+        + (f"all values of its {length} row(s) are NaN" if length else "has no rows")
+        for index, length in zip(
+            empty[: faults.limit], rows.lengths[empty[: faults.limit]], strict=True
+        )
+    ]
+    faults.add(UNOBSERVED, lines, len(empty))
 
 
 def _check_times(rows: Rows, faults: Faults) -> None:
@@ -123,12 +132,10 @@ def _check_times(rows: Rows, faults: Faults) -> None:
     same = np.zeros(len(times), dtype=bool)
     same[1:] = (gaps == 0) & inside
     _add_rows(DUPLICATE, same, "the row before it has the same time", rows, faults)
-    if len(times) and known.all():
-        _check_elapsed(rows, gaps, inside & (gaps > 0), faults)
-
-
-def _check_elapsed(rows: Rows, gaps: np.ndarray, rises: np.ndarray, faults: Faults) -> None:
-    """Estimators compute with the times since the first row, which have 16 digits."""
+    if not len(times) or not known.all():
+        return
+    # Estimators compute with the times since the first row, which have 16 digits.
+    rises = inside & (gaps > 0)
     with np.errstate(over="ignore"):
         smallest, span = gaps.min(where=rises, initial=gaps.max(initial=0)), np.ptp(rows.order)
     if smallest > 1e-15 * span and np.isfinite(span):  # the usual case, in a fifth of the time
@@ -140,10 +147,6 @@ def _check_elapsed(rows: Rows, gaps: np.ndarray, rises: np.ndarray, faults: Faul
     close[1:] = (elapsed[1:] == elapsed[:-1]) & rises & ~far[1:]
     rule = "beside the time since the first row, that since the row before it is lost"
     _add_rows(TOO_CLOSE, close, rule, rows, faults)
-
-
-def _check_values(rows: Rows, faults: Faults) -> None:
-    note_cells(INFINITE, np.isinf(rows.values), "values must not be infinity, got {}", rows, faults)
 
 
 def note_extremes(rows: Rows, faults: Faults) -> None:
@@ -171,19 +174,6 @@ def note_cells(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults
     faults.add(kind, lines, len(cells))
 
 
-def _check_observed(rows: Rows, faults: Faults) -> None:
-    observed = ~np.isnan(rows.values).all(axis=1)
-    empty = np.flatnonzero(np.diff(offsets_from(observed)[rows.offsets]) == 0)
-    lines = [
-        f"{faults.series(rows.position(index))}: "
-        + (f"all values of its {length} row(s) are NaN" if length else "has no rows")
-        for index, length in zip(
-            empty[: faults.limit], rows.lengths[empty[: faults.limit]], strict=True
-        )
-    ]
-    faults.add(UNOBSERVED, lines, len(empty))
-
-
 def _add_rows(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults: Faults) -> None:
     found = np.flatnonzero(wrong)
     lines = [f"{_where(rows, faults, row)}: {rule}" for row in found[: faults.limit]]
@@ -195,9 +185,5 @@ def _where(rows: Rows, faults: Faults, row: int) -> str:
     time = rows.times[row]
     if np.isfinite(time):
         return f"{faults.series(series)}, time {rows.format_time(row)}"
-    return f"{faults.series(series)}, row {_row_in_series(rows, row)}, time {time}"
-
-
-def _row_in_series(rows: Rows, row: int) -> int:
-    start = np.searchsorted(rows.offsets, row, side="right") - 1
-    return int(row - rows.offsets[start])
+    start = rows.offsets[np.searchsorted(rows.offsets, row, side="right") - 1]
+    return f"{faults.series(series)}, row {row - start}, time {time}"

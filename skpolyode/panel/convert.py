@@ -38,15 +38,6 @@ def _is_list_of_pairs(X: Any) -> bool:
     return is_vector(first[0]) or (len(first) == 2 and is_vector(first[1]))
 
 
-def _is_list_of_frames(X: Any) -> bool:
-    return isinstance(first_of(X), pd.DataFrame | pd.Series)
-
-
-def _is_list_of_tables(X: Any) -> bool:
-    first = first_of(X)
-    return not isinstance(first, list | tuple) and getattr(first, "ndim", 0) == 2
-
-
 def _is_dict_of_series(X: Any) -> bool:
     if not isinstance(X, Mapping):
         return False
@@ -76,8 +67,16 @@ def _rows_from_array(array: Any, faults: Faults, time_unit: str | None) -> Rows:
 # The first that accepts an input reads it. Another container is another entry.
 READERS = (
     Reader("a list of (times, values) pairs", _is_list_of_pairs, rows_from_series),
-    Reader("a list of DataFrames or Series indexed by time", _is_list_of_frames, rows_from_frames),
-    Reader("a list of 2-D arrays (time, channel)", _is_list_of_tables, rows_from_tables),
+    Reader(
+        "a list of DataFrames or Series indexed by time",
+        lambda X: isinstance(first_of(X), pd.DataFrame | pd.Series),
+        rows_from_frames,
+    ),
+    Reader(
+        "a list of 2-D arrays (time, channel)",
+        lambda X: getattr(first_of(X), "ndim", 0) == 2,
+        rows_from_tables,
+    ),
     Reader("a dict of such series by their ids", _is_dict_of_series, _rows_from_dict),
     Reader(
         "a 3-D array (series, time, channel); a 2-D array or DataFrame (series, time)",
@@ -175,11 +174,8 @@ def is_ragged(X: Any) -> bool:
     if issparse(X):  # scikit-learn refuses it in its own words
         return False
     reader = _reader_of(X)
-    return reader is None or reader.is_ragged or holds_text(X) or _is_empty(X)
-
-
-def _is_empty(X: Any) -> bool:
-    return isinstance(X, list | tuple) and len(X) == 0
+    is_empty = isinstance(X, list | tuple) and len(X) == 0
+    return reader is None or reader.is_ragged or holds_text(X) or is_empty
 
 
 def _panels_in(X: Any) -> list[Panel] | None:

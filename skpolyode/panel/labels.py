@@ -69,7 +69,15 @@ def fit_static(static: object, ids: np.ndarray, faults: Faults) -> pd.DataFrame 
     """
     if static is None:
         return None
-    table = _static_table(static)
+    table = static
+    if not isinstance(static, pd.DataFrame):
+        array = np.array(static)
+        if array.ndim != 2:
+            raise TypeError(
+                "static must be a DataFrame or a 2-D array with one row a series, got "
+                f"{type(static)}."
+            )
+        table = pd.DataFrame(array)
     if len(table) != len(ids):
         faults.add(STATIC, [f"{len(table)} static rows for {len(ids)} series"])
         return None
@@ -81,14 +89,3 @@ def fit_static(static: object, ids: np.ndarray, faults: Faults) -> pd.DataFrame 
         faults.add(STATIC, ["the index of static holds some of the ids, but not each of them once"])
         return None
     return table.set_axis(index, axis=0)
-
-
-def _static_table(static: object) -> pd.DataFrame:
-    if isinstance(static, pd.DataFrame):
-        return static
-    array = np.array(static)
-    if array.ndim != 2:
-        raise TypeError(
-            f"static must be a DataFrame or a 2-D array with one row a series, got {type(static)}."
-        )
-    return pd.DataFrame(array)

@@ -66,7 +66,16 @@ def reduce_groups(values: np.ndarray, starts: np.ndarray, how: Duplicates) -> np
     """
     known = ~np.isnan(values)
     if how == "mean":
-        return _mean(values, known, starts)
+        count = np.add.reduceat(known.astype(np.float64), starts)
+        share = np.where(known, values, 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = np.add.reduceat(share, starts)
+        mean = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        if np.isinf(total).any():  # the sum of two finite numbers can overflow, their mean cannot
+            group = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
+            smaller = np.add.reduceat(share / np.maximum(count, 1)[group], starts)
+            mean = np.where(np.isinf(total), smaller, mean)
+        return mean
     row = np.arange(len(values))[:, None]
     if how == "first":
         pick = np.minimum.reduceat(np.where(known, row, len(values)), starts)
@@ -75,16 +84,3 @@ def reduce_groups(values: np.ndarray, starts: np.ndarray, how: Duplicates) -> np
         pick = np.maximum.reduceat(np.where(known, row, -1), starts)
         pick = np.where(pick == -1, starts[:, None], pick)
     return np.take_along_axis(values, pick, axis=0)
-
-
-def _mean(values: np.ndarray, known: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    count = np.add.reduceat(known.astype(np.float64), starts)
-    share = np.where(known, values, 0.0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = np.add.reduceat(share, starts)
-    mean = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-    if np.isinf(total).any():  # the sum of two finite numbers can overflow, their mean cannot
-        group = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
-        smaller = np.add.reduceat(share / np.maximum(count, 1)[group], starts)
-        mean = np.where(np.isinf(total), smaller, mean)
-    return mean

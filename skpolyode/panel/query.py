@@ -49,7 +49,12 @@ def query_times(panel: Panel, times: Any) -> tuple[np.ndarray, np.ndarray]:
     (array([0.5, 1. , 2. ]), array([0, 1, 3]))
     """
     origin = panel.rows.origin
-    if _is_nested(times):
+    if isinstance(times, np.ndarray) and times.dtype != object:
+        one_each = times.ndim == 2
+    else:
+        first = times[0] if isinstance(times, list | tuple | np.ndarray) and len(times) else None
+        one_each = isinstance(first, list | tuple) or getattr(first, "ndim", 0) == 1
+    if one_each:
         if len(times) != panel.n_series:
             raise ValueError(
                 f"times must be one list for all series or one for each of the {panel.n_series} "
@@ -78,15 +83,6 @@ def name_query(panel: Panel, series: int, time: float, gap: float) -> str:
     if not panel.is_datetime:
         return f"{whose}: {gap:g}"
     return f"{whose}: {panel.rows.format_from(series, time)}, {gap:g} {panel.time_unit}"
-
-
-def _is_nested(times: Any) -> bool:
-    if isinstance(times, np.ndarray) and times.dtype != object:
-        return times.ndim == 2
-    if not isinstance(times, list | tuple | np.ndarray) or len(times) == 0:
-        return False
-    first = times[0]
-    return isinstance(first, list | tuple) or getattr(first, "ndim", 0) == 1
 
 
 def _read(times: Any, panel: Panel, name: str) -> Times:

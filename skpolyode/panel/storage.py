@@ -53,7 +53,9 @@ class PanelStorage:
     def _store(self, rows: Rows, checked: bool = True) -> None:
         names = ("times", "values", "offsets", "ids", "ticks")
         arrays = {name: getattr(rows, name) for name in names}
-        frozen = {name: _freeze(array) for name, array in arrays.items() if array is not None}
+        frozen = {name: array.view() for name, array in arrays.items() if array is not None}
+        for view in frozen.values():
+            view.flags.writeable = False
         self._rows = replace(rows, **frozen)
         self._checked = checked
 
@@ -185,9 +187,26 @@ class PanelStorage:
         if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
             key = key[0]
         if isinstance(key, numbers.Integral) and not isinstance(key, bool):
-            start, stop = self.offsets[_positive(int(key), self.n_series) :][:2]
+            index = int(key)
+            if not -self.n_series <= index < self.n_series:
+                raise IndexError(f"series {index} of a panel of {self.n_series} series")
+            start, stop = self.offsets[index % self.n_series :][:2]
             return Series(self.times[start:stop], self.values[start:stop])
-        return type(self)._of(_select(self._rows, _positions(key, self.n_series)), self._checked)
+        positions, rows = _positions(key, self.n_series), self._rows
+        lengths = rows.lengths[positions]
+        offsets = offsets_from(lengths)
+        if len(positions) and (np.diff(positions) == 1).all():
+            picked: Any = slice(rows.offsets[positions[0]], rows.offsets[positions[-1] + 1])
+        else:
+            # Row k of the result is row k + shift of its series' old place.
+            shift = rows.offsets[positions] - offsets[:-1]
+            picked = np.arange(offsets[-1]) + np.repeat(shift, lengths)
+        static = None if rows.static is None else rows.static.iloc[positions]
+        origin = None if rows.origin is None else rows.origin[positions]
+        selected = replace(
+            rows.at(picked, offsets), ids=rows.ids[positions], static=static, origin=origin
+        )
+        return type(self)._of(selected, self._checked)
 
     def __repr__(self) -> str:
         """Describe the panel in one line."""
@@ -226,10 +245,12 @@ class PanelStorage:
             return False
         if (one.static is None) != (two.static is None):
             return False
+        # Micro- beside nanoseconds, or none: then the counts must do.
+        has_ticks = one.ticks is not None and two.ticks is not None and one.per_unit == two.per_unit
         return (
             np.array_equal(one.offsets, two.offsets)
             and np.array_equal(one.times, two.times, equal_nan=True)
-            and (one.ticks is None or two.ticks is None or _same_ticks(one, two))
+            and (not has_ticks or np.array_equal(one.ticks, two.ticks))
             and np.array_equal(one.values, two.values, equal_nan=True)
             and pd.Index(one.ids, tupleize_cols=False).equals(
                 pd.Index(two.ids, tupleize_cols=False)
@@ -281,25 +302,8 @@ class PanelStorage:
         return type(self)._of(rows, checked=False)
 
 
-def _same_ticks(one: Rows, two: Rows) -> bool:
-    # Micro- beside nanoseconds: then the counts must do.
-    return one.per_unit != two.per_unit or np.array_equal(one.ticks, two.ticks)
-
-
-def _freeze(array: np.ndarray) -> np.ndarray:
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
 def _count(number: int, singular: str, plural: str) -> str:
     return f"{number:,} {singular if number == 1 else plural}".replace(",", " ")
-
-
-def _positive(index: int, n_series: int) -> int:
-    if not -n_series <= index < n_series:
-        raise IndexError(f"series {index} of a panel of {n_series} series")
-    return index % n_series
 
 
 def _positions(key: object, n_series: int) -> np.ndarray:
@@ -314,18 +318,3 @@ def _positions(key: object, n_series: int) -> np.ndarray:
             f"{key!r}; to select by id use panel.select_ids([...])."
         )
     return np.arange(n_series)[keys]
-
-
-def _select(rows: Rows, positions: np.ndarray) -> Rows:
-    lengths = rows.lengths[positions]
-    offsets = offsets_from(lengths)
-    if len(positions) and (np.diff(positions) == 1).all():
-        index: Any = slice(rows.offsets[positions[0]], rows.offsets[positions[-1] + 1])
-    else:
-        # Row k of the result is row k + shift of its series' old place.
-        shift = rows.offsets[positions] - offsets[:-1]
-        index = np.arange(offsets[-1]) + np.repeat(shift, lengths)
-    static = None if rows.static is None else rows.static.iloc[positions]
-    origin = None if rows.origin is None else rows.origin[positions]
-    selected = rows.at(index, offsets)
-    return replace(selected, ids=rows.ids[positions], static=static, origin=origin)

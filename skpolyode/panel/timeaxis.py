@@ -131,19 +131,13 @@ def read_times(times: object) -> TimeBlock:
     if isinstance(times, pd.DatetimeIndex) and times.tz is not None:
         return _ticks_of(times.asi8.view(f"M8[{times.unit}]"), _tz_name(times.tz))
     array = np.asarray(times)
-    return _read_objects(array) if array.dtype.kind == "O" else _read_array(array)
-
-
-def _read_array(array: np.ndarray) -> TimeBlock:
     if array.dtype.kind in NUMBER_KINDS:
         return TimeBlock(array)
     if array.dtype.kind in "mM":
         return _ticks_of(array)
-    remedy = _TEXT_REMEDY if array.dtype.kind in "US" else ""
-    raise TypeError(f"times must be numbers or datetimes, got dtype {array.dtype}{remedy}")
-
-
-def _read_objects(array: np.ndarray) -> TimeBlock:
+    if array.dtype.kind != "O":
+        remedy = _TEXT_REMEDY if array.dtype.kind in "US" else ""
+        raise TypeError(f"times must be numbers or datetimes, got dtype {array.dtype}{remedy}")
     known = [cell for cell in array.ravel() if cell is not None and cell is not pd.NaT]
     for kinds, index in _INDEX_OF.items():
         if known and all(isinstance(cell, kinds) for cell in known):
@@ -178,8 +172,16 @@ def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:
         per_us, data = 1, np.concatenate([_as_ticks(block, 1) for block in filled])
     per_unit = per_us * MICROSECONDS[unit]
     counts = np.where(data == _NAT, np.nan, data / per_unit)
-    axis = TimeAxis(unit, _common_tz(filled)) if kinds == {"datetime"} else TimeAxis()
-    return Times(counts, axis, *_spanned(data, per_unit))
+    if kinds == {"timedelta"}:
+        return Times(counts, TimeAxis(), *_spanned(data, per_unit))
+    zones = {block.tz for block in filled}
+    if len(zones) > 1 and None in zones:
+        raise TypeError(
+            "datetimes with and without a time zone cannot be mixed; give all of them one, with "
+            "tz_localize."
+        )
+    tz = zones.pop() if len(zones) == 1 else "UTC"
+    return Times(counts, TimeAxis(unit, tz), *_spanned(data, per_unit))
 
 
 def _as_ticks(block: TimeBlock, per_us: int) -> np.ndarray:
@@ -199,18 +201,6 @@ def _spanned(ticks: np.ndarray, per_unit: int) -> tuple[np.ndarray, int] | tuple
     if known.size and int(known.max()) - int(known.min()) > _LAST:
         return ()
     return ticks.astype(np.int64, copy=False), per_unit
-
-
-def _common_tz(blocks: Sequence[TimeBlock]) -> str | None:
-    zones = {block.tz for block in blocks}
-    if len(zones) == 1:
-        return zones.pop()
-    if None in zones:
-        raise TypeError(
-            "datetimes with and without a time zone cannot be mixed; give all of them one, with "
-            "tz_localize."
-        )
-    return "UTC"
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ def read_chunks(
     ValueError
         If an id is missing, or comes again after rows of another one.
     """
+    is_parquet = isinstance(getattr(dataset, "format", None), ds.ParquetFileFormat)
     # Few batches ahead and no buffers of whole files: speed is that of the embedding anyway.
     options = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
     scanner = dataset.scanner(
@@ -36,32 +37,12 @@ def read_chunks(
         batch_size=min(rows_per_chunk, _BATCH_ROWS),
         batch_readahead=2,
         fragment_readahead=1,
-        fragment_scan_options=options if _is_parquet(dataset) else None,
+        fragment_scan_options=options if is_parquet else None,
     )
-    return _cut(scanner.to_batches(), id, rows_per_chunk)
-
-
-def first_rows(ids: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Rows at which a series begins."""
-    ids = _plain(ids)
-    changes = pc.not_equal(ids.slice(1), ids.slice(0, max(len(ids) - 1, 0)))
-    return np.flatnonzero(np.concatenate([[True], changes.to_numpy(zero_copy_only=False)]))
-
-
-def _plain(ids: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Ids without the dictionary of a categorical column, whose codes differ between batches."""
-    return ids.cast(ids.type.value_type) if pa.types.is_dictionary(ids.type) else ids
-
-
-def _is_parquet(dataset: ds.Dataset) -> bool:
-    return isinstance(getattr(dataset, "format", None), ds.ParquetFileFormat)
-
-
-def _cut(batches: Iterable[pa.RecordBatch], id: str, rows_per_chunk: int) -> Iterator[pa.Table]:
     blocks = _Blocks(id)
     held: list[pa.RecordBatch] = []  # of the chunk that is being filled
     n_held = 0
-    for batch in batches:
+    for batch in scanner.to_batches():
         if not batch.num_rows:
             continue
         starts, begin = blocks.starts(batch.column(id)), 0
@@ -77,6 +58,18 @@ def _cut(batches: Iterable[pa.RecordBatch], id: str, rows_per_chunk: int) -> Ite
     if not held:
         raise ValueError("source has no rows: pass files that hold series.")
     yield pa.Table.from_batches(held)
+
+
+def first_rows(ids: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Rows at which a series begins."""
+    ids = _plain(ids)
+    changes = pc.not_equal(ids.slice(1), ids.slice(0, max(len(ids) - 1, 0)))
+    return np.flatnonzero(np.concatenate([[True], changes.to_numpy(zero_copy_only=False)]))
+
+
+def _plain(ids: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Ids without the dictionary of a categorical column, whose codes differ between batches."""
+    return ids.cast(ids.type.value_type) if pa.types.is_dictionary(ids.type) else ids
 
 
 class _Blocks:
@@ -96,7 +89,12 @@ class _Blocks:
     def starts(self, ids: pa.Array) -> np.ndarray:
         """First rows, in the next batch, of series that begin there."""
         ids = _plain(ids)
-        self._check_present(ids)
+        missing = pc.is_null(ids, nan_is_null=True).to_numpy(zero_copy_only=False)
+        if missing.any():
+            row = self.n_rows + int(np.argmax(missing))
+            raise ValueError(
+                f"source: row {row} has no {self.id!r}; give it one, or leave such rows out."
+            )
         starts = first_rows(ids)
         if ids[0].as_py() == self.last:
             starts = starts[1:]
@@ -106,19 +104,13 @@ class _Blocks:
         self.last = ids[-1].as_py()
         return starts
 
-    def _check_present(self, ids: pa.Array) -> None:
-        missing = pc.is_null(ids, nan_is_null=True).to_numpy(zero_copy_only=False)
-        if missing.any():
-            row = self.n_rows + int(np.argmax(missing))
-            raise ValueError(
-                f"source: row {row} has no {self.id!r}; give it one, or leave such rows out."
-            )
-
     def _check_new(self, ids: pa.Array, starts: np.ndarray) -> None:
         if not len(ids):
             return
         if self.ascending is not None:
-            if _ascends(ids) and (self.last is None or self.last < ids[0].as_py()):
+            steps_up = pc.less(ids.slice(0, len(ids) - 1), ids.slice(1))
+            ascends = pc.all(steps_up, min_count=0).as_py()
+            if ascends and (self.last is None or self.last < ids[0].as_py()):
                 self.ascending.append(ids)
                 return
             self.seen = {id for part in self.ascending for id in part.to_pylist()}
@@ -131,7 +123,3 @@ class _Blocks:
                     f"{self.id!r} (and time)."
                 )
             self.seen.add(label)
-
-
-def _ascends(ids: pa.Array) -> bool:
-    return pc.all(pc.less(ids.slice(0, len(ids) - 1), ids.slice(1)), min_count=0).as_py()

@@ -156,7 +156,10 @@ def embed_dataset(
     dataset, channels = open_source(source, id, time, channels, static or [])
     reading = _Reading(id, time, channels, static, options)
     settings = {**asdict(reading), "rows_per_chunk": rows_per_chunk, "source": identity(dataset)}
-    target = Sink(Path(sink), settings, _feature_names(estimator, id))
+    features = [str(name) for name in estimator.get_feature_names_out()]
+    if id in features:
+        raise ValueError(f"id={id!r} is also the name of a feature: rename the column of ids.")
+    target = Sink(Path(sink), settings, features)
     total = dataset.count_rows() if verbose else None
     tries, n_parts = 0, 0
     while True:
@@ -167,7 +170,9 @@ def embed_dataset(
             target.clean()
             return n_series
         except Exception as error:
-            if not _lost_a_worker(error):
+            # A process that computed is gone, for any reason, with what it had been given.
+            is_lost = isinstance(error, BrokenExecutor | CancelledError)
+            if not is_lost and type(error).__module__.partition(".")[0] != "distributed":
                 raise
             tries, n_parts, before = tries + 1, target.n_parts, n_parts
             if n_parts > before:
@@ -190,23 +195,10 @@ def _run(jobs: Iterator[tuple], n_jobs: int | None, bar: tqdm) -> int:
     return n_series
 
 
-def _lost_a_worker(error: Exception) -> bool:
-    """Whether a process that computed is gone, for any reason, with what it had been given."""
-    lost = isinstance(error, BrokenExecutor | CancelledError)
-    return lost or type(error).__module__.partition(".")[0] == "distributed"
-
-
 def _names(names: str | Sequence[str] | None) -> list[str] | None:
     if names is None:
         return None
     return [names] if isinstance(names, str) else list(names)
-
-
-def _feature_names(estimator: Any, id: str) -> list[str]:
-    names = [str(name) for name in estimator.get_feature_names_out()]
-    if id in names:
-        raise ValueError(f"id={id!r} is also the name of a feature: rename the column of ids.")
-    return names
 
 
 def _jobs(

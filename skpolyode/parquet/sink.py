@@ -37,7 +37,20 @@ class Sink:
     def __init__(self, folder: Path, settings: dict[str, Any], features: Sequence[str]) -> None:
         self.folder = folder
         self.features = list(features)
-        self._open(json.loads(json.dumps({**settings, "features": self.features})))
+        settings = json.loads(json.dumps({**settings, "features": self.features}))
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / _SETTINGS
+        # Looked for in this order: another run may open the folder, and write, at any moment.
+        foreign = any(not other.name.startswith(".") for other in folder.iterdir())
+        if foreign and not path.is_file():
+            raise ValueError(
+                f"sink {str(folder)!r} holds files that embed_dataset has not written: pass a new "
+                "or an empty folder."
+            )
+        if not foreign:
+            text = json.dumps(settings, indent=1)
+            _replace(path, lambda part: part.write_text(text, "utf-8"), first=True)
+        _compare(json.loads(path.read_text("utf-8")), settings, folder)
 
     def part(self, number: int) -> Path:
         """File of a part."""
@@ -87,21 +100,6 @@ class Sink:
         for name in (_SETTINGS, "part-*.parquet"):
             for left in self.folder.glob(f".{name}.*"):
                 left.unlink(missing_ok=True)
-
-    def _open(self, settings: dict[str, Any]) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / _SETTINGS
-        # Looked for in this order: another run may open the folder, and write, at any moment.
-        foreign = any(not other.name.startswith(".") for other in self.folder.iterdir())
-        if foreign and not path.is_file():
-            raise ValueError(
-                f"sink {str(self.folder)!r} holds files that embed_dataset has not written: pass "
-                "a new or an empty folder."
-            )
-        if not foreign:
-            text = json.dumps(settings, indent=1)
-            _replace(path, lambda part: part.write_text(text, "utf-8"), first=True)
-        _compare(json.loads(path.read_text("utf-8")), settings, self.folder)
 
 
 def _compare(before: dict[str, Any], now: dict[str, Any], folder: Path) -> None:

@@ -65,7 +65,11 @@ def open_source(
         if time in kinds:
             _check_times(where, time, kinds[time], schema.field(time).type)
         for name in [name for name in names if name in kinds]:
-            _check_channel(where, name, kinds[name])
+            if not any(test(kinds[name]) for test in _NUMBERS):
+                raise ValueError(
+                    f"{where}: the channel {name!r} is of type {kinds[name]}, not of numbers: "
+                    "convert it, name it in static=, or leave it out of channels=."
+                )
             if schema.field(name).type not in (kinds[name], pa.float64()):
                 mixed.add(name)
     if mixed and opened:
@@ -106,14 +110,6 @@ def _check_times(where: str, name: str, kind: pa.DataType, first: pa.DataType) -
         raise ValueError(
             f"{where}: the times {name!r} are of type {kind}, in the first file of {first}: write "
             "them alike."
-        )
-
-
-def _check_channel(where: str, name: str, kind: pa.DataType) -> None:
-    if not any(test(kind) for test in _NUMBERS):
-        raise ValueError(
-            f"{where}: the channel {name!r} is of type {kind}, not of numbers: convert it, name it "
-            "in static=, or leave it out of channels=."
         )
 
 

@@ -89,30 +89,24 @@ def channel_axes(
             f"channel_names must have one name for each of the {n_channels} channels, got "
             f"{list(names)}."
         )
-    axes = _new_axes(n_channels, **shared) if ax is None else _given_axes(ax, names)
-    for own, name in zip(axes, names, strict=True):
-        own.set_ylabel(name)
-    return axes
+    if ax is None:
+        import matplotlib.pyplot as plt
 
-
-def _new_axes(n_channels: int, **shared: Any) -> np.ndarray:
-    import matplotlib.pyplot as plt
-
-    size = (7.0, 1.0 + 1.7 * n_channels)
-    figure, axes = plt.subplots(
-        n_channels, 1, figsize=size, layout="constrained", squeeze=False, **shared
-    )
-    figure.align_ylabels(axes)
-    return axes[:, 0]
-
-
-def _given_axes(ax: Any, names: Sequence[str]) -> np.ndarray:
-    axes = np.asarray(ax, dtype=object).ravel()
+        size = (7.0, 1.0 + 1.7 * n_channels)
+        figure, grid = plt.subplots(
+            n_channels, 1, figsize=size, layout="constrained", squeeze=False, **shared
+        )
+        figure.align_ylabels(grid)
+        axes = grid[:, 0]
+    else:
+        axes = np.asarray(ax, dtype=object).ravel()
     if len(axes) != len(names):
         raise ValueError(
             f"ax holds {len(axes)} axes, but there are {len(names)} channels "
             f"({', '.join(map(str, names))}): pass one axes for each, or choose one with channel=."
         )
+    for own, name in zip(axes, names, strict=True):
+        own.set_ylabel(name)
     return axes
 
 

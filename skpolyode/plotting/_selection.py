@@ -58,18 +58,18 @@ def channel_positions(channel: Any, names: Sequence[str]) -> list[int]:
     if channel is None:
         return list(range(len(names)))
     chosen = [channel] if isinstance(channel, str | Integral) else list(channel)
-    return [_position(item, names) for item in chosen]
-
-
-def _position(channel: Any, names: Sequence[str]) -> int:
-    if channel in names:
-        return list(names).index(channel)
-    if isinstance(channel, Integral) and 0 <= channel < len(names):
-        return int(channel)
-    raise ValueError(
-        f"channel {plain_repr(channel)} is not in X; give one or some of {list(names)}, or "
-        f"positions from 0 to {len(names) - 1}."
-    )
+    positions = []
+    for item in chosen:
+        if item in names:
+            positions.append(list(names).index(item))
+        elif isinstance(item, Integral) and 0 <= item < len(names):
+            positions.append(int(item))
+        else:
+            raise ValueError(
+                f"channel {plain_repr(item)} is not in X; give one or some of {list(names)}, or "
+                f"positions from 0 to {len(names) - 1}."
+            )
+    return positions
 
 
 def columns_of(panel: Panel, channels: Sequence[int]) -> Columns:

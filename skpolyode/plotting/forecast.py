@@ -201,7 +201,13 @@ class ForecastDisplay:
         known = read_truth(panel, truth)
         past, future = _split(panel, cutoff)
         if times is None:
-            times = _ahead(past, future, grid_resolution)
+            start, end = past.times[[0, -1]]
+            last = future.times[-1] if len(future.times) else end + _SHARE_AHEAD * (end - start)
+            if last <= end:
+                raise ValueError(
+                    "the series has one observation and so no duration: pass the times to forecast."
+                )
+            times = np.linspace(end, last, grid_resolution + 1)[1:]
         levels = [float(level) for level in np.atleast_1d(coverage)]
         answer = estimator.forecast(past, times)
         display = cls(
@@ -254,61 +260,41 @@ class ForecastDisplay:
         self.future_lines_ = draw_columns(axes, self.future, styled(_FUTURE, future_kw))
         style = styled(LINE | {"label": "forecast"}, line_kw)
         self.lines_ = draw_columns(axes, (self.times, self.values), style)
-        self.bands_ = self._draw_bands(axes, band_kw or {})
+        intervals, times = self.intervals or {}, plottable(self.times)
+        self.bands_: dict[float, list[PolyCollection]] = {}
+        for level, alpha in zip(  # the widest first and in the palest shade
+            sorted(intervals, reverse=True), np.linspace(*_SHADES, len(intervals)), strict=True
+        ):
+            lower, upper = (as_columns(end).T for end in intervals[level])
+            shade = {"alpha": alpha, "label": f"{100 * level:g} % interval"}
+            self.bands_[level] = [
+                own.fill_between(times, low, high, **_BAND | shade | (band_kw or {}))
+                for own, low, high in zip(axes, lower, upper, strict=True)
+            ]
         label_time(axes, self.times)
         if ax is None:
             show_legend(axes)
         self.axes_, self.figure_ = axes, axes[0].figure
         return self
 
-    def _draw_bands(
-        self, axes: np.ndarray, style: dict[str, Any]
-    ) -> dict[float, list[PolyCollection]]:
-        """Draw the intervals, the widest first and in the palest shade."""
-        intervals, times = self.intervals or {}, plottable(self.times)
-        bands = {}
-        for level, alpha in zip(
-            sorted(intervals, reverse=True), np.linspace(*_SHADES, len(intervals)), strict=True
-        ):
-            lower, upper = (as_columns(end).T for end in intervals[level])
-            shade = {"alpha": alpha, "label": f"{100 * level:g} % interval"}
-            bands[level] = [
-                ax.fill_between(times, low, high, **_BAND | shade | style)
-                for ax, low, high in zip(axes, lower, upper, strict=True)
-            ]
-        return bands
-
 
 def _split(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
     """Observed rows of the one series up to the cutoff, and after it."""
     seen = ~np.isnan(panel.values).all(axis=1)
     times = panel.times[seen]
-    known = seen & (panel.times <= _last_known(panel, times[0], times[-1], cutoff))
+    if cutoff is None:
+        last = times[-1]
+    elif isinstance(cutoff, float) and 0 < cutoff < 1:
+        last = times[0] + cutoff * (times[-1] - times[0])
+    else:
+        last = query_times(panel, cutoff)[0][0]
+    known = seen & (panel.times <= last)
     if not known.any():
         raise ValueError(
             f"cutoff={cutoff!r} is before the first observation of the series: there is nothing to "
             "go on from; give a later one."
         )
     return keep_rows(panel, known), keep_rows(panel, seen & ~known)
-
-
-def _last_known(panel: Panel, start: float, end: float, cutoff: Any) -> float:
-    if cutoff is None:
-        return end
-    if isinstance(cutoff, float) and 0 < cutoff < 1:
-        return start + cutoff * (end - start)
-    return query_times(panel, cutoff)[0][0]
-
-
-def _ahead(past: Panel, future: Panel, n_times: int) -> np.ndarray:
-    """Even grid from the last known observation, without it, to the last one to come."""
-    start, end = past.times[[0, -1]]
-    last = future.times[-1] if len(future.times) else end + _SHARE_AHEAD * (end - start)
-    if last <= end:
-        raise ValueError(
-            "the series has one observation and so no duration: pass the times to forecast."
-        )
-    return np.linspace(end, last, n_times + 1)[1:]
 
 
 def _intervals(

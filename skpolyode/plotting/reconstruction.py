@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.plotting._axes import (
     LINE,
@@ -168,7 +167,10 @@ class ReconstructionDisplay:
         chosen = channel_positions(channel, panel.channel_names)
         known = read_truth(panel, truth)
         if times is None:
-            times = _remembered(estimator, panel, grid_resolution)
+            rows, reach = observed_rows(panel), estimator.embedder_.past.reach
+            # A little inside, since rounding could put the end of the window outside of it.
+            earliest = np.nextafter(rows.end[0] - reach * (1 - 1e-9), np.inf)
+            times = np.linspace(max(rows.start[0], earliest), rows.end[0], grid_resolution)
         answer = columns_of(estimator.reconstruct(panel, times), chosen)
         display = cls(
             *answer,
@@ -210,11 +212,3 @@ class ReconstructionDisplay:
             show_legend(axes)
         self.axes_, self.figure_ = axes, axes[0].figure
         return self
-
-
-def _remembered(estimator: Any, panel: Panel, n_times: int) -> np.ndarray:
-    """Even grid over the part of the one series that the memory reaches."""
-    rows = observed_rows(panel)
-    # A little inside, since rounding could put the end of the window outside of it.
-    earliest = np.nextafter(rows.end[0] - estimator.embedder_.past.reach * (1 - 1e-9), np.inf)
-    return np.linspace(max(rows.start[0], earliest), rows.end[0], n_times)

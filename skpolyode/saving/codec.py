@@ -33,6 +33,7 @@ __all__ = [
 
 _T = TypeVar("_T", bound=type)
 
+_PACKAGE = __name__.partition(".")[0]
 _JSON_TYPES = (bool, int, str, type(None))
 _ARRAY_KINDS = "biuf"
 _SCALARS = {
@@ -108,7 +109,7 @@ def register(
         sense.
     part : str or None, default=None
         First half of the tag that stands for the class in files; the other is its name. None: the
-        second word of its module's name.
+        room of this package that it is from, or the name of another package.
     aliases : sequence of str, default=()
         Tags of the same class in older files, such as "transformers.OldName".
     upgrade : callable
@@ -119,7 +120,9 @@ def register(
     length : callable
         How long a state of a few numbers is when it is written out, as that of a range.
     """
-    tag = f"{part or cls.__module__.split('.')[1]}.{cls.__name__}"
+    package, _, room = cls.__module__.partition(".")
+    own = room.partition(".")[0] if package == _PACKAGE else package
+    tag = f"{part or own}.{cls.__name__}"
     _CODECS[cls] = _Codec(tag, to_state, from_state, upgrade, place, length)
     for name in (tag, *aliases):
         _CLASSES[name] = cls
@@ -223,8 +226,17 @@ class Encoder:
             return {"dict": [[self.encode(k, p), self.encode(v, p)] for k, v, p in items]}
         if isinstance(value, Path):
             return {"path": str(value)}
-        if isinstance(value, np.ndarray | np.generic | torch.Tensor):
-            return self._encode_numbers(value, path)
+        if isinstance(value, torch.Tensor):
+            try:
+                return {"tensor": self._keep(value.detach().cpu().numpy(), path)}
+            except TypeError:  # numpy has no such numbers
+                raise _refusal(value, path) from None
+        if isinstance(value, np.generic) and value.dtype.name in _SCALARS:
+            return {"scalar": [value.dtype.name, self.encode(value.item(), path)]}
+        if isinstance(value, np.ndarray) and value.dtype.kind in _ARRAY_KINDS:
+            return {"array": self._keep(value, path)}
+        if isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1:
+            return {"objects": self.encode(value.tolist(), path)}
         if kind in _CODECS:
             codec = _CODECS[kind]
             try:
@@ -233,22 +245,6 @@ class Encoder:
                 raise TypeError(f"{path} cannot be saved: {error}") from None
             state = {name: self.encode(part, f"{path}.{name}") for name, part in parts.items()}
             return {"object": [codec.tag, state]}
-        raise _refusal(value, path)
-
-    def _encode_numbers(self, value: Any, path: str) -> dict[str, Any]:
-        if isinstance(value, torch.Tensor):
-            try:
-                return {"tensor": self._keep(value.detach().cpu().numpy(), path)}
-            except TypeError:  # numpy has no such numbers
-                raise _refusal(value, path) from None
-        if isinstance(value, np.generic):
-            if value.dtype.name not in _SCALARS:
-                raise _refusal(value, path)
-            return {"scalar": [value.dtype.name, self.encode(value.item(), path)]}
-        if value.dtype.kind in _ARRAY_KINDS:
-            return {"array": self._keep(value, path)}
-        if value.dtype == object and value.ndim == 1:
-            return {"objects": self.encode(value.tolist(), path)}
         raise _refusal(value, path)
 
     def _keep(self, array: np.ndarray, path: str) -> str:
@@ -285,7 +281,7 @@ class Decoder:
         self.arrays = dict(arrays)
         self._room = _ROOM + sum(array.nbytes for array in arrays.values())
         self._of_kind: dict[str, Callable[[Any], Any]] = {
-            "float": self._float,
+            "float": {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}.__getitem__,
             "path": Path,
             "tuple": lambda parts: tuple(map(self.decode, parts)),
             "dict": lambda items: {self.decode(key): self.decode(part) for key, part in items},
@@ -304,10 +300,6 @@ class Decoder:
             ((kind, content),) = document.items()
             return self._of_kind[kind](content)
         return document
-
-    @staticmethod
-    def _float(text: str) -> float:
-        return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[text]
 
     def _objects(self, parts: list) -> np.ndarray:
         array = np.empty(len(parts), dtype=object)

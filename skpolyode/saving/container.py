@@ -73,7 +73,15 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndar
         If it is damaged, not one of ours, or of a later format.
     """
     target = Path(path)
-    _check_exists(target)
+    if not target.is_file():
+        archive = target.with_name(f"{target.name}.zip")
+        if archive.is_file():
+            raise ValueError(
+                f"{str(archive)!r} was written by sktime, as a pickle: read it by "
+                "sktime.base.load, or save the estimator under a name that ends in "
+                "'.safetensors'."
+            )
+        raise FileNotFoundError(f"no file {str(target)!r}: pass the path that was given to `save`.")
     try:
         with safe_open(target, framework="numpy") as file:
             text = (file.metadata() or {}).get(_KEY)
@@ -96,18 +104,6 @@ def damaged(path: str | os.PathLike[str]) -> ValueError:
         f"{str(path)!r} is not a file of skpolyode, or it is damaged or cut short: pass a file "
         "that `save` of an estimator wrote, and copy or save it again."
     )
-
-
-def _check_exists(path: Path) -> None:
-    if path.is_file():
-        return
-    archive = path.with_name(f"{path.name}.zip")
-    if archive.is_file():
-        raise ValueError(
-            f"{str(archive)!r} was written by sktime, as a pickle: read it by sktime.base.load, or "
-            "save the estimator under a name that ends in '.safetensors'."
-        )
-    raise FileNotFoundError(f"no file {str(path)!r}: pass the path that was given to `save`.")
 
 
 def _checked_content(

@@ -35,11 +35,6 @@ def checked_zone(name: str | None) -> str | None:
     return name
 
 
-def _frame_state(frame: pd.DataFrame) -> dict[str, Any]:
-    cells = [pd.Index(frame.iloc[:, j], name=None) for j in range(frame.shape[1])]
-    return {"index": frame.index, "columns": frame.columns, "cells": cells}
-
-
 def _frame(state: dict[str, Any]) -> pd.DataFrame:
     index, cells = state["index"], state["cells"]
     # Columns that are ranges or single values would be written out, and take more than the file.
@@ -65,14 +60,6 @@ def _index(state: dict[str, Any]) -> pd.Index:
     return pd.Index(state["labels"], dtype=state["dtype"], name=state["name"], tupleize_cols=False)
 
 
-def _range_length(state: dict[str, Any]) -> int:
-    return len(range(state["start"], state["stop"], state["step"]))
-
-
-def _range_state(index: pd.RangeIndex) -> dict[str, Any]:
-    return {"start": index.start, "stop": index.stop, "step": index.step, "name": index.name}
-
-
 def _times_state(index: pd.DatetimeIndex | pd.TimedeltaIndex) -> dict[str, Any]:
     state = {"counts": index.asi8, "unit": index.unit, "freq": index.freqstr, "name": index.name}
     if isinstance(index, pd.DatetimeIndex):
@@ -83,46 +70,69 @@ def _times_state(index: pd.DatetimeIndex | pd.TimedeltaIndex) -> dict[str, Any]:
     return state
 
 
-def _datetimes(state: dict[str, Any]) -> pd.DatetimeIndex:
-    index = pd.DatetimeIndex(state["counts"].view(f"M8[{state['unit']}]"), name=state["name"])
-    if state["tz"] is not None:
-        index = index.tz_localize("UTC").tz_convert(checked_zone(state["tz"]))
-    index.freq = state["freq"]
+def _stepped(index: pd.Index, freq: str | None) -> pd.Index:
+    index.freq = freq
     return index
 
 
-def _durations(state: dict[str, Any]) -> pd.TimedeltaIndex:
-    index = pd.TimedeltaIndex(state["counts"].view(f"m8[{state['unit']}]"), name=state["name"])
-    index.freq = state["freq"]
-    return index
-
-
-def _periods_state(index: pd.PeriodIndex) -> dict[str, Any]:
-    return {"ordinals": index.asi8, "freq": index.freqstr, "name": index.name}
-
-
-def _levels_state(index: pd.MultiIndex) -> dict[str, Any]:
-    codes = [np.asarray(own, dtype=np.int64) for own in index.codes]
-    return {"levels": list(index.levels), "codes": codes, "names": list(index.names)}
-
-
-register(pd.DataFrame, _frame_state, _frame, part="pandas")
+register(
+    pd.DataFrame,
+    lambda frame: {
+        "index": frame.index,
+        "columns": frame.columns,
+        "cells": [pd.Index(frame.iloc[:, j], name=None) for j in range(frame.shape[1])],
+    },
+    _frame,
+    part="pandas",
+)
 register(pd.Index, _index_state, _index, part="pandas")
 register(
     pd.RangeIndex,
-    _range_state,
+    lambda index: {
+        "start": index.start,
+        "stop": index.stop,
+        "step": index.step,
+        "name": index.name,
+    },
     lambda state: pd.RangeIndex(**state),
     part="pandas",
-    length=_range_length,
+    length=lambda state: len(range(state["start"], state["stop"], state["step"])),
 )
-register(pd.DatetimeIndex, _times_state, _datetimes, part="pandas")
-register(pd.TimedeltaIndex, _times_state, _durations, part="pandas")
+register(
+    pd.DatetimeIndex,
+    _times_state,
+    lambda state: _stepped(
+        pd.DatetimeIndex(state["counts"].view(f"M8[{state['unit']}]"), name=state["name"])
+        .tz_localize("UTC")
+        .tz_convert(checked_zone(state["tz"])),  # None: counts without a time zone
+        state["freq"],
+    ),
+    part="pandas",
+)
+register(
+    pd.TimedeltaIndex,
+    _times_state,
+    lambda state: _stepped(
+        pd.TimedeltaIndex(state["counts"].view(f"m8[{state['unit']}]"), name=state["name"]),
+        state["freq"],
+    ),
+    part="pandas",
+)
 register(
     pd.PeriodIndex,
-    _periods_state,
+    lambda index: {"ordinals": index.asi8, "freq": index.freqstr, "name": index.name},
     lambda state: pd.PeriodIndex.from_ordinals(
         state["ordinals"], freq=state["freq"], name=state["name"]
     ),
     part="pandas",
 )
-register(pd.MultiIndex, _levels_state, lambda state: pd.MultiIndex(**state), part="pandas")
+register(
+    pd.MultiIndex,
+    lambda index: {
+        "levels": list(index.levels),
+        "codes": [np.asarray(own, dtype=np.int64) for own in index.codes],
+        "names": list(index.names),
+    },
+    lambda state: pd.MultiIndex(**state),
+    part="pandas",
+)

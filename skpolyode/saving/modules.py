@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from itertools import chain
 from typing import Any
@@ -137,30 +138,24 @@ register_module(
 )
 
 
-def _children_state(module: nn.Module) -> dict[str, Any]:
-    return {"children": dict(module.named_children()), "training": module.training}
+def _register_children(
+    cls: type[nn.Module], of_children: Callable[[dict[str, nn.Module]], nn.Module]
+) -> None:
+    """Let files hold a module that has only children, by their names."""
+
+    def from_state(state: dict[str, Any]) -> nn.Module:
+        module = of_children(state["children"])
+        module.training = state["training"]  # its own: the children have theirs
+        return module
+
+    register(
+        cls,
+        lambda module: {"children": dict(module.named_children()), "training": module.training},
+        from_state,
+        part="torch",
+    )
 
 
-def _sequential(state: dict[str, Any]) -> nn.Sequential:
-    module = nn.Sequential()
-    for name, child in state["children"].items():
-        module.add_module(name, child)
-    module.training = state["training"]
-    return module
-
-
-def _module_list(state: dict[str, Any]) -> nn.ModuleList:
-    module = nn.ModuleList(state["children"].values())
-    module.training = state["training"]
-    return module
-
-
-def _module_dict(state: dict[str, Any]) -> nn.ModuleDict:
-    module = nn.ModuleDict(state["children"])
-    module.training = state["training"]
-    return module
-
-
-register(nn.Sequential, _children_state, _sequential, part="torch")
-register(nn.ModuleList, _children_state, _module_list, part="torch")
-register(nn.ModuleDict, _children_state, _module_dict, part="torch")
+_register_children(nn.Sequential, lambda children: nn.Sequential(OrderedDict(children)))
+_register_children(nn.ModuleList, lambda children: nn.ModuleList(children.values()))
+_register_children(nn.ModuleDict, nn.ModuleDict)

@@ -160,16 +160,13 @@ class CoupledPolyODE(PaperPolyODE):
         """Run over some series: all first observations, then all second ones, and so on."""
         largest = _LARGEST * max(self.field.wall, float(data.x.abs().max()))
         for step in SequenceModel.run_block(self, data, block):
-            self._check_size(step.before["c"], largest)
+            if not (size := step.before["c"].norm(dim=2).max()) <= largest:
+                raise ValueError(
+                    f"solver={self.solver!r} has diverged: the remembered signal has a size of "
+                    f"{size:.3g} standard deviations, which no signal here can have. Halve "
+                    "step_size, lower learning_rate_init, or use solver='exact'."
+                )
             yield step
-
-    def _check_size(self, c: torch.Tensor, largest: float) -> None:
-        if not (size := c.norm(dim=2).max()) <= largest:
-            raise ValueError(
-                f"solver={self.solver!r} has diverged: the remembered signal has a size of "
-                f"{size:.3g} standard deviations, which no signal here can have. Halve step_size, "
-                "lower learning_rate_init, or use solver='exact'."
-            )
 
 
 register(

@@ -100,32 +100,30 @@ class ImplicitStepper:
 
     def _solve(self, field: Field, start: Tensor, guess: Tensor, h: Tensor) -> Tensor:
         """Root of ``z - h field(z) = start``, differentiable in `start` and the weights."""
-        z = self._iterate(field, start, guess, h)
+        tolerance = torch.finfo(guess.dtype).eps ** 0.75
+        with torch.no_grad():
+            z, inverse, before = guess, self._factors(guess, h), float("inf")
+            for _ in range(_MAX_ITERATIONS):
+                change = self._change(inverse, start + h * field(z) - z)
+                z = z + change
+                if (change.abs() <= tolerance * (1 + z.abs())).all():
+                    break
+                # Factors cost as much as 15 iterations and are kept while they serve. Across the
+                # wall of the field, where its slope jumps, they do not.
+                if not (size := change.abs().max()) < before / 4:
+                    inverse = self._factors(z, h)
+                before = size
+            else:
+                raise ValueError(
+                    f"solver={self.method.name!r}: the equation of a step was not solved in "
+                    f"{_MAX_ITERATIONS} Newton iterations. Lower step_size or learning_rate_init, "
+                    "or use solver='exact'."
+                )
         if torch.is_grad_enabled():
             # One more step, with the inverse held constant, has the derivative of the root
             # (implicit function theorem); the iteration leaves no trace for autograd.
             z = z + self._change(self._factors(z, h), start + h * field(z) - z)
         return z
-
-    @torch.no_grad()
-    def _iterate(self, field: Field, start: Tensor, z: Tensor, h: Tensor) -> Tensor:
-        tolerance = torch.finfo(z.dtype).eps ** 0.75
-        inverse, before = self._factors(z, h), float("inf")
-        for _ in range(_MAX_ITERATIONS):
-            change = self._change(inverse, start + h * field(z) - z)
-            z = z + change
-            if (change.abs() <= tolerance * (1 + z.abs())).all():
-                return z
-            # Factors cost as much as 15 iterations and are kept while they serve. Across the wall
-            # of the field, where its slope jumps, they do not.
-            if not (size := change.abs().max()) < before / 4:
-                inverse = self._factors(z, h)
-            before = size
-        raise ValueError(
-            f"solver={self.method.name!r}: the equation of a step was not solved in "
-            f"{_MAX_ITERATIONS} Newton iterations. Lower step_size or learning_rate_init, or use "
-            "solver='exact'."
-        )
 
     @torch.no_grad()
     def _factors(self, z: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:

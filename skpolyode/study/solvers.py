@@ -145,8 +145,13 @@ class Implicit:
         slopes = [c @ A.T + drive[0]]  # the last one first
         n_block = min(len(drive) - 1, max(self.method.n_past - 1, 0))
         if n_block:
-            block = _block(A, c, drive[: n_block + 1], step)
-            for k, c in enumerate(block, 1):
+            # All at once, from the polynomial through all their slopes, as far as these are known.
+            weights = torch.tensor(_block_weights(n_block), dtype=c.dtype, device=c.device)
+            own = torch.stack([slopes[0], *drive[1 : n_block + 1]])
+            rise = h[:, None] * torch.einsum("ij,jbdn->bdin", weights, own)
+            solve = _solver(torch.kron(weights[:, 1:].contiguous(), A), step)
+            block = solve((c[:, :, None] + rise).flatten(2)).unflatten(2, (n_block, -1))
+            for k, c in enumerate(block.unbind(2), 1):
                 slopes.insert(0, c @ A.T + drive[k])
                 yield c
         solve = _solver(newest * A, step)
@@ -238,18 +243,6 @@ def _solver(A: torch.Tensor, step: torch.Tensor) -> Callable[[torch.Tensor], tor
     identity = torch.eye(len(A), dtype=A.dtype, device=A.device)
     factors, pivots = (part[index] for part in torch.linalg.lu_factor(identity - lengths * A))
     return lambda b: torch.linalg.lu_solve(factors, pivots, b.mT).mT
-
-
-def _block(
-    A: torch.Tensor, c: torch.Tensor, drive: torch.Tensor, step: torch.Tensor
-) -> tuple[torch.Tensor, ...]:
-    """Memories after each of K steps, from the polynomial through all their slopes."""
-    n_steps = len(drive) - 1
-    weights = torch.tensor(_block_weights(n_steps), dtype=c.dtype, device=c.device)
-    slopes = torch.cat([(c @ A.T)[None] + drive[:1], drive[1:]])  # as far as known
-    rise = step.to(c.dtype)[:, None, None, None] * torch.einsum("ij,jbdn->bdin", weights, slopes)
-    solve = _solver(torch.kron(weights[:, 1:].contiguous(), A), step)
-    return solve((c[:, :, None] + rise).flatten(2)).unflatten(2, (n_steps, -1)).unbind(2)
 
 
 @lru_cache

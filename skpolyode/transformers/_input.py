@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from skpolyode.panel.cells import with_nan
 from skpolyode.panel.channels import align_channels
 from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
 
-__all__ = ["read_panel"]
+__all__ = ["read_panel", "warn_of_what_is_not_used"]
 
 
 def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
@@ -42,6 +43,27 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
         panel = _aligned(estimator, panel)
         _check_sizes(panel, estimator.scaler_.is_too_far(panel.values))
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
+
+
+def warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
+    """Tell of channels without any observation, and of static covariates, with the remedy."""
+    name, observed = type(estimator).__name__, estimator.embedder_.units.scaler.observed
+    if observed is not None:
+        unknown = [
+            c for c, seen in zip(estimator.channel_names_, observed, strict=True) if not seen
+        ]
+        warnings.warn(
+            f"the channels {unknown} were never observed in what {name} learned from: values "
+            "that come in them later are not read, and every answer about them is 0; leave "
+            "them out (Panel.select_channels), or fit on series that have them.",
+            stacklevel=4,
+        )
+    if panel.static is not None and not estimator.uses_static and len(panel.static.columns):
+        warnings.warn(
+            f"{name} does not use the static covariates {list(panel.static)}: put "
+            "StaticFeatures() beside it in a FeatureUnion to have them among the features.",
+            stacklevel=4,
+        )
 
 
 def _check_sizes(panel: Panel, wrong: np.ndarray) -> None:

@@ -7,7 +7,6 @@ from the embedder: coefficients are turned back into series, a trained model for
 from __future__ import annotations
 
 import os
-import warnings
 from abc import abstractmethod
 from functools import partial
 from numbers import Integral
@@ -30,11 +29,9 @@ from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.objects import register_estimator, save
 from skpolyode.streams.stream import SeriesStream
 from skpolyode.transformers._format1 import upgrade
-from skpolyode.transformers._input import read_panel
+from skpolyode.transformers._input import read_panel, warn_of_what_is_not_used
 
 __all__ = ["SeriesTransformer"]
-
-_GRID_POINTS = 101  # of an inverse transform, when no times are given
 
 
 def _remembers(transformer: SeriesTransformer) -> bool:
@@ -112,27 +109,10 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
             vars(self).clear()
             vars(self).update(before)
             raise
-        self._warn_of_what_is_not_used(panel)
+        warn_of_what_is_not_used(self, panel)
         if interruption:  # who called, perhaps a search, has been asked to stop as well
             raise KeyboardInterrupt(interruption)
         return self
-
-    def _warn_of_what_is_not_used(self, panel: Panel) -> None:
-        name, observed = type(self).__name__, self.embedder_.units.scaler.observed
-        if observed is not None:
-            unknown = [c for c, seen in zip(self.channel_names_, observed, strict=True) if not seen]
-            warnings.warn(
-                f"the channels {unknown} were never observed in what {name} learned from: values "
-                "that come in them later are not read, and every answer about them is 0; leave "
-                "them out (Panel.select_channels), or fit on series that have them.",
-                stacklevel=3,
-            )
-        if panel.static is not None and not self.uses_static and len(panel.static.columns):
-            warnings.warn(
-                f"{name} does not use the static covariates {list(panel.static)}: put "
-                "StaticFeatures() beside it in a FeatureUnion to have them among the features.",
-                stacklevel=3,
-            )
 
     @abstractmethod
     def _fit(self, panel: Panel) -> str | None:
@@ -234,7 +214,11 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
                 f"{self._n_features_out}: pass what transform returned."
             )
         self._check_invertible()
-        ages = self._default_ages() if times is None else -np.asarray(times, dtype=np.float64)
+        ages = (
+            past.default_ages(self.array_shape_)
+            if times is None
+            else -np.asarray(times, dtype=np.float64)
+        )
         if ages.ndim != 1 or not len(ages):
             raise ValueError("times must be one-dimensional and not empty.")
         past.check_ages(ages, lambda first: f"times: {-ages[first]:g}")
@@ -253,19 +237,6 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
 
     def _check_invertible(self) -> None:
         """Raise a ValueError if the features hold no coefficients."""
-
-    def _default_ages(self) -> np.ndarray:
-        past = self.embedder_.past
-        if self.array_shape_ is None:
-            return np.linspace(past.window, 0.0, _GRID_POINTS)
-        ages = np.arange(self.array_shape_[0] - 1, -1, -1, dtype=np.float64)
-        if ages[0] > past.reach:
-            raise ValueError(
-                f"the memory reaches back window_={past.window:g}, but the fitted series are "
-                f"{ages[0]:g} long: pass times within [-{past.window:g}, 0], or fit with "
-                f"window={ages[0]:g}."
-            )
-        return ages
 
     @available_if(_remembers)
     def reconstruct(self, X: Any, times: Any = None) -> Panel:

@@ -23,9 +23,9 @@ _PATHS = {"linear": "linear", "previous": "constant"}
 class HiPPOTransformer(SeriesTransformer):
     """Embed irregular series by the polynomial memory of their observations (HiPPO).
 
-    Each channel is projected onto orthogonal polynomials of its past, exactly over any gap: the
-    signal between observations is either joined by lines or held. Nothing is learned but the
-    mean and the scale of each channel. Channels may be observed at different times.
+    A memory of orthogonal polynomials follows each channel, by exact steps over any gap: the signal
+    between observations is either joined by lines or held. Nothing is learned but the mean and the
+    scale of each channel. Channels may be observed at different times.
 
     Use it as the first thing to try: it is fast, and for dense series as good as anything that
     reads coefficients. Where observations are sparse samples of some dynamics,
@@ -98,7 +98,7 @@ class HiPPOTransformer(SeriesTransformer):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "n_coefficients": [Interval(Integral, 1, None, closed="left")],
-        "measure": [StrOptions(set(MEMORIES))],
+        "measure": [StrOptions(MEMORIES.keys())],
         "hold": [StrOptions(set(_PATHS))],
         "window": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
     }

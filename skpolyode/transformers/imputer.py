@@ -65,8 +65,8 @@ class PanelImputer(PathTransformer):
 
     In an array all rows are filled, also those in which nothing was observed and those at the
     end, which for the embedder are padding: shorter series are continued by their forecast to the
-    length of the array. Forecasts far ahead are worth little; they are held after 20 windows. If
-    padding is to stay, pass ragged series.
+    length of the array. Forecasts far ahead are worth little; a `PolyODETransformer` holds them
+    after 20 contexts. If padding is to stay, pass ragged series.
 
     A series without any observation is an error.
 

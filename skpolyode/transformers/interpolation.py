@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpolyode.embedders import PathEmbedder
 from skpolyode.embedders.direct import new_past
+from skpolyode.embedders.paths import KINDS
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.transformers.base import SeriesTransformer
@@ -19,9 +20,9 @@ __all__ = ["InterpolationTransformer"]
 class InterpolationTransformer(SeriesTransformer):
     """Embed irregular series by the polynomial coefficients of an interpolating path.
 
-    Each channel is interpolated through its own observations, and the path is projected, exactly,
-    onto Legendre polynomials over a sliding window. Nothing is learned but the mean and the scale
-    of each channel.
+    Each channel is interpolated through its own observations, and a memory of Legendre polynomials
+    over a sliding window follows the path, by exact steps over any gap. Nothing is learned but the
+    mean and the scale of each channel.
 
     Use it where the signal is smooth and dense enough that a curve through the observations is
     close to it; no training is needed. It is also the baseline that a learned path has to beat.
@@ -75,6 +76,12 @@ class InterpolationTransformer(SeriesTransformer):
     The slopes of "pchip" are those of Fritsch and Butland, as in SciPy's `PchipInterpolator`;
     "cubic" is SciPy's `CubicSpline` with natural ends.
 
+    What a sliding memory holds is near the projection of the path onto the polynomials, not equal
+    to it: what leaves the window it takes from its own reconstruction. The fewer the coefficients
+    and the rougher the path, the larger the difference; see
+    :func:`skpolyode.memory.legt_closure_error`, and `skpolyode.memory.projection.project` for the
+    projection itself.
+
     Examples
     --------
     >>> from skpolyode.transformers import InterpolationTransformer
@@ -87,7 +94,8 @@ class InterpolationTransformer(SeriesTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        "kind": [StrOptions({"constant", "linear", "hermite", "pchip", "cubic"})],
+        # "centred" is "hermite" that is not causal.
+        "kind": [StrOptions(set(KINDS) - {"centred"})],
         "causal": ["boolean"],
         "n_coefficients": [Interval(Integral, 1, None, closed="left")],
         "window": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],

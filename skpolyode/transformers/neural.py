@@ -33,60 +33,60 @@ __all__ = ["COUNT", "POSITIVE", "NeuralTransformer", "Sizes"]
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
 
-_PATIENCE = 10  # epochs without a better validation error; the best weights are kept anyway
+_PATIENCE = 10  # epochs without a better validation error, at least: see `_trainer`
 _LONGEST = 256  # rows; the end of a series half as long again may be held out
 _INTERVAL_LENGTH = 4  # observations that training goes through, with their updates
 
 _TRAINING = """\
-    horizon : int, default=1
-        Observations that the loss looks ahead. More makes long forecasts better and training
-        slower.
-    learning_rate_init : float, default=0.05
-        Peak of the one-cycle schedule. Lower it if training diverges.
-    batch_size : int or "auto", default="auto"
-        Intervals a minibatch; "auto" makes sixteen minibatches an epoch, of 64 to 512 intervals.
-    max_epochs : int, default=40
-        Passes over the intervals. The learning rate falls to zero over them.
-    validation_fraction : float or None, default=0.1
-        Share of the series held out, of which nothing is learned, not even scales. Training stops
-        early when their forecasting error has not fallen for ten epochs, and keeps the weights
-        with the least. With fewer than five series this share is the last rows of each that has
-        at least 384; without any, the training error stands in. None trains on all series through
-        all epochs.
-    warm_start : bool, default=False
-        Continue from the weights, scales and other settings of the last fit.
-    checkpoint_dir : str, PathLike or None, default=None
-        Folder where the state of the training is kept, written after an epoch but not more than
-        once a second. A `fit` that was killed goes on from there when it is called again with the
-        same data and parameters, and ends in the same weights; `random_state` must be an int.
-    random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, minibatches and held-out series. Global generators are not used.
-    device : str, default="cpu"
-        Where torch trains and embeds, for example "cuda".
-    verbose : int, default=0
-        1 shows a progress bar.
+horizon : int, default=1
+    Observations that the loss looks ahead. More makes long forecasts better and training
+    slower.
+learning_rate_init : float, default=0.05
+    Peak of the one-cycle schedule. Lower it if training diverges.
+batch_size : int or "auto", default="auto"
+    Intervals a minibatch; "auto" makes sixteen minibatches an epoch, of 64 to 512 intervals.
+max_epochs : int, default=40
+    Passes over the intervals. The learning rate falls to zero over them.
+validation_fraction : float or None, default=0.1
+    Share of the series held out, of which nothing is learned, not even scales. Training stops
+    early when their forecasting error has not fallen for half of `max_epochs` (ten epochs at
+    least), and keeps the weights with the least. With fewer than five series this share is the
+    last rows of each that has at least 384; without any, the training error stands in. None
+    trains on all series through all epochs.
+warm_start : bool, default=False
+    Continue from the weights, scales and other settings of the last fit.
+checkpoint_dir : str, PathLike or None, default=None
+    Folder where the state of the training is kept, written after an epoch but not more than
+    once a second. A `fit` that was killed goes on from there when it is called again with the
+    same data and parameters, and ends in the same weights; `random_state` must be an int.
+random_state : int, RandomState instance or None, default=None
+    Seed of initial weights, minibatches and held-out series. Global generators are not used.
+device : str, default="cpu"
+    Where torch trains and embeds, for example "cuda".
+verbose : int, default=0
+    1 shows a progress bar.
 """
 
 _TRAINED = """\
-    embedder_ : ModelEmbedder
-        The trained model with its units; it knows no scikit-learn.
-    scaler_ : ChannelScaler
-        Mean and standard deviation of each channel, in what was trained on.
-    time_scale_ : float
-        Typical gap between observations there; the model's unit of time.
-    history_ : list of dict
-        For each epoch ``epoch``, ``validation_error``, ``training_loss`` and ``seconds``.
-    n_epochs_ : int
-        Epochs run.
-    validation_error_ : float
-        Best one-step forecasting MSE on the held-out series, in standardised units.
-    n_features_in_ : int
-        Number of channels, or of time points if fitted on a 2-D array.
-    n_channels_in_ : int
-        Number of channels.
+embedder_ : ModelEmbedder
+    The trained model with its units; it knows no scikit-learn.
+scaler_ : ChannelScaler
+    Mean and standard deviation of each channel, in what was trained on.
+time_scale_ : float
+    Typical gap between observations there; the model's unit of time.
+history_ : list of dict
+    For each epoch ``epoch``, ``validation_error``, ``training_loss`` and ``seconds``.
+n_epochs_ : int
+    Epochs run.
+validation_error_ : float
+    Best one-step forecasting MSE on the held-out series, in standardised units.
+n_features_in_ : int
+    Number of channels, or of time points if fitted on a 2-D array.
+n_channels_in_ : int
+    Number of channels.
 """
 
-_ENTRY = re.compile(r"^(    (\w+) : .*\n(?:^        .*\n)*)", re.MULTILINE)
+_ENTRY = re.compile(r"^((\w+) : .*\n(?:^    .*\n)*)", re.MULTILINE)
 
 
 class Sizes(NamedTuple):
@@ -247,7 +247,7 @@ class NeuralTransformer(SeriesTransformer):
         -------
         Panel
             All channels at these times. `PolyODETransformer` holds the forecast further than 20
-            windows ahead.
+            times its `context_` ahead.
 
         Raises
         ------
@@ -331,11 +331,13 @@ class NeuralTransformer(SeriesTransformer):
         # The cost of fewer intervals is that of their sequential depth, and with more of them
         # little data give too few steps.
         batch = int(np.clip(len(task.items) // 16, task.smallest_batch, 512))
+        # At high rates a low error may be luck; most is gained while the rate falls.
+        patience = max(_PATIENCE, self.max_epochs // 2)
         return Trainer(
             learning_rate=self.learning_rate_init,
             batch_size=batch if self.batch_size == "auto" else self.batch_size,
             max_epochs=self.max_epochs,
-            patience=None if self.validation_fraction is None else _PATIENCE,
+            patience=None if self.validation_fraction is None else patience,
             verbose=self.verbose,
             remedy="lower learning_rate_init",
         )
@@ -374,8 +376,10 @@ def _complete(cls: type) -> None:
             for key, text in shared.items()
         }
         parts |= {"trained": _TRAINED, "Attributes": _section(parent, "Attributes")}
+        doc = inspect.cleandoc(cls.__doc__) + "\n"  # as Python 3.13 has it anyway
         for name, text in parts.items():
-            cls.__doc__ = cls.__doc__.replace(f"    %({name})s\n", text)
+            doc = doc.replace(f"%({name})s\n", text)
+        cls.__doc__ = doc
     if takes_more and cls is not NeuralTransformer:
         base = inspect.signature(parent.__init__).parameters.values()
         init.__signature__ = inspect.Signature([*own, *(p for p in base if p.name not in names)])
@@ -383,7 +387,7 @@ def _complete(cls: type) -> None:
 
 def _section(cls: type, name: str) -> str:
     """Entries of a section of the docstring of a class."""
-    _, _, rest = (cls.__doc__ or "").partition(f"    {name}\n    {'-' * len(name)}\n")
+    _, _, rest = inspect.cleandoc(cls.__doc__ or "").partition(f"{name}\n{'-' * len(name)}\n")
     return rest.partition("\n\n")[0] + "\n"
 
 

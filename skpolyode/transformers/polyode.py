@@ -49,8 +49,8 @@ class PolyODETransformer(NeuralTransformer):
     """Embed irregular series by a neural ODE that drives a polynomial memory (PolyODE).
 
     A small network learns the dynamics of the signal by forecasting each observation from the
-    ones before; the path it follows is projected, online and exactly, onto Legendre polynomials
-    over a sliding window. The coefficients are the embedding: a fixed-length summary of the
+    ones before; a memory of Legendre polynomials over a sliding window follows its path online, by
+    exact steps over any gap. Its coefficients are the embedding: a fixed-length summary of the
     series that `inverse_transform` turns back into it. True times are used, series may be ragged,
     channels may be observed at different times.
 

@@ -70,7 +70,7 @@ class Resampler(PathTransformer):
     Notes
     -----
     Points before the first observation of a series hold the value that its path begins with, those
-    after its last one get its forecast, which is held after 20 windows.
+    after its last one get its forecast, which a `PolyODETransformer` holds after 20 contexts.
 
     Examples
     --------

@@ -81,6 +81,7 @@ def test_the_typical_gap_is_the_mean_of_gaps_that_are_not_enormous():
     # One of 1000 counts as four times the third quartile.
     assert typical_gap(rows_of([1.0] * 9 + [1000.0])) == pytest.approx(1.3)
     assert typical_gap(rows_of([1.0] * 9 + [1e30])) == pytest.approx(1.3)
+    assert typical_gap(rows_of([1.0] * 6 + [2.0] * 3 + [100.0])) == pytest.approx(2.0)
     assert typical_gap(rows_of([])) == 1.0
 
 

@@ -146,7 +146,9 @@ def test_forecasts_that_do_not_overlap_are_counted():
     assert alone.quantile(0.9) == 1.0
 
 
-@pytest.mark.parametrize(("level", "rank"), [(0.5, 10), (0.9, 18), (0.05, 1), (0.99, 19)])
+@pytest.mark.parametrize(
+    ("level", "rank"), [(0.5, 10), (0.52, 11), (0.9, 18), (0.92, 19), (0.05, 1), (0.99, 19)]
+)
 def test_rank_of_the_conformal_quantile(level, rank):
     """Of 19 errors 1 to 19: the (20 level)-th, or the largest."""
     errors = np.random.default_rng(0).permutation(19.0 + np.arange(-18.0, 1))[:, None]

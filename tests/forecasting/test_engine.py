@@ -98,10 +98,9 @@ def test_what_validates_is_not_trained_on_however_series_are_cut(seen, lengths):
     assert not training & validating
 
 
-def test_between_rows_the_last_one_within_half_a_window_looks_back():
+def test_times_are_at_between_or_after_rows():
     panel = Panel.from_series([(np.arange(10.0), np.arange(10.0)), ([0.0, 8.0], [1.0, 2.0])])
     times = np.array([0.0, 2.5, 3.0, 8.5, 9.5, 1.0, 4.5, 8.0, 9.0])
-    before, later = _engine._places(panel, times, np.array([0, 5, 9]), window=4.0)
-    # At rows, and where the next one is more than a window away, it is a forecast.
+    before, is_between = _engine._places(panel, times, np.array([0, 5, 9]))
     assert before.tolist() == [-1, 2, 2, 8, 9, 10, 10, 10, 11]
-    assert later.tolist() == [-1, 4, -1, 9, -1, -1, 11, -1, -1]
+    assert np.flatnonzero(is_between).tolist() == [1, 3, 5, 6]

@@ -93,6 +93,7 @@ def test_a_fit_that_fails_leaves_the_one_before(name, error, monkeypatch):
 def test_an_error_in_the_middle_of_training_leaves_the_fit_before(warm_start, monkeypatch):
     transformer = small(warm_start=warm_start, max_epochs=4).fit(SERIES)
     before, state = answers(transformer), fitted_state(transformer)
+    weights = [p.detach().clone() for p in transformer.field_.parameters()]
     train_epoch = loop._Run._train_epoch
 
     def failing(run, epoch):
@@ -104,6 +105,7 @@ def test_an_error_in_the_middle_of_training_leaves_the_fit_before(warm_start, mo
     with pytest.raises(MemoryError):
         transformer.fit([(2 * t, 3 * x) for t, x in SERIES])
     assert fitted_state(transformer) == state
+    assert_same([p.detach() for p in transformer.field_.parameters()], weights)
     assert_same(answers(transformer), before)
 
 

@@ -50,33 +50,74 @@ def test_a_channel_that_was_last_seen_long_ago_still_counts(embedder):
     np.testing.assert_allclose(embedder.transform(panel), learned.features_of(whole), atol=1e-9)
 
 
-def test_a_channel_that_was_never_seen_carries_its_state_from_the_beginning(embedder):
-    """Recent parts of any length agree with each other where nothing sets its state anew.
-
-    The field adds up by how far the first channel exceeds 3, which it does in the first rows only.
-    """
-    times, values = long_series(400)
-    values[:10, 0], values[:, 1] = 9.0, np.nan
+def adding_up(embedder):
+    """The same with a field that adds up, in the second channel, by how far the first exceeds 4."""
     learned = embedder.embedder_.with_own_model()
     slowly = copy.copy(embedder)
     slowly.embedder_ = learned
-    first, *_, last = learned.model.field.layers
+    first, *between, last = learned.model.field.layers
     with torch.no_grad():
         for parameter in learned.model.field.parameters():
             parameter.zero_()
         first.weight[0, 0], first.bias[0] = 14.0, -60.0
-        last.weight[9] = 0.0
-        for layer in learned.model.field.layers[1:-1]:
+        for layer in between:
             layer.weight[0, 0] = 1.0
         last.weight[9, 0] = 0.02
-        whole = learned.exact.embed(learned.pack(Panel.from_series([(times, values)])))
-    assert whole["z"][0, 1, 0] > 0.5
-    stream = slowly.stream()
+    return slowly
+
+
+def exceeding_at_first():
+    """As a series whose first channel exceeds 4 in the first rows only."""
+    times, values = long_series(400)
+    values[:10, 0] = 9.0
+    return times, values
+
+
+def row_by_row(embedder, times, values):
+    stream = embedder.stream()
     for time, row in zip(times, values, strict=True):
         stream.update(time, row)
+    return stream
+
+
+def test_a_channel_that_was_never_seen_carries_its_state_from_the_beginning(embedder):
+    """Recent parts of any length agree with each other where nothing sets its state anew."""
+    times, values = exceeding_at_first()
+    values[:, 1] = np.nan
+    slowly = adding_up(embedder)
+    learned = slowly.embedder_
+    with torch.no_grad():
+        whole = learned.exact.embed(learned.pack(Panel.from_series([(times, values)])))
+    assert whole["z"][0, 1, 0] > 0.5
     Z = slowly.transform([(times, values)])
     np.testing.assert_allclose(Z, learned.features_of(whole), atol=1e-9)
-    np.testing.assert_allclose(stream.embedding(), Z, atol=1e-9)
+    np.testing.assert_allclose(row_by_row(slowly, times, values).embedding(), Z, atol=1e-9)
+
+
+def test_of_a_channel_that_training_never_saw_nothing_is_made_up():
+    """Not even by a field that moves it, nor from what is observed of it later."""
+    panel = [(t, x * [1.0, np.nan]) for t, x in (long_series(40, seed=k) for k in range(6))]
+    embedder = PolyODETransformer(n_coefficients=8, window=9.0, max_epochs=1, random_state=0)
+    with pytest.warns(UserWarning, match=r"channels \['x1'\] were never observed"):
+        slowly = adding_up(embedder.fit(panel))
+    times, values = exceeding_at_first()
+    X = [(times, values)]
+    stream, states = (
+        row_by_row(slowly, times, values),
+        slowly.embedder_.states(Panel.from_series(X)),
+    )
+    assert states["z"][0, 1, 0] > 0.5
+    torch.testing.assert_close(stream._states(np.array([0])), states, rtol=0, atol=1e-9)
+    own = [name.startswith("x1") for name in slowly.get_feature_names_out()]
+    assert sum(own) == 17
+    for Z in (slowly.transform(X), stream.embedding()):
+        assert (Z[:, own] == 0).all()
+        assert (Z[:, ~np.array(own)] != 0).any()
+    ahead = [times[-1] + 1.0]
+    for forecast in (slowly.forecast(X, ahead), stream.forecast(ahead)):
+        assert forecast.values[0, 1] == 0
+        assert forecast.values[0, 0] != 0
+    assert (slowly.reconstruct(X).values[:, 1] == 0).all()
 
 
 def test_one_long_series_is_trained_on_in_parts():

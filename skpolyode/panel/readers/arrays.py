@@ -40,7 +40,9 @@ def rows_from_flat(
 
 def rows_from_array(array: object, times: object, faults: Faults, time_unit: str | None) -> Rows:
     """Read an array of shape (n, time) or (n, time, channel), all rows of it or without padding."""
-    ids = _row_labels(array) if faults.ids is None else faults.ids
+    ids = faults.ids
+    if ids is None and isinstance(array, pd.DataFrame) and array.index.is_unique:
+        ids = array.index.to_numpy()
     try:
         values, bad = read_values(array)
     except ValueError as error:
@@ -55,7 +57,12 @@ def rows_from_array(array: object, times: object, faults: Faults, time_unit: str
         )
     keep_trailing = values.ndim == 2
     values = (values[:, :, None] if keep_trailing else values).astype(np.float64)
-    block = _array_times(times, values, faults)
+    block = TimeBlock(np.arange(values.shape[1])) if times is None else read_times(times)
+    if block.data.shape not in (values.shape[1:2], values.shape[:2]):
+        raise ValueError(
+            f"{faults.name}: times must be of shape {values.shape[1:2]} (for all series) or "
+            f"{values.shape[:2]} (for each), got {block.data.shape}."
+        )
     times = join_times([block._replace(data=block.data.ravel())], time_unit)
     place = np.arange(block.data.size).reshape(block.data.shape)  # of each cell among the times
     place = np.broadcast_to(place, values.shape[:2])
@@ -71,18 +78,6 @@ def rows_from_array(array: object, times: object, faults: Faults, time_unit: str
     return full.at(keep.ravel(), offsets_from(keep.sum(axis=1)))
 
 
-def _array_times(times: object, values: np.ndarray, faults: Faults) -> TimeBlock:
-    if times is None:
-        return TimeBlock(np.arange(values.shape[1]))
-    block = read_times(times)
-    if block.data.shape not in (values.shape[1:2], values.shape[:2]):
-        raise ValueError(
-            f"{faults.name}: times must be of shape {values.shape[1:2]} (for all series) or "
-            f"{values.shape[:2]} (for each), got {block.data.shape}."
-        )
-    return block
-
-
 def _rows_to_keep(
     values: np.ndarray, grid: np.ndarray, own_times: bool, keep_trailing: bool
 ) -> np.ndarray:
@@ -93,13 +88,6 @@ def _rows_to_keep(
     if keep_trailing:
         return np.ones_like(observed)
     return np.maximum.accumulate(observed[:, ::-1], axis=1)[:, ::-1]
-
-
-def _row_labels(array: object) -> np.ndarray | None:
-    """Return the index of a 2-D frame, which tells its series apart, where it is unique."""
-    if not isinstance(array, pd.DataFrame) or not array.index.is_unique:
-        return None
-    return array.index.to_numpy()
 
 
 def _bad_cell_line(cell: BadCell, rows: Rows, faults: Faults) -> str:

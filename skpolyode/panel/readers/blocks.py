@@ -43,11 +43,31 @@ class Blocks:
         if values.ndim == 1:
             values = values[:, None]
         if bad:
-            self._note_bad_cells(position, times, values, bad)
-        if self._fits(position, times, values):
+            lines = []
+            for cell in bad[: self._faults.limit]:
+                row, channel = divmod(cell.position, max(values.shape[-1], 1))
+                time = times.format(row) if row < times.data.size else "unknown"
+                where = f"{self._faults.series(position)}, {self._faults.channel(channel)}"
+                lines.append(f"{where}, time {time}: not a number, {cell}")
+            self._faults.add(NOT_NUMERIC, lines, len(bad))
+        self._check_kind(position, times)
+        data = times.data
+        if data.ndim != 1 or values.ndim != 2:
+            kind, line = SHAPE, f"times of shape {data.shape}, values of shape {values.shape}"
+            if data.ndim == 2 and values.shape == (len(data), 1):
+                line += ", which look swapped: times come first, (times, values)"
+        elif len(data) != len(values):
+            kind, line = LENGTHS, f"{len(data)} times but {len(values)} rows of values"
+        elif self._values and values.shape[1] != self._values[0].shape[1]:
+            first = self._faults.series(self._positions[0])
+            n_first = self._values[0].shape[1]
+            kind, line = CHANNELS, f"{values.shape[1]} channel(s), where {first} has {n_first}"
+        else:
             self._times.append(times)
             self._values.append(values)
             self._positions.append(position)
+            return
+        self._faults.add(kind, [f"{self._faults.series(position)}: {line}"])
 
     def join(self, time_unit: str | None) -> Rows:
         """Return the rows of all series that fit; raise when none does."""
@@ -61,28 +81,6 @@ class Blocks:
         offsets = offsets_from(lengths)
         return Rows.of(times, values, offsets, positions=positions, n_broken=n_broken)
 
-    def _fits(self, position: int, times: TimeBlock, values: np.ndarray) -> bool:
-        self._check_kind(position, times)
-        data = times.data
-        if data.ndim != 1 or values.ndim != 2:
-            line = f"times of shape {data.shape}, values of shape {values.shape}"
-            if data.ndim == 2 and values.shape == (len(data), 1):
-                line += ", which look swapped: times come first, (times, values)"
-            self._faults.add(SHAPE, [f"{self._faults.series(position)}: {line}"])
-            return False
-        if len(data) != len(values):
-            line = f"{len(data)} times but {len(values)} rows of values"
-            self._faults.add(LENGTHS, [f"{self._faults.series(position)}: {line}"])
-            return False
-        if self._values and values.shape[1] != self._values[0].shape[1]:
-            line = (
-                f"{values.shape[1]} channel(s), where {self._faults.series(self._positions[0])} "
-                f"has {self._values[0].shape[1]}"
-            )
-            self._faults.add(CHANNELS, [f"{self._faults.series(position)}: {line}"])
-            return False
-        return True
-
     def _check_kind(self, position: int, times: TimeBlock) -> None:
         if not times.data.size:
             return
@@ -92,18 +90,6 @@ class Blocks:
                 f"{self._faults.name}: {self._faults.series(position)}: times must be of one kind "
                 f"in all series, got {times.kind}s after {self._kind}s; convert them to one kind."
             )
-
-    def _note_bad_cells(
-        self, position: int, times: TimeBlock, values: np.ndarray, bad: Sequence[BadCell]
-    ) -> None:
-        series = self._faults.series(position)
-        lines = []
-        for cell in bad[: self._faults.limit]:
-            row, channel = divmod(cell.position, max(values.shape[-1], 1))
-            time = times.format(row) if row < times.data.size else "unknown"
-            where = f"{series}, {self._faults.channel(channel)}, time {time}"
-            lines.append(f"{where}: not a number, {cell}")
-        self._faults.add(NOT_NUMERIC, lines, len(bad))
 
 
 def rows_from_blocks(

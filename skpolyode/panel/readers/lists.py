@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -64,7 +64,20 @@ def rows_from_frames(
     if faults.channel_names is None and tables and isinstance(tables[0], pd.DataFrame):
         faults.channel_names = _column_names(tables[0])
     rows = rows_from_blocks(tables, read, faults, time_unit)
-    return replace(rows, channel_names=_frame_channel_names(tables, faults))
+    framed = [(i, table) for i, table in enumerate(tables) if isinstance(table, pd.DataFrame)]
+    if not framed:  # names of Series count only where all are equal
+        names = {table.name for table in tables}
+        name = names.pop() if len(names) == 1 else None
+        return replace(rows, channel_names=None if name is None else (str(name),))
+    first_position, first = framed[0]
+    for position, frame in framed[1:]:
+        if len(frame.columns) == len(first.columns) and not frame.columns.equals(first.columns):
+            line = (
+                f"columns {_columns(frame)}, where {faults.series(first_position)} has "
+                f"{_columns(first)}"
+            )
+            faults.add(COLUMNS, [f"{faults.series(position)}: {line}"])
+    return replace(rows, channel_names=_column_names(first))
 
 
 def _column_that_is_no_channel(table: pd.DataFrame) -> str | None:
@@ -83,26 +96,6 @@ def _column_that_is_no_channel(table: pd.DataFrame) -> str | None:
                 f"frame.drop(columns={name!r}), and pass ids= to Panel.from_frames"
             )
     return None
-
-
-def _frame_channel_names(
-    tables: Sequence[pd.DataFrame | pd.Series], faults: Faults
-) -> tuple[str, ...] | None:
-    """Return the columns, which must agree; names of Series count only where all are equal."""
-    frames = [(i, table) for i, table in enumerate(tables) if isinstance(table, pd.DataFrame)]
-    if not frames:
-        names = {table.name for table in tables}
-        name = names.pop() if len(names) == 1 else None
-        return None if name is None else (str(name),)
-    first_position, first = frames[0]
-    for position, frame in frames[1:]:
-        if len(frame.columns) == len(first.columns) and not frame.columns.equals(first.columns):
-            line = (
-                f"columns {_columns(frame)}, where {faults.series(first_position)} has "
-                f"{_columns(first)}"
-            )
-            faults.add(COLUMNS, [f"{faults.series(position)}: {line}"])
-    return _column_names(first)
 
 
 def _column_names(frame: pd.DataFrame) -> tuple[str, ...] | None:

@@ -58,10 +58,24 @@ def rows_from_long(
     duplicates: Duplicates,
 ) -> Rows:
     """Read a table with a column of ids and a column of times; see `Panel.from_long`."""
-    df = _as_frame(df, [id, time], faults)
+    if hasattr(df, "column_names") and hasattr(df, "to_pandas"):  # pyarrow
+        df = df.to_pandas()
+    if isinstance(df, pd.DataFrame):
+        # Ids and times may stand in the index.
+        levels = [key for key in (id, time) if key in df.index.names and key not in df.columns]
+        df = df.reset_index(level=levels) if levels else df
+    elif not hasattr(df, "__len__") or not hasattr(df, "columns"):
+        raise TypeError(
+            f"{faults.name} must be a pandas or polars DataFrame, got {type(df)}; collect a lazy "
+            "frame first."
+        )
     if (channel is None) != (value is None) or (channel is not None and values is not None):
         raise TypeError("pass either values=, or channel= and value= together.")
-    static_columns = _static_columns(static)
+    static_columns = [static] if isinstance(static, str) else static
+    if not isinstance(static_columns, list | tuple) or not all(
+        isinstance(column, str) for column in static_columns
+    ):
+        static_columns = []  # rows of their own, or none
     used = [id, time, *static_columns, *([channel, value] if channel is not None else [])]
     names = [values] if isinstance(values, str) else values
     names = [name for name in df.columns if name not in used] if names is None else list(names)
@@ -155,17 +169,13 @@ def _pivot_columns(
             f"there, and in {len(missing)} row(s) in all; drop these rows."
         )
     cells = _numbers(_column(df, value), value, table, faults)
-    order = _order_of_names(list(names))
+    numbered = range(len(names))
+    try:
+        order = sorted(numbered, key=lambda k: names[k])
+    except TypeError:  # names of several kinds have no order of their own
+        order = sorted(numbered, key=lambda k: str(names[k]))
     place = np.argsort(order)
     return pivot(table, place[channels], cells, [names[k] for k in order], faults, duplicates)
-
-
-def _order_of_names(names: list[object]) -> list[int]:
-    """Return the positions of the names in their order: numbers by size, else as text."""
-    try:
-        return sorted(range(len(names)), key=lambda k: names[k])
-    except TypeError:  # names of several kinds have no order of their own
-        return sorted(range(len(names)), key=lambda k: str(names[k]))
 
 
 def _numbers(column: object, name: str, table: Table, faults: Faults) -> np.ndarray:
@@ -191,29 +201,6 @@ def _constant_columns(df: Any, table: Table, names: Sequence[str], faults: Fault
         faults.add(NOT_CONSTANT, lines)
         columns[name] = column.iloc[row].array
     return pd.DataFrame(columns, index=pd.Index(table.ids, tupleize_cols=False))
-
-
-def _static_columns(static: object) -> list[str]:
-    if isinstance(static, str):
-        return [static]
-    if isinstance(static, list | tuple) and all(isinstance(name, str) for name in static):
-        return list(static)
-    return []
-
-
-def _as_frame(df: Any, keys: Sequence[str], faults: Faults) -> Any:
-    """Return a table as a pandas or polars frame, with ids and times that its index holds."""
-    if hasattr(df, "column_names") and hasattr(df, "to_pandas"):  # pyarrow
-        df = df.to_pandas()
-    if isinstance(df, pd.DataFrame):
-        levels = [key for key in keys if key in df.index.names and key not in df.columns]
-        return df.reset_index(level=levels) if levels else df
-    if not hasattr(df, "__len__") or not hasattr(df, "columns"):
-        raise TypeError(
-            f"{faults.name} must be a pandas or polars DataFrame, got {type(df)}; collect a lazy "
-            "frame first."
-        )
-    return df
 
 
 def _check_columns(df: Any, names: Sequence[object], faults: Faults) -> None:

@@ -13,7 +13,7 @@ from skpolyode.panel.readers.kinds import is_nested
 from skpolyode.panel.readers.lists import rows_from_frames
 from skpolyode.panel.readers.long import Table, group_rows, pivot, read_table
 from skpolyode.panel.rows import Rows, offsets_from, require_series, series_index
-from skpolyode.panel.timeaxis import TimeBlock, join_times, read_times
+from skpolyode.panel.timeaxis import join_times, read_times
 
 
 def rows_from_sktime(
@@ -27,7 +27,10 @@ def rows_from_sktime(
     if isinstance(X, pd.DataFrame):
         require_series(len(X), faults.name)
         if isinstance(X.index, pd.MultiIndex):
-            return _rows_from_multiindex(X, faults, time_unit)
+            ids, times = X.index.droplevel(-1), X.index.get_level_values(-1)
+            columns = [X.iloc[:, index] for index in range(X.shape[1])]
+            table = read_table(ids, times, faults, time_unit)
+            return group_rows(table, columns, list(X.columns), faults)
         if is_nested(X):
             return _rows_from_nested(X, faults, time_unit, duplicates)
     raise TypeError(
@@ -36,37 +39,26 @@ def rows_from_sktime(
     )
 
 
-def _rows_from_multiindex(X: pd.DataFrame, faults: Faults, time_unit: str | None) -> Rows:
-    table = read_table(X.index.droplevel(-1), X.index.get_level_values(-1), faults, time_unit)
-    columns = [X.iloc[:, index] for index in range(X.shape[1])]
-    return group_rows(table, columns, list(X.columns), faults)
-
-
 def _rows_from_nested(
     X: pd.DataFrame, faults: Faults, time_unit: str | None, duplicates: Duplicates
 ) -> Rows:
     labels = X.index.to_numpy()
     if faults.ids is None and X.index.is_unique:
         faults.ids = labels
-    cells = X.to_numpy(dtype=object).ravel()
-    blocks = [_cell(cell, position, X, faults) for position, cell in enumerate(cells)]
+    blocks = []
+    for position, cell in enumerate(X.to_numpy(dtype=object).ravel()):
+        row, column = divmod(position, X.shape[1])
+        where = f"{faults.name}: {faults.series(row)}, channel {X.columns[column]!r}"
+        if not isinstance(cell, pd.Series | np.ndarray):
+            raise TypeError(f"{where}: the cell must hold a Series, got {type(cell)}.")
+        values, bad = read_values(cell)
+        if bad:
+            raise ValueError(f"{where}, row {bad[0].position}: not a number, {bad[0]}.")
+        index = cell.index if isinstance(cell, pd.Series) else np.arange(len(cell))
+        blocks.append((read_times(index), values))
     counts = [len(values) for _, values in blocks]
     codes, channels = np.divmod(series_index(offsets_from(counts)), X.shape[1])
     times = join_times([block for block, _ in blocks], time_unit)
     values = np.concatenate([values for _, values in blocks], dtype=np.float64)
     table = Table(codes, labels, times)
     return pivot(table, channels, values, list(X.columns), faults, duplicates)
-
-
-def _cell(
-    cell: object, position: int, X: pd.DataFrame, faults: Faults
-) -> tuple[TimeBlock, np.ndarray]:
-    row, column = divmod(position, X.shape[1])
-    where = f"{faults.name}: {faults.series(row)}, channel {X.columns[column]!r}"
-    if not isinstance(cell, pd.Series | np.ndarray):
-        raise TypeError(f"{where}: the cell must hold a Series, got {type(cell)}.")
-    values, bad = read_values(cell)
-    if bad:
-        raise ValueError(f"{where}, row {bad[0].position}: not a number, {bad[0]}.")
-    index = cell.index if isinstance(cell, pd.Series) else np.arange(len(cell))
-    return read_times(index), values
