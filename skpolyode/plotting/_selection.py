@@ -42,7 +42,7 @@ def one_series(X: Any, series: int) -> Panel:
     if not known or not -panel.n_series <= series < panel.n_series:
         raise ValueError(
             f"series must be a position from 0 to {panel.n_series - 1} in X, got "
-            f"{plain_repr(series)}; to choose by id pass X[X.ids == id] of a Panel."
+            f"{plain_repr(series)}; to choose by id pass panel.select_ids([id])."
         )
     return panel[[int(series)]]
 
