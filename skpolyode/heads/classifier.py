@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y
 
-from skpolyode.heads.base import HeadEstimator, Heads
+from skpolyode.heads.base import FEWEST_TO_BOOST, HeadEstimator, Heads
 from skpolyode.heads.folds import Fold, spread_folds
 from skpolyode.heads.temperature import fit_temperature, probabilities
 from skpolyode.saving.objects import register_estimator
@@ -21,14 +21,14 @@ __all__ = ["PolyODEClassifier"]
 # Heads are imported where they are made: `import skpolyode` would take a fifth longer.
 
 
-def _support_vectors(seed: int) -> list[Any]:
+def _support_vectors(seed: int, n_series: int) -> list[Any]:
     from sklearn.svm import SVC
 
     # With broken ties the prediction is the class of the largest score.
     return [SVC(C=C, break_ties=True) for C in (10.0, 1.0, 100.0)]
 
 
-def _ridge(seed: int) -> list[Any]:
+def _ridge(seed: int, n_series: int) -> list[Any]:
     from sklearn.linear_model import RidgeClassifierCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -38,12 +38,13 @@ def _ridge(seed: int) -> list[Any]:
     return [make_pipeline(scaler, RidgeClassifierCV(alphas=np.logspace(-3, 3, 10)))]
 
 
-def _trees(seed: int) -> list[Any]:
+def _trees(seed: int, n_series: int) -> list[Any]:
     from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 
-    # Boosting learns nothing from a few dozen series.
-    many = ExtraTreesClassifier(n_estimators=200, random_state=seed)
-    return [many, HistGradientBoostingClassifier(random_state=seed)]
+    trees = ExtraTreesClassifier(n_estimators=200, random_state=seed)
+    # Of a few dozen series boosting learns nothing: it wants twenty for each leaf.
+    boosted = HistGradientBoostingClassifier(random_state=seed)
+    return [trees] if n_series < FEWEST_TO_BOOST else [trees, boosted]
 
 
 def _rates_classes(classifier: PolyODEClassifier) -> bool:
@@ -83,10 +84,11 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         Any classifier of scikit-learn, cloned. None: that of the table.
     cv : int, default=5
         Number of folds. Classes are spread evenly over them; the only member of a class is in all
-        training parts.
+        training parts. Fewer than 200 series are dealt out several times, at most five.
     scoring : str, callable or None, default=None
         What cross-validation compares, as in scikit-learn's searches; None is accuracy. Choose
-        "roc_auc" or "balanced_accuracy" where one class is rare.
+        "roc_auc" or "balanced_accuracy" where one class is rare. What reads probabilities needs a
+        `head` that has some of its own.
     random_state : int, RandomState instance or None, default=None
         Seed of the embedder, the folds and the heads. None leaves the embedder with its own.
 
@@ -134,8 +136,9 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     that the head has not seen [1]_. It does not change which class comes first. Heads that have
     probabilities of their own (trees, logistic regression) are taken at their word.
 
-    Support vectors take time by the square of the number of series, ridge regression on 10 000
-    features memory of 80 kB a series: beyond some ten thousand series pass a `head` that scales.
+    Boosted trees compete from 200 series on. Support vectors take time by the square of the number
+    of series, ridge regression on 10 000 features memory of 80 kB a series: beyond some ten
+    thousand series pass a `head` that scales.
 
     References
     ----------

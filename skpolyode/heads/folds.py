@@ -31,16 +31,16 @@ def spread_folds(
     Returns
     -------
     list of (int ndarray, int ndarray)
-        Empty if fewer than two rows could be tested.
+        Empty if there would be fewer than two folds.
     """
     shuffled = rng.permutation(len(y))
     order = shuffled[np.argsort(y[shuffled], kind="stable")]
     if keep_single:
         _, label, count = np.unique(y, return_inverse=True, return_counts=True)
         order = order[count[label[order]] > 1]
-    if len(order) < 2:
+    n_folds = min(n_folds, len(order))
+    if n_folds < 2:
         return []
     fold = np.full(len(y), -1)  # never tested
-    n_folds = min(n_folds, len(order))
     fold[order] = np.arange(len(order)) % n_folds
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]

@@ -96,3 +96,9 @@ class MiniRocket(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return self.rocket_.transform(X).to_numpy(dtype=np.float64)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore; what joblib maps into memory is read-only, which the compiled code refuses."""
+        super().__setstate__(state)
+        if hasattr(self, "rocket_"):
+            self.rocket_.parameters = tuple(map(np.array, self.rocket_.parameters))

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_y
 
-from skpolyode.heads.base import HeadEstimator, Heads
+from skpolyode.heads.base import FEWEST_TO_BOOST, HeadEstimator, Heads
 from skpolyode.heads.folds import Fold, spread_folds
 from skpolyode.saving.objects import register_estimator
 
@@ -18,7 +18,7 @@ __all__ = ["PolyODERegressor"]
 # Heads are imported where they are made: `import skpolyode` would take a fifth longer.
 
 
-def _support_vectors(seed: int) -> list[Any]:
+def _support_vectors(seed: int, n_series: int) -> list[Any]:
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.preprocessing import StandardScaler
     from sklearn.svm import SVR
@@ -29,7 +29,7 @@ def _support_vectors(seed: int) -> list[Any]:
     ]
 
 
-def _ridge(seed: int) -> list[Any]:
+def _ridge(seed: int, n_series: int) -> list[Any]:
     from sklearn.linear_model import RidgeCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -37,12 +37,13 @@ def _ridge(seed: int) -> list[Any]:
     return [make_pipeline(StandardScaler(with_mean=False), RidgeCV(alphas=np.logspace(-3, 3, 10)))]
 
 
-def _trees(seed: int) -> list[Any]:
+def _trees(seed: int, n_series: int) -> list[Any]:
     from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 
-    # Boosting learns nothing from a few dozen series.
-    many = ExtraTreesRegressor(n_estimators=200, random_state=seed)
-    return [many, HistGradientBoostingRegressor(random_state=seed)]
+    trees = ExtraTreesRegressor(n_estimators=200, random_state=seed)
+    # Of a few dozen series boosting learns nothing: it wants twenty for each leaf.
+    boosted = HistGradientBoostingRegressor(random_state=seed)
+    return [trees] if n_series < FEWEST_TO_BOOST else [trees, boosted]
 
 
 @register_estimator
@@ -76,7 +77,8 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
     head : regressor or None, default=None
         Any regressor of scikit-learn, cloned. None: that of the table.
     cv : int, default=5
-        Number of folds, over which targets are spread evenly.
+        Number of folds, over which targets are spread evenly. Fewer than 200 series are dealt out
+        several times, at most five.
     scoring : str, callable or None, default=None
         What cross-validation compares, as in scikit-learn's searches; None is R².
     random_state : int, RandomState instance or None, default=None
@@ -126,4 +128,5 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
         return _check_y(y, y_numeric=True).astype(np.float64)
 
     def _folds(self, target: np.ndarray, rng: np.random.RandomState) -> list[Fold]:
-        return spread_folds(target, self.cv, rng, keep_single=False)
+        n_folds = min(self.cv, len(target) // 2)  # R² is defined for two series and more
+        return spread_folds(target, n_folds, rng, keep_single=False)

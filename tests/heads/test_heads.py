@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,7 +27,8 @@ from skpolyode import (
     PolyODERegressor,
     PolyODETransformer,
 )
-from skpolyode.heads import MiniRocket, base, features
+from skpolyode.heads import MiniRocket, base, classifier, features
+from skpolyode.heads.folds import spread_folds
 
 EMBEDDER = InterpolationTransformer(n_coefficients=12)
 
@@ -54,7 +56,7 @@ def without_numba(monkeypatch):
 def test_tells_rates_apart(kind):
     X, y = swings(80)
     new, truth = swings(40, seed=1)
-    model = PolyODEClassifier(EMBEDDER, features=kind, random_state=0).fit(X, y)
+    model = PolyODEClassifier(EMBEDDER, features=kind, cv=2, random_state=0).fit(X, y)
     assert model.features_ == kind
     assert model.score(new, truth) > (0.9 if kind == "coefficients" else 0.6)
     chances = model.predict_proba(new)
@@ -74,12 +76,22 @@ def test_the_path_by_minirocket():
     np.testing.assert_array_equal(model.predict_proba(new), again.predict_proba(new))
 
 
+def test_minirocket_mapped_into_memory(tmp_path):
+    """As joblib hands it to other processes."""
+    pytest.importorskip("numba")
+    X = np.random.default_rng(0).normal(size=(5, 2, 20))
+    rocket = MiniRocket(num_kernels=84, random_state=0).fit(X)
+    joblib.dump(rocket, tmp_path / "rocket")
+    mapped = joblib.load(tmp_path / "rocket", mmap_mode="r")
+    np.testing.assert_array_equal(mapped.transform(X), rocket.transform(X))
+
+
 @pytest.mark.parametrize("cls", [PolyODEClassifier, PolyODERegressor])
 def test_auto_takes_the_best_features(cls, monkeypatch):
     without_numba(monkeypatch)
     X, y = swings(40)
     with pytest.warns(UserWarning, match=r"numba.*not installed.*values of the path") as caught:
-        model = cls(EMBEDDER, random_state=0, cv=3).fit(X, y)
+        model = cls(EMBEDDER, random_state=0, cv=2).fit(X, y)
     assert len(caught) == 1
     assert set(model.cv_scores_) == {"coefficients", "path", "summary"}
     assert model.cv_scores_[model.features_] == max(model.cv_scores_.values())
@@ -104,7 +116,7 @@ def test_summary_statistics_win_where_only_they_know():
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], 40)
     X = [(np.linspace(0, 1, 10 + 10 * k), rng.normal(size=10 + 10 * k)) for k in y]
-    model = PolyODEClassifier(LegendreFitTransformer(n_coefficients=4), random_state=0).fit(X, y)
+    model = PolyODEClassifier(LegendreFitTransformer(n_coefficients=4), cv=2).fit(X, y)
     assert set(model.cv_scores_) == {"coefficients", "summary"}  # it follows no path
     assert model.features_ == "summary"
     assert model.score(X, y) == 1
@@ -152,6 +164,15 @@ def test_regressor():
     assert linear.cv_scores_ == {}  # there was nothing to choose
 
 
+@pytest.mark.parametrize("n_series", [1, 3, 5])
+def test_regressor_of_few_series(n_series):
+    X, y = swings(n_series)
+    embedder = LegendreFitTransformer(n_coefficients=4)
+    model = PolyODERegressor(embedder, random_state=0).fit(X, y)
+    assert bool(model.cv_scores_) == (n_series == 5)
+    assert np.isfinite(model.predict(X)).all()
+
+
 def test_head_of_the_user():
     X, y = swings(20)
     model = PolyODEClassifier(EMBEDDER, features="coefficients", head=LogisticRegression())
@@ -160,6 +181,20 @@ def test_head_of_the_user():
     np.testing.assert_allclose(model.fit(X, y).predict_proba(X), wanted)
     assert model.temperature_ == 1
     assert not hasattr(model.set_params(head=Ridge()).fit(X, y), "predict_proba")
+
+
+def test_few_series_are_dealt_out_several_times(monkeypatch):
+    X, y = swings(60)
+    deals = []
+    monkeypatch.setattr(
+        classifier, "spread_folds", lambda *a, **k: deals.append(spread_folds(*a, **k)) or deals[-1]
+    )
+    model = PolyODEClassifier(EMBEDDER, features="coefficients", cv=2, random_state=0)
+    for n_series, wanted in ((60, 4), (20, 5)):
+        deals.clear()
+        model.fit(X[:n_series], y[:n_series])
+        assert len(deals) == wanted
+        assert len({tuple(deal[0][1]) for deal in deals}) == wanted  # each another one
 
 
 def test_rare_classes():
@@ -179,7 +214,7 @@ def test_scoring_decides():
     """A score that is best where accuracy is worst turns the choice round."""
     X, y = swings(40)
     embedder = LegendreFitTransformer(n_coefficients=12)  # no path: two kinds to choose from
-    model = PolyODEClassifier(embedder, random_state=0).fit(X, y)
+    model = PolyODEClassifier(embedder, cv=2, random_state=0).fit(X, y)
     assert model.features_ == "coefficients"
 
     def errors(head, Z, truth):
@@ -189,6 +224,8 @@ def test_scoring_decides():
     assert contrary.fit(X, y).features_ == "summary"
     with pytest.raises(ValueError, match="The 'scoring' parameter of"):
         clone(model).set_params(scoring="beauty").fit(X, y)
+    with pytest.raises(ValueError, match=r"gave \[nan.* for features='coefficients'.*fewer folds"):
+        clone(model).set_params(scoring=lambda head, Z, truth: np.nan).fit(X, y)
 
 
 @pytest.mark.parametrize("kind", ["coefficients", "summary"])
@@ -199,7 +236,7 @@ def test_static_covariates_stand_beside_the_features(kind, embedder):
     static = pd.DataFrame({"age": 50 + 10 * y, "ward": np.where(y, "a", "b")})
     panel = Panel.from_series(X, static=static)
     embedder = clone(embedder).set_params(n_coefficients=3)
-    model = PolyODEClassifier(embedder, features=kind, random_state=0).fit(panel, y)
+    model = PolyODEClassifier(embedder, features=kind, cv=2, random_state=0).fit(panel, y)
     assert model.score(panel, y) == 1
     assert model.transformer_.transform(panel)[:, -3:].tolist()[2] == pytest.approx(
         [np.sqrt(2), 1, 0]
@@ -237,10 +274,9 @@ def test_datetimes():
     X, y = swings(20)
     days = [(pd.Timestamp("2026-01-05") + pd.to_timedelta(t, unit="D"), x) for t, x in X]
     stamped = Panel.from_series(days, time_unit="D")
-    for kind in ("coefficients", "summary"):
-        model = PolyODEClassifier(EMBEDDER, features=kind, random_state=0)
-        found = model.fit(stamped, y).predict_proba(stamped)
-        np.testing.assert_allclose(found, clone(model).fit(X, y).predict_proba(X), atol=1e-6)
+    model = PolyODEClassifier(EMBEDDER, features="coefficients", random_state=0)
+    found = model.fit(stamped, y).predict_proba(stamped)
+    np.testing.assert_allclose(found, clone(model).fit(X, y).predict_proba(X), atol=1e-6)
 
 
 def test_bad_parameters():

@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skpolyode
 from skpolyode import InterpolationTransformer, Panel, Resampler
+from skpolyode.heads import MiniRocket
 from tests.transformers.data import oscillators, small
 
 LINE = InterpolationTransformer(n_coefficients=4)
@@ -124,15 +125,9 @@ def test_ragged_series_can_be_classified_by_methods_for_regular_ones():
 
 
 @pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="MiniRocket needs numba")
-def test_minirocket(monkeypatch):
-    from sktime.transformations.panel.rocket import MiniRocketMultivariate
-
-    # What pipelines of scikit-learn 1.9 set before fit, sktime 1.2 deletes unless the class has it.
-    monkeypatch.setattr(MiniRocketMultivariate, "_parent_callback_ctx", None, raising=False)
+def test_minirocket():
     series, y = two_speeds()
-    chain = make_pipeline(
-        Resampler(LINE, n_points=60), MiniRocketMultivariate(), RidgeClassifierCV()
-    )
+    chain = make_pipeline(Resampler(LINE, n_points=60), MiniRocket(), RidgeClassifierCV())
     assert chain.fit(series, y).score(series, y) > 0.9
 
 
