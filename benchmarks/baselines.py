@@ -1,6 +1,7 @@
 """The siblings of PolyODE: speed, the three synthetic sets, and a real one.
 
     python benchmarks/baselines.py [--seeds 3] [--only speed | synthetic | vowels]
+                                   [--rows PolyODE ...]
 
 Speed: 100k series of 30 observations of 2 channels, whose gaps never repeat.
 Synthetic: the paper's protocol at its rates and window; three different errors a row (see
@@ -121,7 +122,7 @@ def scores(embedder, data: Bunch, seed: int) -> list[float]:
     return [*downstream(Z, data, seed), *reverse_reconstruction(embedder, data)]
 
 
-def run_synthetic(n_seeds: int) -> None:
+def run_synthetic(n_seeds: int, rows: list[str] | None) -> None:
     header = f"{'':20s}{'AUC':>7s}{'label':>8s}{'observed':>10s}{'held out':>10s}   audit"
     for place, (name, (make, rate)) in enumerate(SETS.items()):
         print(f"\n{name}, mean of {n_seeds} seeds: AUC, label_regression_mse, and")
@@ -129,7 +130,7 @@ def run_synthetic(n_seeds: int) -> None:
         sets = [make(rate=rate, protocol="paper-code", random_state=s) for s in range(n_seeds)]
         boosted = np.mean([boosted_summary(data, s) for s, data in enumerate(sets)], axis=0)
         print(f"{'summary + boosting':20s}{boosted[0]:7.3f}{boosted[1]:8.3f}")
-        for row in coefficient_embedders(0):
+        for row in rows or coefficient_embedders(0):
             runs = [
                 scores(coefficient_embedders(seed)[row], data, seed)
                 for seed, data in enumerate(sets)
@@ -173,11 +174,11 @@ def vowel_pipelines(seed: int) -> dict:
     }
 
 
-def run_vowels(n_seeds: int) -> None:
+def run_vowels(n_seeds: int, rows: list[str] | None) -> None:
     print(f"\nJapaneseVowels: accuracy on the test part, mean of {n_seeds} draws of dropped cells")
     print(f"{'':20s}{'0 %':>8s}{'50 %':>8s}{'70 %':>8s}")
     parts = [load_japanese_vowels(split) for split in ("train", "test")]
-    for row in vowel_pipelines(0):
+    for row in rows or vowel_pipelines(0):
         accuracies = []
         for share in (0.0, 0.5, 0.7):
             runs = []
@@ -193,13 +194,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", choices=["speed", "synthetic", "vowels"])
+    parser.add_argument("--rows", nargs="+", help="the embeddings, by their names in the table")
     arguments = parser.parse_args()
     if arguments.only in (None, "speed"):
         run_speed()
     if arguments.only in (None, "synthetic"):
-        run_synthetic(arguments.seeds)
+        run_synthetic(arguments.seeds, arguments.rows)
     if arguments.only in (None, "vowels"):
-        run_vowels(arguments.seeds)
+        run_vowels(arguments.seeds, arguments.rows)
 
 
 if __name__ == "__main__":
