@@ -155,7 +155,7 @@ def test_between_observations_the_answer_knows_both_sides(forecaster):
         for time, value in zip(between, truth, strict=True):
             before = forecaster.fit(own[own.index < time]).predict(pd.DatetimeIndex([time]))
             one_sided.append(before["u"].item() - value)
-    assert np.mean(np.square(errors)) < 0.7 * np.mean(np.square(one_sided))
+    assert np.mean(np.square(errors)) < 0.6 * np.mean(np.square(one_sided))
 
 
 def test_residuals_are_of_each_instance_at_its_own_times(forecaster, y):
