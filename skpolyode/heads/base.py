@@ -33,7 +33,7 @@ from skpolyode.panel import Panel
 from skpolyode.saving.objects import save
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers._checks import local_random_state
-from skpolyode.transformers._input import read_panel
+from skpolyode.transformers._input import read_panel, unchanged_by_errors
 from skpolyode.transformers.base import SeriesTransformer
 
 __all__ = ["FEWEST_TO_BOOST", "HeadEstimator", "Heads"]
@@ -121,16 +121,11 @@ class HeadEstimator(BaseEstimator):
             If MiniRocket is asked for and numba is not installed.
         """
         self._validate_params()
-        before = dict(vars(self))
-        try:
+        with unchanged_by_errors(self):
             panel = read_panel(self, X, reset=True)
             target = self._read_target(y)
             check_consistent_length(np.empty(panel.n_series), target)
             self._learn(panel, target)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
         return self
 
     @abstractmethod

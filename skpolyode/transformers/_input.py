@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from skpolyode.panel.cells import with_nan
 from skpolyode.panel.channels import align_channels
 from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
 
-__all__ = ["read_panel", "warn_of_what_is_not_used"]
+__all__ = ["read_panel", "unchanged_by_errors", "warn_of_what_is_not_used"]
 
 
 def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
@@ -43,6 +45,18 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
         panel = _aligned(estimator, panel)
         _check_sizes(panel, estimator.scaler_.is_too_far(panel.values))
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
+
+
+@contextmanager
+def unchanged_by_errors(estimator: BaseEstimator) -> Iterator[None]:
+    """Leave an estimator as it was before if its fit ends in an error, or is interrupted."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:  # Ctrl-C as well: half a fit is of no use
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 def warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:

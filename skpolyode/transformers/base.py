@@ -29,7 +29,7 @@ from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.objects import register_estimator, save
 from skpolyode.streams.stream import SeriesStream
 from skpolyode.transformers._format1 import upgrade
-from skpolyode.transformers._input import read_panel, warn_of_what_is_not_used
+from skpolyode.transformers._input import read_panel, unchanged_by_errors, warn_of_what_is_not_used
 
 __all__ = ["SeriesTransformer"]
 
@@ -101,14 +101,9 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
             If a channel was never observed, or static covariates are not used: with the remedy.
         """
         self._validate_params()
-        before = dict(vars(self))
-        try:
+        with unchanged_by_errors(self):
             panel = read_panel(self, X, reset=True)
             interruption = self._fit(panel)
-        except BaseException:  # Ctrl-C as well: half a fit is of no use
-            vars(self).clear()
-            vars(self).update(before)
-            raise
         warn_of_what_is_not_used(self, panel)
         if interruption:  # who called, perhaps a search, has been asked to stop as well
             raise KeyboardInterrupt(interruption)

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import HasMethods
 from skpolyode.embedders import ChannelScaler
 from skpolyode.panel import Panel
 from skpolyode.saving.objects import save
-from skpolyode.transformers._input import read_panel
+from skpolyode.transformers._input import read_panel, unchanged_by_errors
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.polyode import PolyODETransformer
 
@@ -59,16 +59,11 @@ class PathTransformer(TransformerMixin, BaseEstimator):
             What was fitted before is then as it was.
         """
         self._validate_params()
-        before = dict(vars(self))
-        try:
+        with unchanged_by_errors(self):
             panel = read_panel(self, X, reset=True)
             self._prepare(panel)
             embedder = PolyODETransformer() if self.embedder is None else clone(self.embedder)
             self.embedder_ = embedder.fit(panel, y)  # a FrozenEstimator insists on a y
-        except Exception:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
         return self
 
     def _prepare(self, panel: Panel) -> None:

@@ -177,3 +177,16 @@ def test_a_fit_that_fails_leaves_the_last_one():
     with pytest.raises(ValueError, match="'window' parameter"):
         imputer.fit(X[:, :, :1])
     np.testing.assert_array_equal(imputer.transform(X), whole)
+
+
+def test_an_interrupted_fit_leaves_the_one_before(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    X = holes((3, 6, 2))
+    imputer = clone(LINEAR).fit(X)
+    before = imputer.transform(X)
+    monkeypatch.setattr(InterpolationTransformer, "_fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        imputer.fit(holes((3, 6, 4)))
+    np.testing.assert_array_equal(imputer.transform(X), before)
