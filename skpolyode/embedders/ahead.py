@@ -11,7 +11,7 @@ from skpolyode.embedders.chunks import series_chunks
 from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.query import name_query
 
-__all__ = ["continue_series"]
+__all__ = ["continue_series", "run_all"]
 
 
 def continue_series(
@@ -39,7 +39,7 @@ def continue_series(
         If a time is before the last observation of its series.
     """
     flat, offsets = query_times(panel, times)
-    counts, series = np.diff(offsets), series_index(offsets)
+    series = series_index(offsets)
     ahead = flat - end[series]
     if (ahead < 0).any():
         first = int(np.flatnonzero(ahead < 0)[0])
@@ -47,11 +47,32 @@ def continue_series(
             f"{name_query(panel, series[first], flat[first], -ahead[first])} before its last "
             f"observation ({int((ahead < 0).sum())} such times); reconstruct reads the past."
         )
-    values = np.empty((len(flat), panel.n_channels))
-    for part in series_chunks(np.maximum(panel.lengths, counts)):
+    return panel.like(flat, run_all(panel.lengths, offsets, ahead, run_ahead), offsets)
+
+
+def run_all(
+    lengths: np.ndarray,
+    offsets: np.ndarray,
+    ahead: np.ndarray,
+    run_ahead: Callable[[slice, np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """Values (Q, D) at times `ahead` (Q,) of the ends of series, a few series at a time.
+
+    Parameters
+    ----------
+    lengths : int64 ndarray of shape (B,)
+        Rows that each series is run through.
+    offsets : int64 ndarray of shape (B + 1,)
+        Where the times of each series start.
+    ahead : float64 ndarray of shape (Q,)
+    run_ahead : callable
+        As of :func:`continue_series`.
+    """
+    counts, values = np.diff(offsets), []
+    for part in series_chunks(np.maximum(lengths, counts)):
         rows = slice(offsets[part.start], offsets[part.stop])
         padded = np.zeros((part.stop - part.start, counts[part].max()))
         inside = np.arange(padded.shape[1]) < counts[part, None]
         padded[inside] = ahead[rows]
-        values[rows] = run_ahead(part, padded)[inside]
-    return panel.like(flat, values, offsets)
+        values.append(run_ahead(part, padded)[inside])
+    return np.concatenate(values)

@@ -6,22 +6,21 @@ This module knows panels and numbers; sktime's frames and horizons are translate
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from skpolyode.embedders.ahead import continue_series
+from skpolyode.embedders.leaning import Leaning, Trials, cross_fitted
 from skpolyode.embedders.learn import FEWEST_TO_SPLIT
+from skpolyode.embedders.trials import try_out
 from skpolyode.forecasting._calibration import Calibration
-from skpolyode.models.contract import select
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import (
-    context_starts,
     last_seen_rows,
     observed_part,
-    series_of_rows,
     take,
 )
 from skpolyode.transformers._input import read_panel
@@ -29,15 +28,11 @@ from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["Answers", "answer", "fit_forecaster", "retrain"]
 
-_REACH_CONTEXTS = 2  # longest lead that intervals are calibrated for
-_REACH_GAPS = 32  # the same, in typical gaps, of a model without a window
-_PAST_SHARE = 0.6  # of a series that forecasts for calibration know at least
-_MAX_ORIGINS = 1000
-_MAX_TARGETS = 64  # forecasts from one origin
 _SERIES_TO_HOLD_OUT = 10  # with fewer, the ends of all series are held out instead
 _ROWS_A_COEFFICIENT = 4  # of the stretches of long series that training goes through
 _COEFFICIENTS = 32  # taken as the number of a model that has none
 _SHORTEST_STRETCH = 16
+_FOLDS = 5  # of trials, whose errors are those of weights that the others gave
 _ROWS_TO_HOLD_OUT = 10  # a shorter series has no end to spare
 
 
@@ -62,15 +57,21 @@ def fit_forecaster(
         n_held_out = max(1, round(share * panel.n_series))
         held_out[rng.permutation(panel.n_series)[:n_held_out]] = True
         _train(embedder, panel[~held_out])
-        return embedder, _calibrate(embedder, panel[held_out], None, rng)
+        trials = try_out(embedder.embedder_, panel[held_out], rng)
+        return _leaned(embedder, panel[~held_out], trials)
     ends = panel.offsets[1:] - np.where(
         panel.lengths >= _ROWS_TO_HOLD_OUT, np.ceil(share * panel.lengths), 0
     ).astype(np.int64)
-    _train(embedder, take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends))
+    known = take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends)
+    _train(embedder, known)
     if (ends == panel.offsets[1:]).all():  # too little data: errors of the training stand in
-        return embedder, _calibrate(embedder, panel, None, rng)
-    calibration = _calibrate(embedder, panel, ends, rng)
+        return _leaned(embedder, panel, try_out(embedder.embedder_, panel, rng))
+    embedder, calibration = _leaned(embedder, known, try_out(embedder.embedder_, panel, rng, ends))
+    leaning, unit = embedder.embedder_.leaning, embedder.time_scale_
     _train(embedder, panel)
+    bounds = embedder.embedder_.range_of(panel)
+    leaning = leaning.rescaled(unit / embedder.time_scale_, *bounds)
+    embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
     return embedder, calibration
 
 
@@ -103,75 +104,16 @@ def retrain(embedder: NeuralTransformer, panel: Panel, n_epochs: int) -> NeuralT
     return trained.set_params(**embedder.get_params(deep=False))
 
 
-def _calibrate(
-    embedder: NeuralTransformer,
-    panel: Panel,
-    held_out_from: np.ndarray | None,
-    rng: np.random.RandomState,
-) -> Calibration:
-    """Calibrate on forecasts of later rows from earlier ones.
-
-    Origins are the rows of the last two fifths of each series, or of its held-out end (given by
-    its first row), since forecasts that are asked for know most of their series as well.
-    """
-    series = series_of_rows(panel)
-    first, end = panel.offsets[:-1], panel.offsets[1:]
-    past = np.floor(_PAST_SHARE * panel.lengths).astype(np.int64)
-    earliest = first + past if held_out_from is None else held_out_from
-    rows = np.arange(panel.n_observations)
-    origins = rows[(rows >= earliest[series] - 1) & (rows < end[series] - 1)]
-    if len(origins) > _MAX_ORIGINS:
-        origins = np.sort(rng.choice(origins, _MAX_ORIGINS, replace=False))
-    recent = embedder.embedder_.recent
-    if recent is not None:
-        reach = _REACH_CONTEXTS * recent.window
-    else:
-        reach = _REACH_GAPS * embedder.time_scale_
-    targets = []  # of each origin: all rows that follow within reach, thinned if too many
-    for row in origins:
-        later = panel.times[row + 1 : end[series[row]]]
-        n_rows = max(int(np.searchsorted(later, panel.times[row] + reach, "right")), 1)
-        steps = np.arange(1, n_rows + 1)
-        if n_rows > _MAX_TARGETS:  # dense near the origin, where the error grows fastest
-            steps = np.unique(np.geomspace(1, n_rows, _MAX_TARGETS).round().astype(np.int64))
-        targets.append(row + steps)
-    counts = np.array([len(own) for own in targets], dtype=np.int64)
-    if not counts.sum():
-        return Calibration.of(*(np.empty((0, panel.n_channels)) for _ in range(3)))
-    rows = np.concatenate(targets)
-    forecasts = _from_rows(embedder, panel, origins, panel.times[rows], counts)
-    leads = _leads(panel, np.repeat(origins, counts), panel.times[rows])
-    actual = embedder.scaler_.transform(panel.values[rows])
-    return Calibration.of(
-        leads, forecasts, actual, np.repeat(series[origins], counts), panel.times[rows]
-    )
-
-
-def _from_rows(
-    embedder: NeuralTransformer,
-    panel: Panel,
-    origins: np.ndarray,
-    times: np.ndarray,
-    counts: np.ndarray,
-) -> np.ndarray:
-    """Standardised forecasts (Q, D), ``counts[k]`` of them from the state at ``origins[k]``."""
-    recent, series = embedder.embedder_.recent, series_of_rows(panel)[origins]
-    asked = np.split(times, np.cumsum(counts)[:-1])
-    if recent is not None:
-        starts = context_starts(panel, origins, recent.context)
-        answers = embedder.forecast(take(panel, series, starts, origins + 1), asked)
-        return embedder.scaler_.transform(answers.values)
-    # A model that forgets nothing, without a run through the past of each origin.
-    model, panel = embedder.embedder_, read_panel(embedder, panel, reset=False)
-    states = model.states_at(panel, origins)
-    start, end = panel.times[panel.offsets[series]], panel.times[origins]
-
-    def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
-        return model.run_ahead(select(states, part), (end - start)[part], ahead)
-
-    last = take(panel, series, origins, origins + 1)
-    values = continue_series(last, asked, end, run_ahead).values
-    return embedder.scaler_.transform(values)
+def _leaned(
+    embedder: NeuralTransformer, known: Panel, trials: Trials
+) -> tuple[NeuralTransformer, Calibration]:
+    """Let an embedder that trained on `known` lean on what was the best forecast in trials."""
+    bounds = embedder.embedder_.range_of(known)
+    leaning = Leaning.learn(trials, *bounds)
+    embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
+    unit, forecasts = embedder.time_scale_, cross_fitted(trials, _FOLDS)
+    leads, times = trials.leads * unit, trials.times * unit
+    return embedder, Calibration.of(leads, forecasts, trials.actual, trials.series, times)
 
 
 def _leads(panel: Panel, origins: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -182,14 +124,13 @@ def _leads(panel: Panel, origins: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 def answer(
     embedder: NeuralTransformer,
-    calibration: Calibration,
     context: Panel,
     times: np.ndarray,
     offsets: np.ndarray,
 ) -> Answers:
     """Values of every channel at any times from the first row of each series on.
 
-    - After the last observation: the damped forecast.
+    - After the last observation: the forecast.
     - At an observation: its forecast from the observations before; the mean at the first one.
     - Between two observations: the learned path, which leads from one to the other.
 
@@ -197,8 +138,6 @@ def answer(
     ----------
     embedder : NeuralTransformer
         Fitted.
-    calibration : Calibration
-        Damps the forecasts.
     context : Panel
         What is known of each series.
     times : float64 ndarray of shape (Q,)
@@ -215,6 +154,7 @@ def answer(
             f"({int((ahead < 0).sum())} such times): nothing is known from there."
         )
     panel = _known(context)
+    own = read_panel(embedder, panel, reset=False)
     before, is_between = _places(panel, times, offsets)
     leads = _leads(panel, np.maximum(before, 0), times)
     leads = np.where(before[:, None] < 0, np.inf, leads)
@@ -223,11 +163,10 @@ def answer(
     if len(asked):
         asked = asked[np.argsort(before[asked], kind="stable")]
         unique, counts = np.unique(before[asked], return_counts=True)
-        values[asked] = _from_rows(embedder, panel, unique, times[asked], counts)
-    values = calibration.damped(leads, values)
+        values[asked] = embedder.embedder_.forecast_from(panel, unique, times[asked], counts)
     if is_between.any():
         # Times count from the starts of the series there, which keeps their differences exact.
-        own, kept = read_panel(embedder, panel, reset=False), offsets_from(is_between)[offsets]
+        kept = offsets_from(is_between)[offsets]
         shift = (own.times - panel.times)[panel.offsets[:-1]][series_index(kept)]
         path = embedder.embedder_.path_values(own, times[is_between] + shift, kept)
         values[is_between] = embedder.scaler_.transform(path)

@@ -267,7 +267,7 @@ class PolyODEForecaster(BaseForecaster):
             self.check_is_fitted()
         panel = as_panel(y, name="y")
         flat, offsets = query_times(panel, times)
-        answers = answer(self.embedder_, self.calibration_, panel, flat, offsets)
+        answers = answer(self.embedder_, panel, flat, offsets)
         return {a: panel.like(flat, self._quantile(answers, a), offsets) for a in alpha}
 
     def predict_residuals(self, y: Any = None, X: Any = None) -> Any:
@@ -369,7 +369,7 @@ class PolyODEForecaster(BaseForecaster):
 
     def _answer(self, query: Query) -> Answers:
         panel = self._context.panel
-        return answer(self.embedder_, self.calibration_, panel, query.times, query.offsets)
+        return answer(self.embedder_, panel, query.times, query.offsets)
 
     def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
         """Quantile (Q, D) in the units of the data; the median is the forecast itself."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+from dataclasses import replace
 from itertools import chain
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -15,8 +16,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Units
+from skpolyode.embedders.leaning import Leaning
 from skpolyode.embedders.learn import find_checkpoint, hold_out
 from skpolyode.embedders.static import StaticEncoder
+from skpolyode.embedders.trials import try_out
 from skpolyode.embedders.units import typical_gap
 from skpolyode.models import IntervalTask, Packed, SequenceModel
 from skpolyode.panel import Panel, offsets_from, series_index
@@ -232,7 +235,7 @@ class NeuralTransformer(SeriesTransformer):
         sums = np.bincount(series, np.nansum(error**2, axis=1), minlength=panel.n_series)
         return -sums / np.maximum(np.diff(counts), 1)
 
-    def forecast(self, X: Any, times: Any) -> Panel:
+    def forecast(self, X: Any, times: Any, damped: bool = True) -> Panel:
         """Continue series beyond their last observation.
 
         Parameters
@@ -255,7 +258,7 @@ class NeuralTransformer(SeriesTransformer):
             If a time is before the last observation of its series.
         """
         check_is_fitted(self)
-        return self.embedder_.forecast(read_panel(self, X, reset=False), times)
+        return self.embedder_.forecast(read_panel(self, X, reset=False), times, damped)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> SequenceModel:
         """Untrained model; weights are drawn from the generator."""
@@ -279,6 +282,8 @@ class NeuralTransformer(SeriesTransformer):
             checkpoint = find_checkpoint(
                 self.checkpoint_dir, panel, self._training_settings(), embedder
             )
+        whole = known[held_out] if held_out.any() else known
+        lowest, highest = embedder.range_of(known[~held_out])
         if length := self._longest or self._rows_to_cut(embedder):
             series, *bounds = window_bounds(known.offsets, length, overlap=length // 8)
             known, held_out = take(known, series, *bounds), held_out[series]
@@ -290,6 +295,10 @@ class NeuralTransformer(SeriesTransformer):
             self.embedder_, self.history_ = embedder, report.history
             self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
             self._examine(known, random_state)
+        if self._longest is None:  # else who set it does this, by data of its own
+            trials = try_out(embedder, whole, random_state)
+            leaning = Leaning.learn(trials, lowest, highest)
+            self.embedder_ = replace(self.embedder_, leaning=leaning)
         return report.message if report.was_interrupted else None
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
