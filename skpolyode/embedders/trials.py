@@ -8,13 +8,13 @@ import numpy as np
 
 from skpolyode.embedders.leaning import Trials, members_of
 from skpolyode.embedders.rivals import records_at, time_since
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import series_of_rows
 
 if TYPE_CHECKING:
     from skpolyode.embedders.model import ModelEmbedder
 
-__all__ = ["try_out"]
+__all__ = ["draw_trials", "trials_of", "try_out"]
 
 _REACH_CONTEXTS = 2  # longest lead that is tried
 _REACH_GAPS = 32  # the same, in typical gaps, of a model without a context
@@ -44,27 +44,47 @@ def try_out(
         First row of each series that may be forecast. None: origins know two fifths of their
         series, since forecasts that are asked for know much of theirs as well.
     """
-    origins, rows, counts = _draw(embedder, panel, rng, earliest)
+    origins, rows, counts = draw_trials(embedder, panel, rng, earliest)
+    actual = embedder.standardised(panel).values[rows]
+    series = series_of_rows(panel)[rows]
+    return trials_of(embedder, panel, origins, counts, panel.times[rows], actual, series)
+
+
+def trials_of(
+    embedder: ModelEmbedder,
+    panel: Panel,
+    origins: np.ndarray,
+    counts: np.ndarray,
+    times: np.ndarray,
+    actual: np.ndarray,
+    series: np.ndarray,
+) -> Trials:
+    """Forecast from the rows up to some origins (O,).
+
+    Of each origin the first of its times (M,) is its own: forecasts there show whether the free run
+    starts from the last observation, and are no trials. `actual` (M, D) is standardised; `series`
+    (M,) says which forecasts share their errors.
+    """
     if not len(origins):
         none = np.empty((0, panel.n_channels))
         members = members_of(none, np.empty((*none.shape, 12)), none)
-        return Trials(none, members, none, rows, none.sum(axis=1), True)
-    run = embedder.runs_from(panel, origins, panel.times[rows], counts)
-    own = embedder.standardised(panel)
-    origin = np.repeat(origins, counts)
+        return Trials(none, members, none, series, times, True)
+    run = embedder.runs_from(panel, origins, times, counts)
+    own, origin = embedder.standardised(panel), np.repeat(origins, counts)
     records = np.repeat(records_at(*own, panel.offsets, origins), counts, axis=0)
-    at_origin = origin == rows
+    at_origin = np.zeros(len(times), dtype=bool)
+    at_origin[offsets_from(counts)[:-1]] = True
     error = run[at_origin] - own.values[origins]
     starts_at_last = bool((np.abs(error[~np.isnan(error)]) < _SAME).all())
-    later = ~at_origin
-    records, rows = records[later], rows[later]
-    leads = time_since(records, own.times[rows, None])
-    members = members_of(run[later], records, np.where(np.isinf(leads), 0.0, leads))
-    series = series_of_rows(panel)[rows]
-    return Trials(leads, members, own.values[rows], series, own.times[rows], starts_at_last)
+    unit = embedder.units.time_scale
+    elapsed = own.times[origin] + (times - panel.times[origin]) / unit
+    leads = time_since(records, elapsed[:, None])
+    members = members_of(run, records, np.where(np.isinf(leads), 0.0, leads))
+    trials = Trials(leads, members, actual, series, times / unit, starts_at_last)
+    return trials.of(~at_origin)
 
 
-def _draw(
+def draw_trials(
     embedder: ModelEmbedder, panel: Panel, rng: np.random.RandomState, earliest: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Origins, the rows that each is tried on (it is the first of them), and how many these are."""

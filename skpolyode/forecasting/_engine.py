@@ -8,19 +8,22 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skpolyode.embedders.leaning import Leaning, Trials, cross_fitted
 from skpolyode.embedders.learn import FEWEST_TO_SPLIT
-from skpolyode.embedders.trials import try_out
+from skpolyode.embedders.trials import draw_trials, trials_of, try_out
+from skpolyode.forecasting._adjust import Adjusted, Adjustment
 from skpolyode.forecasting._calibration import Calibration
+from skpolyode.forecasting._choice import choose_adjustment
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import (
     last_seen_rows,
     observed_part,
+    series_of_rows,
     take,
 )
 from skpolyode.transformers._input import read_panel
@@ -41,38 +44,94 @@ class Answers(NamedTuple):
 
     values: np.ndarray  # (Q, D), in standard deviations from the mean
     leads: np.ndarray  # (Q, D): time since the channel was last observed; inf if it never was
+    shift: np.ndarray  # (Q, D): what the user's values are beside `scale` times the model's
+    scale: np.ndarray  # (Q, D)
+
+
+class Trained(NamedTuple):
+    """What fit leaves behind."""
+
+    embedder: NeuralTransformer
+    calibration: Calibration
+    adjustment: Adjustment
 
 
 def fit_forecaster(
-    embedder: NeuralTransformer, panel: Panel, share: float, rng: np.random.RandomState
-) -> tuple[NeuralTransformer, Calibration]:
+    embedder: NeuralTransformer,
+    panel: Panel,
+    share: float,
+    rng: np.random.RandomState,
+    **choices: Any,
+) -> Trained:
     """Train an embedder and calibrate its forecasts on held-out data.
 
     With many series a share of them is held out. With few, the last `share` of each is, and a
     model that is trained anew on all of the data takes over its calibration.
+
+    `choices` are `detrend`, `period` and `normalize` of the forecaster.
     """
     panel = _known(panel)
     if panel.n_series >= _SERIES_TO_HOLD_OUT:
         held_out = np.zeros(panel.n_series, dtype=bool)
         n_held_out = max(1, round(share * panel.n_series))
         held_out[rng.permutation(panel.n_series)[:n_held_out]] = True
-        _train(embedder, panel[~held_out])
-        trials = try_out(embedder.embedder_, panel[held_out], rng)
-        return _leaned(embedder, panel[~held_out], trials)
-    ends = panel.offsets[1:] - np.where(
-        panel.lengths >= _ROWS_TO_HOLD_OUT, np.ceil(share * panel.lengths), 0
-    ).astype(np.int64)
-    known = take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends)
-    _train(embedder, known)
-    if (ends == panel.offsets[1:]).all():  # too little data: errors of the training stand in
-        return _leaned(embedder, panel, try_out(embedder.embedder_, panel, rng))
-    embedder, calibration = _leaned(embedder, known, try_out(embedder.embedder_, panel, rng, ends))
-    leaning, unit = embedder.embedder_.leaning, embedder.time_scale_
-    _train(embedder, panel)
-    bounds = embedder.embedder_.range_of(panel)
-    leaning = leaning.rescaled(unit / embedder.time_scale_, *bounds)
-    embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
-    return embedder, calibration
+        known, tested, ends = panel[~held_out], panel[held_out], None
+        adjustment = choose_adjustment(known, known.offsets[1:], **_given(choices))
+    else:
+        ends = panel.offsets[1:] - np.where(
+            panel.lengths >= _ROWS_TO_HOLD_OUT, np.ceil(share * panel.lengths), 0
+        ).astype(np.int64)
+        known = take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends)
+        tested = panel
+        if (ends == panel.offsets[1:]).all():  # too little data: errors of the training stand in
+            ends, choices = None, _given(choices)
+        adjustment = choose_adjustment(
+            panel, panel.offsets[1:] if ends is None else ends, **choices
+        )
+    left = adjustment.left(known)
+    _train(embedder, left)
+    trials = _tried(embedder, adjustment, tested, rng, ends)
+    embedder, calibration = _leaned(embedder, left, trials)
+    if ends is not None:
+        leaning, unit = embedder.embedder_.leaning, embedder.time_scale_
+        left = adjustment.left(panel)
+        _train(embedder, left)
+        bounds = embedder.embedder_.range_of(left)
+        leaning = leaning.rescaled(unit / embedder.time_scale_, *bounds)
+        embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
+    return Trained(embedder, calibration, adjustment)
+
+
+def _given(choices: dict[str, Any]) -> dict[str, Any]:
+    """Choices where trends and seasons of single series cannot be compared: what is given, or none.
+
+    Many series share one model, which learns them as well.
+    """
+    given = {"detrend": False, "period": None}
+    return choices | {name: no for name, no in given.items() if choices[name] == "auto"}
+
+
+def _tried(
+    embedder: NeuralTransformer,
+    adjustment: Adjustment,
+    panel: Panel,
+    rng: np.random.RandomState,
+    earliest: np.ndarray | None,
+) -> Trials:
+    """Trials, each of what is left of the rows up to its origin."""
+    own = embedder.embedder_
+    if adjustment.is_none:
+        return try_out(own, panel, rng, earliest)
+    origins, rows, counts = draw_trials(own, panel, rng, earliest)
+    if not len(origins):
+        return try_out(own, panel, rng, earliest)
+    adjusted = adjustment.remove(panel, origins)
+    back = adjusted.of(np.repeat(np.arange(len(origins)), counts))
+    actual = (panel.values[rows] - adjustment.base(back, panel.times[rows])) / back.scale
+    actual = own.units.scaler.transform(own.units.scaler.known(actual))
+    last = adjusted.panel.offsets[1:] - 1
+    series = series_of_rows(panel)[rows]
+    return trials_of(own, adjusted.panel, last, counts, panel.times[rows], actual, series)
 
 
 def _known(panel: Panel) -> Panel:
@@ -92,7 +151,9 @@ def _train(embedder: NeuralTransformer, panel: Panel) -> None:
         del embedder._longest
 
 
-def retrain(embedder: NeuralTransformer, panel: Panel, n_epochs: int) -> NeuralTransformer:
+def retrain(
+    embedder: NeuralTransformer, adjustment: Adjustment, panel: Panel, n_epochs: int
+) -> NeuralTransformer:
     """Embedder that has gone on training, gently, on a panel; the one given is left as it is."""
     # A shallow copy: fit makes new attributes, and trains a copy of the model.
     trained = copy.copy(embedder).set_params(
@@ -100,7 +161,7 @@ def retrain(embedder: NeuralTransformer, panel: Panel, n_epochs: int) -> NeuralT
         max_epochs=n_epochs,
         learning_rate_init=embedder.learning_rate_init / 4,
     )
-    _train(trained, _known(panel))
+    _train(trained, adjustment.left(_known(panel)))
     return trained.set_params(**embedder.get_params(deep=False))
 
 
@@ -124,6 +185,7 @@ def _leads(panel: Panel, origins: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 def answer(
     embedder: NeuralTransformer,
+    adjustment: Adjustment,
     context: Panel,
     times: np.ndarray,
     offsets: np.ndarray,
@@ -138,6 +200,8 @@ def answer(
     ----------
     embedder : NeuralTransformer
         Fitted.
+    adjustment : Adjustment
+        What was taken out before.
     context : Panel
         What is known of each series.
     times : float64 ndarray of shape (Q,)
@@ -158,19 +222,55 @@ def answer(
     before, is_between = _places(panel, times, offsets)
     leads = _leads(panel, np.maximum(before, 0), times)
     leads = np.where(before[:, None] < 0, np.inf, leads)
-    values = np.zeros(leads.shape)
+    found = Answers(np.zeros(leads.shape), leads, *_unadjusted(embedder, adjustment, leads.shape))
     asked = np.flatnonzero(~is_between & (before >= 0))
     if len(asked):
         asked = asked[np.argsort(before[asked], kind="stable")]
         unique, counts = np.unique(before[asked], return_counts=True)
-        values[asked] = embedder.embedder_.forecast_from(panel, unique, times[asked], counts)
+        past, last = panel, unique
+        if not adjustment.is_none:
+            adjusted = adjustment.remove(panel, unique)
+            _put_back(
+                found, asked, adjustment, adjusted, np.repeat(range(len(unique)), counts), times
+            )
+            past, last = adjusted.panel, adjusted.panel.offsets[1:] - 1
+        found.values[asked] = embedder.embedder_.forecast_from(past, last, times[asked], counts)
     if is_between.any():
-        # Times count from the starts of the series there, which keeps their differences exact.
         kept = offsets_from(is_between)[offsets]
-        shift = (own.times - panel.times)[panel.offsets[:-1]][series_index(kept)]
+        series = series_index(kept)
+        if not adjustment.is_none:
+            adjusted = adjustment.remove(panel, panel.offsets[1:] - 1, longest=None)
+            _put_back(found, np.flatnonzero(is_between), adjustment, adjusted, series, times)
+            own = adjusted.panel
+        # Times count from the starts of the series there, which keeps their differences exact.
+        shift = (own.times - panel.times)[panel.offsets[:-1]][series]
         path = embedder.embedder_.path_values(own, times[is_between] + shift, kept)
-        values[is_between] = embedder.scaler_.transform(path)
-    return Answers(values, leads)
+        found.values[is_between] = embedder.scaler_.transform(path)
+    return found
+
+
+def _unadjusted(
+    embedder: NeuralTransformer, adjustment: Adjustment, shape: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Shift and scale where nothing was taken out, or nothing is known of the series yet."""
+    if adjustment.is_none:
+        return np.zeros(shape), np.ones(shape)
+    scale = adjustment.moments[1] / embedder.scaler_.scale
+    shift = adjustment.moments[0] - scale * embedder.scaler_.mean
+    return np.broadcast_to(shift, shape).copy(), np.broadcast_to(scale, shape).copy()
+
+
+def _put_back(
+    found: Answers,
+    asked: np.ndarray,
+    adjustment: Adjustment,
+    adjusted: Adjusted,
+    which: np.ndarray,
+    times: np.ndarray,
+) -> None:
+    """Set shift and scale of some answers, by the origin `which` each follows."""
+    own = adjusted.of(which)
+    found.shift[asked], found.scale[asked] = adjustment.base(own, times[asked]), own.scale
 
 
 def _places(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

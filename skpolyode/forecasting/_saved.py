@@ -10,6 +10,7 @@ from sktime.datatypes._dtypekind import DtypeKind
 from sktime.forecasting.base import ForecastingHorizon
 
 from skpolyode.embedders.leaning import Leaning
+from skpolyode.forecasting._adjust import Adjustment
 from skpolyode.forecasting._calibration import Calibration
 from skpolyode.forecasting._frames import Context, read_context
 from skpolyode.saving.codec import register, restored
@@ -38,6 +39,8 @@ def upgraded(state: dict[str, Any]) -> dict[str, Any]:
         leaning = Leaning.of_damping(leads, [own.factors for own in damping])
         embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
         fitted["calibration_"] = Calibration(fitted["calibration_"].errors)
+    if "embedder_" in fitted and "adjustment_" not in fitted:
+        fitted["adjustment_"] = Adjustment.none(fitted["embedder_"].n_channels_in_)
     return {"params": params, "fitted": fitted}
 
 

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sktime.datatypes import convert_to
 from sktime.forecasting.base import BaseForecaster
 
+from skpolyode.forecasting._choice import checked_choices
 from skpolyode.forecasting._engine import Answers, answer, fit_forecaster, retrain
 from skpolyode.forecasting._frames import (
     Query,
@@ -58,6 +59,20 @@ class PolyODEForecaster(BaseForecaster):
         lower it if data are few.
     update_epochs : int, default=2
         Epochs that `update` trains on the new context with ``update_params=True``; 0 never trains.
+    detrend : bool or "auto", default="auto"
+        Whether a line is taken out of each series and put back after. It is fitted, with little
+        weight on outliers, to all that is known of the series, up to each forecast. "auto": with
+        fewer than ten series, if simple forecasts of their ends are better by a tenth. False for
+        many series, whose dynamics learn how they move.
+    period : float, sequence of float, "auto" or None, default="auto"
+        Lengths of seasons, in the units of `times` (seconds for datetimes), that are taken out
+        likewise by up to six harmonics. "auto" looks for one with fewer than ten series, by Lomb
+        and Scargle's periodogram, and compares as for `detrend`.
+    normalize : {"auto", "channel", "series"}, default="auto"
+        Whether the model sees each series in units of its own, from its mean and by its scale so
+        far, or all in those of the channel. "auto" takes those of the series if a line for the next
+        value, from half of the series, forecasts the other half better by a fifth in them: panels
+        of very different levels.
     random_state : int, RandomState instance or None, default=None
         Seed of the embedder, in place of its own, and of what is held out. None: that of the
         embedder. Global generators are not used.
@@ -67,7 +82,9 @@ class PolyODEForecaster(BaseForecaster):
     embedder_ : PolyODETransformer, or what was given
         The trained model.
     calibration_ : Calibration
-        Damping of the forecasts and half widths of their intervals, by channel and lead.
+        Half widths of the intervals, by channel and lead.
+    adjustment_ : Adjustment
+        What is taken out of series before, by `detrend`, `period` and `normalize`.
 
     See Also
     --------
@@ -88,9 +105,9 @@ class PolyODEForecaster(BaseForecaster):
     **Rows.** Instances may be unsorted and their rows scattered; rows of equal instance and time
     are averaged. Answers are sorted by instance.
 
-    **Damping.** As the lead (the time since the channel was last observed) grows and less can be
-    known, forecasts are taken towards the mean, by the factors that had the least squared error
-    on held-out data. `embedder_` forecasts the free run.
+    **Leaning.** Forecasts are those of the embedder, which lean on simple ones by weights that were
+    best on held-out data, for each channel and lead (the time since the channel was last observed);
+    see :meth:`PolyODETransformer.forecast`. The weights are learned on what calibrates.
 
     **Intervals** are split conformal: at each level, the quantile of the absolute errors of
     held-out forecasts with about the same lead, or the largest. They are symmetric, never narrow
@@ -146,7 +163,7 @@ class PolyODEForecaster(BaseForecaster):
         "capability:pred_int:insample": True,
         "capability:update": True,
         "capability:pretrain": True,
-        "pretrain:fitted_params": ["embedder_", "calibration_"],
+        "pretrain:fitted_params": ["embedder_", "calibration_", "adjustment_"],
         "capability:random_state": True,
         "property:randomness": "derandomized",
         "requires-fh-in-fit": False,
@@ -160,11 +177,17 @@ class PolyODEForecaster(BaseForecaster):
         embedder: NeuralTransformer | None = None,
         calibration_fraction: float = 0.2,
         update_epochs: int = 2,
+        detrend: bool | str = "auto",
+        period: float | Sequence[float] | str | None = "auto",
+        normalize: str = "auto",
         random_state: Any = None,
     ) -> None:
         self.embedder = embedder
         self.calibration_fraction = calibration_fraction
         self.update_epochs = update_epochs
+        self.detrend = detrend
+        self.period = period
+        self.normalize = normalize
         self.random_state = random_state
         super().__init__()
 
@@ -215,8 +238,8 @@ class PolyODEForecaster(BaseForecaster):
         if self.state == "new":
             self._train(y)
         else:
-            self.embedder_ = retrain(self.embedder_, y, self.embedder_.max_epochs)
-        self._pretrained_attrs = ["embedder_", "calibration_"]
+            self._retrain(y, self.embedder_.max_epochs)
+        self._pretrained_attrs = ["embedder_", "calibration_", "adjustment_"]
         self._state = "pretrained"
         return self
 
@@ -267,7 +290,7 @@ class PolyODEForecaster(BaseForecaster):
             self.check_is_fitted()
         panel = as_panel(y, name="y")
         flat, offsets = query_times(panel, times)
-        answers = answer(self.embedder_, panel, flat, offsets)
+        answers = answer(self.embedder_, self.adjustment_, panel, flat, offsets)
         return {a: panel.like(flat, self._quantile(answers, a), offsets) for a in alpha}
 
     def predict_residuals(self, y: Any = None, X: Any = None) -> Any:
@@ -307,7 +330,7 @@ class PolyODEForecaster(BaseForecaster):
 
     def _pretrain_update(self, y: pd.DataFrame, X: Any = None, fh: Any = None) -> Self:
         panel = read_context(merged(y)).panel
-        self.embedder_ = retrain(self.embedder_, panel, self.embedder_.max_epochs)
+        self._retrain(panel, self.embedder_.max_epochs)
         return self
 
     def _fit(self, y: pd.DataFrame, X: Any, fh: Any) -> Self:
@@ -325,7 +348,9 @@ class PolyODEForecaster(BaseForecaster):
     def _update(self, y: pd.DataFrame, X: Any = None, update_params: bool = True) -> Self:
         self._set_context(extended(self._context.y, y))
         if update_params and self.update_epochs:
-            self.embedder_ = retrain(self.embedder_, self._context.panel, self.update_epochs)
+            self.embedder_ = retrain(
+                self.embedder_, self.adjustment_, self._context.panel, self.update_epochs
+            )
         return self
 
     def _predict(self, fh: Any, X: Any = None) -> pd.DataFrame:
@@ -365,16 +390,23 @@ class PolyODEForecaster(BaseForecaster):
         rng = local_random_state(seed)
         own = {"random_state": int(rng.randint(2**31 - 1)), "warm_start": False}
         model = clone(embedder).set_params(**own)
-        self.embedder_, self.calibration_ = fit_forecaster(model, panel, share, rng)
+        names = "detrend", "period", "normalize"
+        choices = checked_choices(**{name: getattr(self, name) for name in names})
+        trained = fit_forecaster(model, panel, share, rng, **choices)
+        self.embedder_, self.calibration_, self.adjustment_ = trained
+
+    def _retrain(self, panel: Panel, n_epochs: int) -> None:
+        self.embedder_ = retrain(self.embedder_, self.adjustment_, panel, n_epochs)
 
     def _answer(self, query: Query) -> Answers:
         panel = self._context.panel
-        return answer(self.embedder_, panel, query.times, query.offsets)
+        return answer(self.embedder_, self.adjustment_, panel, query.times, query.offsets)
 
     def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
         """Quantile (Q, D) in the units of the data; the median is the forecast itself."""
         widths = self.calibration_.half_widths(answers.leads, abs(2 * alpha - 1))
-        return self.embedder_.scaler_.inverse(answers.values + np.sign(alpha - 0.5) * widths)
+        own = self.embedder_.scaler_.inverse(answers.values + np.sign(alpha - 0.5) * widths)
+        return answers.shift + answers.scale * own
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
