@@ -22,7 +22,7 @@ from skpolyode.panel.select import observed_rows, series_of_rows
 
 __all__ = ["checked_choices", "choose_adjustment"]
 
-_GAIN = 0.9  # share of the error that has to be left
+_GAIN = 0.8  # share of the error that has to be left by each part
 _MOST_ORIGINS = 60
 _LEADS = 24  # rows ahead that are compared
 _MOST_ROWS = 2000  # that periods are searched in
@@ -90,15 +90,18 @@ def choose_adjustment(
     else:
         seasons = [() if period is None else tuple(period)]
     options = [replace(plain, trend=t, periods=s) for t, s in product(trends, seasons)]
-    origins, targets = _questions(panel, ends)
+    origins, targets = _questions(panel, (panel.offsets[:-1] + ends) // 2)
     if len(options) == 1 or not len(origins):
         return options[0]
     errors = np.array([_simple_errors(option, panel, origins, targets) for option in options])
     # At each number of rows ahead in those without, of the best simple forecast over all.
     relative = np.log(np.maximum(errors, 1e-12) / np.maximum(errors[0].min(axis=0), 1e-12))
     gained = np.exp(relative.mean(axis=2).min(axis=1))
+    # A doubled period has harmonics between those of the one that was found.
+    parts = np.array([o.trend + bool(o.periods) + (o.periods in seasons[2:]) / 2 for o in options])
+    gained /= _GAIN**parts
     best = int(gained.argmin())
-    return options[best] if gained[best] < _GAIN * gained[0] else options[0]
+    return options[best]
 
 
 def _questions(panel: Panel, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
