@@ -25,7 +25,7 @@ _AT_LAST = np.isin(_MEMBERS, ["run", "last", "motion", "drift"])  # they start f
 _MAX_KNOTS = 8
 _PAIRS_A_KNOT = 50
 _FIRST_KNOT = 0.02  # share of the leads that are shorter
-_PRIOR = 10.0  # independent forecasts that speak for what is known from a larger group
+_PRIOR = 10.0  # forecasts that speak for weights to be those of a larger group, as Gaussians
 _MARGIN = 1.0  # standard deviations outside of the range of training, where the model is silent
 _HOPELESS = 1e4  # times the error of the best: more makes no difference
 _HEAVY = 1e4  # of the equation that weights sum to one, in least squares
@@ -99,11 +99,13 @@ class Leaning:
 
     @classmethod
     def learn(cls, trials: Trials, lowest: np.ndarray, highest: np.ndarray) -> Self:
-        """Weights with the least squared error in trials.
+        """Weights of the least squared error in trials, at each lead in those of the best member.
 
-        Those of a channel at a lead are drawn to those of all channels there, these to those of
-        all leads, and these to the best single forecast, the more the fewer independent forecasts
-        there are.
+        Those of all channels together are learned first: at the shortest leads they are drawn to
+        the best single forecast, and at each longer one to those at the one before. Those of a
+        channel are drawn to them. The more forecasts there are that do not overlap, the less: each
+        has the weight of one observation with the error of the best, ``_PRIOR`` of which speak for
+        what is drawn to. Without any trials the free run is trusted.
         """
         return cls(_stacked(trials), lowest, highest)
 

@@ -55,7 +55,8 @@ validation_fraction : float or None, default=0.1
     early when their forecasting error has not fallen for half of `max_epochs` (ten epochs at
     least), and keeps the weights with the least. With fewer than five series this share is the
     last rows of each that has at least 384; without any, the training error stands in. None
-    trains on all series through all epochs.
+    trains on all series through all epochs. What is held out also tells how far forecasts lean
+    on simple ones; without it they lean on the model too much.
 warm_start : bool, default=False
     Continue from the weights, scales and other settings of the last fit.
 checkpoint_dir : str, PathLike or None, default=None
@@ -142,7 +143,10 @@ class NeuralTransformer(SeriesTransformer):
     embedder_: ModelEmbedder
 
     _longest: int | None = None
-    """Rows of the windows that series are cut into, set by who knows better than the class."""
+    """Rows of the windows that series are cut into, set by who knows better than the class.
+
+    Who sets it teaches the embedder to lean on simple forecasts as well.
+    """
 
     def __init__(
         self,
@@ -245,12 +249,19 @@ class NeuralTransformer(SeriesTransformer):
         times : array-like of shape (Q,) or list of such
             Times from the last observation on, for all series or for each; in the units and of
             the type of the series' times.
+        damped : bool, default=True
+            Whether the forecast leans on simple ones: the last value, the mean of the last four
+            values and of all so far, the last value moved on as it moved lately and since the
+            start, and the mean in training. The weights, by channel and lead (the time since the
+            channel was last observed), had the least squared error on the held-out series; they are
+            never negative and add up to one. False gives the free run of the model.
 
         Returns
         -------
         Panel
-            All channels at these times. `PolyODETransformer` holds the forecast further than 20
-            times its `context_` ahead.
+            All channels at these times. At the last observation of a channel that is the
+            observation. `PolyODETransformer` holds the free run further than 20 times its
+            `context_` ahead.
 
         Raises
         ------
@@ -282,8 +293,7 @@ class NeuralTransformer(SeriesTransformer):
             checkpoint = find_checkpoint(
                 self.checkpoint_dir, panel, self._training_settings(), embedder
             )
-        whole = known[held_out] if held_out.any() else known
-        lowest, highest = embedder.range_of(known[~held_out])
+        trained, tested = known[~held_out], known[held_out] if held_out.any() else known
         if length := self._longest or self._rows_to_cut(embedder):
             series, *bounds = window_bounds(known.offsets, length, overlap=length // 8)
             known, held_out = take(known, series, *bounds), held_out[series]
@@ -295,11 +305,15 @@ class NeuralTransformer(SeriesTransformer):
             self.embedder_, self.history_ = embedder, report.history
             self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
             self._examine(known, random_state)
-        if self._longest is None:  # else who set it does this, by data of its own
-            trials = try_out(embedder, whole, random_state)
-            leaning = Leaning.learn(trials, lowest, highest)
-            self.embedder_ = replace(self.embedder_, leaning=leaning)
+            if self._longest is None:  # else who set it does this, by data of its own
+                self._lean(trained, tested, random_state)
         return report.message if report.was_interrupted else None
+
+    def _lean(self, trained: Panel, tested: Panel, random_state: np.random.RandomState) -> None:
+        """Learn from forecasts of series how far to lean on simple ones."""
+        trials = try_out(self.embedder_, tested, random_state)
+        leaning = Leaning.learn(trials, *self.embedder_.range_of(trained))
+        self.embedder_ = replace(self.embedder_, leaning=leaning)
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         rows = observed_rows(panel)
@@ -352,7 +366,7 @@ class NeuralTransformer(SeriesTransformer):
         )
 
     def _examine(self, panel: Panel, random_state: np.random.RandomState) -> None:
-        """Look at the trained model, by what it was trained on; nothing is drawn after this."""
+        """Look at the trained model, by what it was trained on."""
 
     def _channel_features(self) -> list[list[str]]:
         shapes = self.embedder_.block_shapes()
