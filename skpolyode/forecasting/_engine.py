@@ -75,30 +75,45 @@ def fit_forecaster(
         held_out = np.zeros(panel.n_series, dtype=bool)
         n_held_out = max(1, round(share * panel.n_series))
         held_out[rng.permutation(panel.n_series)[:n_held_out]] = True
-        known, tested, ends = panel[~held_out], panel[held_out], None
+        known, tested = panel[~held_out], panel[held_out]
         adjustment = choose_adjustment(known, known.offsets[1:], **_given(choices))
-    else:
-        ends = panel.offsets[1:] - np.where(
-            panel.lengths >= _ROWS_TO_HOLD_OUT, np.ceil(share * panel.lengths), 0
-        ).astype(np.int64)
-        known = take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends)
-        tested = panel
-        if (ends == panel.offsets[1:]).all():  # too little data: errors of the training stand in
-            ends, choices = None, _given(choices)
-        adjustment = choose_adjustment(
-            panel, panel.offsets[1:] if ends is None else ends, **choices
-        )
+        return _fitted(embedder, adjustment, known, tested, None, rng)
+    ends = panel.offsets[1:] - np.where(
+        panel.lengths >= _ROWS_TO_HOLD_OUT, np.ceil(share * panel.lengths), 0
+    ).astype(np.int64)
+    if (ends == panel.offsets[1:]).all():  # too little data: errors of the training stand in
+        adjustment = choose_adjustment(panel, ends, **_given(choices))
+        return _fitted(embedder, adjustment, panel, panel, None, rng)
+    adjustment = choose_adjustment(panel, ends, **choices)
+    known = take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends)
+    trained = _fitted(embedder, adjustment, known, panel, ends, rng)
+    leaning, unit = embedder.embedder_.leaning, embedder.time_scale_
+    left = adjustment.left(panel)
+    _train(embedder, left)
+    bounds = embedder.embedder_.range_of(left)
+    leaning = leaning.rescaled(unit / embedder.time_scale_, *bounds)
+    embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
+    return trained
+
+
+def _fitted(
+    embedder: NeuralTransformer,
+    adjustment: Adjustment,
+    known: Panel,
+    tested: Panel,
+    ends: np.ndarray | None,
+    rng: np.random.RandomState,
+) -> Trained:
+    """Train an embedder on what is known; let it lean, and calibrate, on forecasts of the rest."""
     left = adjustment.left(known)
     _train(embedder, left)
     trials = _tried(embedder, adjustment, tested, rng, ends)
-    embedder, calibration = _leaned(embedder, left, trials)
-    if ends is not None:
-        leaning, unit = embedder.embedder_.leaning, embedder.time_scale_
-        left = adjustment.left(panel)
-        _train(embedder, left)
-        bounds = embedder.embedder_.range_of(left)
-        leaning = leaning.rescaled(unit / embedder.time_scale_, *bounds)
-        embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
+    bounds = embedder.embedder_.range_of(left)
+    leaning = Leaning.learn(trials, *bounds)
+    embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
+    unit, forecasts = embedder.time_scale_, cross_fitted(trials, _FOLDS)
+    leads, times = trials.leads * unit, trials.times * unit
+    calibration = Calibration.of(leads, forecasts, trials.actual, trials.series, times)
     return Trained(embedder, calibration, adjustment)
 
 
@@ -163,18 +178,6 @@ def retrain(
     )
     _train(trained, adjustment.left(_known(panel)))
     return trained.set_params(**embedder.get_params(deep=False))
-
-
-def _leaned(
-    embedder: NeuralTransformer, known: Panel, trials: Trials
-) -> tuple[NeuralTransformer, Calibration]:
-    """Let an embedder that trained on `known` lean on what was the best forecast in trials."""
-    bounds = embedder.embedder_.range_of(known)
-    leaning = Leaning.learn(trials, *bounds)
-    embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
-    unit, forecasts = embedder.time_scale_, cross_fitted(trials, _FOLDS)
-    leads, times = trials.leads * unit, trials.times * unit
-    return embedder, Calibration.of(leads, forecasts, trials.actual, trials.series, times)
 
 
 def _leads(panel: Panel, origins: np.ndarray, times: np.ndarray) -> np.ndarray:
