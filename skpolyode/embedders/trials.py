@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skpolyode.embedders.leaning import Trials, members_of
+from skpolyode.embedders.leaning import Leaning, Trials, members_of
 from skpolyode.embedders.rivals import records_at, time_since
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import series_of_rows
@@ -14,7 +15,7 @@ from skpolyode.panel.select import series_of_rows
 if TYPE_CHECKING:
     from skpolyode.embedders.model import ModelEmbedder
 
-__all__ = ["draw_trials", "trials_of", "try_out"]
+__all__ = ["draw_trials", "leaned", "trials_of", "try_out"]
 
 _REACH_CONTEXTS = 2  # longest lead that is tried
 _REACH_GAPS = 32  # the same, in typical gaps, of a model without a context
@@ -48,6 +49,14 @@ def try_out(
     actual = embedder.standardised(panel).values[rows]
     series = series_of_rows(panel)[rows]
     return trials_of(embedder, panel, origins, counts, panel.times[rows], actual, series)
+
+
+def leaned(
+    embedder: ModelEmbedder, trained: Panel, tested: Panel, rng: np.random.RandomState
+) -> ModelEmbedder:
+    """The same embedder, whose forecasts lean on simple ones as those of tested series teach."""
+    leaning = Leaning.learn(try_out(embedder, tested, rng), *embedder.range_of(trained))
+    return replace(embedder, leaning=leaning)
 
 
 def trials_of(

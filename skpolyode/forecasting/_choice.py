@@ -33,10 +33,14 @@ _LITTLE_SPREAD = 0.01  # of the logarithms of levels
 _LEVEL_GAIN = 0.8  # share of the error that has to be left in units of the series
 
 
-def checked_choices(
-    detrend: bool | str, period: float | Sequence[float] | str | None, normalize: str
-) -> dict[str, Any]:
-    """Return the parameters of the forecaster, or raise a ValueError that names the wrong one."""
+def checked_choices(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Choices among the parameters of a forecaster; a ValueError names one that makes no sense."""
+    share, n_epochs = parameters["calibration_fraction"], parameters["update_epochs"]
+    if not 0 < share < 1:
+        raise ValueError(f"calibration_fraction must be between 0 and 1, got {share!r}.")
+    if n_epochs < 0:
+        raise ValueError(f"update_epochs must not be negative, got {n_epochs!r}.")
+    detrend, period, normalize = (parameters[k] for k in ("detrend", "period", "normalize"))
     if not (isinstance(detrend, bool | np.bool_) or detrend == "auto"):
         raise ValueError(f'detrend must be True, False or "auto", got {detrend!r}.')
     if normalize not in ("auto", "channel", "series"):

@@ -26,10 +26,11 @@ from skpolyode.panel.select import (
     series_of_rows,
     take,
 )
+from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers._input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
 
-__all__ = ["Answers", "answer", "fit_forecaster", "retrain"]
+__all__ = ["Answers", "Trained", "answer", "checked_embedder", "fit_forecaster", "retrain"]
 
 _SERIES_TO_HOLD_OUT = 10  # with fewer, the ends of all series are held out instead
 _ROWS_A_COEFFICIENT = 4  # of the stretches of long series that training goes through
@@ -54,6 +55,18 @@ class Trained(NamedTuple):
     embedder: NeuralTransformer
     calibration: Calibration
     adjustment: Adjustment
+
+
+def checked_embedder(embedder: Any) -> NeuralTransformer:
+    """Return the embedder that was given, or that of nobody; a TypeError if it cannot forecast."""
+    if embedder is None:
+        return PolyODETransformer(horizon=4, max_epochs=30)
+    if not isinstance(embedder, NeuralTransformer):
+        raise TypeError(
+            "embedder must be a transformer that learns to forecast, such as "
+            f"PolyODETransformer(), got {embedder!r}."
+        )
+    return embedder
 
 
 def fit_forecaster(

@@ -58,6 +58,17 @@ class Query:
     index: pd.Index
 
 
+def check_countable(y: Any) -> None:
+    """Raise a TypeError if sktime's horizons cannot count on the index of y."""
+    index = y.index if isinstance(y, pd.Series | pd.DataFrame) else None
+    times = None if index is None else index.get_level_values(-1)
+    if isinstance(y, Panel) or (times is not None and pd.api.types.is_float_dtype(times)):
+        raise TypeError(
+            "sktime's horizons cannot count on a Panel or on an index of real numbers: use "
+            "pretrain(panel) and forecast(panel, times), or index y by datetimes."
+        )
+
+
 def merged(y: pd.DataFrame) -> pd.DataFrame:
     """Average rows of equal instance and time; floats, without copying where it can be helped."""
     y = y.astype(np.float64)

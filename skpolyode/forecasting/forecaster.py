@@ -12,9 +12,16 @@ from sktime.datatypes import convert_to
 from sktime.forecasting.base import BaseForecaster
 
 from skpolyode.forecasting._choice import checked_choices
-from skpolyode.forecasting._engine import Answers, answer, fit_forecaster, retrain
+from skpolyode.forecasting._engine import (
+    Answers,
+    answer,
+    checked_embedder,
+    fit_forecaster,
+    retrain,
+)
 from skpolyode.forecasting._frames import (
     Query,
+    check_countable,
     extended,
     merged,
     read_context,
@@ -60,18 +67,14 @@ class PolyODEForecaster(BaseForecaster):
     update_epochs : int, default=2
         Epochs that `update` trains on the new context with ``update_params=True``; 0 never trains.
     detrend : bool or "auto", default="auto"
-        Whether a line is taken out of each series and put back after. It is fitted, with little
-        weight on outliers, to all that is known of the series, up to each forecast. "auto": with
-        fewer than ten series, if simple forecasts of their ends are better by a tenth. False for
-        many series, whose dynamics learn how they move.
+        Whether a line is taken out of each series first. "auto": with fewer than ten series, where
+        simple forecasts gain a fifth. Set it if series go where training has not been.
     period : float, sequence of float, "auto" or None, default="auto"
-        Lengths of seasons, in the units of `times` (seconds for datetimes), that are taken out
-        likewise by up to six harmonics. "auto" looks for one with fewer than ten series, by Lomb
-        and Scargle's periodogram, and compares as for `detrend`.
+        Lengths of seasons, in the units of `times` (seconds for datetimes), which are taken out
+        likewise. "auto" looks for one, and compares as for `detrend`.
     normalize : {"auto", "channel", "series"}, default="auto"
-        Whether the model sees each series in units of its own, from its mean and by its scale so
-        far, or all in those of the channel. "auto" takes those of the series if a line for the next
-        value, from half of the series, forecasts the other half better by a fifth in them: panels
+        Whether the model sees series in units of their own, from the mean and by the scale so far.
+        "auto": where simple regressions forecast other series better by a fifth in them, as those
         of very different levels.
     random_state : int, RandomState instance or None, default=None
         Seed of the embedder, in place of its own, and of what is held out. None: that of the
@@ -105,20 +108,13 @@ class PolyODEForecaster(BaseForecaster):
     **Rows.** Instances may be unsorted and their rows scattered; rows of equal instance and time
     are averaged. Answers are sorted by instance.
 
-    **Leaning.** Forecasts are those of the embedder, which lean on simple ones by weights that were
-    best on held-out data, for each channel and lead (the time since the channel was last observed);
-    see :meth:`PolyODETransformer.forecast`. The weights are learned on what calibrates.
+    **Leaning.** As those of `embedder_`, forecasts lean on simple ones; see its `forecast`.
 
     **Intervals** are split conformal: at each level, the quantile of the absolute errors of
-    held-out forecasts with about the same lead, or the largest. They are symmetric, never narrow
-    with the lead, and are held beyond the longest lead that was tried (two windows, or 32 typical
-    gaps of an embedder without a window). Forecasts of one series that overlap in time share their
-    errors: the fewer do not, the wider is the interval. With fewer than ten rows in every series
-    there is nothing to hold out: intervals then come from training errors and are too narrow.
-
-    **One model for all.** ``pretrain(panel)`` trains and calibrates; ``fit(y)`` after it only
-    sets the context that is continued. Without it ``fit`` does both. Long series, and few series,
-    are cut into overlapping windows for training.
+    held-out forecasts with about the same lead, or the largest; wider, the fewer of these do not
+    overlap. They are symmetric, never narrow with the lead, and are held beyond the longest lead
+    that was tried (two contexts, or 32 typical gaps of an embedder without). With fewer than ten
+    rows in every series they come from training errors and are too narrow.
 
     References
     ----------
@@ -207,13 +203,7 @@ class PolyODEForecaster(BaseForecaster):
         -------
         self
         """
-        index = y.index if isinstance(y, pd.Series | pd.DataFrame) else None
-        times = None if index is None else index.get_level_values(-1)
-        if isinstance(y, Panel) or (times is not None and pd.api.types.is_float_dtype(times)):
-            raise TypeError(
-                "sktime's horizons cannot count on a Panel or on an index of real numbers: use "
-                "pretrain(panel) and forecast(panel, times), or index y by datetimes."
-            )
+        check_countable(y)
         return super().fit(y, X=X, fh=fh)
 
     def pretrain(self, y: Any, X: Any = None, fh: Any = None) -> Self:
@@ -371,28 +361,15 @@ class PolyODEForecaster(BaseForecaster):
         self._context = read_context(y, getattr(self.cutoff, "freq", None))
 
     def _train(self, panel: Panel) -> None:
-        embedder = self.embedder
-        if embedder is None:
-            embedder = PolyODETransformer(horizon=4, max_epochs=30)
-        if not isinstance(embedder, NeuralTransformer):
-            raise TypeError(
-                "embedder must be a transformer that learns to forecast, such as "
-                f"PolyODETransformer(), got {embedder!r}."
-            )
-        share = self.calibration_fraction
-        if not 0 < share < 1:
-            raise ValueError(f"calibration_fraction must be between 0 and 1, got {share!r}.")
-        if self.update_epochs < 0:
-            raise ValueError(f"update_epochs must not be negative, got {self.update_epochs!r}.")
+        embedder = checked_embedder(self.embedder)
+        choices = checked_choices(self.get_params(deep=False))
         seed = embedder.random_state if self.random_state is None else self.random_state
         if embedder.checkpoint_dir is not None:
             check_repeatable(seed)
         rng = local_random_state(seed)
         own = {"random_state": int(rng.randint(2**31 - 1)), "warm_start": False}
         model = clone(embedder).set_params(**own)
-        names = "detrend", "period", "normalize"
-        choices = checked_choices(**{name: getattr(self, name) for name in names})
-        trained = fit_forecaster(model, panel, share, rng, **choices)
+        trained = fit_forecaster(model, panel, self.calibration_fraction, rng, **choices)
         self.embedder_, self.calibration_, self.adjustment_ = trained
 
     def _retrain(self, panel: Panel, n_epochs: int) -> None:
@@ -424,7 +401,5 @@ class PolyODEForecaster(BaseForecaster):
         # One integration step a gap and windows of eight rows: sktime's checks fit 700 times.
         small = {"n_coefficients": 2, "hidden_layer_sizes": (8,), "step_size": 1e7}
         models = [PolyODETransformer(**small, max_epochs=k, horizon=k) for k in (1, 2)]
-        return [
-            {"embedder": model, "update_epochs": k, "random_state": k}
-            for k, model in enumerate(models)
-        ]
+        own = ({"update_epochs": k, "random_state": k} for k in (0, 1))
+        return [{"embedder": model} | rest for model, rest in zip(models, own, strict=True)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from dataclasses import replace
 from itertools import chain
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -16,10 +15,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Units
-from skpolyode.embedders.leaning import Leaning
 from skpolyode.embedders.learn import find_checkpoint, hold_out
 from skpolyode.embedders.static import StaticEncoder
-from skpolyode.embedders.trials import try_out
+from skpolyode.embedders.trials import leaned
 from skpolyode.embedders.units import typical_gap
 from skpolyode.models import IntervalTask, Packed, SequenceModel
 from skpolyode.panel import Panel, offsets_from, series_index
@@ -55,8 +53,7 @@ validation_fraction : float or None, default=0.1
     early when their forecasting error has not fallen for half of `max_epochs` (ten epochs at
     least), and keeps the weights with the least. With fewer than five series this share is the
     last rows of each that has at least 384; without any, the training error stands in. None
-    trains on all series through all epochs. What is held out also tells how far forecasts lean
-    on simple ones; without it they lean on the model too much.
+    trains on all series through all epochs; forecasts then lean on the model too much.
 warm_start : bool, default=False
     Continue from the weights, scales and other settings of the last fit.
 checkpoint_dir : str, PathLike or None, default=None
@@ -143,10 +140,7 @@ class NeuralTransformer(SeriesTransformer):
     embedder_: ModelEmbedder
 
     _longest: int | None = None
-    """Rows of the windows that series are cut into, set by who knows better than the class.
-
-    Who sets it teaches the embedder to lean on simple forecasts as well.
-    """
+    """Rows of the windows that series are cut into, set by who knows better (and leans)."""
 
     def __init__(
         self,
@@ -250,18 +244,14 @@ class NeuralTransformer(SeriesTransformer):
             Times from the last observation on, for all series or for each; in the units and of
             the type of the series' times.
         damped : bool, default=True
-            Whether the forecast leans on simple ones: the last value, the mean of the last four
-            values and of all so far, the last value moved on as it moved lately and since the
-            start, and the mean in training. The weights, by channel and lead (the time since the
-            channel was last observed), had the least squared error on the held-out series; they are
-            never negative and add up to one. False gives the free run of the model.
+            Whether the forecast leans on simple ones (last values, motions, means), by weights for
+            channels and leads from the held-out series. False: the free run of the model.
 
         Returns
         -------
         Panel
-            All channels at these times. At the last observation of a channel that is the
-            observation. `PolyODETransformer` holds the free run further than 20 times its
-            `context_` ahead.
+            All channels at these times. `PolyODETransformer` holds the free run further than 20
+            times its `context_` ahead.
 
         Raises
         ------
@@ -305,15 +295,9 @@ class NeuralTransformer(SeriesTransformer):
             self.embedder_, self.history_ = embedder, report.history
             self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
             self._examine(known, random_state)
-            if self._longest is None:  # else who set it does this, by data of its own
-                self._lean(trained, tested, random_state)
+            if self._longest is None:
+                self.embedder_ = leaned(embedder, trained, tested, random_state)
         return report.message if report.was_interrupted else None
-
-    def _lean(self, trained: Panel, tested: Panel, random_state: np.random.RandomState) -> None:
-        """Learn from forecasts of series how far to lean on simple ones."""
-        trials = try_out(self.embedder_, tested, random_state)
-        leaning = Leaning.learn(trials, *self.embedder_.range_of(trained))
-        self.embedder_ = replace(self.embedder_, leaning=leaning)
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         rows = observed_rows(panel)

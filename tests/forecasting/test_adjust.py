@@ -10,7 +10,7 @@ import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.forecasting._adjust import Adjustment
-from skpolyode.forecasting._choice import checked_choices, choose_adjustment
+from skpolyode.forecasting._choice import choose_adjustment
 
 
 def small(**options: object) -> PolyODEForecaster:
@@ -177,8 +177,5 @@ def test_time_may_start_anywhere():
     ],
 )
 def test_wrong_choices(options, message):
-    every = {"detrend": "auto", "period": "auto", "normalize": "auto"} | options
-    with pytest.raises(ValueError, match=message):
-        checked_choices(**every)
     with pytest.raises(ValueError, match=message):
         small(**options).pretrain(stores())
