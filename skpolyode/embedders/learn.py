@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import joblib
 import numpy as np
+import torch
 
 from skpolyode.embedders.model import ModelEmbedder
+from skpolyode.models import DrawnTask, Packed, SequenceModel
 from skpolyode.panel import Panel
 from skpolyode.panel.select import take
 from skpolyode.training import Checkpoint
 
-__all__ = ["FEWEST_TO_SPLIT", "find_checkpoint", "hold_out"]
+__all__ = ["FEWEST_TO_SPLIT", "LARGEST_EPOCH", "find_checkpoint", "hold_out", "make_task"]
 
 FEWEST_TO_SPLIT = 5  # series; fewer cannot spare one for validation
+LARGEST_EPOCH = 32_000  # intervals: sixty minibatches, behind which stored states are not too old
+_VALIDATED = 1 / 4  # of as many intervals, where not all serve
 
 
 def hold_out(
@@ -63,6 +68,54 @@ def hold_out(
     kept = starts < stops  # (B, 2): beginning and end of each series
     held_out = np.broadcast_to([False, True], kept.shape)[kept]
     return take(panel, np.nonzero(kept)[0], starts[kept], stops[kept]), held_out
+
+
+def make_task(
+    new_task: Callable[[SequenceModel, Packed, torch.Tensor], Any],
+    embedder: ModelEmbedder,
+    panel: Panel,
+    held_out: np.ndarray,
+    largest: int | None,
+    generator: torch.Generator,
+) -> Any:
+    """Training on a panel: on all of it in each epoch, or on parts that are drawn.
+
+    Parameters
+    ----------
+    new_task : callable
+        From model, data and which of its series only validate.
+    embedder : ModelEmbedder
+    panel : Panel
+    held_out : bool ndarray of shape (panel.n_series,)
+        If there are none, some of the others serve both.
+    largest : int or None
+        Intervals of an epoch, at most, from which on parts are drawn; None draws none.
+    generator : torch.Generator
+        Not used unless parts are drawn.
+    """
+    device, learned = embedder.device, np.flatnonzero(~held_out)
+    n_intervals = int((panel.lengths[learned] - 1).sum())
+    if largest is None or n_intervals <= largest:
+        data = embedder.pack(panel, torch.float32)
+        return new_task(embedder.model, data, torch.from_numpy(held_out).to(device))
+    seed = int(torch.randint(2**31, (), generator=generator))
+    scored = np.flatnonzero(held_out) if held_out.any() else learned
+    scored = np.random.default_rng(seed).permutation(scored)
+    counts = np.cumsum(panel.lengths[scored] - 1)
+    scored = scored[: 1 + np.searchsorted(counts, _VALIDATED * largest)]
+
+    def read(positions: np.ndarray) -> tuple[Packed, torch.Tensor]:
+        part = panel[np.append(scored, learned[positions])]
+        validates = torch.arange(part.n_series, device=device) < len(scored)
+        return embedder.pack(part, torch.float32), validates
+
+    return DrawnTask(
+        partial(new_task, embedder.model),
+        read,
+        n_series=len(learned),
+        n_drawn=round(len(learned) * largest / n_intervals) or 1,
+        seed=seed,
+    )
 
 
 def find_checkpoint(

@@ -166,13 +166,22 @@ class IntervalTask:
         horizon: int = 1,
         length: int = 1,
     ) -> None:
-        self.model, self.data, self.horizon, self.length = model, data, horizon, length
+        self.model, self.horizon, self.length = model, horizon, length
         self.is_preliminary = False
+        self.take(data, held_out)
+
+    def take(self, data: Packed, held_out: torch.Tensor) -> None:
+        """Go on with other series, of which no states are known."""
+        self.data = data
         validating = held_out[data.series]
         self.items = ((data.next >= 0) & ~validating).nonzero()[:, 0]
         self.scored = validating if held_out.any() else ~validating
         self.counted = data.mask & (self.scored & (data.elapsed > 0))[:, None]
         self.states: State = {}
+
+    def keeps_states(self, progress: float) -> bool:
+        """Whether the next `refresh` will leave the states as they are."""
+        return False
 
     @torch.no_grad()
     def refresh(self, progress: float = 1.0) -> float:
@@ -295,12 +304,21 @@ class SeriesTask:
     """Fewer series cost as much."""
 
     def __init__(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> None:
-        self.model, self.data = model, data
+        self.model = model
         self.is_preliminary = False
+        self.take(data, held_out)
+
+    def take(self, data: Packed, held_out: torch.Tensor) -> None:
+        """Go on with other series."""
+        self.data = data
         # One observation alone has nothing to learn from; a minibatch of such has no gradient.
         several = torch.bincount(data.series, minlength=len(held_out)) > 1
         self.items = (several & ~held_out).nonzero()[:, 0]
         self.validation = (held_out if held_out.any() else ~held_out).nonzero()[:, 0]
+
+    def keeps_states(self, progress: float) -> bool:
+        """No: there are none."""
+        return False
 
     def refresh(self, progress: float = 1.0) -> float:
         """Return the validation error; there is nothing to store."""

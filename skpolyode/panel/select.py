@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -102,16 +101,15 @@ def window_bounds(
     Windows overlap by at least `overlap` rows and are spread evenly; series of less than one and a
     half windows stay whole.
     """
-    series, start, stop = [], [], []
-    for i, (first, end) in enumerate(pairwise(offsets)):
-        n_rows, n_windows, size = end - first, 1, end - first
-        if n_rows >= 1.5 * length:
-            n_windows, size = -(-(n_rows - overlap) // (length - overlap)), length
-        starts = first + np.linspace(0, n_rows - size, n_windows).round().astype(np.int64)
-        series.append(np.full(n_windows, i))
-        start.append(starts)
-        stop.append(starts + size)
-    return np.concatenate(series), np.concatenate(start), np.concatenate(stop)
+    n_rows = np.diff(offsets)
+    is_long = n_rows >= 1.5 * length
+    n_windows = np.where(is_long, -(-(n_rows - overlap) // (length - overlap)), 1)
+    size = np.where(is_long, length, n_rows)
+    series = np.repeat(np.arange(len(n_rows)), n_windows)
+    place = np.arange(len(series)) - np.repeat(np.cumsum(n_windows) - n_windows, n_windows)
+    step = (n_rows - size) / np.maximum(n_windows - 1, 1)
+    start = offsets[:-1][series] + (place * step[series]).round().astype(np.int64)
+    return series, start, start + size[series]
 
 
 def last_seen_rows(panel: Panel) -> np.ndarray:

@@ -58,7 +58,7 @@ class Task(Protocol):
     """Whether the last `refresh` gave an error that is not to be compared with later ones."""
 
     def refresh(self, progress: float) -> float:
-        """Prepare an epoch; returns the validation error of the present weights.
+        """Prepare an epoch, which may change `items`; returns the present validation error.
 
         `progress` is the share of the epochs that is done, 1 at the end.
         """
@@ -80,9 +80,9 @@ class TrainingReport:
     Parameters
     ----------
     history : list of dict
-        For each epoch ``epoch``, ``validation_error``, ``training_loss``, ``seconds`` (since the
-        start). The error is that of the weights before the epoch's steps; the last entry, without
-        a training loss, is that of the final weights.
+        For each epoch ``epoch``, ``validation_error``, ``training_loss``, ``n_items`` (that it went
+        through), ``seconds`` (since the start). The error is that of the weights before the
+        epoch's steps; the last entry, without a training loss, is that of the final weights.
     best_error : float
         Validation error of the weights that the module was left with; infinite if there is none.
     best_epoch : int
@@ -275,7 +275,7 @@ class _Run:
                     bar.total = epoch  # it is full, also when training stops early
                     return reason
                 loss = self._train_epoch(epoch)
-                self.history[-1]["training_loss"] = loss
+                self.history[-1] |= {"training_loss": loss, "n_items": len(self.task.items)}
                 if not math.isfinite(loss):
                     return _INFINITE
                 bar.update()

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Units
-from skpolyode.embedders.learn import find_checkpoint, hold_out
+from skpolyode.embedders.learn import LARGEST_EPOCH, find_checkpoint, hold_out, make_task
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import typical_gap
 from skpolyode.models import IntervalTask, Packed, SequenceModel
@@ -33,6 +33,7 @@ __all__ = ["COUNT", "POSITIVE", "NeuralTransformer", "Sizes"]
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
 
+_EPOCHS = 40  # what "auto" makes of `max_epochs`
 _PATIENCE = 10  # epochs without a better validation error, at least: see `_trainer`
 _LONGEST = 256  # rows; the end of a series half as long again may be held out
 _INTERVAL_LENGTH = 4  # observations that training goes through, with their updates
@@ -45,8 +46,11 @@ learning_rate_init : float, default=0.05
     Peak of the one-cycle schedule. Lower it if training diverges.
 batch_size : int or "auto", default="auto"
     Intervals a minibatch; "auto" makes sixteen minibatches an epoch, of 64 to 512 intervals.
-max_epochs : int, default=40
-    Passes over the intervals. The learning rate falls to zero over them.
+max_epochs : int or "auto", default="auto"
+    Passes over the intervals. The learning rate falls to zero over them. "auto" makes forty, none
+    over more than 32 000 intervals: of larger sets each takes other series, drawn at random, and a
+    fixed sample of the held-out ones validates, so that a fit costs no more from there on. An int
+    takes all series in each pass; raise it if a large set deserves hours.
 validation_fraction : float or None, default=0.1
     Share of the series held out, of which nothing is learned, not even scales. Training stops
     early when their forecasting error has not fallen for half of `max_epochs` (ten epochs at
@@ -75,7 +79,8 @@ scaler_ : ChannelScaler
 time_scale_ : float
     Typical gap between observations there; the model's unit of time.
 history_ : list of dict
-    For each epoch ``epoch``, ``validation_error``, ``training_loss`` and ``seconds``.
+    For each epoch, which is a pass over all series or over those that were drawn for it, ``epoch``,
+    ``validation_error``, ``training_loss``, ``n_items`` (intervals in it) and ``seconds``.
 n_epochs_ : int
     Epochs run.
 validation_error_ : float
@@ -124,7 +129,7 @@ class NeuralTransformer(SeriesTransformer):
         "horizon": [COUNT],
         "learning_rate_init": [POSITIVE],
         "batch_size": [COUNT, StrOptions({"auto"})],
-        "max_epochs": [COUNT],
+        "max_epochs": [COUNT, StrOptions({"auto"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
         "warm_start": ["boolean"],
         "checkpoint_dir": [str, os.PathLike, None],
@@ -147,7 +152,7 @@ class NeuralTransformer(SeriesTransformer):
         horizon: int = 1,
         learning_rate_init: float = 0.05,
         batch_size: int | str = "auto",
-        max_epochs: int = 40,
+        max_epochs: int | str = "auto",
         validation_fraction: float | None = 0.1,
         warm_start: bool = False,
         checkpoint_dir: str | os.PathLike[str] | None = None,
@@ -281,11 +286,11 @@ class NeuralTransformer(SeriesTransformer):
             )
         if length := self._longest or self._rows_to_cut(embedder):
             series, *bounds = window_bounds(known.offsets, length, overlap=length // 8)
-            known, held_out = take(known, series, *bounds), held_out[series]
+            if len(series) > known.n_series:
+                known, held_out = take(known, series, *bounds), held_out[series]
         with intra_op_threads(1):
-            data = embedder.pack(known, torch.float32)
-            validating = torch.from_numpy(held_out).to(data.x.device)
-            task = self._new_task(embedder.model, data, validating)
+            largest = LARGEST_EPOCH if self.max_epochs == "auto" else None
+            task = make_task(self._new_task, embedder, known, held_out, largest, generator)
             report = self._trainer(task).run(embedder.model, task, generator, checkpoint)
             self.embedder_, self.history_ = embedder, report.history
             self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
@@ -332,11 +337,12 @@ class NeuralTransformer(SeriesTransformer):
         # little data give too few steps.
         batch = int(np.clip(len(task.items) // 16, task.smallest_batch, 512))
         # At high rates a low error may be luck; most is gained while the rate falls.
-        patience = max(_PATIENCE, self.max_epochs // 2)
+        n_epochs = _EPOCHS if self.max_epochs == "auto" else self.max_epochs
+        patience = max(_PATIENCE, n_epochs // 2)
         return Trainer(
             learning_rate=self.learning_rate_init,
             batch_size=batch if self.batch_size == "auto" else self.batch_size,
-            max_epochs=self.max_epochs,
+            max_epochs=n_epochs,
             patience=None if self.validation_fraction is None else patience,
             verbose=self.verbose,
             remedy="lower learning_rate_init",
