@@ -93,7 +93,7 @@ def make_task(
     generator : torch.Generator
         Not used unless parts are drawn.
     """
-    device, learned = embedder.device, np.flatnonzero(~held_out)
+    device, learned = embedder.device, np.flatnonzero(~held_out & (panel.lengths > 1))
     n_intervals = int((panel.lengths[learned] - 1).sum())
     if largest is None or n_intervals <= largest:
         data = embedder.pack(panel, torch.float32)

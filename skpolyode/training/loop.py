@@ -250,7 +250,6 @@ class _Run:
         self.best = copy.deepcopy(module.state_dict())
         self.best_error, self.best_epoch = float("inf"), 0
         self.epochs_since_best = 0
-        self.n_batches = max(1, -(-len(task.items) // trainer.batch_size))
 
     def _new_optimizer(self) -> Any:
         return self.trainer.optimizer(self.module.parameters(), lr=self.trainer.learning_rate)
@@ -317,12 +316,12 @@ class _Run:
 
     def _train_epoch(self, epoch: int) -> float:
         """One pass over the items in random order; returns the mean loss."""
-        trainer, total = self.trainer, 0.0
-        n_steps = trainer.max_epochs * self.n_batches
-        order = torch.randperm(len(self.task.items), generator=self.generator)
-        for i, index in enumerate(order.tensor_split(self.n_batches)):
+        trainer, total, n_items = self.trainer, 0.0, len(self.task.items)
+        n_batches = -(-n_items // trainer.batch_size)
+        order = torch.randperm(n_items, generator=self.generator)
+        for i, index in enumerate(order.tensor_split(n_batches)):
             self.optimizer.zero_grad()
-            share = one_cycle(epoch * self.n_batches + i, n_steps)
+            share = one_cycle(epoch * n_batches + i, trainer.max_epochs * n_batches)
             self.optimizer.lr = trainer.learning_rate * share
             loss = self.task.loss(index)
             loss.backward()
@@ -330,7 +329,7 @@ class _Run:
             if not torch.isfinite(norm):
                 return float("nan")
             self.optimizer.step()
-            total += loss.item() / self.n_batches
+            total += loss.item() / n_batches
         return total
 
     def _state(self) -> dict[str, Any]:

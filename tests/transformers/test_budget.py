@@ -31,9 +31,10 @@ def n_items(embedder):
     return [entry["n_items"] for entry in embedder.history_[:-1]]
 
 
-def test_a_small_set_is_gone_through_forty_times():
+@pytest.mark.usefixtures("limited")
+def test_a_small_set_is_gone_through_as_a_whole():
     series = SERIES[:6]
-    one, other = (small(max_epochs=n).fit(series) for n in ("auto", 40))
+    one, other = (small(max_epochs=n).fit(series) for n in ("auto", 4))
     np.testing.assert_array_equal(one.transform(series), other.transform(series))
     assert one.n_epochs_ == other.n_epochs_
 
@@ -107,3 +108,13 @@ def test_long_series_are_cut_and_their_windows_drawn():
     series = [(times, np.sin(times * (1 + k / 9))) for k in range(3)]
     embedder = auto(validation_fraction=0.1).fit(series)
     assert np.mean(n_items(embedder)) < 1000  # a window is about four hundred
+
+
+@pytest.mark.usefixtures("limited")
+def test_series_of_one_row_and_one_long_one():
+    """No epoch is left without anything to learn from."""
+    times = np.arange(500.0)
+    series = [*SERIES, (times, np.stack([np.sin(times)] * 2, axis=1))]
+    series += [(times[:1], np.ones((1, 2)))] * 200
+    embedder = all_transformers()["ODERNNTransformer"].set_params(max_epochs="auto").fit(series)
+    assert min(n_items(embedder)) > 0
