@@ -49,8 +49,7 @@ class PolyODEForecaster(BaseForecaster):
     embedder : transformer of this package that forecasts, or None, default=None
         The model of the dynamics; not fitted itself, but a clone of it. Its parameters are reached
         as ``embedder__<name>``; times are in the units of the index (seconds for datetimes). Raise
-        its `horizon`, with `max_epochs`, if forecasts many observations ahead matter. None:
-        ``PolyODETransformer(horizon=4, max_epochs=30)``.
+        its `horizon` if the nearest forecasts matter most. None: ``PolyODETransformer()``.
     calibration_fraction : float, default=0.2
         Share of the data held out to calibrate forecasts and intervals. With ten series or more,
         it is that of the series. With fewer, it is the end of each series, and a second model,
@@ -348,7 +347,7 @@ class PolyODEForecaster(BaseForecaster):
     def _train(self, panel: Panel) -> None:
         embedder = self.embedder
         if embedder is None:
-            embedder = PolyODETransformer(horizon=4, max_epochs=30)
+            embedder = PolyODETransformer()
         if not isinstance(embedder, NeuralTransformer):
             raise TypeError(
                 "embedder must be a transformer that learns to forecast, such as "

@@ -39,6 +39,9 @@ class PolyODETask(IntervalTask):
         Series that only validate. If there are none, the training error stands in.
     horizon : int, default=1
         Observations looked ahead from each stored state, without updates in between.
+    furthest : int, default=1
+        Observations that every fifth minibatch looks ahead; see
+        :class:`~skpolyode.models.IntervalTask`.
     can_sweep : bool, default=True
         Whether the memory may follow a path that is integrated without it.
 
@@ -68,9 +71,10 @@ class PolyODETask(IntervalTask):
         held_out: torch.Tensor,
         *,
         horizon: int = 1,
+        furthest: int = 1,
         can_sweep: bool = True,
     ) -> None:
-        super().__init__(model, data, held_out, horizon=horizon)
+        super().__init__(model, data, held_out, horizon=horizon, furthest=furthest)
         self.can_sweep = can_sweep
         self.starts_anew = model.field.stands_still
         self.n_refreshed = 0
