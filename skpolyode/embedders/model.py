@@ -62,7 +62,7 @@ class ModelEmbedder(Embedder):
     >>> embedder = transformer.fit(panel).embedder_
     >>> {name: tuple(part.shape) for name, part in embedder.states(panel).items()}
     {'z': (5, 1, 5), 'c': (5, 1, 4), 'history': (5, 1, 4)}
-    >>> embedder.forecast(panel, [4.5]).values.shape
+    >>> embedder.forecast_values(panel, np.full(5, 4.5), np.arange(6)).shape
     (5, 1)
     """
 
@@ -210,15 +210,15 @@ class ModelEmbedder(Embedder):
             for name, part in blocks.items()
         }
 
-    def forecast(self, panel: Panel, times: Any) -> Panel:
-        """Continue series; `times` as :func:`~skpolyode.panel.query_times` reads them."""
+    def forecast_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Values (Q, D) at times (Q,) after the series end; each has those from its offset on."""
         rows = observed_rows(panel)
 
         def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
             durations = (rows.end - rows.start)[part]
             return self.run_ahead(self._recent_states(panel[part]), durations, ahead)
 
-        return continue_series(panel, times, rows.end, run_ahead)
+        return continue_series(panel, times, offsets, rows.end, run_ahead)
 
     def run_ahead(self, states: State, durations: np.ndarray, ahead: np.ndarray) -> np.ndarray:
         """Values (B, Q, D) at times `ahead` (B, Q) of the last observations, from states there.

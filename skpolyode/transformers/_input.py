@@ -75,7 +75,8 @@ def warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
     if panel.static is not None and not estimator.uses_static and len(panel.static.columns):
         warnings.warn(
             f"{name} does not use the static covariates {list(panel.static)}: put "
-            "StaticFeatures() beside it in a FeatureUnion to have them among the features.",
+            "StaticFeatures() beside it in a FeatureUnion to have them among the features. If it "
+            "stands there already, which this one cannot see, all is well.",
             stacklevel=4,
         )
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-import re
 from itertools import chain
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -19,12 +17,20 @@ from skpolyode.embedders.learn import find_checkpoint, hold_out
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import typical_gap
 from skpolyode.models import IntervalTask, Packed, SequenceModel
-from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.select import observed_part, observed_rows, take, window_bounds
+from skpolyode.panel import Panel, offsets_from, query_times, series_index
+from skpolyode.panel.known import known_rows, known_values
+from skpolyode.panel.select import (
+    observed_part,
+    observed_rows,
+    observed_series,
+    take,
+    window_bounds,
+)
 from skpolyode.streams import ModelStream
 from skpolyode.training import Trainer, intra_op_threads
 from skpolyode.training.loop import Task
 from skpolyode.transformers._checks import check_device, check_repeatable, local_random_state
+from skpolyode.transformers._docs import complete
 from skpolyode.transformers._input import read_panel
 from skpolyode.transformers.base import SeriesTransformer
 
@@ -85,8 +91,6 @@ n_features_in_ : int
 n_channels_in_ : int
     Number of channels.
 """
-
-_ENTRY = re.compile(r"^((\w+) : .*\n(?:^    .*\n)*)", re.MULTILINE)
 
 
 class Sizes(NamedTuple):
@@ -168,7 +172,7 @@ class NeuralTransformer(SeriesTransformer):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        _complete(cls)
+        complete(cls, _TRAINING, _TRAINED)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the one-step forecasting MSE, in standardised units: larger is better.
@@ -187,7 +191,9 @@ class NeuralTransformer(SeriesTransformer):
             0 where there is nothing to forecast.
         """
         check_is_fitted(self)
-        return -self.embedder_.forecasting_mse(read_panel(self, X, reset=False))
+        panel = read_panel(self, X, reset=False)
+        known = panel[observed_series(panel)]
+        return -self.embedder_.forecasting_mse(known) if len(known) else 0.0
 
     def residuals(self, X: Any) -> Panel:
         """How far each observation was from its one-step forecast: surprises, cell by cell.
@@ -206,7 +212,10 @@ class NeuralTransformer(SeriesTransformer):
         """
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
-        return panel.like(panel.times, self.embedder_.residuals(panel)[0], panel.offsets)
+        values = known_values(
+            panel, panel.times, panel.offsets, lambda known, *_: self.embedder_.residuals(known)[0]
+        )
+        return panel.like(panel.times, values, panel.offsets)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """How well each series is forecast: the lower, the more of an anomaly it is.
@@ -222,17 +231,21 @@ class NeuralTransformer(SeriesTransformer):
             Minus the mean, over all observed values but the first row of the series, of
             ``((x - forecast) / scale)**2``, one step ahead. The scale is the standard deviation of
             the channel, or, of a model that knows it, that of the forecast's error. 0 where there
-            is nothing to forecast.
+            is nothing to forecast, NaN where there is no observation.
         """
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
+        return known_rows(panel, self._mean_error, lambda: 1)[:, 0]
+
+    def _mean_error(self, panel: Panel) -> np.ndarray:
+        """Minus the mean squared error (B, 1) of each series, as it was expected to be."""
         error = self.embedder_.residuals(panel)[1]
         counts = offsets_from((~np.isnan(error)).sum(axis=1))[panel.offsets]
         series = series_index(panel.offsets)
         sums = np.bincount(series, np.nansum(error**2, axis=1), minlength=panel.n_series)
-        return -sums / np.maximum(np.diff(counts), 1)
+        return (-sums / np.maximum(np.diff(counts), 1))[:, None]
 
-    def forecast(self, X: Any, times: Any) -> Panel:
+    def forecast(self, X: Any, times: Any, relative_to: str | None = None) -> Panel:
         """Continue series beyond their last observation.
 
         Parameters
@@ -242,6 +255,9 @@ class NeuralTransformer(SeriesTransformer):
         times : array-like of shape (Q,) or list of such
             Times from the last observation on, for all series or for each; in the units and of
             the type of the series' times.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from: the first or the last observation of each series; they are
+            then numbers, or timedeltas for series with datetimes. None: the clock of the series.
 
         Returns
         -------
@@ -255,7 +271,10 @@ class NeuralTransformer(SeriesTransformer):
             If a time is before the last observation of its series.
         """
         check_is_fitted(self)
-        return self.embedder_.forecast(read_panel(self, X, reset=False), times)
+        panel = read_panel(self, X, reset=False)
+        flat, offsets = query_times(panel, times, relative_to)
+        values = known_values(panel, flat, offsets, self.embedder_.forecast_values)
+        return panel.like(flat, values, offsets)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> SequenceModel:
         """Untrained model; weights are drawn from the generator."""
@@ -359,36 +378,4 @@ def _suffixes(block: str, size: int) -> list[str]:
     return [f"{block}{k}" for k in range(size)]
 
 
-def _complete(cls: type) -> None:
-    """Write what a class shares with its parent into its signature and its docstring.
-
-    A parameter that the class names itself, because of another default, is its own in both.
-    """
-    init, parent = vars(cls).get("__init__"), cls.__mro__[1]
-    own = [] if init is None else [*inspect.signature(init).parameters.values()]
-    takes_more = bool(own) and own[-1].kind is inspect.Parameter.VAR_KEYWORD
-    own = own[:-1] if takes_more else []
-    names = {p.name for p in own}
-    if cls.__doc__:
-        shared = {"training": _TRAINING, "Parameters": _section(parent, "Parameters")}
-        parts = {
-            key: "".join(entry for entry, name in _ENTRY.findall(text) if name not in names)
-            for key, text in shared.items()
-        }
-        parts |= {"trained": _TRAINED, "Attributes": _section(parent, "Attributes")}
-        doc = inspect.cleandoc(cls.__doc__) + "\n"  # as Python 3.13 has it anyway
-        for name, text in parts.items():
-            doc = doc.replace(f"%({name})s\n", text)
-        cls.__doc__ = doc
-    if takes_more and cls is not NeuralTransformer:
-        base = inspect.signature(parent.__init__).parameters.values()
-        init.__signature__ = inspect.Signature([*own, *(p for p in base if p.name not in names)])
-
-
-def _section(cls: type, name: str) -> str:
-    """Entries of a section of the docstring of a class."""
-    _, _, rest = inspect.cleandoc(cls.__doc__ or "").partition(f"{name}\n{'-' * len(name)}\n")
-    return rest.partition("\n\n")[0] + "\n"
-
-
-_complete(NeuralTransformer)
+complete(NeuralTransformer, _TRAINING, _TRAINED)
