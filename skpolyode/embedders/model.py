@@ -21,7 +21,7 @@ from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import Units
 from skpolyode.models import Packed, SequenceModel, forecasting_mse, pack
 from skpolyode.models.contract import State, join, select
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import observed_part, observed_rows, recent_part
 from skpolyode.saving.codec import saved
 
@@ -260,6 +260,14 @@ class ModelEmbedder(Embedder):
         result = np.full((2, *panel.values.shape), np.nan)
         result[:, ~np.isnan(panel.values).all(axis=1)] = error * scaler.scale, error / scale
         return result[0], result[1]
+
+    def mean_errors(self, panel: Panel) -> np.ndarray:
+        """Mean squared error (B, 1) of each series, in what was expected; 0 without forecasts."""
+        error = self.residuals(panel)[1]
+        counts = offsets_from((~np.isnan(error)).sum(axis=1))[panel.offsets]
+        series = series_index(panel.offsets)
+        sums = np.bincount(series, np.nansum(error**2, axis=1), minlength=panel.n_series)
+        return (sums / np.maximum(np.diff(counts), 1))[:, None]
 
     def forecasting_mse(self, panel: Panel) -> float:
         """Mean squared one-step error, in standardised units."""

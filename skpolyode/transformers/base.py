@@ -24,13 +24,13 @@ from skpolyode.embedders import ChannelScaler, Embedder
 from skpolyode.embedders.units import covered
 from skpolyode.panel import Panel, is_ragged, query_times, series_index
 from skpolyode.panel.blank import blank_panel
-from skpolyode.panel.known import known_part, known_rows, known_values
+from skpolyode.panel.known import known_rows, known_values
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.objects import register_estimator, save
 from skpolyode.streams.stream import SeriesStream
 from skpolyode.transformers._format1 import upgrade
-from skpolyode.transformers._input import read_panel, unchanged_by_errors, warn_of_what_is_not_used
+from skpolyode.transformers._input import fit_series, read_panel
 
 __all__ = ["SeriesTransformer"]
 
@@ -101,18 +101,11 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         UserWarning
             If a channel was never observed, or static covariates are not used: with the remedy.
         """
-        self._validate_params()
-        with unchanged_by_errors(self):
-            panel = read_panel(self, X, reset=True)
-            interruption = self._fit(known_part(panel))
-        warn_of_what_is_not_used(self, panel)
-        if interruption:  # who called, perhaps a search, has been asked to stop as well
-            raise KeyboardInterrupt(interruption)
-        return self
+        return fit_series(self, X)
 
     @abstractmethod
     def _fit(self, panel: Panel) -> str | None:
-        """Learn from a checked panel; sets `embedder_`.
+        """Learn from a checked panel, in which each series was observed; sets `embedder_`.
 
         Returns what to say of an interruption by the user, if the fit is complete all the same.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from itertools import chain
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from skpolyode.embedders.learn import find_checkpoint, hold_out
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import typical_gap
 from skpolyode.models import IntervalTask, Packed, SequenceModel
-from skpolyode.panel import Panel, offsets_from, query_times, series_index
+from skpolyode.panel import Panel, query_times
 from skpolyode.panel.known import known_rows, known_values
 from skpolyode.panel.select import (
     observed_part,
@@ -31,7 +31,8 @@ from skpolyode.training import Trainer, intra_op_threads
 from skpolyode.training.loop import Task
 from skpolyode.transformers._checks import check_device, check_repeatable, local_random_state
 from skpolyode.transformers._docs import complete
-from skpolyode.transformers._input import read_panel
+from skpolyode.transformers._input import fit_series, read_panel, warn_if_nothing_was_learned
+from skpolyode.transformers._sizes import Sizes
 from skpolyode.transformers.base import SeriesTransformer
 
 __all__ = ["COUNT", "POSITIVE", "NeuralTransformer", "Sizes"]
@@ -81,9 +82,15 @@ scaler_ : ChannelScaler
 time_scale_ : float
     Typical gap between observations there; the model's unit of time.
 history_ : list of dict
-    For each epoch ``epoch``, ``validation_error``, ``training_loss`` and ``seconds``.
+    For each epoch ``epoch``, ``validation_error``, ``training_loss`` and ``seconds``;
+    ``pandas.DataFrame(history_)`` is a table of them.
 n_epochs_ : int
     Epochs run.
+best_epoch_ : int
+    Epochs after which the model had the weights that were kept.
+stop_reason_ : str
+    Why training stopped: "all epochs", "no improvement for 21 epochs", "the loss became infinite",
+    "interrupted" or "nothing to train on".
 validation_error_ : float
     Best one-step forecasting MSE on the held-out series, in standardised units.
 n_features_in_ : int
@@ -91,20 +98,6 @@ n_features_in_ : int
 n_channels_in_ : int
     Number of channels.
 """
-
-
-class Sizes(NamedTuple):
-    """What the size of a new model depends on."""
-
-    n_channels: int
-    n_static: int  # features of static covariates
-    duration: float  # of the longest series, in the model's unit of time
-
-    def of_state(self, hidden_size: int | str) -> int:
-        """Length of a state; "auto" is that of PolyODE's coefficients, but bounds the cost."""
-        if hidden_size != "auto":
-            return int(hidden_size)
-        return min(32 * self.n_channels, max(256, 2 * self.n_channels))
 
 
 class NeuralTransformer(SeriesTransformer):
@@ -174,6 +167,38 @@ class NeuralTransformer(SeriesTransformer):
         super().__init_subclass__(**options)
         complete(cls, _TRAINING, _TRAINED)
 
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
+        """Train on series.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series; see :func:`skpolyode.panel.as_panel` for every accepted format.
+        y : None, default=None
+            Ignored.
+        groups : array-like of shape (n_series,) or None, default=None
+            Labels, such as the patient of each stay: what `validation_fraction` holds out are
+            whole groups. Metadata, which pipelines hand on after ``set_fit_request(groups=True)``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a parameter or a series is not valid; all faults of the series are listed at once.
+            After this or any other error, what was fitted before is as it was.
+
+        Warns
+        -----
+        UserWarning
+            If a channel was never observed: with the remedy.
+        ConvergenceWarning
+            If the loss became infinite, or nothing was learned.
+        """
+        return fit_series(self, X, groups=groups)
+
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the one-step forecasting MSE, in standardised units: larger is better.
 
@@ -235,15 +260,7 @@ class NeuralTransformer(SeriesTransformer):
         """
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
-        return known_rows(panel, self._mean_error, lambda: 1)[:, 0]
-
-    def _mean_error(self, panel: Panel) -> np.ndarray:
-        """Minus the mean squared error (B, 1) of each series, as it was expected to be."""
-        error = self.embedder_.residuals(panel)[1]
-        counts = offsets_from((~np.isnan(error)).sum(axis=1))[panel.offsets]
-        series = series_index(panel.offsets)
-        sums = np.bincount(series, np.nansum(error**2, axis=1), minlength=panel.n_series)
-        return (-sums / np.maximum(np.diff(counts), 1))[:, None]
+        return -known_rows(panel, self.embedder_.mean_errors, lambda: 1)[:, 0]
 
     def forecast(self, X: Any, times: Any, relative_to: str | None = None) -> Panel:
         """Continue series beyond their last observation.
@@ -280,13 +297,13 @@ class NeuralTransformer(SeriesTransformer):
         """Untrained model; weights are drawn from the generator."""
         raise NotImplementedError(f"{type(self).__name__} makes its model in `_new_model`.")
 
-    def _fit(self, panel: Panel) -> str | None:
+    def _fit(self, panel: Panel, groups: np.ndarray | None = None) -> str | None:
         check_device(self.device)
         random_state = local_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
-        known, held_out = hold_out(
-            observed_part(panel), self.validation_fraction, random_state, self._longest or _LONGEST
-        )
+        whole, share = observed_part(panel), self.validation_fraction
+        longest = self._longest or _LONGEST
+        known, held_out = hold_out(whole, share, random_state, longest, groups)
         if self.warm_start and hasattr(self, "embedder_"):
             embedder = self._continued(self.embedder_.with_own_model())
         else:
@@ -295,9 +312,8 @@ class NeuralTransformer(SeriesTransformer):
         checkpoint = None
         if self.checkpoint_dir is not None:
             check_repeatable(self.random_state)
-            checkpoint = find_checkpoint(
-                self.checkpoint_dir, panel, self._training_settings(), embedder
-            )
+            settings = self._training_settings() | ({} if groups is None else {"groups": groups})
+            checkpoint = find_checkpoint(self.checkpoint_dir, panel, settings, embedder)
         if length := self._longest or self._rows_to_cut(embedder):
             series, *bounds = window_bounds(known.offsets, length, overlap=length // 8)
             known, held_out = take(known, series, *bounds), held_out[series]
@@ -308,7 +324,10 @@ class NeuralTransformer(SeriesTransformer):
             report = self._trainer(task).run(embedder.model, task, generator, checkpoint)
             self.embedder_, self.history_ = embedder, report.history
             self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
+            self.best_epoch_, self.stop_reason_ = report.best_epoch, report.reason
             self._examine(known, random_state)
+        if report.n_epochs >= _PATIENCE:  # less is but a try
+            warn_if_nothing_was_learned(report)
         return report.message if report.was_interrupted else None
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
