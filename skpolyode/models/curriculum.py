@@ -40,7 +40,7 @@ class PolyODETask(IntervalTask):
     horizon : int, default=1
         Observations looked ahead from each stored state, without updates in between.
     furthest : int, default=1
-        Observations that every fifth minibatch looks ahead; see
+        Observations that every sixth minibatch looks ahead; see
         :class:`~skpolyode.models.IntervalTask`.
     can_sweep : bool, default=True
         Whether the memory may follow a path that is integrated without it.

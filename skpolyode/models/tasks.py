@@ -21,9 +21,9 @@ __all__ = ["IntervalTask", "RunningMean", "SeriesTask", "forecasting_mse", "pred
 _DECAY = 0.7  # weight of each further observation that is looked at without updates
 # Looks far ahead take many steps: none while the dynamics are far off, few minibatches later on,
 # and the further ahead the fewer intervals.
-_FAR_FROM = 1 / 8  # of the training
-_FAR_EVERY = 5  # minibatches
-_HALVED_EVERY = 3  # observations
+_FAR_FROM = 1 / 4  # of the training
+_FAR_EVERY = 6  # minibatches
+_HALVED_EVERY = 4  # observations
 
 
 class RunningMean:
@@ -135,7 +135,7 @@ class IntervalTask:
         Observations predicted one after the other from each stored state, *with* the updates in
         between. An update with weights learns best from more than one.
     furthest : int, default=1
-        Observations that every fifth minibatch looks ahead without updates, once an eighth of the
+        Observations that every sixth minibatch looks ahead without updates, once a quarter of the
         training is done. Each of them counts in units of its own size: the errors far ahead, which
         are larger, would drown those of the next observation otherwise.
 

@@ -48,7 +48,7 @@ _INTERVAL_LENGTH = 4  # observations that training goes through, with their upda
 
 _TRAINING = """\
 horizon : int or "auto", default="auto"
-    Observations that the loss looks ahead. "auto" looks one ahead, and in every fifth minibatch up
+    Observations that the loss looks ahead. "auto" looks one ahead, and in every sixth minibatch up
     to twelve, or half of the rows of the typical (median) series, with all leads in units of their
     own error: forecasts one step ahead and free runs are learned together. 1 trains a third
     faster, for one-step forecasts and embeddings alone; a larger number, slower, for errors at the
