@@ -107,15 +107,15 @@ class PaperPolyODETransformer(PolyODETransformer):
         origin: str = "zero",
         **others: Any,
     ) -> None:
+        super().__init__(**others)
         self.solver = solver
         self.gradient = gradient
-        self.update = update
+        self.update = update  # here the parent's "reset" is "bridge"
         self.origin = origin
-        super().__init__(**others)
 
     def _assemble(self, unit: float, **parts: Any) -> PolyODE:
         parts |= {"update": self.update, "origin": self.origin}
-        parts.pop("history", None)
+        parts = {name: part for name, part in parts.items() if name not in ("history", "gain")}
         if self.solver == "exact":
             return PaperPolyODE(**parts)
         return CoupledPolyODE(**parts, solver=self.solver, unit=unit)
