@@ -92,6 +92,7 @@ class PaperPolyODETransformer(PolyODETransformer):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **PolyODETransformer._parameter_constraints,
         "measure": [StrOptions({"legt"})],
+        "observations": [StrOptions({"exact"})],
         "solver": [StrOptions(set(SOLVERS))],
         "gradient": [StrOptions(set(GRADIENTS))],
         "update": [StrOptions(set(UPDATES))],
@@ -107,11 +108,11 @@ class PaperPolyODETransformer(PolyODETransformer):
         origin: str = "zero",
         **others: Any,
     ) -> None:
-        super().__init__(**others)
         self.solver = solver
         self.gradient = gradient
-        self.update = update  # here the parent's "reset" is "bridge"
+        self.update = update
         self.origin = origin
+        super().__init__(**others)
 
     def _assemble(self, unit: float, **parts: Any) -> PolyODE:
         parts |= {"update": self.update, "origin": self.origin}

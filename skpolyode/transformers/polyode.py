@@ -85,11 +85,11 @@ class PolyODETransformer(NeuralTransformer):
     embedding : {"full", "coefficients", "hidden"}, default="full"
         What `transform` returns: the coefficients, the state that the dynamics would go on from
         (the signal and the memory of the context), or both.
-    update : {"reset", "filter"}, default="reset"
-        What an observation does. "reset" takes it at its word: the state is set to it, and the
-        learned path passes through it. "filter" takes noise into account: the state goes a learned
-        part of the way, as in a Kalman filter, and the path is smoothed. Choose it if
-        observations are noisy, by a twentieth of a standard deviation or more.
+    observations : {"exact", "noisy"}, default="exact"
+        How far observations are believed. "exact" takes them at their word: the state is set to
+        them, and the learned path passes through them. "noisy" makes the model a filter: at an
+        observation the state goes a learned part of the way, as Kalman's does, and the path is
+        smoothed. Choose it for noise of a twentieth of a standard deviation or more.
     %(training)s
 
     Attributes
@@ -114,7 +114,7 @@ class PolyODETransformer(NeuralTransformer):
         RMS difference, in standardised units, of forecasts with `step_size_` and half of it.
     noise_ : float64 ndarray of shape (n_channels,) or None
         Standard deviation of the noise of each channel, in the units of the channels, as learned
-        with ``update="filter"``; else None.
+        with ``observations="noisy"``; else None.
     %(trained)s
 
     See Also
@@ -167,7 +167,7 @@ class PolyODETransformer(NeuralTransformer):
         "step_size": [POSITIVE, StrOptions({"auto"})],
         "hidden_layer_sizes": ["array-like"],
         "embedding": [StrOptions(set(_BLOCKS))],
-        "update": [StrOptions({"reset", "filter"})],
+        "observations": [StrOptions({"exact", "noisy"})],
     }
 
     has_coefficients = True
@@ -182,7 +182,7 @@ class PolyODETransformer(NeuralTransformer):
         step_size: float | str = "auto",
         hidden_layer_sizes: Sequence[int] = (64, 64),
         embedding: str = "full",
-        update: str = "reset",
+        observations: str = "exact",
         **training: Any,
     ) -> None:
         self.n_coefficients = n_coefficients
@@ -192,7 +192,7 @@ class PolyODETransformer(NeuralTransformer):
         self.step_size = step_size
         self.hidden_layer_sizes = hidden_layer_sizes
         self.embedding = embedding
-        self.update = update
+        self.observations = observations
         super().__init__(**training)
 
     @property
@@ -242,7 +242,7 @@ class PolyODETransformer(NeuralTransformer):
             max_gap=float(max_gap) / unit,
             history=None if same else history,
             start=None if static is None else _zero_map(static.n_features, widths[0]),
-            gain=Gain(panel.n_channels) if self.update == "filter" else None,
+            gain=Gain(panel.n_channels) if self.observations == "noisy" else None,
         )
         units = Units(ChannelScaler.of(rows.values), unit)
         self._describe_window(rows, window)
@@ -288,10 +288,10 @@ class PolyODETransformer(NeuralTransformer):
                 f"warm_start=True continues with the memory of the last fit, which is not "
                 f"measure={self.measure!r}; keep the measure or set warm_start=False."
             )
-        if (self.update == "filter") != (embedder.model.gain is not None):
+        if (self.observations == "noisy") != (embedder.model.gain is not None):
             raise ValueError(
-                f"warm_start=True continues with the update of the last fit, which is not "
-                f"update={self.update!r}; keep the update or set warm_start=False."
+                f"warm_start=True continues with the update of the last fit, which is not that of "
+                f"observations={self.observations!r}; keep it or set warm_start=False."
             )
         return replace(embedder, blocks=_BLOCKS[self.embedding])
 

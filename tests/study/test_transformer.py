@@ -65,8 +65,7 @@ def test_every_choice_of_the_paper_makes_a_difference(choice, exact):
 
 def test_parameters_are_its_own_and_those_of_its_parent():
     names = list(inspect.signature(PaperPolyODETransformer).parameters)
-    parent = inspect.signature(PolyODETransformer).parameters
-    assert names == [*OURS, *(name for name in parent if name not in OURS)]
+    assert names == [*OURS, *inspect.signature(PolyODETransformer).parameters]
     for entry in ("n_coefficients : int", "validation_fraction : float or None", "field_ : torch"):
         assert entry in PaperPolyODETransformer.__doc__
     assert clone(paper(solver="rk4", window=2.0)).get_params()["window"] == 2.0
