@@ -45,18 +45,17 @@ SYSTEMS: dict[str, Callable[..., Bunch]] = {
 
 def least_squares(t: np.ndarray, x: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Polynomial of the degree with the least leave-one-out error, over the recent past."""
-    scaled = 2 * (t - at[0]) / (t[-1] - at[0]) - 1
-    recent = scaled >= -1
-    t, x = scaled[recent], x[recent]
+    t, at = (2 * (times - at[0]) / (t[-1] - at[0]) - 1 for times in (t, at))
+    t, x = t[t >= -1], x[t >= -1]
     best, coefficients = np.inf, np.array([x.mean()])
-    for degree in range(min(len(t) - 2, 31)):
+    for degree in range(min(len(t) // 2, 20)):
         basis = legendre.legvander(t, degree)
         q, _ = np.linalg.qr(basis)
         leverage = np.minimum((q**2).sum(axis=1), 1 - 1e-9)
         error = np.mean(((x - q @ (q.T @ x)) / (1 - leverage)) ** 2)
         if error < best:
             best, coefficients = error, np.linalg.lstsq(basis, x, rcond=None)[0]
-    return legendre.legval(2 * (at - at[0]) / (at[-1] - at[0]) - 1, coefficients)
+    return legendre.legval(at, coefficients)
 
 
 def smoothing_spline(t: np.ndarray, x: np.ndarray, at: np.ndarray) -> np.ndarray:
