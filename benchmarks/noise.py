@@ -45,8 +45,10 @@ SYSTEMS: dict[str, Callable[..., Bunch]] = {
 
 def least_squares(t: np.ndarray, x: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Polynomial of the degree with the least leave-one-out error, over the recent past."""
-    t, at = (2 * (times - at[0]) / (t[-1] - at[0]) - 1 for times in (t, at))
-    t, x = t[t >= -1], x[t >= -1]
+    first = max(np.searchsorted(t, at[0]) - 1, 0)  # or the fit goes astray at the beginning
+    start, end = t[first], t[-1]
+    t, at = (2 * (times - start) / (end - start) - 1 for times in (t[first:], at))
+    x = x[first:]
     best, coefficients = np.inf, np.array([x.mean()])
     for degree in range(min(len(t) // 2, 20)):
         basis = legendre.legvander(t, degree)
