@@ -237,13 +237,25 @@ class ModelEmbedder(Embedder):
         return signal if observed is None else signal * observed
 
     def path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Values (Q, D) of the learned path, bridged to the observations; forecasts after them."""
+        """Values (Q, D) of the learned path, bridged to the observations; forecasts after them.
+
+        A filter's path does not pass through observations, but as near as it believes them.
+        """
         asked, scaler = ask(panel, times, offsets), self.units.scaler
-        expected = follow(self, asked)
+        expected, share = follow(self, asked), self.shares(asked.seen)
         x = scaler.transform(asked.seen.values)
         rise = np.where(np.isnan(x), 0.0, x - expected.mean)
-        signal = self._known(expected.signal + bridges(asked, rise))
-        return asked.keep_observed(scaler.inverse(signal))
+        signal = scaler.inverse(self._known(expected.signal + bridges(asked, rise, share)))
+        return signal if share is not None else asked.keep_observed(signal)
+
+    def shares(self, panel: Panel) -> np.ndarray | None:
+        """Share (P, D) of its innovation that a filter takes over at each row; else None."""
+        if getattr(self.exact, "gain", None) is None:
+            return None
+        data = self.pack(panel)
+        with torch.no_grad():
+            share = self.exact.share(data, torch.arange(len(data), device=self.device))
+        return share[data.series.argsort(stable=True)].cpu().numpy()
 
     def residuals(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
         """One-step errors (n_obs, D), in the user's units and in those that were expected.

@@ -93,6 +93,7 @@ class PaperPolyODETransformer(PolyODETransformer):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **PolyODETransformer._parameter_constraints,
         "measure": [StrOptions({"legt"})],
+        "observations": [StrOptions({"exact"})],
         "solver": [StrOptions(set(SOLVERS))],
         "gradient": [StrOptions(set(GRADIENTS))],
         "update": [StrOptions(set(UPDATES))],
@@ -116,7 +117,7 @@ class PaperPolyODETransformer(PolyODETransformer):
 
     def _assemble(self, unit: float, **parts: Any) -> PolyODE:
         parts |= {"update": self.update, "origin": self.origin}
-        parts.pop("history", None)
+        parts = {name: part for name, part in parts.items() if name not in ("history", "gain")}
         if self.solver == "exact":
             return PaperPolyODE(**parts)
         return CoupledPolyODE(**parts, solver=self.solver, unit=unit)

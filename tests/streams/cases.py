@@ -17,6 +17,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "polyode coefficients": {"embedding": "coefficients"},
     "polyode legs": {"measure": "legs"},
     "polyode hidden": {"embedding": "hidden", "window": 0.7},
+    "polyode noisy": {"observations": "noisy"},
     "hippo": {},
     "hippo previous": {"hold": "previous"},
     "hippo lagt previous": {"measure": "lagt", "hold": "previous"},
