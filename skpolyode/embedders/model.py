@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 
-from skpolyode.embedders.ahead import continue_series, run_all
+from skpolyode.embedders.ahead import continue_series
 from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.between import Asked, ask, bridges, follow
 from skpolyode.embedders.chunks import map_chunks
@@ -23,8 +23,7 @@ from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import Units
 from skpolyode.models import Packed, SequenceModel, forecasting_mse, pack
 from skpolyode.models.contract import State, join, select
-from skpolyode.panel import Panel
-from skpolyode.panel.rows import offsets_from
+from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import (
     context_starts,
     observed_part,
@@ -82,7 +81,7 @@ class ModelEmbedder(Embedder):
     >>> embedder = transformer.fit(panel).embedder_
     >>> {name: tuple(part.shape) for name, part in embedder.states(panel).items()}
     {'z': (5, 1, 5), 'c': (5, 1, 4), 'history': (5, 1, 4)}
-    >>> embedder.forecast(panel, [4.5]).values.shape
+    >>> embedder.forecast_values(panel, np.full(5, 4.5), np.arange(6)).shape
     (5, 1)
     """
 
@@ -231,10 +230,12 @@ class ModelEmbedder(Embedder):
             for name, part in blocks.items()
         }
 
-    def forecast(self, panel: Panel, times: Any, damped: bool = True) -> Panel:
-        """Continue series; `times` as :func:`~skpolyode.panel.query_times` reads them.
+    def forecast_values(
+        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, damped: bool = True
+    ) -> np.ndarray:
+        """Values (Q, D) at times (Q,) after the series end; each has those from its offset on.
 
-        With ``damped=False`` it is the free run of the model.
+        With ``damped=False`` they are those of the free run of the model.
         """
         rows = observed_rows(panel)
         records = self.records(panel) if damped and self.leaning is not None else None
@@ -244,7 +245,7 @@ class ModelEmbedder(Embedder):
             own = None if records is None else records[part]
             return self.run_ahead(states, durations, ahead, own)
 
-        return continue_series(panel, times, rows.end, run_ahead)
+        return continue_series(panel, times, offsets, rows.end, run_ahead)
 
     def run_ahead(
         self,
@@ -302,20 +303,19 @@ class ModelEmbedder(Embedder):
     ) -> np.ndarray:
         """Free runs (Q, D) from many moments of series; see `forecast_from`."""
         series, end = series_of_rows(panel)[origins], panel.times[origins]
-        start = panel.offsets[:-1][series]
+        start, pasts = panel.offsets[:-1][series], take(panel, series, origins, origins + 1)
         if self.recent is None:  # it forgets nothing, but needs no run through each past
-            states, lengths = self.states_at(panel, origins), np.ones(len(origins), dtype=np.int64)
+            states = self.states_at(panel, origins)
         else:
             start = context_starts(panel, origins, self.recent.context)
-            contexts = take(panel, series, start, origins + 1)
-            lengths = contexts.lengths
+            pasts = take(panel, series, start, origins + 1)
 
         def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
             known = self.recent is None
-            own = select(states, part) if known else self._recent_states(contexts[part])
+            own = select(states, part) if known else self._recent_states(pasts[part])
             return self._run(own, (end - panel.times[start])[part], ahead)
 
-        return run_all(lengths, offsets_from(counts), times - np.repeat(end, counts), run_ahead)
+        return continue_series(pasts, times, offsets_from(counts), end, run_ahead)
 
     def standardised(self, panel: Panel) -> Standardised:
         """Rows of a panel in the units of the model; all of them hold an observation."""
@@ -343,13 +343,25 @@ class ModelEmbedder(Embedder):
         return signal if observed is None else signal * observed
 
     def path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Values (Q, D) of the learned path, bridged to the observations; forecasts after them."""
+        """Values (Q, D) of the learned path, bridged to the observations; forecasts after them.
+
+        A filter's path does not pass through observations, but as near as it believes them.
+        """
         asked, scaler = ask(panel, times, offsets), self.units.scaler
-        expected = follow(self, asked)
+        expected, share = follow(self, asked), self.shares(asked.seen)
         x = scaler.transform(asked.seen.values)
         rise = np.where(np.isnan(x), 0.0, x - expected.mean)
-        signal = self._known(expected.signal + bridges(asked, rise))
-        return asked.keep_observed(scaler.inverse(signal))
+        signal = scaler.inverse(self._known(expected.signal + bridges(asked, rise, share)))
+        return signal if share is not None else asked.keep_observed(signal)
+
+    def shares(self, panel: Panel) -> np.ndarray | None:
+        """Share (P, D) of its innovation that a filter takes over at each row; else None."""
+        if getattr(self.exact, "gain", None) is None:
+            return None
+        data = self.pack(panel)
+        with torch.no_grad():
+            share = self.exact.share(data, torch.arange(len(data), device=self.device))
+        return share[data.series.argsort(stable=True)].cpu().numpy()
 
     def residuals(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
         """One-step errors (n_obs, D), in the user's units and in those that were expected.
@@ -366,6 +378,14 @@ class ModelEmbedder(Embedder):
         result = np.full((2, *panel.values.shape), np.nan)
         result[:, ~np.isnan(panel.values).all(axis=1)] = error * scaler.scale, error / scale
         return result[0], result[1]
+
+    def mean_errors(self, panel: Panel) -> np.ndarray:
+        """Mean squared error (B, 1) of each series, in what was expected; 0 without forecasts."""
+        error = self.residuals(panel)[1]
+        counts = offsets_from((~np.isnan(error)).sum(axis=1))[panel.offsets]
+        series = series_index(panel.offsets)
+        sums = np.bincount(series, np.nansum(error**2, axis=1), minlength=panel.n_series)
+        return (sums / np.maximum(np.diff(counts), 1))[:, None]
 
     def forecasting_mse(self, panel: Panel) -> float:
         """Mean squared one-step error, in standardised units."""

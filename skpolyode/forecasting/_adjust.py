@@ -5,7 +5,7 @@ Each forecast knows only what came before it: the parts are fitted to the rows u
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -134,7 +134,7 @@ class Adjustment:
                 if self.by_series:
                     scale[i, j] = self._scale(j, parts[i, 0, j], values[rows, j][seen])
         values /= np.repeat(scale, pasts.lengths, axis=0)
-        left = Panel(pasts.times, values, pasts.offsets, time_unit=panel.time_unit)
+        left = Panel._of(replace(pasts.rows, values=values), checked=False)
         return Adjusted(left, parts, scale, end, self.span)
 
     def _scale(self, channel: int, level: float, left: np.ndarray) -> float:

@@ -11,26 +11,30 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from skpolyode.embedders.leaning import Leaning, Trials, cross_fitted
 from skpolyode.embedders.learn import FEWEST_TO_SPLIT
 from skpolyode.embedders.trials import draw_trials, trials_of, try_out
-from skpolyode.forecasting._adjust import Adjusted, Adjustment
+from skpolyode.forecasting._adjust import Adjustment
 from skpolyode.forecasting._calibration import Calibration
-from skpolyode.forecasting._choice import choose_adjustment
+from skpolyode.forecasting._choice import checked_choices, choose_adjustment
 from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel.known import known_part
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import (
     last_seen_rows,
     observed_part,
+    observed_series,
     series_of_rows,
     take,
 )
 from skpolyode.transformers import PolyODETransformer
+from skpolyode.transformers._checks import check_repeatable, local_random_state
 from skpolyode.transformers._input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
 
-__all__ = ["Answers", "Trained", "answer", "checked_embedder", "fit_forecaster", "retrain"]
+__all__ = ["Answers", "Trained", "answer", "fit_forecaster", "retrain", "train_forecaster"]
 
 _SERIES_TO_HOLD_OUT = 10  # with fewer, the ends of all series are held out instead
 _ROWS_A_COEFFICIENT = 4  # of the stretches of long series that training goes through
@@ -57,16 +61,24 @@ class Trained(NamedTuple):
     adjustment: Adjustment
 
 
-def checked_embedder(embedder: Any) -> NeuralTransformer:
-    """Return the embedder that was given, or that of nobody; a TypeError if it cannot forecast."""
+def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
+    """Train and calibrate a clone of an embedder; see the parameters of `PolyODEForecaster`."""
+    embedder, random_state = parameters["embedder"], parameters["random_state"]
     if embedder is None:
-        return PolyODETransformer(horizon=4, max_epochs=30)
+        embedder = PolyODETransformer()
     if not isinstance(embedder, NeuralTransformer):
         raise TypeError(
             "embedder must be a transformer that learns to forecast, such as "
             f"PolyODETransformer(), got {embedder!r}."
         )
-    return embedder
+    choices = checked_choices(parameters)
+    seed = embedder.random_state if random_state is None else random_state
+    if embedder.checkpoint_dir is not None:
+        check_repeatable(seed)
+    rng = local_random_state(seed)
+    own = {"random_state": int(rng.randint(2**31 - 1)), "warm_start": False}
+    model, share = clone(embedder).set_params(**own), parameters["calibration_fraction"]
+    return fit_forecaster(model, panel, share, rng, **choices)
 
 
 def fit_forecaster(
@@ -164,7 +176,11 @@ def _tried(
 
 def _known(panel: Panel) -> Panel:
     """Rows with an observation; channels by position, as sktime's formats name them differently."""
-    return observed_part(Panel(panel.times, panel.values, panel.offsets, time_unit=panel.time_unit))
+    panel = known_part(panel, "y")
+    static = None if panel.static is None else panel.static.reset_index(drop=True)
+    return observed_part(
+        Panel(panel.times, panel.values, panel.offsets, static=static, time_unit=panel.time_unit)
+    )
 
 
 def _train(embedder: NeuralTransformer, panel: Panel) -> None:
@@ -208,6 +224,8 @@ def answer(
 ) -> Answers:
     """Values of every channel at any times from the first row of each series on.
 
+    NaN of series without any observation.
+
     - After the last observation: the forecast.
     - At an observation: its forecast from the observations before; the mean at the first one.
     - Between two observations: the learned path, which leads from one to the other.
@@ -225,6 +243,27 @@ def answer(
     offsets : int64 ndarray of shape (n_series + 1,)
         Where the times of each series start.
     """
+    known, counts = observed_series(context), np.diff(offsets)
+    asked, shape = np.repeat(known, counts), (len(times), context.n_channels)
+    answers = Answers(
+        np.full(shape, np.nan), np.full(shape, np.inf), np.zeros(shape), np.ones(shape)
+    )
+    if known.any():
+        own = times[asked], offsets_from(counts[known])
+        found = _answer(embedder, adjustment, context[known], *own)
+        for column, values in zip(answers, found, strict=True):
+            column[asked] = values
+    return answers
+
+
+def _answer(
+    embedder: NeuralTransformer,
+    adjustment: Adjustment,
+    context: Panel,
+    times: np.ndarray,
+    offsets: np.ndarray,
+) -> Answers:
+    """As `answer`, of series that all hold an observation."""
     ahead = times - context.times[context.offsets[:-1]][series_index(offsets)]
     if (ahead < 0).any():
         first = int(np.argmax(ahead < 0))
@@ -234,7 +273,7 @@ def answer(
             f"({int((ahead < 0).sum())} such times): nothing is known from there."
         )
     panel = _known(context)
-    own = read_panel(embedder, panel, reset=False)
+    whole = read_panel(embedder, panel, reset=False)
     before, is_between = _places(panel, times, offsets)
     leads = _leads(panel, np.maximum(before, 0), times)
     leads = np.where(before[:, None] < 0, np.inf, leads)
@@ -246,9 +285,8 @@ def answer(
         past, last = panel, unique
         if not adjustment.is_none:
             adjusted = adjustment.remove(panel, unique)
-            _put_back(
-                found, asked, adjustment, adjusted, np.repeat(range(len(unique)), counts), times
-            )
+            own = adjusted.of(np.repeat(np.arange(len(unique)), counts))
+            found.shift[asked], found.scale[asked] = adjustment.base(own, times[asked]), own.scale
             past, last = adjusted.panel, adjusted.panel.offsets[1:] - 1
         found.values[asked] = embedder.embedder_.forecast_from(past, last, times[asked], counts)
     if is_between.any():
@@ -256,11 +294,12 @@ def answer(
         series = series_index(kept)
         if not adjustment.is_none:
             adjusted = adjustment.remove(panel, panel.offsets[1:] - 1, longest=None)
-            _put_back(found, np.flatnonzero(is_between), adjustment, adjusted, series, times)
-            own = adjusted.panel
+            own, whole = adjusted.of(series), read_panel(embedder, adjusted.panel, reset=False)
+            found.shift[is_between] = adjustment.base(own, times[is_between])
+            found.scale[is_between] = own.scale
         # Times count from the starts of the series there, which keeps their differences exact.
-        shift = (own.times - panel.times)[panel.offsets[:-1]][series]
-        path = embedder.embedder_.path_values(own, times[is_between] + shift, kept)
+        shift = (whole.times - panel.times)[panel.offsets[:-1]][series]
+        path = embedder.embedder_.path_values(whole, times[is_between] + shift, kept)
         found.values[is_between] = embedder.scaler_.transform(path)
     return found
 
@@ -274,19 +313,6 @@ def _unadjusted(
     scale = adjustment.moments[1] / embedder.scaler_.scale
     shift = adjustment.moments[0] - scale * embedder.scaler_.mean
     return np.broadcast_to(shift, shape).copy(), np.broadcast_to(scale, shape).copy()
-
-
-def _put_back(
-    found: Answers,
-    asked: np.ndarray,
-    adjustment: Adjustment,
-    adjusted: Adjusted,
-    which: np.ndarray,
-    times: np.ndarray,
-) -> None:
-    """Set shift and scale of some answers, by the origin `which` each follows."""
-    own = adjusted.of(which)
-    found.shift[asked], found.scale[asked] = adjustment.base(own, times[asked]), own.scale
 
 
 def _places(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

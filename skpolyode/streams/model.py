@@ -73,7 +73,13 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
 
     _embedder: ModelEmbedder
 
-    def forecast(self, times: Any, series: Any = None, damped: bool = True) -> Panel:
+    def forecast(
+        self,
+        times: Any,
+        series: Any = None,
+        relative_to: str | None = None,
+        damped: bool = True,
+    ) -> Panel:
         """Continue the series beyond their last observation.
 
         Parameters
@@ -82,6 +88,9 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
             Times from the last observation on, for all of the series or for each.
         series : int, array-like of int or None, default=None
             Which series, by position; None means all.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from: the first or the last observation of each series; they are
+            then numbers, or timedeltas for series with datetimes. None: the clock of the series.
         damped : bool, default=True
             Whether the forecasts lean on simple ones, as those of the transformer do; else they
             are the free run of the model.
@@ -108,7 +117,9 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
             own = None if records is None else records[part]
             return self._embedder.run_ahead(select(state, part), durations, ahead, own)
 
-        return continue_series(self._panel[chosen], times, clock.last, run_ahead)
+        panel, flat, offsets = self._asked(chosen, times, relative_to)
+        values = continue_series(panel, flat, offsets, clock.last, run_ahead)
+        return panel.like(flat, values, offsets)
 
     def _bind(self) -> None:
         self._model = self._embedder.exact

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -114,11 +115,14 @@ TRANSFORMERS = {
 }
 
 
-def only(member: str, n_channels: int = 2) -> Leaning:
-    """All weight on one forecast, from the shortest lead on."""
-    row = np.eye(6)[[MEMBERS.index(member)] * 2]
-    unlimited = np.full(n_channels, np.inf)
-    return Leaning((Weights(np.array([0.0, 1e9]), row),) * n_channels, -unlimited, unlimited)
+def leaning_on(transformer, member: str):
+    """The same with all weight on one forecast."""
+    row, unlimited = np.eye(6)[[MEMBERS.index(member)] * 2], np.full(2, np.inf)
+    weights = Weights(np.array([0.0, 1e9]), row)
+    other = copy.copy(transformer)
+    leaning = Leaning((weights, weights), -unlimited, unlimited)
+    other.embedder_ = replace(transformer.embedder_, leaning=leaning)
+    return other
 
 
 @pytest.fixture(scope="module", params=TRANSFORMERS)
@@ -135,12 +139,11 @@ def test_with_all_weight_on_one_it_is_that_forecast(fitted):
         "mean": np.mean,
         "recent": lambda x: x[-4:].mean(),
     }.items():
-        leaning = replace(fitted.embedder_, leaning=only(name))
-        found = leaning.forecast(panel, asked).values.reshape(3, 3, 2)
+        found = leaning_on(fitted, name).forecast(panel, asked).values.reshape(3, 3, 2)
         for own, (_, values) in zip(found, panel, strict=True):
             expected = [rule(x[~np.isnan(x)]) for x in values.T]
             np.testing.assert_allclose(own, np.tile(expected, (3, 1)), atol=1e-12)
-    free = replace(fitted.embedder_, leaning=only("run")).forecast(panel, asked)
+    free = leaning_on(fitted, "run").forecast(panel, asked)
     own = fitted.forecast(panel, asked, damped=False)
     np.testing.assert_allclose(free.values, own.values, atol=1e-12)
 
