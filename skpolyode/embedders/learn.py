@@ -26,7 +26,11 @@ _VALIDATED = 1 / 4  # of as many intervals, where not all serve
 
 
 def hold_out(
-    panel: Panel, fraction: float | None, random_state: np.random.RandomState, longest: int
+    panel: Panel,
+    fraction: float | None,
+    random_state: np.random.RandomState,
+    longest: int,
+    groups: np.ndarray | None = None,
 ) -> tuple[Panel, np.ndarray]:
     """Draw what only validates, before anything is learned or cut: no row serves both.
 
@@ -44,6 +48,8 @@ def hold_out(
     longest : int
         Rows that training goes through as a whole. A series is long from one and a half times
         this on.
+    groups : ndarray of shape (panel.n_series,) or None, default=None
+        Labels; series of one label are held out together, however few there are.
 
     Returns
     -------
@@ -55,6 +61,8 @@ def hold_out(
     usable = np.flatnonzero(panel.lengths > 1)
     if fraction is None:
         return panel, held_out
+    if groups is not None:
+        return panel, _whole_groups(groups, usable, fraction, random_state)
     if len(usable) >= FEWEST_TO_SPLIT:
         n_held_out = min(max(round(fraction * len(usable)), 1), len(usable) - 1)
         held_out[random_state.permutation(usable)[:n_held_out]] = True
@@ -68,6 +76,27 @@ def hold_out(
     kept = starts < stops  # (B, 2): beginning and end of each series
     held_out = np.broadcast_to([False, True], kept.shape)[kept]
     return take(panel, np.nonzero(kept)[0], starts[kept], stops[kept]), held_out
+
+
+def _whole_groups(
+    groups: np.ndarray,
+    usable: np.ndarray,
+    fraction: float,
+    random_state: np.random.RandomState,
+) -> np.ndarray:
+    """Mark the series (B,) of a share of the groups, as many as hold out that share of series."""
+    labels, codes = np.unique(groups, return_inverse=True)
+    sizes = np.bincount(codes[usable], minlength=len(labels))
+    drawn = random_state.permutation(np.flatnonzero(sizes))
+    if len(drawn) < 2:
+        raise ValueError(
+            f"groups holds out whole groups of series, but {len(drawn)} of {len(labels)} has "
+            "anything to forecast: give two groups or more, or validation_fraction=None."
+        )
+    # The one that brings the share nearest; at least one, and at least one is left.
+    shares = np.cumsum(sizes[drawn]) / sizes.sum()
+    n_drawn = min(int(np.argmin(np.abs(shares - fraction))) + 1, len(drawn) - 1)
+    return np.isin(codes, drawn[:n_drawn])
 
 
 def make_task(

@@ -18,6 +18,7 @@ __all__ = [
     "last_seen_rows",
     "observed_part",
     "observed_rows",
+    "observed_series",
     "recent_part",
     "series_of_rows",
     "take",
@@ -31,7 +32,7 @@ class Observed(NamedTuple):
     times: np.ndarray  # float64 (P,), since the first such row of the series
     values: np.ndarray  # float64 (P, D), NaN where not observed
     offsets: np.ndarray  # int64 (B + 1,)
-    start: np.ndarray  # float64 (B,): first observation, in the units of `times`
+    start: np.ndarray  # float64 (B,): first observation, in the units of `times`; NaN without any
     end: np.ndarray  # float64 (B,): last observation
 
     @property
@@ -52,8 +53,19 @@ def observed_rows(panel: Panel) -> Observed:
     kept = ~np.isnan(panel.values).all(axis=1)
     rows = panel.rows.at(kept, offsets_from(kept)[panel.offsets])
     times, offsets = rows.times, rows.offsets
-    start, end = times[offsets[:-1]], times[offsets[1:] - 1]
+    ends = np.full((2, panel.n_series), np.nan)
+    some = rows.lengths > 0
+    ends[:, some] = times[offsets[:-1][some]], times[offsets[1:][some] - 1]
+    start, end = ends
     return Observed(times - np.repeat(start, rows.lengths), rows.values, offsets, start, end)
+
+
+def observed_series(panel: Panel) -> np.ndarray:
+    """Tell which series (n_series,) hold an observation: all, unless others are kept."""
+    if not panel.rows.keeps_empty:
+        return np.ones(panel.n_series, dtype=bool)
+    observed = ~np.isnan(panel.values).all(axis=1)
+    return np.diff(offsets_from(observed)[panel.offsets]) > 0
 
 
 def observed_part(panel: Panel) -> Panel:

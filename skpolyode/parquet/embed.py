@@ -78,8 +78,8 @@ def embed_dataset(
     verbose : int, default=0
         If positive, show a progress bar.
     **options : dict
-        `time_unit`, `sort` and `duplicates` of :class:`skpolyode.Panel`. Of an estimator fitted
-        on datetimes in another unit than seconds, `time_unit` is needed.
+        `time_unit`, `sort`, `duplicates` and `empty` of :class:`skpolyode.Panel`. Of an estimator
+        fitted on datetimes in another unit than seconds, `time_unit` is needed.
 
     Returns
     -------
