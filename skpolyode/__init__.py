@@ -5,6 +5,7 @@ from skpolyode.panel import Panel
 from skpolyode.saving import load
 from skpolyode.transformers import (
     GRUODEBayesTransformer,
+    HiPPORNNTransformer,
     HiPPOTransformer,
     InterpolationTransformer,
     LegendreFitTransformer,
@@ -13,6 +14,7 @@ from skpolyode.transformers import (
     PanelImputer,
     PolyODETransformer,
     Resampler,
+    S4Transformer,
     StaticFeatures,
     SummaryStatsTransformer,
 )
@@ -21,6 +23,7 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "GRUODEBayesTransformer",
+    "HiPPORNNTransformer",
     "HiPPOTransformer",
     "InterpolationTransformer",
     "LegendreFitTransformer",
@@ -32,6 +35,7 @@ __all__ = [
     "PolyODERegressor",
     "PolyODETransformer",
     "Resampler",
+    "S4Transformer",
     "StaticFeatures",
     "SummaryStatsTransformer",
     "__version__",

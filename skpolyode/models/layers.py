@@ -8,9 +8,22 @@ from typing import Any
 import torch
 from torch import nn
 
+from skpolyode.models.contract import State
 from skpolyode.models.packed import Packed
 
-__all__ = ["ResNet", "Start", "drawn", "observed_inputs"]
+__all__ = [
+    "N_AGES",
+    "ResNet",
+    "Start",
+    "bounded_ages",
+    "drawn",
+    "observed_inputs",
+    "where_observed",
+]
+
+_AGES = (1.0, 4.0, 16.0)  # units of time that are halfway to infinity
+N_AGES = len(_AGES)
+"""How many numbers :func:`bounded_ages` makes of a time."""
 
 
 def drawn(
@@ -100,3 +113,22 @@ def observed_inputs(data: Packed, rows: torch.Tensor) -> torch.Tensor:
     """What was observed, of what, and static covariates: (n, 2 D + S), the input of plain cells."""
     x = data.x[rows]
     return torch.cat([x, data.mask[rows].to(x.dtype), data.static[rows]], dim=1)
+
+
+def bounded_ages(since: torch.Tensor) -> torch.Tensor:
+    """Times (n, 1) as numbers (n, 3) below one, which tell near, far and further ones apart."""
+    return torch.cat([since / (unit + since) for unit in _AGES], dim=1)
+
+
+def where_observed(mask: torch.Tensor, new: State, old: State) -> State:
+    """New parts of a state in the rows with any observation; all others, and the rest, as before.
+
+    `mask` (n, D) says what was observed.
+    """
+    rows = mask.any(dim=1)
+    if rows.all():
+        return old | new
+    return old | {
+        name: torch.where(rows.view(-1, *[1] * (part.ndim - 1)), part, old[name])
+        for name, part in new.items()
+    }

@@ -17,9 +17,11 @@ _NEURAL = {"hidden_layer_sizes": (4,), **_ONE_EPOCH}
 
 CHEAP: dict[str, dict[str, Any]] = {
     "GRUODEBayesTransformer": {"hidden_size": 4, **_ONE_EPOCH},
+    "HiPPORNNTransformer": {"hidden_size": 4, "n_coefficients": 3, **_ONE_EPOCH},
     "LinODENetTransformer": {"hidden_size": 6, **_NEURAL},
     "ODERNNTransformer": {"hidden_size": 4, **_NEURAL},
     "PolyODETransformer": {"n_coefficients": 3, **_NEURAL},
+    "S4Transformer": {"hidden_size": 4, "state_size": 4, **_ONE_EPOCH},
     "PaperPolyODETransformer": {"n_coefficients": 3, **_NEURAL},
 }
 
