@@ -5,6 +5,7 @@ from skpolyode.models.curriculum import PolyODETask
 from skpolyode.models.gru_ode_bayes import GRUODEBayes
 from skpolyode.models.hippo_rnn import HiPPORNN
 from skpolyode.models.lin_ode_net import LinODENet
+from skpolyode.models.neural_rde import NeuralRDE
 from skpolyode.models.ode_rnn import ODERNN
 from skpolyode.models.packed import Packed, pack
 from skpolyode.models.polyode import PolyODE
@@ -19,6 +20,7 @@ __all__ = [
     "HiPPORNN",
     "IntervalTask",
     "LinODENet",
+    "NeuralRDE",
     "Packed",
     "PolyODE",
     "PolyODETask",

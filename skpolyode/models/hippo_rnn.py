@@ -1,23 +1,21 @@
 r"""HiPPO-RNN: a gated cell whose memory is an exact polynomial projection over true gaps.
 
-The cell writes a few signals u, and a polynomial memory c of them is all that it can recall::
+The cell reads a polynomial memory c of a few signals u, which it writes itself::
 
-    u_k = W_u [v_k, h],   c_k = memory of the path through u_1 .. u_k
-    g = sigmoid(W_g [v_k, c_k]),   h_k = (1 - g) h + g tanh(W_h [v_k, c_k])
+    h_k = GRU([m x, m, s, log(1 + gap), c], h),   u_k = W_u h_k,   c = memory of the path of u
 
-with v = [m x, m, s] of an observation x with mask m and static covariates s. Between observations u
-goes along lines: it is held, and at the next observation the line is put in the place of what was
-held. The memory takes both in by exact steps over the gap, whatever its length. (A. Gu, T. Dao,
-S. Ermon, A. Rudra, C. Re, "HiPPO: recurrent memory with optimal polynomial projections", NeurIPS
-2020, whose code takes bilinear steps, with those of the sliding window for all gaps alike.)
+with the mask m of an observation x and static covariates s. Between observations u goes along
+lines: it is held, and at the next observation the line is put in the place of what was held. The
+memory takes both in by exact steps over the gap, whatever its length. (A. Gu, T. Dao, S. Ermon, A.
+Rudra, C. Re, "HiPPO: recurrent memory with optimal polynomial projections", NeurIPS 2020, section
+2.5 for the cell; its code takes bilinear steps, those of the sliding window for all gaps alike.)
 
-Forecasts are a network of h and of the time since the last observation.
+Forecasts are a polynomial of the time since the last observation, with coefficients from h.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,9 +23,8 @@ from torch import nn
 from skpolyode.memory import Memory
 from skpolyode.models.contract import Prediction, SequenceModel, State
 from skpolyode.models.layers import (
-    N_AGES,
+    AgeHead,
     Start,
-    bounded_ages,
     drawn,
     observed_inputs,
     where_observed,
@@ -88,64 +85,47 @@ class HiPPORNN(SequenceModel):
         super().__init__()
         self.sizes = (n_channels, n_static, hidden_size)
         self.memory, self.n_signals = memory, n_signals
-        n_inputs, n_remembered = 2 * n_channels + n_static, n_signals * memory.n_coefficients
+        n_inputs = 2 * n_channels + n_static + 1 + n_signals * memory.n_coefficients
         self.start = Start(n_static, hidden_size)
-        self.write = drawn(nn.Linear, n_inputs + hidden_size, n_signals, generator=generator)
-        self.gate, self.candidate = (
-            drawn(nn.Linear, n_inputs + n_remembered, hidden_size, generator=generator)
-            for _ in range(2)
-        )
-        self.head = nn.Sequential(
-            drawn(nn.Linear, hidden_size + N_AGES, head_size, generator=generator),
-            nn.SiLU(),
-            drawn(nn.Linear, head_size, n_channels, generator=generator),
-        )
-
-    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
-        """Move or convert the weights, as of any module, and the memory along with them."""
-        super()._apply(fn, recurse)
-        self.memory = self.memory.to(self.write.weight.device, self.write.weight.dtype)
-        return self
-
-    def load_state_dict(self, *args: Any, **options: Any) -> Any:
-        """Load weights, as of any module; the memory computes in their type."""
-        result = super().load_state_dict(*args, **options)
-        self._apply(lambda weight: weight)
-        return result
+        self.cell = drawn(nn.GRUCell, n_inputs, hidden_size, generator=generator)
+        self.write = drawn(nn.Linear, hidden_size, n_signals, generator=generator)
+        self.head = AgeHead(hidden_size, head_size, n_channels, generator)
 
     def initial(self, data: Packed, rows: torch.Tensor) -> State:
         """State before the first observations: learned, with what static covariates say."""
         u = data.x.new_zeros(len(rows), self.n_signals)
         never = data.x.new_zeros(len(rows), 1)
-        h, c = torch.tanh(self.start(data, rows)), self.memory.constant(u)
+        h, c = torch.tanh(self.start(data, rows)), self._memory(u).constant(u)
         return {"h": h, "u": u, "c": c, "since": never, "elapsed": never}
 
     def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
         """State after gaps: the memory moves on, of signals that are held."""
         since = state["since"] + gap[:, None].to(state["since"].dtype)
-        c = self.memory.hold(state["c"], state["u"], gap, elapsed)
+        c = self._memory(state["c"]).hold(state["c"], state["u"], gap, elapsed)
         times = {"since": since, "elapsed": elapsed[:, None].to(since.dtype)}
         return state | {"c": c} | times
 
     def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
         """State after observations; as it was where nothing was observed."""
-        h, v = state["h"], observed_inputs(data, rows)
-        u = self.write(torch.cat([v, h], dim=1))
+        now, age = observed_inputs(data, rows), torch.log1p(state["since"])
+        h = self.cell(torch.cat([now, age, state["c"].flatten(1)], dim=1), state["h"])
+        u, memory = self.write(h), self._memory(h)
         # What is written first was always so; what comes later is led up to by a line.
         first = (data.elapsed[rows] == 0)[:, None]
         rise = torch.where(first, 0.0, u - state["u"])
         gap = torch.where(first[:, 0], 1.0, data.gap[rows])[:, None].expand_as(rise)
-        bridged = state["c"] + self.memory.bridge(rise, gap, data.elapsed[rows])
-        c = torch.where(first[..., None], self.memory.constant(u), bridged)
-        seen = torch.cat([v, c.flatten(1)], dim=1)
-        gate = torch.sigmoid(self.gate(seen))
-        h = (1 - gate) * h + gate * torch.tanh(self.candidate(seen))
+        bridged = state["c"] + memory.bridge(rise, gap, data.elapsed[rows])
+        c = torch.where(first[..., None], memory.constant(u), bridged)
         new = {"h": h, "u": u, "c": c, "since": torch.zeros_like(state["since"])}
         return where_observed(data.mask[rows], new, state)
 
+    def _memory(self, like: torch.Tensor) -> Memory:
+        """The memory, where the model computes and in its type."""
+        return self.memory.to(like.device, like.dtype)
+
     def predict(self, state: State) -> Prediction:
-        """A network of the cell's state and of the time since it was set."""
-        return Prediction(self.head(torch.cat([state["h"], bounded_ages(state["since"])], dim=1)))
+        """A polynomial of the time since the cell was set."""
+        return Prediction(self.head(state["h"], state["since"]))
 
     def features(self, state: State) -> dict[str, torch.Tensor]:
         """The memory of the signals (n, M N), and the state of the cell (n, H).
@@ -164,7 +144,7 @@ def _arguments(model: HiPPORNN) -> dict[str, Any]:
     return dict(zip(names, model.sizes, strict=True)) | {
         "memory": model.memory,
         "n_signals": model.n_signals,
-        "head_size": model.head[0].out_features,
+        "head_size": model.head.inner.out_features,
     }
 
 

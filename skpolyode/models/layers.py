@@ -12,18 +12,16 @@ from skpolyode.models.contract import State
 from skpolyode.models.packed import Packed
 
 __all__ = [
-    "N_AGES",
+    "AgeHead",
     "ResNet",
     "Start",
-    "bounded_ages",
     "drawn",
     "observed_inputs",
     "where_observed",
 ]
 
-_AGES = (1.0, 4.0, 16.0)  # units of time that are halfway to infinity
-N_AGES = len(_AGES)
-"""How many numbers :func:`bounded_ages` makes of a time."""
+_HALFWAY = 2.0  # units of time, of the share of infinity that polynomials of time are of
+_DEGREE = 4
 
 
 def drawn(
@@ -81,6 +79,39 @@ class Start(nn.Module):
         return torch.addmm(self.bias, data.static[rows], self.weight.t())
 
 
+class AgeHead(nn.Module):
+    """Polynomials of the time since an observation, whose coefficients a network gives.
+
+    The variable is ``t / (2 + t)``: close to the observation it is time, and far from it a constant,
+    so that forecasts are bounded. A network that reads the time among its inputs overfits more.
+
+    Parameters
+    ----------
+    n_inputs : int
+        Length of what the coefficients depend on.
+    width : int
+        Width of the hidden layer.
+    n_channels : int
+        Number D of polynomials.
+    generator : torch.Generator or None
+        Source of the weights.
+    """
+
+    def __init__(
+        self, n_inputs: int, width: int, n_channels: int, generator: torch.Generator | None
+    ) -> None:
+        super().__init__()
+        self.inner = drawn(nn.Linear, n_inputs, width, generator=generator)
+        self.outer = drawn(nn.Linear, width, n_channels * (1 + _DEGREE), generator=generator)
+
+    def forward(self, x: torch.Tensor, since: torch.Tensor) -> torch.Tensor:
+        """Values (n, D), of inputs (n, `n_inputs`) and times (n, 1)."""
+        coefficients = self.outer(nn.functional.silu(self.inner(x))).unflatten(1, (-1, 1 + _DEGREE))
+        share = since / (_HALFWAY + since)
+        powers = share ** torch.arange(1 + _DEGREE, device=since.device)
+        return (coefficients * powers[:, None]).sum(dim=2)
+
+
 class ResNet(nn.Module):
     """Residual blocks ``x + s (W' silu(W x + b) + b')``; the identity at first (ReZero).
 
@@ -113,11 +144,6 @@ def observed_inputs(data: Packed, rows: torch.Tensor) -> torch.Tensor:
     """What was observed, of what, and static covariates: (n, 2 D + S), the input of plain cells."""
     x = data.x[rows]
     return torch.cat([x, data.mask[rows].to(x.dtype), data.static[rows]], dim=1)
-
-
-def bounded_ages(since: torch.Tensor) -> torch.Tensor:
-    """Times (n, 1) as numbers (n, 3) below one, which tell near, far and further ones apart."""
-    return torch.cat([since / (unit + since) for unit in _AGES], dim=1)
 
 
 def where_observed(mask: torch.Tensor, new: State, old: State) -> State:

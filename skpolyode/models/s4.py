@@ -29,9 +29,8 @@ from torch.nn import functional as F
 from skpolyode.memory import Memory
 from skpolyode.models.contract import Prediction, SequenceModel, State
 from skpolyode.models.layers import (
-    N_AGES,
+    AgeHead,
     Start,
-    bounded_ages,
     drawn,
     observed_inputs,
     where_observed,
@@ -190,11 +189,7 @@ class S4(SequenceModel):
         self.mixes = nn.ModuleList(
             drawn(nn.Linear, hidden_size, 2 * hidden_size, generator=generator) for _ in self.pairs
         )
-        self.head = nn.Sequential(
-            drawn(nn.Linear, n_layers * hidden_size + N_AGES, head_size, generator=generator),
-            nn.SiLU(),
-            drawn(nn.Linear, head_size, n_channels, generator=generator),
-        )
+        self.head = AgeHead(n_layers * hidden_size, head_size, n_channels, generator)
 
     def initial(self, data: Packed, rows: torch.Tensor) -> State:
         """State before the first observations: learned, with what static covariates say."""
@@ -204,7 +199,7 @@ class S4(SequenceModel):
         state = {"x": x, "r": r, "since": data.x.new_zeros(n, 1)}
         if self.memory is not None:
             value = data.x.new_zeros(n, n_channels)
-            state |= {"value": value, "c": self.memory.constant(value)}
+            state |= {"value": value, "c": self._memory(value).constant(value)}
         return state
 
     def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
@@ -218,7 +213,7 @@ class S4(SequenceModel):
         )
         moved = {"x": x, "since": state["since"] + gap[:, None].to(x.dtype)}
         if self.memory is not None:
-            moved["c"] = self.memory.hold(state["c"], state["value"], gap, elapsed)
+            moved["c"] = self._memory(x).hold(state["c"], state["value"], gap, elapsed)
         return state | moved
 
     def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
@@ -240,12 +235,17 @@ class S4(SequenceModel):
         """The last values, and the memory of lines through them."""
         mask, seen, value = data.mask[rows], data.seen[rows], state["value"]
         rise = torch.where(mask, data.x[rows] - value, 0.0)
-        assert self.memory is not None
-        start = self.memory.constant(torch.where(seen, 0.0, rise))  # what came first was always so
-        bridge = self.memory.bridge(
+        memory = self._memory(value)
+        start = memory.constant(torch.where(seen, 0.0, rise))  # what came first was always so
+        bridge = memory.bridge(
             torch.where(seen, rise, 0.0), data.channel_gap[rows], data.elapsed[rows]
         )
         return {"value": value + rise, "c": state["c"] + start + bridge}
+
+    def _memory(self, like: torch.Tensor) -> Memory:
+        """The memory, where the model computes and in its type."""
+        assert self.memory is not None
+        return self.memory.to(like.device, like.dtype)
 
     def _output(self, k: int, x: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
         """Output (n, H) of layer k, from its states and its inputs at the last observation."""
@@ -258,8 +258,7 @@ class S4(SequenceModel):
 
     def predict(self, state: State) -> Prediction:
         """A network of the outputs of all layers, and of the time since the last observation."""
-        ages = bounded_ages(state["since"])
-        return Prediction(self.head(torch.cat([*self.outputs(state), ages], dim=1)))
+        return Prediction(self.head(torch.cat(self.outputs(state), dim=1), state["since"]))
 
     def features(self, state: State) -> dict[str, torch.Tensor]:
         """Output of the last layer (n, H), and the memory of the observations (n, D, N)."""
@@ -273,7 +272,7 @@ def _arguments(model: S4) -> dict[str, Any]:
         "pairs": model.pairs,
         "inputs": model.inputs,
         "memory": model.memory,
-        "head_size": model.head[0].out_features,
+        "head_size": model.head.inner.out_features,
     }
 
 

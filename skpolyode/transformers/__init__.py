@@ -7,6 +7,7 @@ from skpolyode.transformers.imputer import PanelImputer
 from skpolyode.transformers.interpolation import InterpolationTransformer
 from skpolyode.transformers.legendre_fit import LegendreFitTransformer
 from skpolyode.transformers.lin_ode_net import LinODENetTransformer
+from skpolyode.transformers.neural_rde import NeuralRDETransformer
 from skpolyode.transformers.ode_rnn import ODERNNTransformer
 from skpolyode.transformers.polyode import PolyODETransformer
 from skpolyode.transformers.resampler import Resampler
@@ -21,6 +22,7 @@ __all__ = [
     "InterpolationTransformer",
     "LegendreFitTransformer",
     "LinODENetTransformer",
+    "NeuralRDETransformer",
     "ODERNNTransformer",
     "PanelImputer",
     "PolyODETransformer",

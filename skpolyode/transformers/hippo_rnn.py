@@ -52,10 +52,10 @@ class HiPPORNNTransformer(NeuralTransformer):
 
     Notes
     -----
-    With the mask m of an observation x, static covariates s and ``v = [m x, m, s]``::
+    With the mask m of an observation x and static covariates s::
 
-        u' = W_u [v, h],   c' = memory of the path through u,   g = sigmoid(W_g [v, c'] + b_g)
-        h' = (1 - g) h + g tanh(W_h [v, c'] + b_h),   forecast = network(h', time since then)
+        h' = GRU([m x, m, s, log(1 + gap), c], h),   u = W h' + b,   c' = memory of the path of u
+        forecast = network(h', time since then)
 
     The memory takes the signals in along straight lines. Forecasts far ahead tend to a constant of
     each state. Static covariates also set the state that series start from. With
@@ -115,7 +115,7 @@ class HiPPORNNTransformer(NeuralTransformer):
             sizes.n_static,
             sizes.of_state(self.hidden_size),
             memory=MEMORIES[self.measure](self.n_coefficients, window),
-            n_signals=max(1, sizes.of_state("auto") // max(32, self.n_coefficients)),
+            n_signals=max(1, sizes.of_state("auto") // self.n_coefficients),
             generator=generator,
         )
         return model.float()

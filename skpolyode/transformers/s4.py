@@ -32,11 +32,11 @@ class S4Transformer(NeuralTransformer):
         as `PolyODETransformer` has coefficients, but no more than 256.
     n_layers : int, default=2
         Number of layers.
-    state_size : int, default=16
-        Length of the state of each feature, in real numbers; even.
-    inputs : {"held", "impulses"}, default="held"
-        What the features of an observation are until the next one: they go on, or they were an
-        impulse at the observation. Choose "impulses" where observations are events.
+    state_size : int, default=8
+        Length of the state of each feature, in real numbers; even. Raise it for long series.
+    inputs : {"impulses", "held"}, default="impulses"
+        What the features of an observation are until the next one: they were an impulse at the
+        observation, or they go on. Choose "held" where the signal is one of steps.
     memory : bool, default=False
         Whether a polynomial memory of the observations, joined by lines, is an input of the first
         layer, and a part of the embedding: as `HiPPOTransformer` has it, of 32 coefficients a
@@ -103,8 +103,8 @@ class S4Transformer(NeuralTransformer):
         *,
         hidden_size: int | str = "auto",
         n_layers: int = 2,
-        state_size: int = 16,
-        inputs: str = "held",
+        state_size: int = 8,
+        inputs: str = "impulses",
         memory: bool = False,
         window: float | str = "auto",
         **training: Any,

@@ -19,6 +19,7 @@ CHEAP: dict[str, dict[str, Any]] = {
     "GRUODEBayesTransformer": {"hidden_size": 4, **_ONE_EPOCH},
     "HiPPORNNTransformer": {"hidden_size": 4, "n_coefficients": 3, **_ONE_EPOCH},
     "LinODENetTransformer": {"hidden_size": 6, **_NEURAL},
+    "NeuralRDETransformer": {"hidden_size": 4, **_ONE_EPOCH},
     "ODERNNTransformer": {"hidden_size": 4, **_NEURAL},
     "PolyODETransformer": {"n_coefficients": 3, **_NEURAL},
     "S4Transformer": {"hidden_size": 4, "state_size": 4, **_ONE_EPOCH},
