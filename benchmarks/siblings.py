@@ -27,15 +27,24 @@ MODELS = {
     for name in skpolyode.transformers.__all__
     if issubclass(getattr(skpolyode.transformers, name), NeuralTransformer)
 }
-VARIANTS = {"S4 memory": ("S4", {"memory": True}), "NeuralRDE depth 1": ("NeuralRDE", {"depth": 1})}
+# Beside the defaults of each class.
+VARIANTS = {
+    "S4 with memory": ("S4", {"memory": True}),
+    "S4 held": ("S4", {"inputs": "held"}),
+    "Neural CDE": ("NeuralRDE", {"depth": 1}),
+    "NeuralRDE depth 3": ("NeuralRDE", {"depth": 3}),
+    "HiPPORNN legs": ("HiPPORNN", {"measure": "legs"}),
+}
+ROWS = {name: (name, {}) for name in MODELS} | VARIANTS
 
 
 def measure(name: str, dataset: str, seed: int) -> dict[str, float]:
     data = MAKERS[dataset](1000, rate=0.3, protocol="paper-code", random_state=seed)
     training, test = (data.panel[np.asarray(data.split) == part] for part in ("train", "test"))
-    parameters = {"window": PAPER_WINDOW, "random_state": seed}
-    known = MODELS[name]().get_params()
-    estimator = MODELS[name](**{key: own for key, own in parameters.items() if key in known})
+    kind, chosen = ROWS[name]
+    parameters = {"window": PAPER_WINDOW, "random_state": seed} | chosen
+    known = MODELS[kind]().get_params()
+    estimator = MODELS[kind](**{key: own for key, own in parameters.items() if key in known})
     start = time.process_time()
     estimator.fit(training)
     fitted = time.process_time()
@@ -61,12 +70,12 @@ def measure(name: str, dataset: str, seed: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", choices=MODELS, action="append")
+    parser.add_argument("--model", choices=ROWS, action="append")
     parser.add_argument("--dataset", choices=MAKERS, default="lorenz63")
     parser.add_argument("--seeds", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    for name in arguments.model or MODELS:
+    for name in arguments.model or ROWS:
         for seed in range(arguments.seeds):
             result = measure(name, arguments.dataset, seed)
             text = ", ".join(f"{key} {value:.4g}" for key, value in result.items())

@@ -2,6 +2,7 @@
 
 from skpolyode.models.contract import Prediction, SequenceModel, Step
 from skpolyode.models.curriculum import PolyODETask
+from skpolyode.models.decoders import BackwardODE, DecodingTask, NetworkDecoder
 from skpolyode.models.gru_ode_bayes import GRUODEBayes
 from skpolyode.models.hippo_rnn import HiPPORNN
 from skpolyode.models.lin_ode_net import LinODENet
@@ -16,10 +17,13 @@ from skpolyode.models.tasks import IntervalTask, SeriesTask, forecasting_mse, pr
 __all__ = [
     "ODERNN",
     "S4",
+    "BackwardODE",
+    "DecodingTask",
     "GRUODEBayes",
     "HiPPORNN",
     "IntervalTask",
     "LinODENet",
+    "NetworkDecoder",
     "NeuralRDE",
     "Packed",
     "PolyODE",

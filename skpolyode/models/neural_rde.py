@@ -50,7 +50,7 @@ class NeuralRDE(SequenceModel):
         Length H of the state.
     depth : int, default=2
         Depth of the log-signatures.
-    stretch : int, default=2
+    stretch : int, default=1
         Observations of a stretch.
     rank : int, default=128
         Number of products in the field.
@@ -80,7 +80,7 @@ class NeuralRDE(SequenceModel):
         hidden_size: int = 64,
         *,
         depth: int = 2,
-        stretch: int = 2,
+        stretch: int = 1,
         rank: int = 128,
         head_size: int = 64,
         max_gap: float = 16.0,

@@ -9,6 +9,7 @@ from skpolyode.transformers.legendre_fit import LegendreFitTransformer
 from skpolyode.transformers.lin_ode_net import LinODENetTransformer
 from skpolyode.transformers.neural_rde import NeuralRDETransformer
 from skpolyode.transformers.ode_rnn import ODERNNTransformer
+from skpolyode.transformers.past_decoder import PastDecoder
 from skpolyode.transformers.polyode import PolyODETransformer
 from skpolyode.transformers.resampler import Resampler
 from skpolyode.transformers.s4 import S4Transformer
@@ -25,6 +26,7 @@ __all__ = [
     "NeuralRDETransformer",
     "ODERNNTransformer",
     "PanelImputer",
+    "PastDecoder",
     "PolyODETransformer",
     "Resampler",
     "S4Transformer",

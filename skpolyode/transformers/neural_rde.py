@@ -33,7 +33,7 @@ class NeuralRDETransformer(NeuralTransformer):
     depth : int, default=2
         Depth of the log-signatures, 1 to 3. A state holds ``(1 + 2 D)**depth`` numbers for D
         channels: use 1 for more than about ten.
-    stretch : int, default=2
+    stretch : int, default=1
         Observations of each stretch. With more of them the state is moved less often, and less
         finely.
     %(training)s
@@ -90,7 +90,7 @@ class NeuralRDETransformer(NeuralTransformer):
         *,
         hidden_size: int | str = "auto",
         depth: int = 2,
-        stretch: int = 2,
+        stretch: int = 1,
         **training: Any,
     ) -> None:
         self.hidden_size = hidden_size
