@@ -3,6 +3,7 @@
 from skpolyode.models.contract import Prediction, SequenceModel, Step
 from skpolyode.models.curriculum import PolyODETask
 from skpolyode.models.decoders import BackwardODE, DecodingTask, NetworkDecoder
+from skpolyode.models.drawn import DrawnTask
 from skpolyode.models.gru_ode_bayes import GRUODEBayes
 from skpolyode.models.hippo_rnn import HiPPORNN
 from skpolyode.models.lin_ode_net import LinODENet
@@ -19,6 +20,7 @@ __all__ = [
     "S4",
     "BackwardODE",
     "DecodingTask",
+    "DrawnTask",
     "GRUODEBayes",
     "HiPPORNN",
     "IntervalTask",

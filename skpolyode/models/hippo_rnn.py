@@ -34,6 +34,7 @@ from skpolyode.saving.modules import register_module
 
 __all__ = ["HiPPORNN"]
 
+
 class HiPPORNN(SequenceModel):
     """A gated cell with an exact polynomial memory of what it writes, over packed observations.
 

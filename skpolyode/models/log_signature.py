@@ -55,9 +55,7 @@ def log_signature(signature: Signature) -> torch.Tensor:
     for order in range(2, depth + 1):  # log(1 + S) = S - S^2 / 2 + S^3 / 3 ..
         power = _product(power, signature)
         total = [x + (-1) ** (order + 1) / order * p for x, p in zip(total, power, strict=True)]
-    entries = [
-        level.flatten(1)[:, _places(n_dims, k)] for k, level in enumerate(total, start=1)
-    ]
+    entries = [level.flatten(1)[:, _places(n_dims, k)] for k, level in enumerate(total, start=1)]
     return torch.cat(entries, dim=1)
 
 

@@ -1,8 +1,9 @@
 r"""S4 with true gaps: layers of diagonal state spaces, each exact over any gap.
 
 Each of H features of a layer drives a state of its own, ``dx/dt = lambda x + s b u`` with complex
-lambda and a speed s, and is read back as ``y = 2 Re(C x) + D u``. What the features were at the last observation
-either goes on until the next one ("held"), or is an impulse at the observation ("impulses")::
+lambda and a speed s, and is read back as ``y = 2 Re(C x) + D u``. What the features were at the
+last observation either goes on until the next one ("held"), or is an impulse at the observation
+("impulses")::
 
     held:      x(t + g) = exp(lambda g) x(t) + (exp(lambda g) - 1) / lambda s b u
     impulses:  x(t + g) = exp(lambda g) x(t),   x := x + s b u at the observation

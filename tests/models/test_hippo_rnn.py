@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -39,7 +41,7 @@ def test_memory_follows_lines_through_the_signals_by_its_equation():
 
     c = np.zeros((M, N))
     c[:, 0] = u[0]
-    for start, end in zip(times, times[1:], strict=False):  # smooth in between
+    for start, end in pairwise(times):  # smooth in between
         solution = solve_ivp(slope, (start, end), c.ravel(), rtol=1e-10, atol=1e-12)
         c = solution.y[:, -1].reshape(M, N)
     np.testing.assert_allclose(state["c"][0], c, atol=1e-8)

@@ -1,4 +1,4 @@
-"""Log-signatures against iterated sums, pysiglib and Baker-Campbell-Hausdorff; the state they drive."""
+"""Log-signatures against iterated sums and pysiglib, and the state that they drive."""
 
 from __future__ import annotations
 

@@ -82,7 +82,9 @@ def test_recurrence_is_a_convolution_on_an_even_grid(is_held):
         if is_held:  # what is held acts from the next observation on
             kernel = [D.item(), *((C @ power @ Bd).item() for power in powers[:-1])]
         else:
-            kernel = [(C @ power @ B).item() + (k == 0) * D.item() for k, power in enumerate(powers)]
+            kernel = [
+                (C @ power @ B).item() + (k == 0) * D.item() for k, power in enumerate(powers)
+            ]
         expected = np.convolve(kernel, signal[:, h].numpy())[: len(signal)]
         np.testing.assert_allclose(torch.stack(found)[:, h], expected, atol=1e-9)
 
