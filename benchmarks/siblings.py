@@ -4,8 +4,9 @@
 
 Data: 500 training series in the paper's protocol (`protocol="paper-code", rate=0.3`); scored on the
 250 test series by the one-step forecasting MSE, in standardised units, over all observed values but
-the first of each series, and by the label from the frozen embedding, as it is and standardised. Training is for the next observation alone
-(`horizon=1`). Seconds are those of one core, whatever else it has to do meanwhile.
+the first of each series, and by the label from the frozen embedding, as it is and standardised.
+Training is for the next observation alone (`horizon=1`). Seconds are those of one core, whatever
+else it has to do meanwhile.
 """
 
 from __future__ import annotations

@@ -140,6 +140,11 @@ def test_its_memory_is_that_of_the_observations():
     expected = HiPPOTransformer(window=2.0).fit(series).transform(series)
     np.testing.assert_allclose(found[:, :-4], expected, atol=1e-9)
     assert list(model.get_feature_names_out()[[0, -1]]) == ["x0_coefficients0", "output3"]
+    stream = model.stream(len(series))
+    for k, (times, values) in enumerate(series):
+        for time, row in zip(times, values, strict=True):
+            stream.update(time, row, series=k)
+    np.testing.assert_allclose(stream.embedding(), found, atol=1e-9)
 
 
 def test_an_odd_state_is_an_error():
