@@ -165,7 +165,8 @@ class HeadEstimator(BaseEstimator):
             seeded = "random_state" in embedder.get_params(deep=False)
             if seeded and self.random_state is not None:
                 embedder.set_params(random_state=seed)
-            told = {"groups": groups} if isinstance(embedder, NeuralTransformer) else {}
+            validates = groups is not None and isinstance(embedder, NeuralTransformer)
+            told = {"groups": groups} if validates else {}
             embedder.fit(panel if embedder.uses_static else without_static(panel), **told)
         self.embedder_ = embedder
         n_deals = int(np.clip(np.ceil(_ENOUGH_TESTS / len(target)), 1, _MOST_DEALS))
