@@ -95,11 +95,15 @@ def gru(panel: Panel, n_epochs: int, batch_size: int = 32) -> tuple[np.ndarray, 
     return torch.cat(states).double().numpy(), n_epochs
 
 
-def padded(panel: Panel) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Standardised values, masks and gaps (B, L, ...), zero where there is nothing."""
+def padded(
+    panel: Panel, standardise: bool = True
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Values, masks and gaps (B, L, ...), zero where there is nothing."""
     place = np.arange(len(panel.times)) - np.repeat(panel.offsets[:-1], panel.lengths)
     series = series_index(panel.offsets)
-    values = (panel.values - np.nanmean(panel.values, axis=0)) / np.nanstd(panel.values, axis=0)
+    values = panel.values
+    if standardise:
+        values = (values - np.nanmean(values, axis=0)) / np.nanstd(values, axis=0)
     gaps = np.where(place > 0, np.diff(panel.times, prepend=0.0), 0.0)
     columns = np.nan_to_num(values), (~np.isnan(values)).astype(float), gaps[:, None]
     result = []

@@ -1,0 +1,219 @@
+"""Rivals of PolyODE: rules, least squares, boosting, a recurrent network, smoothing.
+
+A rival is a function of the questions about the training part and those about the test part, both
+in standard deviations of the training part; it returns the values (Q, D) that are forecast.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+from benchmarks.peers import GRUForecaster, padded
+from benchmarks.real.questions import Questions, Seen, seen
+from skpolyode import Panel
+from skpolyode.panel.select import series_of_rows
+
+Rival = Callable[[Questions, Questions], np.ndarray]
+
+
+def rule(of: Callable[[Seen], np.ndarray]) -> Rival:
+    """A rule for one channel; the mean of the population where it has nothing to go by."""
+
+    def forecast(_: Questions, test: Questions) -> np.ndarray:
+        channels = range(test.panel.n_channels)
+        return np.nan_to_num(np.stack([of(seen(test, j)) for j in channels], axis=1))
+
+    return forecast
+
+
+def constant_motion(channel: Seen) -> np.ndarray:
+    return channel.values[:, 0] + np.nan_to_num(channel.slope) * channel.ages[:, 0]
+
+
+def drift(channel: Seen) -> np.ndarray:
+    return channel.values[:, 0] + channel.drift * channel.ages[:, 0]
+
+
+def least_squares(training: Questions, test: Questions) -> np.ndarray:
+    """The last value and the mean so far, with weights (and a constant) for each channel."""
+
+    def inputs(questions: Questions, j: int) -> np.ndarray:
+        own = seen(questions, j)
+        columns = [own.values[:, 0], own.mean, np.ones(len(own.mean))]
+        return np.nan_to_num(np.stack(columns, axis=1))
+
+    forecasts = np.zeros(test.truth.shape)
+    for j in range(test.panel.n_channels):
+        known = ~np.isnan(training.truth[:, j])
+        own = inputs(training, j)[known], training.truth[known, j]
+        forecasts[:, j] = inputs(test, j) @ np.linalg.lstsq(*own, rcond=None)[0]
+    return forecasts
+
+
+def boosting(training: Questions, test: Questions) -> np.ndarray:
+    """Boosted trees, one model a channel, for what the best of three rules leaves.
+
+    The rules are last value, own mean and constant motion, the best that on the training part.
+    They see its last three values and how old they are, its mean so far, count and slope, the last
+    values of the other channels, the lead, and the time since the series began.
+    """
+    channels = range(test.panel.n_channels)
+    inputs = []
+    for questions in (training, test):
+        own = [seen(questions, j) for j in channels]
+        begin = questions.panel.times[questions.panel.offsets[:-1]]
+        since = (
+            questions.panel.times[questions.target]
+            - begin[series_of_rows(questions.panel)][questions.target]
+        )
+        common = [own[j].values[:, 0] for j in channels] + [questions.leads, since]
+        inputs.append((own, np.stack(common, axis=1)))
+
+    def features(part: int, j: int) -> np.ndarray:
+        own, common = inputs[part][0][j], inputs[part][1]
+        more = np.stack([own.mean, own.count, own.slope], axis=1)
+        return np.concatenate([own.values[:, 1:], own.ages, more, common], axis=1)
+
+    forecasts = np.zeros(test.truth.shape)
+    for j in channels:
+        known = ~np.isnan(training.truth[:, j])
+        if known.sum() < 2:
+            continue
+        base = best_base(inputs[0][0][j], inputs[1][0][j], training.truth[:, j])
+        trees = HistGradientBoostingRegressor(random_state=0)
+        trees.fit(features(0, j)[known], training.truth[known, j] - base[0][known])
+        forecasts[:, j] = base[1] + trees.predict(features(1, j))
+    return forecasts
+
+
+def best_base(training: Seen, test: Seen, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    rules = (lambda own: own.values[:, 0], lambda own: own.mean, constant_motion)
+    bases = [tuple(np.nan_to_num(rule(own)) for own in (training, test)) for rule in rules]
+    return min(bases, key=lambda base: np.nanmean((truth - base[0]) ** 2))
+
+
+def gru(training: Questions, test: Questions, n_epochs: int = 40, patience: int = 8) -> np.ndarray:
+    """The recurrent forecaster of `peers.py`, trained for these very leads.
+
+    It sees values, masks and gaps up to the origin, and the lead. A tenth of the series is held out
+    and says when to stop.
+    """
+    torch.manual_seed(0)
+    rng = np.random.default_rng(0)
+    panel, unit = training.panel, typical_gap(training.panel)
+    model = GRUForecaster(panel.n_channels)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    held_out = rng.permutation(panel.n_series)[: max(1, panel.n_series // 10)]
+    fitting = np.setdiff1d(np.arange(panel.n_series), held_out) if panel.n_series > 1 else held_out
+    best, waited, weights = np.inf, 0, None
+    for _ in range(n_epochs):
+        model.train()
+        for batch in np.array_split(rng.permutation(fitting), -(-len(fitting) // 32)):
+            optimizer.zero_grad()
+            gru_loss(model, training, batch, unit).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+        with torch.no_grad():
+            error = gru_loss(model, training, held_out, unit).item()
+        waited += 1
+        if error < best:
+            best, waited = error, 0
+            weights = {name: value.clone() for name, value in model.state_dict().items()}
+        if waited > patience:
+            break
+    model.load_state_dict(weights)
+    forecasts = np.zeros(test.truth.shape)
+    with torch.no_grad():
+        for batch in np.array_split(np.arange(test.panel.n_series), -(-test.panel.n_series // 500)):
+            own, answers = gru_answers(model, test, batch, unit)
+            forecasts[own] = answers.numpy()
+    return forecasts
+
+
+def gru_answers(
+    model: GRUForecaster, questions: Questions, batch: np.ndarray, unit: float
+) -> tuple[np.ndarray, torch.Tensor]:
+    """Which questions are about the series of a batch, and the answers to them."""
+    panel = questions.panel
+    series = series_of_rows(panel)[questions.origin]
+    own = np.flatnonzero(np.isin(series, batch))
+    place = np.searchsorted(np.sort(batch), series[own])
+    values, mask, gaps = padded(panel[np.sort(batch)], standardise=False)
+    states, _ = model.gru(torch.cat([values, mask, gaps / unit], dim=2))
+    step = questions.origin[own] - panel.offsets[series[own]]
+    lead = torch.from_numpy(questions.leads[own] / unit).float()[:, None]
+    return own, model.head(torch.cat([states[place, step], lead], dim=1))
+
+
+def gru_loss(
+    model: GRUForecaster, questions: Questions, batch: np.ndarray, unit: float
+) -> torch.Tensor:
+    own, answers = gru_answers(model, questions, batch, unit)
+    truth = torch.from_numpy(questions.truth[own]).float()
+    return (answers - truth)[~truth.isnan()].square().mean()
+
+
+def typical_gap(panel: Panel) -> float:
+    inner = np.ones(panel.n_observations, dtype=bool)
+    inner[panel.offsets[:-1]] = False
+    return float(np.median(np.diff(panel.times, prepend=0.0)[inner]))
+
+
+def seasonal_naive(season: int) -> Rival:
+    """The row one season (of rows) earlier, or as many seasons as it takes."""
+
+    def forecast(_: Questions, test: Questions) -> np.ndarray:
+        n_seasons = -(-(test.target - test.origin) // season)
+        return test.panel.values[test.target - season * n_seasons]
+
+    return forecast
+
+
+def smoothing(season: int) -> Rival:
+    """Exponential smoothing with a damped trend and a season, fitted anew at each origin."""
+
+    def forecast(_: Questions, test: Questions) -> np.ndarray:
+        from sktime.forecasting.exp_smoothing import ExponentialSmoothing
+
+        model = ExponentialSmoothing(trend="add", damped_trend=True)
+        if season > 1:
+            model.set_params(seasonal="add", sp=season)
+        forecasts = np.zeros(test.truth.shape)
+        for origin in np.unique(test.origin):
+            own = np.flatnonzero(test.origin == origin)
+            steps = test.target[own] - origin
+            for j in range(test.panel.n_channels):
+                y = pd.Series(test.panel.values[: origin + 1, j])
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of its optimiser
+                    path = model.clone().fit(y).predict(np.arange(1, steps.max() + 1))
+                forecasts[own, j] = path.to_numpy().ravel()[steps - 1]
+        return forecasts
+
+    return forecast
+
+
+PANEL_RIVALS: dict[str, Rival] = {
+    "population mean": rule(lambda channel: np.zeros(len(channel.mean))),
+    "last value": rule(lambda channel: channel.values[:, 0]),
+    "own mean": rule(lambda channel: channel.mean),
+    "constant motion": rule(constant_motion),
+    "last and mean, least squares": least_squares,
+    "boosting, causal features": boosting,
+    "GRU": gru,
+}
+
+
+def single_rivals(season: int) -> dict[str, Rival]:
+    """Of one regular series."""
+    rivals = {name: PANEL_RIVALS[name] for name in ("last value", "own mean", "constant motion")}
+    rivals |= {"drift": rule(drift), "seasonal naive": seasonal_naive(season)}
+    rivals["exponential smoothing"] = smoothing(season)
+    names = ("last and mean, least squares", "boosting, causal features", "GRU")
+    return rivals | {name: PANEL_RIVALS[name] for name in names}
