@@ -57,45 +57,44 @@ def least_squares(training: Questions, test: Questions) -> np.ndarray:
 
 
 def boosting(training: Questions, test: Questions) -> np.ndarray:
-    """Boosted trees, one model a channel, for what the best of three rules leaves.
+    """Boosted trees, one model a channel, for what a line leaves.
 
-    The rules are last value, own mean and constant motion, the best that on the training part.
-    They see its last three values and how old they are, its mean so far, count and slope, the last
+    The line is least squares or constant motion, whichever is better on the training part. The
+    trees see the last three values and how old they are, the mean so far, count and slope, the last
     values of the other channels, the lead, and the time since the series began.
     """
-    channels = range(test.panel.n_channels)
-    inputs = []
-    for questions in (training, test):
-        own = [seen(questions, j) for j in channels]
-        begin = questions.panel.times[questions.panel.offsets[:-1]]
-        since = (
-            questions.panel.times[questions.target]
-            - begin[series_of_rows(questions.panel)][questions.target]
-        )
-        common = [own[j].values[:, 0] for j in channels] + [questions.leads, since]
-        inputs.append((own, np.stack(common, axis=1)))
-
-    def features(part: int, j: int) -> np.ndarray:
-        own, common = inputs[part][0][j], inputs[part][1]
-        more = np.stack([own.mean, own.count, own.slope], axis=1)
-        return np.concatenate([own.values[:, 1:], own.ages, more, common], axis=1)
-
+    bases = [(rival(training, training), rival(training, test)) for rival in LINES]
     forecasts = np.zeros(test.truth.shape)
-    for j in channels:
-        known = ~np.isnan(training.truth[:, j])
+    inputs = [causal_features(questions) for questions in (training, test)]
+    for j in range(test.panel.n_channels):
+        truth = training.truth[:, j]
+        known = ~np.isnan(truth)
         if known.sum() < 2:
             continue
-        base = best_base(inputs[0][0][j], inputs[1][0][j], training.truth[:, j])
-        trees = HistGradientBoostingRegressor(random_state=0)
-        trees.fit(features(0, j)[known], training.truth[known, j] - base[0][known])
-        forecasts[:, j] = base[1] + trees.predict(features(1, j))
+        errors = [np.nanmean((truth - fitted[:, j]) ** 2) for fitted, _ in bases]
+        fitted, base = bases[int(np.argmin(errors))]
+        trees = HistGradientBoostingRegressor(early_stopping=True, random_state=0)
+        trees.fit(inputs[0](j)[known], (truth - fitted[:, j])[known])
+        forecasts[:, j] = base[:, j] + trees.predict(inputs[1](j))
     return forecasts
 
 
-def best_base(training: Seen, test: Seen, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    rules = (lambda own: own.values[:, 0], lambda own: own.mean, constant_motion)
-    bases = [tuple(np.nan_to_num(rule(own)) for own in (training, test)) for rule in rules]
-    return min(bases, key=lambda base: np.nanmean((truth - base[0]) ** 2))
+LINES: list[Rival] = [least_squares, rule(constant_motion)]
+
+
+def causal_features(questions: Questions) -> Callable[[int], np.ndarray]:
+    """From a channel to its features (Q, n)."""
+    panel = questions.panel
+    own = [seen(questions, j) for j in range(panel.n_channels)]
+    begin = panel.times[panel.offsets[:-1]][series_of_rows(panel)[questions.target]]
+    common = [channel.values[:, 0] for channel in own]
+    common += [questions.leads, panel.times[questions.target] - begin]
+
+    def of(j: int) -> np.ndarray:
+        more = [own[j].mean, own[j].count, own[j].slope, *common]
+        return np.concatenate([own[j].values[:, 1:], own[j].ages, np.stack(more, axis=1)], axis=1)
+
+    return of
 
 
 def gru(training: Questions, test: Questions, n_epochs: int = 40, patience: int = 8) -> np.ndarray:

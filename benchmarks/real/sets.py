@@ -80,6 +80,7 @@ def knots(questions: Questions, answer: Answer, units: Units) -> float:
 
 
 class Task(NamedTuple):
+    name: str
     ask: Ask
     scores: dict[str, Score]
 
@@ -104,7 +105,8 @@ class Set(NamedTuple):
     tasks: list[Task]
     season: int = 0  # of a single series, in rows; 0: many series
 
-    def folds(self, panel: Panel, n_folds: int) -> Iterator[Fold]:
+    def folds(self, folder: Path, n_folds: int) -> Iterator[Fold]:
+        panel = self.load(folder)
         return rolling(panel, n_folds) if self.season else dealt(panel, n_folds)
 
 
@@ -192,15 +194,15 @@ def rows_ahead(*limits: int) -> Task:
     """Scores by groups of leads, in rows: up to the first limit, from there to the second, ..."""
     edges = list(pairwise((0, *limits)))
     scores = {f"{low + 1} to {high} rows": by_lead(variances, low, high) for low, high in edges}
-    return Task(next_rows(limits[-1]), scores)
+    return Task(f"1 to {limits[-1]} rows", next_rows(limits[-1]), scores)
 
 
-ONE_STEP = Task(one_step, {"one step": variances})
+ONE_STEP = Task("one step", one_step, {"one step": variances})
 SETS: dict[str, Set] = {
-    "eicu": Set(eicu, [ONE_STEP, Task(after(12.0), {"12 h ahead": variances})]),
+    "eicu": Set(eicu, [ONE_STEP, Task("12 h ahead", after(12.0), {"12 h ahead": variances})]),
     "storms": Set(
         table("storms", ["lat", "long", "wind", "pressure"]),
-        [ONE_STEP, Task(ahead(12.0, 24.0, 48.0, every=12.0), storm_scores())],
+        [ONE_STEP, Task("12 to 48 h", ahead(12.0, 24.0, 48.0, every=12.0), storm_scores())],
     ),
     "pbcseq": Set(table("pbcseq"), [ONE_STEP]),
     "wages": Set(table("wages"), [ONE_STEP]),
