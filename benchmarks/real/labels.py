@@ -128,10 +128,10 @@ class Features:
         """Features of the training and of the test part, side by side."""
         for name in names:
             if name not in self.blocks:
-                start = time.perf_counter()
+                start = time.process_time()
                 transformer = BLOCKS[name]().fit(self.fold.train.panel)
                 self.blocks[name] = [transformer.transform(part.panel) for part in self.fold]
-                self.seconds[name] = time.perf_counter() - start
+                self.seconds[name] = time.process_time() - start
         return [np.hstack([self.blocks[name][part] for name in names]) for part in (0, 1)]
 
 
@@ -140,19 +140,19 @@ def measure(_: str, fold: Fold, rows: list[str]) -> dict[str, Scores]:
     features, scores = Features(fold), {}
     for row in rows:
         if row == CLASSIFIER:
-            start, names = time.perf_counter(), []
+            start, names = time.process_time(), []
             model = PolyODEClassifier(scoring="roc_auc", random_state=0).fit(*fold.train)
             risk = model.predict_proba(fold.test.panel)[:, 1]
         else:
             names = UNIONS[row]
             train, test = features.of(names)
-            start = time.perf_counter()
+            start = time.process_time()
             risk = trees().fit(train, fold.train.y).predict_proba(test)[:, 1]
-        spent = time.perf_counter() - start + sum(features.seconds[name] for name in names)
+        spent = time.process_time() - start + sum(features.seconds[name] for name in names)
         scores[row] = {
             "AUROC": float(roc_auc_score(fold.test.y, risk)),
             "AUPRC": float(average_precision_score(fold.test.y, risk)),
-            "seconds": spent,
+            "CPU s": spent,
         }
     return scores
 

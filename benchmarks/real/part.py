@@ -35,9 +35,9 @@ def table_of(part: Part, found: pd.DataFrame) -> list[str]:
     lines = [head, "|---" * (len(columns) + 1) + "|"]
     best = table[columns].max() if part.larger_is_better else table[columns].min()
     for row, line in table.iterrows():
-        cells = [f"{line[c]:.1f}" if c == "seconds" else shown(line[c]) for c in columns]
+        cells = [f"{line[c]:.1f}" if c == "CPU s" else shown(line[c]) for c in columns]
         for k, column in enumerate(columns):
-            if column != "seconds" and line[column] == best[column]:
+            if column != "CPU s" and line[column] == best[column]:
                 cells[k] = f"**{cells[k]}**"
         lines.append(f"| {row} | {' | '.join(cells)} |")
     for row, line in table.iterrows():
@@ -57,7 +57,7 @@ def shown(value: float) -> str:
 
 def losses(part: Part, found: pd.DataFrame, own: str) -> list[str]:
     """Scores of which a rival has a better mean, and in how many folds it has."""
-    table = means(found).drop(columns="seconds")
+    table = means(found).drop(columns="CPU s")
     rivals = table.index.difference(part.own, sort=False)
     lines = []
     for column in table.columns[~table.columns.str.startswith(ASIDE)]:

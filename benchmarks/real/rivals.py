@@ -21,6 +21,8 @@ from skpolyode.panel.select import series_of_rows
 
 Rival = Callable[[Questions, Questions], np.ndarray]
 
+FEWEST_TO_BOOST = 20  # values
+
 
 def rule(of: Callable[[Seen], np.ndarray]) -> Rival:
     """A rule for one channel; the mean of the population where it has nothing to go by."""
@@ -69,13 +71,15 @@ def boosting(training: Questions, test: Questions) -> np.ndarray:
     for j in range(test.panel.n_channels):
         truth = training.truth[:, j]
         known = ~np.isnan(truth)
-        if known.sum() < 2:
+        if known.sum() < FEWEST_TO_BOOST:
             continue
         errors = [np.nanmean((truth - fitted[:, j]) ** 2) for fitted, _ in bases]
         fitted, base = bases[int(np.argmin(errors))]
+        X = inputs[0](j)[known]
+        usable = (~np.isnan(X)).sum(axis=0) >= FEWEST_TO_BOOST  # of nothing the trees find no bins
         trees = HistGradientBoostingRegressor(early_stopping=True, random_state=0)
-        trees.fit(inputs[0](j)[known], (truth - fitted[:, j])[known])
-        forecasts[:, j] = base[:, j] + trees.predict(inputs[1](j))
+        trees.fit(X[:, usable], (truth - fitted[:, j])[known])
+        forecasts[:, j] = base[:, j] + trees.predict(inputs[1](j)[:, usable])
     return forecasts
 
 

@@ -188,7 +188,7 @@ def test_losses_are_told():
             "one step": [3.0, 1.0, 1.0, 2.0, 9.0, 9.0],
             "other": [1.0, 1.0, 2.0, 2.0, 2.0, 2.0],
             "coverage, one step": [0.9, 0.8] + [np.nan] * 4,
-            "seconds": 1.0,
+            "CPU s": 1.0,
         }
     )
     (line,) = losses(forecasts.PART, found, "PolyODETransformer()")
