@@ -45,13 +45,12 @@ HIDDEN = {
 def hide(panel: Panel, share: float, whole_rows: bool) -> tuple[Panel, np.ndarray]:
     """Panel with the same rows, of which cells or all cells of rows are hidden, and what was.
 
-    Every series keeps a cell.
+    The first and the last row of a series stay: what is asked for are gaps, not forecasts.
     """
-    if whole_rows:
-        rows = Panel(panel.times, np.zeros((panel.n_observations, 1)), panel.offsets)
-        gone = np.isnan(drop_cells(rows, share, random_state=0)[0].values)
-    else:
-        gone = np.isnan(drop_cells(panel, share, random_state=0)[0].values)
+    values = np.zeros((panel.n_observations, 1)) if whole_rows else panel.values
+    cells = Panel(panel.times, values, panel.offsets)
+    gone = ~np.isnan(drop_cells(cells, share, random_state=0)[1].values)
+    gone[panel.offsets[:-1]] = gone[panel.offsets[1:] - 1] = False
     known, truth = (np.where(gone == own, np.nan, panel.values) for own in (True, False))
     return panel.like(panel.times, known, panel.offsets), truth
 
