@@ -39,7 +39,7 @@ def make_ward(n_stays: int, rng: np.random.Generator) -> Panel:
 
 
 def last_value_error(panel: Panel, mean: np.ndarray, scale: np.ndarray) -> float:
-    """Of all values after the first row of a stay; before its first value a channel is at `mean`."""
+    """Of all values after the first row of a stay; a channel is at `mean` before its first one."""
     squares = []
     for _, values in panel:
         for column, own_mean, own_scale in zip(values.T, mean, scale, strict=True):

@@ -118,7 +118,7 @@ def dealt(panel: Panel, n_folds: int) -> Iterator[Fold]:
 
 
 def rolling(panel: Panel, n_folds: int) -> Iterator[Fold]:
-    """Trained on the first 90, 80, ..., 50 % of one series, asked from each row of the next tenth."""
+    """Trained on the first 90, 80, ..., 50 % of a series, asked from each row of the next tenth."""
     cuts = (panel.n_observations * np.linspace(0.5, 1.0, 6)).astype(int)
     for cut, end in list(pairwise(cuts))[: -n_folds - 1 : -1]:
         train = take(panel, np.array([0]), np.array([0]), np.array([cut]))
