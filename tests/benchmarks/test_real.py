@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from benchmarks import wards
 from benchmarks.real import __main__ as program
 from benchmarks.real import forecasts, hidden, labels, rivals
 from benchmarks.real.part import losses, shown, table_of
@@ -206,6 +207,22 @@ def test_losses_are_told():
     assert lines[3] == "| a | **1.50** | 2.00 | 1.0 |"
     assert lines[-1].endswith("PolyODETransformer(): coverage, one step 0.850.")
     assert [shown(x) for x in (0.0145, 145.2, 1.095, 0.0)] == ["0.0145", "145", "1.09", "0"]
+
+
+def test_wards_are_as_sparse_as_they_say():
+    panel = wards.make_ward(60, np.random.default_rng(0))
+    observed = ~np.isnan(panel.values)
+    assert panel.n_channels == 37
+    assert 0.12 < observed.mean() < 0.2
+    moments = [own(panel.values, axis=0) for own in (np.nanmean, np.nanstd)]
+    squares = []
+    for _, values in panel:
+        last = moments[0].copy()
+        for k, row in enumerate(values):
+            known = ~np.isnan(row)
+            squares.extend(((row - last) / moments[1])[known] ** 2 if k else [])
+            last[known] = row[known]
+    assert_allclose(wards.last_value_error(panel, *moments), np.mean(squares))
 
 
 def test_all_sets_can_be_asked_for():
