@@ -24,7 +24,7 @@ N_CHANNELS = 37
 def make_ward(n_stays: int, rng: np.random.Generator) -> Panel:
     """Levels of a stay, that wander, and noise of the measurement."""
     rates = rng.gamma(1.0, size=N_CHANNELS)
-    rates = np.minimum(rates * 0.16 / rates.mean(), 0.95)
+    rates = (rates * 0.16 / rates.mean()).clip(0.01, 0.95)
     series = []
     for _ in range(n_stays):
         times = np.sort(rng.uniform(0, 48, max(8, rng.poisson(75))))
