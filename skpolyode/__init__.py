@@ -16,6 +16,7 @@ from skpolyode.transformers import (
     StaticFeatures,
     SummaryStatsTransformer,
 )
+from skpolyode.versions import show_versions
 
 __version__ = "0.1.0.dev0"
 
@@ -36,4 +37,5 @@ __all__ = [
     "SummaryStatsTransformer",
     "__version__",
     "load",
+    "show_versions",
 ]
