@@ -26,7 +26,7 @@ def refused(call: str) -> str:
 
 def main() -> None:
     package = Path(skpolyode.__file__)
-    assert ROOT / "skpolyode" != package.parent, f"{package} is the source, not what was installed"
+    assert package.parent != ROOT / "skpolyode", f"{package} is the source, not what was installed"
     assert metadata.version("skpolyode") == skpolyode.__version__
     assert package.with_name("py.typed").is_file()
     assert "sktime" not in sys.modules
