@@ -69,8 +69,9 @@ fuzz: $(VENV)/test.stamp
 	FUZZ_EXAMPLES=400 $(BIN)/python -m pytest -q -n $(WORKERS) tests/robustness
 
 docs: $(VENV)/docs.stamp
-	rm -rf docs/generated
+	rm -rf docs/generated docs/gallery docs/_build
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m pytest -q -c /dev/null -p no:cacheprovider docs/test_pages.py
 
 # Installed twice, from each archive, where nothing else is.
 EMPTY := $(VENV)/empty
@@ -87,6 +88,6 @@ package: $(VENV)/base.stamp
 	done
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info docs/_build docs/generated demo_output
+	rm -rf $(VENV) build dist *.egg-info docs/_build docs/generated docs/gallery demo_output
 	rm -rf .pytest_cache .ruff_cache .import_linter_cache .grimp_cache .hypothesis
 	find skpolyode tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import operator
 import pkgutil
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ extensions = [
     "numpydoc",
     "myst_parser",
 ]
-exclude_patterns = ["_build", "_templates", "sg_execution_times.rst"]
+exclude_patterns = ["_build", "_templates", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 templates_path = ["_templates"]
 default_role = "code"
 
@@ -45,6 +46,7 @@ myst_heading_anchors = 3
 autodoc_default_options = {"members": True, "inherited-members": True}
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"skpolyode {release}"
@@ -79,6 +81,17 @@ sphinx_gallery_conf = {
     "copyfile_regex": "",
     "matplotlib_animations": False,
 }
+
+
+_INSIDE = ("fget", "func", "__func__")  # of properties, cached ones, class and static methods
+
+
+def is_own(member: Any) -> bool:
+    """Whether a member of a class is from this package."""
+    # These know their module only through the function inside.
+    inside = next(filter(None, (getattr(member, k, None) for k in _INSIDE)), None)
+    function = inside or inspect.unwrap(member)
+    return str(getattr(function, "__module__", "")).startswith("skpolyode")
 
 
 def is_documented(value: Any) -> bool:
@@ -148,8 +161,7 @@ def pages() -> dict[str, str]:
         rest = [name for name in names if name not in listed]
         if rest:
             doc = inspect.getdoc(importlib.import_module(f"skpolyode.{module}")) or module
-            summary = " ".join(doc.partition("\n\n")[0].split())
-            found[module] = page(summary.split(":")[0].rstrip("."), summary, rest)
+            found[module] = page(module, " ".join(doc.partition("\n\n")[0].split()), rest)
     return found
 
 
@@ -161,16 +173,21 @@ def write_pages() -> None:
         (folder / f"{file}.rst").write_text(text, encoding="utf-8")
 
 
-def own_members(module: str, name: str) -> dict[str, list[str]]:
+def own_members(cls: type) -> dict[str, list[str]]:
     """Methods and properties that a class has from this package, for its page."""
-    cls = getattr(importlib.import_module(module), name)
     members = {key: inspect.getattr_static(cls, key) for key in dir(cls) if key[0] != "_"}
-    own = {key: x for key, x in members.items() if is_own(x) and inspect.getdoc(x)}
-    methods = [key for key, x in own.items() if inspect.isroutine(getattr(cls, key))]
+    own = [key for key, x in members.items() if is_own(x) and inspect.getdoc(x)]
+    methods = [key for key in own if callable(getattr(cls, key))]
     return {"methods": methods, "properties": [key for key in own if key not in methods]}
 
 
-autosummary_context = {"own_members": own_members}
+def own_members_of_all() -> dict[str, dict[str, list[str]]]:
+    """Give the same for every exported class, by its name in the reference."""
+    names = [name for found in topics().values() for name in found]
+    exported = {name: operator.attrgetter(name)(skpolyode) for name in names}
+    return {
+        f"skpolyode.{name}": own_members(x) for name, x in exported.items() if inspect.isclass(x)
+    }
 
 
 def link_names(app: Sphinx, tree: nodes.document) -> None:
@@ -203,18 +220,9 @@ def skip_foreign_member(
     return None if is_own(member) else True
 
 
-_INSIDE = ("fget", "func", "__func__")  # of properties, cached ones, class and static methods
-
-
-def is_own(member: Any) -> bool:
-    """Whether a member of a class is from this package."""
-    # These know their module only through the function inside.
-    inside = next(filter(None, (getattr(member, k, None) for k in _INSIDE)), None)
-    function = inside or inspect.unwrap(member)
-    return str(getattr(function, "__module__", "")).startswith("skpolyode")
-
-
 def setup(app: Sphinx) -> None:
     write_pages()
     app.connect("autodoc-skip-member", skip_foreign_member)
     app.connect("doctree-read", link_names)
+    app.config.autosummary_context = {"own": own_members_of_all()}
+    app.config.mathjax_path = "mathjax/tex-svg.js"  # no fonts, which pages from a disk may not load
