@@ -28,7 +28,8 @@ def make_ode_system(
 
     Parameters
     ----------
-    name : {"lotka_volterra", "brusselator", "damped_pendulum", "double_pendulum", "sir"}
+    name : {"lotka_volterra", "brusselator", "damped_pendulum", "double_pendulum", "sir", \
+            "van_der_pol", "fitzhugh_nagumo"}
         The system. Observed, label and length of a series:
 
         - ``"lotka_volterra"``: the prey; its growth rate; 20 time units.
@@ -36,6 +37,8 @@ def make_ode_system(
         - ``"damped_pendulum"``: the angle in radians; the damping; 15 seconds.
         - ``"double_pendulum"``: both angles in radians; the mass ratio; 5 seconds.
         - ``"sir"``: the infected part of the population; the contact rate; 100 days.
+        - ``"van_der_pol"``: position and velocity; the damping; 20 time units.
+        - ``"fitzhugh_nagumo"``: voltage and recovery of a nerve cell; the current; 100 time units.
     n_series : int, default=1000
         Number of series.
     rate : float, default=0.3

@@ -117,6 +117,21 @@ def _sir(state: np.ndarray, params: np.ndarray) -> np.ndarray:
     return np.stack([-infections, infections - recoveries, recoveries])
 
 
+def _van_der_pol(state: np.ndarray, params: np.ndarray) -> np.ndarray:
+    (position, velocity), (damping,) = state, params
+    return np.stack([velocity, damping * (1.0 - position**2) * velocity - position])
+
+
+def _fitzhugh_nagumo(state: np.ndarray, params: np.ndarray) -> np.ndarray:
+    (voltage, recovery), (current,) = state, params
+    return np.stack(
+        [
+            voltage - voltage**3 / 3.0 - recovery + current,
+            0.08 * (voltage + 0.7 - 0.8 * recovery),
+        ]
+    )
+
+
 SYSTEMS: Mapping[str, OdeSystem] = {
     "lotka_volterra": OdeSystem(
         field=_lotka_volterra,
@@ -172,5 +187,23 @@ SYSTEMS: Mapping[str, OdeSystem] = {
         span=100.0,
         step=0.1,
         total=1.0,
+    ),
+    "van_der_pol": OdeSystem(
+        field=_van_der_pol,
+        params={"damping": (0.5, 2.0)},
+        initial={"position": (-2.0, 2.0), "velocity": (-2.0, 2.0)},
+        observed=("position", "velocity"),
+        label="damping",
+        span=20.0,
+    ),
+    "fitzhugh_nagumo": OdeSystem(
+        field=_fitzhugh_nagumo,
+        # The whole range is that of the limit cycle: spikes that do not end.
+        params={"current": (0.4, 1.0)},
+        initial={"voltage": (-2.0, 2.0), "recovery": (-0.5, 1.5)},
+        observed=("voltage", "recovery"),
+        label="current",
+        span=100.0,
+        step=0.05,
     ),
 }

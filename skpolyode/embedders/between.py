@@ -74,19 +74,44 @@ class Expected(NamedTuple):
     log_scale: np.ndarray | None  # float64 (P, D), of the errors there, of a model that knows it
 
 
-def bridges(asked: Asked, rise: np.ndarray) -> np.ndarray:
+def bridges(asked: Asked, rise: np.ndarray, share: np.ndarray | None = None) -> np.ndarray:
     """What leads paths to the next observations of their channels, (Q, D).
 
     `rise` (P, D) is by how much each observation exceeds what was expected, zero where there is
-    none. Before the first observation of a channel all of its path is shifted.
+    none. Before the first observation of a channel all of its path is shifted. Of a filter, which
+    takes over a `share` K (P, D) of each rise, the path is the smoothed one: what later
+    observations tell reaches ``1 - K`` of the way back beyond each one before.
     """
     seen, row = asked.seen, asked.row
     before, after = last_seen_rows(seen)[row], _next_seen_rows(seen)[row]
-    rise = np.where(after < 0, 0.0, np.take_along_axis(rise, np.maximum(after, 0), axis=0))
+    at = np.maximum(after, 0)
+    if share is not None:
+        rise = _smoothed(seen, share * rise, 1.0 - share)
+    rise = np.where(after < 0, 0.0, np.take_along_axis(rise, at, axis=0))
     start, end = seen.times[before], seen.times[after]
     ramp = (before >= 0) & (after >= 0)
     length = np.where(ramp, end - start, 1.0)
-    return rise * np.where(ramp, (asked.times[:, None] - start) / length, 1.0)
+    passed = (asked.times[:, None] - start) / length
+    if share is not None:
+        passed = 1.0 - np.take_along_axis(share, at, axis=0) * (1.0 - passed)
+    return rise * np.where(ramp, passed, 1.0)
+
+
+def _smoothed(panel: Panel, rise: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """What all observations from a row on say of what was expected there, (P, D).
+
+    Rauch, Tung and Striebel's recursion ``s_i = K_i e_i + G s_k`` from each observation k of a
+    channel to the one before, with the steady ``G = 1 - K_k`` of a random walk.
+    """
+    result, observed = rise.copy(), ~np.isnan(panel.values)
+    stop, lengths = panel.offsets[1:], panel.lengths
+    later = np.zeros((panel.n_series, panel.n_channels))  # G s_k
+    for back in range(1, int(lengths.max(initial=0)) + 1):
+        own = np.flatnonzero(lengths >= back)
+        row = stop[own] - back
+        result[row] += np.where(observed[row], later[own], 0.0)
+        later[own] = np.where(observed[row], kept[row] * result[row], later[own])
+    return result
 
 
 def _next_seen_rows(panel: Panel) -> np.ndarray:

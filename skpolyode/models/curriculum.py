@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from skpolyode.models.contract import State
+from skpolyode.models.contract import State, Step
 from skpolyode.models.packed import Packed
 from skpolyode.models.polyode import PolyODE
 from skpolyode.models.sweep import CHUNK, observed_states, sweep
@@ -39,6 +39,9 @@ class PolyODETask(IntervalTask):
         Series that only validate. If there are none, the training error stands in.
     horizon : int, default=1
         Observations looked ahead from each stored state, without updates in between.
+    furthest : int, default=1
+        Observations that every sixth minibatch looks ahead; see
+        :class:`~skpolyode.models.IntervalTask`.
     can_sweep : bool, default=True
         Whether the memory may follow a path that is integrated without it.
 
@@ -68,16 +71,27 @@ class PolyODETask(IntervalTask):
         held_out: torch.Tensor,
         *,
         horizon: int = 1,
+        furthest: int = 1,
         can_sweep: bool = True,
     ) -> None:
-        super().__init__(model, data, held_out, horizon=horizon)
+        super().__init__(model, data, held_out, horizon=horizon, furthest=furthest)
         self.can_sweep = can_sweep
-        # All that a field which stands still depends on. Without what static covariates add: that
-        # is known by the present weights, and learns.
-        self.states = {"z": observed_states(model, data.x)}
+        self.filters = model.gain is not None
         self.starts_anew = model.field.stands_still
         self.n_refreshed = 0
+
+    def take(self, data: Packed, held_out: torch.Tensor) -> None:
+        """Go on with other series, from the states of straight lines."""
+        super().take(data, held_out)
+        # All that a field which stands still depends on. Without what static covariates add: that
+        # is known by the present weights, and learns.
+        self.states = {"z": observed_states(self.model, data.x)}
+        self.is_new = True
         self.validating = ((data.next >= 0) & self.scored).nonzero()[:, 0]
+
+    def keeps_states(self, progress: float) -> bool:
+        """Whether the coarse part goes on, whose states are all from its beginning."""
+        return self.n_refreshed > 0 and self.starts_anew and progress < _COARSE_SHARE
 
     @torch.no_grad()
     def refresh(self, progress: float = 1.0) -> float:
@@ -87,11 +101,12 @@ class PolyODETask(IntervalTask):
         preliminary: the model's own states may be worse.
         """
         self.model.is_coarse = self.starts_anew and progress < _COARSE_SHARE
-        self.is_preliminary = self.model.is_coarse and self.n_refreshed > 0
+        self.is_preliminary = self.keeps_states(progress)
         if self.is_preliminary:
             return self._validate()
         error = super().refresh(progress)
         self.n_refreshed += 1
+        self.is_new = False
         return self._validate() if self.model.is_coarse else error
 
     def _validate(self) -> float:
@@ -115,12 +130,23 @@ class PolyODETask(IntervalTask):
             predictions = torch.empty_like(states[..., 0])
             for step in self.model.run_block(self.data, block):
                 own = step.rows - block[0].start
-                predictions[own], states[own] = step.prediction.mean, step.state["z"]
+                predictions[own], states[own] = step.prediction.mean, self._kept(step)
         else:
-            states = self.states["z"][rows] + static
+            states = torch.cat([self._depart(some)["z"] for some in rows.split(CHUNK)])
             for _ in range(_LAST_SWEEPS if progress == 1 else 1):
-                predictions, states, _ = sweep(self.model, self.data, block, states)
+                predictions, states, c = sweep(self.model, self.data, block, states)
+            if self.filters:
+                before = c - self.model.corrected(self.model.memory, predictions, self.data, rows)
+                states = torch.cat([predictions[..., None], before.to(states.dtype)], dim=-1)
         yield rows, predictions, {"z": states - static}
+
+    def _kept(self, step: Step) -> torch.Tensor:
+        """What to store of observations that were taken in."""
+        if not self.filters:
+            return step.state["z"]
+        z, c = step.before["z"], step.before["c"]
+        hidden = torch.cat([z[..., :1], c.to(z.dtype)], dim=-1)
+        return torch.where(self.data.mask[step.rows][..., None], hidden, z)
 
     def _must_scan(self) -> bool:
         """Whether a sweep would be too far from the states of the present weights.
@@ -129,14 +155,23 @@ class PolyODETask(IntervalTask):
         A channel that is not observed carries its state on, and a sweep brings it no further than
         one observation: weights that blow up over several would look good.
         """
-        starts_far = self.n_refreshed == 0 and not self.starts_anew
+        starts_far = self.is_new and not (self.starts_anew and self.n_refreshed == 0)
         return starts_far or not self.can_sweep or not bool(self.data.mask.all())
 
     def _depart(self, rows: torch.Tensor) -> State:
-        return {"z": self.states["z"][rows] + self._static_part(rows)}
+        if not self.filters:
+            return {"z": self.states["z"][rows] + self._static_part(rows)}
+        z, first = self.states["z"][rows], self.data.elapsed[rows] == 0
+        before = {"z": z, "c": z[..., 1:].to(self.model.memory.dtype)}
+        if first.any():
+            start, at = self.model.initial(self.data, rows[first]), (first.nonzero()[:, 0],)
+            before = {name: part.index_put(at, start[name]) for name, part in before.items()}
+        return {"z": self.model.observe(before, self.data, rows)["z"]}
 
     def _static_part(self, rows: torch.Tensor) -> torch.Tensor | float:
-        return 0.0 if self.model.start is None else self.model.static_part(self.data, rows)
+        if self.filters or self.model.start is None:
+            return 0.0
+        return self.model.static_part(self.data, rows)
 
     def _chosen(self, rows: torch.Tensor) -> torch.Tensor:
         """In the coarse part those that are followed by a short gap, if there are any."""
@@ -154,3 +189,4 @@ class PolyODETask(IntervalTask):
         """Go back to what an earlier `refresh` prepared."""
         super().load_state_dict(state)
         self.n_refreshed, self.model.is_coarse = state["n_refreshed"], state["coarse"]
+        self.is_new = False

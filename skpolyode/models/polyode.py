@@ -6,8 +6,9 @@ the signal h0 exactly. At an observation of channel j::
     bridge:  c_j += (x_j - h0_j) rho(time since the previous observation of j)
     reset:   h0_j := x_j,   h_j := c_j
 
+With a gain K both go K_j of the way only, from h0_j towards x_j: a filter of noisy observations.
 The memory never feeds back into phi between observations. (De Brouwer & Krishnan, ICLR 2023,
-section 3; the bridge is ours.)
+section 3; the bridge and the gain are ours.)
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from skpolyode.cubic import CubicPath
 from skpolyode.dynamics import STEPPERS, Stepper, WalledMLP, evaluate_path, integrate
 from skpolyode.memory import Memory
 from skpolyode.models.contract import Prediction, SequenceModel, State, Step
+from skpolyode.models.gain import Gain
 from skpolyode.models.packed import Packed
 from skpolyode.models.scan import scan
 from skpolyode.saving.codec import register
@@ -57,6 +59,8 @@ class PolyODE(SequenceModel):
         `memory`.
     start : nn.Module or None, default=None
         Maps static covariates (rows, S) to what they add to a flat state that is set anew.
+    gain : Gain or None, default=None
+        Share of an innovation that is taken over; None is all of it.
 
     Examples
     --------
@@ -86,6 +90,7 @@ class PolyODE(SequenceModel):
         stepper: str = "rk4",
         history: Memory | None = None,
         start: nn.Module | None = None,
+        gain: Gain | None = None,
     ) -> None:
         super().__init__()
         self.field = field
@@ -96,6 +101,7 @@ class PolyODE(SequenceModel):
         self.is_coarse = False
         self.history = history
         self.start = start
+        self.gain = gain
 
     @property
     def memories(self) -> dict[str, Memory]:
@@ -116,7 +122,7 @@ class PolyODE(SequenceModel):
     @property
     def arguments(self) -> dict[str, Any]:
         """What makes a model of the same settings, with the same field, memory and start."""
-        names = ("field", "memory", "step_size", "max_gap", "history", "start")
+        names = ("field", "memory", "step_size", "max_gap", "history", "start", "gain")
         return {name: getattr(self, name) for name in names} | {"stepper": self.stepper_name}
 
     @property
@@ -253,7 +259,13 @@ class PolyODE(SequenceModel):
         # of a series makes it the constant x: no step from 0 is remembered.
         c = memory.constant(torch.where(seen, 0.0, rise))
         rise = torch.where(seen, rise, 0.0)
+        if (share := self.share(data, rows)) is not None:
+            rise = share * rise
         return c + memory.bridge(rise, data.channel_gap[rows], data.elapsed[rows])
+
+    def share(self, data: Packed, rows: torch.Tensor) -> torch.Tensor | None:
+        """Share (n, D) of the innovations of some rows that is taken over; None is all."""
+        return None if self.gain is None else self.gain(data.channel_gap[rows], data.seen[rows])
 
     def reset(
         self, z: torch.Tensor, c: torch.Tensor, data: Packed, rows: torch.Tensor
@@ -262,7 +274,10 @@ class PolyODE(SequenceModel):
         hidden = c.to(z.dtype)
         if self.start is not None:
             hidden = hidden + self._offset(data, rows)[..., 1:]
-        anew = torch.cat([data.x[rows][..., None], hidden], dim=-1)
+        signal, share = data.x[rows], self.share(data, rows)
+        if share is not None:
+            signal = torch.lerp(z[..., 0], signal, share)
+        anew = torch.cat([signal[..., None], hidden], dim=-1)
         return torch.where(data.mask[rows][..., None], anew, z)
 
     def _offset(self, data: Packed, rows: torch.Tensor) -> torch.Tensor:

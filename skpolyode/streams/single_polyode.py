@@ -10,12 +10,14 @@ import math
 
 import numpy as np
 import torch
+from scipy.special import expit
 
 from skpolyode.dynamics import Stepper, WalledMLP
 from skpolyode.dynamics.field import ACTIVATION
 from skpolyode.dynamics.steps import Layers
 from skpolyode.memory.knots import SHORTEST_GAP
 from skpolyode.models import PolyODE
+from skpolyode.models.gain import Gain
 from skpolyode.streams.clock import Moment
 from skpolyode.streams.single_memory import SingleMemory
 
@@ -41,6 +43,7 @@ class SinglePolyODE:
         self._memories = {name: SingleMemory(memory) for name, memory in model.memories.items()}
         self._step_size, self._max_gap = model.step_size, model.max_gap
         self._start = model.start
+        self._gain = None if model.gain is None else _SingleGain(model.gain)
 
     def take_in(self, state: _Parts, x: np.ndarray, moment: Moment) -> _Parts:
         """State after the next observation; the part `static` is what covariates say.
@@ -89,6 +92,10 @@ class SinglePolyODE:
         rise, moved = x - z[:, 0], {"z": z}
         first, again = mask & ~moment.seen, np.flatnonzero(mask & moment.seen)
         gap = np.maximum(moment.channel_gap[again], SHORTEST_GAP)
+        if self._gain is not None:
+            signal = x.copy()
+            signal[again] = z[again, 0] + (share := self._gain(gap, again)) * rise[again]
+            rise[again], x = share * rise[again], signal
         ramps = np.zeros((len(again), 1, 2))
         ramps[:, 0, 1] = rise[again] / gap
         for name, memory in self._memories.items():
@@ -143,6 +150,17 @@ class _SingleSteps:
         for layer in self._inner:
             out = ACTIVATION.of_array(_affine(out, layer))
         return out
+
+
+class _SingleGain:
+    """As :class:`~skpolyode.models.gain.Gain`, for channels that were seen before."""
+
+    def __init__(self, gain: Gain) -> None:
+        self._known, self._added = gain.known.detach().numpy(), gain.added.detach().numpy()
+
+    def __call__(self, gap: np.ndarray, channels: np.ndarray) -> np.ndarray:
+        """Gains (n,) of some `channels` (n,), `gap` (n,) after their last observations."""
+        return expit(np.logaddexp(self._known[channels], self._added[channels] + np.log(gap)))
 
 
 def _affine(x: np.ndarray, layer: tuple[np.ndarray, np.ndarray]) -> np.ndarray:

@@ -83,7 +83,8 @@ class PaperPolyODE(PolyODE):
     @property
     def arguments(self) -> dict[str, Any]:
         """What makes a model of the same settings, with the same field, memory and start."""
-        shared = {name: value for name, value in super().arguments.items() if name != "history"}
+        ours = ("history", "gain")
+        shared = {name: value for name, value in super().arguments.items() if name not in ours}
         return shared | {"update": self.update, "origin": self.origin}
 
     def initial(self, data: Packed, rows: torch.Tensor) -> State:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from skpolyode.panel import Panel, is_ragged
+from skpolyode.panel import Panel, is_ragged, series_index
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers._input import read_panel
 from skpolyode.transformers.path_transformer import PathTransformer
@@ -68,7 +68,8 @@ class PanelImputer(PathTransformer):
     length of the array. Forecasts far ahead are worth little; a `PolyODETransformer` holds them
     after 20 contexts. If padding is to stay, pass ragged series.
 
-    A series without any observation is an error.
+    A series without any observation is an error; in a Panel that keeps such (``empty="keep"``) it
+    stays NaN.
 
     Examples
     --------
@@ -98,11 +99,14 @@ class PanelImputer(PathTransformer):
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
         if is_ragged(X):
-            return self.embedder_.interpolate(panel)
+            filled = self.embedder_.interpolate(panel)
+            values = _with_observed(filled.values, panel, slice(None))
+            return filled.like(filled.times, values, filled.offsets)
         # The rows of a table are whole series; behind those of an array there may be padding.
         shape = X.shape if getattr(X, "ndim", 2) == 3 else (panel.n_series, panel.lengths[0])
         filled = self.embedder_.interpolate(panel, np.arange(shape[1]))
-        return filled.values.reshape(shape).copy()  # those of a panel are read-only
+        rows = series_index(panel.offsets) * shape[1] + panel.times.astype(np.int64)
+        return _with_observed(filled.values, panel, rows).reshape(shape)
 
     @available_if(_returns_tables)
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -119,3 +123,13 @@ class PanelImputer(PathTransformer):
         """
         check_is_fitted(self)
         return _check_feature_names_in(self, input_features)
+
+
+def _with_observed(values: np.ndarray, panel: Panel, rows: Any) -> np.ndarray:
+    """Copy of values (Q, D) with the observations in the places of the rows of a panel.
+
+    Most paths pass through them anyway, that of a filter does not.
+    """
+    result = values.copy()  # those of a panel are read-only
+    result[rows] = np.where(np.isnan(panel.values), result[rows], panel.values)
+    return result

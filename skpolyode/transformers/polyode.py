@@ -23,6 +23,7 @@ from skpolyode.embedders.units import (
 )
 from skpolyode.memory import MEMORIES, LegTMemory
 from skpolyode.models import Packed, PolyODE, PolyODETask, SequenceModel, swept_predictions
+from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel
 from skpolyode.panel.select import Observed, cut_windows, observed_rows
 from skpolyode.training.loop import Task
@@ -84,6 +85,11 @@ class PolyODETransformer(NeuralTransformer):
     embedding : {"full", "coefficients", "hidden"}, default="full"
         What `transform` returns: the coefficients, the state that the dynamics would go on from
         (the signal and the memory of the context), or both.
+    observations : {"exact", "noisy"}, default="exact"
+        How far observations are believed. "exact" takes them at their word: the state is set to
+        them, and the learned path passes through them. "noisy" makes the model a filter: at an
+        observation the state goes a learned part of the way, as Kalman's does, and the path is
+        smoothed. Choose it for noise of a twentieth of a standard deviation or more.
     %(training)s
 
     Attributes
@@ -106,6 +112,9 @@ class PolyODETransformer(NeuralTransformer):
         The trained map of static covariates, None without any.
     step_halving_error_ : float
         RMS difference, in standardised units, of forecasts with `step_size_` and half of it.
+    noise_ : float64 ndarray of shape (n_channels,) or None
+        Standard deviation of the noise of each channel, in the units of the channels, as learned
+        with ``observations="noisy"``; else None.
     %(trained)s
 
     See Also
@@ -158,6 +167,7 @@ class PolyODETransformer(NeuralTransformer):
         "step_size": [POSITIVE, StrOptions({"auto"})],
         "hidden_layer_sizes": ["array-like"],
         "embedding": [StrOptions(set(_BLOCKS))],
+        "observations": [StrOptions({"exact", "noisy"})],
     }
 
     has_coefficients = True
@@ -172,6 +182,7 @@ class PolyODETransformer(NeuralTransformer):
         step_size: float | str = "auto",
         hidden_layer_sizes: Sequence[int] = (64, 64),
         embedding: str = "full",
+        observations: str = "exact",
         **training: Any,
     ) -> None:
         self.n_coefficients = n_coefficients
@@ -181,6 +192,7 @@ class PolyODETransformer(NeuralTransformer):
         self.step_size = step_size
         self.hidden_layer_sizes = hidden_layer_sizes
         self.embedding = embedding
+        self.observations = observations
         super().__init__(**training)
 
     @property
@@ -192,6 +204,13 @@ class PolyODETransformer(NeuralTransformer):
     def start_(self) -> nn.Module | None:
         """The trained map of static covariates."""
         return self.embedder_.model.start
+
+    @property
+    def noise_(self) -> np.ndarray | None:
+        """Standard deviation of the noise of each channel; None if observations are met."""
+        if (gain := self.embedder_.model.gain) is None:
+            return None
+        return gain.noise.double().cpu().numpy() * self.embedder_.units.scaler.scale
 
     @property
     def context_(self) -> float:
@@ -223,6 +242,7 @@ class PolyODETransformer(NeuralTransformer):
             max_gap=float(max_gap) / unit,
             history=None if same else history,
             start=None if static is None else _zero_map(static.n_features, widths[0]),
+            gain=Gain(panel.n_channels) if self.observations == "noisy" else None,
         )
         units = Units(ChannelScaler.of(rows.values), unit)
         self._describe_window(rows, window)
@@ -268,6 +288,11 @@ class PolyODETransformer(NeuralTransformer):
                 f"warm_start=True continues with the memory of the last fit, which is not "
                 f"measure={self.measure!r}; keep the measure or set warm_start=False."
             )
+        if (self.observations == "noisy") != (embedder.model.gain is not None):
+            raise ValueError(
+                f"warm_start=True continues with the update of the last fit, which is not that of "
+                f"observations={self.observations!r}; keep it or set warm_start=False."
+            )
         return replace(embedder, blocks=_BLOCKS[self.embedding])
 
     def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
@@ -279,7 +304,7 @@ class PolyODETransformer(NeuralTransformer):
         return int(max(_ROWS_TO_CUT, _CONTEXTS_TO_CUT * rows_of_context))
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
-        return PolyODETask(model, data, held_out, horizon=self.horizon)
+        return PolyODETask(model, data, held_out, **self._looks_ahead(data, held_out))
 
     def _examine(self, panel: Panel, random_state: np.random.RandomState) -> None:
         """Compare one-step forecasts with those of half the step size, on a sample."""
@@ -292,6 +317,10 @@ class PolyODETransformer(NeuralTransformer):
         with torch.no_grad():
             error = self._quick_predictions(model, data) - self._quick_predictions(finer, data)
         self.step_halving_error_ = float(error.square().mean().sqrt())
+        if (gain := self.embedder_.model.gain) is not None:
+            data = self.embedder_.pack(drawn, torch.float32)
+            with torch.no_grad():
+                gain.measure_noise(data, self.embedder_.model.predictions(data))
 
     @staticmethod
     def _quick_predictions(model: PolyODE, data: Packed) -> torch.Tensor:

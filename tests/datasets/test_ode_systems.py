@@ -129,6 +129,14 @@ def test_brusselator_settles_below_its_bifurcation_and_oscillates_above():
     assert_array_equal(bunch.y, bunch.label_value > 2.0)
 
 
+def test_oscillators_settle_on_their_limit_cycles():
+    """Van der Pol's has the amplitude 2, to 1 % for any damping; the nerve cell never rests."""
+    late = make_ode_system("van_der_pol", 50, random_state=0).truth.values[:, 60:, 0]
+    assert_allclose(np.abs(late).max(axis=1), 2.0, rtol=0.02)
+    voltage = make_ode_system("fitzhugh_nagumo", 50, random_state=0).truth.values[:, 50:, 0]
+    assert np.ptp(voltage, axis=1).min() > 2.5
+
+
 @pytest.mark.parametrize("name", list(SYSTEMS))
 def test_contract_of_every_system(name):
     system = SYSTEMS[name]

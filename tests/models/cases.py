@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from skpolyode.dynamics import WalledMLP
 from skpolyode.memory import MEMORIES
 from skpolyode.models import Packed, PolyODE, pack
+from skpolyode.models.gain import Gain
 
 Flat = tuple[np.ndarray, np.ndarray, np.ndarray]  # times, values, offsets
 
@@ -57,6 +58,15 @@ def make_model(
             parameter.mul_(strength)
     settings = {"step_size": 0.3, "max_gap": 20 * WINDOW} | options
     return PolyODE(field.double(), MEMORIES[measure](size, WINDOW), **settings)
+
+
+def some_gain(n_channels=2, seed=0) -> Gain:
+    """A gain that is another one in each channel."""
+    gain = Gain(n_channels).double()
+    with torch.no_grad():
+        for parameter in gain.parameters():
+            parameter.normal_(generator=torch.Generator().manual_seed(seed))
+    return gain
 
 
 def embed(model: PolyODE, flat: Flat) -> tuple[torch.Tensor, torch.Tensor]:

@@ -9,13 +9,14 @@ import torch
 
 from skpolyode.models import PolyODETask, forecasting_mse, pack
 from skpolyode.models.sweep import sweep as sweep_block
-from tests.models.cases import SIZE, flat_series, make_model
+from tests.models.cases import SIZE, flat_series, make_model, some_gain
 
 LENGTHS = [6, 1, 4, 9, 2]
 CASES = {
     "legt": {},
     "legs": {"measure": "legs"},
     "long gaps are held": {"max_gap": 0.5},
+    "filter": {"gain": some_gain(2)},
     "static": {"start": torch.nn.Linear(3, 2 * (1 + SIZE), dtype=torch.float64)},
 }
 

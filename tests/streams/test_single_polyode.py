@@ -12,7 +12,7 @@ from skpolyode.memory import MEMORIES
 from skpolyode.models import PolyODE, pack
 from skpolyode.streams.clock import Moment
 from skpolyode.streams.single_polyode import SinglePolyODE
-from tests.models.cases import SIZE, WINDOW, flat_series, make_model
+from tests.models.cases import SIZE, WINDOW, flat_series, make_model, some_gain
 
 
 def both_memories(measure="legt", **options) -> PolyODE:
@@ -36,11 +36,13 @@ def assert_same(state, many, **tolerance) -> None:
         np.testing.assert_allclose(part, many[name][0], **tolerance)
 
 
+@pytest.mark.parametrize("filters", [False, True])
 @pytest.mark.parametrize("measure", MEMORIES)
 @given(n_rows=st.integers(1, 12), n_channels=st.integers(1, 3), seed=st.integers(0, 2**20))
 @settings(max_examples=8)
-def test_one_series_is_run_as_many(measure, n_rows, n_channels, seed):
-    model = both_memories(measure, n_channels=n_channels)
+def test_one_series_is_run_as_many(measure, filters, n_rows, n_channels, seed):
+    gain = some_gain(n_channels, seed) if filters else None
+    model = both_memories(measure, n_channels=n_channels, gain=gain)
     times, values, offsets = flat_series([n_rows], n_channels, seed)
     packed = pack(times, values, offsets)
     with torch.no_grad():

@@ -1,0 +1,164 @@
+"""Noisy observations: how near each method comes to the signal without the noise.
+
+    python benchmarks/noise.py [--systems van_der_pol ...] [--noise 0 0.1 0.3] [--seeds 0 1]
+
+Series of 100 observations on average, all channels together, with Gaussian noise in parts of the
+channel's standard deviation. Models are fitted to the training part. The test series are cut at
+80 % of the span; errors are mean squares against the *clean* truth, in variances of the channel:
+
+- past: over the last quarter of the span up to the last observation, read from 32 coefficients;
+- path: the same by `interpolate`, or by the fixed method itself;
+- ahead: forecasts over the 5 % of the span that follow the cut.
+
+Rivals work on each channel of each test series by itself: PCHIP through the observations; least
+squares on the observations of the last quarter, with the number of coefficients that has the least
+leave-one-out error; SciPy's smoothing spline with the penalty of least generalised
+cross-validation; a Gaussian process (Matern 5/2) whose amplitude, length and noise have the
+largest likelihood. The last column is the learned noise, over the true one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from numpy.polynomial import legendre
+from scipy.interpolate import PchipInterpolator, make_smoothing_spline
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+from sklearn.utils import Bunch
+
+from skpolyode import Panel, PolyODETransformer
+from skpolyode.datasets import make_lorenz63, make_ode_system
+
+CUT, PAST, AHEAD = 0.8, 0.25, 0.05  # of the span
+SYSTEMS: dict[str, Callable[..., Bunch]] = {
+    "van_der_pol": lambda n, **options: make_ode_system("van_der_pol", n, **options),
+    "fitzhugh_nagumo": lambda n, **options: make_ode_system("fitzhugh_nagumo", n, **options),
+    "lorenz63": make_lorenz63,
+}
+
+
+def least_squares(t: np.ndarray, x: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Polynomial of the degree with the least leave-one-out error, over the recent past."""
+    first = max(np.searchsorted(t, at[0]) - 1, 0)  # or the fit goes astray at the beginning
+    start, end = t[first], t[-1]
+    t, at = (2 * (times - start) / (end - start) - 1 for times in (t[first:], at))
+    x = x[first:]
+    best, coefficients = np.inf, np.array([x.mean()])
+    for degree in range(min(len(t) // 2, 20)):
+        basis = legendre.legvander(t, degree)
+        q, _ = np.linalg.qr(basis)
+        leverage = np.minimum((q**2).sum(axis=1), 1 - 1e-9)
+        error = np.mean(((x - q @ (q.T @ x)) / (1 - leverage)) ** 2)
+        if error < best:
+            best, coefficients = error, np.linalg.lstsq(basis, x, rcond=None)[0]
+    return legendre.legval(at, coefficients)
+
+
+def smoothing_spline(t: np.ndarray, x: np.ndarray, at: np.ndarray) -> np.ndarray:
+    return make_smoothing_spline(t, x)(at)
+
+
+def pchip(t: np.ndarray, x: np.ndarray, at: np.ndarray) -> np.ndarray:
+    return PchipInterpolator(t, x)(at)
+
+
+def gaussian_process(t: np.ndarray, x: np.ndarray, at: np.ndarray) -> np.ndarray:
+    length = 3 * np.median(np.diff(t))
+    kernel = ConstantKernel() * Matern(length, (length / 10, 100 * length), nu=2.5)
+    model = GaussianProcessRegressor(
+        kernel + WhiteKernel(0.05, (1e-8, 1.0)), normalize_y=True, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(t[:, None], x).predict(at[:, None])
+
+
+RIVALS = {
+    "PCHIP": pchip,
+    "least squares": least_squares,
+    "smoothing spline": smoothing_spline,
+    "Gaussian process": gaussian_process,
+}
+
+
+class Task:
+    """Test series up to the cut, and the clean truth before and after it."""
+
+    def __init__(self, data: Bunch) -> None:
+        truth, test = data.truth, np.flatnonzero(np.asarray(data.split) == "test")
+        grid, clean = truth.times, truth.values[:, :, truth.observed]
+        span = grid[-1]
+        self.window, self.scale = PAST * span, clean.std(axis=(0, 1))
+        rows = [(s.times <= CUT * span, s) for s in data.panel[test]]
+        self.panel = Panel.from_series([(s.times[kept], s.values[kept]) for kept, s in rows])
+        end = self.panel.times[self.panel.offsets[1:] - 1]
+        before = [(grid > e - self.window) & (grid <= e) for e in end]
+        after = [(grid > CUT * span) & (grid <= (CUT + AHEAD) * span) for _ in end]
+        # From the very first moment of the window, which least squares take as its beginning.
+        self.past = [np.append(e - self.window, grid[m]) for e, m in zip(end, before, strict=True)]
+        self.ahead = [grid[m] for m in after]
+        pick = [
+            np.concatenate([clean[i][m] for i, m in zip(test, marks, strict=True)])
+            for marks in (before, after)
+        ]
+        self.true_past, self.true_ahead = pick
+
+    def _error(self, found: np.ndarray, true: np.ndarray) -> float:
+        return float(np.mean(((found - true) / self.scale) ** 2))
+
+    def of_model(self, model: PolyODETransformer) -> list[float]:
+        times = [t[1:] for t in self.past]
+        found = model.reconstruct(self.panel, times), model.interpolate(self.panel, times)
+        ahead = model.forecast(self.panel, self.ahead)
+        pairs = [(f.values, self.true_past) for f in found] + [(ahead.values, self.true_ahead)]
+        return [self._error(*pair) for pair in pairs]
+
+    def of_rival(self, rival: Callable[..., np.ndarray]) -> float:
+        found = [
+            np.stack([rival(s.times, x, at) for x in s.values.T], axis=1)[1:]
+            for s, at in zip(self.panel, self.past, strict=True)
+        ]
+        return self._error(np.concatenate(found), self.true_past)
+
+
+def measure(system: str, noise: float, seed: int, n_series: int) -> None:
+    data = SYSTEMS[system](n_series, rate=1.0, noise=noise, random_state=seed)
+    task, training = Task(data), data.panel[np.asarray(data.split) != "test"]
+    print(f"\n{system}, noise {noise:g}, seed {seed}", flush=True)
+    for observations in ("exact", "noisy"):
+        start = time.process_time()
+        model = PolyODETransformer(window=task.window, observations=observations, random_state=seed)
+        model.fit(training)
+        seconds = time.process_time() - start
+        row = "".join(f"{error:9.4f}" for error in task.of_model(model))
+        share = ""
+        if model.noise_ is not None:
+            share = " ".join(f"{x:.3f}" for x in model.noise_ / task.scale)
+        print(f"{observations:18s}{row}   {seconds:4.0f} s  {share}", flush=True)
+    for name, rival in RIVALS.items():
+        print(f"{name:18s}{'':9s}{task.of_rival(rival):9.4f}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=list(SYSTEMS))
+    parser.add_argument("--noise", nargs="+", type=float, default=[0.0, 0.1, 0.3])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--n-series", type=int, default=400)
+    options = parser.parse_args()
+    print(f"{'':18s}{'past':>9s}{'path':>9s}{'ahead':>9s}   fit     learned noise")
+    for system in options.systems:
+        for noise in options.noise:
+            for seed in options.seeds:
+                measure(system, noise, seed, options.n_series)
+
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore", message="window=")
+    main()

@@ -1,0 +1,139 @@
+"""The update that filters, against Kalman's filter and smoother of a random walk, and the reset."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.func import functional_call
+
+from skpolyode import Panel
+from skpolyode.embedders import ChannelScaler, ModelEmbedder, Past, Units
+from skpolyode.memory import MEMORIES
+from skpolyode.models import PolyODETask, pack
+from skpolyode.models.gain import Gain
+from tests.models.cases import SIZE, flat_series, make_model, some_gain
+
+NOISE, MOVE = 0.01, 0.005  # variances of the noise, and of a random walk over a unit of time
+# Of the forecast just before an observation, in the steady state: p = p R / (p + R) + Q.
+BEFORE = (MOVE + np.sqrt(MOVE**2 + 4 * MOVE * NOISE)) / 2
+KALMAN = BEFORE / (BEFORE + NOISE)
+NONE = torch.zeros(1, dtype=torch.bool)
+
+
+def steady(n_channels=1) -> Gain:
+    """The gain of the random walk at steps of one, none of it from the time that has passed."""
+    gain = Gain(n_channels).double()
+    with torch.no_grad():
+        gain.known.fill_(np.log(KALMAN / (1 - KALMAN)))
+        gain.added.fill_(-100.0)
+    return gain
+
+
+def random_walk(n_series, n_rows, seed=0):
+    rng = np.random.default_rng(seed)
+    walk = np.cumsum(np.sqrt(MOVE) * rng.normal(size=(n_series, n_rows)), axis=1)
+    values = walk + np.sqrt(NOISE) * rng.normal(size=walk.shape)
+    times = np.tile(np.arange(n_rows, dtype=np.float64), n_series)
+    return times, values.reshape(-1, 1), np.arange(n_series + 1) * n_rows
+
+
+def standing_still(gain, n_channels=1):
+    model = make_model(n_channels, gain=gain)
+    model.field.stand_still()
+    return model
+
+
+@pytest.mark.parametrize("measure", ["legt", "legs"])
+def test_a_gain_of_one_is_the_reset_bit_for_bit(measure):
+    gain = Gain(2).double()
+    torch.nn.init.constant_(gain.known, 100.0)
+    start = torch.nn.Linear(3, 2 * (1 + SIZE), dtype=torch.float64)
+    static = np.random.default_rng(0).normal(size=(3, 3))
+    data = pack(*flat_series([6, 1, 9]), static=static)
+    models = [make_model(measure=measure, start=start, gain=g) for g in (None, gain)]
+    with torch.no_grad():
+        one, other = (model.embed(data) for model in models)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_update_is_kalmans():
+    """Signal and memory move K of the way; the hidden copy follows the memory."""
+    model = make_model(gain=some_gain())
+    data = pack(*flat_series([7, 5]))
+    for step in model.run(data):
+        rows, mask, z = step.rows, data.mask[step.rows], step.before["z"]
+        gap = data.channel_gap[rows]
+        v = model.gain.known.exp() + model.gain.added.exp() * gap
+        share = torch.where(data.seen[rows], v / (v + 1), 1.0) * mask
+        rise = data.x[rows] - z[..., 0]
+        torch.testing.assert_close(step.state["z"][..., 0], z[..., 0] + share * rise)
+        later = torch.where(data.seen[rows], share * rise, 0.0)
+        ramp = model.memory.bridge(later, gap, data.elapsed[rows])
+        first = model.memory.constant(share * rise - later)
+        torch.testing.assert_close(step.state["c"], step.before["c"] + ramp + first)
+        hidden = torch.where(mask[..., None], step.state["c"], z[..., 1:])
+        torch.testing.assert_close(step.state["z"][..., 1:], hidden)
+
+
+def test_gain_and_noise_of_a_random_walk_are_learned():
+    """The best forecast of what comes next needs the gain of the steady state."""
+    model, data = standing_still(Gain(1).double()), pack(*random_walk(40, 200))
+    task = PolyODETask(model, data, NONE.expand(40))
+    optimizer = torch.optim.Adam(model.gain.parameters(), lr=0.1)
+    for _ in range(40):
+        task.refresh()
+        optimizer.zero_grad()
+        task.loss(torch.arange(len(task.items))).backward()
+        optimizer.step()
+    one = torch.ones(1, 1, dtype=torch.float64)
+    assert model.gain(one, one > 0).item() == pytest.approx(KALMAN, abs=0.03)
+    with torch.no_grad():
+        model.gain.measure_noise(data, model.predictions(data))
+    assert model.gain.noise.item() == pytest.approx(np.sqrt(NOISE), rel=0.03)
+
+
+def test_gradient_of_the_loss_reaches_the_gain():
+    model, data = make_model(gain=some_gain()), pack(*flat_series([5, 4], missing=0.3))
+    task = PolyODETask(model, data, NONE.expand(2), horizon=2)
+    task.refresh()
+
+    class Loss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self):
+            return task.loss(torch.arange(len(task.items)))
+
+    def loss(known, added):
+        weights = {"model.gain.known": known, "model.gain.added": added}
+        return functional_call(Loss(), weights, ())
+
+    inputs = [p.detach().clone().requires_grad_() for p in model.gain.parameters()]
+    assert torch.autograd.gradcheck(loss, inputs)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+def test_training_departs_from_the_states_of_a_run(missing):
+    model, data = make_model(gain=some_gain()), pack(*flat_series([6, 9, 2], missing=missing))
+    task = PolyODETask(model, data, NONE.expand(3))
+    for _ in range(3):
+        task.refresh()  # sweeps come ever closer; where channels are missing it is a scan
+    for step in model.run(data):
+        found = task._depart(step.rows)["z"]
+        torch.testing.assert_close(found, step.state["z"], atol=1e-6, rtol=1e-6)
+
+
+def test_path_is_the_smoothed_random_walk():
+    """Rauch, Tung and Striebel's is the mean of a Brownian motion, given all observations."""
+    times, values, offsets = random_walk(1, 120)
+    units = Units(ChannelScaler(np.zeros(1), np.ones(1)), 1.0)
+    past = Past(MEMORIES["legt"](SIZE, 1.5), 1.5, units)
+    embedder = ModelEmbedder(standing_still(steady()), units, ("coefficients",), past, past)
+    asked = np.sort(np.append(np.random.default_rng(0).uniform(45, 75, 40), [50.0, 60.0]))
+    found = embedder.path_values(Panel(times, values, offsets), asked, np.array([0, len(asked)]))
+    prior = 1e3 + MOVE * np.minimum.outer(times, times)  # a start that is not known
+    weights = np.linalg.solve(prior + NOISE * np.eye(len(times)), values[:, 0])
+    wanted = (1e3 + MOVE * np.minimum.outer(asked, times)) @ weights
+    np.testing.assert_allclose(found[:, 0], wanted, atol=1e-6)

@@ -1,0 +1,82 @@
+"""PolyODE as a filter of noisy observations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skpolyode
+from skpolyode import Panel
+from tests.transformers.data import oscillators, small
+
+SERIES = oscillators(8)
+
+
+def noisy(**parameters):
+    return small(observations="noisy", **parameters)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return noisy().fit(SERIES)
+
+
+def test_exact_observations_have_no_noise(fitted):
+    assert small(max_epochs=1).fit(SERIES).noise_ is None
+    assert fitted.noise_.shape == (2,)
+    assert (fitted.noise_ > 0).all()
+
+
+def test_units_do_not_matter(fitted):
+    """Noise is in the units of the channels, and a path is the same path in others."""
+    scale, shift = np.array([7.0, 0.25]), np.array([-3.0, 40.0])
+    other = noisy().fit([(60 * t, x * scale + shift) for t, x in SERIES])
+    np.testing.assert_allclose(other.noise_, fitted.noise_ * scale, rtol=1e-3)
+    times = np.linspace(0.5, 3.0, 9)
+    here = fitted.interpolate(SERIES, times).values
+    there = other.interpolate([(60 * t, x * scale + shift) for t, x in SERIES], 60 * times).values
+    np.testing.assert_allclose((there - shift) / scale, here, atol=1e-3)
+
+
+def test_path_passes_between_observations(fitted):
+    """By less than the noise allows a single one to be wrong, and not through them."""
+    panel = Panel.from_series(SERIES)
+    path = fitted.interpolate(panel, [t for t, _ in SERIES]).values
+    away = np.abs(path - panel.values)[np.isfinite(panel.values)]
+    assert away.mean() > 0.01
+    assert away.mean() < np.nanstd(panel.values)
+
+
+def test_values_that_are_known_are_kept_by_imputers():
+    imputer = skpolyode.PanelImputer(noisy()).fit(SERIES)
+    panel, filled = Panel.from_series(SERIES), imputer.transform(SERIES)
+    known = np.isfinite(panel.values)
+    np.testing.assert_array_equal(filled.values[known], panel.values[known])
+    assert np.isfinite(filled.values).all()
+
+
+def test_it_is_saved_and_goes_on(fitted, tmp_path):
+    fitted.save(tmp_path / "model.safetensors")
+    again = skpolyode.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(again.noise_, fitted.noise_)
+    np.testing.assert_array_equal(again.transform(SERIES), fitted.transform(SERIES))
+    again.set_params(warm_start=True, observations="exact")
+    with pytest.raises(ValueError, match=r"warm_start=True .* observations='exact'"):
+        again.fit(SERIES)
+
+
+@pytest.mark.parametrize("options", [{"measure": "legs"}, {"horizon": 3}, {"window": 1.0}], ids=str)
+def test_it_goes_with_static_covariates_and_other_measures(options):
+    static = pd.DataFrame({"age": np.arange(8.0)})
+    panel = Panel.from_series(SERIES, static=static)
+    embedder = noisy(**options).fit(panel)
+    assert np.isfinite(embedder.transform(panel)).all()
+    assert np.isfinite(embedder.forecast(panel, [4.5]).values).all()
+
+
+def test_a_channel_that_is_never_seen_twice_has_no_noise():
+    times = np.linspace(0, 3, 6)
+    once = np.column_stack([np.sin(times), [1.0, *[np.nan] * 5]])
+    embedder = noisy().fit([(times, once + k) for k in range(6)])
+    assert embedder.noise_[1] == 0
