@@ -5,35 +5,45 @@ from skpolyode.panel import Panel
 from skpolyode.saving import load
 from skpolyode.transformers import (
     GRUODEBayesTransformer,
+    HiPPORNNTransformer,
     HiPPOTransformer,
     InterpolationTransformer,
     LegendreFitTransformer,
     LinODENetTransformer,
+    NeuralRDETransformer,
     ODERNNTransformer,
     PanelImputer,
+    PastDecoder,
     PolyODETransformer,
     Resampler,
+    S4Transformer,
     StaticFeatures,
     SummaryStatsTransformer,
 )
+from skpolyode.versions import show_versions
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "GRUODEBayesTransformer",
+    "HiPPORNNTransformer",
     "HiPPOTransformer",
     "InterpolationTransformer",
     "LegendreFitTransformer",
     "LinODENetTransformer",
+    "NeuralRDETransformer",
     "ODERNNTransformer",
     "Panel",
     "PanelImputer",
+    "PastDecoder",
     "PolyODEClassifier",
     "PolyODERegressor",
     "PolyODETransformer",
     "Resampler",
+    "S4Transformer",
     "StaticFeatures",
     "SummaryStatsTransformer",
     "__version__",
     "load",
+    "show_versions",
 ]
