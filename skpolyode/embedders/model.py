@@ -233,10 +233,7 @@ class ModelEmbedder(Embedder):
     def forecast_values(
         self, panel: Panel, times: np.ndarray, offsets: np.ndarray, damped: bool = True
     ) -> np.ndarray:
-        """Values (Q, D) at times (Q,) after the series end; each has those from its offset on.
-
-        With ``damped=False`` they are those of the free run of the model.
-        """
+        """Values (Q, D) at times (Q,) after the series end, from their offsets on; free or not."""
         rows = observed_rows(panel)
         records = self.records(panel) if damped and self.leaning is not None else None
 

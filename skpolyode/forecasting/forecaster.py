@@ -41,7 +41,7 @@ class PolyODEForecaster(BaseForecaster):
     any grid. Prediction intervals come from the errors of forecasts of held-out data.
 
     Use it where series are sparse samples of some dynamics, best many of them. For one short,
-    regular, seasonal series, exponential smoothing is better and faster.
+    regular, seasonal series, exponential smoothing is as good and faster.
 
     Parameters
     ----------
@@ -52,8 +52,7 @@ class PolyODEForecaster(BaseForecaster):
     calibration_fraction : float, default=0.2
         Share of the data held out to calibrate forecasts and intervals. With ten series or more,
         it is that of the series. With fewer, it is the end of each series, and a second model,
-        trained on all data, takes over the calibration. Raise it if intervals must be exact,
-        lower it if data are few.
+        trained on all data, takes it over. Raise it for exact intervals, lower it if data are few.
     update_epochs : int, default=2
         Epochs that `update` trains on the new context with ``update_params=True``; 0 never trains.
     detrend : bool or "auto", default="auto"
@@ -63,9 +62,8 @@ class PolyODEForecaster(BaseForecaster):
         Lengths of seasons, in the units of `times` (seconds for datetimes), which are taken out
         likewise. "auto" looks for one, and compares as for `detrend`.
     normalize : {"auto", "channel", "series"}, default="auto"
-        Whether the model sees series in units of their own, from the mean and by the scale so far.
-        "auto": where simple regressions forecast other series better by a fifth in them, as those
-        of very different levels.
+        Whether the model sees series in units of their own, from the mean and by the scale so far:
+        set it for very different levels. "auto": where simple regressions gain a fifth.
     random_state : int, RandomState instance or None, default=None
         Seed of the embedder, in place of its own, and of what is held out. None: that of the
         embedder. Global generators are not used.
@@ -77,7 +75,7 @@ class PolyODEForecaster(BaseForecaster):
     calibration_ : Calibration
         Half widths of the intervals, by channel and lead.
     adjustment_ : Adjustment
-        What is taken out of series before, by `detrend`, `period` and `normalize`.
+        What is taken out of series first.
 
     See Also
     --------
@@ -97,8 +95,6 @@ class PolyODEForecaster(BaseForecaster):
 
     **Rows.** Instances may be unsorted and their rows scattered; rows of equal instance and time
     are refused. Answers are sorted by instance.
-
-    **Leaning.** As those of `embedder_`, forecasts lean on simple ones; see its `forecast`.
 
     **Intervals** are split conformal: at each level, the quantile of the absolute errors of
     held-out forecasts with about the same lead, or the largest; wider, the fewer of these do not
