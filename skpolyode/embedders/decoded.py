@@ -37,6 +37,15 @@ class DecodedEmbedder(Embedder):
         From features (n, F) to coefficients (n, D, N), in float32 as it was trained.
     past : Past
         How coefficients are read back.
+
+    Examples
+    --------
+    >>> from skpolyode import Panel, PastDecoder, SummaryStatsTransformer
+    >>> panel = Panel.from_series([([0.0, 0.4, 2.0], [1.0, 2.0, 0.0]), ([0.0, 2.0], [0.0, 1.0])])
+    >>> decoder = PastDecoder(SummaryStatsTransformer(), n_coefficients=4, max_epochs=1)
+    >>> embedder = decoder.fit(panel).embedder_
+    >>> embedder.features(panel).shape, embedder.coefficients(panel).shape
+    ((2, 4), (2, 1, 4))
     """
 
     source: Embedder

@@ -36,6 +36,14 @@ class NetworkDecoder(nn.Module):
         Not used: it is there so that all decoders are made alike.
     generator : torch.Generator or None, default=None
         Source of the initial weights.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skpolyode.models import NetworkDecoder
+    >>> decoder = NetworkDecoder(3, 2, 6, 8, 4.0, generator=torch.Generator().manual_seed(0))
+    >>> decoder(torch.zeros(5, 3)).shape
+    torch.Size([5, 2, 6])
     """
 
     def __init__(
@@ -79,6 +87,14 @@ class BackwardODE(nn.Module):
         Length of the window, in the unit of time of f.
     generator : torch.Generator or None, default=None
         Source of the initial weights.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skpolyode.models import BackwardODE
+    >>> decoder = BackwardODE(3, 2, 6, 8, 4.0, generator=torch.Generator().manual_seed(0))
+    >>> decoder(torch.zeros(5, 3)).shape
+    torch.Size([5, 2, 6])
     """
 
     def __init__(
@@ -129,6 +145,19 @@ class DecodingTask:
         Observations, standardised, NaN where there is none.
     held_out : bool Tensor of shape (S,)
         Moments that only validate; if there are none, the training error stands in.
+
+    Examples
+    --------
+    Two moments, and one observation before each:
+
+    >>> import torch
+    >>> from skpolyode.models import DecodingTask, NetworkDecoder
+    >>> decoder = NetworkDecoder(3, 1, 2, 8, 4.0, generator=torch.Generator().manual_seed(0))
+    >>> basis, x = torch.ones(2, 2), torch.tensor([[0.0], [1.0]])
+    >>> offsets, held_out = torch.tensor([0, 1, 2]), torch.tensor([False, False])
+    >>> task = DecodingTask(decoder, torch.zeros(2, 3), offsets, basis, x, held_out)
+    >>> task.loss(torch.arange(2)).item() == task.refresh() > 0
+    True
     """
 
     smallest_batch = 32

@@ -31,8 +31,9 @@ class HiPPORNNTransformer(NeuralTransformer):
     hidden_size : int or "auto", default="auto"
         Length of the state of the cell. "auto" takes 32 a channel, but no more than 256.
     n_coefficients : int, default=32
-        Coefficients of the memory of each signal that the cell writes. There are as many signals
-        as channels, but in all no more coefficients than 256 or two a channel.
+        Coefficients of the memory of each signal that the cell writes. There are so many signals
+        that all have 32 coefficients a channel, but no more than 256: with the default as many
+        signals as channels, up to eight. Lower it for more and coarser ones.
     measure : {"legt", "legs"}, default="legt"
         How the past is weighted: "legt" remembers the last `window` evenly, "legs" the whole
         history, however long.
@@ -76,11 +77,9 @@ class HiPPORNNTransformer(NeuralTransformer):
     >>> rng = np.random.default_rng(0)
     >>> times = [np.sort(rng.uniform(0, 6, size=n)) for n in (12, 15, 9, 14, 11, 13)]
     >>> series = [(t, np.sin(2 * t + phase)) for phase, t in enumerate(times)]
-    >>> embedder = HiPPORNNTransformer(
-    ...     hidden_size=8, n_coefficients=6, max_epochs=2, random_state=0
-    ... )
+    >>> embedder = HiPPORNNTransformer(hidden_size=8, max_epochs=2, random_state=0)
     >>> embedder.fit_transform(series).shape
-    (6, 14)
+    (6, 40)
     >>> embedder.forecast(series, [6.5, 7.0])
     Panel(6 series, 1 channel, 12 observations, 100% of cells observed, times 6.5 to 7)
     """
