@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -179,7 +180,10 @@ def seasonal_naive(season: int) -> Rival:
 
 
 def smoothing(season: int) -> Rival:
-    """Exponential smoothing with a damped trend and a season, fitted anew at each origin."""
+    """Exponential smoothing with a damped trend and a season, fitted anew at each origin.
+
+    It needs statsmodels.
+    """
 
     def forecast(_: Questions, test: Questions) -> np.ndarray:
         from sktime.forecasting.exp_smoothing import ExponentialSmoothing
@@ -217,6 +221,7 @@ def single_rivals(season: int) -> dict[str, Rival]:
     """Of one regular series."""
     rivals = {name: PANEL_RIVALS[name] for name in ("last value", "own mean", "constant motion")}
     rivals |= {"drift": rule(drift), "seasonal naive": seasonal_naive(season)}
-    rivals["exponential smoothing"] = smoothing(season)
+    if find_spec("statsmodels") is not None:
+        rivals["exponential smoothing"] = smoothing(season)
     names = ("last and mean, least squares", "boosting, causal features", "GRU")
     return rivals | {name: PANEL_RIVALS[name] for name in names}
