@@ -289,9 +289,10 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         -------
         Panel
             All channels at these times, without NaN. Where a channel was observed, exactly the
-            observation, or, of a model that filters noise, what it makes of it; before its first observation, the path shifted to end in it; after its
-            last one, the forecast of a trained transformer, or the last value. Times before the
-            first observation of a series get what the path holds there.
+            observation, or, of a model that filters noise, what it makes of it; before its first
+            observation, the path shifted to end in it; after its last one, the forecast of a
+            trained transformer, or the last value. Times before the first observation of a series
+            get what the path holds there.
 
         See Also
         --------
