@@ -1,11 +1,12 @@
-"""Embedding from disk beside embedding in memory: observations a second and peak memory.
+"""Embedding from disk beside embedding in memory, and a fit from disk: speed and peak memory.
 
     python benchmarks/out_of_core.py [--observations 10000000] [--length 100] [--jobs 1]
 
 Writes a long table of two channels at continuous random times, a tenth of the values missing, to a
 temporary folder. Then, each in a process of its own: `embed_dataset`, and the same in memory
 (read the file, make a Panel, transform, write one file). "peak" is the largest resident memory of
-the process, workers not counted; "grown" is without what imports and fitting took.
+the process, workers not counted; "grown" is without what imports and fitting took. Last, a
+`PolyODETransformer` with its defaults is fitted to what `sample_dataset` draws.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from processes import in_a_process, peak_mib
 
-from skpolyode import HiPPOTransformer, Panel
-from skpolyode.parquet import embed_dataset
+from skpolyode import HiPPOTransformer, Panel, PolyODETransformer
+from skpolyode.parquet import embed_dataset, sample_dataset
 
 _SERIES_AT_ONCE = 5000
 
@@ -65,6 +66,8 @@ def measure(how: str, source: Path, sink: Path, length: int, n_jobs: int) -> dic
     before, start, cpu = peak_mib(), time.perf_counter(), time.process_time()
     if how == "disk":
         embed_dataset(embedder, source, sink, n_jobs=n_jobs)
+    elif how == "fit":
+        PolyODETransformer(random_state=0).fit(sample_dataset(source, random_state=0))
     else:
         in_memory(embedder, source, sink)
     seconds, cpu, peak = time.perf_counter() - start, time.process_time() - cpu, peak_mib()
@@ -90,7 +93,7 @@ def main() -> None:
             how: in_a_process(
                 [__file__], how, source, source.with_name(how), arguments.length, arguments.jobs
             )
-            for how in ("disk", "memory")
+            for how in ("disk", "memory", "fit")
         }
     for how, result in results.items():
         rate = n_series * arguments.length / result["seconds"]

@@ -2,6 +2,7 @@
 
     python benchmarks/scaling.py            # a quarter of an hour on two cores
     python benchmarks/scaling.py --quick    # smaller sizes, two minutes
+    python benchmarks/scaling.py --budget   # only fits with default epochs, to a million series
 
 Each line is a process of its own, so that its peak memory is its own. Gaps are continuous and
 never repeat. "epoch" is one pass of training, refresh included, "fit" all of a fit of two epochs;
@@ -36,18 +37,22 @@ def make_panel(n_series: int, length: int, n_channels: int):
     return Panel(times.ravel(), values.reshape(-1, n_channels), offsets)
 
 
-def measure(n_series: int, length: int, n_channels: int, n_coefficients: int) -> dict[str, float]:
-    """Seconds and MiB of one size, in this process."""
+def measure(
+    n_series: int, length: int, n_channels: int, n_coefficients: int, n_epochs: int
+) -> dict[str, float]:
+    """Seconds and MiB of one size, in this process; no epochs are the default, "auto"."""
     from skpolyode import PolyODETransformer
 
     panel = make_panel(n_series, length, n_channels)
     settings = {"n_coefficients": n_coefficients, "window": 16.0, "random_state": 0}
     PolyODETransformer(max_epochs=1, **settings).fit(make_panel(4, LENGTH, n_channels))  # tables
     before = peak_mib()
-    embedder = PolyODETransformer(max_epochs=2, **settings)
-    start = time.perf_counter()
+    embedder = PolyODETransformer(max_epochs=n_epochs or "auto", **settings)
+    start, cpu = time.perf_counter(), time.process_time()
     embedder.fit(panel)
-    fit = time.perf_counter() - start
+    fit, cpu = time.perf_counter() - start, time.process_time() - cpu
+    if not n_epochs:
+        return {"fit": fit, "cpu": cpu, "grown": peak_mib() - before}
     start = time.perf_counter()
     embedder.transform(panel)
     transform = time.perf_counter() - start
@@ -68,7 +73,7 @@ def run_table(title: str, sizes: list[tuple[int, ...]], changing: int) -> None:
     print(f"{'exponent':>10s}{'MiB':>7s}{'of that for data and work':>27s}")
     before = None
     for size in sizes:
-        now = in_a_process([__file__], *size)
+        now = in_a_process([__file__], *size, 2)
         growth = dict.fromkeys(("epoch", "transform"), "")
         if before is not None:
             ratio = math.log(size[changing] / before[0][changing])
@@ -80,6 +85,14 @@ def run_table(title: str, sizes: list[tuple[int, ...]], changing: int) -> None:
             flush=True,
         )
         before = size, now
+
+
+def run_budget(sizes: list[int]) -> None:
+    print(f"\nfits with default epochs\n{'':>10s}{'fit, s':>9s}{'of processor':>14s}", end="")
+    print(f"{'MiB for work':>14s}")
+    for n in sizes:
+        now = in_a_process([__file__], n, LENGTH, 2, 32, 0)
+        print(f"{n:>10d}{now['fit']:>9.1f}{now['cpu']:>14.1f}{now['grown']:>14.0f}", flush=True)
 
 
 def run_small() -> None:
@@ -133,10 +146,14 @@ def run_imports(n_rounds: int = 6) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--measure", nargs=4, type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--budget", action="store_true")
+    parser.add_argument("--measure", nargs=5, type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
         print(json.dumps(measure(*arguments.measure)))
+        return
+    if arguments.budget:
+        run_budget([1000, 10_000, 100_000, 1_000_000])
         return
     series, lengths = [1000, 10_000, 100_000], [1000, 10_000, 100_000, 300_000]
     if arguments.quick:

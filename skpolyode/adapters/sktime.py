@@ -11,6 +11,7 @@ from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
 from sktime.transformations.base import BaseTransformer
 
 from skpolyode.panel import Panel
+from skpolyode.panel.readers.sktime import refuse_repeated_rows
 from skpolyode.saving.codec import restored
 from skpolyode.saving.objects import register_estimator, save_by_name
 from skpolyode.transformers import HiPPOTransformer, PolyODETransformer
@@ -170,9 +171,10 @@ class SeriesFeatures(BaseTransformer):
 def read_instances(X: pd.DataFrame) -> tuple[Panel, pd.Index]:
     """Panel of a frame with instances and times as index levels, and the instances in its order.
 
-    Rows of an instance need not be neighbours; those of equal time are averaged.
+    Rows of an instance need not be neighbours; those of equal time are refused.
     """
+    refuse_repeated_rows(X, "X")
     instances = X.index.droplevel(-1).unique()
     # Ids may be tuples or mixed: the index carries them, the panel need not.
-    panel = Panel.from_sktime(X, duplicates="mean")
+    panel = Panel.from_sktime(X)
     return panel, instances

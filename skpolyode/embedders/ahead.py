@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from skpolyode.embedders.chunks import series_chunks
-from skpolyode.panel import Panel, query_times, series_index
+from skpolyode.panel import Panel, series_index
 from skpolyode.panel.query import name_query
 
 __all__ = ["continue_series"]
@@ -16,18 +15,21 @@ __all__ = ["continue_series"]
 
 def continue_series(
     panel: Panel,
-    times: Any,
+    times: np.ndarray,
+    offsets: np.ndarray,
     end: np.ndarray,
     run_ahead: Callable[[slice, np.ndarray], np.ndarray],
-) -> Panel:
-    """Panel of what follows each series.
+) -> np.ndarray:
+    """Values (Q, D) of what follows each series.
 
     Parameters
     ----------
     panel : Panel
         The series, or a panel of the same labels; its rows are not read.
-    times : array-like of shape (Q,) or list of such
-        Times from the last observation on, for all series or for each.
+    times : float64 ndarray of shape (Q,)
+        Times from the last observation on, of all series one after the other.
+    offsets : int64 ndarray of shape (B + 1,)
+        Where the times of each series start and those of the last one end.
     end : float64 ndarray of shape (B,)
         Time of the last observation of each series.
     run_ahead : callable
@@ -38,20 +40,19 @@ def continue_series(
     ValueError
         If a time is before the last observation of its series.
     """
-    flat, offsets = query_times(panel, times)
     counts, series = np.diff(offsets), series_index(offsets)
-    ahead = flat - end[series]
+    ahead = times - end[series]
     if (ahead < 0).any():
         first = int(np.flatnonzero(ahead < 0)[0])
         raise ValueError(
-            f"{name_query(panel, series[first], flat[first], -ahead[first])} before its last "
+            f"{name_query(panel, series[first], times[first], -ahead[first])} before its last "
             f"observation ({int((ahead < 0).sum())} such times); reconstruct reads the past."
         )
-    values = np.empty((len(flat), panel.n_channels))
+    values = np.empty((len(times), panel.n_channels))
     for part in series_chunks(np.maximum(panel.lengths, counts)):
         rows = slice(offsets[part.start], offsets[part.stop])
         padded = np.zeros((part.stop - part.start, counts[part].max()))
         inside = np.arange(padded.shape[1]) < counts[part, None]
         padded[inside] = ahead[rows]
         values[rows] = run_ahead(part, padded)[inside]
-    return panel.like(flat, values, offsets)
+    return values

@@ -21,7 +21,7 @@ from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import Units
 from skpolyode.models import Packed, SequenceModel, forecasting_mse, pack
 from skpolyode.models.contract import State, join, select
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import observed_part, observed_rows, recent_part
 from skpolyode.saving.codec import saved
 
@@ -62,7 +62,7 @@ class ModelEmbedder(Embedder):
     >>> embedder = transformer.fit(panel).embedder_
     >>> {name: tuple(part.shape) for name, part in embedder.states(panel).items()}
     {'z': (5, 1, 5), 'c': (5, 1, 4), 'history': (5, 1, 4)}
-    >>> embedder.forecast(panel, [4.5]).values.shape
+    >>> embedder.forecast_values(panel, np.full(5, 4.5), np.arange(6)).shape
     (5, 1)
     """
 
@@ -210,15 +210,15 @@ class ModelEmbedder(Embedder):
             for name, part in blocks.items()
         }
 
-    def forecast(self, panel: Panel, times: Any) -> Panel:
-        """Continue series; `times` as :func:`~skpolyode.panel.query_times` reads them."""
+    def forecast_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Values (Q, D) at times (Q,) after the series end; each has those from its offset on."""
         rows = observed_rows(panel)
 
         def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
             durations = (rows.end - rows.start)[part]
             return self.run_ahead(self._recent_states(panel[part]), durations, ahead)
 
-        return continue_series(panel, times, rows.end, run_ahead)
+        return continue_series(panel, times, offsets, rows.end, run_ahead)
 
     def run_ahead(self, states: State, durations: np.ndarray, ahead: np.ndarray) -> np.ndarray:
         """Values (B, Q, D) at times `ahead` (B, Q) of the last observations, from states there.
@@ -272,6 +272,14 @@ class ModelEmbedder(Embedder):
         result = np.full((2, *panel.values.shape), np.nan)
         result[:, ~np.isnan(panel.values).all(axis=1)] = error * scaler.scale, error / scale
         return result[0], result[1]
+
+    def mean_errors(self, panel: Panel) -> np.ndarray:
+        """Mean squared error (B, 1) of each series, in what was expected; 0 without forecasts."""
+        error = self.residuals(panel)[1]
+        counts = offsets_from((~np.isnan(error)).sum(axis=1))[panel.offsets]
+        series = series_index(panel.offsets)
+        sums = np.bincount(series, np.nansum(error**2, axis=1), minlength=panel.n_series)
+        return (sums / np.maximum(np.diff(counts), 1))[:, None]
 
     def forecasting_mse(self, panel: Panel) -> float:
         """Mean squared one-step error, in standardised units."""

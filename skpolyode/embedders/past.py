@@ -132,6 +132,13 @@ class Past:
         )
         return self.units.scaler.inverse(signal.numpy())
 
+    def read_features(self, features: np.ndarray, n_channels: int, ages: np.ndarray) -> np.ndarray:
+        """Signal (B, Q, D) at ages (Q,), from features (B, F) that the coefficients begin."""
+        shape = len(features), n_channels, self.n_coefficients
+        coefficients = features[:, : shape[1] * shape[2]].reshape(shape)
+        durations = features[:, -1] * self.window  # of a measure that needs them
+        return self.read(coefficients, np.tile(ages, (len(features), 1)), durations)
+
     def read_at(
         self,
         coefficients: np.ndarray,

@@ -7,27 +7,32 @@ from __future__ import annotations
 
 import copy
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from skpolyode.embedders.ahead import continue_series
 from skpolyode.embedders.learn import FEWEST_TO_SPLIT
 from skpolyode.forecasting._calibration import Calibration
 from skpolyode.models.contract import select
 from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel.known import known_part
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import (
     context_starts,
     last_seen_rows,
     observed_part,
+    observed_series,
     series_of_rows,
     take,
 )
+from skpolyode.transformers import PolyODETransformer
+from skpolyode.transformers._checks import check_repeatable, local_random_state
 from skpolyode.transformers._input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
 
-__all__ = ["Answers", "answer", "fit_forecaster", "retrain"]
+__all__ = ["Answers", "answer", "fit_forecaster", "retrain", "train_forecaster"]
 
 _REACH_CONTEXTS = 2  # longest lead that intervals are calibrated for
 _REACH_GAPS = 32  # the same, in typical gaps, of a model without a window
@@ -46,6 +51,27 @@ class Answers(NamedTuple):
 
     values: np.ndarray  # (Q, D), in standard deviations from the mean
     leads: np.ndarray  # (Q, D): time since the channel was last observed; inf if it never was
+
+
+def train_forecaster(
+    embedder: NeuralTransformer | None, panel: Panel, share: float, random_state: Any
+) -> tuple[NeuralTransformer, Calibration]:
+    """Train and calibrate a clone of an embedder; see the parameters of `PolyODEForecaster`."""
+    if embedder is None:
+        embedder = PolyODETransformer()
+    if not isinstance(embedder, NeuralTransformer):
+        raise TypeError(
+            "embedder must be a transformer that learns to forecast, such as "
+            f"PolyODETransformer(), got {embedder!r}."
+        )
+    if not 0 < share < 1:
+        raise ValueError(f"calibration_fraction must be between 0 and 1, got {share!r}.")
+    seed = embedder.random_state if random_state is None else random_state
+    if embedder.checkpoint_dir is not None:
+        check_repeatable(seed)
+    rng = local_random_state(seed)
+    own = {"random_state": int(rng.randint(2**31 - 1)), "warm_start": False}
+    return fit_forecaster(clone(embedder).set_params(**own), panel, share, rng)
 
 
 def fit_forecaster(
@@ -76,7 +102,11 @@ def fit_forecaster(
 
 def _known(panel: Panel) -> Panel:
     """Rows with an observation; channels by position, as sktime's formats name them differently."""
-    return observed_part(Panel(panel.times, panel.values, panel.offsets, time_unit=panel.time_unit))
+    panel = known_part(panel, "y")
+    static = None if panel.static is None else panel.static.reset_index(drop=True)
+    return observed_part(
+        Panel(panel.times, panel.values, panel.offsets, static=static, time_unit=panel.time_unit)
+    )
 
 
 def _train(embedder: NeuralTransformer, panel: Panel) -> None:
@@ -170,7 +200,7 @@ def _from_rows(
         return model.run_ahead(select(states, part), (end - start)[part], ahead)
 
     last = take(panel, series, origins, origins + 1)
-    values = continue_series(last, asked, end, run_ahead).values
+    values = continue_series(last, times, offsets_from(counts), end, run_ahead)
     return embedder.scaler_.transform(values)
 
 
@@ -189,6 +219,8 @@ def answer(
 ) -> Answers:
     """Values of every channel at any times from the first row of each series on.
 
+    NaN of series without any observation.
+
     - After the last observation: the damped forecast.
     - At an observation: its forecast from the observations before; the mean at the first one.
     - Between two observations: the learned path, which leads from one to the other.
@@ -206,6 +238,25 @@ def answer(
     offsets : int64 ndarray of shape (n_series + 1,)
         Where the times of each series start.
     """
+    known, counts = observed_series(context), np.diff(offsets)
+    asked, shape = np.repeat(known, counts), (len(times), context.n_channels)
+    answers = Answers(np.full(shape, np.nan), np.full(shape, np.inf))
+    if known.any():
+        own = times[asked], offsets_from(counts[known])
+        answers.values[asked], answers.leads[asked] = _answer(
+            embedder, calibration, context[known], *own
+        )
+    return answers
+
+
+def _answer(
+    embedder: NeuralTransformer,
+    calibration: Calibration,
+    context: Panel,
+    times: np.ndarray,
+    offsets: np.ndarray,
+) -> Answers:
+    """As `answer`, of series that all hold an observation."""
     ahead = times - context.times[context.offsets[:-1]][series_index(offsets)]
     if (ahead < 0).any():
         first = int(np.argmax(ahead < 0))

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.tseries.frequencies import to_offset
+from sktime.forecasting.base import ForecastingHorizon
 
 from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel, offsets_from, query_times
+from skpolyode.panel.readers.sktime import refuse_repeated_rows
 from skpolyode.panel.rows import default_channel_names
 
-__all__ = ["Context", "Query", "extended", "merged", "read_context", "read_horizon", "read_index"]
+__all__ = ["Context", "Query", "extended", "read_context", "read_horizon", "read_index"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Context:
     Parameters
     ----------
     y : DataFrame
-        The series as they came, merged.
+        The series as they came.
     freq : offset or None
         Step of integer horizons, where the index has none of its own.
     panel : Panel
@@ -48,6 +51,12 @@ class Context:
             return ""
         return f" of instance {plain_repr(self.instances[series])}"
 
+    def step(self, series: int) -> Any:
+        """Frequency of the rows of one series, or else that of all; None if neither has one."""
+        times = self.panel[[series]].user_times()
+        own = pd.infer_freq(times) if len(times) > 2 else None
+        return self.freq if own is None else own
+
 
 @dataclass(frozen=True)
 class Query:
@@ -58,16 +67,6 @@ class Query:
     index: pd.Index
 
 
-def merged(y: pd.DataFrame) -> pd.DataFrame:
-    """Average rows of equal instance and time; floats, without copying where it can be helped."""
-    y = y.astype(np.float64)
-    if y.index.is_unique:
-        return y
-    means = y.groupby(level=list(range(y.index.nlevels))).mean()
-    means.index.names = y.index.names
-    return means
-
-
 def extended(y: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     """`y` with the rows of `new`, whose observations win."""
     if list(new.columns) != list(y.columns):
@@ -75,7 +74,8 @@ def extended(y: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
             f"y has the channels {list(new.columns)}, but the forecaster was fitted on "
             f"{list(y.columns)}: give all of them in that order, NaN where not observed."
         )
-    return merged(new).combine_first(y)
+    refuse_repeated_rows(new, "y")
+    return new.astype(np.float64).combine_first(y)
 
 
 def read_context(y: pd.DataFrame, freq: Any = None) -> Context:
@@ -84,10 +84,12 @@ def read_context(y: pd.DataFrame, freq: Any = None) -> Context:
     Parameters
     ----------
     y : DataFrame
-        Rows of an instance may be scattered, but are in the order of time. No times repeat.
-    freq : offset, optional
+        Rows of an instance may be scattered, but are in the order of time.
+    freq : str or offset, optional
         Step of integer horizons, where the index has none of its own.
     """
+    refuse_repeated_rows(y, "y")
+    freq = to_offset(freq)
     times = y.index.get_level_values(-1)
     if isinstance(times, pd.TimedeltaIndex):
         raise TypeError(
@@ -96,40 +98,34 @@ def read_context(y: pd.DataFrame, freq: Any = None) -> Context:
         )
     names = default_channel_names(y.shape[1])
     if not isinstance(y.index, pd.MultiIndex):
-        panel = Panel.from_frames([y], channel_names=names, duplicates="mean")
-        return Context(y, freq, panel, None, (_with_freq(times[-1:], freq),), times.name)
+        panel = Panel.from_frames([y], channel_names=names)
+        return Context(y, freq, panel, None, (_plain(times[-1:]),), times.name)
     labels = y.index.droplevel(-1)
     instances = labels.unique()  # in the order of the panel: that of their first rows
     order = instances.argsort()
-    panel = Panel.from_sktime(y, channel_names=names, duplicates="mean")[order]
+    panel = Panel.from_sktime(y, channel_names=names)[order]
     last = np.empty(len(instances), dtype=np.int64)
     last[instances.get_indexer(labels)] = np.arange(len(y))  # later rows overwrite earlier ones
-    cutoffs = tuple(_with_freq(times[row : row + 1], freq) for row in last[order])
+    cutoffs = tuple(_plain(times[row : row + 1]) for row in last[order])
     return Context(y, freq, panel, instances[order], cutoffs, times.name)
 
 
-def _with_freq(cutoff: pd.Index, freq: Any) -> pd.Index:
-    if isinstance(cutoff, pd.DatetimeIndex) and cutoff.freq is None and freq is not None:
-        return pd.DatetimeIndex(cutoff, freq=freq)
-    return cutoff
+def _plain(cutoff: pd.Index) -> pd.Index:
+    """Cutoff without a frequency, which need not be that of the series."""
+    return pd.DatetimeIndex(cutoff, freq=None) if isinstance(cutoff, pd.DatetimeIndex) else cutoff
 
 
-def read_horizon(context: Context, fh: Any) -> Query:
+def read_horizon(context: Context, fh: ForecastingHorizon) -> Query:
     """Times that a `ForecastingHorizon` asks of each series, counted from its own cutoff."""
     values = fh.to_pandas()
     counts = pd.api.types.is_integer_dtype(values.dtype)
-    absolute: dict[Any, pd.Index] = {}
-    for cutoff in context.cutoffs:
-        if cutoff[0] in absolute:  # 2 ms a call
-            continue
+    absolute, keys = {}, []
+    for series, cutoff in enumerate(context.cutoffs):
         is_datetime = isinstance(cutoff, pd.DatetimeIndex)
-        has_steps = not is_datetime or fh.freq is not None or cutoff.freq is not None
-        if counts and fh.is_relative and not has_steps:
-            raise TypeError(
-                f"fh counts {values.tolist()} steps, but y is indexed by datetimes without a "
-                "frequency, which have no steps; ask for times (a DatetimeIndex) or for durations "
-                "(Timedeltas), or give the step: ForecastingHorizon(fh, freq=...)."
-            )
+        own = _own_steps(context, series, fh) if is_datetime and counts and fh.is_relative else fh
+        keys.append((cutoff[0], own.freq))
+        if keys[-1] in absolute:  # 2 ms a call
+            continue
         if isinstance(cutoff, pd.DatetimeIndex | pd.PeriodIndex) and counts and not fh.is_relative:
             raise TypeError(
                 f"fh holds the integers {values.tolist()} as absolute times, but y is indexed by a "
@@ -140,8 +136,29 @@ def read_horizon(context: Context, fh: Any) -> Query:
                 f"fh holds durations, but y is indexed by a {type(cutoff).__name__}; give "
                 "integers, or index y by datetimes."
             )
-        absolute[cutoff[0]] = fh.to_absolute_index(cutoff)
-    return _query(context, [absolute[cutoff[0]] for cutoff in context.cutoffs])
+        absolute[keys[-1]] = own.to_absolute_index(cutoff)
+    return _query(context, [absolute[key] for key in keys])
+
+
+def _own_steps(context: Context, series: int, fh: ForecastingHorizon) -> ForecastingHorizon:
+    """Horizon of integers with the frequency of one series.
+
+    sktime lends a horizon the frequency of the first series, if it has none of its own.
+    """
+    lent = None if context.freq is None else context.freq.freqstr
+    freq = context.step(series) if fh.freq in (None, lent) else fh.freq
+    values = fh.to_pandas()
+    if freq is None:
+        raise TypeError(
+            f"fh counts {values.tolist()} steps, but the datetimes{context.label(series)} in y are "
+            "without a frequency and have no steps; ask for times (a DatetimeIndex) or for "
+            "durations (Timedeltas), or give the step: ForecastingHorizon(fh, freq=...)."
+        )
+    return ForecastingHorizon(values, is_relative=True, freq=freq)
+
+
+def _key(cutoff: pd.Index) -> tuple[Any, str | None]:
+    return cutoff[0], getattr(cutoff, "freqstr", None)
 
 
 def read_index(context: Context, index: pd.Index) -> Query:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
 from sktime.datatypes import convert_to
 from sktime.forecasting.base import BaseForecaster
 
-from skpolyode.forecasting._engine import Answers, answer, fit_forecaster, retrain
+from skpolyode.forecasting._engine import Answers, answer, retrain, train_forecaster
 from skpolyode.forecasting._frames import (
     Query,
     extended,
-    merged,
     read_context,
     read_horizon,
     read_index,
@@ -24,7 +23,6 @@ from skpolyode.forecasting._saved import upgraded
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.saving.objects import register_estimator, save_by_name
 from skpolyode.transformers import PolyODETransformer
-from skpolyode.transformers._checks import check_repeatable, local_random_state
 from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["PolyODEForecaster"]
@@ -49,8 +47,7 @@ class PolyODEForecaster(BaseForecaster):
     embedder : transformer of this package that forecasts, or None, default=None
         The model of the dynamics; not fitted itself, but a clone of it. Its parameters are reached
         as ``embedder__<name>``; times are in the units of the index (seconds for datetimes). Raise
-        its `horizon`, with `max_epochs`, if forecasts many observations ahead matter. None:
-        ``PolyODETransformer(horizon=4, max_epochs=30)``.
+        its `horizon` if the nearest forecasts matter most. None: ``PolyODETransformer()``.
     calibration_fraction : float, default=0.2
         Share of the data held out to calibrate forecasts and intervals. With ten series or more,
         it is that of the series. With fewer, it is the end of each series, and a second model,
@@ -76,17 +73,17 @@ class PolyODEForecaster(BaseForecaster):
 
     Notes
     -----
-    **Horizons.** On a DatetimeIndex without frequency, horizons are times (a DatetimeIndex) or
-    durations (Timedeltas, counted from each series' own last row); integers need a frequency. On
-    integers with gaps, relative horizons count in the units of the index. A time before the
-    first row of a series is an error.
+    **Horizons.** On irregular datetimes, horizons are times (a DatetimeIndex) or durations
+    (Timedeltas, counted from each series' own last row). Integers count steps of each instance: of
+    the frequency of its rows, or else of the panel. On integers with gaps, relative horizons count
+    in the units of the index. A time before the first row of a series is an error.
 
     **In-sample times.** At an observation of the series the answer is the forecast of that
     observation from those before it (the mean at the first one), so that residuals are honest.
     Between two observations it is the learned path, which leads from one to the other.
 
     **Rows.** Instances may be unsorted and their rows scattered; rows of equal instance and time
-    are averaged. Answers are sorted by instance.
+    are refused. Answers are sorted by instance.
 
     **Damping.** As the lead (the time since the channel was last observed) grows and less can be
     known, forecasts are taken towards the mean, by the factors that had the least squared error
@@ -176,7 +173,7 @@ class PolyODEForecaster(BaseForecaster):
         y : series, panel or hierarchy in any of sktime's formats
             The past. Its index decides what horizons can be; see Notes of the class.
         X : None, default=None
-            Ignored.
+            Not used; a warning says so.
         fh : horizon, default=None
             Remembered for `predict`; nothing else depends on it.
 
@@ -191,6 +188,7 @@ class PolyODEForecaster(BaseForecaster):
                 "sktime's horizons cannot count on a Panel or on an index of real numbers: use "
                 "pretrain(panel) and forecast(panel, times), or index y by datetimes."
             )
+        _warn_of_exogenous(X)
         return super().fit(y, X=X, fh=fh)
 
     def pretrain(self, y: Any, X: Any = None, fh: Any = None) -> Self:
@@ -202,7 +200,7 @@ class PolyODEForecaster(BaseForecaster):
             The series. A :class:`~skpolyode.panel.Panel` may have times of any kind, real
             numbers too, which sktime's formats cannot hold.
         X : None, default=None
-            Ignored.
+            Not used; a warning says so.
         fh : None, default=None
             Ignored.
 
@@ -210,6 +208,7 @@ class PolyODEForecaster(BaseForecaster):
         -------
         self
         """
+        _warn_of_exogenous(X)
         if not isinstance(y, Panel):
             return super().pretrain(y, X=X, fh=fh)
         if self.state == "new":
@@ -220,7 +219,7 @@ class PolyODEForecaster(BaseForecaster):
         self._state = "pretrained"
         return self
 
-    def forecast(self, y: Any, times: Any) -> Panel:
+    def forecast(self, y: Any, times: Any, relative_to: str | None = None) -> Panel:
         """Continue any series with the trained model; what was fitted is left as it is.
 
         Parameters
@@ -230,6 +229,9 @@ class PolyODEForecaster(BaseForecaster):
         times : array-like of shape (Q,) or list of such
             Times from the first row on, for all series or for each; in the units and of the type
             of the series' times. Earlier ones are answered as in `predict`.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from: the first or the last observation of each series; they are
+            then numbers, or timedeltas for series with datetimes. None: the clock of the series.
 
         Returns
         -------
@@ -241,9 +243,11 @@ class PolyODEForecaster(BaseForecaster):
         ValueError
             If a time is before the first row of its series.
         """
-        return self.forecast_quantiles(y, times, [0.5])[0.5]
+        return self.forecast_quantiles(y, times, [0.5], relative_to)[0.5]
 
-    def forecast_quantiles(self, y: Any, times: Any, alpha: Sequence[float]) -> dict[float, Panel]:
+    def forecast_quantiles(
+        self, y: Any, times: Any, alpha: Sequence[float], relative_to: str | None = None
+    ) -> dict[float, Panel]:
         """Quantiles of the forecasts of any series.
 
         Parameters
@@ -254,6 +258,8 @@ class PolyODEForecaster(BaseForecaster):
             Times, as in `forecast`.
         alpha : sequence of float
             Probabilities between 0 and 1.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from, as in `forecast`.
 
         Returns
         -------
@@ -266,7 +272,7 @@ class PolyODEForecaster(BaseForecaster):
         if self.state == "new":
             self.check_is_fitted()
         panel = as_panel(y, name="y")
-        flat, offsets = query_times(panel, times)
+        flat, offsets = query_times(panel, times, relative_to)
         answers = answer(self.embedder_, self.calibration_, panel, flat, offsets)
         return {a: panel.like(flat, self._quantile(answers, a), offsets) for a in alpha}
 
@@ -302,16 +308,16 @@ class PolyODEForecaster(BaseForecaster):
         return convert_to(residuals, self._y_metadata["mtype"])
 
     def _pretrain(self, y: pd.DataFrame, X: Any = None, fh: Any = None) -> Self:
-        self._train(read_context(merged(y)).panel)
+        self._train(read_context(y.astype(np.float64)).panel)
         return self
 
     def _pretrain_update(self, y: pd.DataFrame, X: Any = None, fh: Any = None) -> Self:
-        panel = read_context(merged(y)).panel
+        panel = read_context(y.astype(np.float64)).panel
         self.embedder_ = retrain(self.embedder_, panel, self.embedder_.max_epochs)
         return self
 
     def _fit(self, y: pd.DataFrame, X: Any, fh: Any) -> Self:
-        self._set_context(merged(y))
+        self._set_context(y.astype(np.float64))
         panel = self._context.panel
         if self.state != "pretrained":
             self._train(panel)
@@ -346,26 +352,11 @@ class PolyODEForecaster(BaseForecaster):
         self._context = read_context(y, getattr(self.cutoff, "freq", None))
 
     def _train(self, panel: Panel) -> None:
-        embedder = self.embedder
-        if embedder is None:
-            embedder = PolyODETransformer(horizon=4, max_epochs=30)
-        if not isinstance(embedder, NeuralTransformer):
-            raise TypeError(
-                "embedder must be a transformer that learns to forecast, such as "
-                f"PolyODETransformer(), got {embedder!r}."
-            )
-        share = self.calibration_fraction
-        if not 0 < share < 1:
-            raise ValueError(f"calibration_fraction must be between 0 and 1, got {share!r}.")
         if self.update_epochs < 0:
             raise ValueError(f"update_epochs must not be negative, got {self.update_epochs!r}.")
-        seed = embedder.random_state if self.random_state is None else self.random_state
-        if embedder.checkpoint_dir is not None:
-            check_repeatable(seed)
-        rng = local_random_state(seed)
-        own = {"random_state": int(rng.randint(2**31 - 1)), "warm_start": False}
-        model = clone(embedder).set_params(**own)
-        self.embedder_, self.calibration_ = fit_forecaster(model, panel, share, rng)
+        self.embedder_, self.calibration_ = train_forecaster(
+            self.embedder, panel, self.calibration_fraction, self.random_state
+        )
 
     def _answer(self, query: Query) -> Answers:
         panel = self._context.panel
@@ -396,3 +387,13 @@ class PolyODEForecaster(BaseForecaster):
             {"embedder": model, "update_epochs": k, "random_state": k}
             for k, model in enumerate(models)
         ]
+
+
+def _warn_of_exogenous(X: Any) -> None:
+    """Warn of exogenous series, which sktime drops before it calls `_fit`."""
+    if X is not None:
+        warnings.warn(
+            "PolyODEForecaster does not use exogenous series: X is ignored. Give what was measured "
+            "with y as further channels of y.",
+            stacklevel=3,
+        )

@@ -30,6 +30,8 @@ from skpolyode.heads.features import (
 from skpolyode.heads.folds import Fold
 from skpolyode.heads.minirocket import has_minirocket
 from skpolyode.panel import Panel
+from skpolyode.panel.known import known_part
+from skpolyode.panel.select import observed_series
 from skpolyode.saving.objects import save
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers._checks import local_random_state
@@ -99,7 +101,8 @@ class HeadEstimator(BaseEstimator):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series; see :func:`skpolyode.panel.as_panel` for every accepted format. Static
-            covariates of a Panel are put beside the features.
+            covariates of a Panel are put beside the features. Series without any observation (of
+            a Panel that keeps such) are left out.
         y : array-like of shape (n_series,)
             What to predict.
 
@@ -125,6 +128,9 @@ class HeadEstimator(BaseEstimator):
             panel = read_panel(self, X, reset=True)
             target = self._read_target(y)
             check_consistent_length(np.empty(panel.n_series), target)
+            known = observed_series(panel)
+            if not known.all():
+                panel, target = known_part(panel), self._read_target(target[known])
             self._learn(panel, target)
         return self
 
@@ -201,11 +207,22 @@ class HeadEstimator(BaseEstimator):
     def _finish(self, Z: np.ndarray, target: np.ndarray, folds: list[Fold]) -> None:
         """Learn what else comes from the features (B, F) of the head."""
 
-    def _embed(self, X: Any) -> np.ndarray:
-        """Features (B, F) that the head reads."""
-        check_is_fitted(self)
+    def _predict_each(
+        self, X: Any, predict: Callable[[np.ndarray], np.ndarray], of_nothing: np.ndarray
+    ) -> np.ndarray:
+        """What is predicted from features (B, F); `of_nothing` (1, ...) where nothing is known."""
         panel = read_panel(self, X, reset=False)
-        return np.asarray(self.transformer_.transform(panel), dtype=np.float64)
+        known = observed_series(panel)
+        answers = np.repeat(of_nothing, panel.n_series, axis=0)
+        if known.any():
+            features = self.transformer_.transform(panel[known])
+            answers[known] = predict(np.asarray(features, dtype=np.float64))
+        return answers
+
+    @property
+    @abstractmethod
+    def _guess(self) -> np.ndarray:
+        """What to predict of a series of which nothing is known, of shape (1,)."""
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict of each series.
@@ -218,9 +235,11 @@ class HeadEstimator(BaseEstimator):
         Returns
         -------
         ndarray of shape (n_series,)
+            Of series without any observation (of a Panel that keeps such), the most frequent class
+            of `fit` or the mean of its targets.
         """
-        Z = self._embed(X)
-        return self.head_.predict(Z)
+        check_is_fitted(self)
+        return self._predict_each(X, self.head_.predict, self._guess)
 
     @property
     def scaler_(self) -> ChannelScaler:

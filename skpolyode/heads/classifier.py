@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_y
+from sklearn.utils.validation import _check_y, check_is_fitted
 
 from skpolyode.heads.base import FEWEST_TO_BOOST, HeadEstimator, Heads
 from skpolyode.heads.folds import Fold, spread_folds
@@ -96,6 +96,8 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
+    class_prior_ : float64 ndarray of shape (n_classes,)
+        Share of each class in `fit`: what is said of a series without any observation.
     features_ : str
         The kind of features that was taken.
     cv_scores_ : dict of str to float
@@ -177,6 +179,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         return spread_folds(target, self.cv, rng, keep_single=True)
 
     def _finish(self, Z: np.ndarray, target: np.ndarray, folds: list[Fold]) -> None:
+        self.class_prior_ = (target[:, None] == self.classes_).mean(axis=0)
         self.temperature_ = 1.0
         head = self.head_
         if hasattr(head, "predict_proba") or not hasattr(head, "decision_function") or not folds:
@@ -201,9 +204,17 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         Returns
         -------
         float64 ndarray of shape (n_series, n_classes)
-            In the order of `classes_`.
+            In the order of `classes_`. Of series without any observation, `class_prior_`.
         """
-        Z = self._embed(X)
+        check_is_fitted(self)
+        return self._predict_each(X, self._rate, self.class_prior_[None])
+
+    def _rate(self, Z: np.ndarray) -> np.ndarray:
+        """Probabilities (B, n_classes) from features."""
         if hasattr(self.head_, "predict_proba"):
             return self.head_.predict_proba(Z)
         return probabilities(self.head_.decision_function(Z), self.temperature_)
+
+    @property
+    def _guess(self) -> np.ndarray:
+        return self.classes_[[np.argmax(self.class_prior_)]]

@@ -86,6 +86,8 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
 
     Attributes
     ----------
+    target_mean_ : float
+        Mean target of `fit`: what is said of a series without any observation.
     features_ : str
         The kind of features that was taken.
     cv_scores_ : dict of str to float
@@ -130,3 +132,10 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
     def _folds(self, target: np.ndarray, rng: np.random.RandomState) -> list[Fold]:
         n_folds = min(self.cv, len(target) // 2)  # R² is defined for two series and more
         return spread_folds(target, n_folds, rng, keep_single=False)
+
+    def _finish(self, Z: np.ndarray, target: np.ndarray, folds: list[Fold]) -> None:
+        self.target_mean_ = float(target.mean())
+
+    @property
+    def _guess(self) -> np.ndarray:
+        return np.array([self.target_mean_])

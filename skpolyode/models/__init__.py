@@ -2,6 +2,7 @@
 
 from skpolyode.models.contract import Prediction, SequenceModel, Step
 from skpolyode.models.curriculum import PolyODETask
+from skpolyode.models.drawn import DrawnTask
 from skpolyode.models.gru_ode_bayes import GRUODEBayes
 from skpolyode.models.lin_ode_net import LinODENet
 from skpolyode.models.ode_rnn import ODERNN
@@ -12,6 +13,7 @@ from skpolyode.models.tasks import IntervalTask, SeriesTask, forecasting_mse, pr
 
 __all__ = [
     "ODERNN",
+    "DrawnTask",
     "GRUODEBayes",
     "IntervalTask",
     "LinODENet",

@@ -39,6 +39,9 @@ class PolyODETask(IntervalTask):
         Series that only validate. If there are none, the training error stands in.
     horizon : int, default=1
         Observations looked ahead from each stored state, without updates in between.
+    furthest : int, default=1
+        Observations that every sixth minibatch looks ahead; see
+        :class:`~skpolyode.models.IntervalTask`.
     can_sweep : bool, default=True
         Whether the memory may follow a path that is integrated without it.
 
@@ -68,17 +71,27 @@ class PolyODETask(IntervalTask):
         held_out: torch.Tensor,
         *,
         horizon: int = 1,
+        furthest: int = 1,
         can_sweep: bool = True,
     ) -> None:
-        super().__init__(model, data, held_out, horizon=horizon)
+        super().__init__(model, data, held_out, horizon=horizon, furthest=furthest)
         self.can_sweep = can_sweep
         self.filters = model.gain is not None
-        # All that a field which stands still depends on. Without what static covariates add: that
-        # is known by the present weights, and learns.
-        self.states = {"z": observed_states(model, data.x)}
         self.starts_anew = model.field.stands_still
         self.n_refreshed = 0
+
+    def take(self, data: Packed, held_out: torch.Tensor) -> None:
+        """Go on with other series, from the states of straight lines."""
+        super().take(data, held_out)
+        # All that a field which stands still depends on. Without what static covariates add: that
+        # is known by the present weights, and learns.
+        self.states = {"z": observed_states(self.model, data.x)}
+        self.is_new = True
         self.validating = ((data.next >= 0) & self.scored).nonzero()[:, 0]
+
+    def keeps_states(self, progress: float) -> bool:
+        """Whether the coarse part goes on, whose states are all from its beginning."""
+        return self.n_refreshed > 0 and self.starts_anew and progress < _COARSE_SHARE
 
     @torch.no_grad()
     def refresh(self, progress: float = 1.0) -> float:
@@ -88,11 +101,12 @@ class PolyODETask(IntervalTask):
         preliminary: the model's own states may be worse.
         """
         self.model.is_coarse = self.starts_anew and progress < _COARSE_SHARE
-        self.is_preliminary = self.model.is_coarse and self.n_refreshed > 0
+        self.is_preliminary = self.keeps_states(progress)
         if self.is_preliminary:
             return self._validate()
         error = super().refresh(progress)
         self.n_refreshed += 1
+        self.is_new = False
         return self._validate() if self.model.is_coarse else error
 
     def _validate(self) -> float:
@@ -141,7 +155,7 @@ class PolyODETask(IntervalTask):
         A channel that is not observed carries its state on, and a sweep brings it no further than
         one observation: weights that blow up over several would look good.
         """
-        starts_far = self.n_refreshed == 0 and not self.starts_anew
+        starts_far = self.is_new and not (self.starts_anew and self.n_refreshed == 0)
         return starts_far or not self.can_sweep or not bool(self.data.mask.all())
 
     def _depart(self, rows: torch.Tensor) -> State:
@@ -175,3 +189,4 @@ class PolyODETask(IntervalTask):
         """Go back to what an earlier `refresh` prepared."""
         super().load_state_dict(state)
         self.n_refreshed, self.model.is_coarse = state["n_refreshed"], state["coarse"]
+        self.is_new = False

@@ -70,6 +70,11 @@ class Packed:
     def __len__(self) -> int:
         return len(self.x)
 
+    @property
+    def n_series(self) -> int:
+        """How many series there are."""
+        return sum(sizes[0] for sizes in self.sizes)
+
     def blocks(self) -> Iterator[list[slice]]:
         """Rows of each step, block by block."""
         start = 0

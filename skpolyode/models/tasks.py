@@ -19,6 +19,11 @@ from skpolyode.models.packed import Packed
 __all__ = ["IntervalTask", "RunningMean", "SeriesTask", "forecasting_mse", "prediction_loss"]
 
 _DECAY = 0.7  # weight of each further observation that is looked at without updates
+# Looks far ahead take many steps: none while the dynamics are far off, few minibatches later on,
+# and the further ahead the fewer intervals.
+_FAR_FROM = 1 / 4  # of the training
+_FAR_EVERY = 6  # minibatches
+_HALVED_EVERY = 4  # observations
 
 
 class RunningMean:
@@ -129,6 +134,10 @@ class IntervalTask:
     length : int, default=1
         Observations predicted one after the other from each stored state, *with* the updates in
         between. An update with weights learns best from more than one.
+    furthest : int, default=1
+        Observations that every sixth minibatch looks ahead without updates, once a quarter of the
+        training is done. Each of them counts in units of its own size: the errors far ahead, which
+        are larger, would drown those of the next observation otherwise.
 
     Notes
     -----
@@ -165,14 +174,25 @@ class IntervalTask:
         *,
         horizon: int = 1,
         length: int = 1,
+        furthest: int = 1,
     ) -> None:
-        self.model, self.data, self.horizon, self.length = model, data, horizon, length
+        self.model, self.horizon, self.length = model, horizon, length
+        self.furthest, self.progress, self.n_batches = furthest, 0.0, 0
         self.is_preliminary = False
+        self.take(data, held_out)
+
+    def take(self, data: Packed, held_out: torch.Tensor) -> None:
+        """Go on with other series, of which no states are known."""
+        self.data = data
         validating = held_out[data.series]
         self.items = ((data.next >= 0) & ~validating).nonzero()[:, 0]
         self.scored = validating if held_out.any() else ~validating
         self.counted = data.mask & (self.scored & (data.elapsed > 0))[:, None]
         self.states: State = {}
+
+    def keeps_states(self, progress: float) -> bool:
+        """Whether the next `refresh` will leave the states as they are."""
+        return False
 
     @torch.no_grad()
     def refresh(self, progress: float = 1.0) -> float:
@@ -181,6 +201,7 @@ class IntervalTask:
         `progress` is the share of the training that is done.
         """
         mean = RunningMean()
+        self.progress, self.n_batches = progress, 0
         for block in self.data.blocks():
             for rows, prediction, stored in self._pass(block, progress):
                 for name, part in stored.items():
@@ -225,7 +246,26 @@ class IntervalTask:
                     break
                 total = total + decay**k * self._mean_loss(ahead, at)
                 weights += decay**k
+        self.n_batches += 1
+        if self.n_batches % _FAR_EVERY == 0 and self.progress >= _FAR_FROM:
+            return self._with_far(total / weights, state, rows)
         return total / weights
+
+    def _with_far(self, near: torch.Tensor, state: State, rows: torch.Tensor) -> torch.Tensor:
+        """Mean of a loss and of those further ahead of states that arrived at some rows."""
+        far = []
+        for k in range(1, self.furthest):
+            if k % _HALVED_EVERY == 1:
+                some = slice(0, -(-len(rows) // 2))
+                state, rows = select(state, some), rows[some]
+            state, rows = self._arrive(state, rows)
+            if not len(rows):
+                break
+            loss = self._mean_loss(state, rows)
+            if self.model.predict(state).log_scale is None:  # a likelihood knows its own unit
+                loss = loss * (near / loss.clamp(min=1e-12)).clamp(max=1).detach()
+            far.append(loss)
+        return (near + torch.stack(far).mean()) / 2 if far else near
 
     def _chosen(self, rows: torch.Tensor) -> torch.Tensor:
         """Which intervals of a minibatch, by the rows that they start from, are learned from."""
@@ -254,7 +294,7 @@ class IntervalTask:
 
     def state_dict(self) -> dict[str, Any]:
         """What `refresh` has prepared."""
-        return {"states": self.states}
+        return {"states": self.states, "progress": self.progress}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to what an earlier `refresh` prepared."""
@@ -262,6 +302,7 @@ class IntervalTask:
         if any(len(part) != len(self.data) for part in state["states"].values()):
             raise ValueError("states of other series")
         self.states = {name: part.to(device) for name, part in state["states"].items()}
+        self.progress, self.n_batches = state["progress"], 0
 
 
 class SeriesTask:
@@ -295,12 +336,21 @@ class SeriesTask:
     """Fewer series cost as much."""
 
     def __init__(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> None:
-        self.model, self.data = model, data
+        self.model = model
         self.is_preliminary = False
+        self.take(data, held_out)
+
+    def take(self, data: Packed, held_out: torch.Tensor) -> None:
+        """Go on with other series."""
+        self.data = data
         # One observation alone has nothing to learn from; a minibatch of such has no gradient.
         several = torch.bincount(data.series, minlength=len(held_out)) > 1
         self.items = (several & ~held_out).nonzero()[:, 0]
         self.validation = (held_out if held_out.any() else ~held_out).nonzero()[:, 0]
+
+    def keeps_states(self, progress: float) -> bool:
+        """No: there are none."""
+        return False
 
     def refresh(self, progress: float = 1.0) -> float:
         """Return the validation error; there is nothing to store."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypedDict
+from typing import Literal, TypedDict, get_args
 
 import numpy as np
 
@@ -40,7 +40,11 @@ TOO_LARGE = FaultKind(
     "values too large to compute with",
     "repair their unit, or replace them by NaN, which means not observed",
 )
-UNOBSERVED = FaultKind("series without any observation", "leave these series out")
+UNOBSERVED = FaultKind(
+    "series without any observation",
+    'leave these series out, or pass empty="keep" to Panel, Panel.from_series, Panel.from_array, '
+    "... to have NaN for them",
+)
 NOT_NUMERIC = FaultKind(
     "cells that are not numbers",
     "convert them to numbers (for example one-hot columns), or to NaN where not observed",
@@ -48,6 +52,9 @@ NOT_NUMERIC = FaultKind(
 
 
 SHORTEST, LONGEST = 1e-50, 1e50  # in the user's units: products of several such times are numbers
+
+
+Empty = Literal["error", "keep"]
 
 
 class PanelOptions(TypedDict, total=False):
@@ -59,6 +66,7 @@ class PanelOptions(TypedDict, total=False):
     time_unit: str | None
     sort: bool
     duplicates: Duplicates
+    empty: Empty
 
 
 def finish(
@@ -69,9 +77,13 @@ def finish(
     static: object = None,
     sort: bool = False,
     duplicates: Duplicates = "error",
+    empty: Empty = "error",
 ) -> Rows:
     """Sort, merge and check rows, fit the labels, and raise all faults together."""
     check_duplicates(duplicates)
+    if empty not in get_args(Empty):
+        raise ValueError(f"empty must be one of {list(get_args(Empty))}, got {empty!r}.")
+    rows = replace(rows, keeps_empty=empty == "keep")
     if sort:
         rows = sort_rows(rows)
     if duplicates != "error":
@@ -103,6 +115,8 @@ def check_rows(rows: Rows, faults: Faults) -> None:
     """Add to `faults` whatever is wrong with times and values."""
     _check_times(rows, faults)
     note_cells(INFINITE, np.isinf(rows.values), "values must not be infinity, got {}", rows, faults)
+    if rows.keeps_empty:
+        return
     observed = ~np.isnan(rows.values).all(axis=1)
     empty = np.flatnonzero(np.diff(offsets_from(observed)[rows.offsets]) == 0)
     lines = [

@@ -42,6 +42,7 @@ def concat_rows(panels: Sequence[PanelStorage], ids: object = None) -> tuple[Row
         offsets=offsets_from(np.concatenate([panel.lengths for panel in aligned])),
         ids=labels[0].append(labels[1:]).to_numpy(),
         static=_static(panels),
+        keeps_empty=any(panel.rows.keeps_empty for panel in panels),
     )
     if ids is not None:
         faults = Faults("concat", read_ids(ids))

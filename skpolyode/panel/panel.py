@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, TypeVar, Unpack
 
-import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults
-from skpolyode.panel.checks import PanelOptions, finish
+from skpolyode.panel.checks import Empty, PanelOptions, finish
 from skpolyode.panel.concat import concat_rows
-from skpolyode.panel.labels import fit_ids, fit_static, read_ids
+from skpolyode.panel.labels import read_ids
 from skpolyode.panel.merge import Duplicates
 from skpolyode.panel.readers.arrays import rows_from_array, rows_from_flat
 from skpolyode.panel.readers.lists import rows_from_frames, rows_from_series
 from skpolyode.panel.readers.long import rows_from_long
 from skpolyode.panel.readers.sktime import rows_from_sktime
 from skpolyode.panel.rows import Rows
-from skpolyode.panel.timeaxis import TimeAxis, check_unit
+from skpolyode.panel.timeaxis import check_unit
 from skpolyode.panel.views import PanelViews
 
 
@@ -55,6 +54,10 @@ class Panel(PanelViews):
     duplicates : {"error", "mean", "first", "last"}, default="error"
         What to do with rows of equal time in a series: refuse them, or merge them channel by
         channel, ignoring NaN.
+    empty : {"error", "keep"}, default="error"
+        What to do with series without any observation: refuse them, or keep them, so that one of
+        them does not stop a batch. Estimators learn nothing from those that are kept, and what
+        they answer about them is NaN; classifiers and regressors say what they said of nothing.
 
     Attributes
     ----------
@@ -118,6 +121,7 @@ class Panel(PanelViews):
         time_unit: str | None = None,
         sort: bool = False,
         duplicates: Duplicates = "error",
+        empty: Empty = "error",
     ) -> None:
         check_unit(time_unit)
         faults = Faults("Panel", read_ids(ids), channel_names)
@@ -130,6 +134,7 @@ class Panel(PanelViews):
                 static=static,
                 sort=sort,
                 duplicates=duplicates,
+                empty=empty,
             )
         )
 
@@ -142,7 +147,8 @@ class Panel(PanelViews):
         series : iterable of (times, values)
             One tuple a series: times of shape (L,), values of shape (L,) or (L, D).
         **options : dict
-            `ids`, `channel_names`, `static`, `time_unit`, `sort` and `duplicates` of `Panel`.
+            `ids`, `channel_names`, `static`, `time_unit`, `sort`, `duplicates` and `empty` of
+            `Panel`.
 
         Returns
         -------
@@ -169,7 +175,8 @@ class Panel(PanelViews):
             One a series. The index holds the times: numbers, datetimes (with or without a time
             zone), periods (their start counts) or timedeltas; the columns are the channels.
         **options : dict
-            `ids`, `channel_names`, `static`, `time_unit`, `sort` and `duplicates` of `Panel`.
+            `ids`, `channel_names`, `static`, `time_unit`, `sort`, `duplicates` and `empty` of
+            `Panel`.
 
         Returns
         -------
@@ -202,7 +209,8 @@ class Panel(PanelViews):
             Times of all series, or of each; None: 0, 1, ..., n_times - 1. With times for each
             series, padding is where the time is NaN and all values are.
         **options : dict
-            `ids`, `channel_names`, `static`, `time_unit`, `sort` and `duplicates` of `Panel`.
+            `ids`, `channel_names`, `static`, `time_unit`, `sort`, `duplicates` and `empty` of
+            `Panel`.
 
         Returns
         -------
@@ -255,7 +263,7 @@ class Panel(PanelViews):
         static : sequence of str, DataFrame, array-like or None, default=None
             Columns that are constant in each series, or a table as in `Panel`.
         **options : dict
-            `ids`, `channel_names`, `time_unit`, `sort` and `duplicates` of `Panel`.
+            `ids`, `channel_names`, `time_unit`, `sort`, `duplicates` and `empty` of `Panel`.
 
         Returns
         -------
@@ -295,7 +303,8 @@ class Panel(PanelViews):
             sktime's "nested_univ", "pd-multiindex", "df-list" or "numpy3D" (series, channel,
             time); the channels of a nested frame may have different times.
         **options : dict
-            `ids`, `channel_names`, `static`, `time_unit`, `sort` and `duplicates` of `Panel`.
+            `ids`, `channel_names`, `static`, `time_unit`, `sort`, `duplicates` and `empty` of
+            `Panel`.
 
         Returns
         -------
@@ -364,36 +373,3 @@ def build_panel(
     faults = Faults(name, read_ids(kept.pop("ids", None)), kept.get("channel_names"))
     rows = reader(data, faults=faults, time_unit=time_unit, **details)
     return cls._of(finish(rows, faults, **kept))
-
-
-def blank_panel(
-    n_series: int,
-    channel_names: Sequence[str],
-    *,
-    ids: object = None,
-    static: object = None,
-    time_unit: str | None = None,
-    tz: str | None = None,
-    has_channel_names: bool = True,
-    origin: np.ndarray | None = None,
-    per_unit: int = 1,
-) -> Panel:
-    """Panel without rows: labels, and the meaning of times (as in `Rows`), for `Panel.like`."""
-    faults = Faults("stream", read_ids(ids), tuple(channel_names))
-    labels = fit_ids(faults.ids, n_series, faults)
-    table = fit_static(static, labels, faults)
-    faults.raise_if_any()
-    rows = Rows(
-        times=np.empty(0),
-        values=np.empty((0, len(channel_names))),
-        offsets=np.zeros(n_series + 1, dtype=np.int64),
-        axis=TimeAxis(time_unit, tz),
-        ids=labels,
-        channel_names=tuple(channel_names),
-        has_channel_names=has_channel_names,
-        static=table,
-        ticks=None if origin is None else np.empty(0, dtype=np.int64),
-        origin=origin,
-        per_unit=per_unit,
-    )
-    return Panel._of(rows, checked=False)

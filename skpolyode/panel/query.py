@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,15 @@ import numpy as np
 from skpolyode.errors import plain_repr
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import offsets_from
+from skpolyode.panel.select import observed_rows
 from skpolyode.panel.timeaxis import TimeBlock, Times, join_times, read_times
 
+Check = Callable[[TimeBlock, Panel, str], None]
 
-def query_times(panel: Panel, times: Any) -> tuple[np.ndarray, np.ndarray]:
+
+def query_times(
+    panel: Panel, times: Any, relative_to: str | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Read the times at which answers for each series of a panel are wanted.
 
     Parameters
@@ -23,6 +29,10 @@ def query_times(panel: Panel, times: Any) -> tuple[np.ndarray, np.ndarray]:
         Times for all series, or a list with the times for each. Numbers, in the units of the
         panel's `times`; for a panel of datetimes also datetimes, with a time zone if and only if
         the panel has one. Any order, repetitions allowed.
+    relative_to : {"start", "end"} or None, default=None
+        What `times` count from: the first or the last observation of each series; they are then
+        numbers, or timedeltas for a panel of datetimes. A series without any observation has
+        neither, and gets no times. None: the panel's own clock.
 
     Returns
     -------
@@ -47,30 +57,64 @@ def query_times(panel: Panel, times: Any) -> tuple[np.ndarray, np.ndarray]:
     (array([0.5, 3. , 0.5, 3. ]), array([0, 2, 4]))
     >>> query_times(panel, [[0.5], [1.0, 2.0]])
     (array([0.5, 1. , 2. ]), array([0, 1, 3]))
+    >>> query_times(panel, [-0.5, 3.0], relative_to="end")
+    (array([0.5, 4. , 1.5, 5. ]), array([0, 2, 4]))
     """
-    origin = panel.rows.origin
+    if relative_to is None:
+        return _on_the_clock(panel, times)
+    rows = observed_rows(panel)
+    return times_since(panel, times, edge(relative_to, rows.start, rows.end))
+
+
+def edge(relative_to: str, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return the times (n_series,) that relative ones count from: `start` or `end`."""
+    if relative_to not in ("start", "end"):
+        raise ValueError(f'relative_to must be "start", "end" or None, got {relative_to!r}.')
+    return start if relative_to == "start" else end
+
+
+def times_since(panel: Panel, times: Any, since: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As `query_times`, of times that count from `since` (n_series,); no times where it is NaN."""
+    reads = _reads(panel, times, _check_duration)
+    whose = reads * (panel.n_series // len(reads))
+    blocks = [np.empty(0)]
+    blocks += [
+        start + read.counts if np.isfinite(start) else np.empty(0)
+        for start, read in zip(since, whose, strict=True)
+    ]
+    return np.concatenate(blocks), offsets_from([len(block) for block in blocks[1:]])
+
+
+def _on_the_clock(panel: Panel, times: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Times of the panel's own clock."""
+    reads, origin = _reads(panel, times, _check_kind), panel.rows.origin
+    if len(reads) > 1:
+        blocks = [read.counts for read in reads]
+        if origin is not None:
+            blocks = [panel.rows.since_origin(*own) for own in zip(reads, origin, strict=True)]
+        return np.concatenate(blocks), offsets_from([len(block) for block in blocks])
+    read = reads[0]
+    offsets = np.arange(panel.n_series + 1) * len(read.counts)
+    if origin is not None:
+        return panel.rows.since_origin(read, origin[:, None]).ravel(), offsets
+    return np.tile(read.counts, panel.n_series), offsets
+
+
+def _reads(panel: Panel, times: Any, check: Check) -> list[Times]:
+    """Times of each series, or only one of all."""
     if isinstance(times, np.ndarray) and times.dtype != object:
         one_each = times.ndim == 2
     else:
         first = times[0] if isinstance(times, list | tuple | np.ndarray) and len(times) else None
         one_each = isinstance(first, list | tuple) or getattr(first, "ndim", 0) == 1
-    if one_each:
-        if len(times) != panel.n_series:
-            raise ValueError(
-                f"times must be one list for all series or one for each of the {panel.n_series} "
-                f"series, got {len(times)} lists."
-            )
-        reads = [_read(own, panel, f"times of series {i}") for i, own in enumerate(times)]
-        blocks = [read.counts for read in reads]
-        if origin is not None:
-            blocks = [panel.rows.since_origin(*own) for own in zip(reads, origin, strict=True)]
-        flat = np.concatenate(blocks) if blocks else np.empty(0)
-        return flat, offsets_from([len(block) for block in blocks])
-    read = _read(times, panel, "times")
-    offsets = np.arange(panel.n_series + 1) * len(read.counts)
-    if origin is not None:
-        return panel.rows.since_origin(read, origin[:, None]).ravel(), offsets
-    return np.tile(read.counts, panel.n_series), offsets
+    if not one_each:
+        return [_read(times, panel, "times", check)]
+    if len(times) != panel.n_series:
+        raise ValueError(
+            f"times must be one list for all series or one for each of the {panel.n_series} "
+            f"series, got {len(times)} lists."
+        )
+    return [_read(own, panel, f"times of series {i}", check) for i, own in enumerate(times)]
 
 
 def name_query(panel: Panel, series: int, time: float, gap: float) -> str:
@@ -85,7 +129,7 @@ def name_query(panel: Panel, series: int, time: float, gap: float) -> str:
     return f"{whose}: {panel.rows.format_from(series, time)}, {gap:g} {panel.time_unit}"
 
 
-def _read(times: Any, panel: Panel, name: str) -> Times:
+def _read(times: Any, panel: Panel, name: str, check: Check) -> Times:
     scalar = np.ndim(times) == 0
     try:
         block = read_times([times] if scalar else times)
@@ -93,7 +137,7 @@ def _read(times: Any, panel: Panel, name: str) -> Times:
         raise TypeError(f"{name}: {error}") from error
     if block.data.ndim != 1 or block.data.size == 0:
         raise ValueError(f"{name} must be one-dimensional and not empty, got {times!r}.")
-    _check_kind(block, panel, name)
+    check(block, panel, name)
     read = join_times([block], panel.time_unit)
     if not np.isfinite(read.counts).all():
         row = int(np.flatnonzero(~np.isfinite(read.counts))[0])
@@ -106,10 +150,26 @@ def _check_kind(block: TimeBlock, panel: Panel, name: str) -> None:
         return
     if block.kind == "timedelta" or not panel.is_datetime:
         wanted = "datetimes, or counts of their unit" if panel.is_datetime else "numbers"
-        raise TypeError(f"{name} must be {wanted}, as in the panel, got {block.kind}s.")
+        remedy = (
+            '; forecast, reconstruct and interpolate count durations with relative_to="end" or '
+            '"start"'
+            if block.kind == "timedelta"
+            else ""
+        )
+        raise TypeError(f"{name} must be {wanted}, as in the panel, got {block.kind}s{remedy}.")
     if (block.tz is None) != (panel.tz is None):
         own, other = (f"the time zone {zone}" if zone else "none" for zone in (panel.tz, block.tz))
         raise TypeError(
             f"{name} must have a time zone exactly if the panel has; the panel has {own}, times "
             f"have {other}; use tz_localize."
         )
+
+
+def _check_duration(block: TimeBlock, panel: Panel, name: str) -> None:
+    if block.kind == "number" or (block.kind == "timedelta" and panel.is_datetime):
+        return
+    wanted = "timedeltas, or counts of their unit" if panel.is_datetime else "numbers"
+    raise TypeError(
+        f"{name} must be {wanted} where they are relative to the start or the end of a series of "
+        f"{'datetimes' if panel.is_datetime else 'numbers'}, got {block.kind}s."
+    )

@@ -33,6 +33,8 @@ class Rows:
     # Exact times, int64 (n_obs,) in ticks of 1 / per_unit; None where the float64 are all there is.
     ticks: np.ndarray | None = None
     per_unit: int = 1
+    # Whether series without any observation are there on purpose.
+    keeps_empty: bool = False
     # Of a panel seen from its start: the ticks (n_series,) from which `times` are counted.
     origin: np.ndarray | None = None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ __all__ = [
     "last_seen_rows",
     "observed_part",
     "observed_rows",
+    "observed_series",
     "recent_part",
     "series_of_rows",
     "take",
@@ -32,7 +32,7 @@ class Observed(NamedTuple):
     times: np.ndarray  # float64 (P,), since the first such row of the series
     values: np.ndarray  # float64 (P, D), NaN where not observed
     offsets: np.ndarray  # int64 (B + 1,)
-    start: np.ndarray  # float64 (B,): first observation, in the units of `times`
+    start: np.ndarray  # float64 (B,): first observation, in the units of `times`; NaN without any
     end: np.ndarray  # float64 (B,): last observation
 
     @property
@@ -53,8 +53,19 @@ def observed_rows(panel: Panel) -> Observed:
     kept = ~np.isnan(panel.values).all(axis=1)
     rows = panel.rows.at(kept, offsets_from(kept)[panel.offsets])
     times, offsets = rows.times, rows.offsets
-    start, end = times[offsets[:-1]], times[offsets[1:] - 1]
+    ends = np.full((2, panel.n_series), np.nan)
+    some = rows.lengths > 0
+    ends[:, some] = times[offsets[:-1][some]], times[offsets[1:][some] - 1]
+    start, end = ends
     return Observed(times - np.repeat(start, rows.lengths), rows.values, offsets, start, end)
+
+
+def observed_series(panel: Panel) -> np.ndarray:
+    """Tell which series (n_series,) hold an observation: all, unless others are kept."""
+    if not panel.rows.keeps_empty:
+        return np.ones(panel.n_series, dtype=bool)
+    observed = ~np.isnan(panel.values).all(axis=1)
+    return np.diff(offsets_from(observed)[panel.offsets]) > 0
 
 
 def observed_part(panel: Panel) -> Panel:
@@ -102,16 +113,15 @@ def window_bounds(
     Windows overlap by at least `overlap` rows and are spread evenly; series of less than one and a
     half windows stay whole.
     """
-    series, start, stop = [], [], []
-    for i, (first, end) in enumerate(pairwise(offsets)):
-        n_rows, n_windows, size = end - first, 1, end - first
-        if n_rows >= 1.5 * length:
-            n_windows, size = -(-(n_rows - overlap) // (length - overlap)), length
-        starts = first + np.linspace(0, n_rows - size, n_windows).round().astype(np.int64)
-        series.append(np.full(n_windows, i))
-        start.append(starts)
-        stop.append(starts + size)
-    return np.concatenate(series), np.concatenate(start), np.concatenate(stop)
+    n_rows = np.diff(offsets)
+    is_long = n_rows >= 1.5 * length
+    n_windows = np.where(is_long, -(-(n_rows - overlap) // (length - overlap)), 1)
+    size = np.where(is_long, length, n_rows)
+    series = np.repeat(np.arange(len(n_rows)), n_windows)
+    place = np.arange(len(series)) - np.repeat(np.cumsum(n_windows) - n_windows, n_windows)
+    step = (n_rows - size) / np.maximum(n_windows - 1, 1)
+    start = offsets[:-1][series] + (place * step[series]).round().astype(np.int64)
+    return series, start, start + size[series]
 
 
 def last_seen_rows(panel: Panel) -> np.ndarray:

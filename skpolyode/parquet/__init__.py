@@ -1,4 +1,4 @@
-"""Parquet: embedding collections of series that do not fit in memory."""
+"""Parquet: collections of series that do not fit in memory."""
 
 try:
     import pyarrow  # noqa: F401 (optional: said here once, with the way to get it)
@@ -8,5 +8,6 @@ except ImportError as error:
     ) from error
 
 from skpolyode.parquet.embed import embed_dataset
+from skpolyode.parquet.sample import sample_dataset
 
-__all__ = ["embed_dataset"]
+__all__ = ["embed_dataset", "sample_dataset"]

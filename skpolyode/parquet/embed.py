@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -16,40 +16,15 @@ import pyarrow as pa
 from sklearn.utils import check_scalar
 from tqdm.auto import tqdm
 
-from skpolyode.panel import Panel
 from skpolyode.parquet.chunks import first_rows, read_chunks
+from skpolyode.parquet.reading import Reading, open_reading
 from skpolyode.parquet.sink import Sink
-from skpolyode.parquet.source import identity, open_source
+from skpolyode.parquet.source import identity
 
 __all__ = ["embed_dataset"]
 
 _TRIES = 3  # in a row that lose a worker before any part is written; then it is no accident
 _COMPARED = 20  # series embedded again, to see that the estimator is the one of an earlier run
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """How a table becomes a panel."""
-
-    id: str
-    time: str
-    channels: list[str]
-    static: list[str] | None
-    options: dict[str, Any]
-
-    @property
-    def columns(self) -> list[str]:
-        return [self.id, self.time, *self.channels, *(self.static or [])]
-
-    def panel(self, table: pa.Table) -> Panel:
-        return Panel.from_long(
-            table.to_pandas(),
-            id=self.id,
-            time=self.time,
-            values=self.channels,
-            static=self.static,
-            **self.options,
-        )
 
 
 def embed_dataset(
@@ -103,8 +78,8 @@ def embed_dataset(
     verbose : int, default=0
         If positive, show a progress bar.
     **options : dict
-        `time_unit`, `sort` and `duplicates` of :class:`skpolyode.Panel`. Of an estimator fitted
-        on datetimes in another unit than seconds, `time_unit` is needed.
+        `time_unit`, `sort`, `duplicates` and `empty` of :class:`skpolyode.Panel`. Of an estimator
+        fitted on datetimes in another unit than seconds, `time_unit` is needed.
 
     Returns
     -------
@@ -152,9 +127,7 @@ def embed_dataset(
     (2, ['id', 'hr_c0', 'hr_c1'])
     """
     rows_per_chunk = int(check_scalar(rows_per_chunk, "rows_per_chunk", Integral, min_val=1))
-    channels, static = _names(channels), _names(static)
-    dataset, channels = open_source(source, id, time, channels, static or [])
-    reading = _Reading(id, time, channels, static, options)
+    dataset, reading = open_reading(source, id, time, channels, static, options)
     settings = {**asdict(reading), "rows_per_chunk": rows_per_chunk, "source": identity(dataset)}
     features = [str(name) for name in estimator.get_feature_names_out()]
     if id in features:
@@ -195,14 +168,8 @@ def _run(jobs: Iterator[tuple], n_jobs: int | None, bar: tqdm) -> int:
     return n_series
 
 
-def _names(names: str | Sequence[str] | None) -> list[str] | None:
-    if names is None:
-        return None
-    return [names] if isinstance(names, str) else list(names)
-
-
 def _jobs(
-    estimator: Any, reading: _Reading, sink: Sink, chunks: Iterator[pa.Table]
+    estimator: Any, reading: Reading, sink: Sink, chunks: Iterator[pa.Table]
 ) -> Iterator[tuple]:
     """Calls for joblib: one for each chunk, which does little for those of an earlier run."""
     compared = False
@@ -217,13 +184,13 @@ def _jobs(
         yield joblib.delayed(_count)(table.num_rows, len(ids))
 
 
-def _ids(reading: _Reading, table: pa.Table) -> pa.ChunkedArray:
+def _ids(reading: Reading, table: pa.Table) -> pa.ChunkedArray:
     """Id of each series of a chunk. Taken from the table and not from the panel, ids keep type."""
     return table[reading.id].take(pa.array(first_rows(table[reading.id])))
 
 
 def _embed(
-    estimator: Any, reading: _Reading, sink: Sink, number: int, table: pa.Table
+    estimator: Any, reading: Reading, sink: Sink, number: int, table: pa.Table
 ) -> tuple[int, int]:
     """Write the embeddings of a chunk; return its numbers of rows and series."""
     try:
@@ -240,7 +207,7 @@ def _count(rows: int, series: int) -> tuple[int, int]:
     return rows, series
 
 
-def _compare(estimator: Any, reading: _Reading, sink: Sink, number: int, table: pa.Table) -> None:
+def _compare(estimator: Any, reading: Reading, sink: Sink, number: int, table: pa.Table) -> None:
     """Raise if the estimator is not that of the parts that are there.
 
     Its embeddings are compared and not its attributes, among which are times that a training took:

@@ -70,7 +70,7 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
 
     _embedder: ModelEmbedder
 
-    def forecast(self, times: Any, series: Any = None) -> Panel:
+    def forecast(self, times: Any, series: Any = None, relative_to: str | None = None) -> Panel:
         """Continue the series beyond their last observation.
 
         Parameters
@@ -79,6 +79,9 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
             Times from the last observation on, for all of the series or for each.
         series : int, array-like of int or None, default=None
             Which series, by position; None means all.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from: the first or the last observation of each series; they are
+            then numbers, or timedeltas for series with datetimes. None: the clock of the series.
 
         Returns
         -------
@@ -99,7 +102,9 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
             durations = (clock.last - clock.start)[part]
             return self._embedder.run_ahead(select(state, part), durations, ahead)
 
-        return continue_series(self._panel[chosen], times, clock.last, run_ahead)
+        panel, flat, offsets = self._asked(chosen, times, relative_to)
+        values = continue_series(panel, flat, offsets, clock.last, run_ahead)
+        return panel.like(flat, values, offsets)
 
     def _bind(self) -> None:
         self._model = self._embedder.exact

@@ -22,9 +22,9 @@ from sklearn.utils.metaestimators import available_if
 from skpolyode.embedders import Embedder
 from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel, query_times, series_index
-from skpolyode.panel.panel import blank_panel
-from skpolyode.panel.query import name_query
-from skpolyode.panel.select import observed_rows
+from skpolyode.panel.blank import blank_panel
+from skpolyode.panel.query import edge, name_query, times_since
+from skpolyode.panel.select import observed_rows, observed_series
 from skpolyode.panel.timeaxis import MICROSECONDS
 from skpolyode.saving.codec import place, register
 from skpolyode.saving.frames import checked_zone
@@ -81,7 +81,13 @@ class SeriesStream:
     @classmethod
     def after(cls, embedder: Embedder, panel: Panel) -> Self:
         """Stream that goes on from the last observations of the series of a checked panel."""
-        stream = cls(embedder, panel.without_rows())
+        stream, known = cls(embedder, panel.without_rows()), observed_series(panel)
+        if not known.all():  # some start later
+            if known.any():
+                others, places = cls.after(embedder, panel[known]), np.flatnonzero(known)
+                stream._clock.put(places, others._clock)
+                stream._put(stream._parts, places, others._parts)
+            return stream
         stream._clock = Clock.after(observed_rows(panel), embedder.units.time_scale)
         stream._parts = stream._resume(panel)
         return stream
@@ -202,7 +208,7 @@ class SeriesStream:
         return past.with_duration(features, clock.start[chosen], clock.last[chosen])
 
     @available_if(lambda stream: stream._embedder.past is not None)
-    def reconstruct(self, times: Any, series: Any = None) -> Panel:
+    def reconstruct(self, times: Any, series: Any = None, relative_to: str | None = None) -> Panel:
         """Read the past of the series out of their memory at the last observation.
 
         Parameters
@@ -212,6 +218,9 @@ class SeriesStream:
             or for each.
         series : int, array-like of int or None, default=None
             Which series, by position; None means all.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from: the first or the last observation of each series; they are
+            then numbers, or timedeltas for series with datetimes. None: the clock of the series.
 
         Returns
         -------
@@ -224,8 +233,8 @@ class SeriesStream:
             If a time is outside the window, or a series has not been observed.
         """
         chosen, past = self._started(series), self._embedder.past
-        panel, clock = self._panel[chosen], self._clock.take(chosen)
-        flat, offsets = query_times(panel, times)
+        clock = self._clock.take(chosen)
+        panel, flat, offsets = self._asked(chosen, times, relative_to)
         which = series_index(offsets)
         ages = clock.last[which] - flat
         past.check_ages(
@@ -235,6 +244,15 @@ class SeriesStream:
             coefficients = self._coefficients(chosen)
         values = past.read_at(coefficients, clock.start, clock.last, flat, which)
         return panel.like(flat, values, offsets)
+
+    def _asked(
+        self, chosen: np.ndarray, times: Any, relative_to: str | None
+    ) -> tuple[Panel, np.ndarray, np.ndarray]:
+        """Some of the series, the times asked of them, and where those of each start."""
+        panel, clock = self._panel[chosen], self._clock.take(chosen)
+        if relative_to is None:
+            return panel, *query_times(panel, times)
+        return panel, *times_since(panel, times, edge(relative_to, clock.start, clock.last))
 
     def _started(self, series: Any) -> np.ndarray:
         """Positions of some series; all of them must have been observed."""

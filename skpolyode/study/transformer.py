@@ -43,7 +43,8 @@ class PaperPolyODETransformer(PolyODETransformer):
         diverge, as "auto" often is, is an error. The paper's is "adams_moulton".
     gradient : {"series", "interval"}, default="series"
         Back-propagate through whole series as in the paper, or train on single intervals between
-        observations. "series" looks one observation ahead only; its minibatches are of series.
+        observations. "series" looks one observation ahead only (so does "auto" then); its
+        minibatches are of series.
     update : {"jump", "bridge"}, default="jump"
         At an observation, "jump" leaves a step in the remembered path, as in the paper; "bridge"
         ramps the path to it, so that the memory holds a continuous path through all observations.
@@ -145,8 +146,9 @@ class PaperPolyODETransformer(PolyODETransformer):
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         if self.gradient == "interval":
             can_sweep = self.solver == "exact"
-            return PolyODETask(model, data, held_out, horizon=self.horizon, can_sweep=can_sweep)
-        if self.horizon != 1:
+            ahead = self._looks_ahead(data, held_out)
+            return PolyODETask(model, data, held_out, can_sweep=can_sweep, **ahead)
+        if self.horizon not in (1, "auto"):
             raise ValueError(
                 f"gradient='series' looks one observation ahead, got horizon={self.horizon}; "
                 "use gradient='interval' for a longer one."

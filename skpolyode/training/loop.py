@@ -58,7 +58,7 @@ class Task(Protocol):
     """Whether the last `refresh` gave an error that is not to be compared with later ones."""
 
     def refresh(self, progress: float) -> float:
-        """Prepare an epoch; returns the validation error of the present weights.
+        """Prepare an epoch, which may change `items`; returns the present validation error.
 
         `progress` is the share of the epochs that is done, 1 at the end.
         """
@@ -80,9 +80,9 @@ class TrainingReport:
     Parameters
     ----------
     history : list of dict
-        For each epoch ``epoch``, ``validation_error``, ``training_loss``, ``seconds`` (since the
-        start). The error is that of the weights before the epoch's steps; the last entry, without
-        a training loss, is that of the final weights.
+        For each epoch ``epoch``, ``validation_error``, ``training_loss``, ``n_items`` (that it went
+        through), ``seconds`` (since the start). The error is that of the weights before the
+        epoch's steps; the last entry, without a training loss, is that of the final weights.
     best_error : float
         Validation error of the weights that the module was left with; infinite if there is none.
     best_epoch : int
@@ -250,7 +250,6 @@ class _Run:
         self.best = copy.deepcopy(module.state_dict())
         self.best_error, self.best_epoch = float("inf"), 0
         self.epochs_since_best = 0
-        self.n_batches = max(1, -(-len(task.items) // trainer.batch_size))
 
     def _new_optimizer(self) -> Any:
         return self.trainer.optimizer(self.module.parameters(), lr=self.trainer.learning_rate)
@@ -275,7 +274,7 @@ class _Run:
                     bar.total = epoch  # it is full, also when training stops early
                     return reason
                 loss = self._train_epoch(epoch)
-                self.history[-1]["training_loss"] = loss
+                self.history[-1] |= {"training_loss": loss, "n_items": len(self.task.items)}
                 if not math.isfinite(loss):
                     return _INFINITE
                 bar.update()
@@ -317,12 +316,12 @@ class _Run:
 
     def _train_epoch(self, epoch: int) -> float:
         """One pass over the items in random order; returns the mean loss."""
-        trainer, total = self.trainer, 0.0
-        n_steps = trainer.max_epochs * self.n_batches
-        order = torch.randperm(len(self.task.items), generator=self.generator)
-        for i, index in enumerate(order.tensor_split(self.n_batches)):
+        trainer, total, n_items = self.trainer, 0.0, len(self.task.items)
+        n_batches = -(-n_items // trainer.batch_size)
+        order = torch.randperm(n_items, generator=self.generator)
+        for i, index in enumerate(order.tensor_split(n_batches)):
             self.optimizer.zero_grad()
-            share = one_cycle(epoch * self.n_batches + i, n_steps)
+            share = one_cycle(epoch * n_batches + i, trainer.max_epochs * n_batches)
             self.optimizer.lr = trainer.learning_rate * share
             loss = self.task.loss(index)
             loss.backward()
@@ -330,7 +329,7 @@ class _Run:
             if not torch.isfinite(norm):
                 return float("nan")
             self.optimizer.step()
-            total += loss.item() / self.n_batches
+            total += loss.item() / n_batches
         return total
 
     def _state(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from skpolyode.embedders.units import LARGEST
@@ -17,8 +18,36 @@ from skpolyode.panel import Panel, as_panel, is_ragged
 from skpolyode.panel.cells import with_nan
 from skpolyode.panel.channels import align_channels
 from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
+from skpolyode.panel.known import known_part
+from skpolyode.panel.select import observed_series
+from skpolyode.training import TrainingReport
 
-__all__ = ["read_panel", "unchanged_by_errors", "warn_of_what_is_not_used"]
+__all__ = ["fit_series", "read_panel", "unchanged_by_errors", "warn_if_nothing_was_learned"]
+
+
+def fit_series(estimator: Any, X: Any, **told: Any) -> Any:
+    """Fit a transformer, which learns in `_fit`; `told` is known of each series besides."""
+    estimator._validate_params()
+    with unchanged_by_errors(estimator):
+        panel = read_panel(estimator, X, reset=True)
+        known = observed_series(panel)
+        own = {k: _one_each(told[k], panel, k)[known] for k in told if told[k] is not None}
+        interruption = estimator._fit(known_part(panel), **own)
+    _warn_of_what_is_not_used(estimator, panel)
+    if interruption:  # who called, perhaps a search, has been asked to stop as well
+        raise KeyboardInterrupt(interruption)
+    return estimator
+
+
+def _one_each(values: Any, panel: Panel, name: str) -> np.ndarray:
+    """Array of an entry for each series."""
+    array = np.asarray(values)
+    if array.shape != (panel.n_series,):
+        raise ValueError(
+            f"{name} must have one entry for each of the {panel.n_series} series, got an array of "
+            f"shape {array.shape}."
+        )
+    return array
 
 
 def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
@@ -59,7 +88,7 @@ def unchanged_by_errors(estimator: BaseEstimator) -> Iterator[None]:
         raise
 
 
-def warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
+def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
     """Tell of channels without any observation, and of static covariates, with the remedy."""
     name, observed = type(estimator).__name__, estimator.embedder_.units.scaler.observed
     if observed is not None:
@@ -75,8 +104,22 @@ def warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
     if panel.static is not None and not estimator.uses_static and len(panel.static.columns):
         warnings.warn(
             f"{name} does not use the static covariates {list(panel.static)}: put "
-            "StaticFeatures() beside it in a FeatureUnion to have them among the features.",
+            "StaticFeatures() beside it in a FeatureUnion to have them among the features. If it "
+            "stands there already, which this one cannot see, all is well.",
             stacklevel=4,
+        )
+
+
+def warn_if_nothing_was_learned(report: TrainingReport) -> None:
+    """Warn of a model that forecasts worse than the mean, with what may help."""
+    if report.best_error > 1:
+        warnings.warn(
+            f"nothing was learned in {report.n_epochs} epochs: forecasts are worse than the mean "
+            f"of their channels (validation_error_={report.best_error:.3g}, that of the mean is "
+            "1). Train on more series, lower learning_rate_init, or take what needs no training, "
+            "such as HiPPOTransformer: noise cannot be forecast.",
+            ConvergenceWarning,
+            stacklevel=5,
         )
 
 

@@ -23,13 +23,14 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from skpolyode.embedders import ChannelScaler, Embedder
 from skpolyode.embedders.units import covered
 from skpolyode.panel import Panel, is_ragged, query_times, series_index
-from skpolyode.panel.panel import blank_panel
+from skpolyode.panel.blank import blank_panel
+from skpolyode.panel.known import known_rows, known_values
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.objects import register_estimator, save
 from skpolyode.streams.stream import SeriesStream
 from skpolyode.transformers._format1 import upgrade
-from skpolyode.transformers._input import read_panel, unchanged_by_errors, warn_of_what_is_not_used
+from skpolyode.transformers._input import fit_series, read_panel
 
 __all__ = ["SeriesTransformer"]
 
@@ -100,18 +101,11 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         UserWarning
             If a channel was never observed, or static covariates are not used: with the remedy.
         """
-        self._validate_params()
-        with unchanged_by_errors(self):
-            panel = read_panel(self, X, reset=True)
-            interruption = self._fit(panel)
-        warn_of_what_is_not_used(self, panel)
-        if interruption:  # who called, perhaps a search, has been asked to stop as well
-            raise KeyboardInterrupt(interruption)
-        return self
+        return fit_series(self, X)
 
     @abstractmethod
     def _fit(self, panel: Panel) -> str | None:
-        """Learn from a checked panel; sets `embedder_`.
+        """Learn from a checked panel, in which each series was observed; sets `embedder_`.
 
         Returns what to say of an interruption by the user, if the fit is complete all the same.
         """
@@ -123,7 +117,8 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series, with the channels of `fit`. Each is embedded on its own, at its last
-            observation: the result does not depend on what else is in `X`.
+            observation: the result does not depend on what else is in `X`. Those without any
+            observation, of a Panel that keeps such (``empty="keep"``), get NaN.
 
         Returns
         -------
@@ -132,7 +127,7 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
-        features = self.embedder_.features(panel)
+        features = known_rows(panel, self.embedder_.features, lambda: self._n_features_out)
         has_ids = is_ragged(X) or getattr(X, "ndim", 2) == 3
         if has_ids and _get_output_config("transform", self)["dense"] == "pandas":
             # As in Panel.static; scikit-learn knows no index but that of a flat frame.
@@ -217,24 +212,18 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         if ages.ndim != 1 or not len(ages):
             raise ValueError("times must be one-dimensional and not empty.")
         past.check_ages(ages, lambda first: f"times: {-ages[first]:g}")
-        shape = len(Z), self.n_channels_in_, past.n_coefficients
-        coefficients = Z[:, : shape[1] * shape[2]].reshape(shape)  # they come first
-        durations = Z[:, -1] * past.window  # of a measure that needs them
-        values = past.read(coefficients, np.tile(ages, (len(Z), 1)), durations)
+        values = past.read_features(Z, self.n_channels_in_, ages)
         if self.array_shape_ is None:
             order = np.argsort(-ages, kind="stable")
-            flat = values[:, order].reshape(-1, self.n_channels_in_)
-            offsets = np.arange(len(Z) + 1) * len(ages)
-            return Panel(
-                np.tile(-ages[order], len(Z)), flat, offsets, channel_names=self.channel_names_
-            )
+            names = self.channel_names_
+            return Panel.from_array(values[:, order], times=-ages[order], channel_names=names)
         return values[:, :, 0] if len(self.array_shape_) == 1 else values
 
     def _check_invertible(self) -> None:
         """Raise a ValueError if the features hold no coefficients."""
 
     @available_if(_remembers)
-    def reconstruct(self, X: Any, times: Any = None) -> Panel:
+    def reconstruct(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
         """Read the past of series out of their memory at the last observation.
 
         Parameters
@@ -245,6 +234,9 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
             Times within ``[last observation - window_, last observation]``, for all series or for
             each; in the units and of the type of the series' times. By default the series' own
             times within the window.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from: the first or the last observation of each series; they are
+            then numbers, or timedeltas for series with datetimes. None: the clock of the series.
 
         Returns
         -------
@@ -258,19 +250,25 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         panel, past = read_panel(self, X, reset=False), self.embedder_.past
-        rows = observed_rows(panel)
-        flat, offsets = past.own_times(panel, rows) if times is None else query_times(panel, times)
-        series = series_index(offsets)
-        ages = rows.end[series] - flat
-        past.check_ages(
-            ages, lambda first: name_query(panel, series[first], flat[first], -ages[first])
-        )
-        coefficients = self.embedder_.coefficients(panel)
-        values = past.read_at(coefficients, rows.start, rows.end, flat, series)
+        if times is None:
+            flat, offsets = past.own_times(panel, observed_rows(panel))
+        else:
+            flat, offsets = query_times(panel, times, relative_to)
+        values = known_values(panel, flat, offsets, self._remembered)
         return panel.like(flat, values, offsets)
 
+    def _remembered(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Values (Q, D) at times (Q,) within the window of each series."""
+        rows, past, series = observed_rows(panel), self.embedder_.past, series_index(offsets)
+        ages = rows.end[series] - times
+        past.check_ages(
+            ages, lambda first: name_query(panel, series[first], times[first], -ages[first])
+        )
+        coefficients = self.embedder_.coefficients(panel)
+        return past.read_at(coefficients, rows.start, rows.end, times, series)
+
     @available_if(_follows_path)
-    def interpolate(self, X: Any, times: Any = None) -> Panel:
+    def interpolate(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
         """Values of all channels at any times, from the path through the observations.
 
         Between two observations of a channel that is the path that the transformer follows, a
@@ -284,15 +282,17 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         times : array-like of shape (Q,), list of such or None, default=None
             Times for all series or for each, in any order; in the units and of the type of the
             series' times. By default the series' own times.
+        relative_to : {"start", "end"} or None, default=None
+            First or last observation of each series that `times` count from; None: their clock.
 
         Returns
         -------
         Panel
-            All channels at these times, without NaN. Where a channel was observed, exactly the
-            observation, or, of a model that filters noise, what it makes of it; before its first
-            observation, the path shifted to end in it; after its last one, the forecast of a
-            trained transformer, or the last value. Times before the first observation of a series
-            get what the path holds there.
+            All channels at these times, without NaN but for a series without any observation.
+            Where a channel was observed, exactly the observation, or what a model that filters
+            noise makes of it; before its first one, the path shifted to end in it; after its last
+            one, the forecast of a trained transformer, or the last value. Times before the first
+            observation of a series get what the path holds.
 
         See Also
         --------
@@ -306,8 +306,9 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
         own = panel.times, panel.offsets
-        flat, offsets = own if times is None else query_times(panel, times)
-        return panel.like(flat, self.embedder_.path_values(panel, flat, offsets), offsets)
+        flat, offsets = own if times is None else query_times(panel, times, relative_to)
+        values = known_values(panel, flat, offsets, self.embedder_.path_values)
+        return panel.like(flat, values, offsets)
 
     @available_if(_streams)
     def stream(self, X: Any = 1, static: Any = None) -> SeriesStream:

@@ -68,7 +68,8 @@ class PanelImputer(PathTransformer):
     length of the array. Forecasts far ahead are worth little; a `PolyODETransformer` holds them
     after 20 contexts. If padding is to stay, pass ragged series.
 
-    A series without any observation is an error.
+    A series without any observation is an error; in a Panel that keeps such (``empty="keep"``) it
+    stays NaN.
 
     Examples
     --------

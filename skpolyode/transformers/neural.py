@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-import re
 from itertools import chain
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -15,17 +13,26 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Units
-from skpolyode.embedders.learn import find_checkpoint, hold_out
+from skpolyode.embedders.learn import LARGEST_EPOCH, find_checkpoint, hold_out, make_task
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import typical_gap
 from skpolyode.models import IntervalTask, Packed, SequenceModel
-from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.select import observed_part, observed_rows, take, window_bounds
+from skpolyode.panel import Panel, query_times
+from skpolyode.panel.known import known_rows, known_values
+from skpolyode.panel.select import (
+    observed_part,
+    observed_rows,
+    observed_series,
+    take,
+    window_bounds,
+)
 from skpolyode.streams import ModelStream
 from skpolyode.training import Trainer, intra_op_threads
 from skpolyode.training.loop import Task
 from skpolyode.transformers._checks import check_device, check_repeatable, local_random_state
-from skpolyode.transformers._input import read_panel
+from skpolyode.transformers._docs import complete
+from skpolyode.transformers._input import fit_series, read_panel, warn_if_nothing_was_learned
+from skpolyode.transformers._sizes import Sizes
 from skpolyode.transformers.base import SeriesTransformer
 
 __all__ = ["COUNT", "POSITIVE", "NeuralTransformer", "Sizes"]
@@ -33,20 +40,28 @@ __all__ = ["COUNT", "POSITIVE", "NeuralTransformer", "Sizes"]
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
 
+_EPOCHS = 40  # what "auto" makes of `max_epochs`
 _PATIENCE = 10  # epochs without a better validation error, at least: see `_trainer`
 _LONGEST = 256  # rows; the end of a series half as long again may be held out
+_FURTHEST = 12  # observations that some minibatches look ahead, at most
 _INTERVAL_LENGTH = 4  # observations that training goes through, with their updates
 
 _TRAINING = """\
-horizon : int, default=1
-    Observations that the loss looks ahead. More makes long forecasts better and training
-    slower.
+horizon : int or "auto", default="auto"
+    Observations that the loss looks ahead. "auto" looks one ahead, and in every sixth minibatch up
+    to twelve, or half of the rows of the typical (median) series, with all leads in units of their
+    own error: forecasts one step ahead and free runs are learned together. 1 trains a third
+    faster, for one-step forecasts and embeddings alone; a larger number, slower, for errors at the
+    nearest leads, the further the less.
 learning_rate_init : float, default=0.05
     Peak of the one-cycle schedule. Lower it if training diverges.
 batch_size : int or "auto", default="auto"
     Intervals a minibatch; "auto" makes sixteen minibatches an epoch, of 64 to 512 intervals.
-max_epochs : int, default=40
-    Passes over the intervals. The learning rate falls to zero over them.
+max_epochs : int or "auto", default="auto"
+    Passes over the intervals. The learning rate falls to zero over them. "auto" makes forty, none
+    over more than 32 000 intervals: of larger sets each takes other series, drawn at random, and a
+    fixed sample of the held-out ones validates, so that a fit costs no more from there on. An int
+    takes all series in each pass; raise it if a large set deserves hours.
 validation_fraction : float or None, default=0.1
     Share of the series held out, of which nothing is learned, not even scales. Training stops
     early when their forecasting error has not fallen for half of `max_epochs` (ten epochs at
@@ -75,9 +90,16 @@ scaler_ : ChannelScaler
 time_scale_ : float
     Typical gap between observations there; the model's unit of time.
 history_ : list of dict
-    For each epoch ``epoch``, ``validation_error``, ``training_loss`` and ``seconds``.
+    For each epoch, which is a pass over all series or over those that were drawn for it, ``epoch``,
+    ``validation_error``, ``training_loss``, ``n_items`` (intervals in it) and ``seconds``;
+    ``pandas.DataFrame(history_)`` is a table of them.
 n_epochs_ : int
     Epochs run.
+best_epoch_ : int
+    Epochs after which the model had the weights that were kept.
+stop_reason_ : str
+    Why training stopped: "all epochs", "no improvement for 21 epochs", "the loss became infinite",
+    "interrupted" or "nothing to train on".
 validation_error_ : float
     Best one-step forecasting MSE on the held-out series, in standardised units.
 n_features_in_ : int
@@ -85,22 +107,6 @@ n_features_in_ : int
 n_channels_in_ : int
     Number of channels.
 """
-
-_ENTRY = re.compile(r"^((\w+) : .*\n(?:^    .*\n)*)", re.MULTILINE)
-
-
-class Sizes(NamedTuple):
-    """What the size of a new model depends on."""
-
-    n_channels: int
-    n_static: int  # features of static covariates
-    duration: float  # of the longest series, in the model's unit of time
-
-    def of_state(self, hidden_size: int | str) -> int:
-        """Length of a state; "auto" is that of PolyODE's coefficients, but bounds the cost."""
-        if hidden_size != "auto":
-            return int(hidden_size)
-        return min(32 * self.n_channels, max(256, 2 * self.n_channels))
 
 
 class NeuralTransformer(SeriesTransformer):
@@ -121,10 +127,10 @@ class NeuralTransformer(SeriesTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        "horizon": [COUNT],
+        "horizon": [COUNT, StrOptions({"auto"})],
         "learning_rate_init": [POSITIVE],
         "batch_size": [COUNT, StrOptions({"auto"})],
-        "max_epochs": [COUNT],
+        "max_epochs": [COUNT, StrOptions({"auto"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
         "warm_start": ["boolean"],
         "checkpoint_dir": [str, os.PathLike, None],
@@ -144,10 +150,10 @@ class NeuralTransformer(SeriesTransformer):
     def __init__(
         self,
         *,
-        horizon: int = 1,
+        horizon: int | str = "auto",
         learning_rate_init: float = 0.05,
         batch_size: int | str = "auto",
-        max_epochs: int = 40,
+        max_epochs: int | str = "auto",
         validation_fraction: float | None = 0.1,
         warm_start: bool = False,
         checkpoint_dir: str | os.PathLike[str] | None = None,
@@ -168,7 +174,39 @@ class NeuralTransformer(SeriesTransformer):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        _complete(cls)
+        complete(cls, _TRAINING, _TRAINED)
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
+        """Train on series.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series; see :func:`skpolyode.panel.as_panel` for every accepted format.
+        y : None, default=None
+            Ignored.
+        groups : array-like of shape (n_series,) or None, default=None
+            Labels, such as the patient of each stay: what `validation_fraction` holds out are
+            whole groups. Metadata, which pipelines hand on after ``set_fit_request(groups=True)``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a parameter or a series is not valid; all faults of the series are listed at once.
+            After this or any other error, what was fitted before is as it was.
+
+        Warns
+        -----
+        UserWarning
+            If a channel was never observed: with the remedy.
+        ConvergenceWarning
+            If the loss became infinite, or nothing was learned.
+        """
+        return fit_series(self, X, groups=groups)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the one-step forecasting MSE, in standardised units: larger is better.
@@ -187,7 +225,9 @@ class NeuralTransformer(SeriesTransformer):
             0 where there is nothing to forecast.
         """
         check_is_fitted(self)
-        return -self.embedder_.forecasting_mse(read_panel(self, X, reset=False))
+        panel = read_panel(self, X, reset=False)
+        known = panel[observed_series(panel)]
+        return -self.embedder_.forecasting_mse(known) if len(known) else 0.0
 
     def residuals(self, X: Any) -> Panel:
         """How far each observation was from its one-step forecast: surprises, cell by cell.
@@ -206,7 +246,10 @@ class NeuralTransformer(SeriesTransformer):
         """
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
-        return panel.like(panel.times, self.embedder_.residuals(panel)[0], panel.offsets)
+        values = known_values(
+            panel, panel.times, panel.offsets, lambda known, *_: self.embedder_.residuals(known)[0]
+        )
+        return panel.like(panel.times, values, panel.offsets)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """How well each series is forecast: the lower, the more of an anomaly it is.
@@ -222,17 +265,13 @@ class NeuralTransformer(SeriesTransformer):
             Minus the mean, over all observed values but the first row of the series, of
             ``((x - forecast) / scale)**2``, one step ahead. The scale is the standard deviation of
             the channel, or, of a model that knows it, that of the forecast's error. 0 where there
-            is nothing to forecast.
+            is nothing to forecast, NaN where there is no observation.
         """
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
-        error = self.embedder_.residuals(panel)[1]
-        counts = offsets_from((~np.isnan(error)).sum(axis=1))[panel.offsets]
-        series = series_index(panel.offsets)
-        sums = np.bincount(series, np.nansum(error**2, axis=1), minlength=panel.n_series)
-        return -sums / np.maximum(np.diff(counts), 1)
+        return -known_rows(panel, self.embedder_.mean_errors, lambda: 1)[:, 0]
 
-    def forecast(self, X: Any, times: Any) -> Panel:
+    def forecast(self, X: Any, times: Any, relative_to: str | None = None) -> Panel:
         """Continue series beyond their last observation.
 
         Parameters
@@ -242,6 +281,9 @@ class NeuralTransformer(SeriesTransformer):
         times : array-like of shape (Q,) or list of such
             Times from the last observation on, for all series or for each; in the units and of
             the type of the series' times.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from: the first or the last observation of each series; they are
+            then numbers, or timedeltas for series with datetimes. None: the clock of the series.
 
         Returns
         -------
@@ -255,19 +297,22 @@ class NeuralTransformer(SeriesTransformer):
             If a time is before the last observation of its series.
         """
         check_is_fitted(self)
-        return self.embedder_.forecast(read_panel(self, X, reset=False), times)
+        panel = read_panel(self, X, reset=False)
+        flat, offsets = query_times(panel, times, relative_to)
+        values = known_values(panel, flat, offsets, self.embedder_.forecast_values)
+        return panel.like(flat, values, offsets)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> SequenceModel:
         """Untrained model; weights are drawn from the generator."""
         raise NotImplementedError(f"{type(self).__name__} makes its model in `_new_model`.")
 
-    def _fit(self, panel: Panel) -> str | None:
+    def _fit(self, panel: Panel, groups: np.ndarray | None = None) -> str | None:
         check_device(self.device)
         random_state = local_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
-        known, held_out = hold_out(
-            observed_part(panel), self.validation_fraction, random_state, self._longest or _LONGEST
-        )
+        whole, share = observed_part(panel), self.validation_fraction
+        longest = self._longest or _LONGEST
+        known, held_out = hold_out(whole, share, random_state, longest, groups)
         if self.warm_start and hasattr(self, "embedder_"):
             embedder = self._continued(self.embedder_.with_own_model())
         else:
@@ -276,20 +321,22 @@ class NeuralTransformer(SeriesTransformer):
         checkpoint = None
         if self.checkpoint_dir is not None:
             check_repeatable(self.random_state)
-            checkpoint = find_checkpoint(
-                self.checkpoint_dir, panel, self._training_settings(), embedder
-            )
+            settings = self._training_settings() | ({} if groups is None else {"groups": groups})
+            checkpoint = find_checkpoint(self.checkpoint_dir, panel, settings, embedder)
         if length := self._longest or self._rows_to_cut(embedder):
             series, *bounds = window_bounds(known.offsets, length, overlap=length // 8)
-            known, held_out = take(known, series, *bounds), held_out[series]
+            if len(series) > known.n_series:
+                known, held_out = take(known, series, *bounds), held_out[series]
         with intra_op_threads(1):
-            data = embedder.pack(known, torch.float32)
-            validating = torch.from_numpy(held_out).to(data.x.device)
-            task = self._new_task(embedder.model, data, validating)
+            largest = LARGEST_EPOCH if self.max_epochs == "auto" else None
+            task = make_task(self._new_task, embedder, known, held_out, largest, generator)
             report = self._trainer(task).run(embedder.model, task, generator, checkpoint)
             self.embedder_, self.history_ = embedder, report.history
             self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
+            self.best_epoch_, self.stop_reason_ = report.best_epoch, report.reason
             self._examine(known, random_state)
+        if report.n_epochs >= _PATIENCE:  # less is but a try
+            warn_if_nothing_was_learned(report)
         return report.message if report.was_interrupted else None
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
@@ -325,18 +372,27 @@ class NeuralTransformer(SeriesTransformer):
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         """What training asks of the model."""
-        return IntervalTask(model, data, held_out, horizon=self.horizon, length=_INTERVAL_LENGTH)
+        ahead = self._looks_ahead(data, held_out)
+        return IntervalTask(model, data, held_out, length=_INTERVAL_LENGTH, **ahead)
+
+    def _looks_ahead(self, data: Packed, held_out: torch.Tensor) -> dict[str, int]:
+        """How many observations all minibatches look ahead, and how many some of them."""
+        if self.horizon != "auto":
+            return {"horizon": self.horizon, "furthest": 1}
+        rows = torch.bincount(data.series, minlength=len(held_out))[~held_out]
+        return {"horizon": 1, "furthest": int(rows.median().clamp(2, 2 * _FURTHEST)) // 2}
 
     def _trainer(self, task: Task) -> Trainer:
         # The cost of fewer intervals is that of their sequential depth, and with more of them
         # little data give too few steps.
         batch = int(np.clip(len(task.items) // 16, task.smallest_batch, 512))
         # At high rates a low error may be luck; most is gained while the rate falls.
-        patience = max(_PATIENCE, self.max_epochs // 2)
+        n_epochs = _EPOCHS if self.max_epochs == "auto" else self.max_epochs
+        patience = max(_PATIENCE, n_epochs // 2)
         return Trainer(
             learning_rate=self.learning_rate_init,
             batch_size=batch if self.batch_size == "auto" else self.batch_size,
-            max_epochs=self.max_epochs,
+            max_epochs=n_epochs,
             patience=None if self.validation_fraction is None else patience,
             verbose=self.verbose,
             remedy="lower learning_rate_init",
@@ -359,36 +415,4 @@ def _suffixes(block: str, size: int) -> list[str]:
     return [f"{block}{k}" for k in range(size)]
 
 
-def _complete(cls: type) -> None:
-    """Write what a class shares with its parent into its signature and its docstring.
-
-    A parameter that the class names itself, because of another default, is its own in both.
-    """
-    init, parent = vars(cls).get("__init__"), cls.__mro__[1]
-    own = [] if init is None else [*inspect.signature(init).parameters.values()]
-    takes_more = bool(own) and own[-1].kind is inspect.Parameter.VAR_KEYWORD
-    own = own[:-1] if takes_more else []
-    names = {p.name for p in own}
-    if cls.__doc__:
-        shared = {"training": _TRAINING, "Parameters": _section(parent, "Parameters")}
-        parts = {
-            key: "".join(entry for entry, name in _ENTRY.findall(text) if name not in names)
-            for key, text in shared.items()
-        }
-        parts |= {"trained": _TRAINED, "Attributes": _section(parent, "Attributes")}
-        doc = inspect.cleandoc(cls.__doc__) + "\n"  # as Python 3.13 has it anyway
-        for name, text in parts.items():
-            doc = doc.replace(f"%({name})s\n", text)
-        cls.__doc__ = doc
-    if takes_more and cls is not NeuralTransformer:
-        base = inspect.signature(parent.__init__).parameters.values()
-        init.__signature__ = inspect.Signature([*own, *(p for p in base if p.name not in names)])
-
-
-def _section(cls: type, name: str) -> str:
-    """Entries of a section of the docstring of a class."""
-    _, _, rest = inspect.cleandoc(cls.__doc__ or "").partition(f"{name}\n{'-' * len(name)}\n")
-    return rest.partition("\n\n")[0] + "\n"
-
-
-_complete(NeuralTransformer)
+complete(NeuralTransformer, _TRAINING, _TRAINED)

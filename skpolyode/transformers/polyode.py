@@ -304,7 +304,7 @@ class PolyODETransformer(NeuralTransformer):
         return int(max(_ROWS_TO_CUT, _CONTEXTS_TO_CUT * rows_of_context))
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
-        return PolyODETask(model, data, held_out, horizon=self.horizon)
+        return PolyODETask(model, data, held_out, **self._looks_ahead(data, held_out))
 
     def _examine(self, panel: Panel, random_state: np.random.RandomState) -> None:
         """Compare one-step forecasts with those of half the step size, on a sample."""

@@ -40,6 +40,33 @@ def test_a_series_of_one_row_validates_nothing_and_is_not_drawn(seed):
     assert (panel.lengths[held_out] == 9).all()
 
 
+@pytest.mark.parametrize("fraction", [0.01, 0.2, 0.5, 0.99])
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_are_held_out_as_a_whole(fraction, seed):
+    groups = np.array(["a", "b", "b", "c", "d", "c", "b", "e", "c", "only one row"])
+    panel = series([9] * 9 + [1])
+    whole, held_out = hold_out(panel, fraction, np.random.RandomState(seed), 32, groups)
+    assert whole.equals(panel)
+    assert not set(groups[held_out]) & set(groups[~held_out])
+    assert held_out[:9].any()
+    assert not held_out[:9].all()
+    assert not held_out[9]  # it could not validate
+    if fraction == 0.5:  # one group more or less is at most three of nine series
+        assert 3 <= held_out.sum() <= 6
+
+
+def test_few_series_of_two_groups_are_enough():
+    held_out = hold_out(series([9, 9]), 0.1, np.random.RandomState(0), 4, np.array([5, 7]))[1]
+    assert held_out.sum() == 1
+    unused = hold_out(series([9, 9]), None, np.random.RandomState(0), 4, np.array([5, 5]))[1]
+    assert not unused.any()
+
+
+def test_one_group_cannot_be_split():
+    with pytest.raises(ValueError, match="1 of 2 has anything to forecast: give two groups or m"):
+        hold_out(series([9, 1, 9]), 0.1, np.random.RandomState(0), 4, np.array([5, 7, 5]))
+
+
 @pytest.mark.parametrize("fraction", [0.01, 0.2, 0.6, 0.99])
 @pytest.mark.parametrize("lengths", [[48], [47, 400], [50, 30, 60, 48]])
 def test_few_long_series_give_their_ends(lengths, fraction):

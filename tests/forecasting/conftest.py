@@ -11,6 +11,8 @@ from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
 
 START = pd.Timestamp("2024-03-01")
+HOUR = pd.Timedelta(hours=1)
+OWN = ("random_state", "calibration_fraction", "update_epochs")
 
 
 def waves(n_series: int, seed: int, noise: float = 0.1) -> Panel:
@@ -35,6 +37,20 @@ def frame(panel: Panel, unit: str = "h") -> pd.DataFrame:
     ids = np.repeat(np.arange(panel.n_series), panel.lengths)
     index = pd.MultiIndex.from_arrays([ids, index], names=["who", "when"])
     return pd.DataFrame(panel.values, index=index, columns=["u", "v"])
+
+
+def tiny(**options) -> PolyODEForecaster:
+    """Options are those of the forecaster, or else of its embedder."""
+    own = {"random_state": 0}
+    own |= {name: options.pop(name) for name in OWN if name in options}
+    small = {"n_coefficients": 2, "hidden_layer_sizes": (4,), "max_epochs": 1, **options}
+    return PolyODEForecaster(PolyODETransformer(**small), **own)
+
+
+@pytest.fixture(scope="session")
+def y() -> pd.DataFrame:
+    """Three ragged series of irregular datetimes."""
+    return frame(waves(3, seed=5))
 
 
 @pytest.fixture(scope="session")

@@ -172,14 +172,14 @@ def test_parameters_of_the_embedder_are_reached():
     assert copy.embedder.n_coefficients == 5
 
 
-def test_the_embedder_by_default_looks_four_observations_ahead(panel, monkeypatch):
+def test_the_embedder_by_default_is_that_of_everyone(panel, monkeypatch):
     seen = []
     monkeypatch.setattr(
         PolyODETransformer, "_fit", lambda self, panel: seen.append(self.get_params()) or 1 / 0
     )
     with pytest.raises(ZeroDivisionError):
         PolyODEForecaster(random_state=0).pretrain(panel)
-    expected = PolyODETransformer(horizon=4, max_epochs=30, random_state=seen[0]["random_state"])
+    expected = PolyODETransformer(random_state=seen[0]["random_state"])
     assert seen[0] == expected.get_params()
 
 

@@ -10,6 +10,8 @@ from skpolyode.forecasting import PolyODEForecaster
 pytestmark = [
     # Its distributions live in skpro; without it, it warns and uses one of its own.
     pytest.mark.filterwarnings("ignore:Forecasters' predict_proba requires skpro:UserWarning"),
+    # The checks hand exogenous series to every forecaster.
+    pytest.mark.filterwarnings("ignore:PolyODEForecaster does not use exogenous series"),
     # pandas, about the call of concat by which update_predict joins its answers.
     pytest.mark.filterwarnings("ignore:Sorting by default when concatenating all DatetimeIndex"),
 ]

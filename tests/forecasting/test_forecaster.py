@@ -8,30 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sktime.datatypes import convert_to
-from sktime.exceptions import NotFittedError
 from sktime.forecasting.base import ForecastingHorizon
 
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel import Panel
-from skpolyode.transformers import PolyODETransformer
-from tests.forecasting.conftest import START, frame, waves
-
-HOUR = pd.Timedelta(hours=1)
-OWN = ("random_state", "calibration_fraction", "update_epochs")
-
-
-@pytest.fixture(scope="module")
-def y() -> pd.DataFrame:
-    """Three ragged series of irregular datetimes."""
-    return frame(waves(3, seed=5))
-
-
-def tiny(**options) -> PolyODEForecaster:
-    """Options are those of the forecaster, or else of its embedder."""
-    own = {"random_state": 0}
-    own |= {name: options.pop(name) for name in OWN if name in options}
-    small = {"n_coefficients": 2, "hidden_layer_sizes": (4,), "max_epochs": 1, **options}
-    return PolyODEForecaster(PolyODETransformer(**small), **own)
+from tests.forecasting.conftest import HOUR, START, frame, tiny, waves
 
 
 def test_the_model_has_learned_the_waves(trained):
@@ -64,13 +45,11 @@ def test_horizons_count_from_the_cutoff_of_each_instance(forecaster, y):
         np.testing.assert_array_equal(alone, absolute)
 
 
-def test_scattered_unsorted_and_repeated_rows(forecaster, y):
+def test_scattered_and_unsorted_rows(forecaster, y):
     durations = [HOUR, 2 * HOUR]
     expected = forecaster.fit(y).predict(durations)
     scattered = y.loc[[2, 0, 1]].sort_index(level="when", sort_remaining=False)
     pd.testing.assert_frame_equal(forecaster.fit(scattered).predict(durations), expected)
-    doubled = pd.concat([y + 1, y - 1]).sort_index(level=["who", "when"])
-    pd.testing.assert_frame_equal(forecaster.fit(doubled).predict(durations), expected)
 
 
 def test_hierarchies_have_one_model_and_a_cutoff_for_each_leaf(forecaster, y):
@@ -324,86 +303,3 @@ def test_user_data_are_left_alone(forecaster, y):
     forecaster.fit(y).update(y.iloc[-3:], update_params=False)
     forecaster.predict_residuals(y)
     pd.testing.assert_frame_equal(y, copy)
-
-
-# Errors
-
-
-def test_before_the_first_observation(forecaster, y):
-    early = pd.DatetimeIndex([START - HOUR])
-    with pytest.raises(ValueError, match=r"fh asks for 2024-02-29 23:00:00 of instance 0, .*first"):
-        forecaster.fit(y).predict(early)
-
-
-def test_panels_have_a_first_row_too_and_levels_are_probabilities():
-    panel = Panel.from_series([([0.0, 1.0], [1.0, 2.0])] * 2, ids=["a", "b"])
-    learned = tiny().pretrain(panel)
-    with pytest.raises(ValueError, match=r"times of series 'b': 0\.5 before its first row"):
-        learned.forecast(panel, [[2.0], [1.5, -0.5]])
-    dated = Panel(panel.times, panel.values, panel.offsets, ids=[30, 31], time_unit="h")
-    with pytest.raises(ValueError, match=r"series 30: 1969-12-31 22:00:00, 2 h before its first"):
-        tiny().pretrain(dated).forecast(dated, [-2.0])
-    with pytest.raises(ValueError, match="alpha must lie between 0 and 1, got 1"):
-        learned.forecast_quantiles(panel, [2.0], [0.5, 1])
-
-
-def test_horizons_that_the_index_cannot_carry(forecaster, y):
-    with pytest.raises(TypeError, match=r"fh counts \[1, 2\] steps, .*without a frequency"):
-        forecaster.fit(y).predict([1, 2])
-    with pytest.raises(
-        TypeError, match=r"integers .* as absolute times, but y is indexed by a Dat"
-    ):
-        forecaster.predict(ForecastingHorizon(pd.Index([5]), is_relative=False))
-    regular = pd.Series(np.arange(12.0))
-    with pytest.raises(TypeError, match="fh holds durations, but y is indexed by a"):
-        tiny().fit(regular).predict([HOUR])
-    durations = pd.Series(np.arange(12.0), index=pd.to_timedelta(np.arange(12), unit="h"))
-    with pytest.raises(TypeError, match="TimedeltaIndex, from which sktime's horizons cannot"):
-        tiny().fit(durations)
-
-
-@pytest.mark.parametrize("make", [pd.Series, lambda x, index: Panel(index, x, [0, len(x)])])
-def test_real_times_are_for_panels(make):
-    with pytest.raises(TypeError, match=r"use pretrain\(panel\) and forecast\(panel, times\)"):
-        tiny().fit(make([1.0, 2.0, 3.0], index=[0.0, 0.5, 1.7]))
-
-
-def test_empty_horizon(forecaster, y):
-    with pytest.raises(ValueError, match="must not be empty"):
-        forecaster.fit(y).predict([])
-
-
-def test_unfitted(y):
-    with pytest.raises(NotFittedError, match="has not been fitted"):
-        tiny().predict([HOUR])
-    with pytest.raises(NotFittedError, match="has not been fitted"):
-        tiny().forecast([([0.0, 1.0], [1.0, 2.0])], [2.0])
-
-
-def test_missing_channels(forecaster, y):
-    with pytest.raises(ValueError, match=r"y has the channels \['u'\], but .*\['u', 'v'\]"):
-        forecaster.fit(y).update(y[["u"]])
-    with pytest.raises(
-        ValueError, match="y has 1 channels, but the forecaster was pretrained on 2"
-    ):
-        forecaster.fit(y[["u"]])
-    with pytest.raises(ValueError, match="1 channels"):
-        forecaster.forecast([([0.0, 1.0], [1.0, 2.0])], [2.0])
-
-
-def test_unknown_instance_of_residuals(forecaster, y):
-    with pytest.raises(ValueError, match=r"instances \[2\] are not known"):
-        forecaster.fit(y.loc[[0, 1]]).predict_residuals(y)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"calibration_fraction": 1.0}, "calibration_fraction must be between 0 and 1, got 1.0"),
-        ({"update_epochs": -1}, "update_epochs must not be negative, got -1"),
-        ({"horizon": 0}, "'horizon' parameter"),
-    ],
-)
-def test_parameters_out_of_range(y, options, message):
-    with pytest.raises(ValueError, match=message):
-        tiny(**options).fit(y)

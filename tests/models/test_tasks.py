@@ -115,6 +115,40 @@ def test_looking_further_runs_on_without_updates(kind):
     assert task.loss(torch.tensor([first])).item() == pytest.approx(float(total / weights))
 
 
+def test_every_sixth_minibatch_looks_far_in_units_of_each_lead():
+    """Of one series, from its first observation."""
+    model, data = make_model(), pack(*flat_series([6], missing=0.0))
+    task = fresh(model, data, PolyODETask, furthest=4)
+    start = (task.items == 0).nonzero()[:, 0]
+    task.refresh(0.5)
+    weights = list(model.parameters())
+    losses = [task.loss(start) for _ in range(6)]
+    state, errors = next(model.run(data)).state, []
+    for row in range(1, 5):
+        at = slice(row, row + 1)
+        state = model.flow(state, data.gap[at], data.elapsed[at])
+        errors.append((state["z"][0, :, 0] - data.x[row]).square().mean())
+    near, *far = errors
+    shares = [(near / error).clamp(max=1.0).detach() for error in far]
+    mixed = (near + sum(s * e for s, e in zip(shares, far, strict=True)) / 3) / 2
+    for loss, expected in zip(losses, [near] * 5 + [mixed], strict=True):
+        pairs = (torch.autograd.grad(x, weights, retain_graph=True) for x in (loss, expected))
+        for found, other in zip(*pairs, strict=True):
+            torch.testing.assert_close(found, other)
+
+
+@INTERVALS
+def test_none_looks_far_before_a_quarter_of_the_training(kind):
+    model, data = make_model(), pack(*flat_series(LENGTHS))
+    near, far = (fresh(model, data, kind, furthest=k) for k in (1, 9))
+    index = torch.arange(len(near.items))
+    for progress, same in ((0.2, True), (0.3, False)):
+        near.refresh(progress), far.refresh(progress)
+        losses = [[task.loss(index).item() for _ in range(6)] for task in (near, far)]
+        assert (losses[0] == losses[1]) is same
+        assert losses[0][:5] == losses[1][:5]
+
+
 def finite_differences(model, loss, parameter, index, size=1e-5):
     values = []
     for sign in (1, -1):
@@ -145,6 +179,16 @@ def test_intervals_with_updates_are_those_of_the_pass():
         steps = list(SequenceModel.run_block(model, data, block))[1:]
     means = [(data.x[s.rows] - s.prediction.mean).square()[data.mask[s.rows]].mean() for s in steps]
     assert task.loss(starts).item() == pytest.approx(float(sum(means) / 3))
+
+
+@INTERVALS
+def test_what_is_far_and_what_is_not_there_is_left_out(kind):
+    """Series end before the furthest look; channels are not observed there."""
+    model, data = make_model(), pack(*flat_series([2, 3]))
+    task = fresh(model, data, kind, furthest=12)
+    task.refresh(0.5)
+    losses = [task.loss(torch.arange(len(task.items))) for _ in range(6)]
+    assert all(torch.isfinite(loss) for loss in losses)
 
 
 @INTERVALS

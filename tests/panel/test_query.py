@@ -82,6 +82,64 @@ def test_another_zone_is_the_same_moment():
     assert query_times(ZONED, utc)[0].tolist() == [ZONED.times[0]]
 
 
+RAGGED = Panel.from_series([([1, 3], [5, None]), ([0, 2.5], [7, 8])], empty="keep")
+
+
+@pytest.mark.parametrize(
+    ("times", "relative_to", "expected"),
+    [
+        ([-1.0, 0.5], "end", [0.0, 1.5, 1.5, 3.0]),  # of observations, not of rows
+        ([-1.0, 0.5], "start", [0.0, 1.5, -1.0, 0.5]),
+        ([[2.0], [-2.0]], "end", [3.0, 0.5]),
+        (1.0, "start", [2.0, 1.0]),
+    ],
+)
+def test_times_from_the_ends_of_series(times, relative_to, expected):
+    assert query_times(RAGGED, times, relative_to)[0].tolist() == expected
+
+
+@pytest.mark.parametrize("seen", [DATED, DATED.since_start()], ids=["counts", "since start"])
+@pytest.mark.parametrize(
+    "ahead",
+    [pd.to_timedelta([12, 36], "h"), [0.5, 1.5], [pd.Timedelta("12h"), pd.Timedelta("36h")]],
+)
+def test_durations_from_the_ends_of_series(seen, ahead):
+    flat, offsets = query_times(seen, ahead, relative_to="end")
+    answer = seen.like(flat, np.zeros((4, 1)), offsets)
+    assert answer.user_times().tolist() == [DAYS[1] + pd.Timedelta(hours=h) for h in (12, 36)] * 2
+
+
+def test_a_series_without_any_observation_has_no_ends():
+    panel = Panel.from_series([([0, 1], [None, None]), ([0, 2], [7, 8]), ([], [])], empty="keep")
+    flat, offsets = query_times(panel, [[1.0], [2.0, 3.0], [4.0]], relative_to="end")
+    assert flat.tolist() == [4.0, 5.0]
+    assert offsets.tolist() == [0, 0, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("panel", "times", "error", "message"),
+    [
+        (DATED, DAYS, TypeError, "timedeltas, or counts .* of a series of datetimes, got datet"),
+        (PLAIN, pd.to_timedelta([1], "h"), TypeError, "must be numbers .* got timedeltas"),
+        (PLAIN, [[1.0]], ValueError, "one for each of the 2 series, got 1 lists"),
+    ],
+)
+def test_wrong_durations(panel, times, error, message):
+    with pytest.raises(error, match=message):
+        query_times(panel, times, relative_to="end")
+
+
+def test_there_are_two_ends():
+    with pytest.raises(ValueError, match='must be "start", "end" or None, got \'last\''):
+        query_times(PLAIN, [1.0], relative_to="last")
+
+
+def test_timedeltas_are_told_where_they_are_read():
+    with pytest.raises(TypeError, match='durations with relative_to="end" or "start"'):
+        query_times(DATED, pd.Timedelta("1h"))
+    assert query_times(DATED, pd.Timedelta("12h"), relative_to="end")[0].tolist() == [19724.5] * 2
+
+
 @pytest.mark.parametrize(
     ("panel", "times", "message"),
     [

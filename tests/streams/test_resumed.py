@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.streams.test_stream import VARIANTS, fitted
+from tests.streams.cases import VARIANTS, fitted
 from tests.transformers.data import Pairs, oscillators
 
 

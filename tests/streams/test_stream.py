@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-from functools import cache
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,69 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import skpolyode
 from skpolyode import HiPPOTransformer, Panel
-from skpolyode.memory import MEMORIES
-from skpolyode.saving.codec import Encoder
 from skpolyode.streams import stream as stream_module
-from tests.transformers.data import Pairs, oscillators, small
-
-VARIANTS: dict[str, dict[str, Any]] = {
-    "polyode": {},
-    "polyode coefficients": {"embedding": "coefficients"},
-    "polyode legs": {"measure": "legs"},
-    "polyode hidden": {"embedding": "hidden", "window": 0.7},
-    "polyode noisy": {"observations": "noisy"},
-    "hippo": {},
-    "hippo previous": {"hold": "previous"},
-    "hippo lagt previous": {"measure": "lagt", "hold": "previous"},
-    **{f"hippo {measure}": {"measure": measure} for measure in MEMORIES if measure != "legt"},
-}
-
-
-@cache
-def fitted(name: str) -> Any:
-    parameters = VARIANTS[name]
-    if name.startswith("polyode"):
-        return small(**parameters).fit(oscillators())
-    return HiPPOTransformer(n_coefficients=6, **parameters).fit(oscillators())
-
-
-def flat(series: Pairs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which series, times and values of all rows."""
-    owner = np.repeat(np.arange(len(series)), [len(t) for t, _ in series])
-    return owner, *(np.concatenate(parts) for parts in zip(*series, strict=True))
-
-
-def mixed(series: Pairs, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """As `flat`, with the series mixed; each of them stays in order."""
-    owner, times, values = flat(series)
-    place = rng.permutation(len(owner))
-    places = np.concatenate([np.sort(place[owner == i]) for i in range(len(series))])
-    order = np.argsort(places)
-    return owner[order], times[order], values[order]
-
-
-def snapshot(stream: Any) -> tuple[Any, dict[str, bytes]]:
-    """All that a stream consists of."""
-    encoder = Encoder()
-    content = encoder.encode(stream, "stream")
-    return content, {name: array.tobytes() for name, array in encoder.arrays.items()}
-
-
-def assert_same_answers(stream: Any, transformer: Any, series: Pairs, atol: float = 1e-10) -> None:
-    """Every answer of the stream is that of the transformer."""
-    tight = {"rtol": 0, "atol": atol}
-    np.testing.assert_allclose(stream.embedding(), transformer.transform(series), **tight)
-    ends = np.array([t[~np.isnan(x).all(axis=1)][-1] for t, x in series])
-    past = [[end, end - 0.2 * transformer.window_] for end in ends]
-    old, new = transformer.reconstruct(series, past), stream.reconstruct(past)
-    np.testing.assert_allclose(new.values, old.values, **tight)
-    assert new.equals(new.like(old.times, new.values, old.offsets))
-    if hasattr(stream, "forecast"):
-        ahead = [[end, end + 0.3, end + 2.0] for end in ends]
-        old, new = transformer.forecast(series, ahead), stream.forecast(ahead)
-        np.testing.assert_allclose(new.values, old.values, **tight)
+from tests.streams.cases import VARIANTS, assert_same_answers, fitted, flat, mixed, snapshot
+from tests.transformers.data import oscillators, small
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -145,6 +81,20 @@ def test_long_series_are_followed(n_coefficients):
     stream = transformer.stream().update(times, values)
     difference = stream.embedding() - transformer.transform([(times, values)])
     assert abs(difference).max() < 1e-7
+
+
+@pytest.mark.parametrize("name", ["polyode", "hippo"])
+def test_times_may_count_from_the_ends_of_series(name):
+    series, transformer = oscillators(4), fitted(name)
+    stream = transformer.stream(series)
+    for method, times in (("reconstruct", [-0.4, 0.0]), ("forecast", [0.0, 0.7])):
+        if hasattr(stream, method):
+            expected = getattr(transformer, method)(series, times, relative_to="end")
+            answer = getattr(stream, method)(times, relative_to="end")
+            np.testing.assert_allclose(answer.values, expected.values, atol=1e-10)
+            np.testing.assert_array_equal(answer.times, expected.times)
+    past = stream.reconstruct([2.0], series=[2, 0], relative_to="start")
+    np.testing.assert_allclose(past.times, [series[k][0][0] + 2.0 for k in (2, 0)])
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -346,50 +296,6 @@ def test_times_outside_are_refused_as_in_the_transformer():
         stream.forecast([0.0])
     with pytest.raises(ValueError, match="outside"):
         stream.reconstruct([100.0])
-
-
-@pytest.mark.parametrize("keep", ["save", "pickle", "copy", "deepcopy"])
-@pytest.mark.parametrize("name", ["polyode", "polyode legs", "hippo"])
-def test_kept_stream_goes_on_as_it_would_have(name, keep, tmp_path):
-    static = pd.DataFrame({"ward": ["a", "b", None], "age": [1, 2, 3]})
-    X = Panel.from_series(oscillators(3), ids=["x", "y", "z"], static=static)
-    stream = fitted(name).stream(X)
-    if keep == "save":
-        stream.save(tmp_path / "stream.safetensors")
-        again = skpolyode.load(tmp_path / "stream.safetensors")
-    else:
-        again = (
-            pickle.loads(pickle.dumps(stream)) if keep == "pickle" else getattr(copy, keep)(stream)
-        )
-    assert repr(again) == repr(stream)
-    untouched = again.embedding()
-    stream.update(9.0, np.ones((3, 2)))
-    assert np.array_equal(again.embedding(), untouched)
-    again.update(9.0, np.ones((3, 2)))
-    assert np.array_equal(again.embedding(), stream.embedding())
-    assert again.reconstruct([9.0]).equals(stream.reconstruct([9.0]))
-
-
-def test_datetimes_and_zones_are_kept_in_a_file(tmp_path):
-    index = pd.date_range("2024-03-30", periods=6, freq="7h", tz="Europe/Rome")
-    stream = small().fit([pd.DataFrame({"a": np.arange(6.0)}, index=index)]).stream()
-    stream.update(index, np.arange(6.0))
-    stream.save(tmp_path / "stream")
-    again = skpolyode.load(tmp_path / "stream")
-    later = index[-1:] + pd.Timedelta("3h")
-    assert again.forecast(later).equals(stream.forecast(later))
-    assert again.last_times.equals(stream.last_times)
-
-
-def test_kept_stream_is_of_the_same_size_after_any_number_of_observations(tmp_path):
-    stream = fitted("polyode").stream(3)
-    sizes = set()
-    for start in (0, 10, 20):
-        times = start + np.arange(10.0)
-        stream.update(np.tile(times, 3), np.ones((30, 2)), np.repeat([0, 1, 2], 10))
-        stream.save(tmp_path / "stream")
-        sizes.add((tmp_path / "stream").stat().st_size // 64)
-    assert len(sizes) == 1
 
 
 def test_stream_does_not_change_with_its_transformer():

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from skpolyode import Panel, PolyODETransformer, load
 from skpolyode.study import SOLVERS, PaperPolyODETransformer
-from tests.streams.test_stream import assert_same_answers, mixed
+from tests.streams.cases import assert_same_answers, mixed
 from tests.transformers.data import oscillators, small
 from tests.transformers.test_polyode_long import long_series
 from tests.transformers.test_polyode_measures import drifting

@@ -165,7 +165,7 @@ def test_ctrl_c_stops_a_search(monkeypatch):
     assert not fits
 
 
-@pytest.mark.parametrize("horizon", [1, 3])
+@pytest.mark.parametrize("horizon", ["auto", 1, 3])
 def test_training_learns(horizon):
     transformer = small(horizon=horizon, max_epochs=6, validation_fraction=None).fit(SERIES)
     errors = [entry["validation_error"] for entry in transformer.history_]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from skpolyode.errors import Faults
+from skpolyode.errors import Faults, plain_repr
 from skpolyode.panel.cells import read_values
 from skpolyode.panel.merge import Duplicates
 from skpolyode.panel.readers.arrays import rows_from_array
@@ -36,6 +36,20 @@ def rows_from_sktime(
     raise TypeError(
         f'{faults.name} must be one of sktime\'s "nested_univ", "pd-multiindex", "df-list" or '
         f'"numpy3D", got {type(X)}.'
+    )
+
+
+def refuse_repeated_rows(frame: pd.DataFrame, name: str) -> None:
+    """Raise a ValueError for rows of equal instance and time, with a remedy for frames."""
+    if frame.index.is_unique:
+        return
+    repeated = frame.index.duplicated()
+    levels = list(range(frame.index.nlevels))
+    whose = "instance and time" if len(levels) > 1 else "time"
+    raise ValueError(
+        f"{name} has rows of equal {whose} ({int(repeated.sum())} such rows, the first at "
+        f"{plain_repr(frame.index[repeated][0])}): merge them before, for example by "
+        f"{name}.groupby(level={levels}).mean()."
     )
 
 

@@ -1,0 +1,109 @@
+"""Horizons that count: steps of each instance, and times from the ends of series."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sktime.forecasting.base import ForecastingHorizon
+
+from skpolyode.panel import Panel
+from tests.forecasting.conftest import HOUR, tiny, waves
+
+
+def regular(**indexes: pd.DatetimeIndex) -> pd.DataFrame:
+    """A panel whose index has lost its frequencies, as any MultiIndex has."""
+    parts = {
+        who: pd.DataFrame({"x": np.sin(np.arange(len(own)))}, index=own)
+        for who, own in indexes.items()
+    }
+    return pd.concat(parts, names=["who", "when"])
+
+
+@pytest.fixture(scope="module")
+def steps() -> pd.DataFrame:
+    return regular(
+        hours=pd.date_range("2024-03-01", periods=15, freq="h"),
+        days=pd.date_range("2024-02-01", periods=20, freq="D"),
+        months=pd.date_range("2023-01-01", periods=12, freq="MS"),
+    )
+
+
+def test_integers_count_the_steps_of_each_instance(steps):
+    fitted = tiny().pretrain(steps).fit(steps)
+    answer, within, intervals = (
+        fitted.predict([1, 3]),
+        fitted.predict([-1, 0]),
+        fitted.predict_interval([1]),
+    )
+    assert within.loc["days"].index.day.tolist() == [19, 20]
+    assert intervals.loc["months"].index[0] == pd.Timestamp("2024-01-01")
+    ahead = {
+        "days": ["2024-02-21", "2024-02-23"],
+        "hours": ["2024-03-01 15:00", "2024-03-01 17:00"],
+        "months": ["2024-01-01", "2024-03-01"],
+    }
+    for who, times in ahead.items():
+        own = answer.loc[who]
+        assert own.index.tolist() == pd.DatetimeIndex(times).tolist()
+        absolute = fitted.fit(steps.loc[[who]]).predict(own.index)
+        np.testing.assert_allclose(absolute.loc[who], own, rtol=1e-9)
+
+
+def test_an_instance_without_steps_is_named_and_the_remedy_helps(steps):
+    mixed = regular(gaps=pd.date_range("2024-03-01", periods=9, freq="h")[[0, 1, 4, 5, 8]])
+    fitted = tiny().fit(pd.concat([mixed, steps]))
+    with pytest.raises(TypeError, match=r"fh counts \[1\] steps, .* of instance 'gaps' in y"):
+        fitted.predict([1])
+    answer = fitted.predict(ForecastingHorizon([1], is_relative=True, freq="h"))
+    assert answer.loc["gaps"].index[0] == pd.Timestamp("2024-03-01 09:00")
+    assert answer.loc["months"].index[0] == pd.Timestamp("2023-12-01 01:00")
+
+
+def test_forecasts_count_from_the_ends_of_series(forecaster, y):
+    panel = Panel.from_sktime(y)
+    expected = forecaster.fit(y).predict([HOUR / 2, 3 * HOUR])
+    for ahead in ([HOUR / 2, 3 * HOUR], [1800.0, 3 * 3600.0]):
+        answer = forecaster.forecast(panel, ahead, relative_to="end")
+        np.testing.assert_allclose(answer.values, expected.to_numpy(), rtol=1e-12)
+        late = answer.user_times() - expected.index.get_level_values("when")
+        assert abs(late).max() < pd.Timedelta("1us")
+    quantiles = forecaster.forecast_quantiles(panel, [HOUR], [0.9], relative_to="end")
+    table = forecaster.predict_quantiles([HOUR], alpha=0.9)
+    np.testing.assert_allclose(quantiles[0.9].values, table.to_numpy(), rtol=1e-12)
+
+
+def test_a_series_without_any_observation_does_not_stop_a_batch(trained):
+    panel = waves(4, seed=3)
+    times, values = panel[2]
+    series = [*panel.to_series()[:2], (times, np.full_like(values, np.nan)), panel[3]]
+    kept = Panel.from_series(
+        [(t * 3600, x) for t, x in series], empty="keep", time_unit="s", ids=list("abcd")
+    )
+    known = [0, 1, 3]
+    answer = trained.forecast(kept, [13 * 3600.0])
+    expected = trained.forecast(kept[known], [13 * 3600.0])
+    np.testing.assert_array_equal(answer[known].values, expected.values)
+    assert np.isnan(answer[[2]].values).all()
+    assert trained.forecast(kept[[2]], [HOUR], relative_to="end").n_observations == 0
+    learned = tiny().pretrain(kept)
+    again = tiny().pretrain(kept[known])
+    np.testing.assert_array_equal(
+        learned.forecast(kept[known], [5e4]).values, again.forecast(kept[known], [5e4]).values
+    )
+
+
+def test_static_covariates_reach_the_embedder():
+    panel = waves(12, seed=0)
+    static = pd.DataFrame({"group": np.tile(["a", "b"], 6), "size": np.arange(12.0)})
+    told = Panel(panel.times, panel.values, panel.offsets, ids=list("abcdefghijkl"), static=static)
+    learned = tiny().pretrain(told)
+    assert learned.embedder_.embedder_.static.names == ["size", "group_a", "group_b"]
+    answer = learned.forecast(told, [13.0])
+    other = told.rows.static.assign(size=5.0)
+    changed = Panel(panel.times, panel.values, panel.offsets, static=other.reset_index(drop=True))
+    assert not np.allclose(learned.forecast(changed, [13.0]).values, answer.values)
+    alone = learned.forecast(told[[3]], [13.0])
+    np.testing.assert_allclose(alone.values, answer[[3]].values, rtol=1e-9)
+    with pytest.raises(ValueError, match=r"lacks the static covariates \['size', 'group'\]"):
+        learned.forecast(panel, [13.0])
