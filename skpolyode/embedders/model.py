@@ -13,7 +13,7 @@ import torch
 
 from skpolyode.embedders.ahead import continue_series
 from skpolyode.embedders.base import Embedder
-from skpolyode.embedders.between import Asked, ask, bridges, follow
+from skpolyode.embedders.between import Asked, ask, bridges, follow, leads
 from skpolyode.embedders.chunks import map_chunks
 from skpolyode.embedders.parts import agree, states_in_parts
 from skpolyode.embedders.past import Past
@@ -21,6 +21,7 @@ from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import Units
 from skpolyode.models import Packed, SequenceModel, forecasting_mse, pack
 from skpolyode.models.contract import State, join, select
+from skpolyode.models.scale import Scale
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import observed_part, observed_rows, recent_part
 from skpolyode.saving.codec import saved
@@ -51,6 +52,8 @@ class ModelEmbedder(Embedder):
         on all observations.
     static : StaticEncoder or None, default=None
         What static covariates the model reads.
+    scale : Scale or None, default=None
+        How far off forecasts may be, of a model that was asked to learn it.
 
     Examples
     --------
@@ -72,6 +75,7 @@ class ModelEmbedder(Embedder):
     past: Past | None = None
     recent: Past | None = None
     static: StaticEncoder | None = None
+    scale: Scale | None = None
 
     @cached_property
     def exact(self) -> SequenceModel:
@@ -97,6 +101,8 @@ class ModelEmbedder(Embedder):
         for name in _DERIVED:
             self.__dict__.pop(name, None)
         self.model.to(device)
+        if self.scale is not None:
+            self.scale.to(device)
         return self
 
     def with_own_model(self) -> Self:
@@ -247,6 +253,24 @@ class ModelEmbedder(Embedder):
         rise = np.where(np.isnan(x), 0.0, x - expected.mean)
         signal = scaler.inverse(self._known(expected.signal + bridges(asked, rise, share)))
         return signal if share is not None else asked.keep_observed(signal)
+
+    def path_scales(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Standard deviations (Q, D) of the signal around `path_values`, in the user's units."""
+        assert self.scale is not None
+        asked, known = ask(panel, times, offsets), self.units.scaler.observed
+        before, after = leads(asked, self.units.time_scale)
+        rows, index = np.unique(asked.row, return_inverse=True)
+        z = self.states_at(asked.seen, rows)["z"].float()[index]
+        with torch.no_grad():
+            now, then = (
+                self.scale(z, torch.from_numpy(lead).to(z.device)).double().cpu().numpy()
+                for lead in (before, before + np.where(np.isinf(after), 0.0, after))
+            )
+        # Of a signal with independent increments, given one more observation at the end.
+        then = np.maximum(then, now) + self.scale.noise.double().cpu().numpy()
+        variance = now - np.where(np.isinf(after), 0.0, now**2 / np.maximum(then, 1e-300))
+        scale = np.sqrt(np.maximum(variance, 0.0)) * self.units.scaler.scale
+        return scale if known is None else np.where(known, scale, self.units.scaler.scale)
 
     def shares(self, panel: Panel) -> np.ndarray | None:
         """Share (P, D) of its innovation that a filter takes over at each row; else None."""

@@ -10,7 +10,7 @@ from torch import nn
 
 from skpolyode.models.packed import Packed
 
-__all__ = ["ResNet", "Start", "drawn", "observed_inputs"]
+__all__ = ["ResNet", "Start", "drawn", "observed_inputs", "zero_map"]
 
 
 def drawn(
@@ -100,3 +100,11 @@ def observed_inputs(data: Packed, rows: torch.Tensor) -> torch.Tensor:
     """What was observed, of what, and static covariates: (n, 2 D + S), the input of plain cells."""
     x = data.x[rows]
     return torch.cat([x, data.mask[rows].to(x.dtype), data.static[rows]], dim=1)
+
+
+def zero_map(n_in: int, n_out: int) -> nn.Linear:
+    """A linear map that says nothing at first."""
+    layer = nn.Linear(n_in, n_out, device="meta")  # draws nothing from the global generator
+    layer.weight = nn.Parameter(torch.zeros(n_out, n_in))
+    layer.bias = nn.Parameter(torch.zeros(n_out))
+    return layer
