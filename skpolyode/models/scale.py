@@ -70,8 +70,8 @@ register_module(Scale, lambda scale: {"widths": scale.widths})
 def learn_scale(model: PolyODE, data: Packed, generator: torch.Generator) -> Scale:
     """Head that knows how large the errors of forecasts are, after the mean has been learned.
 
-    First the gain of a filter measures the noise. The head then learns by the likelihood of normal errors of forecasts over one to four observations, the
-    noise of the observations being known.
+    First the gain of a filter measures the noise. The head then learns by the likelihood of normal
+    errors, of forecasts over one to four observations.
 
     Parameters
     ----------
