@@ -127,11 +127,15 @@ def gru(panel: Panel, batch_size: int = 32) -> Run:
     return Run(torch.cat(states).double().numpy(), n_epochs, seconds)
 
 
-def padded(panel: Panel) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Standardised values, masks and gaps (B, L, ...), zero where there is nothing."""
+def padded(
+    panel: Panel, standardise: bool = True
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Values, masks and gaps (B, L, ...), zero where there is nothing."""
     place = np.arange(len(panel.times)) - np.repeat(panel.offsets[:-1], panel.lengths)
     series = series_index(panel.offsets)
-    values = (panel.values - np.nanmean(panel.values, axis=0)) / np.nanstd(panel.values, axis=0)
+    values = panel.values
+    if standardise:
+        values = (values - np.nanmean(values, axis=0)) / np.nanstd(values, axis=0)
     gaps = np.where(place > 0, np.diff(panel.times, prepend=0.0), 0.0)
     columns = np.nan_to_num(values), (~np.isnan(values)).astype(float), gaps[:, None]
     result = []

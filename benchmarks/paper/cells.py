@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import Bunch
 
-from benchmarks.paper.rows import all_rows
+from benchmarks.paper.rows import all_rows, with_past
 from benchmarks.paper.truth import with_truth
 from benchmarks.protocol import PAPER_WINDOW, reverse_reconstruction
 from skpolyode.datasets import make_lorenz63, make_lorenz96, make_synthetic
@@ -72,8 +72,9 @@ class Cell:
         embedding = with_clock(estimator.transform(data.panel), data.panel)
         results["auc"] = row.auc(embedding, data, self.seed)
         results["label_regression_mse"] = row.label_regression_mse(embedding, data, self.seed)
-        if hasattr(estimator, "reconstruct"):
-            errors = reverse_reconstruction(estimator, data)
+        limits = {"window": PAPER_WINDOW, **self.size.limits}
+        if (reader := with_past(estimator, train, self.seed, **limits)) is not None:
+            errors = reverse_reconstruction(reader, data)
             results["reverse_observed_mse"], results["reverse_held_out_mse"] = errors
         if hasattr(estimator, "score"):
             results["forecasting_mse"] = -float(estimator.score(test))

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from benchmarks.paper.cells import Setting
-from benchmarks.paper.rows import all_rows
+from benchmarks.paper.rows import all_rows, with_past
 from benchmarks.protocol import reconstruction_mse
 from skpolyode.datasets import drop_times, load_mimic_extract
 from skpolyode.forecasting import evaluate_forecasts
@@ -46,14 +46,16 @@ class MimicCell:
         """Fit on the training subjects and score on the test subjects."""
         row, data = all_rows()[self.row], _first(_load(self.path, self.seed), self.n_stays)
         start = time.process_time()
-        estimator = self._estimator().fit(data.panel[data.split == "train"])
+        train = data.panel[data.split == "train"]
+        estimator = self._estimator().fit(train)
         results = {"fit_seconds": time.process_time() - start}
         results["auc"] = row.auc(estimator.transform(data.panel), data, self.seed)
         test = data.panel[data.split == "test"]
-        if hasattr(estimator, "reconstruct"):
+        reader = with_past(estimator, train, self.seed, **PARAMETERS | self.limits)
+        if reader is not None:
             kept, hidden = drop_times(test, HIDDEN, random_state=self.seed)
             for name, panel, targets in [("observed", test, test), ("held_out", kept, hidden)]:
-                error = reconstruction_mse(estimator, panel, targets, data.scale, WINDOW)
+                error = reconstruction_mse(reader, panel, targets, data.scale, WINDOW)
                 results[f"reverse_{name}_mse"] = error
         if hasattr(estimator, "forecast"):
             results["forecast_mse"] = forecast_mse(estimator, test, data.scale)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import roc_auc_score
 from sklearn.utils import Bunch
 
@@ -17,8 +18,10 @@ import skpolyode.transformers
 from benchmarks.paper.simple import ChannelMean, LastValue
 from benchmarks.protocol import label_auc, label_regression_mse
 from skpolyode.memory import MEMORIES
-from skpolyode.transformers import InterpolationTransformer
+from skpolyode.panel import Panel
+from skpolyode.transformers import InterpolationTransformer, PastDecoder
 from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.neural import NeuralTransformer
 
 CEILING = "truth, all times"
 POLYODE = "PolyODE"
@@ -34,10 +37,15 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "cubic": {"kind": "cubic"},
     },
     "HiPPO": {measure: {"measure": measure} for measure in MEMORIES},
+    "NeuralRDE": {"": {}, "depth 1": {"depth": 1}},
+    # The paper does not say what its "Extended-S4" is: ours has the memory, and no published row.
+    "S4": {"": {}, "with memory": {"memory": True}},
 }
 # Rows whose model the paper calls otherwise; the others have the name of their class there.
 PUBLISHED = {
     "GRUODEBayes": "GRU-ODE-Bayes",
+    "HiPPORNN": "HiPPO-RNN",
+    "NeuralRDE": "Neural-RDE",
     "ODERNN": "ODE-RNN",
     "HiPPO legt": "HiPPO-obs",
     "Interpolation constant": "Constant",
@@ -61,9 +69,7 @@ class Row:
         shared = {"random_state": seed, **shared}
         if self.parameters.get("measure") == "fout" and "n_coefficients" in shared:
             shared["n_coefficients"] |= 1  # pairs of sines and cosines, and the mean
-        known = self.kind().get_params()
-        taken = {name: value for name, value in shared.items() if name in known}
-        return self.kind(**{**taken, **self.parameters})
+        return self.kind(**{**_known(self.kind, shared), **self.parameters})
 
     def auc(self, embedding: np.ndarray, data: Bunch, seed: int) -> float:
         if not self._is_boosted():
@@ -85,6 +91,25 @@ class Row:
         return self.name in BOOSTED
 
 
+def with_past(estimator: BaseEstimator, training: Panel, seed: int, **shared: Any) -> Any:
+    """What reads the past of a fitted estimator's series, or None.
+
+    That is itself, or, of a neural model without a memory, a decoder of its frozen features.
+    """
+    if hasattr(estimator, "reconstruct"):
+        return estimator
+    if not isinstance(estimator, NeuralTransformer):
+        return None
+    shared = _known(PastDecoder, {"random_state": seed, **shared})
+    return PastDecoder(FrozenEstimator(estimator), **shared).fit(training)
+
+
+def _known(kind: type[BaseEstimator], parameters: dict[str, Any]) -> dict[str, Any]:
+    """Those parameters that a kind of estimator has."""
+    known = kind().get_params()
+    return {name: value for name, value in parameters.items() if name in known}
+
+
 def all_rows() -> dict[str, Row]:
     """By name; a newly exported transformer is there by itself."""
     ceiling = Row(CEILING, InterpolationTransformer, {"kind": "cubic"}, sees_truth=True)
@@ -97,7 +122,8 @@ def _transformer_rows() -> Iterator[Row]:
         kind = getattr(skpolyode.transformers, exported)
         if not issubclass(kind, SeriesTransformer) or inspect.isabstract(kind):
             continue
-        if kind is skpolyode.StaticFeatures:  # does not read the series
+        # One does not read the series, the other one embeds by one of the rows.
+        if kind in (skpolyode.StaticFeatures, PastDecoder):
             continue
         name = exported.removesuffix("Transformer")
         for variant, parameters in VARIANTS.get(name, {"": {}}).items():

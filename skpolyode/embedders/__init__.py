@@ -1,6 +1,7 @@
 """What fit leaves behind: objects that embed, read back and forecast, without scikit-learn."""
 
 from skpolyode.embedders.base import Embedder
+from skpolyode.embedders.decoded import DecodedEmbedder
 from skpolyode.embedders.direct import PathEmbedder
 from skpolyode.embedders.least_squares import LeastSquaresEmbedder
 from skpolyode.embedders.model import ModelEmbedder
@@ -10,6 +11,7 @@ from skpolyode.embedders.units import ChannelScaler, Units
 
 __all__ = [
     "ChannelScaler",
+    "DecodedEmbedder",
     "Embedder",
     "LeastSquaresEmbedder",
     "ModelEmbedder",

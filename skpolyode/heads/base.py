@@ -35,8 +35,9 @@ from skpolyode.panel.select import observed_series
 from skpolyode.saving.objects import save
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers._checks import local_random_state
-from skpolyode.transformers._input import read_panel, unchanged_by_errors
+from skpolyode.transformers._input import one_each, read_panel, unchanged_by_errors
 from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["FEWEST_TO_BOOST", "HeadEstimator", "Heads"]
 
@@ -94,7 +95,7 @@ class HeadEstimator(BaseEstimator):
         self.scoring = scoring
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
         """Train the embedder on the series, choose features, and train the head.
 
         Parameters
@@ -105,6 +106,9 @@ class HeadEstimator(BaseEstimator):
             a Panel that keeps such) are left out.
         y : array-like of shape (n_series,)
             What to predict.
+        groups : array-like of shape (n_series,) or None, default=None
+            Labels, such as the patient of each stay: series of one label are tested together where
+            features and heads compete, and validate together where the embedder is trained.
 
         Returns
         -------
@@ -128,10 +132,12 @@ class HeadEstimator(BaseEstimator):
             panel = read_panel(self, X, reset=True)
             target = self._read_target(y)
             check_consistent_length(np.empty(panel.n_series), target)
+            labels = None if groups is None else one_each(groups, panel, "groups")
             known = observed_series(panel)
             if not known.all():
                 panel, target = known_part(panel), self._read_target(target[known])
-            self._learn(panel, target)
+                labels = None if labels is None else labels[known]
+            self._learn(panel, target, labels)
         return self
 
     @abstractmethod
@@ -139,10 +145,12 @@ class HeadEstimator(BaseEstimator):
         """Targets (B,), checked."""
 
     @abstractmethod
-    def _folds(self, target: np.ndarray, rng: np.random.RandomState) -> list[Fold]:
-        """Training and test rows of each fold; none if there are too few series."""
+    def _folds(
+        self, target: np.ndarray, groups: np.ndarray | None, rng: np.random.RandomState
+    ) -> list[Fold]:
+        """Training and test rows of each fold; none if there are too few series or groups."""
 
-    def _learn(self, panel: Panel, target: np.ndarray) -> None:
+    def _learn(self, panel: Panel, target: np.ndarray, groups: np.ndarray | None) -> None:
         rng = local_random_state(self.random_state)
         embedder = PolyODETransformer() if self.embedder is None else clone(self.embedder)
         is_trained = isinstance(embedder, FrozenEstimator)
@@ -157,10 +165,12 @@ class HeadEstimator(BaseEstimator):
             seeded = "random_state" in embedder.get_params(deep=False)
             if seeded and self.random_state is not None:
                 embedder.set_params(random_state=seed)
-            embedder.fit(panel if embedder.uses_static else without_static(panel))
+            validates = groups is not None and isinstance(embedder, NeuralTransformer)
+            told = {"groups": groups} if validates else {}
+            embedder.fit(panel if embedder.uses_static else without_static(panel), **told)
         self.embedder_ = embedder
         n_deals = int(np.clip(np.ceil(_ENOUGH_TESTS / len(target)), 1, _MOST_DEALS))
-        deals = [self._folds(target, rng) for _ in range(n_deals)]
+        deals = [self._folds(target, groups, rng) for _ in range(n_deals)]
         folds = [fold for deal in deals for fold in deal]
         best, self.cv_scores_ = -np.inf, {}
         for kind in kinds:

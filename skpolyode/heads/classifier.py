@@ -175,8 +175,10 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
             raise ValueError(f"y has one class only, {labels[0]}: a classifier needs two or more.")
         return labels
 
-    def _folds(self, target: np.ndarray, rng: np.random.RandomState) -> list[Fold]:
-        return spread_folds(target, self.cv, rng, keep_single=True)
+    def _folds(
+        self, target: np.ndarray, groups: np.ndarray | None, rng: np.random.RandomState
+    ) -> list[Fold]:
+        return spread_folds(target, self.cv, rng, keep_single=True, groups=groups)
 
     def _finish(self, Z: np.ndarray, target: np.ndarray, folds: list[Fold]) -> None:
         self.class_prior_ = (target[:, None] == self.classes_).mean(axis=0)

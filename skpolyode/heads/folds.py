@@ -10,37 +10,55 @@ Fold = tuple[np.ndarray, np.ndarray]
 
 
 def spread_folds(
-    y: np.ndarray, n_folds: int, rng: np.random.RandomState, *, keep_single: bool
+    y: np.ndarray,
+    n_folds: int,
+    rng: np.random.RandomState,
+    *,
+    keep_single: bool,
+    groups: np.ndarray | None = None,
 ) -> list[Fold]:
     """Training and test rows of each fold, with the targets spread evenly over the folds.
 
-    In the order of the targets, rows are dealt out in turn. Unlike scikit-learn's stratified folds
-    this works with classes of fewer members than folds, and with numbers.
+    In the order of the targets, rows (or groups, by their mean) are dealt out in turn. Unlike
+    scikit-learn's stratified folds this works with classes of fewer members than folds, and with
+    numbers.
 
     Parameters
     ----------
     y : ndarray of shape (n_series,)
         Labels or numbers.
     n_folds : int
-        Number of folds; fewer if there are not as many rows.
+        Number of folds; fewer if there are not as many rows (or groups).
     rng : RandomState
         Decides which rows of a class go where.
     keep_single : bool
-        Keep the only member of a class in all training parts, so that none lacks a class.
+        Keep the only member (or group) of a class in all training parts, so that none lacks a
+        class.
+    groups : ndarray of shape (n_series,) or None, default=None
+        Labels; rows of one label are tested together.
 
     Returns
     -------
     list of (int ndarray, int ndarray)
         Empty if there would be fewer than two folds.
     """
-    shuffled = rng.permutation(len(y))
-    order = shuffled[np.argsort(y[shuffled], kind="stable")]
+    groups = np.arange(len(y)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    _, label = np.unique(y, return_inverse=True)
+    level = np.bincount(groups, label) / np.bincount(groups)
+    shuffled = rng.permutation(len(level))
+    order = shuffled[np.argsort(level[shuffled], kind="stable")]
     if keep_single:
-        _, label, count = np.unique(y, return_inverse=True, return_counts=True)
-        order = order[count[label[order]] > 1]
+        pairs = np.unique(np.stack([label, groups]), axis=1)  # which class is in which group
+        is_only = np.bincount(pairs[0])[pairs[0]] == 1
+        order = order[~np.isin(order, pairs[1, is_only])]
     n_folds = min(n_folds, len(order))
     if n_folds < 2:
         return []
-    fold = np.full(len(y), -1)  # never tested
+    fold = np.full(len(level), -1)  # never tested
     fold[order] = np.arange(len(order)) % n_folds
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+    fold = fold[groups]
+    folds = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+    if not keep_single:
+        return folds
+    # Groups of several classes may come together so that a class is in one fold only.
+    return [own for own in folds if len(np.unique(label[own[0]])) == label.max() + 1]

@@ -129,9 +129,11 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
             raise ValueError("PolyODERegressor requires y to be passed, but the target y is None.")
         return _check_y(y, y_numeric=True).astype(np.float64)
 
-    def _folds(self, target: np.ndarray, rng: np.random.RandomState) -> list[Fold]:
+    def _folds(
+        self, target: np.ndarray, groups: np.ndarray | None, rng: np.random.RandomState
+    ) -> list[Fold]:
         n_folds = min(self.cv, len(target) // 2)  # R² is defined for two series and more
-        return spread_folds(target, n_folds, rng, keep_single=False)
+        return spread_folds(target, n_folds, rng, keep_single=False, groups=groups)
 
     def _finish(self, Z: np.ndarray, target: np.ndarray, folds: list[Fold]) -> None:
         self.target_mean_ = float(target.mean())

@@ -56,8 +56,9 @@ class Panel(PanelViews):
         channel, ignoring NaN.
     empty : {"error", "keep"}, default="error"
         What to do with series without any observation: refuse them, or keep them, so that one of
-        them does not stop a batch. Estimators learn nothing from those that are kept, and what
-        they answer about them is NaN; classifiers and regressors say what they said of nothing.
+        them does not stop a batch. Estimators learn nothing from those that are kept, and answer
+        NaN about them; classifiers and regressors answer the shares of the classes, or the mean,
+        of `fit`.
 
     Attributes
     ----------

@@ -22,7 +22,13 @@ from skpolyode.panel.known import known_part
 from skpolyode.panel.select import observed_series
 from skpolyode.training import TrainingReport
 
-__all__ = ["fit_series", "read_panel", "unchanged_by_errors", "warn_if_nothing_was_learned"]
+__all__ = [
+    "fit_series",
+    "one_each",
+    "read_panel",
+    "unchanged_by_errors",
+    "warn_if_nothing_was_learned",
+]
 
 
 def fit_series(estimator: Any, X: Any, **told: Any) -> Any:
@@ -31,7 +37,7 @@ def fit_series(estimator: Any, X: Any, **told: Any) -> Any:
     with unchanged_by_errors(estimator):
         panel = read_panel(estimator, X, reset=True)
         known = observed_series(panel)
-        own = {k: _one_each(told[k], panel, k)[known] for k in told if told[k] is not None}
+        own = {k: one_each(told[k], panel, k)[known] for k in told if told[k] is not None}
         interruption = estimator._fit(known_part(panel), **own)
     _warn_of_what_is_not_used(estimator, panel)
     if interruption:  # who called, perhaps a search, has been asked to stop as well
@@ -39,7 +45,7 @@ def fit_series(estimator: Any, X: Any, **told: Any) -> Any:
     return estimator
 
 
-def _one_each(values: Any, panel: Panel, name: str) -> np.ndarray:
+def one_each(values: Any, panel: Panel, name: str) -> np.ndarray:
     """Array of an entry for each series."""
     array = np.asarray(values)
     if array.shape != (panel.n_series,):

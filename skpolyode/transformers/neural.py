@@ -345,7 +345,7 @@ class NeuralTransformer(SeriesTransformer):
         static = StaticEncoder.of_panel(panel)
         n_static = 0 if static is None else static.n_features
         duration = float((rows.end - rows.start).max()) / units.time_scale
-        sizes = Sizes(panel.n_channels, n_static, duration)
+        sizes = Sizes(panel.n_channels, n_static, duration, units.time_scale)
         return ModelEmbedder(self._new_model(sizes, generator), units, static=static)
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:

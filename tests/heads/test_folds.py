@@ -42,3 +42,38 @@ def test_numbers_are_spread_over_their_range():
 @pytest.mark.parametrize("y", [["a"], ["a", "b"], ["a", "b", "c"]])
 def test_nothing_to_test(y):
     assert spread_folds(np.array(y), 5, rng(), keep_single=True) == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("keep_single", [True, False])
+def test_groups_are_tested_together(seed, keep_single):
+    groups = np.repeat(np.arange(12), [1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4])
+    y = np.where(groups % 2, 1.0, 0.0)
+    y[groups == 11] = 2.0  # a class of one group
+    order = np.random.default_rng(seed).permutation(len(y))
+    y, groups = y[order], groups[order]
+    random_state = np.random.RandomState(seed)
+    folds = spread_folds(y, 3, random_state, keep_single=keep_single, groups=groups)
+    assert len(folds) == 3
+    for train, test in folds:
+        assert not set(groups[train]) & set(groups[test])
+        assert {0.0, 1.0} <= set(y[test])
+        if keep_single:
+            assert set(y[train]) == {0.0, 1.0, 2.0}
+    tested = set(groups[np.concatenate([test for _, test in folds])])
+    assert tested == set(range(11 if keep_single else 12))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_training_part_lacks_a_class_of_mixed_groups(seed):
+    y, groups = np.array([0, 1, 2, 0, 1, 2, 0, 1]), np.array([0, 0, 0, 1, 1, 1, 2, 2])
+    folds = spread_folds(y, 2, np.random.RandomState(seed), keep_single=True, groups=groups)
+    assert all(set(y[train]) == {0, 1, 2} for train, _ in folds)
+
+
+def test_groups_of_one_are_no_groups():
+    y = np.random.default_rng(0).integers(0, 3, 20)
+    plain = spread_folds(y, 4, rng(), keep_single=True)
+    alone = spread_folds(y, 4, rng(), keep_single=True, groups=np.arange(20) + 7)
+    for one, other in zip(plain, alone, strict=True):
+        np.testing.assert_array_equal(one[1], other[1])

@@ -29,6 +29,7 @@ from skpolyode import (
 )
 from skpolyode.heads import MiniRocket, base, classifier, features
 from skpolyode.heads.folds import spread_folds
+from skpolyode.transformers import neural
 
 EMBEDDER = InterpolationTransformer(n_coefficients=12)
 
@@ -45,6 +46,35 @@ def swings(n_series=30, seed=0, rates=(2.0, 3.0)):
         values[0] = 0.0
         series.append((times, values))
     return series, y
+
+
+def test_series_of_one_group_are_held_out_together(monkeypatch):
+    """Both where heads compete and where the embedder is trained."""
+    X, y = swings(24)
+    persons = np.arange(24) // 4
+    dealt, validating = [], []
+    deal, hold_out = classifier.spread_folds, neural.hold_out
+
+    def spied_deal(*arguments, **options):
+        dealt.append(deal(*arguments, **options))
+        return dealt[-1]
+
+    def spied_hold_out(*arguments):
+        validating.append(hold_out(*arguments)[1])
+        return arguments[0], validating[-1]
+
+    monkeypatch.setattr(classifier, "spread_folds", spied_deal)
+    monkeypatch.setattr(neural, "hold_out", spied_hold_out)
+    embedder = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
+    model = PolyODEClassifier(embedder, features="summary", cv=3, random_state=0)
+    model.fit(X, y, groups=persons)
+    for train, test in [fold for deal in dealt for fold in deal]:
+        assert not set(persons[train]) & set(persons[test])
+    assert len(dealt) == 5
+    assert validating[0].sum() == 4
+    assert len(set(persons[validating[0]])) == 1
+    with pytest.raises(ValueError, match="groups must have one entry for each of the 24 series"):
+        model.fit(X, y, groups=persons[1:])
 
 
 def without_numba(monkeypatch):

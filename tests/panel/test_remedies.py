@@ -41,6 +41,10 @@ REMEDIES = {
         lambda: as_panel([GOOD, ([0.0], [NAN])]),
         lambda: as_panel([GOOD]),
     ),
+    'pass empty="keep" to Panel': (
+        lambda: as_panel([([0.0], [NAN])]),
+        lambda: Panel.from_series([([0.0], [NAN])], empty="keep"),
+    ),
     "convert them to numbers": (
         lambda: as_panel([([0.0, 1.0], ["low", "high"])]),
         lambda: as_panel([([0.0, 1.0], pd.get_dummies(["low", "high"]))]),

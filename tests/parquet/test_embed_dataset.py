@@ -178,6 +178,20 @@ def test_a_chunk_has_at_least_a_row(table, tmp_path):
         embed_dataset(Probe(), write(table, tmp_path / "s.parquet"), "x", rows_per_chunk=0)
 
 
+def test_a_series_without_any_observation_is_kept_on_request(table, tmp_path):
+    holes = table.copy()
+    who = holes["id"].unique()[4]
+    holes.loc[holes["id"] == who, ["hr", "bp"]] = np.nan
+    embedder = HiPPOTransformer(n_coefficients=3).fit(panel_of(table))
+    source = write(holes, tmp_path / "holes.parquet")
+    options = {"channels": ["hr", "bp"], "rows_per_chunk": 20}
+    with pytest.raises(ValueError, match="leave these series out, or pass empty="):
+        embed_dataset(embedder, source, tmp_path / "refused", **options)
+    embed_dataset(embedder, source, tmp_path / "out", **options, empty="keep")
+    features = pd.read_parquet(tmp_path / "out").set_index("id")
+    assert features.index[features.isna().any(axis=1)].tolist() == [who]
+
+
 def test_a_faulty_series_is_named_by_its_id(table, tmp_path):
     table.loc[16, "time"] = 0.0  # of the series with 30 rows
     source = write(table, tmp_path / "series.parquet")

@@ -10,7 +10,9 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-@pytest.mark.parametrize("name", ["reconstruct_the_past", "reverse_reconstruction_by_method"])
+@pytest.mark.parametrize(
+    "name", ["backward_in_time", "reconstruct_the_past", "reverse_reconstruction_by_method"]
+)
 def test_script_prints_errors_and_writes_its_figure(
     name: str,
     tmp_path: Path,

@@ -9,6 +9,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from sklearn.base import clone
+
 from skpolyode import study, transformers
 from skpolyode.transformers.base import SeriesTransformer
 
@@ -17,9 +19,17 @@ _NEURAL = {"hidden_layer_sizes": (4,), **_ONE_EPOCH}
 
 CHEAP: dict[str, dict[str, Any]] = {
     "GRUODEBayesTransformer": {"hidden_size": 4, **_ONE_EPOCH},
+    "HiPPORNNTransformer": {"hidden_size": 4, "n_coefficients": 3, **_ONE_EPOCH},
     "LinODENetTransformer": {"hidden_size": 6, **_NEURAL},
+    "NeuralRDETransformer": {"hidden_size": 4, **_ONE_EPOCH},
     "ODERNNTransformer": {"hidden_size": 4, **_NEURAL},
+    "PastDecoder": {
+        "embedder": transformers.ODERNNTransformer(hidden_size=4, **_NEURAL),
+        "n_coefficients": 3,
+        **_ONE_EPOCH,
+    },
     "PolyODETransformer": {"n_coefficients": 3, **_NEURAL},
+    "S4Transformer": {"hidden_size": 4, "state_size": 4, **_ONE_EPOCH},
     "PaperPolyODETransformer": {"n_coefficients": 3, **_NEURAL},
 }
 
@@ -28,7 +38,7 @@ def all_transformers() -> dict[str, SeriesTransformer]:
     """A cheap, not fitted instance of every exported transformer, by the name of its class."""
     exported = {name: vars(part)[name] for part in (transformers, study) for name in part.__all__}
     return {
-        name: cls(**CHEAP.get(name, {}))
+        name: clone(cls(**CHEAP.get(name, {})))
         for name, cls in exported.items()
         if inspect.isclass(cls) and issubclass(cls, SeriesTransformer)
         if not inspect.isabstract(cls) and cls is not transformers.StaticFeatures

@@ -119,7 +119,7 @@ class TestRagged:
         back = pickle.loads(pickle.dumps(transformer))
         np.testing.assert_array_equal(back.transform(X), transformer.transform(X))
         copy = clone(transformer)
-        assert copy.get_params() == transformer.get_params()
+        assert repr(copy.get_params()) == repr(transformer.get_params())  # some are estimators
         np.testing.assert_array_equal(copy.fit_transform(X), transformer.transform(X))
 
     def test_input_is_left_alone(self, name):

@@ -1,0 +1,74 @@
+"""How far ahead training looks: errors one observation ahead and of free runs, and what it costs.
+
+    python benchmarks/horizons.py [--sets lorenz63 ...] [--horizons 1 4 auto] [--seeds 0 1 2]
+
+450 simulated series train, 150 others are cut at 60 % of their rows and continued by the free run
+(without leaning on simple forecasts). Errors are squared, in variances of the training part, of
+the next observation (all of the series) and of the first, third and tenth row behind the cut;
+seconds are processor time of `fit`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from skpolyode import Panel, PolyODETransformer
+from skpolyode.datasets import make_lorenz63, make_lorenz96, make_ode_system
+from skpolyode.panel.select import take
+
+SETS: dict[str, Callable[[int], Panel]] = {
+    "lorenz63": lambda seed: make_lorenz63(600, random_state=seed).panel,
+    "lorenz96": lambda seed: make_lorenz96(600, random_state=seed).panel,
+    "damped_pendulum": lambda seed: (
+        make_ode_system("damped_pendulum", 600, random_state=seed).panel
+    ),
+    "lotka_volterra": lambda seed: make_ode_system("lotka_volterra", 600, random_state=seed).panel,
+}
+N_TRAIN, KNOWN, ROWS = 450, 0.6, (1, 3, 10)
+
+
+def measure(panel: Panel, horizon: int | str, seed: int) -> list[float]:
+    train, test = panel[:N_TRAIN], panel[N_TRAIN:]
+    model, start = PolyODETransformer(horizon=horizon, random_state=seed), time.process_time()
+    model.fit(train)
+    seconds = time.process_time() - start
+    test = test[test.lengths > 2]
+    first, end = test.offsets[:-1], test.offsets[1:]
+    cut = first + np.round(KNOWN * test.lengths).astype(int)
+    known = take(test, np.arange(test.n_series), first, cut)
+    found = model.forecast(
+        known, [test.times[a:b] for a, b in zip(cut, end, strict=True)], damped=False
+    )
+    truth = np.concatenate([test.values[a:b] for a, b in zip(cut, end, strict=True)])
+    errors = ((found.values - truth) / model.scaler_.scale) ** 2
+    row = np.concatenate([np.arange(1, 1 + b - a) for a, b in zip(cut, end, strict=True)])
+    return [-model.score(test), *(float(np.nanmean(errors[row == k])) for k in ROWS), seconds]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--horizons", nargs="+", default=["1", "4", "auto"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    options = parser.parse_args()
+    print("| set, `horizon` | next | " + " | ".join(f"row {k}" for k in ROWS) + " | seconds |")
+    print("|---" * (3 + len(ROWS)) + "|")
+    for name in options.sets:
+        found: dict[str, list[list[float]]] = {horizon: [] for horizon in options.horizons}
+        for seed in options.seeds:
+            panel = SETS[name](seed)
+            for horizon, rows in found.items():
+                number = horizon if horizon == "auto" else int(horizon)
+                rows.append(measure(panel, number, seed))
+        for horizon, rows in found.items():
+            *errors, seconds = np.mean(rows, axis=0)
+            cells = " | ".join(f"{error:.2g}" for error in errors)
+            print(f"| {name}, {horizon} | {cells} | {seconds:.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""What the parts of the benchmark have in common: folds, rows, and tables of what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+Scores = dict[str, float]
+ASIDE = ("coverage", "width")  # of intervals, told below the tables
+
+
+class Part(NamedTuple):
+    """Sets, methods (rows of a table), and how one fold of a set is measured."""
+
+    folds: dict[str, Callable[[Path, int], Iterable[Any]]]  # from the data and a number of folds
+    rows: Callable[[str], list[str]]  # of a set
+    own: list[str]  # rows that are PolyODE
+    measure: Callable[[str, Any, list[str]], dict[str, Scores]]
+    larger_is_better: bool = False
+
+
+def means(found: pd.DataFrame) -> pd.DataFrame:
+    return found.drop(columns=["set", "fold"]).groupby("row", sort=False).mean()
+
+
+def table_of(part: Part, found: pd.DataFrame) -> list[str]:
+    """Lines of a markdown table: means over the folds, the best one of each score in bold."""
+    table = means(found)
+    columns = [c for c in table if not c.startswith(ASIDE)]
+    head = f"| {found['set'].iloc[0]} | {' | '.join(columns)} |"
+    lines = [head, "|---" * (len(columns) + 1) + "|"]
+    best = table[columns].max() if part.larger_is_better else table[columns].min()
+    for row, line in table.iterrows():
+        cells = [f"{line[c]:.1f}" if c == "CPU s" else shown(line[c]) for c in columns]
+        for k, column in enumerate(columns):
+            if column != "CPU s" and line[column] == best[column]:
+                cells[k] = f"**{cells[k]}**"
+        lines.append(f"| {row} | {' | '.join(cells)} |")
+    for row, line in table.iterrows():
+        own = {c: line[c] for c in table if c not in columns and not np.isnan(line[c])}
+        if own:
+            parts = ", ".join(f"{column} {value:.3f}" for column, value in own.items())
+            lines.append(f"\nIntervals of 90 %, {row}: {parts}.")
+    return lines
+
+
+def shown(value: float) -> str:
+    """Three significant digits, without exponents."""
+    if not np.isfinite(value) or value >= 100 or value == 0:
+        return f"{value:.0f}"
+    return f"{value:.{max(0, 2 - int(np.floor(np.log10(abs(value)))))}f}"
+
+
+def losses(part: Part, found: pd.DataFrame, own: str) -> list[str]:
+    """Scores of which a rival has a better mean, and in how many folds it has."""
+    table = means(found).drop(columns="CPU s")
+    rivals = table.index.difference(part.own, sort=False)
+    lines = []
+    for column in table.columns[~table.columns.str.startswith(ASIDE)]:
+        sign = -1.0 if part.larger_is_better else 1.0
+        best = (sign * table.loc[rivals, column]).idxmin()
+        mine, other = table.loc[own, column], table.loc[best, column]
+        if sign * other < sign * mine:
+            folds = [found.loc[found["row"] == row, column].to_numpy() for row in (own, best)]
+            often = int((sign * folds[1] < sign * folds[0]).sum())
+            pair = f"{shown(mine)} against {shown(other)}, {mine / other:.2f} times"
+            where = f"{found['set'].iloc[0]}, {column}"
+            lines.append(
+                f"{where}: {own} loses to {best} ({pair}; in {often} of {len(folds[0])} folds)"
+            )
+    return lines
