@@ -11,7 +11,13 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 @pytest.mark.parametrize(
-    "name", ["backward_in_time", "reconstruct_the_past", "reverse_reconstruction_by_method"]
+    "name",
+    [
+        "backward_in_time",
+        "noisy_observations",
+        "reconstruct_the_past",
+        "reverse_reconstruction_by_method",
+    ],
 )
 def test_script_prints_errors_and_writes_its_figure(
     name: str,
