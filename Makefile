@@ -1,9 +1,11 @@
-# make demo    train on a real data set and write figures and a table to demo_output/
-# make test    everything that has to pass before a change is accepted
-# make lint    style, formatting and layering only
-# make fuzz    ten thousand bad inputs, fresh ones at each run: some twenty minutes
-# make docs    the documentation, in docs/_build/html
-# make clean   remove all that these targets made
+# make demo         train on a real data set and write figures and a table to demo_output/
+# make test         everything that has to pass before a change is accepted
+# make test-oldest  most tests with the oldest versions of everything that is needed
+# make lint         style, formatting and layering only
+# make fuzz         ten thousand bad inputs, fresh ones at each run: some twenty minutes
+# make docs         the documentation, in docs/_build/html, and a check of its pages
+# make package      wheel and source archive in dist/, each installed and tried in an empty place
+# make clean        remove all that these targets made
 #
 # Each target first makes the environment it needs in $(VENV), and makes it anew only when
 # the requirements change. Nothing but make and Python >= 3.11 is expected on the machine.
@@ -17,7 +19,7 @@ INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constr
 REQUIREMENTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fuzz docs clean
+.PHONY: help demo test test-oldest lint fuzz docs package clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -27,7 +29,7 @@ help:
 $(VENV)/base.stamp: $(REQUIREMENTS)
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) $$(grep '^torch==' constraints.txt)
-	$(INSTALL) -e .
+	$(INSTALL) -e '.[sktime]'
 	touch $@
 
 $(VENV)/test.stamp $(VENV)/docs.stamp: $(VENV)/%.stamp: $(VENV)/base.stamp
@@ -45,14 +47,47 @@ lint: $(VENV)/test.stamp
 test: lint
 	$(BIN)/python -m pytest -q -n $(WORKERS) --doctest-modules skpolyode tests
 
+# Its own environment: one cannot hold the oldest and the newest versions. OLDEST_TORCH may name
+# another build, since that of 2.6 for Linux takes five gigabytes.
+OLDEST := $(VENV)/oldest
+OLDEST_TORCH ?= $$(grep '^torch==' constraints-oldest.txt)
+OLDEST_TESTS ?= $(addprefix tests/,panel memory dynamics models training saving forecasting \
+	adapters heads embedders streams transformers plotting datasets parquet)
+
+$(VENV)/oldest.stamp: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv --clear $(OLDEST)
+	grep -v '^torch==' constraints-oldest.txt > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/pip install -q --disable-pip-version-check $(OLDEST_TORCH)
+	$(OLDEST)/bin/pip install -q --disable-pip-version-check \
+		-c $(OLDEST)/constraints.txt -e '.[test]'
+	touch $@
+
+test-oldest: $(VENV)/oldest.stamp
+	$(OLDEST)/bin/python -m pytest -q -n $(WORKERS) -m 'not slow' $(OLDEST_TESTS)
+
 fuzz: $(VENV)/test.stamp
 	FUZZ_EXAMPLES=400 $(BIN)/python -m pytest -q -n $(WORKERS) tests/robustness
 
 docs: $(VENV)/docs.stamp
-	rm -rf docs/generated
+	rm -rf docs/generated docs/gallery docs/_build
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m pytest -q -c /dev/null -p no:cacheprovider docs/test_pages.py
+
+# Installed twice, from each archive, where nothing else is.
+EMPTY := $(VENV)/empty
+package: $(VENV)/base.stamp
+	rm -rf build dist
+	$(INSTALL) build
+	$(BIN)/python -m build -q
+	$(PYTHON) -m venv --clear $(EMPTY)
+	$(EMPTY)/bin/pip install -q --disable-pip-version-check $$(grep '^torch==' constraints.txt)
+	for archive in dist/*.whl dist/*.tar.gz; do \
+		$(EMPTY)/bin/pip uninstall -q -y skpolyode; \
+		$(EMPTY)/bin/pip install -q --disable-pip-version-check -c constraints.txt $$archive && \
+		$(EMPTY)/bin/python -P -W error tests/smoke.py || exit 1; \
+	done
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info docs/_build docs/generated demo_output
+	rm -rf $(VENV) build dist *.egg-info docs/_build docs/generated docs/gallery demo_output
 	rm -rf .pytest_cache .ruff_cache .import_linter_cache .grimp_cache .hypothesis
 	find skpolyode tests -name __pycache__ -type d -prune -exec rm -rf {} +

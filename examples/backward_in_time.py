@@ -1,26 +1,19 @@
-"""Why the past is remembered and not integrated: a neural ODE, run backward, diverges.
+"""
+Backward in time
+================
 
-    python examples/backward_in_time.py --output demo_output
-
-A classical neural ODE learns the Lorenz (1963) attractor from its full state, all three variables
-on a fine grid without noise, and is then integrated from true states: forward, and backward in
-time. PolyODE sees two of the variables at some thirty random moments, and its past is read out of
-the embedding at the last one.
-
-Errors of an integration grow as the Lyapunov exponents say: forward with the largest, 0.9 per unit
-of time of the system. Backward all of them change sign, so that the attractor repels, at the rate
-14.6 that had drawn everything to it. Needs torchdiffeq. Writes backward_in_time.png.
+Why the past is remembered and not integrated: a neural ODE, run backward, diverges. A classical one
+learns the Lorenz (1963) attractor from its full state, all three variables on a fine grid without
+noise, and is then integrated from true states: forward, and backward in time. PolyODE sees two of
+the variables at some thirty random moments, and its past is read out of the embedding at the last
+one. (Needs torchdiffeq.)
 """
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from sklearn.utils import Bunch
 from torch import nn
 from torchdiffeq import odeint
@@ -28,8 +21,8 @@ from torchdiffeq import odeint
 from skpolyode import PolyODETransformer
 from skpolyode.datasets import make_lorenz63
 
-N_TRAIN, N_TEST = 300, 100
-WINDOW, N_EPOCHS = 5.0, 25
+N_TRAIN, N_TEST, N_EPOCHS = 300, 100, 25
+WINDOW = 5.0
 STEPS_AN_EPOCH, BATCH, SEGMENT = 100, 256, 8
 AGES = 0.5, 1.0, 2.0, 4.5  # at which errors are printed
 KEPT = 100.0  # standard deviations, at which errors are cut off
@@ -114,8 +107,8 @@ def errors(paths: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
-def draw(paths: dict[str, np.ndarray], error: dict[str, np.ndarray], series: int) -> Figure:
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+def draw(paths: dict[str, np.ndarray], error: dict[str, np.ndarray], series: int) -> None:
+    _, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
     ages = paths["ages"]
     x = {name: path[series, :, 0] for name, path in paths.items() if name != "ages"}
     left.plot(ages - ages[-1], x["truth"], color="0.8", linewidth=6, label="truth")
@@ -128,24 +121,25 @@ def draw(paths: dict[str, np.ndarray], error: dict[str, np.ndarray], series: int
         right.semilogy(ages, np.maximum(values, 1e-4), color, label=name)
     right.set(xlabel="time away from the known state", ylabel="error (median of all series)")
     right.legend(frameon=False, fontsize=8)
-    return figure
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--output", type=Path, default=Path("demo_output"))
-    folder = parser.parse_args().output
-    folder.mkdir(parents=True, exist_ok=True)
+# %%
+# Errors of x and y in standard deviations, the median of all test series:
 
-    paths = compare(make_lorenz63(N_TRAIN + N_TEST, random_state=0))
-    error = errors(paths)
-    print(f"error of x and y in standard deviations, median of {N_TEST} test series")
-    for name, values in error.items():
-        at = [int(np.searchsorted(paths["ages"], age - 1e-9)) for age in AGES]
-        print(f"  {name}, after {AGES}:", *(f"{values[k]:.3g}" for k in at))
-    draw(paths, error, series=0).savefig(folder / "backward_in_time.png", dpi=90)
+paths = compare(make_lorenz63(N_TRAIN + N_TEST, random_state=0))
+error = errors(paths)
+for name, values in error.items():
+    at = [int(np.searchsorted(paths["ages"], age - 1e-9)) for age in AGES]
+    print(f"{name}, after {AGES}:", *(f"{values[k]:.3g}" for k in at))
 
+# %%
 
-if __name__ == "__main__":
-    plt.switch_backend("Agg")  # write a file, open no window
-    main()
+draw(paths, error, series=0)
+plt.show()
+
+# %%
+# What happened here: forward, errors grow with the largest Lyapunov exponent of the attractor, 0.9
+# per unit of time of the system (here two units of ``times``). Backward all exponents change sign:
+# the attraction of 14.6, which forward forgives every error, becomes the rate at which they grow.
+# However well a model has learned the dynamics, the past cannot be integrated; it has to be
+# remembered.

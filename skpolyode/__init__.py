@@ -20,6 +20,7 @@ from skpolyode.transformers import (
     StaticFeatures,
     SummaryStatsTransformer,
 )
+from skpolyode.versions import show_versions
 
 __version__ = "0.1.0.dev0"
 
@@ -44,4 +45,5 @@ __all__ = [
     "SummaryStatsTransformer",
     "__version__",
     "load",
+    "show_versions",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 
 import numpy as np
 
@@ -38,6 +39,37 @@ def plain_repr(label: object) -> str:
     if isinstance(label, np.datetime64 | np.timedelta64):  # as nanoseconds they are bare integers
         return repr(str(label))
     return repr(label.item() if isinstance(label, np.generic) else label)
+
+
+def require(package: str, extra: str, what: str) -> None:
+    """Say how to install a package that only a part of this one needs.
+
+    Parameters
+    ----------
+    package : str
+        The package that is imported.
+    extra : str
+        The extra of skpolyode that installs it.
+    what : str
+        What needs it.
+
+    Raises
+    ------
+    ImportError
+        If the package cannot be imported.
+
+    Examples
+    --------
+    >>> from skpolyode.errors import require
+    >>> require("numpy_of_mars", "mars", "The martian reader")
+    Traceback (most recent call last):
+    ImportError: The martian reader needs numpy_of_mars: pip install 'skpolyode[mars]'.
+    """
+    try:
+        import_module(package)
+    except ImportError as error:
+        remedy = f"pip install 'skpolyode[{extra}]'"
+        raise ImportError(f"{what} needs {package}: {remedy}.") from error
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ OBJECTS = public_objects()
 CALLABLES = public_callables()
 
 # What git does not track, besides the environments and caches in hidden folders.
-UNTRACKED = {"__pycache__", "_build", "generated", "build", "dist", "demo_output"}
+UNTRACKED = {"__pycache__", "_build", "gallery", "generated", "build", "dist", "demo_output"}
 # Traces of one person's machine or of one package index.
 LOCAL = re.compile(
     r"(?<![\w.])/(?:work|tmp)\b"

@@ -1,11 +1,13 @@
 """The paper's tables of classification and "reconstruction" on the synthetic sets.
 
-    python -m benchmarks.paper.classification           # 5 seeds: up to an hour on two cores
-    python -m benchmarks.paper.classification --quick   # 1 seed, small: two minutes
+    python -m benchmarks.paper.classification           # 5 seeds: a night on two cores
+    python -m benchmarks.paper.classification --quick   # 1 seed, small: some minutes
 
 Three data sets at three rates each, in the protocol of the paper's code and in an independent one,
-for all methods of `rows`. Results are kept in DIR/cells.jsonl (DIR is --output): an interrupted
-run continues where it was. Without --quick, docs/paper.md is written anew.
+for all methods of `rows`; most of the time goes to the neural siblings. The past of those without a
+memory is read by a decoder of their frozen features (`PastDecoder`). Results are kept in
+DIR/cells.jsonl (DIR is --output): an interrupted run continues where it was. Without --quick,
+docs/paper.md is written anew.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """Adapters: the transformers of this package inside other libraries."""
 
-from skpolyode.adapters.resampling import SeriesResampler
-from skpolyode.adapters.sktime import SeriesFeatures
+from skpolyode.errors import require
+
+require("sktime", extra="sktime", what="skpolyode.adapters")
+
+from skpolyode.adapters.resampling import SeriesResampler  # noqa: E402
+from skpolyode.adapters.sktime import SeriesFeatures  # noqa: E402
 
 __all__ = ["SeriesFeatures", "SeriesResampler"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
 from sklearn.utils import Bunch
 
+from skpolyode.errors import require
 from skpolyode.panel import Panel, offsets_from
 
 _PARTS = ("train", "test")
@@ -35,6 +37,8 @@ def load_japanese_vowels(split: str | None = None) -> Bunch:
     ------
     ValueError
         If `split` is none of the values above.
+    ImportError
+        If sktime, which holds the data, is not installed.
 
     See Also
     --------
@@ -52,9 +56,7 @@ def load_japanese_vowels(split: str | None = None) -> Bunch:
     >>> data.panel.n_series, data.panel.n_channels, int(data.panel.lengths.max())
     (270, 12, 26)
     """
-    from sktime.datasets import load_japanese_vowels as load
-
-    return _load(load, split, [f"cepstrum_{i}" for i in range(1, 13)])
+    return _load("load_japanese_vowels", split, [f"cepstrum_{i}" for i in range(1, 13)])
 
 
 def load_plaid(split: str | None = None) -> Bunch:
@@ -79,6 +81,8 @@ def load_plaid(split: str | None = None) -> Bunch:
     ------
     ValueError
         If `split` is none of the values above.
+    ImportError
+        If sktime, which holds the data, is not installed.
 
     References
     ----------
@@ -92,14 +96,14 @@ def load_plaid(split: str | None = None) -> Bunch:
     >>> data.panel.n_series, data.panel.n_channels
     (537, 1)
     """
-    from sktime.datasets import load_plaid as load
-
-    return _load(load, split, ["current"])
+    return _load("load_plaid", split, ["current"])
 
 
-def _load(load: Callable[..., tuple], split: str | None, channel_names: Sequence[str]) -> Bunch:
+def _load(name: str, split: str | None, channel_names: Sequence[str]) -> Bunch:
     if split is not None and split not in _PARTS:
         raise ValueError(f"split must be 'train', 'test' or None, got {split!r}.")
+    require("sktime", extra="sktime", what=f"{name}()")
+    load = getattr(import_module("sktime.datasets"), name)
     frames: list[pd.DataFrame] = []
     labels: list[np.ndarray] = []
     parts: list[str] = []

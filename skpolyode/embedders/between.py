@@ -24,7 +24,7 @@ from skpolyode.panel.select import last_seen_rows, observed_part
 if TYPE_CHECKING:
     from skpolyode.embedders.model import ModelEmbedder
 
-__all__ = ["Asked", "Expected", "ask", "bridges", "follow", "leads", "rows_until"]
+__all__ = ["Asked", "Expected", "ask", "bridges", "follow", "leads", "rows_until", "shares"]
 
 _PART_ROWS = 64  # at least, of a long series that is cut: rounds are few, and wide
 _CHUNK_ROWS = 32_000  # run through together by one thread: each keeps a state
@@ -112,6 +112,16 @@ def _smoothed(panel: Panel, rise: np.ndarray, kept: np.ndarray) -> np.ndarray:
         result[row] += np.where(observed[row], later[own], 0.0)
         later[own] = np.where(observed[row], kept[row] * result[row], later[own])
     return result
+
+
+def shares(embedder: ModelEmbedder, panel: Panel) -> np.ndarray | None:
+    """Share (P, D) of its innovation that a filter takes over at each row; else None."""
+    if getattr(embedder.exact, "gain", None) is None:
+        return None
+    data = embedder.pack(panel)
+    with torch.no_grad():
+        share = embedder.exact.share(data, torch.arange(len(data), device=embedder.device))
+    return share[data.series.argsort(stable=True)].cpu().numpy()
 
 
 def leads(asked: Asked, unit: float) -> tuple[np.ndarray, np.ndarray]:

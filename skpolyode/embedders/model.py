@@ -6,27 +6,44 @@ import copy
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 
 from skpolyode.embedders.ahead import continue_series
 from skpolyode.embedders.base import Embedder
-from skpolyode.embedders.between import Asked, ask, bridges, follow, leads
+from skpolyode.embedders.between import Asked, ask, bridges, follow, shares
 from skpolyode.embedders.chunks import map_chunks
+from skpolyode.embedders.leaning import Leaning
 from skpolyode.embedders.parts import agree, states_in_parts
 from skpolyode.embedders.past import Past
+from skpolyode.embedders.rivals import records_at
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import Units
 from skpolyode.models import Packed, SequenceModel, forecasting_mse, pack
 from skpolyode.models.contract import State, join, select
 from skpolyode.models.scale import Scale
 from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.select import observed_part, observed_rows, recent_part
+from skpolyode.panel.select import (
+    context_starts,
+    observed_part,
+    observed_rows,
+    recent_part,
+    series_of_rows,
+    take,
+)
 from skpolyode.saving.codec import saved
 
 __all__ = ["ModelEmbedder"]
+
+
+class Standardised(NamedTuple):
+    """Rows of series in the units of a model."""
+
+    times: np.ndarray  # float64 (P,), since the first row of the series
+    values: np.ndarray  # float64 (P, D), NaN where not observed
+
 
 _DERIVED = ("exact", "follower")
 _CHUNK_ROWS = 32_000  # embedded together by one thread
@@ -54,6 +71,8 @@ class ModelEmbedder(Embedder):
         What static covariates the model reads.
     scale : Scale or None, default=None
         How far off forecasts may be, of a model that was asked to learn it.
+    leaning : Leaning or None, default=None
+        How far forecasts lean on simple rivals; None if they are the free run of the model.
 
     Examples
     --------
@@ -76,6 +95,7 @@ class ModelEmbedder(Embedder):
     recent: Past | None = None
     static: StaticEncoder | None = None
     scale: Scale | None = None
+    leaning: Leaning | None = None
 
     @cached_property
     def exact(self) -> SequenceModel:
@@ -216,26 +236,112 @@ class ModelEmbedder(Embedder):
             for name, part in blocks.items()
         }
 
-    def forecast_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Values (Q, D) at times (Q,) after the series end; each has those from its offset on."""
+    def forecast_values(
+        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, damped: bool = True
+    ) -> np.ndarray:
+        """Values (Q, D) at times (Q,) after the series end; each has those from its offset on.
+
+        With ``damped=False`` they are those of the free run of the model.
+        """
         rows = observed_rows(panel)
+        records = self.records(panel) if damped and self.leaning is not None else None
 
         def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
-            durations = (rows.end - rows.start)[part]
-            return self.run_ahead(self._recent_states(panel[part]), durations, ahead)
+            durations, states = (rows.end - rows.start)[part], self._recent_states(panel[part])
+            own = None if records is None else records[part]
+            return self.run_ahead(states, durations, ahead, own)
 
         return continue_series(panel, times, offsets, rows.end, run_ahead)
 
-    def run_ahead(self, states: State, durations: np.ndarray, ahead: np.ndarray) -> np.ndarray:
+    def run_ahead(
+        self,
+        states: State,
+        durations: np.ndarray,
+        ahead: np.ndarray,
+        records: np.ndarray | None = None,
+    ) -> np.ndarray:
         """Values (B, Q, D) at times `ahead` (B, Q) of the last observations, from states there.
 
-        `durations` (B,) are those of the histories; all in the user's units.
+        `durations` (B,) are those of the histories; all in the user's units. With the `records`
+        (B, D, 12) of the series forecasts lean on simple rivals, without they are the free run.
         """
+        run = self._run(states, durations, ahead)
+        if records is not None and self.leaning is not None:
+            elapsed = (durations[:, None] + ahead) / self.units.time_scale
+            run = self._known(self.leaning.combine(run, records, elapsed))
+        return self.units.scaler.inverse(run)
+
+    def _run(self, states: State, durations: np.ndarray, ahead: np.ndarray) -> np.ndarray:
+        """Free run, in standard deviations; see `run_ahead`."""
         unit = self.units.time_scale
         since, elapsed = (torch.from_numpy(x / unit).to(self.device) for x in (ahead, durations))
         with torch.no_grad():
             mean = self.exact.look_ahead(states, since, elapsed).mean
-        return self.units.scaler.inverse(self._known(mean.cpu().numpy()))
+        return self._known(mean.cpu().numpy())
+
+    def forecast_from(
+        self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
+    ) -> np.ndarray:
+        """Forecasts (Q, D), in standard deviations, each from the rows up to an origin.
+
+        Parameters
+        ----------
+        panel : Panel
+            Without rows that hold no observation.
+        origins : int64 ndarray of shape (O,)
+            Increasing; they count over all rows of the panel.
+        times : float64 ndarray of shape (Q,)
+            As the panel counts them.
+        counts : int64 ndarray of shape (O,)
+            How many of them are forecast from each origin.
+        """
+        run = self.runs_from(panel, origins, times, counts)
+        if self.leaning is None:
+            return run
+        own = self.standardised(panel)
+        records = np.repeat(records_at(*own, panel.offsets, origins), counts, axis=0)
+        origin = np.repeat(origins, counts)
+        elapsed = own.times[origin] + (times - panel.times[origin]) / self.units.time_scale
+        return self._known(self.leaning.combine(run[:, None], records, elapsed[:, None])[:, 0])
+
+    def runs_from(
+        self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
+    ) -> np.ndarray:
+        """Free runs (Q, D) from many moments of series; see `forecast_from`."""
+        series, end = series_of_rows(panel)[origins], panel.times[origins]
+        start, pasts = panel.offsets[:-1][series], take(panel, series, origins, origins + 1)
+        if self.recent is None:  # it forgets nothing, but needs no run through each past
+            states = self.states_at(panel, origins)
+        else:
+            start = context_starts(panel, origins, self.recent.context)
+            pasts = take(panel, series, start, origins + 1)
+
+        def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
+            known = self.recent is None
+            own = select(states, part) if known else self._recent_states(pasts[part])
+            return self._run(own, (end - panel.times[start])[part], ahead)
+
+        return continue_series(pasts, times, offsets_from(counts), end, run_ahead)
+
+    def standardised(self, panel: Panel) -> Standardised:
+        """Rows of a panel in the units of the model; all of them hold an observation."""
+        times = panel.times - np.repeat(panel.times[panel.offsets[:-1]], panel.lengths)
+        scaler = self.units.scaler
+        values = scaler.transform(scaler.known(panel.values))
+        return Standardised(times / self.units.time_scale, values)
+
+    def range_of(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
+        """Least and largest value (D,) of each channel, in the units of the model."""
+        values = self.standardised(panel).values
+        lowest = np.where(np.isnan(values), np.inf, values).min(axis=0, initial=np.inf)
+        highest = np.where(np.isnan(values), -np.inf, values).max(axis=0, initial=-np.inf)
+        seen = lowest <= highest
+        return np.where(seen, lowest, 0.0), np.where(seen, highest, 0.0)
+
+    def records(self, panel: Panel) -> np.ndarray:
+        """What simple forecasts know of each series, (B, D, 12)."""
+        seen = observed_part(panel)
+        return records_at(*self.standardised(seen), seen.offsets, seen.offsets[1:] - 1)
 
     def _known(self, signal: np.ndarray) -> np.ndarray:
         """Signal (..., D), at its mean in channels that were never observed in training."""
@@ -248,38 +354,11 @@ class ModelEmbedder(Embedder):
         A filter's path does not pass through observations, but as near as it believes them.
         """
         asked, scaler = ask(panel, times, offsets), self.units.scaler
-        expected, share = follow(self, asked), self.shares(asked.seen)
+        expected, share = follow(self, asked), shares(self, asked.seen)
         x = scaler.transform(asked.seen.values)
         rise = np.where(np.isnan(x), 0.0, x - expected.mean)
         signal = scaler.inverse(self._known(expected.signal + bridges(asked, rise, share)))
         return signal if share is not None else asked.keep_observed(signal)
-
-    def path_scales(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Standard deviations (Q, D) of the signal around `path_values`, in the user's units."""
-        assert self.scale is not None
-        asked, known = ask(panel, times, offsets), self.units.scaler.observed
-        before, after = leads(asked, self.units.time_scale)
-        rows, index = np.unique(asked.row, return_inverse=True)
-        z = self.states_at(asked.seen, rows)["z"].float()[index]
-        with torch.no_grad():
-            now, then = (
-                self.scale(z, torch.from_numpy(lead).to(z.device)).double().cpu().numpy()
-                for lead in (before, before + np.where(np.isinf(after), 0.0, after))
-            )
-        # Of a signal with independent increments, given one more observation at the end.
-        then = np.maximum(then, now) + self.scale.noise.double().cpu().numpy()
-        variance = now - np.where(np.isinf(after), 0.0, now**2 / np.maximum(then, 1e-300))
-        scale = np.sqrt(np.maximum(variance, 0.0)) * self.units.scaler.scale
-        return scale if known is None else np.where(known, scale, self.units.scaler.scale)
-
-    def shares(self, panel: Panel) -> np.ndarray | None:
-        """Share (P, D) of its innovation that a filter takes over at each row; else None."""
-        if getattr(self.exact, "gain", None) is None:
-            return None
-        data = self.pack(panel)
-        with torch.no_grad():
-            share = self.exact.share(data, torch.arange(len(data), device=self.device))
-        return share[data.series.argsort(stable=True)].cpu().numpy()
 
     def residuals(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
         """One-step errors (n_obs, D), in the user's units and in those that were expected.

@@ -1,6 +1,6 @@
-"""What forecasts of held-out data teach: how far to trust a forecast, and how far off it may be.
+"""What forecasts of held-out data teach: how far off a forecast may be.
 
-Both depend on the lead, the time since the channel was last observed. All values are in standard
+That depends on the lead, the time since the channel was last observed. All values are in standard
 deviations from the mean of their channel.
 """
 
@@ -12,19 +12,19 @@ import numpy as np
 from scipy.special import stdtrit
 from sklearn.isotonic import isotonic_regression
 
+from skpolyode.embedders.leaning import count_apart
 from skpolyode.saving.codec import saved
 
 __all__ = ["Calibration"]
 
 _PAIRS_A_BIN = 100
 _MAX_BINS = 40
-_PRIOR = 5.0  # observations of unit variance that speak for undamped forecasts
 
 
 @saved
 @dataclass(frozen=True)
 class _Damping:
-    """Factors of the forecasts of one channel at some leads; linear between them."""
+    """In older files: factors of the forecasts of one channel at some leads."""
 
     leads: np.ndarray
     factors: np.ndarray
@@ -57,32 +57,28 @@ class _Errors:
 @saved
 @dataclass(frozen=True)
 class Calibration:
-    """Damping of forecasts and half widths of prediction intervals, by channel and lead.
+    """Half widths of prediction intervals, by channel and lead.
 
-    **Damping.** The forecast with the least squared error tends to the mean as the lead grows and
-    nothing can be known any more; a free run of the dynamics does not. A factor between 0 and 1,
-    which never rises with the lead, takes it there.
+    Intervals are split conformal. The errors are those of forecasts of data that did not train the
+    model. If each were of a series of its own, they would be exchangeable with the errors to come,
+    and an interval at `level` would cover that share of them, whatever their distribution.
+    Forecasts of one series that overlap in time share their errors: what counts are those that do
+    not, and the fewer there are, the wider is the interval. Errors are measured on the scale of
+    the channel; a learned uncertainty would be a scale for each forecast in its place.
 
-    **Intervals** are split conformal. The errors are those of (damped) forecasts of data that did
-    not train the model. If each were of a series of its own, they would be exchangeable with the
-    errors to come, and an interval at `level` would cover that share of them, whatever their
-    distribution. Forecasts of one series that overlap in time share their errors: what counts are
-    those that do not, and the fewer there are, the wider is the interval. Errors are measured on
-    the scale of the channel; a learned uncertainty would be a scale for each forecast in its
-    place.
-
-    Both are held beyond the longest lead that was tried.
+    They are held beyond the longest lead that was tried.
 
     Parameters
     ----------
-    damping : tuple of _Damping
-        For each channel.
     errors : tuple of tuple of _Errors
         For each channel, in increasing order of the lead.
+    damping : tuple of _Damping, default=()
+        Only in older files: today the embedder has it, as :class:`~skpolyode.embedders.leaning.\
+Leaning`.
     """
 
-    damping: tuple[_Damping, ...]
     errors: tuple[tuple[_Errors, ...], ...]
+    damping: tuple[_Damping, ...] = ()
 
     @classmethod
     def of(
@@ -101,28 +97,14 @@ class Calibration:
         """
         if series is None or times is None:
             series, times = np.arange(len(leads)), np.zeros(len(leads))
-        bins = []  # of each channel: positions of what is known, about equally many by lead
-        for lead, values in zip(leads.T, actual.T, strict=True):
-            known = np.flatnonzero(np.isfinite(values) & np.isfinite(lead))
+        errors = []
+        for lead, wrong in zip(leads.T, np.abs(actual - forecasts).T, strict=True):
+            known = np.flatnonzero(np.isfinite(wrong) & np.isfinite(lead) & (lead > 0))
             known = known[np.argsort(lead[known], kind="stable")]
             n_bins = int(np.clip(len(known) // _PAIRS_A_BIN, 1, _MAX_BINS))
-            bins.append(np.array_split(known, n_bins) if len(known) else [])
-        damping = tuple(
-            _damping(parts, *columns)
-            for parts, *columns in zip(bins, leads.T, forecasts.T, actual.T, strict=True)
-        )
-        wrong = np.abs(actual - cls(damping, ()).damped(leads, forecasts))
-        errors = tuple(
-            _errors(parts, *columns, series, times)
-            for parts, *columns in zip(bins, leads.T, wrong.T, strict=True)
-        )
-        return cls(damping, errors)
-
-    def damped(self, leads: np.ndarray, forecasts: np.ndarray) -> np.ndarray:
-        """Forecasts (Q, D) with leads (Q, D), taken towards the mean."""
-        columns = zip(leads.T, self.damping, strict=True)
-        factors = [np.interp(lead, own.leads, own.factors) for lead, own in columns]
-        return np.stack(factors, axis=1) * forecasts
+            parts = np.array_split(known, n_bins) if len(known) else []
+            errors.append(_errors(parts, lead, wrong, series, times))
+        return cls(tuple(errors))
 
     def half_widths(self, leads: np.ndarray, level: float) -> np.ndarray:
         """Half widths (Q, D) of the central intervals of probability `level` at leads (Q, D).
@@ -138,19 +120,6 @@ class Calibration:
         return widths
 
 
-def _damping(
-    parts: list[np.ndarray], leads: np.ndarray, forecast: np.ndarray, actual: np.ndarray
-) -> _Damping:
-    # Least squares in each bin, with few observations speaking for the forecast as it is.
-    power = np.array([forecast[p] @ forecast[p] + _PRIOR for p in parts])
-    product = np.array([forecast[p] @ actual[p] + _PRIOR for p in parts])
-    factors = np.clip(product / power, 0.0, 1.0)
-    if len(parts):
-        factors = isotonic_regression(factors, sample_weight=power, increasing=False)
-    # Without a lead the forecast is the observation.
-    return _Damping(np.array([0.0, *_leads(parts, leads)]), np.array([1.0, *factors]))
-
-
 def _errors(
     parts: list[np.ndarray],
     leads: np.ndarray,
@@ -159,17 +128,8 @@ def _errors(
     times: np.ndarray,
 ) -> tuple[_Errors, ...]:
     found = []
-    for lead, p in zip(_leads(parts, leads), parts, strict=True):
-        # How many forecasts with this lead, of these series for these times, do not overlap.
-        order = np.argsort(series[p], kind="stable")
-        own, when = series[p][order], times[p][order]
-        first = np.flatnonzero(np.diff(own, prepend=-1))
-        latest, earliest = (f.reduceat(when, first) for f in (np.maximum, np.minimum))
-        counts = np.diff(np.append(first, len(p)))
-        n_apart = np.minimum(counts, 1 + np.floor((latest - earliest) / lead)).sum()
-        found.append(_Errors(lead, np.sort(wrong[p]), float(n_apart)))
+    for p in parts:
+        lead = float(np.median(leads[p]))
+        n_apart = count_apart(series[p], times[p], lead)
+        found.append(_Errors(lead, np.sort(wrong[p]), n_apart))
     return tuple(found) or (_Errors(0.0, np.ones(1)),)
-
-
-def _leads(parts: list[np.ndarray], leads: np.ndarray) -> list[float]:
-    return [float(np.median(leads[p])) for p in parts]

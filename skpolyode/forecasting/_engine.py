@@ -6,21 +6,23 @@ This module knows panels and numbers; sktime's frames and horizons are translate
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
-from skpolyode.embedders.ahead import continue_series
+from skpolyode.embedders.leaning import Leaning, Trials, cross_fitted
 from skpolyode.embedders.learn import FEWEST_TO_SPLIT
+from skpolyode.embedders.trials import draw_trials, trials_of, try_out
+from skpolyode.forecasting._adjust import Adjustment
 from skpolyode.forecasting._calibration import Calibration
-from skpolyode.models.contract import select
+from skpolyode.forecasting._choice import checked_choices, choose_adjustment
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.known import known_part
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import (
-    context_starts,
     last_seen_rows,
     observed_part,
     observed_series,
@@ -32,17 +34,13 @@ from skpolyode.transformers._checks import check_repeatable, local_random_state
 from skpolyode.transformers._input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
 
-__all__ = ["Answers", "answer", "fit_forecaster", "retrain", "train_forecaster"]
+__all__ = ["Answers", "Trained", "answer", "fit_forecaster", "retrain", "train_forecaster"]
 
-_REACH_CONTEXTS = 2  # longest lead that intervals are calibrated for
-_REACH_GAPS = 32  # the same, in typical gaps, of a model without a window
-_PAST_SHARE = 0.6  # of a series that forecasts for calibration know at least
-_MAX_ORIGINS = 1000
-_MAX_TARGETS = 64  # forecasts from one origin
 _SERIES_TO_HOLD_OUT = 10  # with fewer, the ends of all series are held out instead
 _ROWS_A_COEFFICIENT = 4  # of the stretches of long series that training goes through
 _COEFFICIENTS = 32  # taken as the number of a model that has none
 _SHORTEST_STRETCH = 16
+_FOLDS = 5  # of trials, whose errors are those of weights that the others gave
 _ROWS_TO_HOLD_OUT = 10  # a shorter series has no end to spare
 
 
@@ -51,12 +49,21 @@ class Answers(NamedTuple):
 
     values: np.ndarray  # (Q, D), in standard deviations from the mean
     leads: np.ndarray  # (Q, D): time since the channel was last observed; inf if it never was
+    shift: np.ndarray  # (Q, D): what the user's values are beside `scale` times the model's
+    scale: np.ndarray  # (Q, D)
 
 
-def train_forecaster(
-    embedder: NeuralTransformer | None, panel: Panel, share: float, random_state: Any
-) -> tuple[NeuralTransformer, Calibration]:
+class Trained(NamedTuple):
+    """What fit leaves behind."""
+
+    embedder: NeuralTransformer
+    calibration: Calibration
+    adjustment: Adjustment
+
+
+def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
     """Train and calibrate a clone of an embedder; see the parameters of `PolyODEForecaster`."""
+    embedder, random_state = parameters["embedder"], parameters["random_state"]
     if embedder is None:
         embedder = PolyODETransformer()
     if not isinstance(embedder, NeuralTransformer):
@@ -64,40 +71,107 @@ def train_forecaster(
             "embedder must be a transformer that learns to forecast, such as "
             f"PolyODETransformer(), got {embedder!r}."
         )
-    if not 0 < share < 1:
-        raise ValueError(f"calibration_fraction must be between 0 and 1, got {share!r}.")
+    choices = checked_choices(parameters)
     seed = embedder.random_state if random_state is None else random_state
     if embedder.checkpoint_dir is not None:
         check_repeatable(seed)
     rng = local_random_state(seed)
     own = {"random_state": int(rng.randint(2**31 - 1)), "warm_start": False}
-    return fit_forecaster(clone(embedder).set_params(**own), panel, share, rng)
+    model, share = clone(embedder).set_params(**own), parameters["calibration_fraction"]
+    return fit_forecaster(model, panel, share, rng, **choices)
 
 
 def fit_forecaster(
-    embedder: NeuralTransformer, panel: Panel, share: float, rng: np.random.RandomState
-) -> tuple[NeuralTransformer, Calibration]:
+    embedder: NeuralTransformer,
+    panel: Panel,
+    share: float,
+    rng: np.random.RandomState,
+    **choices: Any,
+) -> Trained:
     """Train an embedder and calibrate its forecasts on held-out data.
 
     With many series a share of them is held out. With few, the last `share` of each is, and a
     model that is trained anew on all of the data takes over its calibration.
+
+    `choices` are `detrend`, `period` and `normalize` of the forecaster.
     """
     panel = _known(panel)
     if panel.n_series >= _SERIES_TO_HOLD_OUT:
         held_out = np.zeros(panel.n_series, dtype=bool)
         n_held_out = max(1, round(share * panel.n_series))
         held_out[rng.permutation(panel.n_series)[:n_held_out]] = True
-        _train(embedder, panel[~held_out])
-        return embedder, _calibrate(embedder, panel[held_out], None, rng)
+        known, tested = panel[~held_out], panel[held_out]
+        adjustment = choose_adjustment(known, known.offsets[1:], **_given(choices))
+        return _fitted(embedder, adjustment, known, tested, None, rng)
     ends = panel.offsets[1:] - np.where(
         panel.lengths >= _ROWS_TO_HOLD_OUT, np.ceil(share * panel.lengths), 0
     ).astype(np.int64)
-    _train(embedder, take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends))
     if (ends == panel.offsets[1:]).all():  # too little data: errors of the training stand in
-        return embedder, _calibrate(embedder, panel, None, rng)
-    calibration = _calibrate(embedder, panel, ends, rng)
-    _train(embedder, panel)
-    return embedder, calibration
+        adjustment = choose_adjustment(panel, ends, **_given(choices))
+        return _fitted(embedder, adjustment, panel, panel, None, rng)
+    adjustment = choose_adjustment(panel, ends, **choices)
+    known = take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends)
+    trained = _fitted(embedder, adjustment, known, panel, ends, rng)
+    leaning, unit = embedder.embedder_.leaning, embedder.time_scale_
+    left = adjustment.left(panel)
+    _train(embedder, left)
+    bounds = embedder.embedder_.range_of(left)
+    leaning = leaning.rescaled(unit / embedder.time_scale_, *bounds)
+    embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
+    return trained
+
+
+def _fitted(
+    embedder: NeuralTransformer,
+    adjustment: Adjustment,
+    known: Panel,
+    tested: Panel,
+    ends: np.ndarray | None,
+    rng: np.random.RandomState,
+) -> Trained:
+    """Train an embedder on what is known; let it lean, and calibrate, on forecasts of the rest."""
+    left = adjustment.left(known)
+    _train(embedder, left)
+    trials = _tried(embedder, adjustment, tested, rng, ends)
+    bounds = embedder.embedder_.range_of(left)
+    leaning = Leaning.learn(trials, *bounds)
+    embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
+    unit, forecasts = embedder.time_scale_, cross_fitted(trials, _FOLDS)
+    leads, times = trials.leads * unit, trials.times * unit
+    calibration = Calibration.of(leads, forecasts, trials.actual, trials.series, times)
+    return Trained(embedder, calibration, adjustment)
+
+
+def _given(choices: dict[str, Any]) -> dict[str, Any]:
+    """Choices where trends and seasons of single series cannot be compared: what is given, or none.
+
+    Many series share one model, which learns them as well.
+    """
+    given = {"detrend": False, "period": None}
+    return choices | {name: no for name, no in given.items() if choices[name] == "auto"}
+
+
+def _tried(
+    embedder: NeuralTransformer,
+    adjustment: Adjustment,
+    panel: Panel,
+    rng: np.random.RandomState,
+    earliest: np.ndarray | None,
+) -> Trials:
+    """Trials, each of what is left of the rows up to its origin."""
+    own = embedder.embedder_
+    if adjustment.is_none:
+        return try_out(own, panel, rng, earliest)
+    origins, rows, counts = draw_trials(own, panel, rng, earliest)
+    if not len(origins):
+        return try_out(own, panel, rng, earliest)
+    adjusted = adjustment.remove(panel, origins)
+    back = adjusted.of(np.repeat(np.arange(len(origins)), counts))
+    actual = (panel.values[rows] - adjustment.base(back, panel.times[rows])) / back.scale
+    actual = own.units.scaler.transform(own.units.scaler.known(actual))
+    last = adjusted.panel.offsets[1:] - 1
+    series = series_of_rows(panel)[rows]
+    return trials_of(own, adjusted.panel, last, counts, panel.times[rows], actual, series)
 
 
 def _known(panel: Panel) -> Panel:
@@ -121,7 +195,9 @@ def _train(embedder: NeuralTransformer, panel: Panel) -> None:
         del embedder._longest
 
 
-def retrain(embedder: NeuralTransformer, panel: Panel, n_epochs: int) -> NeuralTransformer:
+def retrain(
+    embedder: NeuralTransformer, adjustment: Adjustment, panel: Panel, n_epochs: int
+) -> NeuralTransformer:
     """Embedder that has gone on training, gently, on a panel; the one given is left as it is."""
     # A shallow copy: fit makes new attributes, and trains a copy of the model.
     trained = copy.copy(embedder).set_params(
@@ -129,79 +205,8 @@ def retrain(embedder: NeuralTransformer, panel: Panel, n_epochs: int) -> NeuralT
         max_epochs=n_epochs,
         learning_rate_init=embedder.learning_rate_init / 4,
     )
-    _train(trained, _known(panel))
+    _train(trained, adjustment.left(_known(panel)))
     return trained.set_params(**embedder.get_params(deep=False))
-
-
-def _calibrate(
-    embedder: NeuralTransformer,
-    panel: Panel,
-    held_out_from: np.ndarray | None,
-    rng: np.random.RandomState,
-) -> Calibration:
-    """Calibrate on forecasts of later rows from earlier ones.
-
-    Origins are the rows of the last two fifths of each series, or of its held-out end (given by
-    its first row), since forecasts that are asked for know most of their series as well.
-    """
-    series = series_of_rows(panel)
-    first, end = panel.offsets[:-1], panel.offsets[1:]
-    past = np.floor(_PAST_SHARE * panel.lengths).astype(np.int64)
-    earliest = first + past if held_out_from is None else held_out_from
-    rows = np.arange(panel.n_observations)
-    origins = rows[(rows >= earliest[series] - 1) & (rows < end[series] - 1)]
-    if len(origins) > _MAX_ORIGINS:
-        origins = np.sort(rng.choice(origins, _MAX_ORIGINS, replace=False))
-    recent = embedder.embedder_.recent
-    if recent is not None:
-        reach = _REACH_CONTEXTS * recent.window
-    else:
-        reach = _REACH_GAPS * embedder.time_scale_
-    targets = []  # of each origin: all rows that follow within reach, thinned if too many
-    for row in origins:
-        later = panel.times[row + 1 : end[series[row]]]
-        n_rows = max(int(np.searchsorted(later, panel.times[row] + reach, "right")), 1)
-        steps = np.arange(1, n_rows + 1)
-        if n_rows > _MAX_TARGETS:  # dense near the origin, where the error grows fastest
-            steps = np.unique(np.geomspace(1, n_rows, _MAX_TARGETS).round().astype(np.int64))
-        targets.append(row + steps)
-    counts = np.array([len(own) for own in targets], dtype=np.int64)
-    if not counts.sum():
-        return Calibration.of(*(np.empty((0, panel.n_channels)) for _ in range(3)))
-    rows = np.concatenate(targets)
-    forecasts = _from_rows(embedder, panel, origins, panel.times[rows], counts)
-    leads = _leads(panel, np.repeat(origins, counts), panel.times[rows])
-    actual = embedder.scaler_.transform(panel.values[rows])
-    return Calibration.of(
-        leads, forecasts, actual, np.repeat(series[origins], counts), panel.times[rows]
-    )
-
-
-def _from_rows(
-    embedder: NeuralTransformer,
-    panel: Panel,
-    origins: np.ndarray,
-    times: np.ndarray,
-    counts: np.ndarray,
-) -> np.ndarray:
-    """Standardised forecasts (Q, D), ``counts[k]`` of them from the state at ``origins[k]``."""
-    recent, series = embedder.embedder_.recent, series_of_rows(panel)[origins]
-    asked = np.split(times, np.cumsum(counts)[:-1])
-    if recent is not None:
-        starts = context_starts(panel, origins, recent.context)
-        answers = embedder.forecast(take(panel, series, starts, origins + 1), asked)
-        return embedder.scaler_.transform(answers.values)
-    # A model that forgets nothing, without a run through the past of each origin.
-    model, panel = embedder.embedder_, read_panel(embedder, panel, reset=False)
-    states = model.states_at(panel, origins)
-    start, end = panel.times[panel.offsets[series]], panel.times[origins]
-
-    def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
-        return model.run_ahead(select(states, part), (end - start)[part], ahead)
-
-    last = take(panel, series, origins, origins + 1)
-    values = continue_series(last, times, offsets_from(counts), end, run_ahead)
-    return embedder.scaler_.transform(values)
 
 
 def _leads(panel: Panel, origins: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -212,7 +217,7 @@ def _leads(panel: Panel, origins: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 def answer(
     embedder: NeuralTransformer,
-    calibration: Calibration,
+    adjustment: Adjustment,
     context: Panel,
     times: np.ndarray,
     offsets: np.ndarray,
@@ -221,7 +226,7 @@ def answer(
 
     NaN of series without any observation.
 
-    - After the last observation: the damped forecast.
+    - After the last observation: the forecast.
     - At an observation: its forecast from the observations before; the mean at the first one.
     - Between two observations: the learned path, which leads from one to the other.
 
@@ -229,8 +234,8 @@ def answer(
     ----------
     embedder : NeuralTransformer
         Fitted.
-    calibration : Calibration
-        Damps the forecasts.
+    adjustment : Adjustment
+        What was taken out before.
     context : Panel
         What is known of each series.
     times : float64 ndarray of shape (Q,)
@@ -240,18 +245,20 @@ def answer(
     """
     known, counts = observed_series(context), np.diff(offsets)
     asked, shape = np.repeat(known, counts), (len(times), context.n_channels)
-    answers = Answers(np.full(shape, np.nan), np.full(shape, np.inf))
+    answers = Answers(
+        np.full(shape, np.nan), np.full(shape, np.inf), np.zeros(shape), np.ones(shape)
+    )
     if known.any():
         own = times[asked], offsets_from(counts[known])
-        answers.values[asked], answers.leads[asked] = _answer(
-            embedder, calibration, context[known], *own
-        )
+        found = _answer(embedder, adjustment, context[known], *own)
+        for column, values in zip(answers, found, strict=True):
+            column[asked] = values
     return answers
 
 
 def _answer(
     embedder: NeuralTransformer,
-    calibration: Calibration,
+    adjustment: Adjustment,
     context: Panel,
     times: np.ndarray,
     offsets: np.ndarray,
@@ -266,23 +273,46 @@ def _answer(
             f"({int((ahead < 0).sum())} such times): nothing is known from there."
         )
     panel = _known(context)
+    whole = read_panel(embedder, panel, reset=False)
     before, is_between = _places(panel, times, offsets)
     leads = _leads(panel, np.maximum(before, 0), times)
     leads = np.where(before[:, None] < 0, np.inf, leads)
-    values = np.zeros(leads.shape)
+    found = Answers(np.zeros(leads.shape), leads, *_unadjusted(embedder, adjustment, leads.shape))
     asked = np.flatnonzero(~is_between & (before >= 0))
     if len(asked):
         asked = asked[np.argsort(before[asked], kind="stable")]
         unique, counts = np.unique(before[asked], return_counts=True)
-        values[asked] = _from_rows(embedder, panel, unique, times[asked], counts)
-    values = calibration.damped(leads, values)
+        past, last = panel, unique
+        if not adjustment.is_none:
+            adjusted = adjustment.remove(panel, unique)
+            own = adjusted.of(np.repeat(np.arange(len(unique)), counts))
+            found.shift[asked], found.scale[asked] = adjustment.base(own, times[asked]), own.scale
+            past, last = adjusted.panel, adjusted.panel.offsets[1:] - 1
+        found.values[asked] = embedder.embedder_.forecast_from(past, last, times[asked], counts)
     if is_between.any():
+        kept = offsets_from(is_between)[offsets]
+        series = series_index(kept)
+        if not adjustment.is_none:
+            adjusted = adjustment.remove(panel, panel.offsets[1:] - 1, longest=None)
+            own, whole = adjusted.of(series), read_panel(embedder, adjusted.panel, reset=False)
+            found.shift[is_between] = adjustment.base(own, times[is_between])
+            found.scale[is_between] = own.scale
         # Times count from the starts of the series there, which keeps their differences exact.
-        own, kept = read_panel(embedder, panel, reset=False), offsets_from(is_between)[offsets]
-        shift = (own.times - panel.times)[panel.offsets[:-1]][series_index(kept)]
-        path = embedder.embedder_.path_values(own, times[is_between] + shift, kept)
-        values[is_between] = embedder.scaler_.transform(path)
-    return Answers(values, leads)
+        shift = (whole.times - panel.times)[panel.offsets[:-1]][series]
+        path = embedder.embedder_.path_values(whole, times[is_between] + shift, kept)
+        found.values[is_between] = embedder.scaler_.transform(path)
+    return found
+
+
+def _unadjusted(
+    embedder: NeuralTransformer, adjustment: Adjustment, shape: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Shift and scale where nothing was taken out, or nothing is known of the series yet."""
+    if adjustment.is_none:
+        return np.zeros(shape), np.ones(shape)
+    scale = adjustment.moments[1] / embedder.scaler_.scale
+    shift = adjustment.moments[0] - scale * embedder.scaler_.mean
+    return np.broadcast_to(shift, shape).copy(), np.broadcast_to(scale, shape).copy()
 
 
 def _places(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -67,6 +67,17 @@ class Query:
     index: pd.Index
 
 
+def check_countable(y: Any) -> None:
+    """Raise a TypeError if sktime's horizons cannot count on the index of y."""
+    index = y.index if isinstance(y, pd.Series | pd.DataFrame) else None
+    times = None if index is None else index.get_level_values(-1)
+    if isinstance(y, Panel) or (times is not None and pd.api.types.is_float_dtype(times)):
+        raise TypeError(
+            "sktime's horizons cannot count on a Panel or on an index of real numbers: use "
+            "pretrain(panel) and forecast(panel, times), or index y by datetimes."
+        )
+
+
 def extended(y: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     """`y` with the rows of `new`, whose observations win."""
     if list(new.columns) != list(y.columns):

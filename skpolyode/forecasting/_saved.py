@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from typing import Any
 
 from sktime.datatypes._dtypekind import DtypeKind
 from sktime.forecasting.base import ForecastingHorizon
 
+from skpolyode.embedders.leaning import Leaning
+from skpolyode.forecasting._adjust import Adjustment
+from skpolyode.forecasting._calibration import Calibration
 from skpolyode.forecasting._frames import Context, read_context
 from skpolyode.saving.codec import register, restored
 from skpolyode.transformers import PolyODETransformer
@@ -27,6 +32,15 @@ def upgraded(state: dict[str, Any]) -> dict[str, Any]:
     if "_context_y" in fitted:
         freq = getattr(fitted["_cutoff"], "freq", None)
         fitted["_context"] = read_context(fitted.pop("_context_y"), freq)
+    if damping := getattr(fitted.get("calibration_"), "damping", ()):
+        # As `retrain` does, on a shallow copy: what embeds is made anew.
+        embedder = fitted["embedder_"] = copy.copy(fitted["embedder_"])
+        leads = [own.leads / embedder.time_scale_ for own in damping]
+        leaning = Leaning.of_damping(leads, [own.factors for own in damping])
+        embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
+        fitted["calibration_"] = Calibration(fitted["calibration_"].errors)
+    if "embedder_" in fitted and "adjustment_" not in fitted:
+        fitted["adjustment_"] = Adjustment.none(fitted["embedder_"].n_channels_in_)
     return {"params": params, "fitted": fitted}
 
 

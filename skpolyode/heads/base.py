@@ -125,7 +125,7 @@ class HeadEstimator(BaseEstimator):
         Warns
         -----
         UserWarning
-            If MiniRocket is asked for and numba is not installed.
+            If MiniRocket is asked for, and numba or sktime is not installed.
         """
         self._validate_params()
         with unchanged_by_errors(self):
@@ -195,9 +195,9 @@ class HeadEstimator(BaseEstimator):
     def _candidates(self, kind: str, seed: int, n_series: int) -> list[Any]:
         if kind == "path" and not has_minirocket():
             warnings.warn(
-                "MiniRocket needs numba, which is not installed: features='path' are the values of "
-                "the path themselves, with the head of features='coefficients'. Install "
-                "skpolyode[classify], or choose other features.",
+                "MiniRocket needs numba and sktime, which are not installed: features='path' are "
+                "the values of the path themselves, with the head of features='coefficients'. "
+                "Install skpolyode[classify], or choose other features.",
                 stacklevel=4,
             )
             kind = "coefficients" if self.head is None else kind

@@ -79,7 +79,8 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         many more series, is kept as it is inside a `sklearn.frozen.FrozenEstimator`.
     features : {"auto", "coefficients", "path", "summary"}, default="auto"
         What the head reads. "auto" takes what cross-validates best on the series of `fit`; ties go
-        to the coefficients. "path" needs an embedder with `interpolate`, and numba for MiniRocket.
+        to the coefficients. "path" needs an embedder with `interpolate`, and for MiniRocket numba
+        and sktime.
     head : classifier or None, default=None
         Any classifier of scikit-learn, cloned. None: that of the table.
     cv : int, default=5
@@ -130,7 +131,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
 
     The grid begins at each series' first observation, has about a point for each typical gap (32
     to 512), and ends where the longest series does; shorter ones are continued by their forecast.
-    Without numba, features="path" are the values of the path, and the head is that of
+    Without numba or sktime, features="path" are the values of the path, and the head is that of
     "coefficients".
 
     Support vectors and ridge regression give scores, not probabilities. One temperature T turns

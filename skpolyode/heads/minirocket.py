@@ -14,7 +14,7 @@ __all__ = ["MiniRocket", "has_minirocket"]
 
 def has_minirocket() -> bool:
     """Whether MiniRocket can run here."""
-    return find_spec("numba") is not None
+    return all(find_spec(package) is not None for package in ("numba", "sktime"))
 
 
 class MiniRocket(TransformerMixin, BaseEstimator):
@@ -73,7 +73,7 @@ class MiniRocket(TransformerMixin, BaseEstimator):
         Raises
         ------
         ModuleNotFoundError
-            If numba is not installed.
+            If numba or sktime is not installed.
         """
         # Here, since `import skpolyode` leaves sktime out.
         from sktime.transformations.panel.rocket import MiniRocketMultivariate

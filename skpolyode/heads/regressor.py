@@ -73,7 +73,8 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
         many more series, is kept as it is inside a `sklearn.frozen.FrozenEstimator`.
     features : {"auto", "coefficients", "path", "summary"}, default="auto"
         What the head reads. "auto" takes what cross-validates best on the series of `fit`; ties go
-        to the coefficients. "path" needs an embedder with `interpolate`, and numba for MiniRocket.
+        to the coefficients. "path" needs an embedder with `interpolate`, and for MiniRocket numba
+        and sktime.
     head : regressor or None, default=None
         Any regressor of scikit-learn, cloned. None: that of the table.
     cv : int, default=5

@@ -23,6 +23,7 @@ __all__ = [
 
 _HALFWAY = 2.0  # units of time, of the share of infinity that polynomials of time are of
 _DEGREE = 4
+_FAR = 1e9  # units of time, from which on nothing changes any more
 
 
 def drawn(
@@ -109,6 +110,7 @@ class AgeHead(nn.Module):
     def forward(self, x: torch.Tensor, since: torch.Tensor) -> torch.Tensor:
         """Values (n, D), of inputs (n, `n_inputs`) and times (n, 1)."""
         coefficients = self.outer(nn.functional.silu(self.inner(x))).unflatten(1, (-1, 1 + _DEGREE))
+        since = since.clamp(max=_FAR)
         share = since / (_HALFWAY + since)
         powers = share ** torch.arange(1 + _DEGREE, device=since.device)
         return (coefficients * powers[:, None]).sum(dim=2)

@@ -9,6 +9,7 @@ import torch
 
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.ahead import continue_series
+from skpolyode.embedders.rivals import blank_records, take_in
 from skpolyode.models import Packed, PolyODE
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel
@@ -18,7 +19,9 @@ from skpolyode.streams.stream import Parts, SeriesStream
 
 __all__ = ["ModelStream"]
 
-_STATIC = "static"  # beside the parts of the state: covariates of each series
+# Beside the parts of the state, of each series:
+_STATIC = "static"  # covariates
+_RECORD = "record"  # what simple forecasts know, where forecasts lean on them
 
 _SINGLE = {PolyODE: SinglePolyODE}
 """Faster ways, in numpy, to move one series on; for exactly these models in float64 on a CPU."""
@@ -70,7 +73,13 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
 
     _embedder: ModelEmbedder
 
-    def forecast(self, times: Any, series: Any = None, relative_to: str | None = None) -> Panel:
+    def forecast(
+        self,
+        times: Any,
+        series: Any = None,
+        relative_to: str | None = None,
+        damped: bool = True,
+    ) -> Panel:
         """Continue the series beyond their last observation.
 
         Parameters
@@ -82,6 +91,9 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
         relative_to : {"start", "end"} or None, default=None
             What `times` count from: the first or the last observation of each series; they are
             then numbers, or timedeltas for series with datetimes. None: the clock of the series.
+        damped : bool, default=True
+            Whether the forecasts lean on simple ones, as those of the transformer do; else they
+            are the free run of the model.
 
         Returns
         -------
@@ -96,11 +108,14 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
         """
         chosen = self._started(series)
         state = self._states(chosen)
-        clock = self._clock.take(chosen)
+        clock, records = self._clock.take(chosen), None
+        if damped and _RECORD in self._parts:
+            records = self._parts[_RECORD].cpu().numpy()[chosen]
 
         def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
             durations = (clock.last - clock.start)[part]
-            return self._embedder.run_ahead(select(state, part), durations, ahead)
+            own = None if records is None else records[part]
+            return self._embedder.run_ahead(select(state, part), durations, ahead, own)
 
         panel, flat, offsets = self._asked(chosen, times, relative_to)
         values = continue_series(panel, flat, offsets, clock.last, run_ahead)
@@ -120,22 +135,34 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
         data = self._pack(nothing, moment, torch.from_numpy(static))
         with torch.no_grad():
             state = self._model.initial(data, data.series) | {_STATIC: data.static}
+        if self._embedder.leaning is not None:
+            records = torch.from_numpy(blank_records(*nothing.shape))
+            state[_RECORD] = records.to(data.x.device)
         # It will be written to: a state may be a view of weights, the same for all series.
         return {name: part.clone() for name, part in state.items()}
 
     def _resume(self, panel: Panel) -> Parts:
-        return self._parts | self._embedder.states(panel)
+        parts = self._parts | self._embedder.states(panel)
+        if _RECORD in parts:
+            records = torch.from_numpy(self._embedder.records(panel))
+            parts[_RECORD] = records.to(parts[_RECORD].device)
+        return parts
 
     def _take_in(self, parts: Parts, values: np.ndarray, moment: Moment) -> Parts:
-        state = _without_static(parts)
+        state = _of_model(parts)
         if len(values) == 1 and self._single is not None:
-            one = {name: part[0].numpy() for name, part in parts.items()}
+            one = {name: part[0].numpy() for name, part in parts.items() if name != _RECORD}
             moved = self._single.take_in(one, values[0], Moment(*(x[0] for x in moment)))
             state = {name: torch.from_numpy(part)[None] for name, part in moved.items()}
         else:
             data = self._pack(values, moment, parts[_STATIC])
             state = self._model.observe(self._run_up(state, data), data, data.series)
-        return state | {_STATIC: parts[_STATIC]}
+        state = state | {_STATIC: parts[_STATIC]}
+        if _RECORD in parts:
+            known = parts[_RECORD]
+            moved = take_in(known.cpu().numpy(), moment.elapsed, values, moment.mask)
+            state[_RECORD] = torch.from_numpy(moved).to(known.device)
+        return state
 
     def _pack(self, values: np.ndarray, moment: Moment, static: torch.Tensor) -> Packed:
         """One observation of each of some series, as the model takes it."""
@@ -163,8 +190,8 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
         return self._embedder.features_of(self._states(series))
 
     def _states(self, series: np.ndarray) -> State:
-        return select(_without_static(self._parts), torch.from_numpy(series))
+        return select(_of_model(self._parts), torch.from_numpy(series))
 
 
-def _without_static(parts: Parts) -> State:
-    return {name: part for name, part in parts.items() if name != _STATIC}
+def _of_model(parts: Parts) -> State:
+    return {name: part for name, part in parts.items() if name not in (_STATIC, _RECORD)}

@@ -291,7 +291,7 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
             All channels at these times, without NaN but for a series without any observation.
             Where a channel was observed, exactly the observation, or what a model that filters
             noise makes of it; before its first one, the path shifted to end in it; after its last
-            one, the forecast of a trained transformer, or the last value. Times before the first
+            one, the free run of a trained transformer, or the last value. Times before the first
             observation of a series get what the path holds.
 
         See Also

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from itertools import chain
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Units
 from skpolyode.embedders.learn import LARGEST_EPOCH, find_checkpoint, hold_out, make_task
 from skpolyode.embedders.static import StaticEncoder
+from skpolyode.embedders.trials import leaned
 from skpolyode.embedders.units import typical_gap
 from skpolyode.models import IntervalTask, Packed, SequenceModel
 from skpolyode.panel import Panel, query_times
@@ -67,7 +69,7 @@ validation_fraction : float or None, default=0.1
     early when their forecasting error has not fallen for half of `max_epochs` (ten epochs at
     least), and keeps the weights with the least. With fewer than five series this share is the
     last rows of each that has at least 384; without any, the training error stands in. None
-    trains on all series through all epochs.
+    trains on all series through all epochs; forecasts then lean on the model too much.
 warm_start : bool, default=False
     Continue from the weights, scales and other settings of the last fit.
 checkpoint_dir : str, PathLike or None, default=None
@@ -145,7 +147,7 @@ class NeuralTransformer(SeriesTransformer):
     embedder_: ModelEmbedder
 
     _longest: int | None = None
-    """Rows of the windows that series are cut into, set by who knows better than the class."""
+    """Rows of the windows that series are cut into, set by who knows better (and leans)."""
 
     def __init__(
         self,
@@ -271,7 +273,9 @@ class NeuralTransformer(SeriesTransformer):
         panel = read_panel(self, X, reset=False)
         return -known_rows(panel, self.embedder_.mean_errors, lambda: 1)[:, 0]
 
-    def forecast(self, X: Any, times: Any, relative_to: str | None = None) -> Panel:
+    def forecast(
+        self, X: Any, times: Any, relative_to: str | None = None, damped: bool = True
+    ) -> Panel:
         """Continue series beyond their last observation.
 
         Parameters
@@ -284,11 +288,14 @@ class NeuralTransformer(SeriesTransformer):
         relative_to : {"start", "end"} or None, default=None
             What `times` count from: the first or the last observation of each series; they are
             then numbers, or timedeltas for series with datetimes. None: the clock of the series.
+        damped : bool, default=True
+            Whether the forecast leans on simple ones (last values, motions, means), by weights for
+            channels and leads from the held-out series. False: the free run of the model.
 
         Returns
         -------
         Panel
-            All channels at these times. `PolyODETransformer` holds the forecast further than 20
+            All channels at these times. `PolyODETransformer` holds the free run further than 20
             times its `context_` ahead.
 
         Raises
@@ -299,8 +306,8 @@ class NeuralTransformer(SeriesTransformer):
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
         flat, offsets = query_times(panel, times, relative_to)
-        values = known_values(panel, flat, offsets, self.embedder_.forecast_values)
-        return panel.like(flat, values, offsets)
+        compute = partial(self.embedder_.forecast_values, damped=damped)
+        return panel.like(flat, known_values(panel, flat, offsets, compute), offsets)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> SequenceModel:
         """Untrained model; weights are drawn from the generator."""
@@ -323,6 +330,7 @@ class NeuralTransformer(SeriesTransformer):
             check_repeatable(self.random_state)
             settings = self._training_settings() | ({} if groups is None else {"groups": groups})
             checkpoint = find_checkpoint(self.checkpoint_dir, panel, settings, embedder)
+        trained, tested = known[~held_out], known[held_out] if held_out.any() else known
         if length := self._longest or self._rows_to_cut(embedder):
             series, *bounds = window_bounds(known.offsets, length, overlap=length // 8)
             if len(series) > known.n_series:
@@ -335,6 +343,8 @@ class NeuralTransformer(SeriesTransformer):
             self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
             self.best_epoch_, self.stop_reason_ = report.best_epoch, report.reason
             self._examine(known, random_state)
+            if self._longest is None:
+                self.embedder_ = leaned(embedder, trained, tested, random_state)
         if report.n_epochs >= _PATIENCE:  # less is but a try
             warn_if_nothing_was_learned(report)
         return report.message if report.was_interrupted else None
@@ -399,7 +409,7 @@ class NeuralTransformer(SeriesTransformer):
         )
 
     def _examine(self, panel: Panel, random_state: np.random.RandomState) -> None:
-        """Look at the trained model, by what it was trained on; nothing is drawn after this."""
+        """Look at the trained model, by what it was trained on."""
 
     def _channel_features(self) -> list[list[str]]:
         shapes = self.embedder_.block_shapes()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch import nn
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Past, Units
+from skpolyode.embedders.scales import path_scales
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import (
     auto_step_size,
@@ -253,12 +255,10 @@ class PolyODETransformer(NeuralTransformer):
         --------
         >>> import numpy as np
         >>> from skpolyode import PolyODETransformer
-        >>> t = np.linspace(0, 6, 25)
-        >>> noise = np.random.default_rng(0).normal(0, 0.3, (6, 25))
+        >>> t, noise = np.linspace(0, 6, 25), np.random.default_rng(0).normal(0, 0.3, (6, 25))
         >>> series = [(t, np.sin(t + k) + noise[k]) for k in range(6)]
-        >>> model = PolyODETransformer(
-        ...     n_coefficients=8, observations="noisy", max_epochs=5, random_state=0
-        ... ).fit(series)
+        >>> model = PolyODETransformer(max_epochs=5, observations="noisy", random_state=0)
+        >>> model = model.fit(series)
         >>> bool((model.interpolate_std(series, [3.0, 6.5, 8.0]).values > 0).all())
         True
         """
@@ -266,7 +266,7 @@ class PolyODETransformer(NeuralTransformer):
         panel = read_panel(self, X, reset=False)
         own = panel.times, panel.offsets
         flat, offsets = own if times is None else query_times(panel, times, relative_to)
-        values = known_values(panel, flat, offsets, self.embedder_.path_scales)
+        values = known_values(panel, flat, offsets, partial(path_scales, self.embedder_))
         return panel.like(flat, values, offsets)
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:

@@ -1,4 +1,4 @@
-"""Damping and split conformal intervals, by lead."""
+"""Split conformal intervals, by lead."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from skpolyode.embedders.leaning import Leaning, Trials, cross_fitted
 from skpolyode.forecasting._calibration import Calibration
 
 
@@ -70,35 +71,6 @@ def test_a_channel_without_errors_gets_one_scale():
     np.testing.assert_array_equal(undamped(empty, empty).half_widths(np.ones((1, 2)), 0.5), 1)
 
 
-def test_forecasts_of_less_and_less_are_damped_to_the_mean():
-    rng = np.random.default_rng(0)
-    leads = rng.uniform(0.0, 5.0, (100_000, 1))
-    forecasts = rng.standard_normal(leads.shape)
-    # What is known of the signal falls as exp(-lead); the rest is noise.
-    known = np.exp(-leads)
-    actual = known * forecasts + np.sqrt(1 - known**2) * rng.standard_normal(leads.shape)
-    calibration = Calibration.of(leads, forecasts, actual)
-    at = np.array([[0.0], [0.5], [1.0], [2.0], [100.0]])
-    factors = calibration.damped(at, np.ones_like(at))[:, 0]
-    assert factors[0] == 1
-    np.testing.assert_allclose(factors[1:4], np.exp(-at[1:4, 0]), atol=0.06)
-    assert factors[4] < 0.06
-    assert (np.diff(factors) <= 0).all()
-
-
-def test_good_forecasts_are_not_damped():
-    leads, forecasts = diffusion(5000, 0)
-    calibration = Calibration.of(leads, forecasts, forecasts)
-    np.testing.assert_array_equal(calibration.damped(leads, forecasts), forecasts)
-
-
-def test_bad_forecasts_are_not_turned_around():
-    leads, forecasts = diffusion(5000, 0)
-    calibration = Calibration.of(leads, forecasts, -forecasts)
-    far = np.full((1, 2), 4.0)
-    assert (calibration.damped(far, np.ones((1, 2))) >= 0).all()
-
-
 def paths(n_series: int, seed: int) -> tuple[np.ndarray, ...]:
     """Of an Ornstein-Uhlenbeck process: leads, forecasts, values, series and times.
 
@@ -119,14 +91,26 @@ def paths(n_series: int, seed: int) -> tuple[np.ndarray, ...]:
     return leads[:, None], forecasts[:, None], actual[:, None], series, times
 
 
+def trials(leads, forecasts, actual, series, times) -> Trials:
+    """Where the free run is the best forecast, and nothing else is known but the mean."""
+    members = np.concatenate([forecasts, np.zeros((len(forecasts), 5))], axis=1)[:, None]
+    return Trials(leads, members, actual, series, times, True)
+
+
 @pytest.mark.parametrize("n_series", [1, 2, 4, 40])
 def test_few_series_cover_as_much_as_many(n_series):
     """Thousands of pairs of few series are a handful of forecasts that do not overlap."""
     covered, apart = [], []
     for seed in range(150 if n_series < 9 else 8):
-        calibration = Calibration.of(*paths(n_series, seed))
-        leads, forecasts, actual, *_ = paths(8, 1000 + seed)
-        wrong = np.abs(actual - calibration.damped(leads, forecasts))
+        known, new = trials(*paths(n_series, seed)), trials(*paths(8, 1000 + seed))
+        forecasts = cross_fitted(known, 5)
+        calibration = Calibration.of(
+            known.leads, forecasts, known.actual, known.series, known.times
+        )
+        leaning = Leaning.learn(known, np.array([-np.inf]), np.array([np.inf]))
+        leads = new.leads
+        own = leaning.channels[0].at(leads[:, 0])
+        wrong = np.abs(new.actual[:, 0] - (own * new.members[:, 0]).sum(axis=1))[:, None]
         covered.append((wrong <= calibration.half_widths(leads, 0.9)).mean())
         apart += [own.n_independent / n_series for own in calibration.errors[0]]
     assert 0.86 < np.mean(covered) < 0.93  # 0.78 with one series, if rows are counted
@@ -154,15 +138,3 @@ def test_rank_of_the_conformal_quantile(level, rank):
     errors = np.random.default_rng(0).permutation(19.0 + np.arange(-18.0, 1))[:, None]
     width = undamped(np.ones((19, 1)), errors).half_widths(np.ones((1, 1)), level)
     assert width[0, 0] == rank
-
-
-def test_damping_never_rises_with_the_lead():
-    """Also where forecasts are best at the longest lead."""
-    leads = np.repeat(np.linspace(0.1, 4, 40), 100)[:, None]
-    forecasts = np.random.default_rng(0).standard_normal(leads.shape)
-    actual = forecasts * np.where(leads < 2, 0.2, 0.9)
-    calibration = Calibration.of(leads, forecasts, actual)
-    at = np.linspace(0, 5, 99)[:, None]
-    factors = calibration.damped(at, np.ones_like(at))[:, 0]
-    assert (np.diff(factors) <= 0).all()
-    assert factors[-1] == pytest.approx(0.55, abs=0.05)  # pooled where they would rise

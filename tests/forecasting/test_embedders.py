@@ -142,11 +142,8 @@ def test_what_forgets_nothing_is_run_from_the_start(pretrained, name):
     forecaster = pretrained[name].clone().fit(y)
     ahead = index[-1] + pd.TimedeltaIndex([HOUR, 3 * HOUR])
     panel = Panel.from_frames([y], channel_names=["x0", "x1"])
-    free = forecaster.embedder_.forecast(panel, [ahead])
-    scaler, calibration = forecaster.embedder_.scaler_, forecaster.calibration_
-    leads = np.array([[3600.0, 3600.0], [10_800.0, 10_800.0]])
-    damped = scaler.inverse(calibration.damped(leads, scaler.transform(free.values)))
-    np.testing.assert_allclose(forecaster.predict(ahead), damped, rtol=1e-9)
+    own = forecaster.embedder_.forecast(panel, [ahead]).values
+    np.testing.assert_allclose(forecaster.predict(ahead), own, rtol=1e-9)
 
 
 def test_between_observations_the_answer_is_the_learned_path(pretrained, panel):

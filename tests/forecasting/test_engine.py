@@ -10,6 +10,8 @@ from skpolyode.forecasting._calibration import Calibration
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
 
+PLAIN = {"detrend": False, "period": None, "normalize": "channel"}
+
 
 def named(lengths: list[int]) -> Panel:
     """The value of a row is a name of its own."""
@@ -50,7 +52,8 @@ def names(embedder: PolyODETransformer, values: np.ndarray) -> set[int]:
 
 def test_series_that_calibrate_are_not_trained_on(seen):
     lengths = [30] * 15
-    embedder, _ = _engine.fit_forecaster(small(), named(lengths), 0.2, np.random.RandomState(0))
+    rng = np.random.RandomState(0)
+    embedder = _engine.fit_forecaster(small(), named(lengths), 0.2, rng, **PLAIN).embedder
     trained, validating, calibrating = (names(embedder, own[0]) for own in seen.values())
     series = [{name // 10_000 for name in own} for own in (trained, validating, calibrating)]
     assert len(series[2]) == 3
@@ -71,7 +74,8 @@ def test_ends_that_calibrate_are_not_trained_on(seen, lengths):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PolyODETransformer, "fit", spied)
-        _engine.fit_forecaster(small(), named(lengths), 0.2, np.random.RandomState(0))
+        rng = np.random.RandomState(0)
+        _engine.fit_forecaster(small(), named(lengths), 0.2, rng, **PLAIN)
     first, last = (set(own) for own in fits)
     ends = {
         10_000 * k + row for k, n in enumerate(lengths) for row in range(n - int(np.ceil(n / 5)), n)

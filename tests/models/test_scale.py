@@ -8,6 +8,7 @@ import torch
 
 from skpolyode import Panel
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Past, Units
+from skpolyode.embedders.scales import path_scales
 from skpolyode.memory import MEMORIES
 from skpolyode.models import pack
 from skpolyode.models.scale import learn_scale
@@ -29,7 +30,7 @@ def embedder():
 def scales(embedder, times):
     rows = np.arange(20.0)
     panel = Panel(rows, np.zeros((20, 1)), np.array([0, 20]))
-    return embedder.path_scales(panel, np.asarray(times), np.array([0, len(times)]))[:, 0]
+    return path_scales(embedder, panel, np.asarray(times), np.array([0, len(times)]))[:, 0]
 
 
 def test_variance_of_a_forecast_grows_as_that_of_the_walk(embedder):

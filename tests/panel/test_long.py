@@ -85,7 +85,7 @@ def test_polars_datetimes(zone):
     table = pl.DataFrame({"i": [1, 1], "t": column, "x": [1.0, 2.0]})
     panel = Panel.from_long(table, id="i", time="t")
     assert panel.tz == zone
-    assert panel.user_times().equals(days)
+    assert panel.user_times().equals(days.as_unit("us"))
 
 
 def tidy() -> pd.DataFrame:

@@ -146,7 +146,7 @@ def test_parameter_that_the_file_lacks_gets_its_default(good, folder):
     content, arrays = parts(good, folder)
     params = content["object"][1]["params"]["dict"]
     params[:] = [pair for pair in params if pair[0] != "horizon"]
-    assert load_bytes(crafted(content, arrays), folder).horizon == 1
+    assert load_bytes(crafted(content, arrays), folder).horizon == "auto"
 
 
 DOCUMENTS = st.recursive(

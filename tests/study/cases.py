@@ -11,7 +11,7 @@ def make_paper(
 ) -> PaperPolyODE:
     """A model with random weights that are large enough to matter."""
     parts = make_model(n_channels, **options).arguments
-    del parts["history"]
+    del parts["history"], parts["gain"]
     return PaperPolyODE(**parts, update=update, origin=origin)
 
 
@@ -25,5 +25,5 @@ def make_coupled(
 ) -> CoupledPolyODE:
     """The same, with a standard solver for dynamics and memory together."""
     parts = make_model(strength=strength, **options).arguments
-    del parts["stepper"], parts["history"]
+    del parts["stepper"], parts["history"], parts["gain"]
     return CoupledPolyODE(**parts, solver=solver, update=update, origin=origin)

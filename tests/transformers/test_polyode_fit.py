@@ -197,7 +197,8 @@ def test_score_is_the_error_of_forecasting_the_next_observation(fitted):
     times, values = SERIES[0][0][:5], np.nan_to_num(SERIES[0][1][:5])
     squares = []
     for n in range(1, 5):
-        ahead = fitted.forecast([(times[:n], values[:n])], [times[n]]).values[0]
+        past = [(times[:n], values[:n])]
+        ahead = fitted.forecast(past, [times[n]], damped=False).values[0]
         squares.append(((ahead - values[n]) / fitted.scaler_.scale) ** 2)
     assert fitted.score([(times, values)]) == pytest.approx(-np.mean(squares), rel=1e-5)
 

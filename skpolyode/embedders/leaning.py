@@ -1,0 +1,313 @@
+"""How far a forecast leans on the model, and how far on simple rivals, by channel and lead.
+
+A free run of learned dynamics is the best forecast where the dynamics are known, and may be worse
+than the last value where they are not, or where nothing can be known any more. Forecasts of data
+that did not train the model tell. All values are in standard deviations from the mean of their
+channel, and leads, the times since the channel was last observed, in typical gaps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+from scipy.optimize import nnls
+
+from skpolyode.embedders.rivals import RIVALS, last_values, simple_forecasts, time_since
+from skpolyode.saving.codec import saved
+
+__all__ = ["Leaning", "Trials", "Weights", "count_apart", "cross_fitted", "members_of"]
+
+_MEMBERS = ("run", *RIVALS)
+_RUN, _LAST = map(_MEMBERS.index, ("run", "last"))
+_AT_LAST = np.isin(_MEMBERS, ["run", "last", "motion", "drift"])  # they start from it
+_MAX_KNOTS = 8
+_PAIRS_A_KNOT = 50
+_FIRST_KNOT = 0.02  # share of the leads that are shorter
+_PRIOR = 10.0  # forecasts that speak for weights to be those of a larger group, as Gaussians
+_MARGIN = 1.0  # standard deviations outside of the range of training, where the model is silent
+_HOPELESS = 1e4  # times the error of the best: more makes no difference
+_HEAVY = 1e4  # of the equation that weights sum to one, in least squares
+
+
+class Trials(NamedTuple):
+    """M forecasts of known rows from rows before them, and what came."""
+
+    leads: np.ndarray  # float64 (M, D), inf of a channel that was not observed before
+    members: np.ndarray  # float64 (M, D, 1 + 5): the free run and the rivals
+    actual: np.ndarray  # float64 (M, D), NaN where not observed
+    series: np.ndarray  # int64 (M,): of which series
+    times: np.ndarray  # float64 (M,): for when, in typical gaps
+    starts_at_last: bool  # whether the free run goes on from the last observation itself
+
+    def of(self, kept: np.ndarray) -> Trials:
+        """Some of them, by a mask (M,)."""
+        return Trials(*(column[kept] for column in self[:-1]), self.starts_at_last)
+
+
+@saved
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Weights of the forecasts of one channel at some leads; linear between them, held beyond.
+
+    Parameters
+    ----------
+    leads : float64 ndarray of shape (J,)
+        Rising from 0.
+    weights : float64 ndarray of shape (J, 1 + 5)
+        Of the free run and of each of the rivals, none of them negative. What is missing to a sum
+        of one is the weight of the mean in training, 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode.embedders.leaning import Weights
+    >>> half = np.array([0.5, 0.0, 0.0, 0.0, 0.0, 0.0])
+    >>> damped = Weights(np.array([0.0, 8.0]), np.stack([2 * half, half]))
+    >>> damped.at(np.array([4.0, 99.0]))[:, 0].tolist()
+    [0.75, 0.5]
+    """
+
+    leads: np.ndarray
+    weights: np.ndarray
+
+    def at(self, leads: np.ndarray) -> np.ndarray:
+        """Weights (..., 1 + 5) at some leads (...)."""
+        columns = [np.interp(leads, self.leads, own) for own in self.weights.T]
+        return np.stack(columns, axis=-1)
+
+
+@saved
+@dataclass(frozen=True, eq=False)
+class Leaning:
+    """Convex combinations of a model's free run with simple rivals.
+
+    Parameters
+    ----------
+    channels : tuple of Weights
+        Of each channel.
+    lowest, highest : float64 ndarray of shape (D,)
+        Range of each channel in training. The further a series has left it, by up to one standard
+        deviation, the more of the weights of the free run and of the mean in training go to the
+        last value: the model has never seen what is out there.
+    """
+
+    channels: tuple[Weights, ...]
+    lowest: np.ndarray
+    highest: np.ndarray
+
+    @classmethod
+    def learn(cls, trials: Trials, lowest: np.ndarray, highest: np.ndarray) -> Self:
+        """Weights of the least squared error in trials, at each lead in those of the best member.
+
+        Those of all channels together are learned first: at the shortest leads they are drawn to
+        the best single forecast, and at each longer one to those at the one before. Those of a
+        channel are drawn to them. The more forecasts there are that do not overlap, the less: each
+        has the weight of one observation with the error of the best, ``_PRIOR`` of which speak for
+        what is drawn to. Without any trials the free run is trusted.
+        """
+        return cls(_stacked(trials), lowest, highest)
+
+    @classmethod
+    def of_damping(cls, leads: list[np.ndarray], factors: list[np.ndarray]) -> Self:
+        """Nothing but free runs that are taken to the mean, by factors (J,) at leads (J,)."""
+        channels = []
+        for own, factor in zip(leads, factors, strict=True):
+            weights = np.zeros((len(own), len(_MEMBERS)))
+            weights[:, _RUN] = factor
+            channels.append(Weights(own, weights))
+        unlimited = np.full(len(channels), np.inf)
+        return cls(tuple(channels), -unlimited, unlimited)
+
+    def rescaled(self, ratio: float, lowest: np.ndarray, highest: np.ndarray) -> Self:
+        """The same for a model whose unit of time is shorter by `ratio`, of another range."""
+        channels = tuple(Weights(own.leads * ratio, own.weights) for own in self.channels)
+        return type(self)(channels, lowest, highest)
+
+    def combine(self, run: np.ndarray, records: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
+        """Forecasts (n, Q, D), from free runs (n, Q, D) and the records (n, D, 12) of their series.
+
+        `elapsed` (n, Q) is for when, in the time of the records.
+        """
+        result = np.empty_like(run)
+        for j, own in enumerate(self.channels):
+            record = records[:, None, j]
+            leads = time_since(record, elapsed)
+            members = members_of(run[..., j], record, np.minimum(leads, own.leads[-1]))
+            weights = self._kept_inside(own.at(leads), last_values(record), j)
+            result[..., j] = (weights * members).sum(axis=-1)
+        return result
+
+    def _kept_inside(self, weights: np.ndarray, last: np.ndarray, channel: int) -> np.ndarray:
+        """Weights (n, Q, 6) where the last values (n, 1) may be outside the range of training."""
+        outside = np.maximum(self.lowest[channel] - last, last - self.highest[channel])
+        share = np.clip(outside / _MARGIN, 0.0, 1.0)
+        if not share.any():
+            return weights
+        moved = weights.copy()
+        moved[..., _RUN] *= 1 - share
+        rest = (1 - weights.sum(axis=-1)) * (1 - share)  # of the mean in training
+        moved[..., _LAST] += 1 - rest - moved.sum(axis=-1)
+        return moved
+
+
+def cross_fitted(trials: Trials, n_folds: int) -> np.ndarray:
+    """Combined forecasts (M, D) of trials, each by weights that its series had no part in.
+
+    With fewer series than folds the weights are those of all trials.
+    """
+    which = np.unique(trials.series, return_inverse=True)[1]
+    if not len(which) or which.max() + 1 < n_folds:
+        return _applied(_stacked(trials), trials)
+    result = np.empty_like(trials.actual)
+    for fold in range(n_folds):
+        out = which % n_folds == fold
+        result[out] = _applied(_stacked(trials.of(~out)), trials.of(out))
+    return result
+
+
+def _applied(channels: tuple[Weights, ...], trials: Trials) -> np.ndarray:
+    columns = zip(channels, trials.leads.T, trials.members.swapaxes(0, 1), strict=True)
+    return np.stack([(own.at(lead) * m).sum(axis=-1) for own, lead, m in columns], axis=1)
+
+
+def members_of(run: np.ndarray, records: np.ndarray, leads: np.ndarray) -> np.ndarray:
+    """Free runs (...) and the rivals, (..., 6), at finite leads (...).
+
+    A run that is no number any more is taken to be the last value.
+    """
+    simple = simple_forecasts(records, leads)
+    run = np.where(np.isfinite(run), run, simple[..., 0])
+    return np.concatenate([run[..., None], simple], axis=-1)
+
+
+def count_apart(series: np.ndarray, times: np.ndarray, lead: float) -> float:
+    """How many forecasts with a lead, of some series for some times (M,), do not overlap."""
+    order = np.argsort(series, kind="stable")
+    own, when = series[order], times[order]
+    first = np.flatnonzero(np.diff(own, prepend=-1))
+    latest, earliest = (f.reduceat(when, first) for f in (np.maximum, np.minimum))
+    counts = np.diff(np.append(first, len(own)))
+    return float(np.minimum(counts, 1 + np.floor((latest - earliest) / lead)).sum())
+
+
+def _stacked(trials: Trials) -> tuple[Weights, ...]:
+    """Weights of each channel, from what is the best of all down to what is best of its own."""
+    n_channels = trials.leads.shape[1]
+    known = np.isfinite(trials.leads) & np.isfinite(trials.actual) & (trials.leads > 0)
+    if not known.any():
+        trust = np.eye(len(_MEMBERS))[:1]
+        return (Weights(np.zeros(1), trust),) * n_channels
+    knots = _knots(trials.leads[known])
+    parts = [_Errors.of(trials, known[:, j], j, knots) for j in range(n_channels)]
+    pooled = _Errors.joined(parts)
+    by_lead = pooled.smooth_weights()
+    return tuple(
+        _from_last(knots, part.weights_near(by_lead)[:, :-1], trials.starts_at_last)
+        for part in parts
+    )
+
+
+def _knots(leads: np.ndarray) -> np.ndarray:
+    """Leads (J,) that weights are learned at: evenly spread on a logarithmic scale."""
+    first, last = np.quantile(leads, _FIRST_KNOT), leads.max()
+    n_knots = int(np.clip(len(leads) // _PAIRS_A_KNOT, 1, _MAX_KNOTS))
+    return np.unique(np.geomspace(first, last, n_knots)) if n_knots > 1 else np.array([last])
+
+
+class _Errors(NamedTuple):
+    """Errors of the members and of the mean in training, about J leads.
+
+    They are divided by those of the best member at about the same lead, and count as many times as
+    there are forecasts that do not overlap.
+    """
+
+    squares: np.ndarray  # float64 (J, 7, J, 7): sums of products of errors times nearness
+    best: int  # the member with the least error at the shortest leads
+
+    @classmethod
+    def of(cls, trials: Trials, known: np.ndarray, channel: int, knots: np.ndarray) -> Self:
+        leads, actual = trials.leads[known, channel], trials.actual[known, channel]
+        members = np.column_stack([trials.members[known, channel], np.zeros(len(leads))])
+        errors = members - actual[:, None]
+        # Weights are linear between knots: each forecast tells of both that it lies between.
+        n_knots, (low, share) = len(knots), _place(leads, knots)
+        near = np.zeros((len(leads), n_knots))
+        near[np.arange(len(leads)), low] = 1 - share
+        near[np.arange(len(leads)), np.minimum(low + 1, n_knots - 1)] += share
+        least = np.array([_mean(errors**2, own).min() for own in near.T])
+        series, times = trials.series[known], trials.times[known]
+        apart = [
+            count_apart(series[own > 0], times[own > 0], lead)
+            for own, lead in zip(near.T, knots, strict=True)
+        ]
+        known = least > 0
+        scale = near @ np.sqrt(np.where(known, least, 1.0))
+        weight = near @ np.where(known, apart / np.maximum(near.sum(axis=0), 1e-9), 0.0)
+        errors = np.clip(errors / scale[:, None], -_HOPELESS, _HOPELESS)
+        errors *= np.sqrt(weight)[:, None]
+        squares = np.zeros((n_knots, len(_MEMBERS) + 1, n_knots, len(_MEMBERS) + 1))
+        for j in range(n_knots):
+            for i in range(max(j - 1, 0), min(j + 2, n_knots)):
+                both = near[:, j] * near[:, i]
+                squares[j, :, i] = (errors * both[:, None]).T @ errors
+        first = np.diagonal(squares[0, :, 0])
+        return cls(squares, int(first.argmin()))
+
+    @classmethod
+    def joined(cls, parts: list[Self]) -> Self:
+        """Mean errors of several channels, which may well err together."""
+        squares = np.mean([p.squares for p in parts], axis=0)
+        return cls(squares, int(np.diagonal(squares[0, :, 0]).argmin()))
+
+    def smooth_weights(self) -> np.ndarray:
+        """Weights (J, 7), drawn to those at the next shorter lead, the first to the best member."""
+        n_knots, size = self.squares.shape[:2]
+        steps = np.eye(n_knots) - np.eye(n_knots, k=-1)
+        ridge = np.kron(steps.T @ steps, np.eye(size))
+        known = np.zeros((n_knots, size))
+        known[:, self.best] = 1.0
+        return self._convex(ridge, known)
+
+    def weights_near(self, known: np.ndarray) -> np.ndarray:
+        """Weights (J, 7), drawn to others (J, 7)."""
+        return self._convex(np.eye(known.size), known)
+
+    def _convex(self, ridge: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """Weights w of the least squared error plus the ridge, convex at each lead."""
+        n_knots, size = known.shape
+        ridge = _PRIOR * ridge + 1e-9 * np.eye(known.size)
+        root = np.linalg.cholesky(self.squares.reshape(known.size, -1) + ridge)
+        target = np.linalg.solve(root, ridge @ known.ravel())
+        sums = np.kron(np.eye(n_knots), np.ones(size))
+        heavy = _HEAVY * np.sqrt(np.abs(np.diagonal(root)).max())
+        rows = np.vstack([root.T, heavy * sums])
+        found, _ = nnls(rows, np.append(target, np.full(n_knots, heavy)))
+        found = found.reshape(known.shape)
+        return found / found.sum(axis=1, keepdims=True)
+
+
+def _place(leads: np.ndarray, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each lead the last knot up to it, and how far it is on the way to the next one."""
+    place = np.interp(leads, knots, np.arange(len(knots)))
+    low = np.minimum(place.astype(np.int64), max(len(knots) - 2, 0))
+    return low, place - low
+
+
+def _mean(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Weighted mean over the rows; zero of nothing."""
+    return weights @ values / max(weights.sum(), 1e-9)
+
+
+def _from_last(knots: np.ndarray, weights: np.ndarray, starts_at_last: bool) -> Weights:
+    """Weights (J, 6), and those at no lead, where the forecast is the last observation."""
+    start = np.where(_AT_LAST, weights[0], 0.0)
+    if not starts_at_last:
+        start[_RUN] = 0.0
+    total = start.sum()
+    if total > 1e-6:
+        start /= total
+    else:
+        start[_RUN if starts_at_last else _LAST] = 1.0
+    return Weights(np.concatenate([[0.0], knots]), np.vstack([start, weights]))

@@ -1,0 +1,124 @@
+"""Forecasts of rows of known series from the rows before them, to learn from what came of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skpolyode.embedders.leaning import Leaning, Trials, members_of
+from skpolyode.embedders.rivals import records_at, time_since
+from skpolyode.panel import Panel, offsets_from
+from skpolyode.panel.select import series_of_rows
+
+if TYPE_CHECKING:
+    from skpolyode.embedders.model import ModelEmbedder
+
+__all__ = ["draw_trials", "leaned", "trials_of", "try_out"]
+
+_REACH_CONTEXTS = 2  # longest lead that is tried
+_REACH_GAPS = 32  # the same, in typical gaps, of a model without a context
+_PAST_SHARE = 0.4  # of a series that forecasts know at least
+_MAX_ORIGINS = 1000
+_MAX_TARGETS = 64  # forecasts from one origin
+_MAX_CELLS = 1_000_000  # of all forecasts
+_SAME = 1e-6
+
+
+def try_out(
+    embedder: ModelEmbedder,
+    panel: Panel,
+    rng: np.random.RandomState,
+    earliest: np.ndarray | None = None,
+) -> Trials:
+    """Forecast later rows from earlier ones, as far ahead as two contexts.
+
+    Parameters
+    ----------
+    embedder : ModelEmbedder
+    panel : Panel
+        Without rows that hold no observation.
+    rng : RandomState
+        Draws some of the origins, where there are many.
+    earliest : int64 ndarray of shape (n_series,) or None, default=None
+        First row of each series that may be forecast. None: origins know two fifths of their
+        series, since forecasts that are asked for know much of theirs as well.
+    """
+    origins, rows, counts = draw_trials(embedder, panel, rng, earliest)
+    actual = embedder.standardised(panel).values[rows]
+    series = series_of_rows(panel)[rows]
+    return trials_of(embedder, panel, origins, counts, panel.times[rows], actual, series)
+
+
+def leaned(
+    embedder: ModelEmbedder, trained: Panel, tested: Panel, rng: np.random.RandomState
+) -> ModelEmbedder:
+    """The same embedder, whose forecasts lean on simple ones as those of tested series teach."""
+    leaning = Leaning.learn(try_out(embedder, tested, rng), *embedder.range_of(trained))
+    return replace(embedder, leaning=leaning)
+
+
+def trials_of(
+    embedder: ModelEmbedder,
+    panel: Panel,
+    origins: np.ndarray,
+    counts: np.ndarray,
+    times: np.ndarray,
+    actual: np.ndarray,
+    series: np.ndarray,
+) -> Trials:
+    """Forecast from the rows up to some origins (O,).
+
+    Of each origin the first of its times (M,) is its own: forecasts there show whether the free run
+    starts from the last observation, and are no trials. `actual` (M, D) is standardised; `series`
+    (M,) says which forecasts share their errors.
+    """
+    if not len(origins):
+        none = np.empty((0, panel.n_channels))
+        members = members_of(none, np.empty((*none.shape, 12)), none)
+        return Trials(none, members, none, series, times, True)
+    run = embedder.runs_from(panel, origins, times, counts)
+    own, origin = embedder.standardised(panel), np.repeat(origins, counts)
+    records = np.repeat(records_at(*own, panel.offsets, origins), counts, axis=0)
+    at_origin = np.zeros(len(times), dtype=bool)
+    at_origin[offsets_from(counts)[:-1]] = True
+    error = run[at_origin] - own.values[origins]
+    filters = getattr(embedder.exact, "gain", None) is not None  # knows better than one observation
+    starts_at_last = filters or bool((np.abs(error[~np.isnan(error)]) < _SAME).all())
+    unit = embedder.units.time_scale
+    elapsed = own.times[origin] + (times - panel.times[origin]) / unit
+    leads = time_since(records, elapsed[:, None])
+    members = members_of(run, records, np.where(np.isinf(leads), 0.0, leads))
+    trials = Trials(leads, members, actual, series, times / unit, starts_at_last)
+    return trials.of(~at_origin)
+
+
+def draw_trials(
+    embedder: ModelEmbedder, panel: Panel, rng: np.random.RandomState, earliest: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Origins, the rows that each is tried on (it is the first of them), and how many these are."""
+    series = series_of_rows(panel)
+    first, end = panel.offsets[:-1], panel.offsets[1:]
+    if earliest is None:
+        earliest = first + np.floor(_PAST_SHARE * panel.lengths).astype(np.int64)
+    earliest = np.maximum(earliest, first + 1)
+    rows = np.arange(panel.n_observations)
+    origins = rows[(rows >= earliest[series] - 1) & (rows < end[series] - 1)]
+    if len(origins) > _MAX_ORIGINS:
+        origins = np.sort(rng.choice(origins, _MAX_ORIGINS, replace=False))
+    most = max(2, min(_MAX_TARGETS, _MAX_CELLS // (panel.n_channels * max(len(origins), 1))))
+    recent = embedder.recent
+    reach = _REACH_GAPS * embedder.units.time_scale
+    if recent is not None:
+        reach = _REACH_CONTEXTS * recent.window
+    targets = []  # of each origin: all rows that follow within reach, thinned if too many
+    for row in origins:
+        later = panel.times[row + 1 : end[series[row]]]
+        n_rows = max(int(np.searchsorted(later, panel.times[row] + reach, "right")), 1)
+        steps = np.arange(n_rows + 1)
+        if n_rows > most:  # dense near the origin, where the error grows fastest
+            steps = np.unique([0, *np.geomspace(1, n_rows, most).round().astype(np.int64)])
+        targets.append(row + steps)
+    counts = np.array([len(own) for own in targets], dtype=np.int64)
+    return origins, np.concatenate([*targets, rows[:0]]), counts
