@@ -14,7 +14,9 @@ Rivals work on each channel of each test series by itself: PCHIP through the obs
 squares on the observations of the last quarter, with the number of coefficients that has the least
 leave-one-out error; SciPy's smoothing spline with the penalty of least generalised
 cross-validation; a Gaussian process (Matern 5/2) whose amplitude, length and noise have the
-largest likelihood. The last column is the learned noise, over the true one.
+largest likelihood. The last columns are the learned noise of each channel, in its standard
+deviations, and the share of the truth within 1.64 of `interpolate_std`, on the path and ahead: .90
+if errors are normal and of that size.
 """
 
 from __future__ import annotations
@@ -119,6 +121,16 @@ class Task:
         pairs = [(f.values, self.true_past) for f in found] + [(ahead.values, self.true_ahead)]
         return [self._error(*pair) for pair in pairs]
 
+    def coverage(self, model: PolyODETransformer) -> list[float]:
+        past, ahead = [t[1:] for t in self.past], self.ahead
+        shares = []
+        for times, true in ((past, self.true_past), (ahead, self.true_ahead)):
+            found, std = (
+                f(self.panel, times).values for f in (model.interpolate, model.interpolate_std)
+            )
+            shares.append(float(np.mean(np.abs(found - true) < 1.645 * std)))
+        return shares
+
     def of_rival(self, rival: Callable[..., np.ndarray]) -> float:
         found = [
             np.stack([rival(s.times, x, at) for x in s.values.T], axis=1)[1:]
@@ -139,7 +151,8 @@ def measure(system: str, noise: float, seed: int, n_series: int) -> None:
         row = "".join(f"{error:9.4f}" for error in task.of_model(model))
         share = ""
         if model.noise_ is not None:
-            share = " ".join(f"{x:.3f}" for x in model.noise_ / task.scale)
+            columns = [*model.noise_ / task.scale, *task.coverage(model)]
+            share = " ".join(f"{x:.3f}" for x in columns)
         print(f"{observations:18s}{row}   {seconds:4.0f} s  {share}", flush=True)
     for name, rival in RIVALS.items():
         print(f"{name:18s}{'':9s}{task.of_rival(rival):9.4f}", flush=True)
@@ -152,7 +165,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--n-series", type=int, default=400)
     options = parser.parse_args()
-    print(f"{'':18s}{'past':>9s}{'path':>9s}{'ahead':>9s}   fit     learned noise")
+    print(f"{'':18s}{'past':>9s}{'path':>9s}{'ahead':>9s}   fit     learned noise, coverage")
     for system in options.systems:
         for noise in options.noise:
             for seed in options.seeds:

@@ -24,7 +24,7 @@ from skpolyode.panel.select import last_seen_rows, observed_part
 if TYPE_CHECKING:
     from skpolyode.embedders.model import ModelEmbedder
 
-__all__ = ["Asked", "Expected", "ask", "bridges", "follow", "rows_until"]
+__all__ = ["Asked", "Expected", "ask", "bridges", "follow", "leads", "rows_until", "shares"]
 
 _PART_ROWS = 64  # at least, of a long series that is cut: rounds are few, and wide
 _CHUNK_ROWS = 32_000  # run through together by one thread: each keeps a state
@@ -112,6 +112,31 @@ def _smoothed(panel: Panel, rise: np.ndarray, kept: np.ndarray) -> np.ndarray:
         result[row] += np.where(observed[row], later[own], 0.0)
         later[own] = np.where(observed[row], kept[row] * result[row], later[own])
     return result
+
+
+def shares(embedder: ModelEmbedder, panel: Panel) -> np.ndarray | None:
+    """Share (P, D) of its innovation that a filter takes over at each row; else None."""
+    if getattr(embedder.exact, "gain", None) is None:
+        return None
+    data = embedder.pack(panel)
+    with torch.no_grad():
+        share = embedder.exact.share(data, torch.arange(len(data), device=embedder.device))
+    return share[data.series.argsort(stable=True)].cpu().numpy()
+
+
+def leads(asked: Asked, unit: float) -> tuple[np.ndarray, np.ndarray]:
+    """Times (Q, D) since the last observation of each channel, and to its next one.
+
+    In units of `unit`. A channel that was not observed yet is a unit older than its series; where
+    there is no next observation, it is infinitely far.
+    """
+    seen, row = asked.seen, asked.row
+    before, after = last_seen_rows(seen)[row], _next_seen_rows(seen)[row]
+    times, series = asked.times[:, None], series_index(seen.offsets)[row]
+    start = seen.times[seen.offsets[:-1]][series][:, None] - unit
+    since = times - np.where(before >= 0, seen.times[before], start)
+    until = np.where(after >= 0, seen.times[after] - times, np.inf)
+    return since / unit, until / unit
 
 
 def _next_seen_rows(panel: Panel) -> np.ndarray:

@@ -13,7 +13,7 @@ import torch
 
 from skpolyode.embedders.ahead import continue_series
 from skpolyode.embedders.base import Embedder
-from skpolyode.embedders.between import Asked, ask, bridges, follow
+from skpolyode.embedders.between import Asked, ask, bridges, follow, shares
 from skpolyode.embedders.chunks import map_chunks
 from skpolyode.embedders.leaning import Leaning
 from skpolyode.embedders.parts import agree, states_in_parts
@@ -23,6 +23,7 @@ from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import Units
 from skpolyode.models import Packed, SequenceModel, forecasting_mse, pack
 from skpolyode.models.contract import State, join, select
+from skpolyode.models.scale import Scale
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import (
     context_starts,
@@ -68,6 +69,8 @@ class ModelEmbedder(Embedder):
         on all observations.
     static : StaticEncoder or None, default=None
         What static covariates the model reads.
+    scale : Scale or None, default=None
+        How far off forecasts may be, of a model that was asked to learn it.
     leaning : Leaning or None, default=None
         How far forecasts lean on simple rivals; None if they are the free run of the model.
 
@@ -91,6 +94,7 @@ class ModelEmbedder(Embedder):
     past: Past | None = None
     recent: Past | None = None
     static: StaticEncoder | None = None
+    scale: Scale | None = None
     leaning: Leaning | None = None
 
     @cached_property
@@ -117,6 +121,8 @@ class ModelEmbedder(Embedder):
         for name in _DERIVED:
             self.__dict__.pop(name, None)
         self.model.to(device)
+        if self.scale is not None:
+            self.scale.to(device)
         return self
 
     def with_own_model(self) -> Self:
@@ -345,20 +351,11 @@ class ModelEmbedder(Embedder):
         A filter's path does not pass through observations, but as near as it believes them.
         """
         asked, scaler = ask(panel, times, offsets), self.units.scaler
-        expected, share = follow(self, asked), self.shares(asked.seen)
+        expected, share = follow(self, asked), shares(self, asked.seen)
         x = scaler.transform(asked.seen.values)
         rise = np.where(np.isnan(x), 0.0, x - expected.mean)
         signal = scaler.inverse(self._known(expected.signal + bridges(asked, rise, share)))
         return signal if share is not None else asked.keep_observed(signal)
-
-    def shares(self, panel: Panel) -> np.ndarray | None:
-        """Share (P, D) of its innovation that a filter takes over at each row; else None."""
-        if getattr(self.exact, "gain", None) is None:
-            return None
-        data = self.pack(panel)
-        with torch.no_grad():
-            share = self.exact.share(data, torch.arange(len(data), device=self.device))
-        return share[data.series.argsort(stable=True)].cpu().numpy()
 
     def residuals(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
         """One-step errors (n_obs, D), in the user's units and in those that were expected.

@@ -18,6 +18,7 @@ __all__ = [
     "drawn",
     "observed_inputs",
     "where_observed",
+    "zero_map",
 ]
 
 _HALFWAY = 2.0  # units of time, of the share of infinity that polynomials of time are of
@@ -147,6 +148,14 @@ def observed_inputs(data: Packed, rows: torch.Tensor) -> torch.Tensor:
     """What was observed, of what, and static covariates: (n, 2 D + S), the input of plain cells."""
     x = data.x[rows]
     return torch.cat([x, data.mask[rows].to(x.dtype), data.static[rows]], dim=1)
+
+
+def zero_map(n_in: int, n_out: int) -> nn.Linear:
+    """A linear map that says nothing at first."""
+    layer = nn.Linear(n_in, n_out, device="meta")  # draws nothing from the global generator
+    layer.weight = nn.Parameter(torch.zeros(n_out, n_in))
+    layer.bias = nn.Parameter(torch.zeros(n_out))
+    return layer
 
 
 def where_observed(mask: torch.Tensor, new: State, old: State) -> State:

@@ -344,7 +344,7 @@ class NeuralTransformer(SeriesTransformer):
             self.best_epoch_, self.stop_reason_ = report.best_epoch, report.reason
             self._examine(known, random_state)
             if self._longest is None:
-                self.embedder_ = leaned(embedder, trained, tested, random_state)
+                self.embedder_ = leaned(self.embedder_, trained, tested, random_state)
         if report.n_epochs >= _PATIENCE:  # less is but a try
             warn_if_nothing_was_learned(report)
         return report.message if report.was_interrupted else None

@@ -5,15 +5,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Past, Units
+from skpolyode.embedders.scales import path_scales
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import (
     auto_step_size,
@@ -24,10 +28,14 @@ from skpolyode.embedders.units import (
 from skpolyode.memory import MEMORIES, LegTMemory
 from skpolyode.models import Packed, PolyODE, PolyODETask, SequenceModel, swept_predictions
 from skpolyode.models.gain import Gain
-from skpolyode.panel import Panel
+from skpolyode.models.layers import zero_map
+from skpolyode.models.scale import learn_scale
+from skpolyode.panel import Panel, query_times
+from skpolyode.panel.known import known_values
 from skpolyode.panel.select import Observed, cut_windows, observed_rows
 from skpolyode.training.loop import Task
 from skpolyode.transformers._checks import layer_sizes
+from skpolyode.transformers._input import read_panel
 from skpolyode.transformers.neural import COUNT, POSITIVE, NeuralTransformer
 
 __all__ = ["PolyODETransformer"]
@@ -39,11 +47,18 @@ _CONTEXTS_TO_CUT = 8  # and in contexts
 _SAMPLE = 32  # stretches of series that the step size is checked with
 _SAMPLE_ROWS = 16  # the longest of them
 _SWEEPS = 2  # over them, each of which brings forecasts ten times closer
+_ROWS_FOR_ERRORS = 20_000  # that the size of errors is learned from
 _BLOCKS = {
     "full": ("coefficients", "hidden"),
     "coefficients": ("coefficients",),
     "hidden": ("hidden",),
 }
+
+
+def _knows_scale(transformer: PolyODETransformer) -> bool:
+    if transformer.observations != "noisy":
+        raise AttributeError("only observations='noisy' learns how far off a path may be.")
+    return True
 
 
 class PolyODETransformer(NeuralTransformer):
@@ -217,6 +232,43 @@ class PolyODETransformer(NeuralTransformer):
         """Length of the past that the dynamics see."""
         return self.embedder_.recent.window
 
+    @available_if(_knows_scale)
+    def interpolate_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
+        """How far off `interpolate` may be, at any times, also ahead; with noisy observations only.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        times : array-like of shape (Q,), list of such or None, default=None
+            As of `interpolate`.
+        relative_to : {"start", "end"} or None, default=None
+            As of `interpolate`.
+
+        Returns
+        -------
+        Panel
+            Standard deviation of the signal, without noise, around the path, in the units of the
+            channels; of an observation ``sqrt(std**2 + noise_**2)``. Not calibrated.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpolyode import PolyODETransformer
+        >>> t, noise = np.linspace(0, 6, 25), np.random.default_rng(0).normal(0, 0.3, (6, 25))
+        >>> series = [(t, np.sin(t + k) + noise[k]) for k in range(6)]
+        >>> model = PolyODETransformer(max_epochs=5, observations="noisy", random_state=0)
+        >>> model = model.fit(series)
+        >>> bool((model.interpolate_std(series, [3.0, 6.5, 8.0]).values > 0).all())
+        True
+        """
+        check_is_fitted(self)
+        panel = read_panel(self, X, reset=False)
+        own = panel.times, panel.offsets
+        flat, offsets = own if times is None else query_times(panel, times, relative_to)
+        values = known_values(panel, flat, offsets, partial(path_scales, self.embedder_))
+        return panel.like(flat, values, offsets)
+
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         rows = observed_rows(panel)
         unit, size = typical_gap(rows), self._context_size()
@@ -241,7 +293,7 @@ class PolyODETransformer(NeuralTransformer):
             step_size=self.step_size_ / unit,
             max_gap=float(max_gap) / unit,
             history=None if same else history,
-            start=None if static is None else _zero_map(static.n_features, widths[0]),
+            start=None if static is None else zero_map(static.n_features, widths[0]),
             gain=Gain(panel.n_channels) if self.observations == "noisy" else None,
         )
         units = Units(ChannelScaler.of(rows.values), unit)
@@ -317,10 +369,12 @@ class PolyODETransformer(NeuralTransformer):
         with torch.no_grad():
             error = self._quick_predictions(model, data) - self._quick_predictions(finer, data)
         self.step_halving_error_ = float(error.square().mean().sqrt())
-        if (gain := self.embedder_.model.gain) is not None:
-            data = self.embedder_.pack(drawn, torch.float32)
-            with torch.no_grad():
-                gain.measure_noise(data, self.embedder_.model.predictions(data))
+        if self.embedder_.model.gain is not None:
+            n_series = int(np.searchsorted(np.cumsum(panel.lengths), _ROWS_FOR_ERRORS)) + 1
+            data = self.embedder_.pack(panel[:n_series], torch.float32)
+            generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
+            scale = learn_scale(self.embedder_.model, data, generator)
+            self.embedder_ = replace(self.embedder_, scale=scale)
 
     @staticmethod
     def _quick_predictions(model: PolyODE, data: Packed) -> torch.Tensor:
@@ -344,11 +398,3 @@ class PolyODETransformer(NeuralTransformer):
 
     def _series_features(self) -> list[str]:
         return self.embedder_.past.features
-
-
-def _zero_map(n_in: int, n_out: int) -> nn.Linear:
-    """A linear map that says nothing at first."""
-    layer = nn.Linear(n_in, n_out, device="meta")  # draws nothing from the global generator
-    layer.weight = nn.Parameter(torch.zeros(n_out, n_in))
-    layer.bias = nn.Parameter(torch.zeros(n_out))
-    return layer

@@ -13,7 +13,13 @@ SIZE = {"N_TRAIN": 8, "N_TEST": 4, "N_SERIES": 40, "N_EPOCHS": 1}
 
 @pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
 @pytest.mark.parametrize(
-    "name", ["backward_in_time", "reconstruct_the_past", "reverse_reconstruction_by_method"]
+    "name",
+    [
+        "backward_in_time",
+        "noisy_observations",
+        "reconstruct_the_past",
+        "reverse_reconstruction_by_method",
+    ],
 )
 def test_script_prints_errors_and_draws(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     plt = pytest.importorskip("matplotlib.pyplot")

@@ -37,6 +37,22 @@ def test_units_do_not_matter(fitted):
     here = fitted.interpolate(SERIES, times).values
     there = other.interpolate([(60 * t, x * scale + shift) for t, x in SERIES], 60 * times).values
     np.testing.assert_allclose((there - shift) / scale, here, atol=1e-3)
+    here = fitted.interpolate_std(SERIES, times).values
+    there = other.interpolate_std([(60 * t, x * scale + shift) for t, x in SERIES], 60 * times)
+    np.testing.assert_allclose(there.values, here * scale, rtol=0.02)
+
+
+def test_what_is_not_known_grows_ahead(fitted):
+    """And only a filter says how much it is, at the series' own times too."""
+    assert not hasattr(small(), "interpolate_std")
+    end = max(t[-1] for t, _ in SERIES)
+    near, far = (
+        fitted.interpolate_std(SERIES, [end, end + 3]).values.reshape(8, 2, 2).swapaxes(0, 1)
+    )
+    assert (far > near).all()
+    own = fitted.interpolate_std(SERIES).values
+    assert np.isfinite(own).all()
+    assert (own > 0).all()
 
 
 def test_path_passes_between_observations(fitted):
@@ -61,6 +77,8 @@ def test_it_is_saved_and_goes_on(fitted, tmp_path):
     again = skpolyode.load(tmp_path / "model.safetensors")
     np.testing.assert_array_equal(again.noise_, fitted.noise_)
     np.testing.assert_array_equal(again.transform(SERIES), fitted.transform(SERIES))
+    std = fitted.interpolate_std(SERIES).values
+    np.testing.assert_array_equal(again.interpolate_std(SERIES).values, std)
     again.set_params(warm_start=True, observations="exact")
     with pytest.raises(ValueError, match=r"warm_start=True .* observations='exact'"):
         again.fit(SERIES)
