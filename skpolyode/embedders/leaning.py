@@ -175,10 +175,13 @@ def _applied(channels: tuple[Weights, ...], trials: Trials) -> np.ndarray:
 def members_of(run: np.ndarray, records: np.ndarray, leads: np.ndarray) -> np.ndarray:
     """Free runs (...) and the rivals, (..., 6), at finite leads (...).
 
-    A run that is no number any more is taken to be the last value.
+    A run that is no number any more is taken to be the last value. The run stands for motions where
+    there is one observation only, and for all rivals where there is none.
     """
     simple = simple_forecasts(records, leads)
     run = np.where(np.isfinite(run), run, simple[..., 0])
+    needed = np.where(np.isin(RIVALS, ["motion", "drift"]), 2, 1)
+    simple = np.where(records[..., :1] < needed, run[..., None], simple)
     return np.concatenate([run[..., None], simple], axis=-1)
 
 
