@@ -24,7 +24,17 @@ from skpolyode.panel.select import last_seen_rows, observed_part
 if TYPE_CHECKING:
     from skpolyode.embedders.model import ModelEmbedder
 
-__all__ = ["Asked", "Expected", "ask", "bridges", "follow", "leads", "rows_until", "shares"]
+__all__ = [
+    "Asked",
+    "Expected",
+    "ask",
+    "bridges",
+    "follow",
+    "leads",
+    "led_out",
+    "rows_until",
+    "shares",
+]
 
 _PART_ROWS = 64  # at least, of a long series that is cut: rounds are few, and wide
 _CHUNK_ROWS = 32_000  # run through together by one thread: each keeps a state
@@ -137,6 +147,24 @@ def leads(asked: Asked, unit: float) -> tuple[np.ndarray, np.ndarray]:
     since = times - np.where(before >= 0, seen.times[before], start)
     until = np.where(after >= 0, seen.times[after] - times, np.inf)
     return since / unit, until / unit
+
+
+def led_out(embedder: ModelEmbedder, asked: Asked, signal: np.ndarray) -> np.ndarray:
+    """Paths (Q, D), leaning on simple forecasts where no observation of the channel follows.
+
+    That is continuous at the last observation, and at the end of a series it is the forecast.
+    """
+    if embedder.leaning is None:
+        return signal
+    seen, series = asked.seen, series_index(asked.seen.offsets)[asked.row]
+    elapsed = (asked.times - seen.times[seen.offsets[:-1]][series]) / embedder.units.time_scale
+    is_open, records = _next_seen_rows(seen)[asked.row] < 0, embedder.records(seen)
+    result, place = signal.copy(), np.flatnonzero(is_open.any(axis=1))
+    for start in range(0, len(place), _CHUNK):
+        some = place[start : start + _CHUNK]
+        run = signal[some, None], records[series[some]], elapsed[some, None]
+        result[some] = np.where(is_open[some], embedder.leaning.combine(*run)[:, 0], signal[some])
+    return result
 
 
 def _next_seen_rows(panel: Panel) -> np.ndarray:

@@ -17,11 +17,13 @@ from scipy.optimize import nnls
 from skpolyode.embedders.rivals import RIVALS, last_values, simple_forecasts, time_since
 from skpolyode.saving.codec import saved
 
-__all__ = ["Leaning", "Trials", "Weights", "count_apart", "cross_fitted", "members_of"]
+__all__ = ["STARTERS", "Leaning", "Trials", "Weights", "count_apart", "cross_fitted", "members_of"]
 
 _MEMBERS = ("run", *RIVALS)
 _RUN, _LAST = map(_MEMBERS.index, ("run", "last"))
-_AT_LAST = np.isin(_MEMBERS, ["run", "last", "motion", "drift"])  # they start from it
+STARTERS = ("run", "last", "motion", "drift")
+"""What starts from the last observation, if the free run does."""
+
 _MAX_KNOTS = 8
 _PAIRS_A_KNOT = 50
 _FIRST_KNOT = 0.02  # share of the leads that are shorter
@@ -39,11 +41,11 @@ class Trials(NamedTuple):
     actual: np.ndarray  # float64 (M, D), NaN where not observed
     series: np.ndarray  # int64 (M,): of which series
     times: np.ndarray  # float64 (M,): for when, in typical gaps
-    starts_at_last: bool  # whether the free run goes on from the last observation itself
+    starters: tuple[str, ...]  # members that start where forecasts are to
 
     def of(self, kept: np.ndarray) -> Trials:
         """Some of them, by a mask (M,)."""
-        return Trials(*(column[kept] for column in self[:-1]), self.starts_at_last)
+        return Trials(*(column[kept] for column in self[:-1]), self.starters)
 
 
 @saved
@@ -207,8 +209,7 @@ def _stacked(trials: Trials) -> tuple[Weights, ...]:
     pooled = _Errors.joined(parts)
     by_lead = pooled.smooth_weights()
     return tuple(
-        _from_last(knots, part.weights_near(by_lead)[:, :-1], trials.starts_at_last)
-        for part in parts
+        _from_last(knots, part.weights_near(by_lead)[:, :-1], trials.starters) for part in parts
     )
 
 
@@ -303,14 +304,12 @@ def _mean(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return weights @ values / max(weights.sum(), 1e-9)
 
 
-def _from_last(knots: np.ndarray, weights: np.ndarray, starts_at_last: bool) -> Weights:
-    """Weights (J, 6), and those at no lead, where the forecast is the last observation."""
-    start = np.where(_AT_LAST, weights[0], 0.0)
-    if not starts_at_last:
-        start[_RUN] = 0.0
+def _from_last(knots: np.ndarray, weights: np.ndarray, starters: tuple[str, ...]) -> Weights:
+    """Weights (J, 6), and those at no lead, where the starters agree."""
+    start = np.where(np.isin(_MEMBERS, starters), weights[0], 0.0)
     total = start.sum()
     if total > 1e-6:
         start /= total
     else:
-        start[_RUN if starts_at_last else _LAST] = 1.0
+        start[_MEMBERS.index(starters[0])] = 1.0
     return Weights(np.concatenate([[0.0], knots]), np.vstack([start, weights]))

@@ -13,7 +13,7 @@ import torch
 
 from skpolyode.embedders.ahead import continue_series
 from skpolyode.embedders.base import Embedder
-from skpolyode.embedders.between import Asked, ask, bridges, follow, shares
+from skpolyode.embedders.between import Asked, ask, bridges, follow, led_out, shares
 from skpolyode.embedders.chunks import map_chunks
 from skpolyode.embedders.leaning import Leaning
 from skpolyode.embedders.parts import agree, states_in_parts
@@ -354,7 +354,8 @@ class ModelEmbedder(Embedder):
         expected, share = follow(self, asked), shares(self, asked.seen)
         x = scaler.transform(asked.seen.values)
         rise = np.where(np.isnan(x), 0.0, x - expected.mean)
-        signal = scaler.inverse(self._known(expected.signal + bridges(asked, rise, share)))
+        signal = led_out(self, asked, expected.signal + bridges(asked, rise, share))
+        signal = scaler.inverse(self._known(signal))
         return signal if share is not None else asked.keep_observed(signal)
 
     def residuals(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.embedders.leaning import Leaning, Trials, Weights, cross_fitted
+from skpolyode.embedders.leaning import STARTERS, Leaning, Trials, Weights, cross_fitted
 from skpolyode.embedders.rivals import RIVALS
 from tests.transformers.registry import all_transformers
 from tests.transformers.toy import ToyTransformer
@@ -24,7 +24,7 @@ INF = np.array([np.inf])
 def trials(members: np.ndarray, actual: np.ndarray, leads: np.ndarray, **of: object) -> Trials:
     """One channel, each forecast of a series of its own."""
     n = len(leads)
-    own = {"series": np.arange(n), "times": np.zeros(n), "starts_at_last": True} | of
+    own = {"series": np.arange(n), "times": np.zeros(n), "starters": STARTERS} | of
     return Trials(leads[:, None], members[:, None], actual[:, None], **own)
 
 
@@ -47,11 +47,11 @@ def learned(own: Trials) -> Leaning:
 
 @given(seed=st.integers(0, 200), n=st.integers(1, 300), start=st.booleans())
 def test_weights_are_convex_everywhere(seed, n, start):
-    own = simulated(n, seed, {"run": 0.3, "last": 0.4}, starts_at_last=start)
+    own = simulated(n, seed, {"run": 0.3, "last": 0.4}, starters=STARTERS[not start :])
     w = weights_at(learned(own), [0.0, 0.01, 0.3, 2.0, 9.0, np.inf])
     assert (w >= 0).all()
     assert (w.sum(axis=1) <= 1 + 1e-9).all()
-    at_last = [MEMBERS.index(name) for name in ("run", "last", "motion", "drift")[not start :]]
+    at_last = [MEMBERS.index(name) for name in STARTERS[not start :]]
     assert w[0, at_last].sum() == pytest.approx(1.0)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from skpolyode.embedders.leaning import Leaning, Trials, cross_fitted
+from skpolyode.embedders.leaning import STARTERS, Leaning, Trials, cross_fitted
 from skpolyode.forecasting._calibration import Calibration
 
 
@@ -94,7 +94,7 @@ def paths(n_series: int, seed: int) -> tuple[np.ndarray, ...]:
 def trials(leads, forecasts, actual, series, times) -> Trials:
     """Where the free run is the best forecast, and nothing else is known but the mean."""
     members = np.concatenate([forecasts, np.zeros((len(forecasts), 5))], axis=1)[:, None]
-    return Trials(leads, members, actual, series, times, True)
+    return Trials(leads, members, actual, series, times, STARTERS)
 
 
 @pytest.mark.parametrize("n_series", [1, 2, 4, 40])
