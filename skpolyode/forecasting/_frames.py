@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +76,16 @@ def check_countable(y: Any) -> None:
         raise TypeError(
             "sktime's horizons cannot count on a Panel or on an index of real numbers: use "
             "pretrain(panel) and forecast(panel, times), or index y by datetimes."
+        )
+
+
+def warn_of_exogenous(X: Any) -> None:
+    """Warn of exogenous series, which sktime drops before it calls `_fit`."""
+    if X is not None:
+        warnings.warn(
+            "PolyODEForecaster does not use exogenous series: X is ignored. Give what was measured "
+            "with y as further channels of y.",
+            stacklevel=3,
         )
 
 
@@ -166,10 +177,6 @@ def _own_steps(context: Context, series: int, fh: ForecastingHorizon) -> Forecas
             "durations (Timedeltas), or give the step: ForecastingHorizon(fh, freq=...)."
         )
     return ForecastingHorizon(values, is_relative=True, freq=freq)
-
-
-def _key(cutoff: pd.Index) -> tuple[Any, str | None]:
-    return cutoff[0], getattr(cutoff, "freqstr", None)
 
 
 def read_index(context: Context, index: pd.Index) -> Query:

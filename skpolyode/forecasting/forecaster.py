@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -19,6 +18,7 @@ from skpolyode.forecasting._frames import (
     read_context,
     read_horizon,
     read_index,
+    warn_of_exogenous,
 )
 from skpolyode.forecasting._saved import upgraded
 from skpolyode.panel import Panel, as_panel, query_times
@@ -190,7 +190,7 @@ class PolyODEForecaster(BaseForecaster):
         self
         """
         check_countable(y)
-        _warn_of_exogenous(X)
+        warn_of_exogenous(X)
         return super().fit(y, X=X, fh=fh)
 
     def pretrain(self, y: Any, X: Any = None, fh: Any = None) -> Self:
@@ -210,7 +210,7 @@ class PolyODEForecaster(BaseForecaster):
         -------
         self
         """
-        _warn_of_exogenous(X)
+        warn_of_exogenous(X)
         if not isinstance(y, Panel):
             return super().pretrain(y, X=X, fh=fh)
         if self.state == "new":
@@ -390,13 +390,3 @@ class PolyODEForecaster(BaseForecaster):
         models = [PolyODETransformer(**small, max_epochs=k, horizon=k) for k in (1, 2)]
         own = ({"update_epochs": k, "random_state": k} for k in (0, 1))
         return [{"embedder": model} | rest for model, rest in zip(models, own, strict=True)]
-
-
-def _warn_of_exogenous(X: Any) -> None:
-    """Warn of exogenous series, which sktime drops before it calls `_fit`."""
-    if X is not None:
-        warnings.warn(
-            "PolyODEForecaster does not use exogenous series: X is ignored. Give what was measured "
-            "with y as further channels of y.",
-            stacklevel=3,
-        )

@@ -8,7 +8,8 @@ import torch
 from sklearn.utils._param_validation import StrOptions
 
 from skpolyode.models import GRUODEBayes
-from skpolyode.transformers.neural import COUNT, NeuralTransformer, Sizes
+from skpolyode.transformers._training import COUNT
+from skpolyode.transformers.neural import NeuralTransformer, Sizes
 
 __all__ = ["GRUODEBayesTransformer"]
 

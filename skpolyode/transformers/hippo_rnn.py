@@ -9,7 +9,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from skpolyode.memory import MEMORIES
 from skpolyode.models import HiPPORNN
-from skpolyode.transformers.neural import COUNT, POSITIVE, NeuralTransformer, Sizes
+from skpolyode.transformers._training import COUNT, POSITIVE
+from skpolyode.transformers.neural import NeuralTransformer, Sizes
 
 __all__ = ["HiPPORNNTransformer"]
 

@@ -10,7 +10,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from skpolyode.models import LinODENet
 from skpolyode.transformers._checks import layer_sizes
-from skpolyode.transformers.neural import COUNT, NeuralTransformer, Sizes
+from skpolyode.transformers._training import COUNT
+from skpolyode.transformers.neural import NeuralTransformer, Sizes
 
 __all__ = ["LinODENetTransformer"]
 

@@ -9,7 +9,8 @@ import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpolyode.models import NeuralRDE
-from skpolyode.transformers.neural import COUNT, NeuralTransformer, Sizes
+from skpolyode.transformers._training import COUNT
+from skpolyode.transformers.neural import NeuralTransformer, Sizes
 
 __all__ = ["NeuralRDETransformer"]
 

@@ -20,8 +20,8 @@ from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import observed_part, observed_rows, take
 from skpolyode.training import Trainer, intra_op_threads
 from skpolyode.transformers._checks import local_random_state
+from skpolyode.transformers._training import COUNT, POSITIVE
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.neural import COUNT, POSITIVE
 from skpolyode.transformers.ode_rnn import ODERNNTransformer
 
 __all__ = ["PastDecoder"]

@@ -36,7 +36,8 @@ from skpolyode.panel.select import Observed, cut_windows, observed_rows
 from skpolyode.training.loop import Task
 from skpolyode.transformers._checks import layer_sizes
 from skpolyode.transformers._input import read_panel
-from skpolyode.transformers.neural import COUNT, POSITIVE, NeuralTransformer
+from skpolyode.transformers._training import COUNT, POSITIVE
+from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["PolyODETransformer"]
 

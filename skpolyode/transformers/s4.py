@@ -9,7 +9,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from skpolyode.memory import LegTMemory
 from skpolyode.models import S4
-from skpolyode.transformers.neural import COUNT, POSITIVE, NeuralTransformer, Sizes
+from skpolyode.transformers._training import COUNT, POSITIVE
+from skpolyode.transformers.neural import NeuralTransformer, Sizes
 
 __all__ = ["S4Transformer"]
 
