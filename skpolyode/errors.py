@@ -41,6 +41,32 @@ def plain_repr(label: object) -> str:
     return repr(label.item() if isinstance(label, np.generic) else label)
 
 
+def check_switch(name: str, value: object) -> None:
+    """Raise a TypeError unless a switch is on or off: all else would count as on.
+
+    Parameters
+    ----------
+    name : str
+        How the user calls it.
+    value : object
+        What was given.
+
+    Raises
+    ------
+    TypeError
+        If it is neither True nor False.
+
+    Examples
+    --------
+    >>> from skpolyode.errors import check_switch
+    >>> check_switch("damped", 0.5)
+    Traceback (most recent call last):
+    TypeError: damped must be True or False, got 0.5.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {plain_repr(value)}.")
+
+
 def require(package: str, extra: str, what: str) -> None:
     """Say how to install a package that only a part of this one needs.
 

@@ -46,7 +46,8 @@ def continue_series(
         first = int(np.flatnonzero(ahead < 0)[0])
         raise ValueError(
             f"{name_query(panel, series[first], times[first], -ahead[first])} before its last "
-            f"observation ({int((ahead < 0).sum())} such times); reconstruct reads the past."
+            f"observation ({int((ahead < 0).sum())} such times); reconstruct reads the past, "
+            'and relative_to="end" counts times from there.'
         )
     values = np.empty((len(times), panel.n_channels))
     for part in series_chunks(np.maximum(panel.lengths, counts)):

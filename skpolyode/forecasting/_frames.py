@@ -69,7 +69,12 @@ class Query:
 
 
 def check_countable(y: Any) -> None:
-    """Raise a TypeError if sktime's horizons cannot count on the index of y."""
+    """Raise a TypeError if sktime cannot read y, or its horizons cannot count on the index."""
+    if isinstance(y, list | tuple) and not all(isinstance(own, pd.DataFrame) for own in y):
+        raise TypeError(
+            f"y is a {type(y).__name__} of series, which sktime does not read: use "
+            "pretrain(Panel.from_series(y)) and forecast(y, times), or give DataFrames."
+        )
     index = y.index if isinstance(y, pd.Series | pd.DataFrame) else None
     times = None if index is None else index.get_level_values(-1)
     if isinstance(y, Panel) or (times is not None and pd.api.types.is_float_dtype(times)):

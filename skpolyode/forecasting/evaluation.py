@@ -11,9 +11,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from skpolyode.errors import plain_repr
 from skpolyode.forecasting.forecaster import PolyODEForecaster
 from skpolyode.panel import Panel, as_panel, query_times
-from skpolyode.panel.select import observed_part, take
+from skpolyode.panel.select import observed_part, observed_series, take
 
 __all__ = ["evaluate_forecasts"]
 
@@ -126,11 +127,16 @@ def evaluate_forecasts(
             f"metrics {of_quantiles} need quantiles, but {type(forecaster).__name__} has no "
             "forecast_quantiles; leave them out or use PolyODEForecaster."
         )
-    panel = observed_part(as_panel(panel, name="panel"))
+    if not hasattr(forecaster, "forecast"):
+        raise TypeError(
+            f"forecaster must have a method forecast(panel, times), but {plain_repr(forecaster)} "
+            "has none; take PolyODEForecaster or a transformer that is trained."
+        )
+    panel = as_panel(panel, name="panel")
     limits = np.atleast_1d(np.inf if horizon is None else np.asarray(horizon, dtype=np.float64))
     if limits.ndim != 1 or not len(limits) or not (np.diff(limits, prepend=0.0) > 0).all():
         raise ValueError(f"horizon must increase from above zero, got {horizon!r}.")
-    past, future = _split(panel, _read_cutoffs(panel, cutoff))
+    past, future = _split(*_cut(panel, cutoff))
     leads = future.times - np.repeat(past.times[past.offsets[1:] - 1], future.lengths)
     levels = _levels(coverage) if of_quantiles else ()
     trained, times = _trained(forecaster, past), np.split(future.times, future.offsets[1:-1])
@@ -150,19 +156,23 @@ def evaluate_forecasts(
     return pd.DataFrame(rows, columns=["channel", "lead", "metric", "value", "n"])
 
 
-def _read_cutoffs(panel: Panel, cutoff: Any) -> np.ndarray:
-    """Last known time of each series."""
+def _cut(panel: Panel, cutoff: Any) -> tuple[Panel, np.ndarray]:
+    """Series with any observation, in rows that hold one, and the last known time of each."""
+    seen = observed_series(panel)
+    known = observed_part(panel[seen])
     if isinstance(cutoff, float) and 0 < cutoff < 1:
-        start, end = panel.times[panel.offsets[:-1]], panel.times[panel.offsets[1:] - 1]
-        return start + cutoff * (end - start)
+        start, end = known.times[known.offsets[:-1]], known.times[known.offsets[1:] - 1]
+        return known, start + cutoff * (end - start)
+    if isinstance(cutoff, str):
+        raise TypeError(f"cutoff must be a share or times, got {cutoff!r}.")
     if np.ndim(cutoff) == 0:
-        return query_times(panel, cutoff)[0]
+        return known, query_times(known, cutoff)[0]
     if len(cutoff) != panel.n_series:
         raise ValueError(
             f"cutoff must be a share, one time or one for each of the {panel.n_series} series, "
             f"got {len(cutoff)}."
         )
-    return query_times(panel, [[time] for time in cutoff])[0]
+    return known, query_times(panel, [[time] for time in cutoff])[0][seen]
 
 
 def _split(panel: Panel, cutoffs: np.ndarray) -> tuple[Panel, Panel]:

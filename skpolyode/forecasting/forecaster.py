@@ -212,6 +212,7 @@ class PolyODEForecaster(BaseForecaster):
         """
         warn_of_exogenous(X)
         if not isinstance(y, Panel):
+            check_countable(y)
             return super().pretrain(y, X=X, fh=fh)
         if self.state == "new":
             self._train(y)
@@ -268,6 +269,8 @@ class PolyODEForecaster(BaseForecaster):
         dict of float to Panel
             For each probability the quantile of all channels at these times.
         """
+        if np.ndim(alpha) != 1:
+            raise TypeError(f"alpha must be a list, such as [0.05, 0.95], got {alpha!r}.")
         wrong = [a for a in alpha if not 0 < a < 1]
         if wrong:
             raise ValueError(f"alpha must lie between 0 and 1, got {wrong[0]!r}.")

@@ -81,7 +81,17 @@ def learn_scale(model: PolyODE, data: Packed, generator: torch.Generator) -> Sca
         Series to learn from.
     generator : torch.Generator
         Source of weights and minibatches.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to forecast.
     """
+    if not (data.next >= 0).any():
+        raise ValueError(
+            "the noise is learned from forecasts, but no series has two rows with observations: "
+            "take observations='exact'."
+        )
     if model.gain is not None:
         with torch.no_grad():
             model.gain.measure_noise(data, model.predictions(data))

@@ -42,11 +42,18 @@ def open_source(
 
     Raises
     ------
+    FileNotFoundError
+        If there is no such file or folder.
     ValueError
         If a file lacks a column, or if a channel or the times are of a type that is not allowed.
     """
     opened = isinstance(source, ds.Dataset)
-    dataset = source if opened else ds.dataset(source, format="parquet")
+    try:
+        dataset = source if opened else ds.dataset(source, format="parquet")
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"source: there is no {str(error)!r}: pass a Parquet file, a folder or a list of them."
+        ) from error
     schema, used = dataset.schema, [id, time, *static]
     if missing := [name for name in (*used, *(channels or [])) if name not in schema.names]:
         raise ValueError(f"source has no column {missing[0]!r}; its columns are {schema.names}.")

@@ -10,6 +10,7 @@ import torch
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.ahead import continue_series
 from skpolyode.embedders.rivals import blank_records, take_in
+from skpolyode.errors import check_switch
 from skpolyode.models import Packed, PolyODE
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel
@@ -106,6 +107,7 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
             If a time is before the last observation of its series, or a series has not been
             observed.
         """
+        check_switch("damped", damped)
         chosen = self._started(series)
         state = self._states(chosen)
         clock, records = self._clock.take(chosen), None

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from skpolyode.embedders.units import LARGEST
-from skpolyode.errors import Faults
+from skpolyode.errors import Faults, plain_repr
 from skpolyode.panel import Panel, as_panel, is_ragged
 from skpolyode.panel.cells import with_nan
 from skpolyode.panel.channels import align_channels
@@ -49,9 +50,15 @@ def one_each(values: Any, panel: Panel, name: str) -> np.ndarray:
     """Array of an entry for each series."""
     array = np.asarray(values)
     if array.shape != (panel.n_series,):
+        got = f"an array of shape {array.shape}" if array.ndim else plain_repr(values)
         raise ValueError(
-            f"{name} must have one entry for each of the {panel.n_series} series, got an array of "
-            f"shape {array.shape}."
+            f"{name} must have one entry for each of the {panel.n_series} series, got {got}."
+        )
+    if (missing := pd.isna(array)).any():
+        first = int(np.argmax(missing))
+        raise ValueError(
+            f"{name}: series {first} has no label ({int(missing.sum())} such series): give it one "
+            "of its own, or leave it out."
         )
     return array
 

@@ -36,7 +36,9 @@ __all__ = ["SeriesTransformer"]
 
 
 def _remembers(transformer: SeriesTransformer) -> bool:
-    return transformer.has_coefficients
+    if not transformer.has_coefficients:
+        raise AttributeError("it embeds in no coefficients; PastDecoder reads the past of others.")
+    return True
 
 
 def _follows_path(transformer: SeriesTransformer) -> bool:

@@ -16,6 +16,7 @@ from skpolyode.embedders.learn import LARGEST_EPOCH, find_checkpoint, hold_out, 
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.trials import leaned
 from skpolyode.embedders.units import typical_gap
+from skpolyode.errors import check_switch
 from skpolyode.models import IntervalTask, Packed, SequenceModel
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.known import known_rows, known_values
@@ -227,6 +228,7 @@ class NeuralTransformer(SeriesTransformer):
             If a time is before the last observation of its series.
         """
         check_is_fitted(self)
+        check_switch("damped", damped)
         panel = read_panel(self, X, reset=False)
         flat, offsets = query_times(panel, times, relative_to)
         compute = partial(self.embedder_.forecast_values, damped=damped)

@@ -9,6 +9,7 @@ import torch
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import DecodedEmbedder, Past
 from skpolyode.embedders.learn import FEWEST_TO_SPLIT
@@ -180,6 +181,7 @@ class PastDecoder(SeriesTransformer):
         embedder = ODERNNTransformer() if self.embedder is None else clone(self.embedder)
         if isinstance(embedder, FrozenEstimator):
             embedder = embedder.estimator
+            check_is_fitted(embedder)
         elif isinstance(embedder, SeriesTransformer):
             if self.random_state is not None and "random_state" in embedder.get_params(deep=False):
                 embedder.set_params(random_state=seed)

@@ -1,0 +1,123 @@
+"""Likely mistakes: what each message has to name, so that it says what to do."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+
+from skpolyode import (
+    HiPPOTransformer,
+    Panel,
+    PastDecoder,
+    PolyODETransformer,
+    Resampler,
+    SummaryStatsTransformer,
+)
+from skpolyode.forecasting import PolyODEForecaster, evaluate_forecasts
+from skpolyode.parquet import sample_dataset
+
+rng = np.random.default_rng(0)
+SERIES = [(np.sort(rng.uniform(0, 6, 12)), rng.normal(size=12)) for _ in range(8)]
+ONE_ROW_EACH = [([float(k)], [1.0]) for k in range(4)]
+SMALL = {"n_coefficients": 4, "max_epochs": 2, "random_state": 0}
+
+
+def small(**parameters):
+    return PolyODETransformer(**(SMALL | parameters))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return small().fit(SERIES)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"horizon": 0}, r"'horizon' .* int in the range \[1, inf\) or a str among {'auto'}"),
+        ({"horizon": "far"}, "'horizon' .* Got 'far'"),
+        ({"max_epochs": "all"}, "'max_epochs' .* Got 'all'"),
+        ({"observations": "noise"}, "'observations' .* among {'exact', 'noisy'}"),
+    ],
+)
+def test_parameters_name_what_they_may_be(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        small(**wrong).fit(SERIES)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ([1, 2, 3], r"one entry for each of the 8 series, got an array of shape \(3,\)"),
+        ("patient", "one entry for each of the 8 series, got 'patient'"),
+        ([0, 1, None, 0, 1, None, 0, 1], r"series 2 has no label \(2 such series\): give it one"),
+        ([7] * 8, "give two groups or more, or validation_fraction=None"),
+    ],
+)
+def test_groups(groups, message):
+    with pytest.raises(ValueError, match=message):
+        small().fit(SERIES, groups=groups)
+
+
+def test_times_of_forecasts(model):
+    with pytest.raises(ValueError, match=r'before its last .*reconstruct.*relative_to="end"'):
+        model.forecast(SERIES, [1.0])
+    for ask in (model.forecast, model.reconstruct, model.interpolate):
+        with pytest.raises(ValueError, match='relative_to must be "start", "end" or None'):
+            ask(SERIES, [1.0], relative_to="middle")
+    for forecast in (
+        lambda **how: model.forecast(SERIES, [9.0], **how),
+        lambda **how: model.stream(SERIES).forecast([9.0], **how),
+    ):
+        with pytest.raises(TypeError, match=r"damped must be True or False, got 0\.5"):
+            forecast(damped=0.5)
+
+
+def test_noise_needs_forecasts():
+    with pytest.raises(ValueError, match=r"no series has two rows .* take observations='exact'"):
+        small(observations="noisy").fit(ONE_ROW_EACH)
+
+
+def test_what_an_estimator_does_not_have_says_where_it_is(model):
+    with pytest.raises(AttributeError) as error:
+        model.interpolate_std(SERIES)
+    assert "observations='noisy'" in str(error.value.__cause__)
+    decoder = PastDecoder(FrozenEstimator(PolyODETransformer()))
+    with pytest.raises(NotFittedError, match="PolyODETransformer instance is not fitted"):
+        decoder.fit(SERIES)
+    with pytest.raises(NotFittedError, match="PastDecoder instance is not fitted"):
+        decoder.reconstruct(SERIES)
+    with pytest.raises(AttributeError) as error:
+        SummaryStatsTransformer().fit(SERIES).reconstruct(SERIES)
+    assert "PastDecoder" in str(error.value.__cause__)
+    with pytest.raises(ValueError, match=r"'n_points' .* int in the range"):
+        Resampler(HiPPOTransformer(), n_points=0).fit(SERIES)
+
+
+def test_forecasters():
+    panel = Panel.from_series(SERIES)
+    forecaster = PolyODEForecaster(small(), random_state=0)
+    for read in (forecaster.fit, forecaster.pretrain):
+        with pytest.raises(TypeError, match=r"y is a list of series.*Panel\.from_series\(y\)"):
+            read(SERIES)
+    forecaster.pretrain(panel)
+    with pytest.raises(TypeError, match=r"alpha must be a list, .* got 0\.5"):
+        forecaster.forecast_quantiles(panel, [9.0], 0.5)
+    with pytest.raises(TypeError, match=r"must have a method forecast\(panel, times\), but HiPPO"):
+        evaluate_forecasts(HiPPOTransformer(), panel, cutoff=0.5)
+    with pytest.raises(TypeError, match="cutoff must be a share or times, got 'half'"):
+        evaluate_forecasts(forecaster, panel, cutoff="half")
+
+
+def test_scores_leave_out_series_without_observations(model):
+    kept = Panel.from_series([*SERIES[:2], ([0.0], [np.nan]), SERIES[2]], empty="keep")
+    for cutoff in (0.5, 3.0, [3.0] * 4):
+        own = [3.0] * 3 if isinstance(cutoff, list) else cutoff
+        expected = evaluate_forecasts(model, SERIES[:3], cutoff=own)
+        pd.testing.assert_frame_equal(evaluate_forecasts(model, kept, cutoff=cutoff), expected)
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no '.*lost.parquet': pass a Parquet"):
+        sample_dataset(tmp_path / "lost.parquet")
