@@ -38,7 +38,8 @@ class PolyODEForecaster(BaseForecaster):
     One model of the dynamics is learned from all series: single series, panels and hierarchies,
     with missing values, series of unequal length and channels observed at different times.
     Forecasts continue each series from its own last observation, at times that need not lie on
-    any grid. Prediction intervals come from the errors of forecasts of held-out data.
+    any grid, and lean on simple ones (last values, motions, means) as far as these were better on
+    held-out data. Prediction intervals come from the errors there.
 
     Use it where series are sparse samples of some dynamics, best many of them. For one short,
     regular, seasonal series, exponential smoothing is as good and faster.
@@ -116,7 +117,7 @@ class PolyODEForecaster(BaseForecaster):
     >>> hours = np.cumsum(np.random.default_rng(0).exponential(size=40))
     >>> index = pd.Timestamp("2024-01-01") + pd.to_timedelta(hours.round(3), unit="h")
     >>> y = pd.Series(np.sin(hours), index=index)
-    >>> small = PolyODETransformer(n_coefficients=8, horizon=4, max_epochs=3)
+    >>> small = PolyODETransformer(n_coefficients=8, max_epochs=3)
     >>> forecaster = PolyODEForecaster(small, random_state=0).fit(y)
     >>> ahead = [pd.Timedelta(minutes=20), pd.Timedelta(hours=2)]
     >>> forecaster.predict(ahead).shape
