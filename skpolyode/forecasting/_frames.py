@@ -16,7 +16,15 @@ from skpolyode.panel import Panel, offsets_from, query_times
 from skpolyode.panel.readers.sktime import refuse_repeated_rows
 from skpolyode.panel.rows import default_channel_names
 
-__all__ = ["Context", "Query", "extended", "read_context", "read_horizon", "read_index"]
+__all__ = [
+    "Context",
+    "Query",
+    "extended",
+    "read_context",
+    "read_horizon",
+    "read_index",
+    "warn_of_exogenous",
+]
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,7 @@ def check_countable(y: Any) -> None:
     """Raise a TypeError if sktime cannot read y, or its horizons cannot count on the index."""
     if isinstance(y, list | tuple) and not all(isinstance(own, pd.DataFrame) for own in y):
         raise TypeError(
-            f"y is a {type(y).__name__} of series, which sktime does not read: use "
+            f"y is a {type(y).__name__} of series, a type that sktime does not read: use "
             "pretrain(Panel.from_series(y)) and forecast(y, times), or give DataFrames."
         )
     index = y.index if isinstance(y, pd.Series | pd.DataFrame) else None
@@ -81,16 +89,6 @@ def check_countable(y: Any) -> None:
         raise TypeError(
             "sktime's horizons cannot count on a Panel or on an index of real numbers: use "
             "pretrain(panel) and forecast(panel, times), or index y by datetimes."
-        )
-
-
-def warn_of_exogenous(X: Any) -> None:
-    """Warn of exogenous series, which sktime drops before it calls `_fit`."""
-    if X is not None:
-        warnings.warn(
-            "PolyODEForecaster does not use exogenous series: X is ignored. Give what was measured "
-            "with y as further channels of y.",
-            stacklevel=3,
         )
 
 
@@ -224,3 +222,13 @@ def _query(context: Context, times: list[pd.Index]) -> Query:
     levels = [repeated.get_level_values(k) for k in range(repeated.nlevels)]
     names = [*repeated.names, context.time_name]
     return Query(flat, offsets, pd.MultiIndex.from_arrays([*levels, joined], names=names))
+
+
+def warn_of_exogenous(X: Any) -> None:
+    """Warn of exogenous series, which sktime drops before it calls `_fit`."""
+    if X is not None:
+        warnings.warn(
+            "PolyODEForecaster does not use exogenous series: X is ignored. Give what was measured "
+            "with y as further channels of y.",
+            stacklevel=3,
+        )
