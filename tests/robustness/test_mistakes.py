@@ -99,7 +99,9 @@ def test_forecasters():
     panel = Panel.from_series(SERIES)
     forecaster = PolyODEForecaster(small(), random_state=0)
     for read in (forecaster.fit, forecaster.pretrain):
-        with pytest.raises(TypeError, match=r"y is a list of series, a type.*Panel\.from_series\(y\)"):
+        with pytest.raises(
+            TypeError, match=r"y is a list of series, a type.*Panel\.from_series\(y\)"
+        ):
             read(SERIES)
     forecaster.pretrain(panel)
     with pytest.raises(TypeError, match=r"alpha must be a list, .* got 0\.5"):
