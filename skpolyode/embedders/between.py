@@ -19,7 +19,7 @@ from skpolyode.embedders.parts import Parts, agree, cut
 from skpolyode.models import Packed, Prediction, SequenceModel
 from skpolyode.models.contract import State, join, select
 from skpolyode.panel import Panel, series_index
-from skpolyode.panel.select import last_seen_rows, observed_part
+from skpolyode.panel.select import last_seen_rows, observed_part, series_of_rows
 
 if TYPE_CHECKING:
     from skpolyode.embedders.model import ModelEmbedder
@@ -142,7 +142,7 @@ def leads(asked: Asked, unit: float) -> tuple[np.ndarray, np.ndarray]:
     """
     seen, row = asked.seen, asked.row
     before, after = last_seen_rows(seen)[row], _next_seen_rows(seen)[row]
-    times, series = asked.times[:, None], series_index(seen.offsets)[row]
+    times, series = asked.times[:, None], series_of_rows(seen)[row]
     start = seen.times[seen.offsets[:-1]][series][:, None] - unit
     since = times - np.where(before >= 0, seen.times[before], start)
     until = np.where(after >= 0, seen.times[after] - times, np.inf)
@@ -156,7 +156,7 @@ def led_out(embedder: ModelEmbedder, asked: Asked, signal: np.ndarray) -> np.nda
     """
     if embedder.leaning is None:
         return signal
-    seen, series = asked.seen, series_index(asked.seen.offsets)[asked.row]
+    seen, series = asked.seen, series_of_rows(asked.seen)[asked.row]
     elapsed = (asked.times - seen.times[seen.offsets[:-1]][series]) / embedder.units.time_scale
     is_open, records = _next_seen_rows(seen)[asked.row] < 0, embedder.records(seen)
     result, place = signal.copy(), np.flatnonzero(is_open.any(axis=1))
@@ -173,7 +173,7 @@ def _next_seen_rows(panel: Panel) -> np.ndarray:
     index = np.where(np.isnan(panel.values), panel.n_observations, index)
     following = np.full_like(index, panel.n_observations)
     following[:-1] = np.minimum.accumulate(index[::-1], axis=0)[::-1][1:]
-    stop = panel.offsets[1:][series_index(panel.offsets)]
+    stop = panel.offsets[1:][series_of_rows(panel)]
     return np.where(following < stop[:, None], following, -1)
 
 

@@ -85,7 +85,7 @@ class PathEmbedder(DirectEmbedder):
         """Coefficients (B, D, N) of some series."""
         scaler, unit = self.units
         elapsed = (rows.end - rows.start) / unit
-        values, times = scaler.transform(scaler.known(rows.values)), rows.times / unit
+        values, times = scaler.read(rows.values), rows.times / unit
         result = np.zeros((len(elapsed), values.shape[1], self.past.n_coefficients))
         for group in split_channels(times, values, rows.series):
             first, pieces = path_pieces(self.path, group, elapsed)
@@ -108,7 +108,7 @@ class PathEmbedder(DirectEmbedder):
         series = series_index(offsets)
         since = (asked.times - rows.start[series]) / unit
         elapsed = (rows.end - rows.start) / unit
-        values = scaler.transform(scaler.known(rows.values))
+        values = scaler.read(rows.values)
         result = np.zeros((len(since), values.shape[1]))
         for group in split_channels(rows.times / unit, values, rows.series):
             first, pieces = path_pieces(self.path, group, elapsed)

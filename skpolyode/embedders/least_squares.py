@@ -56,7 +56,7 @@ class LeastSquaresEmbedder(DirectEmbedder):
         duration, series, size = rows.end - rows.start, rows.series, self.past.n_coefficients
         age = (duration[series] - rows.times) / self.past.window
         scaler = self.units.scaler
-        values = scaler.transform(scaler.known(rows.values))
+        values = scaler.read(rows.values)
         result = np.zeros((len(duration), values.shape[1], size))
         n = np.arange(size)
         penalty = self.alpha * n * (n + 1.0)

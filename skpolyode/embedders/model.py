@@ -24,7 +24,7 @@ from skpolyode.embedders.units import Units
 from skpolyode.models import Packed, SequenceModel, forecasting_mse, pack
 from skpolyode.models.contract import State, join, select
 from skpolyode.models.scale import Scale
-from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import (
     context_starts,
     observed_part,
@@ -136,7 +136,7 @@ class ModelEmbedder(Embedder):
     def pack(self, panel: Panel, dtype: torch.dtype = torch.float64) -> Packed:
         """Series of a panel as models read them."""
         rows = observed_rows(panel)
-        values = self.units.scaler.transform(self.units.scaler.known(rows.values))
+        values = self.units.scaler.read(rows.values)
         static = None if self.static is None else self.static.transform(panel)
         packed = pack(rows.times / self.units.time_scale, values, rows.offsets, static=static)
         return packed.to(self.device, dtype)
@@ -323,9 +323,7 @@ class ModelEmbedder(Embedder):
     def standardised(self, panel: Panel) -> Standardised:
         """Rows of a panel in the units of the model; all of them hold an observation."""
         times = panel.times - np.repeat(panel.times[panel.offsets[:-1]], panel.lengths)
-        scaler = self.units.scaler
-        values = scaler.transform(scaler.known(panel.values))
-        return Standardised(times / self.units.time_scale, values)
+        return Standardised(times / self.units.time_scale, self.units.scaler.read(panel.values))
 
     def range_of(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
         """Least and largest value (D,) of each channel, in the units of the model."""
@@ -378,7 +376,7 @@ class ModelEmbedder(Embedder):
         """Mean squared error (B, 1) of each series, in what was expected; 0 without forecasts."""
         error = self.residuals(panel)[1]
         counts = offsets_from((~np.isnan(error)).sum(axis=1))[panel.offsets]
-        series = series_index(panel.offsets)
+        series = series_of_rows(panel)
         sums = np.bincount(series, np.nansum(error**2, axis=1), minlength=panel.n_series)
         return (sums / np.maximum(np.diff(counts), 1))[:, None]
 

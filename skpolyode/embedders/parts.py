@@ -16,9 +16,9 @@ import torch
 from skpolyode.embedders.past import Past
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import State, join, select
-from skpolyode.panel import Panel, series_index
+from skpolyode.panel import Panel
 from skpolyode.panel.rows import offsets_from
-from skpolyode.panel.select import context_starts, observed_rows, take
+from skpolyode.panel.select import context_starts, observed_rows, series_of_rows, take
 
 __all__ = ["Parts", "agree", "cut", "states_in_parts"]
 
@@ -37,7 +37,7 @@ class Parts(NamedTuple):
     def rows(self, chunk: slice) -> tuple[Panel, np.ndarray]:
         """Panel of some parts, and which of its rows (they follow one another) they answer for."""
         panel = self.panel[chunk]
-        series = series_index(panel.offsets)
+        series = series_of_rows(panel)
         row = np.arange(panel.n_observations) + (self.start[chunk] - panel.offsets[:-1])[series]
         return panel, np.flatnonzero(row >= self.own[chunk][series])
 
@@ -97,7 +97,7 @@ def states_in_parts(
     before, after = select(ends, parts.later - 1), select(borders, parts.later)
     if not agree(*({name: state[name] for name in fed_back} for state in (before, after))):
         return None
-    series = series_index(panel.offsets)[end]
+    series = series_of_rows(panel)[end]
     last = panel.offsets[1:] - 1
     since = torch.from_numpy(panel.times[end] - panel.times[border]) / unit
     rest = torch.from_numpy(panel.times[last[series]] - panel.times[end]) / unit

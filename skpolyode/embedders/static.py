@@ -75,7 +75,7 @@ class StaticEncoder(NamedTuple):
             )
         numbers = _numbers(panel.static, self.numeric)
         _check(panel.static, self.numeric, self.scaler.is_too_far(numbers))
-        columns = [np.nan_to_num(self.scaler.transform(self.scaler.known(numbers)))]
+        columns = [np.nan_to_num(self.scaler.read(numbers))]
         for name, known in self.categories.items():
             own = panel.static[name].to_numpy(dtype=object)
             own = np.where(pd.isna(own), None, own)  # pandas' NA would not say whether it is equal

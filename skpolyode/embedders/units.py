@@ -88,6 +88,10 @@ class ChannelScaler(NamedTuple):
         """Values in standard deviations from the mean."""
         return (values - self.mean) / self.scale
 
+    def read(self, values: np.ndarray) -> np.ndarray:
+        """Values as models see them: standardised, with NaN in channels that training never saw."""
+        return self.transform(self.known(values))
+
     def inverse(self, values: np.ndarray) -> np.ndarray:
         """Values in the user's units."""
         return values * self.scale + self.mean

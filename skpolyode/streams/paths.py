@@ -75,7 +75,7 @@ class HiPPOStream(SeriesStream):
     def _resume(self, panel: Panel) -> Parts:
         rows, parts = observed_rows(panel), self._blank()
         scaler, unit = self._embedder.units
-        times, values = rows.times / unit, scaler.transform(scaler.known(rows.values))
+        times, values = rows.times / unit, scaler.read(rows.values)
         for own in split_channels(times, values, rows.series):
             end = np.zeros(panel.n_series)
             end[own.series] = own.times  # the last of each series stays

@@ -282,7 +282,7 @@ class SeriesStream:
         """Clock and parts of one group after its new rows."""
         clock, parts = self._clock.take(rows.series), self._take(self._parts, rows.series)
         scaler, unit = self._embedder.units
-        values = scaler.transform(scaler.known(rows.values))
+        values = scaler.read(rows.values)
         mask = ~np.isnan(values)
         for own, now in rounds(rows.offsets):
             if len(own) == len(rows.series):

@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from skpolyode.panel import Panel, is_ragged, series_index
+from skpolyode.panel import Panel, is_ragged
+from skpolyode.panel.select import series_of_rows
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers._input import read_panel
 from skpolyode.transformers.path_transformer import PathTransformer
@@ -105,7 +106,7 @@ class PanelImputer(PathTransformer):
         # The rows of a table are whole series; behind those of an array there may be padding.
         shape = X.shape if getattr(X, "ndim", 2) == 3 else (panel.n_series, panel.lengths[0])
         filled = self.embedder_.interpolate(panel, np.arange(shape[1]))
-        rows = series_index(panel.offsets) * shape[1] + panel.times.astype(np.int64)
+        rows = series_of_rows(panel) * shape[1] + panel.times.astype(np.int64)
         return _with_observed(filled.values, panel, rows).reshape(shape)
 
     @available_if(_returns_tables)

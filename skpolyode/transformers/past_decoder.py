@@ -222,6 +222,6 @@ def _observed_before(
     ages = torch.from_numpy(ages[kept] / past.units.time_scale)
     basis = past.memory.basis(ages, torch.zeros_like(ages))
     scaler = past.units.scaler
-    x = torch.from_numpy(scaler.transform(scaler.known(seen.values[rows[kept]])))
+    x = torch.from_numpy(scaler.read(seen.values[rows[kept]]))
     offsets = offsets_from(np.bincount(moment[kept], minlength=len(stop)))
     return torch.from_numpy(offsets), basis.float(), x.float()
