@@ -18,17 +18,17 @@ from skpolyode.forecasting._frames import (
     read_context,
     read_horizon,
     read_index,
+    rows_at,
     warn_of_exogenous,
 )
 from skpolyode.forecasting._saved import upgraded
+from skpolyode.forecasting._tags import MTYPES, TAGS
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.saving.objects import register_estimator, save_by_name
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["PolyODEForecaster"]
-
-_MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]
 
 
 @register_estimator(upgrade=upgraded)
@@ -130,28 +130,7 @@ class PolyODEForecaster(BaseForecaster):
     _config: ClassVar[dict[str, Any]] = {"remember_data": False}
     _y = None
     _X = None
-    _tags: ClassVar[dict[str, Any]] = {
-        "authors": ["the skpolyode developers"],
-        "maintainers": ["the skpolyode developers"],
-        "python_dependencies": ["torch"],
-        "y_inner_mtype": _MTYPES,
-        "X_inner_mtype": _MTYPES,
-        "capability:multivariate": True,
-        "capability:exogenous": False,
-        "capability:missing_values": True,
-        "capability:unequal_length": True,
-        "capability:categorical_in_X": False,
-        "capability:insample": True,
-        "capability:pred_int": True,
-        "capability:pred_int:insample": True,
-        "capability:update": True,
-        "capability:pretrain": True,
-        "pretrain:fitted_params": ["embedder_", "calibration_", "adjustment_"],
-        "capability:random_state": True,
-        "property:randomness": "derandomized",
-        "requires-fh-in-fit": False,
-        "X-y-must-have-same-index": False,
-    }
+    _tags: ClassVar[dict[str, Any]] = TAGS
 
     save = save_by_name(BaseForecaster.save)
 
@@ -301,14 +280,10 @@ class PolyODEForecaster(BaseForecaster):
         self.check_is_fitted()
         if isinstance(y, np.ndarray):
             return super().predict_residuals(y, X)
-        inner = self._context.y if y is None else convert_to(y, _MTYPES)
+        inner = self._context.y if y is None else convert_to(y, MTYPES)
         query = read_index(self._context, inner.index)
         means = self._quantile(self._answer(query), 0.5)
-        predictions = pd.DataFrame(means, index=query.index, columns=inner.columns)
-        # Looked up by position in the sorted, duplicate-free answer: labels may repeat in y.
-        unique = predictions[~predictions.index.duplicated()]
-        values = unique.to_numpy()[unique.index.get_indexer(inner.index)]
-        residuals = inner - values
+        residuals = inner - rows_at(query, means, inner.index)
         if y is None or isinstance(y, pd.DataFrame):
             return residuals
         return convert_to(residuals, self._y_metadata["mtype"])
@@ -318,8 +293,7 @@ class PolyODEForecaster(BaseForecaster):
         return self
 
     def _pretrain_update(self, y: pd.DataFrame, X: Any = None, fh: Any = None) -> Self:
-        panel = read_context(y.astype(np.float64)).panel
-        self._retrain(panel, self.embedder_.max_epochs)
+        self._retrain(read_context(y.astype(np.float64)).panel, self.embedder_.max_epochs)
         return self
 
     def _fit(self, y: pd.DataFrame, X: Any, fh: Any) -> Self:
@@ -337,9 +311,7 @@ class PolyODEForecaster(BaseForecaster):
     def _update(self, y: pd.DataFrame, X: Any = None, update_params: bool = True) -> Self:
         self._set_context(extended(self._context.y, y))
         if update_params and self.update_epochs:
-            self.embedder_ = retrain(
-                self.embedder_, self.adjustment_, self._context.panel, self.update_epochs
-            )
+            self._retrain(self._context.panel, self.update_epochs)
         return self
 
     def _predict(self, fh: Any, X: Any = None) -> pd.DataFrame:
