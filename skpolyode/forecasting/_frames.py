@@ -23,7 +23,6 @@ __all__ = [
     "read_context",
     "read_horizon",
     "read_index",
-    "rows_at",
     "warn_of_exogenous",
 ]
 
@@ -75,6 +74,11 @@ class Query:
     times: np.ndarray  # float64 (Q,), in the units of the panel
     offsets: np.ndarray  # int64 (n_series + 1,)
     index: pd.Index
+
+    def rows_at(self, values: np.ndarray, index: pd.Index) -> np.ndarray:
+        """Rows of an answer (Q, D) in the order of another index, whose labels may repeat."""
+        first = np.flatnonzero(~self.index.duplicated())
+        return values[first[self.index[first].get_indexer(index)]]
 
 
 def check_countable(y: Any) -> None:
@@ -199,12 +203,6 @@ def read_index(context: Context, index: pd.Index) -> Query:
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(1, len(context.instances)))
     return _query(context, [times[rows] for rows in np.split(order, bounds)])
-
-
-def rows_at(query: Query, values: np.ndarray, index: pd.Index) -> np.ndarray:
-    """Rows of an answer (Q, D) in the order of an index, whose labels may repeat."""
-    first = np.flatnonzero(~query.index.duplicated())
-    return values[first[query.index[first].get_indexer(index)]]
 
 
 def _query(context: Context, times: list[pd.Index]) -> Query:

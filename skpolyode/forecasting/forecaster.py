@@ -18,7 +18,6 @@ from skpolyode.forecasting._frames import (
     read_context,
     read_horizon,
     read_index,
-    rows_at,
     warn_of_exogenous,
 )
 from skpolyode.forecasting._saved import upgraded
@@ -283,7 +282,7 @@ class PolyODEForecaster(BaseForecaster):
         inner = self._context.y if y is None else convert_to(y, MTYPES)
         query = read_index(self._context, inner.index)
         means = self._quantile(self._answer(query), 0.5)
-        residuals = inner - rows_at(query, means, inner.index)
+        residuals = inner - query.rows_at(means, inner.index)
         if y is None or isinstance(y, pd.DataFrame):
             return residuals
         return convert_to(residuals, self._y_metadata["mtype"])
