@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,15 @@ from skpolyode.panel import Panel, offsets_from, query_times
 from skpolyode.panel.readers.sktime import refuse_repeated_rows
 from skpolyode.panel.rows import default_channel_names
 
-__all__ = ["Context", "Query", "extended", "read_context", "read_horizon", "read_index"]
+__all__ = [
+    "Context",
+    "Query",
+    "extended",
+    "read_context",
+    "read_horizon",
+    "read_index",
+    "warn_of_exogenous",
+]
 
 
 @dataclass(frozen=True)
@@ -212,3 +221,13 @@ def _query(context: Context, times: list[pd.Index]) -> Query:
     levels = [repeated.get_level_values(k) for k in range(repeated.nlevels)]
     names = [*repeated.names, context.time_name]
     return Query(flat, offsets, pd.MultiIndex.from_arrays([*levels, joined], names=names))
+
+
+def warn_of_exogenous(X: Any) -> None:
+    """Warn of exogenous series, which sktime drops before it calls `_fit`."""
+    if X is not None:
+        warnings.warn(
+            "PolyODEForecaster does not use exogenous series: X is ignored. Give what was measured "
+            "with y as further channels of y.",
+            stacklevel=3,
+        )
