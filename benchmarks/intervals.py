@@ -18,6 +18,7 @@ import argparse
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -29,22 +30,35 @@ from skpolyode.datasets import make_lorenz63, make_ode_system
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel.select import take
 
-MADE = ("two kinds", "one kind", "lorenz63", "lotka_volterra", "damped_pendulum")
+MADE = ("two kinds", "two kinds, long", "one kind", "lorenz63", "lotka_volterra", "damped_pendulum")
 REAL_SETS = ("eicu", "storms", "pbcseq", "wages")
 COVERAGE = 0.9
 N_SERIES = 600
 
 
-def walks(n_series: int, scales: tuple[float, ...], rng: np.random.Generator) -> Panel:
-    """Ornstein-Uhlenbeck processes with stationary standard deviations in turn."""
+class Walks(NamedTuple):
+    """Ornstein-Uhlenbeck processes, 2 observations a unit of their time."""
+
+    scales: tuple[float, ...]  # standard deviations of the series, in turn
+    n_rows: tuple[int, int]
+
+
+WALKS = {
+    "two kinds": Walks((0.2, 1.0), (20, 40)),
+    "two kinds, long": Walks((0.2, 1.0), (80, 120)),
+    "one kind": Walks((1.0,), (20, 40)),
+}
+
+
+def walks(n_series: int, kind: Walks, rng: np.random.Generator) -> Panel:
     series = []
     for k in range(n_series):
-        times = np.cumsum(rng.exponential(0.5, rng.integers(20, 41)))
+        times = np.cumsum(rng.exponential(0.5, rng.integers(*kind.n_rows, endpoint=True)))
         x = rng.standard_normal(len(times))
         for i, gap in enumerate(np.diff(times)):
             kept = np.exp(-gap)
             x[i + 1] = kept * x[i] + np.sqrt(1 - kept**2) * x[i + 1]
-        series.append((times, scales[k % len(scales)] * x))
+        series.append((times, kind.scales[k % len(kind.scales)] * x))
     return Panel.from_series(series)
 
 
@@ -54,10 +68,9 @@ def split(name: str, seed: int, folder: Path | None) -> tuple[Panel, Panel]:
         assert folder is not None
         fold = list(REAL[name].folds(folder, seed + 1))[seed]
         train, test = fold.train, fold.test
-    elif name.endswith("kinds") or name.endswith("kind"):
+    elif name in WALKS:
         rng = np.random.default_rng(seed)
-        scales = (0.2, 1.0) if name == "two kinds" else (1.0,)
-        train, test = (walks(n, scales, rng) for n in (3 * N_SERIES // 4, N_SERIES))
+        train, test = (walks(n, WALKS[name], rng) for n in (3 * N_SERIES // 4, N_SERIES))
     else:
         data = (
             make_lorenz63(rate=0.3, n_series=N_SERIES, random_state=seed)
@@ -70,15 +83,17 @@ def split(name: str, seed: int, folder: Path | None) -> tuple[Panel, Panel]:
 
 
 def cut(panel: Panel) -> tuple[Panel, Panel]:
-    """Rows up to 60 % of the duration of each series, and those after it."""
+    """Rows up to 60 % of the duration of each series, and those after it, where there are any."""
     start, stop = panel.offsets[:-1], panel.offsets[1:]
     ends = []
     for first, end in pairwise(panel.offsets):
         times = panel.times[first:end]
         at = np.searchsorted(times, times[0] + 0.6 * (times[-1] - times[0]), "right")
         ends.append(first + max(int(at), 1))
-    every, ends = np.arange(panel.n_series), np.array(ends)
-    return take(panel, every, start, ends), take(panel, every, ends, stop)
+    ends = np.array(ends)
+    some = np.flatnonzero(ends < stop)
+    start, ends, stop = start[some], ends[some], stop[some]
+    return take(panel, some, start, ends), take(panel, some, ends, stop)
 
 
 def mean_steps(panel: Panel) -> np.ndarray:
