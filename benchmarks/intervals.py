@@ -1,6 +1,6 @@
 """Intervals of forecasts that adapt to how wild a series is, against one width for all series.
 
-    python -m benchmarks.intervals                   # made sets, three seeds
+    python -m benchmarks.intervals                   # made sets, three seeds: quarter of an hour
     python -m benchmarks.intervals --data FOLDER     # and real ones, as benchmarks.real reads them
     python -m benchmarks.intervals --sets "two kinds" --seeds 0 --normalize channel
 
