@@ -13,6 +13,7 @@ from scipy.special import stdtrit
 from sklearn.isotonic import isotonic_regression
 
 from skpolyode.embedders.leaning import count_apart
+from skpolyode.forecasting._spread import ErrorScale, cross_fitted_scales
 from skpolyode.saving.codec import saved
 
 __all__ = ["Calibration"]
@@ -63,8 +64,11 @@ class Calibration:
     model. If each were of a series of its own, they would be exchangeable with the errors to come,
     and an interval at `level` would cover that share of them, whatever their distribution.
     Forecasts of one series that overlap in time share their errors: what counts are those that do
-    not, and the fewer there are, the wider is the interval. Errors are measured on the scale of
-    the channel; a learned uncertainty would be a scale for each forecast in its place.
+    not, and the fewer there are, the wider is the interval.
+
+    Errors are divided by a scale that is expected of each series, and half widths are multiplied by
+    it: locally adaptive conformal prediction (Lei et al., "Distribution-free predictive inference
+    for regression", JASA 2018, section 5.2). A series' scale is learned from other series.
 
     They are held beyond the longest lead that was tried.
 
@@ -75,10 +79,14 @@ class Calibration:
     damping : tuple of _Damping, default=()
         Only in older files: today the embedder has it, as :class:`~skpolyode.embedders.leaning.\
 Leaning`.
+    scale : ErrorScale or None, default=None
+        Expected scale of the errors of a series; None if it is 1, as with few series, and in older
+        files.
     """
 
     errors: tuple[tuple[_Errors, ...], ...]
     damping: tuple[_Damping, ...] = ()
+    scale: ErrorScale | None = None
 
     @classmethod
     def of(
@@ -88,28 +96,38 @@ Leaning`.
         actual: np.ndarray,
         series: np.ndarray | None = None,
         times: np.ndarray | None = None,
+        spreads: np.ndarray | None = None,
     ) -> Calibration:
         """Learn from M forecasts, arrays (M, D); what is NaN in `actual` is ignored.
 
         They are of some `series` (M,) and for some `times` (M,); None if each is of another one.
-        A channel without any gets one scale as its only error: the forecast is then worth no more
-        than the mean.
+        With `spreads` (M, D, 2) of the series half widths adapt to them. A channel without any
+        errors gets one scale as its only one: the forecast is then worth no more than the mean.
         """
         if series is None or times is None:
             series, times = np.arange(len(leads)), np.zeros(len(leads))
+        every, scale = np.abs(actual - forecasts), None
+        if spreads is not None:
+            expected = cross_fitted_scales(spreads, every, leads, series)
+            if expected is not None:
+                scale = ErrorScale.learn(spreads, every, leads, series)
+                every = every / expected
         errors = []
-        for lead, wrong in zip(leads.T, np.abs(actual - forecasts).T, strict=True):
+        for lead, wrong in zip(leads.T, every.T, strict=True):
             known = np.flatnonzero(np.isfinite(wrong) & np.isfinite(lead) & (lead > 0))
             known = known[np.argsort(lead[known], kind="stable")]
             n_bins = int(np.clip(len(known) // _PAIRS_A_BIN, 1, _MAX_BINS))
             parts = np.array_split(known, n_bins) if len(known) else []
             errors.append(_errors(parts, lead, wrong, series, times))
-        return cls(tuple(errors))
+        return cls(tuple(errors), scale=scale)
 
-    def half_widths(self, leads: np.ndarray, level: float) -> np.ndarray:
+    def half_widths(
+        self, leads: np.ndarray, level: float, spreads: np.ndarray | None = None
+    ) -> np.ndarray:
         """Half widths (Q, D) of the central intervals of probability `level` at leads (Q, D).
 
-        They never fall with the lead: the quantiles of the bins are pooled where they do.
+        They never fall with the lead: the quantiles of the bins are pooled where they do. They are
+        those of a usual series, or of series with `spreads` (Q, D, 2).
         """
         widths = np.empty(leads.shape)
         for j, bins in enumerate(self.errors):
@@ -117,7 +135,9 @@ Leaning`.
             quantiles = [own.quantile(level) for own in bins]
             rising = isotonic_regression(quantiles, sample_weight=counts)
             widths[:, j] = np.interp(leads[:, j], [own.lead for own in bins], rising)
-        return widths
+        if self.scale is None or spreads is None:
+            return widths
+        return widths * self.scale.at(spreads)
 
 
 def _errors(

@@ -15,10 +15,11 @@ from sklearn.base import clone
 
 from skpolyode.embedders.leaning import Leaning, Trials, cross_fitted
 from skpolyode.embedders.learn import FEWEST_TO_SPLIT
-from skpolyode.embedders.trials import draw_trials, trials_of, try_out
+from skpolyode.embedders.trials import draw_trials, trials_of
 from skpolyode.forecasting._adjust import Adjustment
 from skpolyode.forecasting._calibration import Calibration
 from skpolyode.forecasting._choice import checked_choices, choose_adjustment
+from skpolyode.forecasting._spread import spreads_at
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.known import known_part
 from skpolyode.panel.query import name_query
@@ -51,6 +52,7 @@ class Answers(NamedTuple):
     leads: np.ndarray  # (Q, D): time since the channel was last observed; inf if it never was
     shift: np.ndarray  # (Q, D): what the user's values are beside `scale` times the model's
     scale: np.ndarray  # (Q, D)
+    spreads: np.ndarray  # (Q, D, 2): how wild the series was before
 
 
 class Trained(NamedTuple):
@@ -132,13 +134,13 @@ def _fitted(
     """Train an embedder on what is known; let it lean, and calibrate, on forecasts of the rest."""
     left = adjustment.left(known)
     _train(embedder, left)
-    trials = _tried(embedder, adjustment, tested, rng, ends)
+    trials, spreads = _tried(embedder, adjustment, tested, rng, ends)
     bounds = embedder.embedder_.range_of(left)
     leaning = Leaning.learn(trials, *bounds)
     embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
     unit, forecasts = embedder.time_scale_, cross_fitted(trials, _FOLDS)
     leads, times = trials.leads * unit, trials.times * unit
-    calibration = Calibration.of(leads, forecasts, trials.actual, trials.series, times)
+    calibration = Calibration.of(leads, forecasts, trials.actual, trials.series, times, spreads)
     return Trained(embedder, calibration, adjustment)
 
 
@@ -157,21 +159,22 @@ def _tried(
     panel: Panel,
     rng: np.random.RandomState,
     earliest: np.ndarray | None,
-) -> Trials:
-    """Trials, each of what is left of the rows up to its origin."""
+) -> tuple[Trials, np.ndarray]:
+    """Trials, each of what is left of the rows up to its origin, and spreads (M, D, 2) there."""
     own = embedder.embedder_
-    if adjustment.is_none:
-        return try_out(own, panel, rng, earliest)
     origins, rows, counts = draw_trials(own, panel, rng, earliest)
-    if not len(origins):
-        return try_out(own, panel, rng, earliest)
-    adjusted = adjustment.remove(panel, origins)
-    back = adjusted.of(np.repeat(np.arange(len(origins)), counts))
-    actual = (panel.values[rows] - adjustment.base(back, panel.times[rows])) / back.scale
-    actual = own.units.scaler.transform(own.units.scaler.known(actual))
-    last = adjusted.panel.offsets[1:] - 1
-    series = series_of_rows(panel)[rows]
-    return trials_of(own, adjusted.panel, last, counts, panel.times[rows], actual, series)
+    past, last, times = panel, origins, panel.times[rows]
+    if adjustment.is_none or not len(origins):
+        actual = own.standardised(panel).values[rows]
+    else:
+        adjusted = adjustment.remove(panel, origins)
+        back = adjusted.of(np.repeat(np.arange(len(origins)), counts))
+        actual = (panel.values[rows] - adjustment.base(back, times)) / back.scale
+        actual = own.units.scaler.transform(own.units.scaler.known(actual))
+        past, last = adjusted.panel, adjusted.panel.offsets[1:] - 1
+    trials = trials_of(own, past, last, counts, times, actual, series_of_rows(panel)[rows])
+    spreads = _spreads(embedder, past, last)
+    return trials, np.repeat(spreads, np.maximum(counts - 1, 0), axis=0)
 
 
 def _known(panel: Panel) -> Panel:
@@ -246,7 +249,11 @@ def answer(
     known, counts = observed_series(context), np.diff(offsets)
     asked, shape = np.repeat(known, counts), (len(times), context.n_channels)
     answers = Answers(
-        np.full(shape, np.nan), np.full(shape, np.inf), np.zeros(shape), np.ones(shape)
+        np.full(shape, np.nan),
+        np.full(shape, np.inf),
+        np.zeros(shape),
+        np.ones(shape),
+        np.zeros((*shape, 2)),
     )
     if known.any():
         own = times[asked], offsets_from(counts[known])
@@ -277,7 +284,8 @@ def _answer(
     before, is_between = _places(panel, times, offsets)
     leads = _leads(panel, np.maximum(before, 0), times)
     leads = np.where(before[:, None] < 0, np.inf, leads)
-    found = Answers(np.zeros(leads.shape), leads, *_unadjusted(embedder, adjustment, leads.shape))
+    none, unknown = np.zeros(leads.shape), np.zeros((*leads.shape, 2))
+    found = Answers(none, leads, *_unadjusted(embedder, adjustment, leads.shape), unknown)
     asked = np.flatnonzero(~is_between & (before >= 0))
     if len(asked):
         asked = asked[np.argsort(before[asked], kind="stable")]
@@ -289,6 +297,7 @@ def _answer(
             found.shift[asked], found.scale[asked] = adjustment.base(own, times[asked]), own.scale
             past, last = adjusted.panel, adjusted.panel.offsets[1:] - 1
         found.values[asked] = embedder.embedder_.forecast_from(past, last, times[asked], counts)
+        found.spreads[asked] = np.repeat(_spreads(embedder, past, last), counts, axis=0)
     if is_between.any():
         kept = offsets_from(is_between)[offsets]
         series = series_index(kept)
@@ -301,7 +310,13 @@ def _answer(
         shift = (whole.times - panel.times)[panel.offsets[:-1]][series]
         path = embedder.embedder_.path_values(whole, times[is_between] + shift, kept)
         found.values[is_between] = embedder.scaler_.transform(path)
+        found.spreads[is_between] = _spreads(embedder, whole, before[is_between])
     return found
+
+
+def _spreads(embedder: NeuralTransformer, panel: Panel, rows: np.ndarray) -> np.ndarray:
+    """Spreads (n, D, 2) of series up to some rows."""
+    return spreads_at(embedder.embedder_.standardised(panel).values, panel.offsets, rows)
 
 
 def _unadjusted(

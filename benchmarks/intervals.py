@@ -1,0 +1,161 @@
+"""Intervals of forecasts that adapt to how wild a series is, against one width for all series.
+
+    python -m benchmarks.intervals                   # made sets, three seeds: quarter of an hour
+    python -m benchmarks.intervals --data FOLDER     # and real ones, as benchmarks.real reads them
+    python -m benchmarks.intervals --sets "two kinds" --seeds 0 --normalize channel
+
+One model is trained on some series and forecasts others, from a cutoff at 60 % of each on, with
+and without scales of its calibration. Prints what intervals of 90 % cover, of all series and of the
+quieter and the wilder half (by the mean step before the cutoff), their mean width, and the mean of
+their score (the width, and 20 times what they miss by: it is least for the true quantiles), in
+standard deviations; with scales, width and score also as multiples of those without. Last, whether
+series were seen in units of their own, in which widths adapt in either case.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+
+from benchmarks.real.sets import SETS as REAL
+from benchmarks.real.sets import Units
+from skpolyode import Panel
+from skpolyode.datasets import make_lorenz63, make_ode_system
+from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.panel.select import take
+
+MADE = ("two kinds", "two kinds, long", "one kind", "lorenz63", "lotka_volterra", "damped_pendulum")
+REAL_SETS = ("eicu", "storms", "pbcseq", "wages")
+COVERAGE = 0.9
+N_SERIES = 600
+
+
+class Walks(NamedTuple):
+    """Ornstein-Uhlenbeck processes, 2 observations a unit of their time."""
+
+    scales: tuple[float, ...]  # standard deviations of the series, in turn
+    n_rows: tuple[int, int]
+
+
+WALKS = {
+    "two kinds": Walks((0.2, 1.0), (20, 40)),
+    "two kinds, long": Walks((0.2, 1.0), (80, 120)),
+    "one kind": Walks((1.0,), (20, 40)),
+}
+
+
+def walks(n_series: int, kind: Walks, rng: np.random.Generator) -> Panel:
+    series = []
+    for k in range(n_series):
+        times = np.cumsum(rng.exponential(0.5, rng.integers(*kind.n_rows, endpoint=True)))
+        x = rng.standard_normal(len(times))
+        for i, gap in enumerate(np.diff(times)):
+            kept = np.exp(-gap)
+            x[i + 1] = kept * x[i] + np.sqrt(1 - kept**2) * x[i + 1]
+        series.append((times, kind.scales[k % len(kind.scales)] * x))
+    return Panel.from_series(series)
+
+
+def split(name: str, seed: int, folder: Path | None) -> tuple[Panel, Panel]:
+    """Series to train on and series to forecast."""
+    if name in REAL_SETS:
+        assert folder is not None
+        fold = list(REAL[name].folds(folder, seed + 1))[seed]
+        train, test = fold.train, fold.test
+    elif name in WALKS:
+        rng = np.random.default_rng(seed)
+        train, test = (walks(n, WALKS[name], rng) for n in (3 * N_SERIES // 4, N_SERIES))
+    else:
+        data = (
+            make_lorenz63(rate=0.3, n_series=N_SERIES, random_state=seed)
+            if name == "lorenz63"
+            else make_ode_system(name, n_series=N_SERIES, random_state=seed)
+        )
+        train, test = data.panel[data.split != "test"], data.panel[data.split == "test"]
+    units = Units.of(train)
+    return units.standardised(train), units.standardised(test)
+
+
+def cut(panel: Panel) -> tuple[Panel, Panel]:
+    """Rows up to 60 % of the duration of each series, and those after it, where there are any."""
+    start, stop = panel.offsets[:-1], panel.offsets[1:]
+    ends = []
+    for first, end in pairwise(panel.offsets):
+        times = panel.times[first:end]
+        at = np.searchsorted(times, times[0] + 0.6 * (times[-1] - times[0]), "right")
+        ends.append(first + max(int(at), 1))
+    ends = np.array(ends)
+    some = np.flatnonzero(ends < stop)
+    start, ends, stop = start[some], ends[some], stop[some]
+    return take(panel, some, start, ends), take(panel, some, ends, stop)
+
+
+def mean_steps(panel: Panel) -> np.ndarray:
+    """Mean step of all channels of each series, in standard deviations."""
+    steps = np.zeros(panel.n_series)
+    for k, (_, values) in enumerate(panel):
+        own = [np.abs(np.diff(x[~np.isnan(x)])) for x in values.T]
+        steps[k] = np.mean(np.concatenate(own)) if sum(map(len, own)) else np.nan
+    return steps
+
+
+def measure(model: PolyODEForecaster, past: Panel, future: Panel) -> np.ndarray:
+    """Coverage of all, the quieter and the wilder half, mean width and mean score."""
+    times = np.split(future.times, future.offsets[1:-1])
+    lower, upper = (own.values for own in model.forecast_interval(past, times, COVERAGE))
+    known = np.isfinite(future.values) & np.isfinite(lower)
+    inside = (lower <= future.values) & (future.values <= upper)
+    steps = np.repeat(mean_steps(past), future.lengths)[:, None]
+    quiet = steps <= np.nanmedian(steps)
+    missed = np.maximum(lower - future.values, 0) + np.maximum(future.values - upper, 0)
+    score = upper - lower + 2 / (1 - COVERAGE) * missed
+    rows = inside[known], inside[known & quiet], inside[known & ~quiet]
+    return np.array([*map(np.mean, rows), (upper - lower)[known].mean(), score[known].mean()])
+
+
+def run(name: str, seeds: list[int], folder: Path | None, normalize: str) -> Iterator[str]:
+    """Lines of the table, without and with scales."""
+    found, n_by_series = [], 0
+    for seed in seeds:
+        train, test = split(name, seed, folder)
+        past, future = cut(test)
+        with patch("skpolyode.forecasting._calibration.cross_fitted_scales", return_value=None):
+            plain = PolyODEForecaster(random_state=seed, normalize=normalize).pretrain(train)
+        adapted = PolyODEForecaster(random_state=seed, normalize=normalize).pretrain(train)
+        n_by_series += adapted.adjustment_.by_series
+        found.append([measure(model, past, future) for model in (plain, adapted)])
+    plain, adapted = np.mean(found, axis=0)
+    ratio = adapted[3:] / plain[3:]
+    for row, own in (("one width", plain), ("adapted", adapted)):
+        numbers = " ".join(f"{x:10.3f}" for x in own)
+        rest = "" if own is plain else "   x " + ", ".join(f"{x:.2f}" for x in ratio)
+        if n_by_series and own is adapted:
+            rest += f" (units of the series in {n_by_series} of {len(seeds)} seeds)"
+        yield f"{name:16s} {row:10s}{numbers}{rest}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, help="folder of the real sets; none without it")
+    parser.add_argument("--sets", nargs="+", choices=MADE + REAL_SETS)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--normalize", default="auto", choices=["auto", "channel", "series"])
+    args = parser.parse_args()
+    names = args.sets or MADE + (REAL_SETS if args.data else ())
+    if args.data is None and set(names) & set(REAL_SETS):
+        parser.error("--data says where the real sets are")
+    columns = "coverage", "quiet", "wild", "width", "score"
+    print(f"{'':26s} " + " ".join(f"{own:>10s}" for own in columns))
+    for name in names:
+        for line in run(name, args.seeds, args.data, args.normalize):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
