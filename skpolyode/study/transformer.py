@@ -129,7 +129,7 @@ class PaperPolyODETransformer(PolyODETransformer):
         parts = {name: embedder.model.arguments[name] for name in names}
         return replace(embedder, model=self._assemble(embedder.units.time_scale, **parts))
 
-    def _context_size(self) -> int:
+    def _context_size(self, n_channels: int) -> int:
         return self.n_coefficients
 
     def _lengths(self, rows: Observed, size: int) -> tuple[float, float]:

@@ -146,7 +146,8 @@ class Trainer:
     max_epochs : int
         Passes over the items; the schedule spans all of them.
     patience : int or None
-        Stop after this many epochs without a better validation error; None never stops early.
+        Stop after this many epochs without a better validation error, once trained weights were
+        better than untrained ones; None never stops early.
     verbose : int, default=0
         1 shows a progress bar.
     clip : float, default=0.5
@@ -298,7 +299,9 @@ class _Run:
         if epoch >= self.trainer.max_epochs:
             return "all epochs"
         patience = self.trainer.patience
-        if patience is not None and self.epochs_since_best > patience:
+        # Where no weights beat the untrained ones yet, the rate is too high, and it is falling.
+        has_learned = self.best_epoch > 0
+        if patience is not None and has_learned and self.epochs_since_best > patience:
             return f"no improvement for {self.epochs_since_best} epochs"
         return None
 

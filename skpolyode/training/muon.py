@@ -9,6 +9,7 @@ import torch
 __all__ = ["Muon", "orthogonalise"]
 
 _QUINTIC = (3.4445, -4.775, 2.0315)  # maps singular values in (0, 1] close to 1 in five rounds
+_FEW = 64  # inputs, as of a usual hidden layer, for which the learning rate is meant
 
 
 def orthogonalise(matrix: torch.Tensor, rounds: int = 5) -> torch.Tensor:
@@ -59,8 +60,9 @@ class Muon:
     parameters : iterable of Parameter
         Matrices and vectors.
     lr : float
-        Size of a step of a matrix, in its spectral norm. An attribute that may be set anew
-        before each step.
+        Size of a step of a matrix, in its spectral norm: times the root of outputs for each input
+        where there are more outputs, or more than 64 inputs, so that outputs move as much on
+        average however wide the layer is. An attribute that may be set anew before each step.
     momentum : float, default=0.9
         Share of the past in the gradient of matrices.
     vector_lr : float, default=0.4
@@ -123,9 +125,10 @@ class Muon:
             state["momentum"] = torch.zeros_like(matrix)
         momentum = state["momentum"].lerp_(matrix.grad, 1 - self.momentum)
         ahead = matrix.grad.lerp(momentum, self.momentum)  # Nesterov
-        widening = max(1.0, matrix.shape[0] / matrix.shape[1]) ** 0.5
+        outputs, inputs = matrix.shape
+        size = (max(outputs, min(inputs, _FEW)) / inputs) ** 0.5
         matrix.mul_(1 - self.lr * self.weight_decay)
-        matrix.add_(orthogonalise(ahead), alpha=-self.lr * widening)
+        matrix.add_(orthogonalise(ahead), alpha=-self.lr * size)
 
     def _step_vector(self, vector: torch.Tensor, state: dict) -> None:
         """Adam with its usual constants."""

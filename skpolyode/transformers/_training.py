@@ -44,9 +44,10 @@ max_epochs : int or "auto", default="auto"
 validation_fraction : float or None, default=0.1
     Share of the series held out, of which nothing is learned, not even scales. Training stops
     early when their forecasting error has not fallen for half of `max_epochs` (ten epochs at
-    least), and keeps the weights with the least. With fewer than five series this share is the
-    last rows of each that has at least 384; without any, the training error stands in. None
-    trains on all series through all epochs; forecasts then lean on the model too much.
+    least, and not before it was better than that of the untrained model), and keeps the weights
+    with the least. With fewer than five series this share is the last rows of each that has at
+    least 384; without any, the training error stands in. None trains on all series through all
+    epochs; forecasts then lean on the model too much.
 warm_start : bool, default=False
     Continue from the weights, scales and other settings of the last fit.
 checkpoint_dir : str, PathLike or None, default=None

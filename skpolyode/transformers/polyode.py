@@ -41,7 +41,8 @@ from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["PolyODETransformer"]
 
-_CONTEXT_SIZE = 32  # coefficients that the dynamics see, at most: they set the network's width
+# Coefficients that the dynamics see, at most, of a channel and of all: they set the field's size.
+_CONTEXT_SIZE, _WIDEST, _FEWEST = 32, 512, 4
 _CONTEXTS_INTEGRATED = 20  # a gap longer than this many contexts is not integrated to its end
 _ROWS_TO_CUT = 256  # longest series, in rows, that training runs through as a whole
 _CONTEXTS_TO_CUT = 8  # and in contexts
@@ -89,9 +90,10 @@ class PolyODETransformer(NeuralTransformer):
         if only the recent past matters. Not used by "legs".
     context : float or "auto", default="auto"
         Length of the past that the dynamics see, in the units of `times`, by a memory of its own
-        of at most 32 coefficients. "auto" takes an observation for two of them, so that it sees
-        the recent past finely; or the window, if that is not much longer, and then one memory
-        serves both. Raise it if what comes next depends on more than a few observations.
+        of at most 32 coefficients, or 512 for all channels together. "auto" takes an observation
+        for two of them, so that it sees the recent past finely; or the window, if that is not much
+        longer, and then one memory serves both. Raise it if what comes next depends on more than a
+        few observations.
     step_size : float or "auto", default="auto"
         Longest integration step, in the units of `times`. "auto" takes two thirds of the typical
         gap or ``1.25 context_ / n`` with n coefficients, whichever is shorter. Halve it if
@@ -272,7 +274,7 @@ class PolyODETransformer(NeuralTransformer):
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         rows = observed_rows(panel)
-        unit, size = typical_gap(rows), self._context_size()
+        unit, size = typical_gap(rows), self._context_size(panel.n_channels)
         widths = self._widths(panel.n_channels)
         measure = MEMORIES[self.measure]
         window, context = self._lengths(rows, size)
@@ -308,9 +310,10 @@ class PolyODETransformer(NeuralTransformer):
             static=static,
         )
 
-    def _context_size(self) -> int:
-        """Coefficients that the dynamics see."""
-        return min(self.n_coefficients, _CONTEXT_SIZE)
+    def _context_size(self, n_channels: int) -> int:
+        """Coefficients of each channel that the dynamics see."""
+        fewer = max(_FEWEST, _WIDEST // n_channels)
+        return min(self.n_coefficients, _CONTEXT_SIZE, fewer)
 
     def _lengths(self, rows: Observed, size: int) -> tuple[float, float]:
         """Window and context, in the units of `times`; the latter has `size` coefficients."""
@@ -324,7 +327,7 @@ class PolyODETransformer(NeuralTransformer):
 
     def _widths(self, n_channels: int) -> list[int]:
         """Widths of all layers of the field, from the state's to the state's."""
-        size = n_channels * (1 + self._context_size())
+        size = n_channels * (1 + self._context_size(n_channels))
         return [size, *layer_sizes(self.hidden_layer_sizes), size]
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:

@@ -162,7 +162,8 @@ def test_ctrl_c_while_only_preliminary_errors_are_known_keeps_what_was_learned()
 
 def test_the_report_says_why_training_stopped():
     assert train()[0].reason == "all epochs"
-    assert train([3.0, 4.0, 4.0, 4.0], patience=1)[0].reason == "no improvement for 2 epochs"
+    stopped = train([3.5, 3.0, 4.0, 4.0, 4.0], patience=1)[0]
+    assert stopped.reason == "no improvement for 2 epochs"
     assert train(n_items=0)[0].reason == "nothing to train on"
 
 
@@ -202,6 +203,14 @@ def test_early_stopping(patience):
     assert len(report.history) == 3 + patience
     assert "training_loss" not in report.history[-1]
     assert line.weight.item() == task.weights[1]
+
+
+def test_it_does_not_stop_before_anything_was_learned():
+    """At high rates all weights may be worse than none; the rate falls until the end."""
+    report, _, _ = train([2.0, 9.0, 8.0, 7.0, 5.0, 1.0], patience=1)
+    assert (report.reason, report.best_epoch) == ("all epochs", 5)
+    report, _, _ = train([2.0, 9.0, 8.0, 7.0, 5.0, 4.0], patience=1)
+    assert (report.reason, report.best_epoch) == ("all epochs", 0)
 
 
 def test_an_improvement_starts_the_count_anew():
@@ -275,8 +284,8 @@ def test_progress_goes_to_stderr(capfd):
     assert "validation_error" in captured.err
     assert captured.out == ""
     assert "5/5" in captured.err
-    train([1.0, 2.0, 3.0], patience=1, verbose=1)
-    assert "2/2" in capfd.readouterr().err  # full, also when training stops early
+    train([2.0, 1.0, 2.0, 3.0], patience=1, verbose=1)
+    assert "3/3" in capfd.readouterr().err  # full, also when training stops early
     train()
     assert capfd.readouterr() == ("", "")
 

@@ -39,18 +39,19 @@ def test_weights_decay_towards_zero():
     assert torch.equal(bias.detach(), start[1])
 
 
-@pytest.mark.parametrize("shape", [(2, 8), (8, 2)])
-def test_steps_of_matrices_go_down_and_look_ahead(shape):
+@pytest.mark.parametrize(
+    ("shape", "size"), [((2, 8), 1.0), ((8, 2), 2.0), ((3, 256), 0.5), ((100, 400), 0.5)]
+)
+def test_steps_of_matrices_go_down_and_look_ahead(shape, size):
     weight, first, second = matrix(*shape), *(matrix(*shape, seed=s).detach() for s in (1, 2))
     expected = weight.detach().clone()
     optimizer = Muon([weight], lr=0.1, momentum=0.8, weight_decay=0.0)
-    widening = max(1, shape[0] / shape[1]) ** 0.5
     momentum = torch.zeros_like(expected)
     for gradient in (first, second):
         weight.grad = gradient.clone()
         optimizer.step()
         momentum = 0.8 * momentum + 0.2 * gradient
-        expected -= 0.1 * widening * orthogonalise(0.2 * gradient + 0.8 * momentum)
+        expected -= 0.1 * size * orthogonalise(0.2 * gradient + 0.8 * momentum)
     torch.testing.assert_close(weight.detach(), expected, rtol=1e-12, atol=1e-12)
 
 
