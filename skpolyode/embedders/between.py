@@ -8,7 +8,8 @@ observation, as the one that a bridging memory holds, before any projection.
 from __future__ import annotations
 
 import math
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -41,12 +42,18 @@ _CHUNK_ROWS = 32_000  # run through together by one thread: each keeps a state
 _CHUNK = 4096  # times that are answered together
 
 
-class Asked(NamedTuple):
+@dataclass(frozen=True)
+class Asked:
     """Q times of series, and the rows that they come after."""
 
     seen: Panel  # the series, without the rows that hold no observation
     times: np.ndarray  # float64 (Q,), not before the first row of their series
     row: np.ndarray  # int64 (Q,): the last row up to each time
+
+    @cached_property
+    def following(self) -> np.ndarray:
+        """First row (Q, D) after each time that observes the channel; -1 if none."""
+        return _next_seen_rows(self.seen)[self.row]
 
     def keep_observed(self, values: np.ndarray) -> np.ndarray:
         """Put, in place, the observations where there are any; else values (Q, D) stay."""
@@ -92,8 +99,8 @@ def bridges(asked: Asked, rise: np.ndarray, share: np.ndarray | None = None) -> 
     takes over a `share` K (P, D) of each rise, the path is the smoothed one: what later
     observations tell reaches ``1 - K`` of the way back beyond each one before.
     """
-    seen, row = asked.seen, asked.row
-    before, after = last_seen_rows(seen)[row], _next_seen_rows(seen)[row]
+    seen = asked.seen
+    before, after = last_seen_rows(seen)[asked.row], asked.following
     at = np.maximum(after, 0)
     if share is not None:
         rise = _smoothed(seen, share * rise, 1.0 - share)
@@ -141,7 +148,7 @@ def leads(asked: Asked, unit: float) -> tuple[np.ndarray, np.ndarray]:
     there is no next observation, it is infinitely far.
     """
     seen, row = asked.seen, asked.row
-    before, after = last_seen_rows(seen)[row], _next_seen_rows(seen)[row]
+    before, after = last_seen_rows(seen)[row], asked.following
     times, series = asked.times[:, None], series_of_rows(seen)[row]
     start = seen.times[seen.offsets[:-1]][series][:, None] - unit
     since = times - np.where(before >= 0, seen.times[before], start)
@@ -158,7 +165,7 @@ def led_out(embedder: ModelEmbedder, asked: Asked, signal: np.ndarray) -> np.nda
         return signal
     seen, series = asked.seen, series_of_rows(asked.seen)[asked.row]
     elapsed = (asked.times - seen.times[seen.offsets[:-1]][series]) / embedder.units.time_scale
-    is_open, records = _next_seen_rows(seen)[asked.row] < 0, embedder.records(seen)
+    is_open, records = asked.following < 0, embedder.records(seen)
     result, place = signal.copy(), np.flatnonzero(is_open.any(axis=1))
     for start in range(0, len(place), _CHUNK):
         some = place[start : start + _CHUNK]

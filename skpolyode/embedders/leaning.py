@@ -17,7 +17,16 @@ from scipy.optimize import nnls
 from skpolyode.embedders.rivals import RIVALS, last_values, simple_forecasts, time_since
 from skpolyode.saving.codec import saved
 
-__all__ = ["STARTERS", "Leaning", "Trials", "Weights", "count_apart", "cross_fitted", "members_of"]
+__all__ = [
+    "STARTERS",
+    "Leaning",
+    "Trials",
+    "Weights",
+    "count_apart",
+    "cross_fitted",
+    "folds_of",
+    "members_of",
+]
 
 _MEMBERS = ("run", *RIVALS)
 _RUN, _LAST = map(_MEMBERS.index, ("run", "last"))
@@ -159,14 +168,21 @@ def cross_fitted(trials: Trials, n_folds: int) -> np.ndarray:
 
     With fewer series than folds the weights are those of all trials.
     """
-    which = np.unique(trials.series, return_inverse=True)[1]
-    if not len(which) or which.max() + 1 < n_folds:
+    folds = folds_of(trials.series, n_folds)
+    if not folds:
         return _applied(_stacked(trials), trials)
     result = np.empty_like(trials.actual)
-    for fold in range(n_folds):
-        out = which % n_folds == fold
+    for out in folds:
         result[out] = _applied(_stacked(trials.of(~out)), trials.of(out))
     return result
+
+
+def folds_of(series: np.ndarray, n_folds: int) -> list[np.ndarray]:
+    """Masks (M,) of what is left out in turn: all of some of the `series` (M,). None of too few."""
+    which = np.unique(series, return_inverse=True)[1]
+    if not len(which) or which.max() + 1 < n_folds:
+        return []
+    return [which % n_folds == fold for fold in range(n_folds)]
 
 
 def _applied(channels: tuple[Weights, ...], trials: Trials) -> np.ndarray:

@@ -239,7 +239,7 @@ class ModelEmbedder(Embedder):
     def forecast_values(
         self, panel: Panel, times: np.ndarray, offsets: np.ndarray, damped: bool = True
     ) -> np.ndarray:
-        """Values (Q, D) at times (Q,) after the series end, from their offsets on; free or not."""
+        """Values (Q, D) at times (Q,) after the series end, by offsets; leaning if `damped`."""
         rows = observed_rows(panel)
         records = self.records(panel) if damped and self.leaning is not None else None
 
@@ -295,11 +295,16 @@ class ModelEmbedder(Embedder):
         run = self.runs_from(panel, origins, times, counts)
         if self.leaning is None:
             return run
-        own = self.standardised(panel)
-        records = np.repeat(records_at(*own, panel.offsets, origins), counts, axis=0)
-        origin = np.repeat(origins, counts)
-        elapsed = own.times[origin] + (times - panel.times[origin]) / self.units.time_scale
+        records, elapsed = self.known_from(panel, origins, times, counts)
         return self._known(self.leaning.combine(run[:, None], records, elapsed[:, None])[:, 0])
+
+    def known_from(
+        self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Records (Q, D, 12) up to many moments, and their time (Q,) then; see `forecast_from`."""
+        own, origin = self.standardised(panel), np.repeat(origins, counts)
+        records = np.repeat(records_at(*own, panel.offsets, origins), counts, axis=0)
+        return records, own.times[origin] + (times - panel.times[origin]) / self.units.time_scale
 
     def runs_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray

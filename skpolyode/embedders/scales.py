@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
 from skpolyode.embedders.between import ask, leads
 from skpolyode.embedders.model import ModelEmbedder
+from skpolyode.models.scale import learn_scale
 from skpolyode.panel import Panel
 
-__all__ = ["path_scales"]
+__all__ = ["path_scales", "with_scale"]
+
+_ROWS = 20_000  # that the size of errors is learned from
+
+
+def with_scale(
+    embedder: ModelEmbedder, panel: Panel, random_state: np.random.RandomState
+) -> ModelEmbedder:
+    """The same embedder, with the size of errors as learned from some of the series."""
+    n_series = int(np.searchsorted(np.cumsum(panel.lengths), _ROWS)) + 1
+    data = embedder.pack(panel[:n_series], torch.float32)
+    generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
+    return replace(embedder, scale=learn_scale(embedder.model, data, generator))
 
 
 def path_scales(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skpolyode.embedders.leaning import STARTERS, Leaning, Trials, members_of
-from skpolyode.embedders.rivals import records_at, time_since
+from skpolyode.embedders.rivals import time_since
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import series_of_rows
 
@@ -79,22 +79,20 @@ def trials_of(
         members = members_of(none, np.empty((*none.shape, 12)), none)
         return Trials(none, members, none, series, times, STARTERS)
     run = embedder.runs_from(panel, origins, times, counts)
-    own, origin = embedder.standardised(panel), np.repeat(origins, counts)
-    records = np.repeat(records_at(*own, panel.offsets, origins), counts, axis=0)
+    records, elapsed = embedder.known_from(panel, origins, times, counts)
     at_origin = np.zeros(len(times), dtype=bool)
     at_origin[offsets_from(counts)[:-1]] = True
-    error = run[at_origin] - own.values[origins]
+    error = run[at_origin] - embedder.units.scaler.read(panel.values[origins])
     if getattr(embedder.exact, "gain", None) is not None:
         starters = STARTERS[:1]  # a filter knows better than one observation
     elif (np.abs(error[~np.isnan(error)]) < _SAME).all():
         starters = STARTERS
     else:
         starters = STARTERS[1:]
-    unit = embedder.units.time_scale
-    elapsed = own.times[origin] + (times - panel.times[origin]) / unit
     leads = time_since(records, elapsed[:, None])
     members = members_of(run, records, np.where(np.isinf(leads), 0.0, leads))
-    trials = Trials(leads, members, actual, series, times / unit, starters)
+    times = times / embedder.units.time_scale
+    trials = Trials(leads, members, actual, series, times, starters)
     return trials.of(~at_origin)
 
 

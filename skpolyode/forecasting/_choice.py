@@ -214,7 +214,6 @@ def _regressed(x: np.ndarray, y: np.ndarray, train: np.ndarray, known: np.ndarra
 
 def _found_periods(panel: Panel, ends: np.ndarray) -> list[tuple[float, ...]]:
     """The strongest period in what may be seen of the series, and twice that one."""
-    powers, grid = 0.0, None
     known = [slice(s, e) for s, e in zip(panel.offsets[:-1], ends, strict=True)]
     spans = [panel.times[k][-1] - panel.times[k][0] for k in known if k.stop - k.start > 1]
     if not spans or max(k.stop - k.start for k in known) < _FEWEST_ROWS:

@@ -170,7 +170,7 @@ def _tried(
         adjusted = adjustment.remove(panel, origins)
         back = adjusted.of(np.repeat(np.arange(len(origins)), counts))
         actual = (panel.values[rows] - adjustment.base(back, times)) / back.scale
-        actual = own.units.scaler.transform(own.units.scaler.known(actual))
+        actual = own.units.scaler.read(actual)
         past, last = adjusted.panel, adjusted.panel.offsets[1:] - 1
     trials = trials_of(own, past, last, counts, times, actual, series_of_rows(panel)[rows])
     spreads = _spreads(embedder, past, last)

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import GammaRegressor
 
+from skpolyode.embedders.leaning import folds_of
 from skpolyode.panel import series_index
 from skpolyode.saving.codec import saved
 
@@ -117,12 +118,11 @@ def cross_fitted_scales(
     spreads: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
 ) -> np.ndarray | None:
     """Scales (M, D) that the series of each forecast had no part in; None of too few series."""
-    which = np.unique(series, return_inverse=True)[1]
-    if not len(which) or which.max() + 1 < _FOLDS:
+    folds = folds_of(series, _FOLDS)
+    if not folds:
         return None
     scales = np.empty(errors.shape)
-    for fold in range(_FOLDS):
-        out = which % _FOLDS == fold
+    for out in folds:
         known = spreads[~out], errors[~out], leads[~out], series[~out]
         scales[out] = ErrorScale.learn(*known).at(spreads[out])
     return scales

@@ -161,12 +161,11 @@ class PolyODETask(IntervalTask):
     def _depart(self, rows: torch.Tensor) -> State:
         if not self.filters:
             return {"z": self.states["z"][rows] + self._static_part(rows)}
-        z, first = self.states["z"][rows], self.data.elapsed[rows] == 0
-        before = {"z": z, "c": z[..., 1:].to(self.model.memory.dtype)}
-        if first.any():
-            start, at = self.model.initial(self.data, rows[first]), (first.nonzero()[:, 0],)
-            before = {name: part.index_put(at, start[name]) for name, part in before.items()}
-        return {"z": self.model.observe(before, self.data, rows)["z"]}
+        return {"z": super()._depart(rows)["z"]}
+
+    def _stored(self, rows: torch.Tensor) -> State:
+        z = self.states["z"][rows]
+        return {"z": z, "c": z[..., 1:].to(self.model.memory.dtype)}
 
     def _static_part(self, rows: torch.Tensor) -> torch.Tensor | float:
         if self.filters or self.model.start is None:

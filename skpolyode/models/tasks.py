@@ -220,12 +220,16 @@ class IntervalTask:
 
     def _depart(self, rows: torch.Tensor) -> State:
         """States after the observations of some rows, from the stored ones; differentiable."""
-        stored, first = select(self.states, rows), self.data.elapsed[rows] == 0
+        stored, first = self._stored(rows), self.data.elapsed[rows] == 0
         if first.any():  # the start of a series learns as well
             start = self.model.initial(self.data, rows[first])
             at = (first.nonzero()[:, 0],)
             stored = {name: part.index_put(at, start[name]) for name, part in stored.items()}
         return self.model.observe(stored, self.data, rows)
+
+    def _stored(self, rows: torch.Tensor) -> State:
+        """States just before the observations of some rows, as a refresh has left them."""
+        return select(self.states, rows)
 
     def loss(self, index: torch.Tensor) -> torch.Tensor:
         """Mean loss over the next observations of some intervals."""
@@ -233,7 +237,7 @@ class IntervalTask:
         state = self._depart(rows)
         of_update = self._update_loss(state, rows)
         state, rows = self._arrive(state, rows)
-        total, weights = of_update + self._mean_loss(state, rows), 1.0
+        total, weights = of_update + self._mean_loss(self.model.predict(state), rows), 1.0
         # On from there, without the updates and with them.
         for count, decay, updates in ((self.horizon, _DECAY, False), (self.length, 1.0, True)):
             ahead, at = state, rows
@@ -244,7 +248,7 @@ class IntervalTask:
                 ahead, at = self._arrive(ahead, at)
                 if not len(at):
                     break
-                total = total + decay**k * self._mean_loss(ahead, at)
+                total = total + decay**k * self._mean_loss(self.model.predict(ahead), at)
                 weights += decay**k
         self.n_batches += 1
         if self.n_batches % _FAR_EVERY == 0 and self.progress >= _FAR_FROM:
@@ -261,8 +265,9 @@ class IntervalTask:
             state, rows = self._arrive(state, rows)
             if not len(rows):
                 break
-            loss = self._mean_loss(state, rows)
-            if self.model.predict(state).log_scale is None:  # a likelihood knows its own unit
+            prediction = self.model.predict(state)
+            loss = self._mean_loss(prediction, rows)
+            if prediction.log_scale is None:  # a likelihood knows its own unit
                 loss = loss * (near / loss.clamp(min=1e-12)).clamp(max=1).detach()
             far.append(loss)
         return (near + torch.stack(far).mean()) / 2 if far else near
@@ -280,11 +285,9 @@ class IntervalTask:
             state = self.model.flow(state, self.data.gap[rows], self.data.elapsed[rows])
         return state, rows
 
-    def _mean_loss(self, state: State, rows: torch.Tensor) -> torch.Tensor:
+    def _mean_loss(self, prediction: Prediction, rows: torch.Tensor) -> torch.Tensor:
         mean = RunningMean()
-        mean.add(
-            prediction_loss(self.model.predict(state), self.data.x[rows]), self.data.mask[rows]
-        )
+        mean.add(prediction_loss(prediction, self.data.x[rows]), self.data.mask[rows])
         return mean.value()
 
     def _update_loss(self, state: State, rows: torch.Tensor) -> torch.Tensor:

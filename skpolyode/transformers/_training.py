@@ -5,9 +5,23 @@ from __future__ import annotations
 import os
 from numbers import Integral, Real
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-__all__ = ["CONSTRAINTS", "COUNT", "POSITIVE", "TRAINED", "TRAINING"]
+from skpolyode.training.loop import Task
+
+__all__ = [
+    "CONSTRAINTS",
+    "COUNT",
+    "LEAST_PATIENCE",
+    "POSITIVE",
+    "TRAINED",
+    "TRAINING",
+    "usual_batch",
+    "usual_patience",
+]
+
+LEAST_PATIENCE = 10  # epochs without a better validation error
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
@@ -87,3 +101,20 @@ n_features_in_ : int
 n_channels_in_ : int
     Number of channels.
 """
+
+
+def usual_batch(task: Task) -> int:
+    """Items of a minibatch.
+
+    The cost of fewer is that of their sequential depth, and with more of them little data give too
+    few steps.
+    """
+    return int(np.clip(len(task.items) // 16, task.smallest_batch, 512))
+
+
+def usual_patience(n_epochs: int) -> int:
+    """Epochs to wait for a better error.
+
+    At high rates a low one may be luck; most is gained while the rate falls.
+    """
+    return max(LEAST_PATIENCE, n_epochs // 2)

@@ -34,13 +34,19 @@ from skpolyode.transformers._checks import check_device, check_repeatable, local
 from skpolyode.transformers._docs import complete
 from skpolyode.transformers._input import fit_series, read_panel, warn_if_nothing_was_learned
 from skpolyode.transformers._sizes import Sizes
-from skpolyode.transformers._training import CONSTRAINTS, TRAINED, TRAINING
+from skpolyode.transformers._training import (
+    CONSTRAINTS,
+    LEAST_PATIENCE,
+    TRAINED,
+    TRAINING,
+    usual_batch,
+    usual_patience,
+)
 from skpolyode.transformers.base import SeriesTransformer
 
 __all__ = ["NeuralTransformer", "Sizes"]
 
 _EPOCHS = 40  # what "auto" makes of `max_epochs`
-_PATIENCE = 10  # epochs without a better validation error, at least: see `_trainer`
 _LONGEST = 256  # rows; the end of a series half as long again may be held out
 _FURTHEST = 12  # observations that some minibatches look ahead, at most
 _INTERVAL_LENGTH = 4  # observations that training goes through, with their updates
@@ -270,7 +276,7 @@ class NeuralTransformer(SeriesTransformer):
             self._examine(known, random_state)
             if self._longest is None:
                 self.embedder_ = leaned(self.embedder_, trained, tested, random_state)
-        if report.n_epochs >= _PATIENCE:  # less is but a try
+        if report.n_epochs >= LEAST_PATIENCE:  # less is but a try
             warn_if_nothing_was_learned(report)
         return report.message if report.was_interrupted else None
 
@@ -318,17 +324,12 @@ class NeuralTransformer(SeriesTransformer):
         return {"horizon": 1, "furthest": int(rows.median().clamp(2, 2 * _FURTHEST)) // 2}
 
     def _trainer(self, task: Task) -> Trainer:
-        # The cost of fewer intervals is that of their sequential depth, and with more of them
-        # little data give too few steps.
-        batch = int(np.clip(len(task.items) // 16, task.smallest_batch, 512))
-        # At high rates a low error may be luck; most is gained while the rate falls.
         n_epochs = _EPOCHS if self.max_epochs == "auto" else self.max_epochs
-        patience = max(_PATIENCE, n_epochs // 2)
         return Trainer(
             learning_rate=self.learning_rate_init,
-            batch_size=batch if self.batch_size == "auto" else self.batch_size,
+            batch_size=usual_batch(task) if self.batch_size == "auto" else self.batch_size,
             max_epochs=n_epochs,
-            patience=None if self.validation_fraction is None else patience,
+            patience=None if self.validation_fraction is None else usual_patience(n_epochs),
             verbose=self.verbose,
             remedy="lower learning_rate_init",
         )

@@ -21,7 +21,7 @@ from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import observed_part, observed_rows, take
 from skpolyode.training import Trainer, intra_op_threads
 from skpolyode.transformers._checks import local_random_state
-from skpolyode.transformers._training import COUNT, POSITIVE
+from skpolyode.transformers._training import COUNT, POSITIVE, usual_batch, usual_patience
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.ode_rnn import ODERNNTransformer
 
@@ -196,9 +196,9 @@ class PastDecoder(SeriesTransformer):
     def _train(self, task: DecodingTask, generator: torch.Generator) -> str | None:
         trainer = Trainer(
             learning_rate=self.learning_rate_init,
-            batch_size=int(np.clip(len(task.items) // 16, task.smallest_batch, 512)),
+            batch_size=usual_batch(task),
             max_epochs=self.max_epochs,
-            patience=max(10, self.max_epochs // 2),
+            patience=usual_patience(self.max_epochs),
             verbose=0,
             remedy="lower learning_rate_init",
         )

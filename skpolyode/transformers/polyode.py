@@ -17,7 +17,7 @@ from torch import nn
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Past, Units
-from skpolyode.embedders.scales import path_scales
+from skpolyode.embedders.scales import path_scales, with_scale
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import (
     auto_step_size,
@@ -29,7 +29,6 @@ from skpolyode.memory import MEMORIES, LegTMemory
 from skpolyode.models import Packed, PolyODE, PolyODETask, SequenceModel, swept_predictions
 from skpolyode.models.gain import Gain
 from skpolyode.models.layers import zero_map
-from skpolyode.models.scale import learn_scale
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.known import known_values
 from skpolyode.panel.select import Observed, cut_windows, observed_rows
@@ -49,7 +48,6 @@ _CONTEXTS_TO_CUT = 8  # and in contexts
 _SAMPLE = 32  # stretches of series that the step size is checked with
 _SAMPLE_ROWS = 16  # the longest of them
 _SWEEPS = 2  # over them, each of which brings forecasts ten times closer
-_ROWS_FOR_ERRORS = 20_000  # that the size of errors is learned from
 _BLOCKS = {
     "full": ("coefficients", "hidden"),
     "coefficients": ("coefficients",),
@@ -374,11 +372,7 @@ class PolyODETransformer(NeuralTransformer):
             error = self._quick_predictions(model, data) - self._quick_predictions(finer, data)
         self.step_halving_error_ = float(error.square().mean().sqrt())
         if self.embedder_.model.gain is not None:
-            n_series = int(np.searchsorted(np.cumsum(panel.lengths), _ROWS_FOR_ERRORS)) + 1
-            data = self.embedder_.pack(panel[:n_series], torch.float32)
-            generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
-            scale = learn_scale(self.embedder_.model, data, generator)
-            self.embedder_ = replace(self.embedder_, scale=scale)
+            self.embedder_ = with_scale(self.embedder_, panel, random_state)
 
     @staticmethod
     def _quick_predictions(model: PolyODE, data: Packed) -> torch.Tensor:
