@@ -143,7 +143,7 @@ def measure(system: str, noise: float, seed: int, n_series: int) -> None:
     data = SYSTEMS[system](n_series, rate=1.0, noise=noise, random_state=seed)
     task, training = Task(data), data.panel[np.asarray(data.split) != "test"]
     print(f"\n{system}, noise {noise:g}, seed {seed}", flush=True)
-    for observations in ("exact", "noisy"):
+    for observations in ("exact", "noisy", "auto"):
         start = time.process_time()
         model = PolyODETransformer(window=task.window, observations=observations, random_state=seed)
         model.fit(training)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Self
+
 import torch
 from torch import nn
 
@@ -56,6 +59,15 @@ class Gain(nn.Module):
         self.known = nn.Parameter(torch.full((n_channels,), _START))  # log p
         self.added = nn.Parameter(torch.full((n_channels,), _START))  # log q
         self.register_buffer("noise", torch.zeros(n_channels))
+
+    @classmethod
+    def of(cls, share: torch.Tensor) -> Self:
+        """Of channels whose gain is `share` (D,) after one unit of time; half of v is p then."""
+        gain = cls(len(share)).to(share)
+        with torch.no_grad():
+            gain.known.copy_(torch.logit(share) - math.log(2.0))
+            gain.added.copy_(gain.known)
+        return gain
 
     def forward(self, gap: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
         """Gains (n, D) of observations `gap` (n, D) after the last of their channels."""

@@ -107,13 +107,14 @@ class PaperPolyODETransformer(PolyODETransformer):
         gradient: str = "series",
         update: str = "jump",
         origin: str = "zero",
+        observations: str = "exact",
         **others: Any,
     ) -> None:
         self.solver = solver
         self.gradient = gradient
         self.update = update
         self.origin = origin
-        super().__init__(**others)
+        super().__init__(observations=observations, **others)
 
     def _assemble(self, unit: float, **parts: Any) -> PolyODE:
         parts |= {"update": self.update, "origin": self.origin}

@@ -7,7 +7,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Protocol
 
@@ -114,6 +114,16 @@ class TrainingReport:
     def n_epochs(self) -> int:
         """Epochs that were trained to their end."""
         return sum("training_loss" in entry for entry in self.history)
+
+    def followed_by(self, later: TrainingReport) -> TrainingReport:
+        """Of this training and one that went on from its weights, as of one."""
+        n_epochs, seconds = self.n_epochs, self.history[-1]["seconds"]
+        moved = [
+            entry | {"epoch": entry["epoch"] + n_epochs, "seconds": entry["seconds"] + seconds}
+            for entry in later.history
+        ]
+        history = [*self.history[:n_epochs], *moved]
+        return replace(later, history=history, best_epoch=later.best_epoch + n_epochs)
 
     @property
     def was_interrupted(self) -> bool:

@@ -28,7 +28,7 @@ from skpolyode.panel.select import (
     window_bounds,
 )
 from skpolyode.streams import ModelStream
-from skpolyode.training import Trainer, intra_op_threads
+from skpolyode.training import Checkpoint, Trainer, TrainingReport, intra_op_threads
 from skpolyode.training.loop import Task
 from skpolyode.transformers._checks import check_device, check_repeatable, local_random_state
 from skpolyode.transformers._docs import complete
@@ -267,9 +267,7 @@ class NeuralTransformer(SeriesTransformer):
             if len(series) > known.n_series:
                 known, held_out = take(known, series, *bounds), held_out[series]
         with intra_op_threads(1):
-            largest = LARGEST_EPOCH if self.max_epochs == "auto" else None
-            task = make_task(self._new_task, embedder, known, held_out, largest, generator)
-            report = self._trainer(task).run(embedder.model, task, generator, checkpoint)
+            report = self._train(embedder, known, held_out, generator, checkpoint)
             self.embedder_, self.history_ = embedder, report.history
             self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
             self.best_epoch_, self.stop_reason_ = report.best_epoch, report.reason
@@ -279,6 +277,20 @@ class NeuralTransformer(SeriesTransformer):
         if report.n_epochs >= LEAST_PATIENCE:  # less is but a try
             warn_if_nothing_was_learned(report)
         return report.message if report.was_interrupted else None
+
+    def _train(
+        self,
+        embedder: ModelEmbedder,
+        panel: Panel,
+        held_out: np.ndarray,
+        generator: torch.Generator,
+        checkpoint: Checkpoint | None,
+        share: float = 1.0,
+    ) -> TrainingReport:
+        """Train the model of an embedder in place, for a share of the epochs."""
+        largest = LARGEST_EPOCH if self.max_epochs == "auto" else None
+        task = make_task(self._new_task, embedder, panel, held_out, largest, generator)
+        return self._trainer(task, share).run(embedder.model, task, generator, checkpoint)
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         rows = observed_rows(panel)
@@ -323,8 +335,9 @@ class NeuralTransformer(SeriesTransformer):
         rows = torch.bincount(data.series, minlength=len(held_out))[~held_out]
         return {"horizon": 1, "furthest": int(rows.median().clamp(2, 2 * _FURTHEST)) // 2}
 
-    def _trainer(self, task: Task) -> Trainer:
+    def _trainer(self, task: Task, share: float) -> Trainer:
         n_epochs = _EPOCHS if self.max_epochs == "auto" else self.max_epochs
+        n_epochs = -(-n_epochs // round(1 / share))
         return Trainer(
             learning_rate=self.learning_rate_init,
             batch_size=usual_batch(task) if self.batch_size == "auto" else self.batch_size,

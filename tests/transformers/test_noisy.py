@@ -8,6 +8,7 @@ import pytest
 
 import skpolyode
 from skpolyode import Panel
+from skpolyode.training.loop import _Run
 from tests.transformers.data import oscillators, small
 
 SERIES = oscillators(8)
@@ -98,3 +99,46 @@ def test_a_channel_that_is_never_seen_twice_has_no_noise():
     once = np.column_stack([np.sin(times), [1.0, *[np.nan] * 5]])
     embedder = noisy().fit([(times, once + k) for k in range(6)])
     assert embedder.noise_[1] == 0
+
+
+def swings(noise: float) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Many observations of slow swings, so that an untrained model nearly knows what comes."""
+    rng = np.random.default_rng(1)
+    times = [np.sort(rng.uniform(0, 4, 60)) for _ in range(20)]
+    return [(t, np.sin(t + rng.uniform(0, 6)) + noise * rng.normal(size=60)) for t in times]
+
+
+def test_noise_is_found_by_itself():
+    """A filter where there is noise, of about its size, and none where there is none."""
+    assert small(max_epochs=8).fit(swings(0.0)).noise_ is None
+    assert small(max_epochs=8, observations="exact").fit(swings(0.3)).noise_ is None
+    found = small(max_epochs=20).fit(swings(0.3))
+    assert 0.15 < found.noise_[0] < 0.35
+    assert (found.interpolate_std(swings(0.3)).values > 0).all()
+    assert found.n_epochs_ == 20 + 10
+    assert [entry["epoch"] for entry in found.history_] == list(range(31))
+    assert np.all(np.diff([entry["seconds"] for entry in found.history_]) > 0)
+    errors = [entry["validation_error"] for entry in found.history_]
+    assert found.best_epoch_ == int(np.argmin(errors)) > 0
+
+
+def test_a_fit_that_was_stopped_as_a_filter_goes_on(tmp_path, monkeypatch):
+    """From what the second part of the training has left behind, with the same result."""
+    settings = {"max_epochs": 8, "checkpoint_dir": tmp_path}
+    whole, stopped = small(max_epochs=8).fit(swings(0.3)), small(**settings)
+    monkeypatch.setattr("skpolyode.training.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
+    n_epochs, train = iter(range(10)), _Run._train_epoch
+
+    def interrupted(run, epoch):
+        if next(n_epochs) == 9:
+            raise KeyboardInterrupt
+        return train(run, epoch)
+
+    monkeypatch.setattr(_Run, "_train_epoch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.fit(swings(0.3))
+    assert [path.name.endswith("-filter.safetensors") for path in tmp_path.iterdir()] == [True]
+    monkeypatch.setattr(_Run, "_train_epoch", train)
+    again = small(**settings).fit(swings(0.3))
+    np.testing.assert_array_equal(again.transform(swings(0.3)), whole.transform(swings(0.3)))
+    assert not list(tmp_path.iterdir())
