@@ -11,7 +11,7 @@ from skpolyode.panel import Panel
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import keep_rows, series_of_rows
 
-__all__ = ["helpful_gain"]
+__all__ = ["forecasts_as_well", "helpful_gain"]
 
 _FIRST, _THEN = 0.85, (0.93, 0.7, 0.5)  # shares of an innovation that are taken over
 _WHOLE = 0.97  # for a channel that is to be believed, beside another one that is not
@@ -19,6 +19,8 @@ _LEFT = 0.98  # share of the error of filling in that has to be left, at most
 _NO_WORSE = 1.01  # share of that of forecasts: they hardly change if the dynamics filter already
 _SURE = 3.0  # standard errors that what is gained has to be away from nothing
 _ROWS = 10_000  # that are looked at
+_AHEAD = 8  # rows that are forecast from the middle of each series
+_AS_WELL = 1.1  # share of the error of the other one: less may be chance
 
 
 def helpful_gain(embedder: ModelEmbedder, panel: Panel) -> Gain | None:
@@ -54,7 +56,7 @@ def helpful_gain(embedder: ModelEmbedder, panel: Panel) -> Gain | None:
     >>> helpful_gain(untrained, walks) is None
     True
     """
-    panel = panel[: int(np.searchsorted(np.cumsum(panel.lengths), _ROWS)) + 1]
+    panel = _some(panel)
     rows, series = np.arange(panel.n_observations), series_of_rows(panel)
     hidden = (rows - panel.offsets[series]) % 4 == 2
     hidden &= rows < panel.offsets[1:][series] - 1  # what follows the last row is no gap
@@ -91,3 +93,34 @@ def helpful_gain(embedder: ModelEmbedder, panel: Panel) -> Gain | None:
     gained = (exact[0] - filled).sum(axis=1)
     is_better = filled.sum() < _LEFT * exact[0].sum() and ahead.sum() < _NO_WORSE * exact[1].sum()
     return gain if is_better and gained.sum() > _SURE * np.sqrt((gained**2).sum()) else None
+
+
+def forecasts_as_well(embedder: ModelEmbedder, other: ModelEmbedder, panel: Panel) -> bool:
+    """Whether free runs from the middle of series err no more than those of another embedder.
+
+    A filter forgets what it took for noise. Where its gain is not the best one, dynamics that see
+    the observations themselves may know more.
+
+    Parameters
+    ----------
+    embedder, other : ModelEmbedder
+    panel : Panel
+        Series without rows that hold no observation; if they are many, the first ones count.
+    """
+    panel = _some(panel)
+    series, rows = series_of_rows(panel), np.arange(panel.n_observations)
+    middle = panel.offsets[:-1] + (panel.lengths + 1) // 2
+    asked = (rows >= middle[series]) & (rows < middle[series] + _AHEAD)
+    known = keep_rows(panel, rows < middle[series])
+    times, offsets = panel.times[asked], offsets_from(asked)[panel.offsets]
+
+    def error(own: ModelEmbedder) -> float:
+        found = own.forecast_values(known, times, offsets, damped=False)
+        wrong = (found - panel.values[asked]) / own.units.scaler.scale
+        return float(np.nansum(wrong**2))
+
+    return error(embedder.with_own_model()) <= _AS_WELL * error(other)
+
+
+def _some(panel: Panel) -> Panel:
+    return panel[: int(np.searchsorted(np.cumsum(panel.lengths), _ROWS)) + 1]

@@ -93,12 +93,14 @@ class PaperPolyODETransformer(PolyODETransformer):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **PolyODETransformer._parameter_constraints,
         "measure": [StrOptions({"legt"})],
-        "observations": [StrOptions({"exact"})],
+        "observations": [StrOptions({"auto", "exact"})],
         "solver": [StrOptions(set(SOLVERS))],
         "gradient": [StrOptions(set(GRADIENTS))],
         "update": [StrOptions(set(UPDATES))],
         "origin": [StrOptions(set(ORIGINS))],
     }
+
+    _may_filter = False
 
     def __init__(
         self,
@@ -107,14 +109,13 @@ class PaperPolyODETransformer(PolyODETransformer):
         gradient: str = "series",
         update: str = "jump",
         origin: str = "zero",
-        observations: str = "exact",
         **others: Any,
     ) -> None:
         self.solver = solver
         self.gradient = gradient
         self.update = update
         self.origin = origin
-        super().__init__(observations=observations, **others)
+        super().__init__(**others)
 
     def _assemble(self, unit: float, **parts: Any) -> PolyODE:
         parts |= {"update": self.update, "origin": self.origin}

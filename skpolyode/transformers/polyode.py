@@ -17,7 +17,7 @@ from torch import nn
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Past, Units
-from skpolyode.embedders.doubt import helpful_gain
+from skpolyode.embedders.doubt import forecasts_as_well, helpful_gain
 from skpolyode.embedders.scales import path_scales, with_scale
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import (
@@ -111,8 +111,8 @@ class PolyODETransformer(NeuralTransformer):
         How far observations are believed. "exact" takes them at their word: the state is set to
         them, and the learned path passes through them. "noisy" makes the model a filter: at an
         observation the state goes a learned part of the way, as Kalman's does, and the path is
-        smoothed. "auto" trains as for exact ones, and for half as long again as a filter if that
-        fills gaps in held-out series better; `noise_` tells.
+        smoothed. "auto" trains as for exact ones, then for half as long again as a filter if that
+        fills gaps better, and keeps the filter if it forecasts as well; `noise_` tells.
     %(training)s
 
     Attributes
@@ -194,6 +194,7 @@ class PolyODETransformer(NeuralTransformer):
     }
 
     has_coefficients = True
+    _may_filter = True
 
     def __init__(
         self,
@@ -376,15 +377,21 @@ class PolyODETransformer(NeuralTransformer):
     ) -> TrainingReport:
         """Train, and once more as a filter if that is worth it."""
         parts = embedder, panel, held_out, generator
-        report = super()._train(*parts, checkpoint, share)
-        model, is_open = embedder.model, self.observations == "auto"
-        if model.gain is not None or not is_open or report.was_interrupted:
+        report, model = super()._train(*parts, checkpoint, share), embedder.model
+        is_open = self.observations == "auto" and self._may_filter and model.gain is None
+        if report.was_interrupted or not is_open:
             return report
-        model.gain = helpful_gain(embedder, panel[np.argsort(~held_out, kind="stable")])
-        if model.gain is None:
+        judged = panel[np.argsort(~held_out, kind="stable")]  # held-out series first
+        if (gain := helpful_gain(embedder, judged)) is None:
             return report
+        exact, model.gain = embedder.with_own_model(), gain
         beside = None if checkpoint is None else checkpoint.beside("filter")
-        return report.followed_by(super()._train(*parts, beside, share / 2))
+        later = super()._train(*parts, beside, share / 2)
+        if later.was_interrupted or forecasts_as_well(embedder, exact, judged):
+            return report.followed_by(later)
+        model.gain = None
+        model.load_state_dict(exact.model.state_dict())
+        return report
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         return PolyODETask(model, data, held_out, **self._looks_ahead(data, held_out))

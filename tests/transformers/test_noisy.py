@@ -142,3 +142,13 @@ def test_a_fit_that_was_stopped_as_a_filter_goes_on(tmp_path, monkeypatch):
     again = small(**settings).fit(swings(0.3))
     np.testing.assert_array_equal(again.transform(swings(0.3)), whole.transform(swings(0.3)))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_filter_that_forecasts_worse_is_given_up(monkeypatch):
+    """The model and its history are then those of exact observations."""
+    exact = small(max_epochs=8, observations="exact").fit(swings(0.3))
+    monkeypatch.setattr("skpolyode.embedders.doubt._AS_WELL", 0.0)
+    again = small(max_epochs=8).fit(swings(0.3))
+    assert again.noise_ is None
+    assert again.n_epochs_ == 8
+    np.testing.assert_array_equal(again.transform(swings(0.3)), exact.transform(swings(0.3)))
