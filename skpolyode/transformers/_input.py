@@ -22,6 +22,7 @@ from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
 from skpolyode.panel.known import known_part
 from skpolyode.panel.select import observed_series
 from skpolyode.training import TrainingReport
+from skpolyode.transformers._checks import check_parameters
 
 __all__ = [
     "check_sizes",
@@ -37,7 +38,7 @@ def fit_series(
     estimator: Any, X: Any, *, sample_weight: Any = None, validation: Any = None, **told: Any
 ) -> Any:
     """Fit a transformer, which learns in `_fit`; `told` is known of each series besides."""
-    estimator._validate_params()
+    check_parameters(estimator)
     with unchanged_by_errors(estimator):
         panel = read_panel(estimator, X, reset=True)
         used, known = observed_series(panel), known_part(panel)
@@ -129,9 +130,14 @@ def _converted(
         return as_panel(X, name=name), None
     if getattr(X, "ndim", 2) == 3:
         return as_panel(X, name=name), X.shape
-    array = validate_data(
-        estimator, with_nan(X), reset=reset, dtype=np.float64, ensure_all_finite="allow-nan"
-    )
+    options = {"reset": reset, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    try:
+        array = validate_data(estimator, with_nan(X), **options)
+    except OverflowError:
+        raise ValueError(
+            f"{name} holds an integer that is too large for a number of 64 bits: give it in "
+            "another unit, or NaN, which means not observed."
+        ) from None
     return Panel.from_array(array), array.shape
 
 

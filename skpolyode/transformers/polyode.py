@@ -96,7 +96,7 @@ class PolyODETransformer(NeuralTransformer):
         Longest integration step, in the units of `times`. "auto" takes two thirds of the typical
         gap or ``1.25 context_ / n`` with n coefficients, whichever is shorter. Halve it if
         `step_halving_error_` is not small against the forecasting error.
-    hidden_layer_sizes : tuple of int, default=(64, 64)
+    hidden_layer_sizes : tuple of int or int, default=(64, 64)
         Widths of the network's hidden layers. Raise for many channels and much data.
     embedding : {"full", "coefficients", "hidden"}, default="full"
         What `transform` returns: the coefficients, the state that the dynamics would go on from
@@ -181,7 +181,7 @@ class PolyODETransformer(NeuralTransformer):
         "window": [POSITIVE, StrOptions({"auto"})],
         "context": [POSITIVE, StrOptions({"auto"})],
         "step_size": [POSITIVE, StrOptions({"auto"})],
-        "hidden_layer_sizes": ["array-like"],
+        "hidden_layer_sizes": ["array-like", COUNT],
         "embedding": [StrOptions(set(_BLOCKS))],
         "observations": [StrOptions({"exact", "noisy"})],
     }
@@ -196,7 +196,7 @@ class PolyODETransformer(NeuralTransformer):
         window: float | str = "auto",
         context: float | str = "auto",
         step_size: float | str = "auto",
-        hidden_layer_sizes: Sequence[int] = (64, 64),
+        hidden_layer_sizes: Sequence[int] | int = (64, 64),
         embedding: str = "full",
         observations: str = "exact",
         **training: Any,
