@@ -107,7 +107,7 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
 
     if TYPE_CHECKING:  # scikit-learn has no types
 
-        def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray: ...
+        def fit_transform(self, X: Any, y: Any = None, **params: Any) -> np.ndarray: ...  # noqa: D102
 
     @abstractmethod
     def _fit(self, panel: Panel) -> str | None:
