@@ -74,7 +74,7 @@ def path_knots(path: CubicPath, horizon: float) -> Knots:
     index = torch.arange(len(y0), device=step.device)[:, None]
     age_end = (path.n_steps - 1 - index) * path.step
     kept = (index < path.n_steps) & (age_end <= horizon)
-    before = torch.nn.functional.pad(kept[:-1], (0, 0, 1, 0))  # the piece before is kept too
+    before = torch.cat([torch.zeros_like(kept[:1]), kept[:-1]])  # the piece before is kept too
     piece, row = kept.nonzero(as_tuple=True)
     inner = before[piece, row][:, None]
     previous = (piece - 1).clamp(min=0)

@@ -17,6 +17,7 @@ from skpolyode.models.packed import Packed
 from skpolyode.models.polyode import PolyODE
 from skpolyode.models.sweep import CHUNK, observed_states, sweep
 from skpolyode.models.tasks import IntervalTask, RunningMean
+from skpolyode.models.weights import weighed
 
 __all__ = ["PolyODETask"]
 
@@ -116,7 +117,7 @@ class PolyODETask(IntervalTask):
             target = data.next[rows]
             state = self.model.flow(self._depart(rows), data.gap[target], data.elapsed[target])
             wrong = data.x[target] - self.model.predict(state).mean
-            error.add(wrong.square(), self.counted[target])
+            error.add(weighed(wrong.square(), data, target), self.counted[target])
         return float(error.value())
 
     def _pass(

@@ -42,6 +42,8 @@ class Packed:
         Position in the input of the series that the row belongs to.
     static : Tensor of shape (P, S)
         Static covariates of that series.
+    weight : float64 Tensor of shape (P,) or None, default=None
+        How much that series counts in training; None if all count the same.
 
     Examples
     --------
@@ -66,6 +68,7 @@ class Packed:
     next: torch.Tensor
     series: torch.Tensor
     static: torch.Tensor
+    weight: torch.Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -91,7 +94,7 @@ class Packed:
             step[rows] = k
         order = torch.isin(self.series, series).nonzero()[:, 0]
         order = order[step[order].argsort(stable=True)]
-        columns = {f.name: getattr(self, f.name)[order] for f in fields(self)[1:]}
+        columns = {name: column[order] for name, column in self._columns().items()}
         row = torch.full((len(self) + 1,), -1, device=device)
         row[order] = torch.arange(len(order), device=device)
         columns["next"] = row[columns["next"]]
@@ -103,9 +106,13 @@ class Packed:
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Packed:
         """Move to a device, values as `dtype`; times stay float64."""
-        columns = {f.name: getattr(self, f.name).to(device) for f in fields(self)[1:]}
+        columns = {name: column.to(device) for name, column in self._columns().items()}
         columns |= {name: columns[name].to(dtype) for name in ("x", "static")}
         return Packed(self.sizes, **columns)
+
+    def _columns(self) -> dict[str, torch.Tensor]:
+        columns = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
+        return {name: column for name, column in columns.items() if column is not None}
 
 
 def pack(

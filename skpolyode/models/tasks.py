@@ -15,6 +15,7 @@ import torch
 
 from skpolyode.models.contract import Prediction, SequenceModel, State, select
 from skpolyode.models.packed import Packed
+from skpolyode.models.weights import weighed, with_mean_one
 
 __all__ = ["IntervalTask", "RunningMean", "SeriesTask", "forecasting_mse", "prediction_loss"]
 
@@ -77,7 +78,7 @@ def _add_update_loss(
     """Take in the loss of states after the observations of some rows, if the model has such one."""
     loss = model.update_loss(state, data, rows)
     if loss is not None:
-        mean.add(loss, data.mask[rows])
+        mean.add(weighed(loss, data, rows), data.mask[rows])
 
 
 def forecasting_mse(model: SequenceModel, data: Packed) -> float:
@@ -90,7 +91,7 @@ def forecasting_mse(model: SequenceModel, data: Packed) -> float:
     model : SequenceModel
         What forecasts.
     data : Packed
-        All series.
+        All series. Weights, if it has any, should have a mean of one.
 
     Returns
     -------
@@ -115,7 +116,8 @@ def forecasting_mse(model: SequenceModel, data: Packed) -> float:
     with torch.no_grad():
         for step in model.run(data):
             counted = data.mask[step.rows] & (data.elapsed[step.rows] > 0)[:, None]
-            mean.add((data.x[step.rows] - step.prediction.mean).square(), counted)
+            error = (data.x[step.rows] - step.prediction.mean).square()
+            mean.add(weighed(error, data, step.rows), counted)
     return float(mean.value())
 
 
@@ -126,7 +128,8 @@ class IntervalTask:
     ----------
     model : SequenceModel
     data : Packed
-        Training and validation series together: one pass serves both.
+        Training and validation series together: one pass serves both. Each error counts as many
+        times as the weight of its series says, in units of the mean weight.
     held_out : bool Tensor of shape (n_series,)
         Series that only validate. If there are none, the training error stands in.
     horizon : int, default=1
@@ -183,7 +186,7 @@ class IntervalTask:
 
     def take(self, data: Packed, held_out: torch.Tensor) -> None:
         """Go on with other series, of which no states are known."""
-        self.data = data
+        self.data = with_mean_one(data, held_out)
         validating = held_out[data.series]
         self.items = ((data.next >= 0) & ~validating).nonzero()[:, 0]
         self.scored = validating if held_out.any() else ~validating
@@ -208,7 +211,8 @@ class IntervalTask:
                     if name not in self.states:
                         self.states[name] = part.new_empty(len(self.data), *part.shape[1:])
                     self.states[name][rows] = part
-                mean.add((self.data.x[rows] - prediction).square(), self.counted[rows])
+                error = (self.data.x[rows] - prediction).square()
+                mean.add(weighed(error, self.data, rows), self.counted[rows])
         return float(mean.value())
 
     def _pass(
@@ -286,8 +290,8 @@ class IntervalTask:
         return state, rows
 
     def _mean_loss(self, prediction: Prediction, rows: torch.Tensor) -> torch.Tensor:
-        mean = RunningMean()
-        mean.add(prediction_loss(prediction, self.data.x[rows]), self.data.mask[rows])
+        mean, loss = RunningMean(), prediction_loss(prediction, self.data.x[rows])
+        mean.add(weighed(loss, self.data, rows), self.data.mask[rows])
         return mean.value()
 
     def _update_loss(self, state: State, rows: torch.Tensor) -> torch.Tensor:
@@ -345,7 +349,7 @@ class SeriesTask:
 
     def take(self, data: Packed, held_out: torch.Tensor) -> None:
         """Go on with other series."""
-        self.data = data
+        self.data = with_mean_one(data, held_out)
         # One observation alone has nothing to learn from; a minibatch of such has no gradient.
         several = torch.bincount(data.series, minlength=len(held_out)) > 1
         self.items = (several & ~held_out).nonzero()[:, 0]
@@ -372,6 +376,7 @@ class SeriesTask:
         mean, of_updates = RunningMean(), RunningMean()
         for step in self.model.run(data):
             counted = data.mask[step.rows] & (data.elapsed[step.rows] > 0)[:, None]
-            mean.add(prediction_loss(step.prediction, data.x[step.rows]), counted)
+            loss = prediction_loss(step.prediction, data.x[step.rows])
+            mean.add(weighed(loss, data, step.rows), counted)
             _add_update_loss(of_updates, self.model, step.state, data, step.rows)
         return mean.value() + of_updates.value()

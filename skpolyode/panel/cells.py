@@ -10,6 +10,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 NUMBER_KINDS = "biuf"
+_LONGEST = 200  # characters of a cell in a message
 
 
 class BadCell(NamedTuple):
@@ -19,7 +20,9 @@ class BadCell(NamedTuple):
     content: object
 
     def __str__(self) -> str:
-        return f"got {self.content!r} ({type(self.content).__name__})"
+        text = repr(self.content)
+        text = text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}..."
+        return f"got {text} ({type(self.content).__name__})"
 
 
 def read_values(values: object) -> tuple[np.ndarray, Sequence[BadCell]]:

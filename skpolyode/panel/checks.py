@@ -23,10 +23,18 @@ UNSORTED = FaultKind(
     "times out of order",
     "pass sort=True to Panel, Panel.from_series, ... to sort every series by time",
 )
+SWAPPED = FaultKind(
+    "times out of order, while the values are in order",
+    "give pairs as (times, values); if they are, pass sort=True to Panel, Panel.from_series, ...",
+)
 DUPLICATE = FaultKind(
     "duplicate times",
     'pass duplicates="mean", "first" or "last" to Panel, Panel.from_series, ... to merge rows of '
     "equal time",
+)
+TOO_LATE = FaultKind(
+    "times too large for their 16 digits to tell them apart",
+    "count them from a later moment, or give them as int64 or datetime64",
 )
 TOO_CLOSE = FaultKind(
     "times too close for their 16 digits",
@@ -51,6 +59,7 @@ NOT_NUMERIC = FaultKind(
 )
 
 
+_LAST_WHOLE = 2.0**53  # float64 holds all whole numbers up to here
 SHORTEST, LONGEST = 1e-50, 1e50  # in the user's units: products of several such times are numbers
 
 
@@ -142,10 +151,17 @@ def _check_times(rows: Rows, faults: Faults) -> None:
         f"{rows.format_time(row - 1)}"
         for row in back[: faults.limit]
     ]
-    faults.add(UNSORTED, lines, len(back))
+    swapped = len(back) and rows.values.shape[1] == 1
+    if swapped:  # perhaps
+        values = rows.values[:, 0]
+        swapped = (values[1:] > values[:-1])[inside].all()
+    faults.add(SWAPPED if swapped else UNSORTED, lines, len(back))
     same = np.zeros(len(times), dtype=bool)
     same[1:] = (gaps == 0) & inside
-    _add_rows(DUPLICATE, same, "the row before it has the same time", rows, faults)
+    late = (np.abs(times) >= _LAST_WHOLE) & (rows.ticks is None)
+    _add_rows(DUPLICATE, same & ~late, "the row before it has the same time", rows, faults)
+    rule = f"float64 does not tell it from the one before: above {_LAST_WHOLE:g} it has gaps"
+    _add_rows(TOO_LATE, same & late, rule, rows, faults)
     if not len(times) or not known.all():
         return
     # Estimators compute with the times since the first row, which have 16 digits.

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import plain_repr
+from skpolyode.panel.plot import plot_series
 from skpolyode.panel.rows import series_index
 from skpolyode.panel.storage import PanelStorage
 
@@ -276,6 +277,36 @@ class PanelViews(PanelStorage):
             }
         whole = {"series": int, "cells": int}
         return pd.DataFrame.from_dict(table, orient="index").astype(whole)
+
+    def plot(self, ax: Any = None, *, max_series: int = 10) -> np.ndarray:
+        """Draw the observations, with a line through those of each series and channel.
+
+        Parameters
+        ----------
+        ax : Axes, array-like of Axes or None, default=None
+            One axes a channel; None for a new figure of matplotlib, with the channels below one
+            another.
+        max_series : int, default=10
+            How many series are drawn, the first ones. Select others by ``panel[...]`` before.
+
+        Returns
+        -------
+        object ndarray of shape (n_channels,)
+            The axes.
+
+        Raises
+        ------
+        ValueError
+            If there is not one axes for each channel.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0, 1, 4], [[1.0, 5.0], [2.0, None], [6.0, None]])])
+        >>> [len(axes.lines) for axes in panel.plot()]
+        [1, 1]
+        """
+        return plot_series(self, ax, max_series)
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
         """Return an array of objects: panels of one series each, which `as_panel` puts together.

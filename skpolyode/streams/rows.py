@@ -143,7 +143,7 @@ def _read_times(times: Any, panel: Panel) -> np.ndarray | Times:
 def _read_values(values: Any, n_channels: int, *, one_row: bool) -> np.ndarray:
     try:
         table = np.array(unmasked(values), dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(
             f"update: values must be numbers, NaN where not observed ({error})."
         ) from None

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from skpolyode.embedders.units import LARGEST
+from skpolyode.embedders.units import LARGEST, ChannelScaler
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.panel import Panel, as_panel, is_ragged
 from skpolyode.panel.cells import with_nan
@@ -22,8 +22,10 @@ from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
 from skpolyode.panel.known import known_part
 from skpolyode.panel.select import observed_series
 from skpolyode.training import TrainingReport
+from skpolyode.transformers._checks import check_parameters
 
 __all__ = [
+    "check_sizes",
     "fit_series",
     "one_each",
     "read_panel",
@@ -32,21 +34,32 @@ __all__ = [
 ]
 
 
-def fit_series(estimator: Any, X: Any, **told: Any) -> Any:
+def fit_series(
+    estimator: Any, X: Any, *, sample_weight: Any = None, validation: Any = None, **told: Any
+) -> Any:
     """Fit a transformer, which learns in `_fit`; `told` is known of each series besides."""
-    estimator._validate_params()
+    check_parameters(estimator)
     with unchanged_by_errors(estimator):
         panel = read_panel(estimator, X, reset=True)
-        known = observed_series(panel)
-        own = {k: one_each(told[k], panel, k)[known] for k in told if told[k] is not None}
-        interruption = estimator._fit(known_part(panel), **own)
+        used, known = observed_series(panel), known_part(panel)
+        own = {k: one_each(told[k], panel, k) for k in told if told[k] is not None}
+        if sample_weight is not None:
+            own["sample_weight"] = weights = read_weights(sample_weight, panel)
+            used &= weights > 0
+            if not used.any():
+                raise ValueError("sample_weight is zero for every series that has an observation.")
+            known = panel if used.all() else panel[used]
+        own = {name: values[used] for name, values in own.items()}
+        if validation is not None:
+            own["validation"] = known_part(_like_fit(estimator, validation), "validation")
+        interruption = estimator._fit(known, **own)
     _warn_of_what_is_not_used(estimator, panel)
     if interruption:  # who called, perhaps a search, has been asked to stop as well
         raise KeyboardInterrupt(interruption)
     return estimator
 
 
-def one_each(values: Any, panel: Panel, name: str) -> np.ndarray:
+def one_each(values: Any, panel: Panel, name: str, missing: str = "no label") -> np.ndarray:
     """Array of an entry for each series."""
     array = np.asarray(values)
     if array.shape != (panel.n_series,):
@@ -54,13 +67,34 @@ def one_each(values: Any, panel: Panel, name: str) -> np.ndarray:
         raise ValueError(
             f"{name} must have one entry for each of the {panel.n_series} series, got {got}."
         )
-    if (missing := pd.isna(array)).any():
-        first = int(np.argmax(missing))
+    if (unknown := pd.isna(array)).any():
+        first = int(np.argmax(unknown))
         raise ValueError(
-            f"{name}: series {first} has no label ({int(missing.sum())} such series): give it one "
+            f"{name}: series {first} has {missing} ({int(unknown.sum())} such series): give it one "
             "of its own, or leave it out."
         )
     return array
+
+
+def read_weights(values: Any, panel: Panel) -> np.ndarray:
+    """Weights (n_series,) of series, of which the largest is 1."""
+    try:
+        weights = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"sample_weight must hold one number for each series, got {plain_repr(values)}."
+        ) from None
+    weights = one_each(weights, panel, "sample_weight", missing="no weight")
+    wrong = ~((weights >= 0) & (weights < np.inf))
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise ValueError(
+            f"sample_weight: that of {Faults('X', panel.ids).series(first)} is {weights[first]:g} "
+            f"({int(wrong.sum())} such series): give finite numbers of 0 or more."
+        )
+    if not weights.any():
+        raise ValueError("sample_weight is zero for all series: there is nothing to learn from.")
+    return weights / weights.max()
 
 
 def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
@@ -70,23 +104,41 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
     error messages are the usual ones; then `n_features_in_` counts time points. For every other
     format it counts channels.
     """
-    shape = None
-    if is_ragged(X):
-        panel = as_panel(X)
-    elif getattr(X, "ndim", 2) == 3:
-        panel, shape = as_panel(X), X.shape
-    else:
-        array = validate_data(
-            estimator, with_nan(X), reset=reset, dtype=np.float64, ensure_all_finite="allow-nan"
-        )
-        panel, shape = Panel.from_array(array), array.shape
+    panel, shape = _converted(estimator, X, reset, "X")
     if reset:
-        _check_sizes(panel, np.abs(panel.values) > LARGEST)
         _remember(estimator, panel, shape)
+        check_sizes(panel)
     else:
         panel = _aligned(estimator, panel)
-        _check_sizes(panel, estimator.scaler_.is_too_far(panel.values))
+        check_sizes(panel, estimator.scaler_)
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
+
+
+def _like_fit(estimator: BaseEstimator, validation: Any) -> Panel:
+    """Series beside those of a fit that has not learned yet, read as later methods read theirs."""
+    panel = _converted(estimator, validation, False, "validation")[0]
+    panel = _aligned(estimator, panel, "validation")
+    check_sizes(panel, name="validation")
+    return panel.since_start()
+
+
+def _converted(
+    estimator: BaseEstimator, X: Any, reset: bool, name: str
+) -> tuple[Panel, tuple[int, ...] | None]:
+    """Panel, and the shape of the array that it was, if it was one."""
+    if is_ragged(X):
+        return as_panel(X, name=name), None
+    if getattr(X, "ndim", 2) == 3:
+        return as_panel(X, name=name), X.shape
+    options = {"reset": reset, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    try:
+        array = validate_data(estimator, with_nan(X), **options)
+    except OverflowError:
+        raise ValueError(
+            f"{name} holds an integer that is too large for a number of 64 bits: give it in "
+            "another unit, or NaN, which means not observed."
+        ) from None
+    return Panel.from_array(array), array.shape
 
 
 @contextmanager
@@ -123,22 +175,35 @@ def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
         )
 
 
-def warn_if_nothing_was_learned(report: TrainingReport) -> None:
-    """Warn of a model that forecasts worse than the mean, with what may help."""
+def warn_if_nothing_was_learned(report: TrainingReport, *, from_scratch: bool) -> None:
+    """Warn of a model that forecasts worse than the mean, or no better than untrained.
+
+    Other weights than those of an untrained model, not `from_scratch`, may be the best already.
+    """
     if report.best_error > 1:
-        warnings.warn(
-            f"nothing was learned in {report.n_epochs} epochs: forecasts are worse than the mean "
-            f"of their channels (validation_error_={report.best_error:.3g}, that of the mean is "
-            "1). Train on more series, lower learning_rate_init, or take what needs no training, "
-            "such as HiPPOTransformer: noise cannot be forecast.",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
+        why = "forecasts are worse than the mean of their channels"
+        error = f"{report.best_error:.3g}, that of the mean is 1"
+    elif from_scratch and report.best_epoch == 0 < report.best_error:
+        why = "no weights forecast better than the untrained ones, which were kept"
+        error = f"{report.best_error:.3g}"
+    else:
+        return
+    warnings.warn(
+        f"nothing was learned in {report.n_epochs} epochs: {why} (validation_error_={error}). "
+        "Train on more series, lower learning_rate_init, or take what needs no training, such as "
+        "HiPPOTransformer: noise cannot be forecast.",
+        ConvergenceWarning,
+        stacklevel=5,
+    )
 
 
-def _check_sizes(panel: Panel, wrong: np.ndarray) -> None:
-    """Raise one error for all values that are too large, and times that are extreme."""
-    faults = Faults("X", panel.ids, panel.channel_names)
+def check_sizes(panel: Panel, scaler: ChannelScaler | None = None, name: str = "X") -> None:
+    """Raise one error for all values that are too large, and times that are extreme.
+
+    Too large in themselves, or beside what a scaler has seen.
+    """
+    wrong = np.abs(panel.values) > LARGEST if scaler is None else scaler.is_too_far(panel.values)
+    faults = Faults(name, panel.ids, panel.channel_names)
     note_extremes(panel.rows, faults)
     note_cells(TOO_LARGE, wrong, "{:g} is too large", panel.rows, faults)
     faults.raise_if_any()
@@ -155,16 +220,15 @@ def _remember(estimator: BaseEstimator, panel: Panel, shape: tuple[int, ...] | N
         estimator.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a 2-D frame
 
 
-def _aligned(estimator: BaseEstimator, panel: Panel) -> Panel:
+def _aligned(estimator: BaseEstimator, panel: Panel, name: str = "X") -> Panel:
     """Panel with the channels of fit, in their order; a ValueError if it is of something else."""
-    name = type(estimator).__name__
-    panel = align_channels(
-        panel, estimator.channel_names_, named=estimator.has_channel_names_, owner=name
-    )
+    owner, names = type(estimator).__name__, estimator.channel_names_
+    named = estimator.has_channel_names_
+    panel = align_channels(panel, names, named=named, owner=owner, name=name)
     if panel.time_unit != estimator.time_unit_:
         raise ValueError(
-            f"the times of X are in {_unit(panel.time_unit)}, but {name} was fitted on times in "
-            f"{_unit(estimator.time_unit_)}: convert them (Panel's time_unit) before."
+            f"the times of {name} are in {_unit(panel.time_unit)}, but {owner} was fitted on times "
+            f"in {_unit(estimator.time_unit_)}: convert them (Panel's time_unit) before."
         )
     return panel
 

@@ -61,7 +61,8 @@ validation_fraction : float or None, default=0.1
     least, and not before it was better than that of the untrained model), and keeps the weights
     with the least. With fewer than five series this share is the last rows of each that has at
     least 384; without any, the training error stands in. None trains on all series through all
-    epochs; forecasts then lean on the model too much.
+    epochs; forecasts then lean on the model too much. Not used by a `fit` that is told which other
+    series validate.
 warm_start : bool, default=False
     Continue from the weights, scales and other settings of the last fit.
 checkpoint_dir : str, PathLike or None, default=None
@@ -95,7 +96,8 @@ stop_reason_ : str
     Why training stopped: "all epochs", "no improvement for 21 epochs", "the loss became infinite",
     "interrupted" or "nothing to train on".
 validation_error_ : float
-    Best one-step forecasting MSE on the held-out series, in standardised units.
+    Best one-step forecasting MSE on the held-out series, in standardised units; with weights of
+    series a weighted mean.
 n_features_in_ : int
     Number of channels, or of time points if fitted on a 2-D array.
 n_channels_in_ : int

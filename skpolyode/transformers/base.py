@@ -10,7 +10,7 @@ import os
 from abc import abstractmethod
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -104,6 +104,10 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
             If a channel was never observed, or static covariates are not used: with the remedy.
         """
         return fit_series(self, X)
+
+    if TYPE_CHECKING:  # scikit-learn has no types
+
+        def fit_transform(self, X: Any, y: Any = None, **params: Any) -> np.ndarray: ...  # noqa: D102
 
     @abstractmethod
     def _fit(self, panel: Panel) -> str | None:

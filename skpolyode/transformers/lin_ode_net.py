@@ -33,7 +33,7 @@ class LinODENetTransformer(NeuralTransformer):
         Length of the latent state, and number of features; even, and at least the number of
         channels. "auto" takes 32 a channel, as many features as `PolyODETransformer` has
         coefficients, but no more than 256.
-    hidden_layer_sizes : tuple of int, default=(64, 64)
+    hidden_layer_sizes : tuple of int or int, default=(64, 64)
         Widths inside the residual blocks of the decoder, and of the encoder.
     %(training)s
 
@@ -82,14 +82,14 @@ class LinODENetTransformer(NeuralTransformer):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **NeuralTransformer._parameter_constraints,
         "hidden_size": [COUNT, StrOptions({"auto"})],
-        "hidden_layer_sizes": ["array-like"],
+        "hidden_layer_sizes": ["array-like", COUNT],
     }
 
     def __init__(
         self,
         *,
         hidden_size: int | str = "auto",
-        hidden_layer_sizes: Sequence[int] = (64, 64),
+        hidden_layer_sizes: Sequence[int] | int = (64, 64),
         **training: Any,
     ) -> None:
         self.hidden_size = hidden_size

@@ -12,7 +12,14 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Units
-from skpolyode.embedders.learn import LARGEST_EPOCH, find_checkpoint, hold_out, make_task
+from skpolyode.embedders.learn import (
+    LARGEST_EPOCH,
+    Split,
+    Told,
+    find_checkpoint,
+    make_task,
+    split_series,
+)
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.trials import leaned
 from skpolyode.embedders.units import typical_gap
@@ -24,15 +31,18 @@ from skpolyode.panel.select import (
     observed_part,
     observed_rows,
     observed_series,
-    take,
-    window_bounds,
 )
 from skpolyode.streams import ModelStream
 from skpolyode.training import Checkpoint, Trainer, TrainingReport, intra_op_threads
 from skpolyode.training.loop import Task
 from skpolyode.transformers._checks import check_device, check_repeatable, local_random_state
 from skpolyode.transformers._docs import complete
-from skpolyode.transformers._input import fit_series, read_panel, warn_if_nothing_was_learned
+from skpolyode.transformers._input import (
+    check_sizes,
+    fit_series,
+    read_panel,
+    warn_if_nothing_was_learned,
+)
 from skpolyode.transformers._sizes import Sizes
 from skpolyode.transformers._training import (
     CONSTRAINTS,
@@ -108,7 +118,15 @@ class NeuralTransformer(SeriesTransformer):
         super().__init_subclass__(**options)
         complete(cls, TRAINING, TRAINED)
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        sample_weight: Any = None,
+        validation: Any = None,
+    ) -> Self:
         """Train on series.
 
         Parameters
@@ -119,7 +137,17 @@ class NeuralTransformer(SeriesTransformer):
             Ignored.
         groups : array-like of shape (n_series,) or None, default=None
             Labels, such as the patient of each stay: what `validation_fraction` holds out are
-            whole groups. Metadata, which pipelines hand on after ``set_fit_request(groups=True)``.
+            whole groups. Metadata, which pipelines hand on after ``set_fit_request(groups=True)``,
+            as the next two.
+        sample_weight : array-like of shape (n_series,) or None, default=None
+            How much each series counts in the loss and in the validation error, in any unit: two
+            is as if the series stood twice in the minibatches. Series of weight 0 are left out.
+            Scales, windows, and what forecasts lean on are those of all others alike.
+        validation : Panel, list of (times, values), list of DataFrames, or array, default=None
+            Series with the channels of `X` that validate in place of what `validation_fraction`
+            holds out: training stops by their error, the best weights are those with the least,
+            and forecasts lean on simple ones as they teach. Nothing else is learned from them. Not
+            together with `groups`.
 
         Returns
         -------
@@ -136,9 +164,11 @@ class NeuralTransformer(SeriesTransformer):
         UserWarning
             If a channel was never observed: with the remedy.
         ConvergenceWarning
-            If the loss became infinite, or nothing was learned.
+            If the loss became infinite, or nothing was learned: no weights forecast better than
+            those of the untrained model, or than the mean.
         """
-        return fit_series(self, X, groups=groups)
+        told = {"groups": groups, "sample_weight": sample_weight, "validation": validation}
+        return fit_series(self, X, **told)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the one-step forecasting MSE, in standardised units: larger is better.
@@ -244,53 +274,55 @@ class NeuralTransformer(SeriesTransformer):
         """Untrained model; weights are drawn from the generator."""
         raise NotImplementedError(f"{type(self).__name__} makes its model in `_new_model`.")
 
-    def _fit(self, panel: Panel, groups: np.ndarray | None = None) -> str | None:
+    def _fit(self, panel: Panel, **told: Any) -> str | None:
         check_device(self.device)
         random_state = local_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
+        known, longest = Told(**told), self._longest or _LONGEST
         whole, share = observed_part(panel), self.validation_fraction
-        longest = self._longest or _LONGEST
-        known, held_out = hold_out(whole, share, random_state, longest, groups)
-        if self.warm_start and hasattr(self, "embedder_"):
+        split = split_series(whole, known, share, random_state, longest)
+        if continues := self.warm_start and hasattr(self, "embedder_"):
             embedder = self._continued(self.embedder_.with_own_model())
         else:
-            embedder = self._new_embedder(known[~held_out], generator)
+            embedder = self._new_embedder(split.trained, generator)
+        if known.validation is not None:
+            check_sizes(known.validation, embedder.units.scaler, "validation")
         embedder.to(self.device)
         checkpoint = None
         if self.checkpoint_dir is not None:
             check_repeatable(self.random_state)
-            settings = self._training_settings() | ({} if groups is None else {"groups": groups})
-            checkpoint = find_checkpoint(self.checkpoint_dir, panel, settings, embedder)
-        trained, tested = known[~held_out], known[held_out] if held_out.any() else known
+            settings = self._training_settings()
+            checkpoint = find_checkpoint(self.checkpoint_dir, panel, known, settings, embedder)
+        trained, tested = split.trained, split.tested
         if length := self._longest or self._rows_to_cut(embedder):
-            series, *bounds = window_bounds(known.offsets, length, overlap=length // 8)
-            if len(series) > known.n_series:
-                known, held_out = take(known, series, *bounds), held_out[series]
+            split = split.cut(length)
         with intra_op_threads(1):
-            report = self._train(embedder, known, held_out, generator, checkpoint)
+            report = self._train(embedder, split, generator, checkpoint)
             self.embedder_, self.history_ = embedder, report.history
             self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
             self.best_epoch_, self.stop_reason_ = report.best_epoch, report.reason
-            self._examine(known, random_state)
+            self._examine(split.panel, random_state)
             if self._longest is None:
                 self.embedder_ = leaned(self.embedder_, trained, tested, random_state)
         if report.n_epochs >= LEAST_PATIENCE:  # less is but a try
-            warn_if_nothing_was_learned(report)
+            # A forecaster falls back on simple rivals, which the untrained model is like.
+            alone = self._longest is None
+            warn_if_nothing_was_learned(report, from_scratch=alone and not continues)
         return report.message if report.was_interrupted else None
 
     def _train(
         self,
         embedder: ModelEmbedder,
-        panel: Panel,
-        held_out: np.ndarray,
+        split: Split,
         generator: torch.Generator,
         checkpoint: Checkpoint | None,
         share: float = 1.0,
     ) -> TrainingReport:
         """Train the model of an embedder in place, for a share of the epochs."""
         largest = LARGEST_EPOCH if self.max_epochs == "auto" else None
-        task = make_task(self._new_task, embedder, panel, held_out, largest, generator)
-        return self._trainer(task, share).run(embedder.model, task, generator, checkpoint)
+        task = make_task(self._new_task, embedder, split, largest, generator)
+        trainer = self._trainer(task, share, validates=bool(split.held_out.any()))
+        return trainer.run(embedder.model, task, generator, checkpoint)
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         rows = observed_rows(panel)
@@ -335,14 +367,16 @@ class NeuralTransformer(SeriesTransformer):
         rows = torch.bincount(data.series, minlength=len(held_out))[~held_out]
         return {"horizon": 1, "furthest": int(rows.median().clamp(2, 2 * _FURTHEST)) // 2}
 
-    def _trainer(self, task: Task, share: float) -> Trainer:
+    def _trainer(self, task: Task, share: float, validates: bool) -> Trainer:
+        """Of a share of the epochs; `validates` says that there are series for nothing else."""
+        validates = validates or self.validation_fraction is not None
         n_epochs = _EPOCHS if self.max_epochs == "auto" else self.max_epochs
         n_epochs = -(-n_epochs // round(1 / share))
         return Trainer(
             learning_rate=self.learning_rate_init,
             batch_size=usual_batch(task) if self.batch_size == "auto" else self.batch_size,
             max_epochs=n_epochs,
-            patience=None if self.validation_fraction is None else usual_patience(n_epochs),
+            patience=usual_patience(n_epochs) if validates else None,
             verbose=self.verbose,
             remedy="lower learning_rate_init",
         )

@@ -32,7 +32,7 @@ class ODERNNTransformer(NeuralTransformer):
     hidden_size : int or "auto", default="auto"
         Length of the state, and number of features. "auto" takes 32 a channel, as many features as
         `PolyODETransformer` has coefficients, but no more than 256.
-    hidden_layer_sizes : tuple of int, default=(100,)
+    hidden_layer_sizes : tuple of int or int, default=(100,)
         Widths of the hidden layers of the vector field.
     %(training)s
 
@@ -80,14 +80,14 @@ class ODERNNTransformer(NeuralTransformer):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **NeuralTransformer._parameter_constraints,
         "hidden_size": [COUNT, StrOptions({"auto"})],
-        "hidden_layer_sizes": ["array-like"],
+        "hidden_layer_sizes": ["array-like", COUNT],
     }
 
     def __init__(
         self,
         *,
         hidden_size: int | str = "auto",
-        hidden_layer_sizes: Sequence[int] = (100,),
+        hidden_layer_sizes: Sequence[int] | int = (100,),
         **training: Any,
     ) -> None:
         self.hidden_size = hidden_size

@@ -18,6 +18,7 @@ from torch import nn
 from skpolyode.dynamics import WalledMLP
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Past, Units
 from skpolyode.embedders.doubt import forecasts_as_well, helpful_gain
+from skpolyode.embedders.learn import Split
 from skpolyode.embedders.scales import path_scales, with_scale
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import (
@@ -102,7 +103,7 @@ class PolyODETransformer(NeuralTransformer):
         Longest integration step, in the units of `times`. "auto" takes two thirds of the typical
         gap or ``1.25 context_ / n`` with n coefficients, whichever is shorter. Halve it if
         `step_halving_error_` is not small against the forecasting error.
-    hidden_layer_sizes : tuple of int, default=(64, 64)
+    hidden_layer_sizes : tuple of int or int, default=(64, 64)
         Widths of the network's hidden layers. Raise for many channels and much data.
     embedding : {"full", "coefficients", "hidden"}, default="full"
         What `transform` returns: the coefficients, the state that the dynamics would go on from
@@ -188,7 +189,7 @@ class PolyODETransformer(NeuralTransformer):
         "window": [POSITIVE, StrOptions({"auto"})],
         "context": [POSITIVE, StrOptions({"auto"})],
         "step_size": [POSITIVE, StrOptions({"auto"})],
-        "hidden_layer_sizes": ["array-like"],
+        "hidden_layer_sizes": ["array-like", COUNT],
         "embedding": [StrOptions(set(_BLOCKS))],
         "observations": [StrOptions({"auto", "exact", "noisy"})],
     }
@@ -204,7 +205,7 @@ class PolyODETransformer(NeuralTransformer):
         window: float | str = "auto",
         context: float | str = "auto",
         step_size: float | str = "auto",
-        hidden_layer_sizes: Sequence[int] = (64, 64),
+        hidden_layer_sizes: Sequence[int] | int = (64, 64),
         embedding: str = "full",
         observations: str = "auto",
         **training: Any,
@@ -369,19 +370,18 @@ class PolyODETransformer(NeuralTransformer):
     def _train(
         self,
         embedder: ModelEmbedder,
-        panel: Panel,
-        held_out: np.ndarray,
+        split: Split,
         generator: torch.Generator,
         checkpoint: Checkpoint | None,
         share: float = 1.0,
     ) -> TrainingReport:
         """Train, and once more as a filter if that is worth it."""
-        parts = embedder, panel, held_out, generator
+        parts = embedder, split, generator
         report, model = super()._train(*parts, checkpoint, share), embedder.model
         is_open = self.observations == "auto" and self._may_filter and model.gain is None
         if report.was_interrupted or not is_open:
             return report
-        judged = panel[np.argsort(~held_out, kind="stable")]  # held-out series first
+        judged = split.panel[np.argsort(~split.held_out, kind="stable")]  # held-out series first
         if (gain := helpful_gain(embedder, judged)) is None:
             return report
         exact, model.gain = embedder.with_own_model(), gain

@@ -20,6 +20,7 @@ from skpolyode.transformers.path_transformer import PathTransformer
 __all__ = ["Resampler"]
 
 _N_POINTS = 100  # where nothing is said
+_MOST_POINTS = 10_000_000
 
 
 @register_estimator
@@ -119,11 +120,17 @@ class Resampler(PathTransformer):
         longest = float((rows.end - rows.start).max())
         spans = {"start": (0.0, longest), "end": (-longest, 0.0)}
         low, high = spans.get(self.relative_to, (float(rows.start.min()), float(rows.end.max())))
+        n_steps = (high - low) / (self.every or np.inf) * (1 + 1e-9)
+        if max(n_steps, self.n_points or 0) > _MOST_POINTS:
+            which = f"every={self.every}" if self.every else f"n_points={self.n_points}"
+            raise ValueError(
+                f"{which} makes more than {_MOST_POINTS} points of each series; the longest one "
+                f"covers {longest:g}."
+            )
         if self.grid is not None:
             self.grid_ = self._read_grid(panel)
         elif self.every is not None:
-            n_steps = int((high - low) / self.every * (1 + 1e-9))
-            steps = self.every * np.arange(n_steps + 1)
+            steps = self.every * np.arange(int(n_steps) + 1)
             self.grid_ = high - steps[::-1] if self.relative_to == "end" else low + steps
         else:
             self.grid_ = np.linspace(low, high, self.n_points or _N_POINTS)

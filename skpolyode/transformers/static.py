@@ -36,6 +36,9 @@ class StaticFeatures(SeriesTransformer):
     A missing number is its mean; a missing category, and one that `fit` did not see, has no
     indicator set. Columns that `fit` did not see are left out.
 
+    A transformer beside it in a union does not know of it, and warns that it leaves the covariates
+    out: ``warnings.filterwarnings("ignore", ".*does not use the static covariates")``.
+
     Examples
     --------
     >>> import pandas as pd

@@ -27,9 +27,9 @@ from skpolyode import (
     PolyODERegressor,
     PolyODETransformer,
 )
+from skpolyode.embedders import learn
 from skpolyode.heads import MiniRocket, base, classifier, features
 from skpolyode.heads.folds import spread_folds
-from skpolyode.transformers import neural
 
 EMBEDDER = InterpolationTransformer(n_coefficients=12)
 
@@ -53,18 +53,19 @@ def test_series_of_one_group_are_held_out_together(monkeypatch):
     X, y = swings(24)
     persons = np.arange(24) // 4
     dealt, validating = [], []
-    deal, hold_out = classifier.spread_folds, neural.hold_out
+    deal, hold_out = classifier.spread_folds, learn.hold_out
 
     def spied_deal(*arguments, **options):
         dealt.append(deal(*arguments, **options))
         return dealt[-1]
 
     def spied_hold_out(*arguments):
-        validating.append(hold_out(*arguments)[1])
-        return arguments[0], validating[-1]
+        split = hold_out(*arguments)
+        validating.append(split.held_out)
+        return split
 
     monkeypatch.setattr(classifier, "spread_folds", spied_deal)
-    monkeypatch.setattr(neural, "hold_out", spied_hold_out)
+    monkeypatch.setattr(learn, "hold_out", spied_hold_out)
     embedder = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
     model = PolyODEClassifier(embedder, features="summary", cv=3, random_state=0)
     model.fit(X, y, groups=persons)

@@ -29,6 +29,14 @@ REMEDIES = {
         lambda: as_panel(REPEATED),
         lambda: Panel.from_series(REPEATED, duplicates="mean"),
     ),
+    "give pairs as (times, values)": (
+        lambda: as_panel([(np.sin(np.arange(5.0)), np.arange(5.0))]),
+        lambda: as_panel([(np.arange(5.0), np.sin(np.arange(5.0)))]),
+    ),
+    "or give them as int64": (
+        lambda: as_panel([(10**17 + np.arange(3.0), [1.0, 2.0, 3.0])]),
+        lambda: as_panel([(10**17 + np.arange(3), [1.0, 2.0, 3.0])]),
+    ),
     "drop these rows": (
         lambda: as_panel([([0.0, NAN, 1.0], [1.0, 9.0, 2.0])]),
         lambda: as_panel([([0.0, 1.0], [1.0, 2.0])]),
@@ -85,3 +93,10 @@ def test_estimators_name_a_remedy_that_they_take():
     with pytest.raises(ValueError, match=r"sort=True to Panel, Panel\.from_series"):
         HiPPOTransformer().fit([([1.0, 0.0], [2.0, 1.0])])
     HiPPOTransformer().fit(Panel.from_series([([1.0, 0.0], [2.0, 1.0])], sort=True))
+
+
+def test_a_groupby_is_turned_into_a_dict():
+    groups = LONG.set_index("t")[["id", "x"]].groupby("id")
+    with pytest.raises(TypeError, match=r"X is a groupby; pass dict\(list\(X\)\), whose keys are"):
+        as_panel(groups)
+    assert as_panel(dict(list(groups))).ids.tolist() == [1]

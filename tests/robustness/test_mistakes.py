@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
@@ -35,6 +36,10 @@ def model():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
+        ({"window": pd.Timedelta("5h")}, "'window' .*pass a number, in the units of"),
+        ({"context": np.timedelta64(5, "h")}, "'context' .*so that context=5.0 is five of them"),
+        ({"device": torch.device("cpu")}, "'device' .*pass its name, device='cpu'"),
+        ({"hidden_layer_sizes": 0}, "'hidden_layer_sizes' .*Got 0"),
         ({"horizon": 0}, r"'horizon' .* int in the range \[1, inf\) or a str among {'auto'}"),
         ({"horizon": "far"}, "'horizon' .* Got 'far'"),
         ({"max_epochs": "all"}, "'max_epochs' .* Got 'all'"),
@@ -123,3 +128,31 @@ def test_scores_leave_out_series_without_observations(model):
 def test_no_such_file(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"there is no '.*lost.parquet': pass a Parquet"):
         sample_dataset(tmp_path / "lost.parquet")
+
+
+TOO_LARGE = 10**400
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        [[1, TOO_LARGE], [1, 2]],
+        [[[1], [TOO_LARGE]], [[1], [2]]],
+        pd.DataFrame({"a": [1, TOO_LARGE], "b": [1, 2]}, dtype=object),
+        [([0, 1], [1, TOO_LARGE])],
+    ],
+)
+def test_integers_that_no_number_holds(X):
+    with pytest.raises(ValueError, match=r"too large for a number|not a number") as caught:
+        HiPPOTransformer().fit(X)
+    assert len(str(caught.value)) < 400
+    stream = HiPPOTransformer().fit(SERIES).stream()
+    with pytest.raises(TypeError, match="update: values must be numbers"):
+        stream.update([0.0], [TOO_LARGE])
+    with pytest.raises(TypeError, match=r"times must be numbers.{,250}$"):
+        stream.update([TOO_LARGE], [1.0])
+
+
+def test_one_hidden_layer_may_be_a_number():
+    one, other = (small(hidden_layer_sizes=sizes).fit(SERIES) for sizes in (8, (8,)))
+    np.testing.assert_array_equal(one.transform(SERIES), other.transform(SERIES))

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from skpolyode.embedders.learn import find_checkpoint
+from skpolyode.embedders.learn import Told, find_checkpoint
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
 
@@ -66,7 +66,8 @@ def test_killed_at_any_moment(tmp_path):
 def key(embedder, panel):
     """Name of the checkpoint of a fit that goes on from the last one, if there was any."""
     settings = embedder._training_settings()
-    return find_checkpoint(embedder.checkpoint_dir, panel, settings, embedder.embedder_).path.name
+    folder, start = embedder.checkpoint_dir, embedder.embedder_
+    return find_checkpoint(folder, panel, Told(), settings, start).path.name
 
 
 def test_all_that_training_depends_on_is_in_the_key(tmp_path):

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.transformers import neural
+from skpolyode.embedders import learn
 from tests.transformers.data import oscillators, small
 
 SERIES = oscillators(12)
@@ -23,14 +23,14 @@ PATIENTS = np.repeat([3, 1, 2, 7], 3)
 @pytest.fixture
 def held(monkeypatch):
     """Last times of the series that validated, fit by fit."""
-    found, hold_out = [], neural.hold_out
+    found, hold_out = [], learn.hold_out
 
     def spied(panel, *arguments):
-        whole, held_out = hold_out(panel, *arguments)
-        found.append([panel[k].times[-1] for k in np.flatnonzero(held_out)])
-        return whole, held_out
+        split = hold_out(panel, *arguments)
+        found.append([panel[k].times[-1] for k in np.flatnonzero(split.held_out)])
+        return split
 
-    monkeypatch.setattr(neural, "hold_out", spied)
+    monkeypatch.setattr(learn, "hold_out", spied)
     return found
 
 
@@ -102,3 +102,18 @@ def test_training_in_vain_is_told():
     assert caught[0].filename == __file__
     assert vain.validation_error_ > 1
     vain.set_params(max_epochs=2).fit(series)  # a try is no reason to warn
+
+
+def test_weights_that_stay_the_untrained_ones_are_told():
+    """Random walks: nothing is better than the last value, which an untrained model forecasts."""
+    rng = np.random.default_rng(0)
+    walks = [(np.arange(12.0), rng.normal(size=12).cumsum()) for _ in range(10)]
+    options = {"n_coefficients": 2, "hidden_layer_sizes": (4,), "random_state": 0}
+    model = PolyODETransformer(**options, max_epochs=10, learning_rate_init=1e-30)
+    with pytest.warns(ConvergenceWarning, match="no weights forecast better than the untrained"):
+        model.fit(walks)
+    assert model.best_epoch_ == 0
+    assert model.validation_error_ < 1
+    model.set_params(warm_start=True).fit(walks)  # goes on from the best, which need not get better
+    still = [(np.arange(9.0), np.full(9, 3.0)) for _ in range(6)]
+    PolyODETransformer(**options, max_epochs=10).fit(still)  # cannot be forecast any better

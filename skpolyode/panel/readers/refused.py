@@ -39,6 +39,8 @@ def refusal(X: Any) -> str | None:
         is_times = isinstance(key, tuple) and len(key) == len(frame)
         if isinstance(key, str | tuple | numbers.Number) and not is_times:
             return "is a list of pairs (key, frame); pass dict(X), whose keys are the ids."
+    if isinstance(X, pd.api.typing.DataFrameGroupBy):
+        return "is a groupby; pass dict(list(X)), whose keys are the ids."
     if isinstance(X, Iterator):
         return f"is a {type(X).__name__}, which can be read only once; pass list(X)."
     return None
