@@ -18,6 +18,7 @@ from skpolyode.saving.codec import register
 __all__ = ["Memory"]
 
 
+_MANY = 16  # channels, above which what they have in common is computed once
 _LARGEST = 4096  # coefficients in a file: tables are square, so that its size cannot bound them
 
 
@@ -195,6 +196,14 @@ class Memory(ABC):
 
     def driven(self, path: CubicPath, elapsed: torch.Tensor) -> torch.Tensor:
         """Coefficients (B, D, N) of a path before which the signal was zero; see `follow`."""
+        n_points, n_rows, n_channels = path.values.shape
+        if n_channels > max(_MANY, 2 * n_points):
+            # All channels are answered alike: by what unit values and slopes are answered by.
+            units = torch.eye(2 * n_points, dtype=torch.float64, device=path.step.device)
+            values, slopes = units[:, None].expand(-1, n_rows, -1).split(n_points)
+            answers = self.driven(path._replace(values=values, slopes=slopes), elapsed)
+            given = torch.cat([path.values, path.slopes]).permute(1, 2, 0)  # (B, D, 2 (K + 1))
+            return torch.bmm(given.to(self.dtype), answers)
         if len(path.values) - 1 > LONGEST_PART:
             n_rows, (row, rest, parts) = len(elapsed), path_parts(path, self.horizon)
             c = self.driven(parts, elapsed[row] - rest)
@@ -235,6 +244,11 @@ class Memory(ABC):
             steps = rise.double() / gap
             knots = torch.stack([torch.zeros_like(steps), steps], dim=-1)
             return self.respond(knots, gap[:, 0], elapsed).to(self.dtype)
+        if gap.shape[1] > _MANY:  # most of so many are not observed
+            row, channel = rise.nonzero(as_tuple=True)
+            some = self.bridge(rise[row, channel][:, None], gap[row, channel][:, None], elapsed[row])
+            c = some.new_zeros(*gap.shape, self.n_coefficients)
+            return c.index_put((row, channel), some[:, 0])
         steps = rise.double()[:, :, None] / gap[:, :, None]
         knots = torch.stack([torch.zeros_like(steps), steps], dim=-1).flatten(0, 1)
         spread = elapsed[:, None].expand(gap.shape).flatten()
