@@ -41,9 +41,9 @@ def make_panel(n_series: int, n_channels: int, rng: np.random.Generator):
 def measure(n_channels: int, n_series: int, n_epochs: int) -> dict[str, float]:
     """Seconds, MiB and errors of one size, in this process; no epochs are the default, "auto"."""
     import torch
+    from wards import last_value_error
 
     from skpolyode import PolyODETransformer
-    from wards import last_value_error
 
     torch.set_num_threads(1)
     rng = np.random.default_rng(1)

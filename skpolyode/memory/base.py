@@ -202,8 +202,10 @@ class Memory(ABC):
             units = torch.eye(2 * n_points, dtype=torch.float64, device=path.step.device)
             values, slopes = units[:, None].expand(-1, n_rows, -1).split(n_points)
             answers = self.driven(path._replace(values=values, slopes=slopes), elapsed)
-            given = torch.cat([path.values, path.slopes]).permute(1, 2, 0)  # (B, D, 2 (K + 1))
-            return torch.bmm(given.to(self.dtype), answers)
+            point = torch.arange(n_points, device=path.step.device)[:, None]
+            beyond = (point > path.n_steps).repeat(2, 1)[..., None]
+            given = torch.cat([path.values, path.slopes]).masked_fill(beyond, 0.0)
+            return torch.bmm(given.permute(1, 2, 0).to(self.dtype), answers)  # (B, D, 2 (K + 1))
         if len(path.values) - 1 > LONGEST_PART:
             n_rows, (row, rest, parts) = len(elapsed), path_parts(path, self.horizon)
             c = self.driven(parts, elapsed[row] - rest)
@@ -246,7 +248,9 @@ class Memory(ABC):
             return self.respond(knots, gap[:, 0], elapsed).to(self.dtype)
         if gap.shape[1] > _MANY:  # most of so many are not observed
             row, channel = rise.nonzero(as_tuple=True)
-            some = self.bridge(rise[row, channel][:, None], gap[row, channel][:, None], elapsed[row])
+            some = self.bridge(
+                rise[row, channel][:, None], gap[row, channel][:, None], elapsed[row]
+            )
             c = some.new_zeros(*gap.shape, self.n_coefficients)
             return c.index_put((row, channel), some[:, 0])
         steps = rise.double()[:, :, None] / gap[:, :, None]

@@ -41,7 +41,7 @@ from skpolyode.transformers.neural import NeuralTransformer
 __all__ = ["PolyODETransformer"]
 
 # Coefficients that the dynamics see, at most, of a channel and of all: they set the field's size.
-_CONTEXT_SIZE, _WIDEST, _FEWEST = 32, 512, 4
+_CONTEXT_SIZE, _WIDEST = 32, 512
 _CONTEXTS_INTEGRATED = 20  # a gap longer than this many contexts is not integrated to its end
 _ROWS_TO_CUT = 256  # longest series, in rows, that training runs through as a whole
 _CONTEXTS_TO_CUT = 8  # and in contexts
@@ -310,7 +310,7 @@ class PolyODETransformer(NeuralTransformer):
 
     def _context_size(self, n_channels: int) -> int:
         """Coefficients of each channel that the dynamics see."""
-        fewer = max(_FEWEST, _WIDEST // n_channels)
+        fewer = max(1, _WIDEST // n_channels)
         return min(self.n_coefficients, _CONTEXT_SIZE, fewer)
 
     def _lengths(self, rows: Observed, size: int) -> tuple[float, float]:
