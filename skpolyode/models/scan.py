@@ -16,7 +16,7 @@ import torch
 from skpolyode.cubic import CubicPath
 from skpolyode.dynamics import NetworkSteps, count_steps
 from skpolyode.dynamics.steps import Start
-from skpolyode.models.contract import State, Step, join, select
+from skpolyode.models.contract import State, Step, join
 from skpolyode.models.packed import Packed
 
 if TYPE_CHECKING:
@@ -59,7 +59,10 @@ class _Running(NamedTuple):
     step: torch.Tensor  # float64 (B,): their length
 
     def select(self, index: torch.Tensor) -> _Running:
-        return _Running(*(select(x, index) if isinstance(x, dict) else x[index] for x in self))
+        """Some of them; `index_select` takes half of the time of brackets."""
+        memories = {name: part.index_select(0, index) for name, part in self.memories.items()}
+        columns = (x if x is self.memories else x.index_select(0, index) for x in self)
+        return _Running(*columns)._replace(memories=memories)
 
     def join(self, other: _Running) -> _Running:
         pairs = zip(self, other, strict=True)
@@ -100,7 +103,7 @@ def scan(model: PolyODE, data: Packed, block: list[slice]) -> Iterator[Step]:
             new = _depart(model, data, step, there.place)
             on_the_way = (~arrived).nonzero()[:, 0]
             pairs = zip(start, paths.record(steps, new), strict=True)
-            start = Start(*(torch.cat([one[on_the_way], other]) for one, other in pairs))
+            start = Start(*(torch.cat([x.index_select(0, on_the_way), y]) for x, y in pairs))
             run = run.select(on_the_way).join(new)
         flat = run.z.flatten(1)
         end = steps.end(flat, start, run.step.to(flat.dtype)[:, None])
