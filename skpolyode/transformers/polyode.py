@@ -88,10 +88,10 @@ class PolyODETransformer(NeuralTransformer):
         if only the recent past matters. Not used by "legs".
     context : float or "auto", default="auto"
         Length of the past that the dynamics see, in the units of `times`, by a memory of its own
-        of at most 32 coefficients, or 512 for all channels together. "auto" takes an observation
-        for two of them, so that it sees the recent past finely; or the window, if that is not much
-        longer, and then one memory serves both. Raise it if what comes next depends on more than a
-        few observations.
+        of at most 32 coefficients, or 512 for all channels together, but one of each at least.
+        "auto" takes an observation for two of them, so that it sees the recent past finely; or the
+        window, if that is not much longer, and then one memory serves both. Raise it if what comes
+        next depends on more than a few observations.
     step_size : float or "auto", default="auto"
         Longest integration step, in the units of `times`. "auto" takes two thirds of the typical
         gap or ``1.25 context_ / n`` with n coefficients, whichever is shorter. Halve it if
@@ -310,8 +310,7 @@ class PolyODETransformer(NeuralTransformer):
 
     def _context_size(self, n_channels: int) -> int:
         """Coefficients of each channel that the dynamics see."""
-        fewer = max(1, _WIDEST // n_channels)
-        return min(self.n_coefficients, _CONTEXT_SIZE, fewer)
+        return max(1, min(self.n_coefficients, _CONTEXT_SIZE, _WIDEST // n_channels))
 
     def _lengths(self, rows: Observed, size: int) -> tuple[float, float]:
         """Window and context, in the units of `times`; the latter has `size` coefficients."""
