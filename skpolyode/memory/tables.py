@@ -90,6 +90,8 @@ class _Table(ABC):
         Tensor of shape (P, D, N)
         """
         width = x.shape[2]
+        if 2 * width >= x.shape[0] * x.shape[1]:  # so few that even one matrix is not worth it
+            return self._apply_all(x, age)
         same = age.round(decimals=_SAME_AGE)
         if 2 * len(same[:_SAMPLE].unique()) > _SAMPLE:  # to sort them all takes time
             return self._apply_all(x, age)
@@ -102,7 +104,10 @@ class _Table(ABC):
         if len(ages) == 1:
             return x @ matrices[0]
         return _in_chunks(
-            lambda x, index: torch.bmm(x, matrices.index_select(0, index)), matrices[0].numel(), x, index
+            lambda x, index: torch.bmm(x, matrices.index_select(0, index)),
+            matrices[0].numel(),
+            x,
+            index,
         )
 
     def _apply_all(self, x: torch.Tensor, age: torch.Tensor) -> torch.Tensor:
