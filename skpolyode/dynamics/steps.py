@@ -118,7 +118,7 @@ class NetworkSteps:
         return torch.addcmul(moved, y - self.inside(y), torch.expm1(-self.pull * h))
 
     def step(self, y: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-        """`end` of what `begin` gives; with a third less work where nothing is beyond the wall."""
+        """`end` of what `begin` gives, to the last bit; cheaper where all is inside of the wall."""
         low, high = y.detach().aminmax()
         if low >= -self.wall and high <= self.wall:
             return self._moved(y, self._at(y), h)

@@ -198,7 +198,7 @@ class Memory(ABC):
         """Coefficients (B, D, N) of a path before which the signal was zero; see `follow`."""
         n_points, n_rows, n_channels = path.values.shape
         if n_channels > max(_MANY, 2 * n_points):
-            # All channels are answered alike: by what unit values and slopes are answered by.
+            # One linear map answers all channels: that of unit values and slopes.
             units = torch.eye(2 * n_points, dtype=torch.float64, device=path.step.device)
             values, slopes = units[:, None].expand(-1, n_rows, -1).split(n_points)
             answers = self.driven(path._replace(values=values, slopes=slopes), elapsed)
@@ -247,12 +247,9 @@ class Memory(ABC):
             knots = torch.stack([torch.zeros_like(steps), steps], dim=-1)
             return self.respond(knots, gap[:, 0], elapsed).to(self.dtype)
         if gap.shape[1] > _MANY:  # most of so many are not observed
-            row, channel = rise.nonzero(as_tuple=True)
-            some = self.bridge(
-                rise[row, channel][:, None], gap[row, channel][:, None], elapsed[row]
-            )
-            c = some.new_zeros(*gap.shape, self.n_coefficients)
-            return c.index_put((row, channel), some[:, 0])
+            at = rise.nonzero(as_tuple=True)
+            some = self.bridge(rise[at][:, None], gap[at][:, None], elapsed[at[0]])
+            return some.new_zeros(*gap.shape, self.n_coefficients).index_put(at, some[:, 0])
         steps = rise.double()[:, :, None] / gap[:, :, None]
         knots = torch.stack([torch.zeros_like(steps), steps], dim=-1).flatten(0, 1)
         spread = elapsed[:, None].expand(gap.shape).flatten()

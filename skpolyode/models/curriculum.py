@@ -44,7 +44,7 @@ class PolyODETask(IntervalTask):
         Observations that every sixth minibatch looks ahead; see
         :class:`~skpolyode.models.IntervalTask`.
     can_sweep : bool, default=True
-        Whether the memory may follow a path that is integrated without it.
+        Whether the memory may follow a path that is integrated without it, by the usual steps.
 
     Examples
     --------
@@ -167,7 +167,7 @@ class PolyODETask(IntervalTask):
 
     def _leads(self, state: State, rows: torch.Tensor) -> Iterator[tuple[Prediction, torch.Tensor]]:
         """As of any model; of few series in one run, since there it is rounds that cost."""
-        if self.n_series >= _FEW_SERIES:
+        if self.n_series >= _FEW_SERIES or not self.can_sweep:
             yield from super()._leads(state, rows)
             return
         starts, targets = [], []  # of each lead: the states that it goes on from, and its rows

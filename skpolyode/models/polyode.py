@@ -206,7 +206,10 @@ class PolyODE(SequenceModel):
         return end, path
 
     def visit(self, z: torch.Tensor, row: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
-        """Signals (Q, D) after gaps (Q,) in a row, from states z (n, D, 1 + N); see `row` there."""
+        """Signals (Q, D) after gaps (Q,) that follow one another from states z (n, D, 1 + N).
+
+        See :func:`~skpolyode.dynamics.visit`: `row` (Q,) says which state each is of.
+        """
         return visit(
             self.field,
             z.flatten(1),
