@@ -6,6 +6,7 @@ This layer knows no polynomials.
 from skpolyode.cubic import evaluate_path
 from skpolyode.dynamics.field import WalledMLP
 from skpolyode.dynamics.integrate import count_steps, integrate
+from skpolyode.dynamics.journey import visit
 from skpolyode.dynamics.steppers import STEPPERS, Stepper
 from skpolyode.dynamics.steps import NetworkSteps
 
@@ -17,4 +18,5 @@ __all__ = [
     "count_steps",
     "evaluate_path",
     "integrate",
+    "visit",
 ]

@@ -111,9 +111,11 @@ def integrate(
         if n_rows < len(y):
             finished.append(y[n_rows:])
             y, h = y[:n_rows], h[:n_rows]
+        if recorded is None:
+            y = steps.step(y, h)
+            continue
         start = steps.begin(y)
-        if recorded is not None:
-            starts.append((y[:, recorded], steps.slope(y, start)))
+        starts.append((y[:, recorded], steps.slope(y, start)))
         y = steps.end(y, start, h)
     end = torch.cat([y, *reversed(finished)])
     if recorded is None:

@@ -99,7 +99,11 @@ class NetworkSteps:
 
     def begin(self, y: torch.Tensor) -> Start:
         """What the network says where a step starts, at `y` (rows, M)."""
-        drive = F.linear(self.inside(y), *self.layers.first)
+        return self._at(self.inside(y))
+
+    def _at(self, y: torch.Tensor) -> Start:
+        """What the network says at a point of the box."""
+        drive = F.linear(y, *self.layers.first)
         return Start(drive, self.layers.features(drive))
 
     def slope(self, y: torch.Tensor, start: Start) -> torch.Tensor:
@@ -109,15 +113,26 @@ class NetworkSteps:
 
     def end(self, y: torch.Tensor, start: Start, h: torch.Tensor) -> torch.Tensor:
         """End of the step, of length `h` (rows, 1)."""
+        moved = self._moved(y, start, h)
+        # What is inside the box is moved by zero.
+        return torch.addcmul(moved, y - self.inside(y), torch.expm1(-self.pull * h))
+
+    def step(self, y: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+        """`end` of what `begin` gives, to the last bit; cheaper where all is inside of the wall."""
+        low, high = y.detach().aminmax()
+        if low >= -self.wall and high <= self.wall:
+            return self._moved(y, self._at(y), h)
+        return self.end(y, self.begin(y), h)
+
+    def _moved(self, y: torch.Tensor, start: Start, h: torch.Tensor) -> torch.Tensor:
+        """Where the network leads to in a step."""
         # All stages in the drive (rows, H); the state (rows, M) is touched once, at the end.
         stages, turns = [start.features], []
         for row in self.stepper.a:
             turns.append(F.linear(stages[-1], *self.layers.turn))
             stages.append(self.layers.features(combine(start.drive, h, row, turns)))
         mean = weighted_sum(self.stepper.b, stages)
-        moved = torch.addcmul(y, h, F.linear(mean, *self.layers.last))
-        # What is inside the box is moved by zero.
-        return torch.addcmul(moved, y - self.inside(y), torch.expm1(-self.pull * h))
+        return torch.addcmul(y, h, F.linear(mean, *self.layers.last))
 
     def inside(self, y: torch.Tensor) -> torch.Tensor:
         """Nearest point of the box."""
@@ -141,6 +156,10 @@ class FieldSteps:
     def end(self, y: torch.Tensor, start: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
         """End of the step."""
         return self.stepper.step(self.field, y, start, h)
+
+    def step(self, y: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+        """`end` of what `begin` gives."""
+        return self.end(y, self.begin(y), h)
 
 
 def steps_of(

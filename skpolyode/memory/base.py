@@ -18,6 +18,7 @@ from skpolyode.saving.codec import register
 __all__ = ["Memory"]
 
 
+_MANY = 16  # channels, above which what they have in common is computed once
 _LARGEST = 4096  # coefficients in a file: tables are square, so that its size cannot bound them
 
 
@@ -195,6 +196,16 @@ class Memory(ABC):
 
     def driven(self, path: CubicPath, elapsed: torch.Tensor) -> torch.Tensor:
         """Coefficients (B, D, N) of a path before which the signal was zero; see `follow`."""
+        n_points, n_rows, n_channels = path.values.shape
+        if n_channels > max(_MANY, 2 * n_points):
+            # One linear map answers all channels: that of unit values and slopes.
+            units = torch.eye(2 * n_points, dtype=torch.float64, device=path.step.device)
+            values, slopes = units[:, None].expand(-1, n_rows, -1).split(n_points)
+            answers = self.driven(path._replace(values=values, slopes=slopes), elapsed)
+            point = torch.arange(n_points, device=path.step.device)[:, None]
+            beyond = (point > path.n_steps).repeat(2, 1)[..., None]
+            given = torch.cat([path.values, path.slopes]).masked_fill(beyond, 0.0)
+            return torch.bmm(given.permute(1, 2, 0).to(self.dtype), answers)  # (B, D, 2 (K + 1))
         if len(path.values) - 1 > LONGEST_PART:
             n_rows, (row, rest, parts) = len(elapsed), path_parts(path, self.horizon)
             c = self.driven(parts, elapsed[row] - rest)
@@ -235,6 +246,10 @@ class Memory(ABC):
             steps = rise.double() / gap
             knots = torch.stack([torch.zeros_like(steps), steps], dim=-1)
             return self.respond(knots, gap[:, 0], elapsed).to(self.dtype)
+        if gap.shape[1] > _MANY:  # most of so many are not observed
+            at = rise.nonzero(as_tuple=True)
+            some = self.bridge(rise[at][:, None], gap[at][:, None], elapsed[at[0]])
+            return some.new_zeros(*gap.shape, self.n_coefficients).index_put(at, some[:, 0])
         steps = rise.double()[:, :, None] / gap[:, :, None]
         knots = torch.stack([torch.zeros_like(steps), steps], dim=-1).flatten(0, 1)
         spread = elapsed[:, None].expand(gap.shape).flatten()

@@ -90,6 +90,8 @@ class _Table(ABC):
         Tensor of shape (P, D, N)
         """
         width = x.shape[2]
+        if 2 * width >= x.shape[0] * x.shape[1]:  # so few that even one matrix is not worth it
+            return self._apply_all(x, age)
         same = age.round(decimals=_SAME_AGE)
         if 2 * len(same[:_SAMPLE].unique()) > _SAMPLE:  # to sort them all takes time
             return self._apply_all(x, age)
@@ -102,7 +104,10 @@ class _Table(ABC):
         if len(ages) == 1:
             return x @ matrices[0]
         return _in_chunks(
-            lambda x, index: torch.bmm(x, matrices[index]), matrices[0].numel(), x, index
+            lambda x, index: torch.bmm(x, matrices.index_select(0, index)),
+            matrices[0].numel(),
+            x,
+            index,
         )
 
     def _apply_all(self, x: torch.Tensor, age: torch.Tensor) -> torch.Tensor:
@@ -161,7 +166,7 @@ class TransitionTable(_Table):
         c = self._taylor(c, (cells - cell).clamp(max=0.5).to(c.dtype)[:, None])
         cell = cell.long()
         for table in self.tables:
-            c = torch.bmm(c, table[cell % self.base].mT)
+            c = torch.bmm(c, table.index_select(0, cell % self.base).mT)
             cell = cell // self.base
         # Past the last cell exp(A gap) is below 1e-16 and stays a contraction.
         return c
@@ -274,4 +279,4 @@ class ResponseTable(_Table):
         # `padded` that starts at q: overlapping views (P, Q, M) of the same numbers.
         shifted = padded.as_strided((len(offset), steps.shape[2], count), (padded.stride(0), 1, 1))
         weights = torch.bmm(steps, shifted)  # (P, D, Q) @ (P, Q, M), of the Taylor coefficients
-        return torch.bmm(weights, self.table[cell.long()])
+        return torch.bmm(weights, self.table.index_select(0, cell.long()))

@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from skpolyode.models.contract import State, Step
+from skpolyode.models.contract import Prediction, State, Step
 from skpolyode.models.packed import Packed
 from skpolyode.models.polyode import PolyODE
 from skpolyode.models.sweep import CHUNK, observed_states, sweep
-from skpolyode.models.tasks import IntervalTask, RunningMean
+from skpolyode.models.tasks import HALVED_EVERY, IntervalTask, RunningMean
 from skpolyode.models.weights import weighed
 
 __all__ = ["PolyODETask"]
@@ -26,6 +26,7 @@ _LAST_SWEEPS = 4  # bring the last states within 1e-4 of their distance to the e
 # straight lines and the intervals of few steps show it where to go, and cost less.
 _COARSE_SHARE = 1 / 8
 _COARSE_STEPS = 4
+_FEW_SERIES = 300  # fewer make minibatches so small that a round costs as much as with one row
 
 
 class PolyODETask(IntervalTask):
@@ -44,7 +45,7 @@ class PolyODETask(IntervalTask):
         Observations that every sixth minibatch looks ahead; see
         :class:`~skpolyode.models.IntervalTask`.
     can_sweep : bool, default=True
-        Whether the memory may follow a path that is integrated without it.
+        Whether the memory may follow a path that is integrated without it, by the usual steps.
 
     Examples
     --------
@@ -84,6 +85,7 @@ class PolyODETask(IntervalTask):
     def take(self, data: Packed, held_out: torch.Tensor) -> None:
         """Go on with other series, from the states of straight lines."""
         super().take(data, held_out)
+        self.n_series = len(held_out)
         # All that a field which stands still depends on. Without what static covariates add: that
         # is known by the present weights, and learns.
         self.states = {"z": observed_states(self.model, data.x)}
@@ -163,6 +165,29 @@ class PolyODETask(IntervalTask):
         if not self.filters:
             return {"z": self.states["z"][rows] + self._static_part(rows)}
         return {"z": super()._depart(rows)["z"]}
+
+    def _leads(self, state: State, rows: torch.Tensor) -> Iterator[tuple[Prediction, torch.Tensor]]:
+        """As of any model; of few series in one run, since there it is rounds that cost."""
+        if self.n_series >= _FEW_SERIES or not self.can_sweep:
+            yield from super()._leads(state, rows)
+            return
+        starts, targets = [], []  # of each lead: the states that it goes on from, and its rows
+        start = torch.arange(len(rows), device=rows.device)
+        for k in range(1, self.furthest):
+            if k % HALVED_EVERY == 1:
+                start, rows = (x[: -(-len(rows) // 2)] for x in (start, rows))
+            rows = self.data.next[rows]
+            start, rows = start[rows >= 0], rows[rows >= 0]
+            if len(rows):
+                starts.append(start)
+                targets.append(rows)
+        if not starts:
+            return
+        gone_on, start = torch.cat(starts).unique(return_inverse=True)
+        order = start.argsort(stable=True)
+        gaps = self.data.gap[torch.cat(targets)[order]]
+        signals = self.model.visit(state["z"][gone_on], start[order], gaps)[order.argsort()]
+        yield from zip(map(Prediction, signals.split([*map(len, starts)])), targets, strict=True)
 
     def _stored(self, rows: torch.Tensor) -> State:
         z = self.states["z"][rows]

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from skpolyode.cubic import CubicPath
-from skpolyode.dynamics import STEPPERS, Stepper, WalledMLP, evaluate_path, integrate
+from skpolyode.dynamics import STEPPERS, Stepper, WalledMLP, evaluate_path, integrate, visit
 from skpolyode.memory import Memory
 from skpolyode.models.contract import Prediction, SequenceModel, State, Step
 from skpolyode.models.gain import Gain
@@ -204,6 +204,21 @@ class PolyODE(SequenceModel):
         end, path = self._integrate(z, gap, self.signals)
         assert path is not None
         return end, path
+
+    def visit(self, z: torch.Tensor, row: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
+        """Signals (Q, D) after gaps (Q,) that follow one another from states z (n, D, 1 + N).
+
+        See :func:`~skpolyode.dynamics.visit`: `row` (Q,) says which state each is of.
+        """
+        return visit(
+            self.field,
+            z.flatten(1),
+            row,
+            gap.clamp(max=self.max_gap),
+            step_size=self.step_size,
+            stepper=self.stepper,
+            recorded=self.signals,
+        )
 
     def _integrate(
         self, z: torch.Tensor, gap: torch.Tensor, recorded: slice | None

@@ -16,7 +16,7 @@ import torch
 from skpolyode.cubic import CubicPath
 from skpolyode.dynamics import NetworkSteps, count_steps
 from skpolyode.dynamics.steps import Start
-from skpolyode.models.contract import State, Step, join, select
+from skpolyode.models.contract import State, Step, join
 from skpolyode.models.packed import Packed
 
 if TYPE_CHECKING:
@@ -25,29 +25,44 @@ if TYPE_CHECKING:
 __all__ = ["scan"]
 
 
+class _Paths(NamedTuple):
+    """Where the paths of the intervals are written down: one place for each series of a block."""
+
+    values: torch.Tensor  # (B, K + 1, D): the signal at the ends of the steps
+    slopes: torch.Tensor  # (B, K + 1, D): its derivative there
+
+    def record(self, steps: NetworkSteps, run: _Running) -> Start:
+        """Write down the signal and its derivative after the steps taken; begin the next."""
+        flat = run.z.flatten(1)
+        start = steps.begin(flat)
+        place = run.place, run.taken
+        self.values.index_put_(place, flat[:, steps.recorded])
+        self.slopes.index_put_(place, steps.slope(flat, start))
+        return start
+
+    def of(self, run: _Running) -> CubicPath:
+        """Those of some series at the end of their interval."""
+        last = int(run.n_steps.max()) + 1
+        columns = (part[run.place, :last].transpose(0, 1) for part in self)
+        return CubicPath(*columns, run.step, run.n_steps)
+
+
 class _Running(NamedTuple):
     """Series on their way to their next observation."""
 
+    place: torch.Tensor  # int64 (B,): of the series in the block
     target: torch.Tensor  # int64 (B,): row of that observation
     z: torch.Tensor  # (B, D, 1 + N): state after the steps taken
     memories: State  # parts (B, D, N or M): memories at the last observation
     taken: torch.Tensor  # int64 (B,)
     n_steps: torch.Tensor  # int64 (B,): steps of the interval
     step: torch.Tensor  # float64 (B,): their length
-    values: torch.Tensor  # (B, K + 1, D): the signal at the ends of the steps
-    slopes: torch.Tensor  # (B, K + 1, D): its derivative there
-
-    def record(self, steps: NetworkSteps) -> Start:
-        """Write down the signal and its derivative after the steps taken; begin the next."""
-        flat = self.z.flatten(1)
-        start = steps.begin(flat)
-        place = torch.arange(len(flat), device=flat.device), self.taken
-        self.values.index_put_(place, flat[:, steps.recorded])
-        self.slopes.index_put_(place, steps.slope(flat, start))
-        return start
 
     def select(self, index: torch.Tensor) -> _Running:
-        return _Running(*(select(x, index) if isinstance(x, dict) else x[index] for x in self))
+        """Some of them; `index_select` takes half of the time of brackets."""
+        memories = {name: part.index_select(0, index) for name, part in self.memories.items()}
+        columns = (x if x is self.memories else x.index_select(0, index) for x in self)
+        return _Running(*columns)._replace(memories=memories)
 
     def join(self, other: _Running) -> _Running:
         pairs = zip(self, other, strict=True)
@@ -75,46 +90,39 @@ def scan(model: PolyODE, data: Packed, block: list[slice]) -> Iterator[Step]:
     yield step
     gaps = data.gap[block[0].start : block[-1].stop].clamp(max=model.max_gap)
     n_knots = int(count_steps(gaps, model.step_size).max()) + 1
-    run = _depart(model, data, step, n_knots)
+    path = data.x.new_zeros(len(rows), n_knots, data.x.shape[1])
+    paths = _Paths(path, path.clone())
+    run = _depart(model, data, step, rows - block[0].start)
     while len(run.target):
-        start = run.record(steps)
+        start = paths.record(steps, run)
         arrived = run.taken == run.n_steps
         if arrived.any():
-            step = _arrive(model, data, run.select(arrived.nonzero()[:, 0]))
+            there = run.select(arrived.nonzero()[:, 0])
+            step = _arrive(model, data, there, paths.of(there))
             yield step
-            new = _depart(model, data, step, n_knots)
+            new = _depart(model, data, step, there.place)
             on_the_way = (~arrived).nonzero()[:, 0]
-            pairs = zip(start, new.record(steps), strict=True)
-            start = Start(*(torch.cat([one[on_the_way], other]) for one, other in pairs))
+            pairs = zip(start, paths.record(steps, new), strict=True)
+            start = Start(*(torch.cat([x.index_select(0, on_the_way), y]) for x, y in pairs))
             run = run.select(on_the_way).join(new)
         flat = run.z.flatten(1)
         end = steps.end(flat, start, run.step.to(flat.dtype)[:, None])
         run = run._replace(z=end.view_as(run.z), taken=run.taken + 1)
 
 
-def _depart(model: PolyODE, data: Packed, step: Step, n_knots: int) -> _Running:
+def _depart(model: PolyODE, data: Packed, step: Step, place: torch.Tensor) -> _Running:
     """Set out from observations just taken in, those that are the last of their series left out."""
     going_on = (data.next[step.rows] >= 0).nonzero()[:, 0]
     target = data.next[step.rows[going_on]]
     gap = data.gap[target].clamp(max=model.max_gap)
     n_steps = count_steps(gap, model.step_size)
     memories = {name: step.state[name][going_on] for name in model.memories}
-    z = step.state["z"][going_on]
-    path = z.new_zeros(len(target), n_knots, z.shape[1])
-    return _Running(
-        target, z, memories, torch.zeros_like(n_steps), n_steps, gap / n_steps, path, path.clone()
-    )
+    z, taken = step.state["z"][going_on], torch.zeros_like(n_steps)
+    return _Running(place[going_on], target, z, memories, taken, n_steps, gap / n_steps)
 
 
-def _arrive(model: PolyODE, data: Packed, run: _Running) -> Step:
+def _arrive(model: PolyODE, data: Packed, run: _Running, path: CubicPath) -> Step:
     """Let the memory follow the path of the interval, then take in the observation."""
-    last = int(run.n_steps.max()) + 1
-    path = CubicPath(
-        run.values[:, :last].transpose(0, 1),
-        run.slopes[:, :last].transpose(0, 1),
-        run.step,
-        run.n_steps,
-    )
     gap, elapsed = data.gap[run.target], data.elapsed[run.target]
     memories = model.remember(run.memories, path, run.z[..., 0], gap, elapsed)
     return _take_in(model, data, run.target, {"z": run.z} | memories)

@@ -24,7 +24,7 @@ _DECAY = 0.7  # weight of each further observation that is looked at without upd
 # and the further ahead the fewer intervals.
 _FAR_FROM = 1 / 4  # of the training
 _FAR_EVERY = 6  # minibatches
-_HALVED_EVERY = 4  # observations
+HALVED_EVERY = 4  # observations
 
 
 class RunningMean:
@@ -262,19 +262,26 @@ class IntervalTask:
     def _with_far(self, near: torch.Tensor, state: State, rows: torch.Tensor) -> torch.Tensor:
         """Mean of a loss and of those further ahead of states that arrived at some rows."""
         far = []
-        for k in range(1, self.furthest):
-            if k % _HALVED_EVERY == 1:
-                some = slice(0, -(-len(rows) // 2))
-                state, rows = select(state, some), rows[some]
-            state, rows = self._arrive(state, rows)
-            if not len(rows):
-                break
-            prediction = self.model.predict(state)
-            loss = self._mean_loss(prediction, rows)
+        for prediction, at in self._leads(state, rows):
+            loss = self._mean_loss(prediction, at)
             if prediction.log_scale is None:  # a likelihood knows its own unit
                 loss = loss * (near / loss.clamp(min=1e-12)).clamp(max=1).detach()
             far.append(loss)
         return (near + torch.stack(far).mean()) / 2 if far else near
+
+    def _leads(self, state: State, rows: torch.Tensor) -> Iterator[tuple[Prediction, torch.Tensor]]:
+        """Predictions further ahead of states that arrived at some rows, and what rows they are of.
+
+        The further ahead, the fewer.
+        """
+        for k in range(1, self.furthest):
+            if k % HALVED_EVERY == 1:
+                some = slice(0, -(-len(rows) // 2))
+                state, rows = select(state, some), rows[some]
+            state, rows = self._arrive(state, rows)
+            if not len(rows):
+                return
+            yield self.model.predict(state), rows
 
     def _chosen(self, rows: torch.Tensor) -> torch.Tensor:
         """Which intervals of a minibatch, by the rows that they start from, are learned from."""

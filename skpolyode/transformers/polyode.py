@@ -44,7 +44,7 @@ from skpolyode.transformers.neural import NeuralTransformer
 __all__ = ["PolyODETransformer"]
 
 # Coefficients that the dynamics see, at most, of a channel and of all: they set the field's size.
-_CONTEXT_SIZE, _WIDEST, _FEWEST = 32, 512, 4
+_CONTEXT_SIZE, _WIDEST = 32, 512
 _CONTEXTS_INTEGRATED = 20  # a gap longer than this many contexts is not integrated to its end
 _ROWS_TO_CUT = 256  # longest series, in rows, that training runs through as a whole
 _CONTEXTS_TO_CUT = 8  # and in contexts
@@ -95,10 +95,10 @@ class PolyODETransformer(NeuralTransformer):
         if only the recent past matters. Not used by "legs".
     context : float or "auto", default="auto"
         Length of the past that the dynamics see, in the units of `times`, by a memory of its own
-        of at most 32 coefficients, or 512 for all channels together. "auto" takes an observation
-        for two of them, so that it sees the recent past finely; or the window, if that is not much
-        longer, and then one memory serves both. Raise it if what comes next depends on more than a
-        few observations.
+        of at most 32 coefficients, or 512 for all channels together, but one of each at least.
+        "auto" takes an observation for two of them, so that it sees the recent past finely; or the
+        window, if that is not much longer, and then one memory serves both. Raise it if what comes
+        next depends on more than a few observations.
     step_size : float or "auto", default="auto"
         Longest integration step, in the units of `times`. "auto" takes two thirds of the typical
         gap or ``1.25 context_ / n`` with n coefficients, whichever is shorter. Halve it if
@@ -319,8 +319,7 @@ class PolyODETransformer(NeuralTransformer):
 
     def _context_size(self, n_channels: int) -> int:
         """Coefficients of each channel that the dynamics see."""
-        fewer = max(_FEWEST, _WIDEST // n_channels)
-        return min(self.n_coefficients, _CONTEXT_SIZE, fewer)
+        return max(1, min(self.n_coefficients, _CONTEXT_SIZE, _WIDEST // n_channels))
 
     def _lengths(self, rows: Observed, size: int) -> tuple[float, float]:
         """Window and context, in the units of `times`; the latter has `size` coefficients."""

@@ -88,3 +88,26 @@ def test_across_the_wall_they_converge_to_the_field():
     assert errors[-1] < 0.02
     slopes = [math.log2(before / after) for before, after in pairwise(errors)]
     assert slopes == pytest.approx([1, 1], abs=0.3)
+
+
+@every_stepper
+@every_depth
+@pytest.mark.parametrize("scale", [0.3, 6.0])
+def test_a_step_in_one_is_the_same_to_the_last_bit(stepper, hidden, scale):
+    """Also its gradient, with states beyond the wall and without any."""
+    field, z, h = make_field(hidden=hidden), states(9, scale=scale), states(9, size=1).abs()
+    assert bool((z.abs() > field.wall).any()) == (scale > 1)
+    found = []
+    for in_one in (True, False):
+        y, steps = z.clone().requires_grad_(), NetworkSteps(field, stepper)
+        end = steps.step(y, h) if in_one else steps.end(y, steps.begin(y), h)
+        weights = [y, *field.parameters()]
+        found.append([end, *torch.autograd.grad((end * end).sum(), weights)])
+    assert all(map(torch.equal, *found))
+
+
+def test_what_is_no_number_stays_that():
+    steps, z = NetworkSteps(make_field(), STEPPERS["rk4"]), states(3)
+    z[1, 2] = math.nan
+    end = steps.step(z, torch.full((3, 1), 0.1, dtype=torch.float64))
+    assert end.isnan().any(dim=1).tolist() == [False, True, False]

@@ -145,6 +145,32 @@ def test_channels_that_were_seen_apart_are_bridged_apart(name):
         assert_close(together[:, j : j + 1], alone, 1e-13)
 
 
+@given(seed=SEEDS, gap=GAPS, n_steps=st.sampled_from([1, 3, 8, 70]))
+def test_many_channels_are_answered_like_each_of_them(name, seed, gap, n_steps):
+    """Paths of 150 channels, which are short of and beyond that of many steps, and of another."""
+    memory, rng = make_memory(name, SIZE), np.random.default_rng(seed)
+    gaps, counts = np.array([gap, 0.7 * gap]), np.array([n_steps, max(n_steps // 2, 1)])
+    path, elapsed = random_path(rng, gaps, counts, 150), START + torch.from_numpy(gaps)
+    together = memory.driven(path, elapsed)
+    for some in (slice(0, 1), slice(77, 82)):
+        columns = path._replace(values=path.values[..., some], slopes=path.slopes[..., some])
+        assert_close(together[:, some], memory.driven(columns, elapsed), 1e-9)
+
+
+def test_of_many_channels_only_those_that_rise_are_bridged(name):
+    """Apart and together, of rows of which some have nothing to be bridged."""
+    memory, rng, shape = make_memory(name, SIZE), np.random.default_rng(0), (4, 40)
+    elapsed = torch.from_numpy(START + rng.random(4))
+    apart = torch.from_numpy(0.1 + 0.5 * rng.random(shape))
+    rise = torch.from_numpy(np.where(rng.random(shape) < 0.1, rng.normal(size=shape), 0.0))
+    rise[2] = 0.0
+    for gap in (apart, apart[:, :1].expand(shape)):
+        together = memory.bridge(rise, gap, elapsed)
+        for j in range(40):
+            alone = memory.bridge(rise[:, j : j + 1], gap[:, j : j + 1], elapsed)
+            assert_close(together[:, j : j + 1], alone, 1e-13)
+
+
 def test_a_bridged_past_ends_at_the_observation(name):
     """The remembered path is a constant, then a ramp to the observation."""
     gap, elapsed = double([0.4 * WINDOW]), double(1.2 * WINDOW)

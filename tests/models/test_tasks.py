@@ -12,6 +12,7 @@ from skpolyode.models import (
     Prediction,
     SequenceModel,
     SeriesTask,
+    curriculum,
     forecasting_mse,
     pack,
     prediction_loss,
@@ -135,6 +136,31 @@ def test_every_sixth_minibatch_looks_far_in_units_of_each_lead():
         pairs = (torch.autograd.grad(x, weights, retain_graph=True) for x in (loss, expected))
         for found, other in zip(*pairs, strict=True):
             torch.testing.assert_close(found, other)
+
+
+@pytest.mark.parametrize("furthest", [2, 12])
+def test_looks_at_the_pace_of_each_series_are_those_of_all_together(furthest, monkeypatch):
+    """Of series of different lengths, gaps and missing channels; those of few series are such."""
+    model, data = make_model(), pack(*flat_series([6, 1, 14, 9, 2, 7], max_gap=3.0))
+    losses, gradients = [], []
+    for few in (0, 7):
+        monkeypatch.setattr(curriculum, "_FEW_SERIES", few)
+        task = PolyODETask(model, data, torch.zeros(6, dtype=torch.bool), furthest=furthest)
+        task.refresh(0.5)
+        losses += [[task.loss(torch.arange(len(task.items))) for _ in range(6)][-1]]
+        gradients += [torch.autograd.grad(losses[-1], list(model.parameters()))]
+    torch.testing.assert_close(*losses)
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_model_with_steps_of_its_own_looks_far_by_them(monkeypatch):
+    """As those of the paper, whose signal and memory are integrated together."""
+    model, data = make_model(), pack(*flat_series(LENGTHS))
+    task = fresh(model, data, furthest=4, can_sweep=False)
+    monkeypatch.delattr(type(model), "visit")
+    task.refresh(0.5)
+    assert all(torch.isfinite(task.loss(torch.arange(3))) for _ in range(6))
 
 
 @INTERVALS
