@@ -189,6 +189,11 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
         return self._embedder.coefficients_of(self._states(series))
 
     def _features(self, series: np.ndarray) -> np.ndarray:
+        if "std" in self._embedder.blocks:
+            raise ValueError(
+                "a stream has not kept the path, and cannot say how far off it may be: give "
+                "transform the series, or fit with another embedding than 'coefficients_std'."
+            )
         return self._embedder.features_of(self._states(series))
 
     def _states(self, series: np.ndarray) -> State:
