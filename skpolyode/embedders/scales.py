@@ -19,9 +19,10 @@ from skpolyode.panel.select import Observed, observed_part, series_of_rows
 if TYPE_CHECKING:
     from skpolyode.embedders.model import ModelEmbedder
 
-__all__ = ["path_scales", "std_coefficients", "with_scale"]
+__all__ = ["path_scales", "scales_ahead", "std_coefficients", "with_scale"]
 
 _ROWS = 20_000  # that the size of errors is learned from
+_FARTHEST = 1e9  # standard deviations that a forecast may miss by: squares are still numbers
 _CHUNK_ROWS = 8_000  # whose standard deviations are remembered together
 # Shares of a gap at which its standard deviation is taken: close to the ends, where it rises most.
 _NODES = (1 - np.cos(np.pi * np.arange(12) / 12)) / 2
@@ -61,6 +62,7 @@ def path_scales(
         assert expected.looked is not None
         missed = scaler.read(asked.seen.values) - expected.mean
         missed = np.take_along_axis(missed, np.maximum(asked.following, 0), axis=0)
+        missed = np.clip(missed, -_FARTHEST, _FARTHEST)
         since, until = leads(asked, unit)
         is_open = np.isinf(until)
         # Before its first observation a series is as unknown as a forecast that far ahead.
@@ -74,6 +76,23 @@ def path_scales(
         ahead, inside = (x.clamp(min=0.0).sqrt().double().cpu().numpy() for x in (ahead, inside))
     scale = np.where(is_open | (early > 0), ahead, inside) * scaler.scale
     return scale if scaler.observed is None else np.where(scaler.observed, scale, scaler.scale)
+
+
+def scales_ahead(embedder: ModelEmbedder, z: torch.Tensor, leads: np.ndarray) -> np.ndarray:
+    """Standard deviations (B, Q, D) ahead, in the user's units, from states `z` (B, D, 1 + N).
+
+    `leads` (B, Q, D) are the times since the channels were observed, in units of the model; one
+    that was not yet observed is a unit older than its series.
+    """
+    head, scaler = embedder.scale, embedder.units.scaler
+    assert head is not None
+    n_times = leads.shape[1]
+    with torch.no_grad():
+        terms = head(z.float()).repeat_interleave(n_times, dim=0)
+        lead = torch.from_numpy(leads).flatten(0, 1).to(terms.device)
+        std = head.ahead(terms, lead).clamp(min=0.0).sqrt().double().cpu().numpy()
+    std = std.reshape(leads.shape) * scaler.scale
+    return std if scaler.observed is None else np.where(scaler.observed, std, scaler.scale)
 
 
 def std_coefficients(embedder: ModelEmbedder, panel: Panel) -> np.ndarray:

@@ -335,7 +335,7 @@ def _unadjusted(
 
 
 def _places(
-    panel: Panel, times: np.ndarray, offsets: np.ndarray, path_at_rows: bool
+    panel: Panel, times: np.ndarray, offsets: np.ndarray, path_at_rows: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each time the last row before it (-1 if none), and whether the path answers it.
 

@@ -182,11 +182,11 @@ def _calibrated(
         found = on_path(embedder, adjustment, observed_part(known), times, offsets)
         actual = np.where(hidden, panel.values, np.nan)[asked]
         actual = embedder.scaler_.read((actual - found.shift) / found.scale)
-        missed = (actual - found.values) / found.expected
-        columns.append((found.apart, missed, series_of_rows(panel)[asked], times, found.spreads))
+        own = found.values / found.expected, actual / found.expected
+        columns.append((found.apart, *own, series_of_rows(panel)[asked], times, found.spreads))
         if sum(len(own[0]) for own in columns) >= _ENOUGH:
             break
-    apart, missed, *rest = (np.concatenate(x) for x in zip(*columns, strict=True))
-    if np.isfinite(apart * missed).sum() < _FEWEST:
+    apart, path, actual, *rest = (np.concatenate(x) for x in zip(*columns, strict=True))
+    if np.isfinite(apart * actual).sum() < _FEWEST:
         return None
-    return Calibration.of(apart, np.zeros_like(missed), missed, *rest)
+    return Calibration.of(apart, path, actual, *rest)

@@ -306,7 +306,8 @@ class PolyODETransformer(UncertainTransformer):
                 f"warm_start=True continues with the update of the last fit, which is not that of "
                 f"observations={self.observations!r}; keep it or set warm_start=False."
             )
-        return replace(embedder, blocks=_BLOCKS[self.embedding])
+        # How far off the path may be is that of the last fit, and learned anew if at all.
+        return replace(embedder, blocks=_BLOCKS[self.embedding], scale=None)
 
     def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
         """As the dynamics forget, training need not go through long series in order.

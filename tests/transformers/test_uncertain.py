@@ -139,6 +139,40 @@ def test_a_stream_says_that_it_has_not_kept_the_path(fitted):
         stream.embedding()
 
 
+def test_a_stream_knows_how_far_off_its_forecasts_may_be(fitted):
+    """As the transformer does, also of a channel that was never observed."""
+    series = [*SERIES[:3], (SERIES[3][0], np.where([True, False], SERIES[3][1], np.nan))]
+    stream, ahead = fitted.stream(4), np.array([0.0, 0.4, 2.0])
+    for k, (times, values) in enumerate(series):
+        stream.update(times, values, k)
+    found = stream.forecast_std(ahead, relative_to="end").values
+    wanted = fitted.interpolate_std(series, ahead, relative_to="end").values
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    one = stream.forecast_std(ahead, series=2, relative_to="end").values
+    np.testing.assert_allclose(one, found[6:9], rtol=1e-5)
+    assert not hasattr(small().fit(SERIES).stream(1), "forecast_std")
+    with pytest.raises(ValueError, match="before its last observation"):
+        stream.forecast_std([-1.0], relative_to="end")
+
+
 def test_a_deviation_needs_forecasts():
     with pytest.raises(ValueError, match=r"no series has two rows .* give longer series"):
         small().fit(SERIES).learn_std([(t[:1], x[:1]) for t, x in SERIES])
+
+
+def test_more_training_makes_it_unknown():
+    model = small(warm_start=True).fit(SERIES).learn_std(SERIES)
+    assert hasattr(model, "interpolate_std")
+    assert not hasattr(model.fit(SERIES), "interpolate_std")
+    assert hasattr(carrying(warm_start=True).fit(SERIES).fit(SERIES), "interpolate_std")
+
+
+def test_wild_values_and_gaps_do_not_break_it(fitted):
+    """A reading of 1e90, three rows from 1e-9 to 1e12 apart, times far before and after."""
+    t, x = SERIES[0][0], np.nan_to_num(SERIES[0][1])
+    x[5] = 1e90
+    wild = [(t, x), (np.array([0.0, 1e-9, 1e12]), x[:3])]
+    assert np.isfinite(fitted.transform(wild)).all()
+    std = fitted.interpolate_std(wild, [-1e9, 2.0, 0.5e12, 2e12]).values
+    assert np.isfinite(std).all()
+    assert (std > 0).all()
