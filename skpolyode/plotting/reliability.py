@@ -74,7 +74,7 @@ class ReliabilityDisplay:
         X: Any,
         *,
         cutoff: float = 0.6,
-        levels: Sequence[float] = _LEVELS,
+        levels: Sequence[float] | None = None,
         channel: Any = None,
         ax: Any = None,
         line_kw: dict[str, Any] | None = None,
@@ -89,8 +89,8 @@ class ReliabilityDisplay:
             Series that it has not seen.
         cutoff : float, default=0.6
             Share of the duration of each series that forecasts know.
-        levels : sequence of float, default=(0.1, 0.2, ..., 0.9, 0.95)
-            Probabilities of the intervals.
+        levels : sequence of float or None, default=None
+            Probabilities of the intervals. None: 0.1, 0.2, ... 0.9 and 0.95.
         channel : str, int, sequence of those or None, default=None
             Channels to show, by name or position. None: all.
         ax : Axes or None, default=None
@@ -115,7 +115,7 @@ class ReliabilityDisplay:
         panel = observed_part(as_panel(X))
         chosen = channel_positions(channel, panel.channel_names)
         past, future = _cut(panel, cutoff)
-        ends = _ends(levels)
+        ends = _ends(_LEVELS if levels is None else levels)
         alpha = sorted({a for pair in ends.values() for a in pair})
         times = np.split(future.times, future.offsets[1:-1])
         found = estimator.forecast_quantiles(past, times, alpha)
