@@ -10,6 +10,11 @@ quieter and the wilder half (by the mean step before the cutoff), their mean wid
 their score (the width, and 20 times what they miss by: it is least for the true quantiles), in
 standard deviations; with scales, width and score also as multiples of those without. Last, whether
 series were seen in units of their own, in which widths adapt in either case.
+
+A third line is of values between observations: a fifth of the rows of the whole series is hidden,
+and `interpolate_interval` asked for them; a fourth of single values that are hidden, where a row
+has several. With `--std` the embedder knows how far off its path may be (see uncertainty.py), and
+these intervals adapt to that as well. `--noise 0.3` adds noise to the made sets.
 """
 
 from __future__ import annotations
@@ -25,10 +30,10 @@ import numpy as np
 
 from benchmarks.real.sets import SETS as REAL
 from benchmarks.real.sets import Units
-from skpolyode import Panel
+from skpolyode import Panel, PolyODETransformer
 from skpolyode.datasets import make_lorenz63, make_ode_system
 from skpolyode.forecasting import PolyODEForecaster
-from skpolyode.panel.select import take
+from skpolyode.panel.select import keep_rows, observed_part, take
 
 MADE = ("two kinds", "two kinds, long", "one kind", "lorenz63", "lotka_volterra", "damped_pendulum")
 REAL_SETS = ("eicu", "storms", "pbcseq", "wages")
@@ -62,7 +67,7 @@ def walks(n_series: int, kind: Walks, rng: np.random.Generator) -> Panel:
     return Panel.from_series(series)
 
 
-def split(name: str, seed: int, folder: Path | None) -> tuple[Panel, Panel]:
+def split(name: str, seed: int, folder: Path | None, noise: float) -> tuple[Panel, Panel]:
     """Series to train on and series to forecast."""
     if name in REAL_SETS:
         assert folder is not None
@@ -73,9 +78,9 @@ def split(name: str, seed: int, folder: Path | None) -> tuple[Panel, Panel]:
         train, test = (walks(n, WALKS[name], rng) for n in (3 * N_SERIES // 4, N_SERIES))
     else:
         data = (
-            make_lorenz63(rate=0.3, n_series=N_SERIES, random_state=seed)
+            make_lorenz63(rate=0.3, n_series=N_SERIES, noise=noise, random_state=seed)
             if name == "lorenz63"
-            else make_ode_system(name, n_series=N_SERIES, random_state=seed)
+            else make_ode_system(name, n_series=N_SERIES, noise=noise, random_state=seed)
         )
         train, test = data.panel[data.split != "test"], data.panel[data.split == "test"]
     units = Units.of(train)
@@ -108,10 +113,41 @@ def mean_steps(panel: Panel) -> np.ndarray:
 def measure(model: PolyODEForecaster, past: Panel, future: Panel) -> np.ndarray:
     """Coverage of all, the quieter and the wilder half, mean width and mean score."""
     times = np.split(future.times, future.offsets[1:-1])
-    lower, upper = (own.values for own in model.forecast_interval(past, times, COVERAGE))
+    ends = model.forecast_interval(past, times, COVERAGE)
+    return judge(ends, future, mean_steps(past))
+
+
+def hide(panel: Panel, cells: bool, rng: np.random.Generator) -> tuple[Panel, Panel]:
+    """Series without a fifth of their inner rows, or of the values in them; what was hidden."""
+    inner = np.ones(panel.n_observations, dtype=bool)
+    inner[panel.offsets[:-1]] = inner[panel.offsets[1:] - 1] = False
+    drawn = rng.random(panel.values.shape if cells else (panel.n_observations, 1)) < 0.2
+    if cells:  # not the last one of its row
+        drawn &= (np.isfinite(panel.values) & ~drawn).any(axis=1, keepdims=True)
+    values = np.where(inner[:, None] & drawn, np.nan, panel.values)
+    hidden = np.where(np.isnan(values), panel.values, np.nan)
+    rows = np.isfinite(hidden).any(axis=1)
+    return (
+        observed_part(panel.like(panel.times, values, panel.offsets)),
+        keep_rows(panel.like(panel.times, hidden, panel.offsets), rows),
+    )
+
+
+def measure_paths(model: PolyODEForecaster, test: Panel, cells: bool) -> np.ndarray:
+    """The same of hidden rows or values."""
+    left, hidden = hide(test, cells, np.random.default_rng(0))
+    times = np.split(hidden.times, hidden.offsets[1:-1])
+    some = np.flatnonzero(hidden.lengths)
+    ends = model.interpolate_interval(left[some], [times[k] for k in some], COVERAGE)
+    return judge(ends, hidden[some], mean_steps(left[some]))
+
+
+def judge(ends: tuple[Panel, Panel], future: Panel, steps: np.ndarray) -> np.ndarray:
+    """Figures of intervals about what came, or was hidden, by the `steps` of the series."""
+    lower, upper = (own.values for own in ends)
     known = np.isfinite(future.values) & np.isfinite(lower)
     inside = (lower <= future.values) & (future.values <= upper)
-    steps = np.repeat(mean_steps(past), future.lengths)[:, None]
+    steps = np.repeat(steps, future.lengths)[:, None]
     quiet = steps <= np.nanmedian(steps)
     missed = np.maximum(lower - future.values, 0) + np.maximum(future.values - upper, 0)
     score = upper - lower + 2 / (1 - COVERAGE) * missed
@@ -119,25 +155,35 @@ def measure(model: PolyODEForecaster, past: Panel, future: Panel) -> np.ndarray:
     return np.array([*map(np.mean, rows), (upper - lower)[known].mean(), score[known].mean()])
 
 
-def run(name: str, seeds: list[int], folder: Path | None, normalize: str) -> Iterator[str]:
-    """Lines of the table, without and with scales."""
-    found, n_by_series = [], 0
-    for seed in seeds:
-        train, test = split(name, seed, folder)
+def run(name: str, args: argparse.Namespace) -> Iterator[str]:
+    """Lines of the table: without and with scales, and of hidden rows and values."""
+    found, hidden, n_by_series = [], [], 0
+    embedder = PolyODETransformer(
+        embedding="coefficients_std" if args.std else "full",
+        observations="noisy" if args.noise else "exact",
+    )
+    for seed in args.seeds:
+        train, test = split(name, seed, args.data, args.noise)
         past, future = cut(test)
         with patch("skpolyode.forecasting._calibration.cross_fitted_scales", return_value=None):
-            plain = PolyODEForecaster(random_state=seed, normalize=normalize).pretrain(train)
-        adapted = PolyODEForecaster(random_state=seed, normalize=normalize).pretrain(train)
+            plain = PolyODEForecaster(embedder, random_state=seed, normalize=args.normalize)
+            plain.pretrain(train)
+        adapted = PolyODEForecaster(embedder, random_state=seed, normalize=args.normalize)
+        adapted.pretrain(train)
         n_by_series += adapted.adjustment_.by_series
         found.append([measure(model, past, future) for model in (plain, adapted)])
+        kinds = (False, True) if test.n_channels > 1 else (False,)
+        hidden.append([measure_paths(adapted, test, cells) for cells in kinds])
     plain, adapted = np.mean(found, axis=0)
     ratio = adapted[3:] / plain[3:]
     for row, own in (("one width", plain), ("adapted", adapted)):
         numbers = " ".join(f"{x:10.3f}" for x in own)
         rest = "" if own is plain else "   x " + ", ".join(f"{x:.2f}" for x in ratio)
         if n_by_series and own is adapted:
-            rest += f" (units of the series in {n_by_series} of {len(seeds)} seeds)"
+            rest += f" (units of the series in {n_by_series} of {len(args.seeds)} seeds)"
         yield f"{name:16s} {row:10s}{numbers}{rest}"
+    for row, own in zip(("rows", "values"), np.mean(hidden, axis=0), strict=False):
+        yield f"{name:16s} {row:10s}" + " ".join(f"{x:10.3f}" for x in own)
 
 
 def main() -> None:
@@ -146,6 +192,8 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=MADE + REAL_SETS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--normalize", default="auto", choices=["auto", "channel", "series"])
+    parser.add_argument("--std", action="store_true", help="the embedder knows its errors")
+    parser.add_argument("--noise", type=float, default=0.0, help="in standard deviations")
     args = parser.parse_args()
     names = args.sets or MADE + (REAL_SETS if args.data else ())
     if args.data is None and set(names) & set(REAL_SETS):
@@ -153,7 +201,7 @@ def main() -> None:
     columns = "coverage", "quiet", "wild", "width", "score"
     print(f"{'':26s} " + " ".join(f"{own:>10s}" for own in columns))
     for name in names:
-        for line in run(name, args.seeds, args.data, args.normalize):
+        for line in run(name, args):
             print(line, flush=True)
 
 

@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 
 from skpolyode.datasets import make_ode_system
 from skpolyode.forecasting import PolyODEForecaster, evaluate_forecasts
-from skpolyode.plotting import ForecastDisplay
+from skpolyode.plotting import ForecastDisplay, ReliabilityDisplay
 
 N_TRAIN, N_TEST = 160, 80
 CUTOFF = 2 / 3  # of each population's time
@@ -47,6 +47,12 @@ figure.legend(handles, labels, loc="outside upper center", ncols=6, frameon=Fals
 plt.show()
 
 # %%
+# Do they keep what they promise? At all levels, of all the counts that came:
+
+ReliabilityDisplay.from_estimator(model, others, cutoff=CUTOFF)
+plt.show()
+
+# %%
 # What happened here: the intervals come from the errors of forecasts of held-out populations with
-# the same lead, so they are as wide for a quiet population as for a wild one. :doc:`/forecasting`
-# tells more.
+# the same lead, divided by what was to be expected of a population so quiet or so wild.
+# :doc:`/forecasting` tells more.

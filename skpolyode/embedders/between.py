@@ -8,6 +8,7 @@ observation, as the one that a bridging memory holds, before any projection.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -89,6 +90,7 @@ class Expected(NamedTuple):
     signal: np.ndarray  # float64 (Q, D), at the times asked for
     mean: np.ndarray  # float64 (P, D), just before each row
     log_scale: np.ndarray | None  # float64 (P, D), of the errors there, of a model that knows it
+    looked: np.ndarray | None = None  # (P, ...): what was asked of the state after each row
 
 
 def bridges(asked: Asked, rise: np.ndarray, share: np.ndarray | None = None) -> np.ndarray:
@@ -186,12 +188,18 @@ def _next_seen_rows(panel: Panel) -> np.ndarray:
 
 class _Answers(NamedTuple):
     expected: list[np.ndarray]  # signal, mean, and log_scale if there is one
+    looked: np.ndarray | None
     entry: State  # of each part, after the last row before its own ones
     end: State  # after its last row
 
 
-def follow(embedder: ModelEmbedder, asked: Asked) -> Expected:
+Look = Callable[[State], torch.Tensor]
+
+
+def follow(embedder: ModelEmbedder, asked: Asked, look: Look | None = None) -> Expected:
     """Run a model through series, and see what it expects at rows and between them.
+
+    What `look` makes of the states (n,) after rows, of shape (n, ...), is handed out as well.
 
     Long series are cut, and the parts run through together, each after a stretch that its first
     state depends on. Where one part ends and the next begins the states must agree, or the
@@ -208,7 +216,7 @@ def follow(embedder: ModelEmbedder, asked: Asked) -> Expected:
     while True:
         n_rows = max(_PART_ROWS, int(min(4 * reach / unit, seen.n_observations)))
         parts = cut(seen, reach, n_rows)
-        work = partial(_follow_some, embedder, parts, gap / unit, row, since)
+        work = partial(_follow_some, embedder, parts, gap / unit, row, since, look)
         answers = map_slices(work, parts.panel.lengths, _CHUNK_ROWS)
         entry, end = (join([getattr(a, name) for a in answers]) for name in ("entry", "end"))
         if agree(select(entry, parts.later), select(end, parts.later - 1)):
@@ -217,7 +225,8 @@ def follow(embedder: ModelEmbedder, asked: Asked) -> Expected:
     signal, *before = (np.concatenate(x) for x in zip(*(a.expected for a in answers), strict=True))
     result = np.empty_like(signal)
     result[order] = signal
-    return Expected(result, before[0], before[1] if len(before) > 1 else None)
+    looked = None if look is None else np.concatenate([a.looked for a in answers])
+    return Expected(result, before[0], before[1] if len(before) > 1 else None, looked)
 
 
 def _follow_some(
@@ -226,6 +235,7 @@ def _follow_some(
     gap: np.ndarray,
     row: np.ndarray,
     since: np.ndarray,
+    look: Look | None,
     chunk: slice,
 ) -> _Answers:
     """Expectations at the own rows of some parts, and at the times that come after them.
@@ -240,11 +250,13 @@ def _follow_some(
         state, before, packed = _run(model, data)
         columns = gap[first:stop], row[asked] - first, since[asked]
         columns = (torch.from_numpy(x).to(data.x.device) for x in columns)
-        signal = _answer(model, select(state, own), data.elapsed[packed][own], *columns)
+        states = select(state, own)
+        signal = _answer(model, states, data.elapsed[packed][own], *columns)
+        looked = None if look is None else look(states).cpu().numpy()
     expected = [signal.cpu().numpy(), *(x[own].cpu().numpy() for x in before if x is not None)]
     n_before = np.maximum(parts.own[chunk] - parts.start[chunk], 1)
     entry = select(state, panel.offsets[:-1] + n_before - 1)
-    return _Answers(expected, entry, select(state, panel.offsets[1:] - 1))
+    return _Answers(expected, looked, entry, select(state, panel.offsets[1:] - 1))
 
 
 def _run(model: SequenceModel, data: Packed) -> tuple[State, Prediction, torch.Tensor]:

@@ -6,7 +6,7 @@ import copy
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -19,8 +19,9 @@ from skpolyode.embedders.leaning import Leaning
 from skpolyode.embedders.parts import agree, states_in_parts
 from skpolyode.embedders.past import Past
 from skpolyode.embedders.rivals import records_at
+from skpolyode.embedders.scales import std_coefficients
 from skpolyode.embedders.static import StaticEncoder
-from skpolyode.embedders.units import Units
+from skpolyode.embedders.units import Standardised, Units
 from skpolyode.models import Packed, SequenceModel, forecasting_mse, pack
 from skpolyode.models.contract import State, join, select
 from skpolyode.models.scale import Scale
@@ -36,13 +37,6 @@ from skpolyode.panel.select import (
 from skpolyode.saving.codec import saved
 
 __all__ = ["ModelEmbedder"]
-
-
-class Standardised(NamedTuple):
-    """Rows of series in the units of a model."""
-
-    times: np.ndarray  # float64 (P,), since the first row of the series
-    values: np.ndarray  # float64 (P, D), NaN where not observed
 
 
 _DERIVED = ("exact", "follower")
@@ -62,6 +56,7 @@ class ModelEmbedder(Embedder):
         Those that the model computes in.
     blocks : tuple of str, default=()
         Names of the model's features that make an embedding, in this order; all if there are none.
+        "std" as the last: the memory of how far off the path may be, which needs a scale.
     past : Past or None, default=None
         How the model's "coefficients" are read back, if it has such features.
     recent : Past or None, default=None
@@ -214,15 +209,18 @@ class ModelEmbedder(Embedder):
     def features(self, panel: Panel) -> np.ndarray:
         """Features (B, F) of each series."""
         features, rows = self.features_of(self.states(panel)), observed_rows(panel)
+        if "std" in self.blocks:
+            own = std_coefficients(self, panel).reshape(len(features), -1)
+            features = np.column_stack([features, own])
         if self.past is None:
             return features
         return self.past.with_duration(features, rows.start, rows.end)
 
     def features_of(self, states: State) -> np.ndarray:
-        """Features (B, F) in states of the model, but for the duration."""
+        """Features (B, F) in states of the model: not the duration, nor what is of the path."""
         with torch.no_grad():
             blocks = self._blocks(states)
-        chosen = [blocks[name].flatten(1) for name in self.blocks or blocks]
+        chosen = [blocks[name].flatten(1) for name in self.blocks or blocks if name in blocks]
         return torch.cat(chosen, dim=1).cpu().numpy()
 
     def _blocks(self, states: State) -> dict[str, torch.Tensor]:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 
 from skpolyode.embedders.units import Units
 from skpolyode.memory import Memory
-from skpolyode.panel import Panel
-from skpolyode.panel.select import Observed
+from skpolyode.panel import Panel, series_index
+from skpolyode.panel.query import name_query
+from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.codec import saved
 
 __all__ = ["Past"]
 
 _GRID_POINTS = 101  # of a whole window
+_AT_ONCE = 4096  # times that are read together, each with its coefficients
 
 
 @saved
@@ -107,6 +110,15 @@ class Past:
             )
         return ages
 
+    def ages_at(self, times: Any, shape: tuple[int, ...] | None) -> np.ndarray:
+        """Ages (Q,) at times relative to now; those of `default_ages` if there are none."""
+        known = None if times is None else -np.asarray(times, dtype=np.float64)
+        ages = self.default_ages(shape) if known is None else known
+        if ages.ndim != 1 or not len(ages):
+            raise ValueError("times must be one-dimensional and not empty.")
+        self.check_ages(ages, lambda first: f"times: {-ages[first]:g}")
+        return ages
+
     def own_times(self, panel: Panel, rows: Observed) -> tuple[np.ndarray, np.ndarray]:
         """Times of the rows of a panel that can be read, and where those of each series start."""
         ages = np.repeat(rows.end, panel.lengths) - panel.times
@@ -149,7 +161,32 @@ class Past:
     ) -> np.ndarray:
         """Signal (Q, D) at times (Q,) of some series, from coefficients (B, D, N) at their ends."""
         ages, durations = (end[series] - times)[:, None], (end - start)[series]
-        return self.read(coefficients[series], ages, durations)[:, 0]
+        found = np.empty((len(times), coefficients.shape[1]))
+        for first in range(0, len(times), _AT_ONCE):
+            some = slice(first, first + _AT_ONCE)
+            own = coefficients[series[some]], ages[some], durations[some]
+            found[some] = self.read(*own)[:, 0]
+        return found
+
+    def read_past(
+        self, coefficients: np.ndarray, panel: Panel, times: np.ndarray, offsets: np.ndarray
+    ) -> np.ndarray:
+        """The same at times of the series of a panel, by offsets.
+
+        Raises a ValueError that names the series if a time is beyond the memory.
+        """
+        rows, series = observed_rows(panel), series_index(offsets)
+        ages = rows.end[series] - times
+        self.check_ages(
+            ages, lambda first: name_query(panel, series[first], times[first], -ages[first])
+        )
+        return self.read_at(coefficients, rows.start, rows.end, times, series)
+
+    @property
+    def of_differences(self) -> Past:
+        """The same for coefficients of deviations, which are read without the mean."""
+        units = self.units._replace(scaler=self.units.scaler.of_differences)
+        return replace(self, units=units)
 
     @property
     def forgets(self) -> bool:

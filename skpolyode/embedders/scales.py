@@ -1,20 +1,31 @@
-"""How far off the path of a filter may be."""
+"""How far off the path between observations may be, and the memory of that."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from skpolyode.embedders.between import ask, leads
-from skpolyode.embedders.model import ModelEmbedder
+from skpolyode.embedders.between import Asked, ask, follow, leads
+from skpolyode.embedders.chunks import series_chunks
+from skpolyode.embedders.direct import PathEmbedder
+from skpolyode.embedders.units import Units
 from skpolyode.models.scale import learn_scale
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, offsets_from
+from skpolyode.panel.select import Observed, observed_part, series_of_rows
 
-__all__ = ["path_scales", "with_scale"]
+if TYPE_CHECKING:
+    from skpolyode.embedders.model import ModelEmbedder
+
+__all__ = ["path_scales", "scales_ahead", "std_coefficients", "with_scale"]
 
 _ROWS = 20_000  # that the size of errors is learned from
+_FARTHEST = 1e9  # standard deviations that a forecast may miss by: squares are still numbers
+_CHUNK_ROWS = 8_000  # whose standard deviations are remembered together
+# Shares of a gap at which its standard deviation is taken: close to the ends, where it rises most.
+_NODES = (1 - np.cos(np.pi * np.arange(12) / 12)) / 2
 
 
 def with_scale(
@@ -42,19 +53,76 @@ def path_scales(
     offsets : int64 ndarray of shape (B + 1,)
         Where the times of each series start.
     """
-    assert embedder.scale is not None
-    units, known = embedder.units, embedder.units.scaler.observed
+    head, (scaler, unit) = embedder.scale, embedder.units
+    assert head is not None
     asked = ask(panel, times, offsets)
-    before, after = leads(asked, units.time_scale)
-    rows, index = np.unique(asked.row, return_inverse=True)
-    z = embedder.states_at(asked.seen, rows)["z"].float()[index]
+    rows = Asked(asked.seen, np.empty(0), np.empty(0, dtype=np.int64))
     with torch.no_grad():
-        now, then = (
-            embedder.scale(z, torch.from_numpy(lead).to(z.device)).double().cpu().numpy()
-            for lead in (before, before + np.where(np.isinf(after), 0.0, after))
-        )
-    # Of a signal with independent increments, given one more observation at the end.
-    then = np.maximum(then, now) + embedder.scale.noise.double().cpu().numpy()
-    variance = now - np.where(np.isinf(after), 0.0, now**2 / np.maximum(then, 1e-300))
-    scale = np.sqrt(np.maximum(variance, 0.0)) * units.scaler.scale
-    return scale if known is None else np.where(known, scale, units.scaler.scale)
+        expected = follow(embedder, rows, lambda state: head(state["z"].float()))
+        assert expected.looked is not None
+        missed = scaler.read(asked.seen.values) - expected.mean
+        missed = np.take_along_axis(missed, np.maximum(asked.following, 0), axis=0)
+        missed = np.clip(missed, -_FARTHEST, _FARTHEST)
+        since, until = leads(asked, unit)
+        is_open = np.isinf(until)
+        # Before its first observation a series is as unknown as a forecast that far ahead.
+        early = ((asked.times - times) / unit)[:, None]
+        since = np.where(early > 0, early, since)
+        length = since + np.where(is_open, 0.0, until)
+        columns = expected.looked[asked.row], since, length, np.where(is_open, 0.0, missed)
+        terms, since, length, missed = (torch.from_numpy(x).to(embedder.device) for x in columns)
+        ahead = head.ahead(terms, since)
+        inside = head.between(terms, since, length.clamp(min=1e-300), missed.to(terms))
+        ahead, inside = (x.clamp(min=0.0).sqrt().double().cpu().numpy() for x in (ahead, inside))
+    scale = np.where(is_open | (early > 0), ahead, inside) * scaler.scale
+    return scale if scaler.observed is None else np.where(scaler.observed, scale, scaler.scale)
+
+
+def scales_ahead(embedder: ModelEmbedder, z: torch.Tensor, leads: np.ndarray) -> np.ndarray:
+    """Standard deviations (B, Q, D) ahead, in the user's units, from states `z` (B, D, 1 + N).
+
+    `leads` (B, Q, D) are the times since the channels were observed, in units of the model; one
+    that was not yet observed is a unit older than its series.
+    """
+    head, scaler = embedder.scale, embedder.units.scaler
+    assert head is not None
+    n_times = leads.shape[1]
+    with torch.no_grad():
+        terms = head(z.float()).repeat_interleave(n_times, dim=0)
+        lead = torch.from_numpy(leads).flatten(0, 1).to(terms.device)
+        std = head.ahead(terms, lead).clamp(min=0.0).sqrt().double().cpu().numpy()
+    std = std.reshape(leads.shape) * scaler.scale
+    return std if scaler.observed is None else np.where(scaler.observed, std, scaler.scale)
+
+
+def std_coefficients(embedder: ModelEmbedder, panel: Panel) -> np.ndarray:
+    """Coefficients (B, D, N) of how far off the remembered path may be, at the last observations.
+
+    Those of the memory that remembers the path itself. It follows, on lines between some moments of
+    each gap, the root of two squares: the standard deviation of the signal around the path, and by
+    how much the coefficients of the path miss it. Before a series begins that is as at its start.
+    """
+    parts = [panel[part] for part in series_chunks(panel.lengths, _CHUNK_ROWS)]
+    return np.concatenate([_std_coefficients(embedder, part) for part in parts])
+
+
+def _std_coefficients(embedder: ModelEmbedder, panel: Panel) -> np.ndarray:
+    seen, past = observed_part(panel), embedder.past
+    assert past is not None
+    gap = np.diff(seen.times, append=0.0)
+    gap[seen.offsets[1:] - 1] = 0.0
+    times = (seen.times[:, None] + gap[:, None] * _NODES).ravel()
+    series = np.repeat(series_of_rows(seen), len(_NODES))
+    kept = np.append(True, (times[1:] > times[:-1]) | (series[1:] > series[:-1]))
+    times, series = times[kept], series[kept]
+    offsets = offsets_from(np.bincount(series, minlength=seen.n_series))
+    start, end = times[offsets[:-1]], times[offsets[1:] - 1]
+    deviation = path_scales(embedder, seen, times, offsets)
+    inside = end[series] - times <= past.reach
+    missed = embedder.path_values(seen, times, offsets)[inside]
+    coefficients, own = embedder.coefficients(seen), offsets_from(inside)[offsets]
+    missed -= past.read_past(coefficients, seen, times[inside], own)
+    deviation[inside] = np.hypot(deviation[inside], missed)
+    rows = Observed(times - start[series], deviation, offsets, start, end)
+    units = Units(embedder.units.scaler.of_differences, embedder.units.time_scale)
+    return PathEmbedder(units, past, "linear").coefficients_of(rows)

@@ -13,6 +13,7 @@ from skpolyode.saving.codec import saved
 __all__ = [
     "LARGEST",
     "ChannelScaler",
+    "Standardised",
     "Units",
     "auto_step_size",
     "choose_context",
@@ -74,6 +75,11 @@ class ChannelScaler(NamedTuple):
         known = observed.any(axis=0)
         return cls(mean * size, scale, None if known.all() else known)
 
+    @property
+    def of_differences(self) -> ChannelScaler:
+        """Scaler of differences and deviations, which have no mean to be taken off."""
+        return self._replace(mean=np.zeros_like(self.mean))
+
     def is_too_far(self, values: np.ndarray) -> np.ndarray:
         """Whether values are too large, in themselves or beside those of `fit`, to compute with."""
         reach = np.minimum(self.scale, 10 * LARGEST / _FURTHEST) * _FURTHEST
@@ -95,6 +101,13 @@ class ChannelScaler(NamedTuple):
     def inverse(self, values: np.ndarray) -> np.ndarray:
         """Values in the user's units."""
         return values * self.scale + self.mean
+
+
+class Standardised(NamedTuple):
+    """Rows of series in the units of a model."""
+
+    times: np.ndarray  # float64 (P,), since the first row of the series
+    values: np.ndarray  # float64 (P, D), NaN where not observed
 
 
 @saved

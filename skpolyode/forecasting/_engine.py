@@ -19,6 +19,7 @@ from skpolyode.embedders.trials import draw_trials, trials_of
 from skpolyode.forecasting._adjust import Adjustment
 from skpolyode.forecasting._calibration import Calibration
 from skpolyode.forecasting._choice import checked_choices, choose_adjustment
+from skpolyode.forecasting._paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.forecasting._spread import spreads_at
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.known import known_part
@@ -32,7 +33,6 @@ from skpolyode.panel.select import (
 )
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers._checks import check_repeatable, local_random_state
-from skpolyode.transformers._input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["Answers", "Trained", "answer", "fit_forecaster", "retrain", "train_forecaster"]
@@ -53,6 +53,9 @@ class Answers(NamedTuple):
     shift: np.ndarray  # (Q, D): what the user's values are beside `scale` times the model's
     scale: np.ndarray  # (Q, D)
     spreads: np.ndarray  # (Q, D, 2): how wild the series was before
+    apart: np.ndarray  # (Q, D): from the observations around a point of the path; NaN elsewhere
+    expected: np.ndarray  # (Q, D): size of errors of the path, where the embedder knows it; else 1
+    at_row: np.ndarray  # bool (Q,): whether the path is asked for where something was observed
 
 
 class Trained(NamedTuple):
@@ -61,6 +64,7 @@ class Trained(NamedTuple):
     embedder: NeuralTransformer
     calibration: Calibration
     adjustment: Adjustment
+    path_calibration: PathCalibration | None
 
 
 def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
@@ -141,7 +145,8 @@ def _fitted(
     unit, forecasts = embedder.time_scale_, cross_fitted(trials, _FOLDS)
     leads, times = trials.leads * unit, trials.times * unit
     calibration = Calibration.of(leads, forecasts, trials.actual, trials.series, times, spreads)
-    return Trained(embedder, calibration, adjustment)
+    paths = calibrate_paths(embedder, adjustment, tested, rng, ends)
+    return Trained(embedder, calibration, adjustment, paths)
 
 
 def _given(choices: dict[str, Any]) -> dict[str, Any]:
@@ -224,13 +229,15 @@ def answer(
     context: Panel,
     times: np.ndarray,
     offsets: np.ndarray,
+    path_at_rows: bool = False,
 ) -> Answers:
     """Values of every channel at any times from the first row of each series on.
 
     NaN of series without any observation.
 
     - After the last observation: the forecast.
-    - At an observation: its forecast from the observations before; the mean at the first one.
+    - At an observation: its forecast from the observations before; the mean at the first one. The
+      path, if `path_at_rows`.
     - Between two observations: the learned path, which leads from one to the other.
 
     Parameters
@@ -254,9 +261,12 @@ def answer(
         np.zeros(shape),
         np.ones(shape),
         np.zeros((*shape, 2)),
+        np.full(shape, np.nan),
+        np.ones(shape),
+        np.zeros(len(times), dtype=bool),
     )
     if known.any():
-        own = times[asked], offsets_from(counts[known])
+        own = times[asked], offsets_from(counts[known]), path_at_rows
         found = _answer(embedder, adjustment, context[known], *own)
         for column, values in zip(answers, found, strict=True):
             column[asked] = values
@@ -269,6 +279,7 @@ def _answer(
     context: Panel,
     times: np.ndarray,
     offsets: np.ndarray,
+    path_at_rows: bool,
 ) -> Answers:
     """As `answer`, of series that all hold an observation."""
     ahead = times - context.times[context.offsets[:-1]][series_index(offsets)]
@@ -280,12 +291,13 @@ def _answer(
             f"({int((ahead < 0).sum())} such times): nothing is known from there."
         )
     panel = _known(context)
-    whole = read_panel(embedder, panel, reset=False)
-    before, is_between = _places(panel, times, offsets)
+    before, is_between = _places(panel, times, offsets, path_at_rows)
     leads = _leads(panel, np.maximum(before, 0), times)
     leads = np.where(before[:, None] < 0, np.inf, leads)
     none, unknown = np.zeros(leads.shape), np.zeros((*leads.shape, 2))
-    found = Answers(none, leads, *_unadjusted(embedder, adjustment, leads.shape), unknown)
+    own = _unadjusted(embedder, adjustment, leads.shape)
+    blank = np.full(leads.shape, np.nan), np.ones(leads.shape), np.zeros(len(times), dtype=bool)
+    found = Answers(none, leads, *own, unknown, *blank)
     asked = np.flatnonzero(~is_between & (before >= 0))
     if len(asked):
         asked = asked[np.argsort(before[asked], kind="stable")]
@@ -300,17 +312,9 @@ def _answer(
         found.spreads[asked] = np.repeat(_spreads(embedder, past, last), counts, axis=0)
     if is_between.any():
         kept = offsets_from(is_between)[offsets]
-        series = series_index(kept)
-        if not adjustment.is_none:
-            adjusted = adjustment.remove(panel, panel.offsets[1:] - 1, longest=None)
-            own, whole = adjusted.of(series), read_panel(embedder, adjusted.panel, reset=False)
-            found.shift[is_between] = adjustment.base(own, times[is_between])
-            found.scale[is_between] = own.scale
-        # Times count from the starts of the series there, which keeps their differences exact.
-        shift = (whole.times - panel.times)[panel.offsets[:-1]][series]
-        path = embedder.embedder_.path_values(whole, times[is_between] + shift, kept)
-        found.values[is_between] = embedder.scaler_.transform(path)
-        found.spreads[is_between] = _spreads(embedder, whole, before[is_between])
+        path = on_path(embedder, adjustment, panel, times[is_between], kept)
+        for name, column in path._asdict().items():
+            getattr(found, name)[is_between] = column
     return found
 
 
@@ -330,13 +334,18 @@ def _unadjusted(
     return np.broadcast_to(shift, shape).copy(), np.broadcast_to(scale, shape).copy()
 
 
-def _places(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each time the last row before it (-1 if none), and whether it lies between two rows."""
+def _places(
+    panel: Panel, times: np.ndarray, offsets: np.ndarray, path_at_rows: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each time the last row before it (-1 if none), and whether the path answers it.
+
+    That is between two rows, and at rows if `path_at_rows`.
+    """
     before, is_between = np.full(len(times), -1), np.zeros(len(times), dtype=bool)
     for i, (first, end) in enumerate(pairwise(panel.offsets)):
         own, asked = panel.times[first:end], slice(offsets[i], offsets[i + 1])
         after = np.searchsorted(own, times[asked])
         is_row = own[np.minimum(after, len(own) - 1)] == times[asked]
         before[asked] = np.where(after > 0, first + after - 1, -1)
-        is_between[asked] = (after < len(own)) & ~is_row
+        is_between[asked] = (after < len(own)) & (path_at_rows | ~is_row)
     return before, is_between

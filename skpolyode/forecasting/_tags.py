@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["MTYPES", "TAGS"]
+__all__ = ["FITTED", "MTYPES", "TAGS"]
+
+FITTED = ("embedder_", "calibration_", "adjustment_", "path_calibration_")
+"""What training leaves behind, in the order of `Trained`."""
 
 MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]
 
@@ -24,7 +27,7 @@ TAGS: dict[str, Any] = {
     "capability:pred_int:insample": True,
     "capability:update": True,
     "capability:pretrain": True,
-    "pretrain:fitted_params": ["embedder_", "calibration_", "adjustment_"],
+    "pretrain:fitted_params": list(FITTED),
     "capability:random_state": True,
     "property:randomness": "derandomized",
     "requires-fh-in-fit": False,

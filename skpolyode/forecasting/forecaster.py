@@ -20,9 +20,10 @@ from skpolyode.forecasting._frames import (
     read_index,
     warn_of_exogenous,
 )
+from skpolyode.forecasting._panels import PanelForecaster
 from skpolyode.forecasting._saved import upgraded
-from skpolyode.forecasting._tags import MTYPES, TAGS
-from skpolyode.panel import Panel, as_panel, query_times
+from skpolyode.forecasting._tags import FITTED, MTYPES, TAGS
+from skpolyode.panel import Panel
 from skpolyode.saving.objects import register_estimator, save_by_name
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.neural import NeuralTransformer
@@ -31,7 +32,7 @@ __all__ = ["PolyODEForecaster"]
 
 
 @register_estimator(upgrade=upgraded)
-class PolyODEForecaster(BaseForecaster):
+class PolyODEForecaster(PanelForecaster):
     r"""Forecast irregular series at any times, with intervals (PolyODE behind sktime's interface).
 
     One model of the dynamics is learned from all series: single series, panels and hierarchies,
@@ -74,6 +75,8 @@ class PolyODEForecaster(BaseForecaster):
         The trained model.
     calibration_ : Calibration
         Half widths of the intervals, by channel and lead.
+    path_calibration_ : PathCalibration or None
+        Half widths between observations; None if too few of them could be hidden.
     adjustment_ : Adjustment
         What is taken out of series first.
 
@@ -199,95 +202,9 @@ class PolyODEForecaster(BaseForecaster):
             self._train(y)
         else:
             self._retrain(y, self.embedder_.max_epochs)
-        self._pretrained_attrs = ["embedder_", "calibration_", "adjustment_"]
+        self._pretrained_attrs = list(FITTED)
         self._state = "pretrained"
         return self
-
-    def forecast(self, y: Any, times: Any, relative_to: str | None = None) -> Panel:
-        """Continue any series with the trained model; what was fitted is left as it is.
-
-        Parameters
-        ----------
-        y : Panel, list of (times, values), list of DataFrames, or array
-            Series, with the channels that the model was trained on.
-        times : array-like of shape (Q,) or list of such
-            Times from the first row on, for all series or for each; in the units and of the type
-            of the series' times. Earlier ones are answered as in `predict`.
-        relative_to : {"start", "end"} or None, default=None
-            What `times` count from: the first or the last observation of each series; they are
-            then numbers, or timedeltas for series with datetimes. None: the clock of the series.
-
-        Returns
-        -------
-        Panel
-            All channels at these times.
-
-        Raises
-        ------
-        ValueError
-            If a time is before the first row of its series.
-        """
-        return self.forecast_quantiles(y, times, [0.5], relative_to)[0.5]
-
-    def forecast_quantiles(
-        self, y: Any, times: Any, alpha: Sequence[float], relative_to: str | None = None
-    ) -> dict[float, Panel]:
-        """Quantiles of the forecasts of any series.
-
-        Parameters
-        ----------
-        y : Panel, list of (times, values), list of DataFrames, or array
-            Series, as in `forecast`.
-        times : array-like of shape (Q,) or list of such
-            Times, as in `forecast`.
-        alpha : sequence of float
-            Probabilities between 0 and 1.
-        relative_to : {"start", "end"} or None, default=None
-            What `times` count from, as in `forecast`.
-
-        Returns
-        -------
-        dict of float to Panel
-            For each probability the quantile of all channels at these times.
-        """
-        if np.ndim(alpha) != 1:
-            raise TypeError(f"alpha must be a list, such as [0.05, 0.95], got {alpha!r}.")
-        wrong = [a for a in alpha if not 0 < a < 1]
-        if wrong:
-            raise ValueError(f"alpha must lie between 0 and 1, got {wrong[0]!r}.")
-        if self.state == "new":
-            self.check_is_fitted()
-        panel = as_panel(y, name="y")
-        flat, offsets = query_times(panel, times, relative_to)
-        answers = answer(self.embedder_, self.adjustment_, panel, flat, offsets)
-        return {a: panel.like(flat, self._quantile(answers, a), offsets) for a in alpha}
-
-    def forecast_interval(
-        self, y: Any, times: Any, coverage: float = 0.9, relative_to: str | None = None
-    ) -> tuple[Panel, Panel]:
-        """Intervals around the forecasts of any series, wider for series that were wild so far.
-
-        Parameters
-        ----------
-        y : Panel, list of (times, values), list of DataFrames, or array
-            Series, as in `forecast`.
-        times : array-like of shape (Q,) or list of such
-            Times, as in `forecast`.
-        coverage : float, default=0.9
-            Probability of the interval, between 0 and 1. Raise it for wider ones.
-        relative_to : {"start", "end"} or None, default=None
-            What `times` count from, as in `forecast`.
-
-        Returns
-        -------
-        tuple of two Panels
-            The lower and the upper ends of all channels at these times.
-        """
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}.")
-        ends = [(1 - coverage) / 2, (1 + coverage) / 2]
-        found = self.forecast_quantiles(y, times, ends, relative_to)
-        return found[ends[0]], found[ends[1]]
 
     def predict_residuals(self, y: Any = None, X: Any = None) -> Any:
         """Observations minus their predictions, each instance at its own times.
@@ -356,12 +273,22 @@ class PolyODEForecaster(BaseForecaster):
             quantiles.reshape(len(quantiles), -1), index=query.index, columns=columns
         )
 
+    def _predict_var(self, fh: Any, X: Any = None, cov: bool = False) -> pd.DataFrame:
+        if cov:
+            raise NotImplementedError(
+                "errors at different times are not told apart: take predict_var(cov=False)."
+            )
+        query = read_horizon(self._context, fh)
+        variances = self._variance(self._answer(query))
+        return pd.DataFrame(variances, index=query.index, columns=self._get_varnames())
+
     def _set_context(self, y: pd.DataFrame) -> None:
         self._context = read_context(y, getattr(self.cutoff, "freq", None))
 
     def _train(self, panel: Panel) -> None:
         trained = train_forecaster(self.get_params(deep=False), panel)
-        self.embedder_, self.calibration_, self.adjustment_ = trained
+        for name, value in zip(FITTED, trained, strict=True):
+            setattr(self, name, value)
 
     def _retrain(self, panel: Panel, n_epochs: int) -> None:
         self.embedder_ = retrain(self.embedder_, self.adjustment_, panel, n_epochs)
@@ -369,13 +296,6 @@ class PolyODEForecaster(BaseForecaster):
     def _answer(self, query: Query) -> Answers:
         panel = self._context.panel
         return answer(self.embedder_, self.adjustment_, panel, query.times, query.offsets)
-
-    def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
-        """Quantile (Q, D) in the units of the data; the median is the forecast itself."""
-        level = abs(2 * alpha - 1)
-        widths = self.calibration_.half_widths(answers.leads, level, answers.spreads)
-        own = self.embedder_.scaler_.inverse(answers.values + np.sign(alpha - 0.5) * widths)
-        return answers.shift + answers.scale * own
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:

@@ -1,10 +1,11 @@
-"""How far off a forecast may be: a scale for every state and every lead."""
+"""How far off a path may be: a scale for every state, every lead, and between observations."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -15,27 +16,41 @@ from skpolyode.models.packed import Packed
 from skpolyode.models.polyode import PolyODE
 from skpolyode.saving.modules import register_module
 
-__all__ = ["Scale", "learn_scale"]
+__all__ = ["N_TERMS", "Scale", "learn_scale"]
+
+N_TERMS = 7
+"""Numbers that a scale makes of a state, for each channel; all variances follow from them."""
 
 _WIDTHS = (64, 64)
 _BOX = 5.0  # standard deviations: what the head sees of a state
 _LONGEST = 4  # observations that forecasts to learn from look ahead
 _MOST = 20_000  # rows that they start from
 _SHORTEST = 1e-9  # units of time
+_LEAST = 1e-12  # variance: of a channel that is always forecast exactly
 _STEPS, _BATCH, _RATE = 400, 512, 1e-2
+_USUAL = (-1.0, -1.0)  # logarithms of the two parts of a bridge before anything is learned
 
 
 class Scale(nn.Module):
-    """Variance of the signal around its forecast, in squared standard deviations.
+    """Variance of the signal around its forecast and around its path, in squared deviations.
 
-    It is ``floor + a (1 - exp(-(b lead)**p))``, of each channel, with a, b and p from a network of
-    the state: what was left of the noise after the last observation, and what the dynamics add,
-    which begins with nothing, never falls with the lead, and ends in what is never known.
+    Ahead it is ``V = floor + G``, of each channel, with ``G = a (1 - exp(-(b lead)**p))``: what was
+    left of the noise after the last observation, and what the dynamics add, which begins with
+    nothing, never falls with the lead, and ends in what is never known.
+
+    Between two observations the path is bent to the second one, which was missed by an innovation
+    e. At the share u of the way what is added is ``G (c + d e**2 / S) (2u)**q (2 - 2u)**r``, with G
+    and the variance ``S = V + noise`` of the innovation at the end of the way: it begins and ends
+    with nothing, and is the larger, the more was missed. To this comes what is left of the noise:
+    of observations without any, nothing.
+
+    A network of the state makes the :data:`N_TERMS` numbers a, b, p, c, d, q and r of each channel.
 
     Parameters
     ----------
     widths : sequence of int
-        Those of all layers: the first is that of a flat state, the last is 3 D.
+        Those of all layers: the first is that of a flat state, the last is that of the terms of
+        all channels.
     generator : torch.Generator or None, default=None
         Source of the weights.
     """
@@ -45,33 +60,62 @@ class Scale(nn.Module):
         self.widths = list(widths)
         pairs = pairwise(widths)
         self.layers = nn.ModuleList(drawn(nn.Linear, *p, generator=generator) for p in pairs)
-        self.register_buffer("noise", torch.zeros(widths[-1] // 3))  # variances
-        self.register_buffer("floor", torch.zeros(widths[-1] // 3))
+        self.register_buffer("noise", torch.zeros(widths[-1] // N_TERMS))  # variances
+        self.register_buffer("floor", torch.zeros(widths[-1] // N_TERMS))
 
-    def forward(self, z: torch.Tensor, lead: torch.Tensor) -> torch.Tensor:
-        """Variances (n, D) `lead` (n, D) after the channels were last observed.
-
-        `z` (n, D, 1 + N) are states after observations, of which the forecasts are made.
-        """
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        """Terms (n, N_TERMS, D) of states after observations, `z` (n, D, 1 + N)."""
         out = z.flatten(1).clamp(-_BOX, _BOX)
         *inner, last = self.layers
         for layer in inner:
             out = nn.functional.silu(layer(out))
-        most, rate, power = last(out).unflatten(1, (3, -1)).unbind(1)
+        return last(out).unflatten(1, (N_TERMS, -1))
+
+    def ahead(self, terms: torch.Tensor, lead: torch.Tensor) -> torch.Tensor:
+        """Variances (n, D) of forecasts, `lead` (n, D) after the channels were last observed."""
+        most, rate, power, *_ = terms.unbind(1)
         log_lead = lead.clamp(min=_SHORTEST).log().to(rate.dtype)
         passed = torch.exp((0.3 + 2.7 * torch.sigmoid(power)) * (rate + log_lead).clamp(max=6.0))
         grown = -torch.expm1(-passed) * torch.exp(most.clamp(-30.0, 6.0))
         return self.floor + torch.where(lead > 0, grown, 0.0)
+
+    def between(
+        self,
+        terms: torch.Tensor,
+        since: torch.Tensor,
+        length: torch.Tensor,
+        innovation: torch.Tensor,
+    ) -> torch.Tensor:
+        """Variances (n, D) of the path between two observations of the channels.
+
+        They are `length` (n, D) apart, and the first was `since` (n, D) ago. `innovation` (n, D) is
+        by how much the second one exceeds its forecast.
+        """
+        usual, missed, rise, fall = terms.unbind(1)[3:]
+        end = self.ahead(terms, length)
+        expected = end + self.noise + _LEAST
+        size = usual.clamp(max=6.0).exp() + missed.clamp(max=6.0).exp() * innovation**2 / expected
+        share = (since / length).clamp(0.0, 1.0)
+        left = (1.0 - share).to(rise.dtype)
+        share = share.to(rise.dtype)
+        shape = (2 * share) ** _power(rise) * (2 * left) ** _power(fall)
+        # What the second observation tells of the first one's noise is less on the way to it.
+        noise = self.floor * (1.0 - left * self.floor / expected)
+        return noise + (end - self.floor) * size * shape
+
+
+def _power(term: torch.Tensor) -> torch.Tensor:
+    return 0.5 + 2.0 * torch.sigmoid(term)
 
 
 register_module(Scale, lambda scale: {"widths": scale.widths})
 
 
 def learn_scale(model: PolyODE, data: Packed, generator: torch.Generator) -> Scale:
-    """Head that knows how large the errors of forecasts are, after the mean has been learned.
+    """Head that knows how large the errors of forecasts and paths are, once the mean is learned.
 
     First the gain of a filter measures the noise. The head then learns by the likelihood of normal
-    errors, of forecasts over one to four observations.
+    errors: of forecasts over one to four observations, and of paths over the hidden ones between.
 
     Parameters
     ----------
@@ -89,44 +133,102 @@ def learn_scale(model: PolyODE, data: Packed, generator: torch.Generator) -> Sca
     """
     if not (data.next >= 0).any():
         raise ValueError(
-            "the noise is learned from forecasts, but no series has two rows with observations: "
-            "take observations='exact'."
+            "how far off a path may be is learned from forecasts, but no series has two rows with "
+            "observations: give longer series, or take observations='exact' and another embedding."
         )
     if model.gain is not None:
         with torch.no_grad():
             model.gain.measure_noise(data, model.predictions(data))
-    z, lead, error, known = _forecasts(model, data, generator)
-    n_channels = z.shape[1]
-    scale = Scale([z[0].numel(), *_WIDTHS, 3 * n_channels], generator).to(z)
-    if model.gain is not None:
-        one = torch.ones(1, n_channels, dtype=torch.float64, device=z.device)
-        scale.noise.copy_(model.gain.noise.square())
-        scale.floor.copy_((model.gain(one, one > 0)[0] * scale.noise).detach())
-    square = torch.where(known, error.square(), 0.0)
-    mean = square.sum(dim=0) / known.sum(dim=0).clamp(min=1)
-    with torch.no_grad():
-        scale.layers[-1].weight.mul_(0.1)
-        scale.layers[-1].bias.zero_()  # the power is near that of a random walk
-        least = 1e-3 * mean + 1e-12
-        scale.layers[-1].bias[:n_channels] = (mean - scale.noise).maximum(least).log()
+    tried = _try_forecasts(model, data, generator)
+    scale = _new_scale(model, tried, generator)
     optimizer = torch.optim.Adam(scale.parameters(), lr=_RATE)
     for step in range(_STEPS):
         optimizer.param_groups[0]["lr"] = _RATE * math.cos(math.pi / 2 * step / _STEPS)
-        some = torch.randint(len(z), (_BATCH,), generator=generator).to(z.device)
-        variance = scale(z[some], lead[some]) + scale.noise + 1e-12
-        loss = variance.log() + square[some] / variance
         optimizer.zero_grad()
-        (torch.where(known[some], loss, 0.0).sum() / known[some].sum().clamp(min=1)).backward()
+        _loss(scale, tried.draw(_BATCH, generator)).backward()
         nn.utils.clip_grad_norm_(scale.parameters(), 1.0)
         optimizer.step()
     return scale.requires_grad_(False)
 
 
+class _Drawn(NamedTuple):
+    """Forecasts of n observations, and the paths to them over one that was hidden."""
+
+    z: torch.Tensor  # (n, D, 1 + N): states that they start from
+    lead: torch.Tensor  # float64 (n, D): since the channel was observed
+    error: torch.Tensor  # (n, D)
+    known: torch.Tensor  # bool (n, D)
+    since: torch.Tensor  # float64 (n, D): from there to the hidden observation
+    missed: torch.Tensor  # (n, D): by the path, of the hidden observation
+    bridged: torch.Tensor  # bool (n, D): whether there was one
+
+
+class _Tried(NamedTuple):
+    """Forecasts from n states over K observations, none of which is taken in."""
+
+    model: PolyODE
+    z: torch.Tensor  # (n, D, 1 + N)
+    seen: torch.Tensor  # bool (n, D): whether the channel was observed by then
+    lead: torch.Tensor  # float64 (K, n, D)
+    error: torch.Tensor  # (K, n, D)
+    known: torch.Tensor  # bool (K, n, D)
+
+    def draw(self, size: int, generator: torch.Generator) -> _Drawn:
+        """Some of the forecasts, each with one of the observations that it passes."""
+        (n_ahead, n_states), device = self.lead.shape[:2], self.z.device
+        some = torch.randint(n_states, (size,), generator=generator)
+        end = torch.randint(n_ahead, (size,), generator=generator)
+        inner = (torch.rand(size, generator=generator) * end).long()
+        inside = (inner < end).to(device)[:, None]
+        some, end, inner = some.to(device), end.to(device), inner.to(device)
+        lead, error, known = (x[end, some] for x in self[3:])
+        since, missed, also = (x[inner, some] for x in self[3:])
+        seen, gain = self.seen[some], self.model.gain
+        with torch.no_grad():
+            share = 1.0 if gain is None else gain(lead, seen)
+        # As `bridges` bends paths: all of it is shifted to the first observation of a channel.
+        left = torch.where(seen, 1.0 - since / lead, 0.0)
+        missed = missed - (share * error * (1.0 - share * left)).to(missed.dtype)
+        return _Drawn(self.z[some], lead, error, known, since, missed, inside & known & also)
+
+
+def _loss(scale: Scale, drawn: _Drawn) -> torch.Tensor:
+    """Minus twice the mean log-likelihood, but for a constant, of errors ahead and between."""
+    terms = scale(drawn.z)
+    lead = drawn.lead.clamp(min=_SHORTEST)
+    since = torch.minimum(drawn.since.clamp(min=1e-6 * lead), (1 - 1e-6) * lead)
+    ahead = scale.ahead(terms, lead)
+    between = scale.between(terms, since, lead, drawn.error)
+    cases = (ahead, drawn.error, drawn.known), (between, drawn.missed, drawn.bridged)
+    total = terms.new_zeros(())
+    for variance, error, known in cases:
+        variance = variance + scale.noise + _LEAST
+        loss = torch.where(known, variance.log() + error.square() / variance, 0.0)
+        total = total + loss.sum() / known.sum().clamp(min=1)
+    return total
+
+
+def _new_scale(model: PolyODE, tried: _Tried, generator: torch.Generator) -> Scale:
+    """Scale that takes all errors for alike, with the noise that the model has measured."""
+    n_channels = tried.z.shape[1]
+    scale = Scale([tried.z[0].numel(), *_WIDTHS, N_TERMS * n_channels], generator).to(tried.z)
+    if model.gain is not None:
+        one = torch.ones(1, n_channels, dtype=torch.float64, device=tried.z.device)
+        scale.noise.copy_(model.gain.noise.square())
+        scale.floor.copy_((model.gain(one, one > 0)[0] * scale.noise).detach())
+    square = torch.where(tried.known, tried.error.square(), 0.0).sum(dim=(0, 1))
+    mean = square / tried.known.sum(dim=(0, 1)).clamp(min=1)
+    with torch.no_grad():
+        scale.layers[-1].weight.mul_(0.1)
+        bias = scale.layers[-1].bias.zero_().unflatten(0, (N_TERMS, -1))
+        bias[0] = (mean - scale.noise).maximum(1e-3 * mean + _LEAST).log()
+        bias[3], bias[4] = _USUAL  # the powers are near those of a random walk
+    return scale
+
+
 @torch.no_grad()
-def _forecasts(
-    model: PolyODE, data: Packed, generator: torch.Generator
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """States after observations, leads, errors of forecasts and what of them is known."""
+def _try_forecasts(model: PolyODE, data: Packed, generator: torch.Generator) -> _Tried:
+    """Forecasts over some observations, from states after some of the rows."""
     z = torch.empty(*data.x.shape, 1 + model.memory.n_coefficients).to(data.x)
     for step in model.run(data):
         z[step.rows] = step.state["z"]
@@ -135,16 +237,20 @@ def _forecasts(
     age = torch.where(data.mask, 0.0, age)
     origin = (data.next >= 0).nonzero()[:, 0].cpu()
     origin = origin[torch.randperm(len(origin), generator=generator)[:_MOST]].to(z.device)
+    seen, shape = (data.seen | data.mask)[origin], (_LONGEST, *age[origin].shape)
+    leads, errors = age.new_ones(shape), z.new_zeros(shape)
+    known = torch.zeros(shape, dtype=torch.bool, device=z.device)
     state, row, lead = {"z": z[origin]}, origin, age[origin]
-    found: list[tuple[torch.Tensor, ...]] = []
-    for _ in range(_LONGEST):
+    place = torch.arange(len(origin), device=z.device)
+    for k in range(_LONGEST):
         going_on = data.next[row] >= 0
         if not going_on.any():
             break
-        state, origin = select(state, going_on), origin[going_on]
+        state, place = select(state, going_on), place[going_on]
         row, lead = data.next[row[going_on]], lead[going_on]
         state = model.flow(state, data.gap[row], data.elapsed[row])
         lead = lead + data.gap[row][:, None]
-        error = data.x[row] - model.predict(state).mean
-        found.append((z[origin], lead, error, data.mask[row]))
-    return tuple(torch.cat(columns) for columns in zip(*found, strict=True))
+        leads[k, place], known[k, place] = lead, data.mask[row]
+        errors[k, place] = data.x[row] - model.predict(state).mean
+    n_ahead = int(known.any(dim=2).any(dim=1).sum())
+    return _Tried(model, z[origin], seen, leads[:n_ahead], errors[:n_ahead], known[:n_ahead])

@@ -8,5 +8,6 @@ first plot.
 from skpolyode.plotting.coefficients import CoefficientDisplay
 from skpolyode.plotting.forecast import ForecastDisplay
 from skpolyode.plotting.reconstruction import ReconstructionDisplay
+from skpolyode.plotting.reliability import ReliabilityDisplay
 
-__all__ = ["CoefficientDisplay", "ForecastDisplay", "ReconstructionDisplay"]
+__all__ = ["CoefficientDisplay", "ForecastDisplay", "ReconstructionDisplay", "ReliabilityDisplay"]

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.utils.metaestimators import available_if
 
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.ahead import continue_series
 from skpolyode.embedders.rivals import blank_records, take_in
+from skpolyode.embedders.scales import scales_ahead
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed, PolyODE
 from skpolyode.models.contract import State, select
@@ -123,6 +125,44 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
         values = continue_series(panel, flat, offsets, clock.last, run_ahead)
         return panel.like(flat, values, offsets)
 
+    @available_if(lambda stream: getattr(stream._embedder, "scale", None) is not None)
+    def forecast_std(self, times: Any, series: Any = None, relative_to: str | None = None) -> Panel:
+        """How far off the free run may be: what `interpolate_std` says after the end of a series.
+
+        Parameters
+        ----------
+        times : array-like of shape (Q,) or list of such
+            Times from the last observation on, as of `forecast`.
+        series : int, array-like of int or None, default=None
+            Which series, by position; None means all.
+        relative_to : {"start", "end"} or None, default=None
+            As of `forecast`.
+
+        Returns
+        -------
+        Panel
+            Standard deviations of the signal of all channels at these times.
+
+        Raises
+        ------
+        ValueError
+            If a time is before the last observation of its series, or a series has not been
+            observed.
+        """
+        chosen = self._started(series)
+        z, clock = self._states(chosen)["z"], self._clock.take(chosen)
+        age = np.where(np.isnan(clock.seen_at), -1.0, clock.seen_at)
+        age = (clock.elapsed[:, None] - age)[:, None]
+
+        def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
+            leads = age[part] + ahead[..., None] / self._embedder.units.time_scale
+            return scales_ahead(self._embedder, z[part], leads)
+
+        panel, flat, offsets = self._asked(chosen, times, relative_to)
+        return panel.like(
+            flat, continue_series(panel, flat, offsets, clock.last, run_ahead), offsets
+        )
+
     def _bind(self) -> None:
         self._model = self._embedder.exact
         single = _SINGLE.get(type(self._model)) if self._embedder.device.type == "cpu" else None
@@ -189,6 +229,11 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
         return self._embedder.coefficients_of(self._states(series))
 
     def _features(self, series: np.ndarray) -> np.ndarray:
+        if "std" in self._embedder.blocks:
+            raise ValueError(
+                "a stream has not kept the path, and cannot say how far off it may be: give "
+                "transform the series, or fit with another embedding than 'coefficients_std'."
+            )
         return self._embedder.features_of(self._states(series))
 
     def _states(self, series: np.ndarray) -> State:

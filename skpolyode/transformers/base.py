@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -20,12 +21,11 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from skpolyode.embedders import ChannelScaler, Embedder
+from skpolyode.embedders import ChannelScaler, Embedder, Past
 from skpolyode.embedders.units import covered
-from skpolyode.panel import Panel, is_ragged, query_times, series_index
+from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.blank import blank_panel
 from skpolyode.panel.known import known_rows, known_values
-from skpolyode.panel.query import name_query
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.objects import register_estimator, save
 from skpolyode.streams.stream import SeriesStream
@@ -203,25 +203,26 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
             outside the window.
         """
         check_is_fitted(self)
-        Z, past = check_array(X, dtype=np.float64, input_name="X"), self.embedder_.past
+        Z = self._checked_embeddings(X)
+        self._check_invertible()
+        return self._read_back(Z, times, self.embedder_.past)
+
+    def _checked_embeddings(self, X: Any) -> np.ndarray:
+        """Embeddings (n_series, n_features) as `transform` returned them."""
+        Z = check_array(X, dtype=np.float64, input_name="X")
         if Z.shape[1] != self._n_features_out:
             raise ValueError(
                 f"X has {Z.shape[1]} features, but {type(self).__name__} embeds in "
                 f"{self._n_features_out}: pass what transform returned."
             )
-        self._check_invertible()
-        ages = (
-            past.default_ages(self.array_shape_)
-            if times is None
-            else -np.asarray(times, dtype=np.float64)
-        )
-        if ages.ndim != 1 or not len(ages):
-            raise ValueError("times must be one-dimensional and not empty.")
-        past.check_ages(ages, lambda first: f"times: {-ages[first]:g}")
+        return Z
+
+    def _read_back(self, Z: np.ndarray, times: Any, past: Past) -> np.ndarray | Panel:
+        """Series from features that their coefficients begin; see `inverse_transform`."""
+        ages = past.ages_at(times, self.array_shape_)
         values = past.read_features(Z, self.n_channels_in_, ages)
         if self.array_shape_ is None:
-            order = np.argsort(-ages, kind="stable")
-            names = self.channel_names_
+            order, names = np.argsort(-ages, kind="stable"), self.channel_names_
             return Panel.from_array(values[:, order], times=-ages[order], channel_names=names)
         return values[:, :, 0] if len(self.array_shape_) == 1 else values
 
@@ -254,24 +255,22 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         ValueError
             If a time is outside the window; the message names the series.
         """
+        return self._read_past(X, times, relative_to, self._remembered)
+
+    def _read_past(
+        self, X: Any, times: Any, relative_to: str | None, read: Callable[..., np.ndarray]
+    ) -> Panel:
+        """What `read` finds in the memory of series, at times within the window; `reconstruct`."""
         check_is_fitted(self)
         panel, past = read_panel(self, X, reset=False), self.embedder_.past
-        if times is None:
-            flat, offsets = past.own_times(panel, observed_rows(panel))
-        else:
-            flat, offsets = query_times(panel, times, relative_to)
-        values = known_values(panel, flat, offsets, self._remembered)
-        return panel.like(flat, values, offsets)
+        own = past.own_times(panel, observed_rows(panel)) if times is None else None
+        flat, offsets = own or query_times(panel, times, relative_to)
+        return panel.like(flat, known_values(panel, flat, offsets, read), offsets)
 
     def _remembered(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Values (Q, D) at times (Q,) within the window of each series."""
-        rows, past, series = observed_rows(panel), self.embedder_.past, series_index(offsets)
-        ages = rows.end[series] - times
-        past.check_ages(
-            ages, lambda first: name_query(panel, series[first], times[first], -ages[first])
-        )
-        coefficients = self.embedder_.coefficients(panel)
-        return past.read_at(coefficients, rows.start, rows.end, times, series)
+        past, coefficients = self.embedder_.past, self.embedder_.coefficients(panel)
+        return past.read_past(coefficients, panel, times, offsets)
 
     @available_if(_follows_path)
     def interpolate(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
@@ -310,11 +309,16 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
             If a time is not finite, or something is wrong with the series.
         """
         check_is_fitted(self)
+        return self._on_path(X, times, relative_to, self.embedder_.path_values)
+
+    def _on_path(
+        self, X: Any, times: Any, relative_to: str | None, read: Callable[..., np.ndarray]
+    ) -> Panel:
+        """What `read` finds along the paths of series; see `interpolate`."""
         panel = read_panel(self, X, reset=False)
         own = panel.times, panel.offsets
         flat, offsets = own if times is None else query_times(panel, times, relative_to)
-        values = known_values(panel, flat, offsets, self.embedder_.path_values)
-        return panel.like(flat, values, offsets)
+        return panel.like(flat, known_values(panel, flat, offsets, read), offsets)
 
     @available_if(_streams)
     def stream(self, X: Any = 1, static: Any = None) -> SeriesStream:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Past, Units
 from skpolyode.embedders.doubt import forecasts_as_well, helpful_gain
 from skpolyode.embedders.learn import Split
-from skpolyode.embedders.scales import path_scales, with_scale
+from skpolyode.embedders.scales import with_scale
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import (
     auto_step_size,
@@ -31,15 +28,14 @@ from skpolyode.memory import MEMORIES, LegTMemory
 from skpolyode.models import Packed, PolyODE, PolyODETask, SequenceModel, swept_predictions
 from skpolyode.models.gain import Gain
 from skpolyode.models.layers import zero_map
-from skpolyode.panel import Panel, query_times
-from skpolyode.panel.known import known_values
+from skpolyode.panel import Panel
 from skpolyode.panel.select import Observed, cut_windows, observed_rows
 from skpolyode.training import Checkpoint, TrainingReport
 from skpolyode.training.loop import Task
 from skpolyode.transformers._checks import layer_sizes
-from skpolyode.transformers._input import read_panel
 from skpolyode.transformers._training import COUNT, POSITIVE
 from skpolyode.transformers.neural import NeuralTransformer
+from skpolyode.transformers.uncertain import UncertainTransformer
 
 __all__ = ["PolyODETransformer"]
 
@@ -54,21 +50,12 @@ _SWEEPS = 2  # over them, each of which brings forecasts ten times closer
 _BLOCKS = {
     "full": ("coefficients", "hidden"),
     "coefficients": ("coefficients",),
+    "coefficients_std": ("coefficients", "std"),
     "hidden": ("hidden",),
 }
 
 
-def _knows_scale(transformer: PolyODETransformer) -> bool:
-    if transformer.observations == "noisy" or _filters(transformer):
-        return True
-    raise AttributeError("only a filter of noisy observations learns how far off a path may be.")
-
-
-def _filters(transformer: PolyODETransformer) -> bool:
-    return hasattr(transformer, "embedder_") and transformer.embedder_.model.gain is not None
-
-
-class PolyODETransformer(NeuralTransformer):
+class PolyODETransformer(UncertainTransformer):
     """Embed irregular series by a neural ODE that drives a polynomial memory (PolyODE).
 
     A small network learns the dynamics of the signal by forecasting each observation from the
@@ -105,9 +92,10 @@ class PolyODETransformer(NeuralTransformer):
         `step_halving_error_` is not small against the forecasting error.
     hidden_layer_sizes : tuple of int or int, default=(64, 64)
         Widths of the network's hidden layers. Raise for many channels and much data.
-    embedding : {"full", "coefficients", "hidden"}, default="full"
+    embedding : {"full", "coefficients", "hidden", "coefficients_std"}, default="full"
         What `transform` returns: the coefficients, the state that the dynamics would go on from
-        (the signal and the memory of the context), or both.
+        (the signal and the memory of the context), or both. "coefficients_std": the coefficients,
+        then those of how far off the path may be (see `reconstruct_std`).
     observations : {"auto", "exact", "noisy"}, default="auto"
         How far observations are believed. "exact" takes them at their word: the state is set to
         them, and the learned path passes through them. "noisy" makes the model a filter: at an
@@ -242,42 +230,9 @@ class PolyODETransformer(NeuralTransformer):
         """Length of the past that the dynamics see."""
         return self.embedder_.recent.window
 
-    @available_if(_knows_scale)
-    def interpolate_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
-        """How far off `interpolate` may be, at any times, also ahead; with noisy observations only.
-
-        Parameters
-        ----------
-        X : Panel, list of (times, values), list of DataFrames, or array
-            The series.
-        times : array-like of shape (Q,), list of such or None, default=None
-            As of `interpolate`.
-        relative_to : {"start", "end"} or None, default=None
-            As of `interpolate`.
-
-        Returns
-        -------
-        Panel
-            Standard deviation of the signal, without noise, around the path, in the units of the
-            channels; of an observation ``sqrt(std**2 + noise_**2)``. Not calibrated.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skpolyode import PolyODETransformer
-        >>> t, noise = np.linspace(0, 6, 25), np.random.default_rng(0).normal(0, 0.3, (6, 25))
-        >>> series = [(t, np.sin(t + k) + noise[k]) for k in range(6)]
-        >>> model = PolyODETransformer(max_epochs=5, observations="noisy", random_state=0)
-        >>> model = model.fit(series)
-        >>> bool((model.interpolate_std(series, [3.0, 6.5, 8.0]).values > 0).all())
-        True
-        """
-        check_is_fitted(self)
-        panel = read_panel(self, X, reset=False)
-        own = panel.times, panel.offsets
-        flat, offsets = own if times is None else query_times(panel, times, relative_to)
-        values = known_values(panel, flat, offsets, partial(path_scales, self.embedder_))
-        return panel.like(flat, values, offsets)
+    @property
+    def _learns_std(self) -> bool:
+        return self.observations == "noisy" or "std" in _BLOCKS[self.embedding]
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         rows = observed_rows(panel)
@@ -356,7 +311,8 @@ class PolyODETransformer(NeuralTransformer):
                 f"warm_start=True continues with the update of the last fit, which is not that of "
                 f"observations={self.observations!r}; keep it or set warm_start=False."
             )
-        return replace(embedder, blocks=_BLOCKS[self.embedding])
+        # How far off the path may be is that of the last fit, and learned anew if at all.
+        return replace(embedder, blocks=_BLOCKS[self.embedding], scale=None)
 
     def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
         """As the dynamics forget, training need not go through long series in order.
@@ -406,7 +362,7 @@ class PolyODETransformer(NeuralTransformer):
         with torch.no_grad():
             error = self._quick_predictions(model, data) - self._quick_predictions(finer, data)
         self.step_halving_error_ = float(error.square().mean().sqrt())
-        if self.embedder_.model.gain is not None:
+        if self._learns_std or self.embedder_.model.gain is not None:
             self.embedder_ = with_scale(self.embedder_, panel, random_state)
 
     @staticmethod
@@ -426,6 +382,7 @@ class PolyODETransformer(NeuralTransformer):
         names = {
             "coefficients": [f"c{n}" for n in range(past.n_coefficients)],
             "hidden": ["signal", *(f"h{n}" for n in range(recent.n_coefficients))],
+            "std": [f"s{n}" for n in range(past.n_coefficients)],
         }
         return [names[block] for block in self.embedder_.blocks]
 

@@ -16,20 +16,34 @@ from tests.models.cases import SIZE
 from tests.models.test_gain import KALMAN, MOVE, NOISE, random_walk, standing_still, steady
 
 
-@pytest.fixture(scope="module")
-def embedder():
-    """A filter of a random walk that has learned all but its gain."""
-    model = standing_still(steady())
-    data = pack(*random_walk(40, 60))
-    scale = learn_scale(model, data, torch.Generator().manual_seed(0)).float()
+def learned(model, rows):
+    """An embedder of a model that knows all but how far off it is, which it learns from rows."""
+    scale = learn_scale(model, pack(*rows), torch.Generator().manual_seed(0)).float()
     units = Units(ChannelScaler(np.zeros(1), np.ones(1)), 1.0)
     past = Past(MEMORIES["legt"](SIZE, 1.5), 1.5, units)
     return ModelEmbedder(model, units, ("coefficients",), past, past, scale=scale)
 
 
-def scales(embedder, times):
-    rows = np.arange(20.0)
-    panel = Panel(rows, np.zeros((20, 1)), np.array([0, 20]))
+@pytest.fixture(scope="module")
+def embedder():
+    """A filter of a random walk."""
+    return learned(standing_still(steady()), random_walk(40, 60))
+
+
+def walks(moves, n_rows=60):
+    """Random walks that are observed exactly, at irregular times; variances in a unit of time."""
+    rng = np.random.default_rng(1)
+    gaps = rng.exponential(size=(len(moves), n_rows)) + 0.1
+    steps = np.sqrt(np.asarray(moves)[:, None] * gaps) * rng.normal(size=gaps.shape)
+    columns = (np.cumsum(x, axis=1).ravel() for x in (gaps, steps))
+    times, values = columns
+    return times, values[:, None], np.arange(len(moves) + 1) * n_rows
+
+
+def scales(embedder, times, step=0.0):
+    rows, x = np.arange(20.0), np.zeros((20, 1))
+    x[11:] = step
+    panel = Panel(rows, x, np.array([0, 20]))
     return path_scales(embedder, panel, np.asarray(times), np.array([0, len(times)]))[:, 0]
 
 
@@ -45,3 +59,23 @@ def test_between_observations_it_is_that_of_a_walk_seen_again(embedder):
     before, end = KALMAN * NOISE + MOVE * share, KALMAN * NOISE + MOVE
     wanted = before - before**2 / (end + NOISE)
     np.testing.assert_allclose(scales(embedder, 10.0 + share) ** 2, wanted, rtol=0.2)
+
+
+def test_between_exact_observations_it_is_that_of_a_bridge():
+    """``move u (1 - u) gap``, whatever the step was: that of a Brownian motion says nothing."""
+    embedder = learned(standing_still(None), walks([MOVE] * 60))
+    share = np.array([0.0, 0.2, 0.5, 0.8])
+    wanted = MOVE * share * (1 - share)
+    found = scales(embedder, 10.0 + share, step=np.sqrt(MOVE)) ** 2
+    np.testing.assert_allclose(found, wanted, rtol=0.25, atol=1e-15)
+    assert found[0] == scales(embedder, [19.0])[0] == 0.0
+    ahead = scales(embedder, [20.0, 22.0]) ** 2
+    np.testing.assert_allclose(ahead, MOVE * np.array([1.0, 3.0]), rtol=0.2)
+    early = scales(embedder, [-1.0, -3.0]) ** 2
+    np.testing.assert_allclose(early, MOVE * np.array([1.0, 3.0]), rtol=0.2)
+
+
+def test_a_step_tells_a_wild_series_from_a_quiet_one():
+    embedder = learned(standing_still(None), walks([MOVE, 100 * MOVE] * 30))
+    quiet, wild = (scales(embedder, [10.5], step=k * np.sqrt(MOVE))[0] for k in (0.5, 10.0))
+    assert wild > 3 * quiet

@@ -1,0 +1,193 @@
+"""What a transformer has besides that learns how far off its path may be."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from skpolyode.embedders.scales import path_scales, std_coefficients, with_scale
+from skpolyode.panel import Panel
+from skpolyode.panel.known import known_part
+from skpolyode.panel.select import observed_part
+from skpolyode.transformers._checks import local_random_state
+from skpolyode.transformers._input import read_panel
+from skpolyode.transformers.neural import NeuralTransformer
+
+__all__ = ["UncertainTransformer"]
+
+
+def _knows_std(transformer: UncertainTransformer) -> bool:
+    embedder = getattr(transformer, "embedder_", None)
+    known = transformer._learns_std if embedder is None else embedder.scale is not None
+    if not known:
+        raise AttributeError(
+            "how far off the path may be has not been learned: call learn_std(X) on the fitted "
+            "transformer, or fit with observations='noisy' or embedding='coefficients_std'."
+        )
+    return True
+
+
+class UncertainTransformer(NeuralTransformer):
+    """Base of transformers that know the standard deviation of the signal around their path.
+
+    Parameters
+    ----------
+    %(Parameters)s
+
+    Attributes
+    ----------
+    %(Attributes)s
+    """
+
+    _learns_std: ClassVar[bool] = False
+    """Whether `fit` learns it, or leaves it to `learn_std`."""
+
+    def learn_std(self, X: Any) -> Self:
+        """Learn how far off the path may be, once the model has been fitted, which stays as it is.
+
+        `fit` does so itself with ``observations="noisy"`` or ``embedding="coefficients_std"``. It
+        takes a second or two: a small network learns the size of the errors of forecasts, and of
+        paths over observations that are hidden.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            Series to learn from: those of `fit`, or better ones that it has not seen, where errors
+            are not smaller than they will be. The first 20 000 rows are used.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If no series has two rows with observations.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpolyode import PolyODETransformer
+        >>> t = np.linspace(0, 6, 13)
+        >>> series = [(t, np.sin(2 * t + k)) for k in range(8)]
+        >>> model = PolyODETransformer(n_coefficients=8, max_epochs=5, random_state=0).fit(series)
+        >>> std = model.learn_std(series).interpolate_std(series, [3.0, 3.25])  # exact; between
+        >>> bool((std.values[::2] == 0).all()), bool((std.values[1::2] > 0).all())
+        (True, True)
+        """
+        check_is_fitted(self)
+        panel = observed_part(known_part(read_panel(self, X, reset=False)))
+        self.embedder_ = with_scale(self.embedder_, panel, local_random_state(self.random_state))
+        return self
+
+    @available_if(_knows_std)
+    def interpolate_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
+        """How far off `interpolate` may be, at any times, also ahead.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        times : array-like of shape (Q,), list of such or None, default=None
+            As of `interpolate`.
+        relative_to : {"start", "end"} or None, default=None
+            As of `interpolate`.
+
+        Returns
+        -------
+        Panel
+            Standard deviation of the signal, without noise, around the path, in the units of the
+            channels; of an observation ``sqrt(std**2 + noise_**2)``. It is 0 at observations that
+            are taken as exact, and not calibrated.
+
+        See Also
+        --------
+        skpolyode.forecasting.PolyODEForecaster.interpolate_interval : Intervals that are.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpolyode import PolyODETransformer
+        >>> t, noise = np.linspace(0, 6, 25), np.random.default_rng(0).normal(0, 0.3, (6, 25))
+        >>> series = [(t, np.sin(t + k) + noise[k]) for k in range(6)]
+        >>> model = PolyODETransformer(max_epochs=5, observations="noisy", random_state=0)
+        >>> model = model.fit(series)
+        >>> bool((model.interpolate_std(series, [3.0, 6.5, 8.0]).values > 0).all())
+        True
+        """
+        check_is_fitted(self)
+        return self._on_path(X, times, relative_to, partial(path_scales, self.embedder_))
+
+    @available_if(_knows_std)
+    def reconstruct_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
+        """How far off `reconstruct` may be, read out of a memory of its own.
+
+        A second memory, with the polynomials, the measure and the window of the first, follows how
+        far off the first may be along the path: what `interpolate_std` says of the path, and by how
+        much the coefficients miss it. It is read as `reconstruct` reads the first, and is a
+        fixed-length summary of how uncertain the past is.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        times : array-like of shape (Q,), list of such or None, default=None
+            As of `reconstruct`.
+        relative_to : {"start", "end"} or None, default=None
+            As of `reconstruct`.
+
+        Returns
+        -------
+        Panel
+            Standard deviations at these times, in the units of the channels: smoothed, as
+            polynomials do, and not below 0.
+
+        Raises
+        ------
+        ValueError
+            If a time is outside the window; the message names the series.
+        """
+        return self._read_past(X, times, relative_to, self._remembered_std)
+
+    def _remembered_std(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        past, coefficients = self.embedder_.past, std_coefficients(self.embedder_, panel)
+        found = past.of_differences.read_past(coefficients, panel, times, offsets)
+        return np.maximum(found, 0.0)
+
+    def inverse_transform_std(self, X: Any, times: Any = None) -> np.ndarray | Panel:
+        """Read out of embeddings how far off `inverse_transform` may be.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_series, n_features)
+            Embeddings as `transform` returns them with ``embedding="coefficients_std"``.
+        times : array-like of shape (Q,) or None, default=None
+            As of `inverse_transform`.
+
+        Returns
+        -------
+        ndarray of shape (n_series, Q) or (n_series, Q, n_channels), or Panel
+            As of `inverse_transform`; standard deviations in the units of the channels.
+
+        Raises
+        ------
+        ValueError
+            If the embedding holds no such coefficients, has another number of features, or a time
+            is outside the window.
+        """
+        check_is_fitted(self)
+        if "std" not in self.embedder_.blocks:
+            raise ValueError(
+                "the embedding does not hold how far off the path may be; use "
+                "embedding='coefficients_std'."
+            )
+        Z, past = self._checked_embeddings(X), self.embedder_.past
+        own = Z[:, self.n_channels_in_ * past.n_coefficients :]
+        found = self._read_back(own, times, past.of_differences)
+        if isinstance(found, Panel):
+            return found.like(found.times, np.maximum(found.values, 0.0), found.offsets)
+        return np.maximum(found, 0.0)

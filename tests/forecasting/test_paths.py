@@ -1,0 +1,160 @@
+"""Intervals between observations, calibrated by hiding some, and variances that agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skpolyode
+from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.forecasting._paths import on_path
+from skpolyode.panel import Panel
+from tests.transformers.data import oscillators, small
+
+
+def bridges(n_series: int, seed: int, n_rows: int = 25) -> Panel:
+    """Brownian motions, quiet and wild ones."""
+    rng, series = np.random.default_rng(seed), []
+    for k in range(n_series):
+        gaps = rng.exponential(size=n_rows) + 0.05
+        steps = (0.3, 1.0)[k % 2] * np.sqrt(gaps) * rng.standard_normal(n_rows)
+        series.append((np.cumsum(gaps), np.cumsum(steps)))
+    return Panel.from_series(series)
+
+
+@pytest.fixture(scope="module")
+def walker() -> PolyODEForecaster:
+    """As good as lines: one epoch leaves the dynamics nearly where they began."""
+    embedder = small(max_epochs=1, learning_rate_init=1e-9, validation_fraction=None)
+    model = PolyODEForecaster(embedder, calibration_fraction=0.5, normalize="channel")
+    return model.set_params(random_state=0).pretrain(bridges(120, 0))
+
+
+@pytest.fixture(scope="module")
+def fitted() -> PolyODEForecaster:
+    return PolyODEForecaster(small(), random_state=0).pretrain(Panel.from_series(oscillators(20)))
+
+
+def test_hidden_values_are_covered(walker):
+    """Those of other series, of both kinds, near observations and far from them."""
+    panel = bridges(200, 1)
+    hidden = np.arange(panel.n_observations) % 25 % 4 == 2
+    known = Panel.from_series(
+        [(s.times[keep], s.values[keep]) for s, keep in parts(panel, ~hidden)]
+    )
+    times = [s.times[keep] for s, keep in parts(panel, hidden)]
+    lower, upper = walker.interpolate_interval(known, times, coverage=0.9)
+    actual = panel.values[hidden]
+    inside = (lower.values <= actual) & (actual <= upper.values)
+    assert inside.mean() == pytest.approx(0.9, abs=0.02)
+    wide = upper.values - lower.values
+    far = wide > np.median(wide)
+    assert inside[far].mean() == pytest.approx(0.9, abs=0.04)
+    assert inside[~far].mean() == pytest.approx(0.9, abs=0.04)
+    ahead = walker.forecast_interval(known, [1.0], relative_to="end")
+    assert wide.mean() < np.mean(ahead[1].values - ahead[0].values)
+
+
+def parts(panel: Panel, kept: np.ndarray) -> list:
+    return list(zip(panel, np.split(kept, panel.offsets[1:-1]), strict=True))
+
+
+def test_distances_are_those_to_the_observations_of_the_channel(fitted):
+    panel = Panel.from_series([([0.0, 1.0, 3.0], [[1.0, 0.0], [2.0, np.nan], [0.0, 1.0]])])
+    times = np.array([0.0, 0.5, 1.0, 2.5])
+    asked = fitted.embedder_, fitted.adjustment_, panel, times, np.array([0, 4])
+    wanted = [[0, 0], [0.25, 1 / (2 + 1 / 2.5)], [0, 1 / (1 + 1 / 2)], [0.375, 1 / (2 + 1 / 2.5)]]
+    np.testing.assert_allclose(on_path(*asked).apart, wanted)
+
+
+def test_what_was_observed_is_known_and_coverage_widens(fitted):
+    panel = Panel.from_series(oscillators(6, seed=3))
+    ends = [fitted.interpolate_interval(panel, coverage=level) for level in (0.5, 0.8, 0.95)]
+    known = np.isfinite(panel.values)
+    for lower, upper in ends:
+        np.testing.assert_allclose(lower.values[known], panel.values[known], atol=1e-12)
+        np.testing.assert_allclose(upper.values[known], panel.values[known], atol=1e-12)
+        assert (upper.values[~known] > lower.values[~known]).all()
+    widths = np.stack([upper.values - lower.values for lower, upper in ends])
+    assert (np.diff(widths, axis=0) >= 0).all()
+    path = fitted.embedder_.interpolate(panel).values
+    middle = (ends[0][0].values + ends[0][1].values) / 2
+    np.testing.assert_allclose(middle, path, atol=1e-9)
+
+
+def test_after_the_end_they_are_those_of_forecasts(fitted):
+    panel = Panel.from_series(oscillators(4, seed=3))
+    ahead = {"times": [0.2, 2.0], "relative_to": "end", "coverage": 0.8}
+    for one, other in zip(
+        fitted.interpolate_interval(panel, **ahead),
+        fitted.forecast_interval(panel, **ahead),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one.values, other.values)
+
+
+def test_series_do_not_depend_on_their_company_and_files_keep_all(fitted, tmp_path):
+    panel, times = Panel.from_series(oscillators(5, seed=4)), [0.5, 1.5, 2.5]
+    whole = fitted.interpolate_interval(panel, times, relative_to="start")[1].values
+    one = fitted.interpolate_interval(panel[[3]], times, relative_to="start")[1].values
+    np.testing.assert_allclose(one, whole[9:12], atol=1e-6)
+    fitted.save(tmp_path / "model.safetensors")
+    again = skpolyode.load(tmp_path / "model.safetensors")
+    there = again.interpolate_interval(panel, times, relative_to="start")[1].values
+    np.testing.assert_array_equal(there, whole)
+    again.path_calibration_ = None  # as of files of before
+    wide = again.interpolate_interval(panel, times, relative_to="start")
+    assert np.isfinite(wide[1].values).all()
+
+
+@pytest.mark.parametrize("options", [{"observations": "noisy"}, {"embedding": "coefficients_std"}])
+def test_an_embedder_that_knows_its_errors_is_listened_to(options):
+    model = PolyODEForecaster(small(**options), random_state=0).pretrain(
+        Panel.from_series(oscillators(20))
+    )
+    panel = Panel.from_series(oscillators(4, seed=5))
+    lower, upper = model.interpolate_interval(panel, np.linspace(0.3, 2.0, 9), relative_to="start")
+    width = upper.values - lower.values
+    assert (width > 0).all()
+    assert np.unique(width.round(9)).size > width.size / 2
+    own = model.interpolate_interval(panel)
+    known = np.isfinite(panel.values)
+    noisy = (own[1].values - own[0].values)[known] > 0
+    assert noisy.all() if "observations" in options else not noisy.any()
+
+
+def test_wrong_coverage(fitted):
+    with pytest.raises(ValueError, match=r"coverage must lie between 0 and 1, got 1\.5"):
+        fitted.interpolate_interval(oscillators(2), [1.0], coverage=1.5)
+
+
+def frame(n_rows: int = 40) -> pd.DataFrame:
+    index = pd.date_range("2026-01-01", periods=n_rows, freq="h")
+    angle = np.arange(n_rows) / 3
+    return pd.DataFrame({"a": np.sin(angle), "b": 10 + 3 * np.cos(angle)}, index=index)
+
+
+def test_variances_are_the_mean_squares_of_the_quantiles():
+    """Of half widths that are quantiles of the absolute error: the integral of their squares."""
+    model = PolyODEForecaster(small(step_size=2000.0), random_state=0).fit(frame())
+    fh = [1, 3, 6]
+    levels = (np.arange(50) + 0.5) / 50
+    interval = model.predict_interval(fh, coverage=list(levels))
+    found = model.predict_var(fh)
+    assert list(found.columns) == ["a", "b"]
+    for name in found.columns:
+        half = np.stack(
+            [(interval[name][own]["upper"] - interval[name][own]["lower"]) / 2 for own in levels]
+        )
+        np.testing.assert_allclose(found[name], np.mean(half**2, axis=0), rtol=1e-9)
+    with pytest.raises(NotImplementedError, match="cov=False"):
+        model.predict_var(fh, cov=True)
+
+
+@pytest.mark.filterwarnings("ignore:.*skpro:UserWarning")
+def test_the_normal_distribution_has_that_mean_and_variance():
+    model = PolyODEForecaster(small(step_size=2000.0), random_state=0).fit(frame())
+    normal, fh = model.predict_proba([1, 4]), [1, 4]
+    np.testing.assert_allclose(normal.mean(), model.predict(fh))
+    np.testing.assert_allclose(normal.var(), model.predict_var(fh))

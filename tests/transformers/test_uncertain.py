@@ -1,0 +1,178 @@
+"""How far off paths and memories may be, of observations that are taken at their word."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.polynomial.legendre import leggauss
+
+import skpolyode
+from skpolyode import Panel
+from skpolyode.embedders import scales
+from tests.transformers.data import oscillators, small
+
+SERIES = oscillators(8)  # two channels, observed apart
+
+
+def carrying(**parameters):
+    return small(embedding="coefficients_std", **parameters)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return carrying().fit(SERIES)
+
+
+@pytest.fixture(scope="module")
+def panel():
+    return Panel.from_series(SERIES)
+
+
+def test_it_vanishes_where_a_channel_was_observed_and_nowhere_else(fitted, panel):
+    own = fitted.interpolate_std(panel).values
+    known = np.isfinite(panel.values)
+    np.testing.assert_array_equal(own[known], 0.0)
+    assert (own[~known] > 0).all()
+    ends = np.array([t[-1] for t, _ in SERIES])
+    ahead = fitted.interpolate_std(panel, np.array([0.1, 1.0, 3.0]), relative_to="end").values
+    assert (np.diff(ahead.reshape(len(ends), 3, 2), axis=1) > 0).all()
+    early = fitted.interpolate_std(panel, np.array([-2.0, -1.0]), relative_to="start").values
+    assert (early.reshape(len(ends), 2, 2)[:, 0] > early.reshape(len(ends), 2, 2)[:, 1]).all()
+
+
+def test_the_model_stays_as_it_is_and_the_answer_does_not_depend_on_chance(fitted):
+    model = small().fit(SERIES)
+    before = model.transform(SERIES)
+    assert not hasattr(model, "reconstruct_std")
+    assert model.learn_std(SERIES) is model
+    np.testing.assert_array_equal(model.transform(SERIES), before)
+    first = model.reconstruct_std(SERIES).values
+    np.testing.assert_array_equal(model.learn_std(SERIES).reconstruct_std(SERIES).values, first)
+    size = first.shape[1] * model.n_coefficients
+    np.testing.assert_array_equal(fitted.transform(SERIES)[:, :size], before[:, :size])
+
+
+def test_a_constant_deviation_is_remembered_as_that_constant(fitted, monkeypatch):
+    """The memory of a constant is (constant, 0, 0, ...), and a straight path misses nothing."""
+    scale, rows = fitted.scaler_.scale, np.linspace(0, 2, 5)
+    series = [(rows, np.full((5, 2), 0.5))]
+    monkeypatch.setattr(
+        scales, "path_scales", lambda *asked: np.full((len(asked[2]), 2), 0.3) * scale
+    )
+    monkeypatch.setattr(
+        type(fitted.embedder_), "path_values", lambda *asked: np.full((len(asked[2]), 2), 0.5)
+    )
+    monkeypatch.setattr(
+        type(fitted.embedder_),
+        "coefficients",
+        lambda self, panel: (
+            ((0.5 - self.units.scaler.mean) / scale)[None, :, None]
+            * np.eye(self.past.n_coefficients)[0]
+        ),
+    )
+    found = fitted.reconstruct_std(series, np.linspace(0.5, 2, 7)).values
+    np.testing.assert_allclose(found, np.tile(0.3 * scale, (7, 1)), rtol=1e-9)
+
+
+def test_coefficients_are_those_of_the_projection():
+    """Of "legs", whose memory is the projection: integrals over the history, by quadrature."""
+    model = carrying(measure="legs").fit(SERIES)
+    t, x = SERIES[0]
+    rows = t[~np.isnan(x).all(axis=1)]
+    node, weight = leggauss(12)
+    half = np.diff(rows)[:, None] / 2
+    at = (rows[:-1, None] + half * (1 + node)).ravel()
+    share = (half * weight).ravel() / (rows[-1] - rows[0])
+    std = model.interpolate_std(SERIES[:1], at).values
+    missed = model.interpolate(SERIES[:1], at).values - model.reconstruct(SERIES[:1], at).values
+    deviation = np.hypot(std, missed) / model.scaler_.scale
+    size = model.n_coefficients
+    position = 2 * (at - rows[0]) / (rows[-1] - rows[0]) - 1
+    basis = np.polynomial.legendre.legvander(position, size - 1) * np.sqrt(2 * np.arange(size) + 1)
+    wanted = (deviation * share[:, None]).T @ basis
+    found = model.transform(SERIES[:1])[0, 2 * size : 4 * size].reshape(2, size)
+    np.testing.assert_allclose(found, wanted, atol=0.02 * wanted[:, 0].max())
+
+
+def test_embeddings_are_read_back(fitted):
+    Z, times = fitted.transform(SERIES), np.array([-1.0, -0.3, 0.0])
+    found = fitted.inverse_transform_std(Z, times)
+    wanted = fitted.reconstruct_std(SERIES, times, relative_to="end")
+    np.testing.assert_allclose(found.values, wanted.values, atol=1e-12)
+    assert (found.values >= 0).all()
+    again = fitted.reconstruct(SERIES, times, relative_to="end").values
+    np.testing.assert_allclose(fitted.inverse_transform(Z, times).values, again, atol=1e-9)
+    names = fitted.get_feature_names_out()
+    assert len(names) == Z.shape[1]
+    assert names[-1] == f"x1_s{fitted.n_coefficients - 1}"
+    with pytest.raises(ValueError, match="embedding='coefficients_std'"):
+        small(max_epochs=1).fit(SERIES).inverse_transform_std(Z)
+
+
+def test_series_do_not_depend_on_their_company(fitted):
+    whole = fitted.transform(SERIES)
+    for k in (0, 5):
+        np.testing.assert_allclose(fitted.transform(SERIES[k : k + 1])[0], whole[k], atol=1e-6)
+
+
+def test_units_do_not_matter(fitted):
+    scale, shift = np.array([7.0, 0.25]), np.array([-3.0, 40.0])
+    moved = [(60 * t, x * scale + shift) for t, x in SERIES]
+    other, times = carrying().fit(moved), np.array([-1.5, -0.7, -0.2])
+    here = fitted.reconstruct_std(SERIES, times, relative_to="end").values
+    there = other.reconstruct_std(moved, 60 * times, relative_to="end").values
+    np.testing.assert_allclose(there, here * scale, rtol=0.05, atol=1e-3 * scale.min())
+
+
+def test_it_is_saved(fitted, tmp_path):
+    fitted.save(tmp_path / "model.safetensors")
+    again = skpolyode.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(again.transform(SERIES), fitted.transform(SERIES))
+    std = fitted.reconstruct_std(SERIES).values
+    np.testing.assert_array_equal(again.reconstruct_std(SERIES).values, std)
+
+
+def test_a_stream_says_that_it_has_not_kept_the_path(fitted):
+    stream = fitted.stream(SERIES)
+    assert np.isfinite(stream.forecast([9.0]).values).all()
+    with pytest.raises(ValueError, match="give transform the series"):
+        stream.embedding()
+
+
+def test_a_stream_knows_how_far_off_its_forecasts_may_be(fitted):
+    """As the transformer does, also of a channel that was never observed."""
+    series = [*SERIES[:3], (SERIES[3][0], np.where([True, False], SERIES[3][1], np.nan))]
+    stream, ahead = fitted.stream(4), np.array([0.0, 0.4, 2.0])
+    for k, (times, values) in enumerate(series):
+        stream.update(times, values, k)
+    found = stream.forecast_std(ahead, relative_to="end").values
+    wanted = fitted.interpolate_std(series, ahead, relative_to="end").values
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    one = stream.forecast_std(ahead, series=2, relative_to="end").values
+    np.testing.assert_allclose(one, found[6:9], rtol=1e-5)
+    assert not hasattr(small().fit(SERIES).stream(1), "forecast_std")
+    with pytest.raises(ValueError, match="before its last observation"):
+        stream.forecast_std([-1.0], relative_to="end")
+
+
+def test_a_deviation_needs_forecasts():
+    with pytest.raises(ValueError, match=r"no series has two rows .* give longer series"):
+        small().fit(SERIES).learn_std([(t[:1], x[:1]) for t, x in SERIES])
+
+
+def test_more_training_makes_it_unknown():
+    model = small(warm_start=True).fit(SERIES).learn_std(SERIES)
+    assert hasattr(model, "interpolate_std")
+    assert not hasattr(model.fit(SERIES), "interpolate_std")
+    assert hasattr(carrying(warm_start=True).fit(SERIES).fit(SERIES), "interpolate_std")
+
+
+def test_wild_values_and_gaps_do_not_break_it(fitted):
+    """A reading of 1e90, three rows from 1e-9 to 1e12 apart, times far before and after."""
+    t, x = SERIES[0][0], np.nan_to_num(SERIES[0][1])
+    x[5] = 1e90
+    wild = [(t, x), (np.array([0.0, 1e-9, 1e12]), x[:3])]
+    assert np.isfinite(fitted.transform(wild)).all()
+    std = fitted.interpolate_std(wild, [-1e9, 2.0, 0.5e12, 2e12]).values
+    assert np.isfinite(std).all()
+    assert (std > 0).all()
