@@ -20,6 +20,8 @@ from skpolyode.forecasting._adjust import Adjustment
 from skpolyode.forecasting._calibration import Calibration
 from skpolyode.forecasting._choice import checked_choices, choose_adjustment
 from skpolyode.forecasting._spread import spreads_at
+from skpolyode.forecasting._structure import Structure
+from skpolyode.forecasting._trust import Trust
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.known import known_part
 from skpolyode.panel.query import name_query
@@ -61,6 +63,7 @@ class Trained(NamedTuple):
     embedder: NeuralTransformer
     calibration: Calibration
     adjustment: Adjustment
+    structure: Structure | None = None  # of few series
 
 
 def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
@@ -95,6 +98,8 @@ def fit_forecaster(
     With many series a share of them is held out. With few, the last `share` of each is, and a
     model that is trained anew on all of the data takes over its calibration.
 
+    Few series are forecast by their structure as well, and rather.
+
     `choices` are `detrend`, `period` and `normalize` of the forecaster.
     """
     panel = _known(panel)
@@ -105,22 +110,26 @@ def fit_forecaster(
         known, tested = panel[~held_out], panel[held_out]
         adjustment = choose_adjustment(known, known.offsets[1:], **_given(choices))
         return _fitted(embedder, adjustment, known, tested, None, rng)
+    parts = {name: choices[name] for name in ("detrend", "period")}
     ends = panel.offsets[1:] - np.where(
         panel.lengths >= _ROWS_TO_HOLD_OUT, np.ceil(share * panel.lengths), 0
     ).astype(np.int64)
     if (ends == panel.offsets[1:]).all():  # too little data: errors of the training stand in
         adjustment = choose_adjustment(panel, ends, **_given(choices))
-        return _fitted(embedder, adjustment, panel, panel, None, rng)
+        structure = Structure.learn(panel, **parts)
+        return _fitted(embedder, adjustment, panel, panel, None, rng, structure)
     adjustment = choose_adjustment(panel, ends, **choices)
     known = take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends)
-    trained = _fitted(embedder, adjustment, known, panel, ends, rng)
+    structure = Structure.learn(known, **parts)
+    trained = _fitted(embedder, adjustment, known, panel, ends, rng, structure)
     leaning, unit = embedder.embedder_.leaning, embedder.time_scale_
     left = adjustment.left(panel)
     _train(embedder, left)
     bounds = embedder.embedder_.range_of(left)
     leaning = leaning.rescaled(unit / embedder.time_scale_, *bounds)
     embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
-    return trained
+    structure = replace(Structure.learn(panel, **parts), trust=trained.structure.trust)
+    return trained._replace(structure=structure)
 
 
 def _fitted(
@@ -130,18 +139,24 @@ def _fitted(
     tested: Panel,
     ends: np.ndarray | None,
     rng: np.random.RandomState,
+    structure: Structure | None = None,
 ) -> Trained:
     """Train an embedder on what is known; let it lean, and calibrate, on forecasts of the rest."""
     left = adjustment.left(known)
     _train(embedder, left)
-    trials, spreads = _tried(embedder, adjustment, tested, rng, ends)
+    trials, spreads, simple = _tried(embedder, adjustment, tested, rng, ends, structure)
     bounds = embedder.embedder_.range_of(left)
     leaning = Leaning.learn(trials, *bounds)
     embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
     unit, forecasts = embedder.time_scale_, cross_fitted(trials, _FOLDS)
     leads, times = trials.leads * unit, trials.times * unit
+    if structure is not None:
+        if ends is not None:  # or the dynamics have seen what they forecast
+            own = leads, forecasts, simple, trials.actual, trials.series, times
+            structure = replace(structure, trust=Trust.learn(*own))
+        forecasts = structure.trust.blend(leads, forecasts, simple)
     calibration = Calibration.of(leads, forecasts, trials.actual, trials.series, times, spreads)
-    return Trained(embedder, calibration, adjustment)
+    return Trained(embedder, calibration, adjustment, structure)
 
 
 def _given(choices: dict[str, Any]) -> dict[str, Any]:
@@ -159,22 +174,29 @@ def _tried(
     panel: Panel,
     rng: np.random.RandomState,
     earliest: np.ndarray | None,
-) -> tuple[Trials, np.ndarray]:
-    """Trials, each of what is left of the rows up to its origin, and spreads (M, D, 2) there."""
+    structure: Structure | None,
+) -> tuple[Trials, np.ndarray, np.ndarray | None]:
+    """Trials, each of what is left of the rows up to its origin, and spreads (M, D, 2) there.
+
+    Beside them what is left of the structure's forecasts (M, D).
+    """
     own = embedder.embedder_
     origins, rows, counts = draw_trials(own, panel, rng, earliest)
     past, last, times = panel, origins, panel.times[rows]
-    if adjustment.is_none or not len(origins):
-        actual = own.standardised(panel).values[rows]
-    else:
+    base, scale = 0.0, 1.0
+    if not adjustment.is_none and len(origins):
         adjusted = adjustment.remove(panel, origins)
         back = adjusted.of(np.repeat(np.arange(len(origins)), counts))
-        actual = (panel.values[rows] - adjustment.base(back, times)) / back.scale
-        actual = own.units.scaler.read(actual)
+        base, scale = adjustment.base(back, times), back.scale
         past, last = adjusted.panel, adjusted.panel.offsets[1:] - 1
+    read = own.units.scaler.read
+    actual = read((panel.values[rows] - base) / scale)
     trials = trials_of(own, past, last, counts, times, actual, series_of_rows(panel)[rows])
-    spreads = _spreads(embedder, past, last)
-    return trials, np.repeat(spreads, np.maximum(counts - 1, 0), axis=0)
+    spreads, simple = _spreads(embedder, past, last), None
+    if structure is not None:
+        simple = structure.forecast_from(panel, origins, times, counts)
+        simple = np.delete(read((simple - base) / scale), offsets_from(counts)[:-1], axis=0)
+    return trials, np.repeat(spreads, np.maximum(counts - 1, 0), axis=0), simple
 
 
 def _known(panel: Panel) -> Panel:
@@ -221,6 +243,7 @@ def _leads(panel: Panel, origins: np.ndarray, times: np.ndarray) -> np.ndarray:
 def answer(
     embedder: NeuralTransformer,
     adjustment: Adjustment,
+    structure: Structure | None,
     context: Panel,
     times: np.ndarray,
     offsets: np.ndarray,
@@ -239,6 +262,8 @@ def answer(
         Fitted.
     adjustment : Adjustment
         What was taken out before.
+    structure : Structure or None
+        What few series are forecast by beside the embedder.
     context : Panel
         What is known of each series.
     times : float64 ndarray of shape (Q,)
@@ -257,7 +282,7 @@ def answer(
     )
     if known.any():
         own = times[asked], offsets_from(counts[known])
-        found = _answer(embedder, adjustment, context[known], *own)
+        found = _answer(embedder, adjustment, structure, context[known], *own)
         for column, values in zip(answers, found, strict=True):
             column[asked] = values
     return answers
@@ -266,6 +291,7 @@ def answer(
 def _answer(
     embedder: NeuralTransformer,
     adjustment: Adjustment,
+    structure: Structure | None,
     context: Panel,
     times: np.ndarray,
     offsets: np.ndarray,
@@ -298,6 +324,11 @@ def _answer(
             past, last = adjusted.panel, adjusted.panel.offsets[1:] - 1
         found.values[asked] = embedder.embedder_.forecast_from(past, last, times[asked], counts)
         found.spreads[asked] = np.repeat(_spreads(embedder, past, last), counts, axis=0)
+        if structure is not None:
+            simple = structure.forecast_from(panel, unique, times[asked], counts)
+            simple = embedder.scaler_.transform((simple - found.shift[asked]) / found.scale[asked])
+            own = leads[asked], found.values[asked], simple
+            found.values[asked] = structure.trust.blend(*own)
     if is_between.any():
         kept = offsets_from(is_between)[offsets]
         series = series_index(kept)

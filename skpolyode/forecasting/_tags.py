@@ -24,7 +24,7 @@ TAGS: dict[str, Any] = {
     "capability:pred_int:insample": True,
     "capability:update": True,
     "capability:pretrain": True,
-    "pretrain:fitted_params": ["embedder_", "calibration_", "adjustment_"],
+    "pretrain:fitted_params": ["embedder_", "calibration_", "adjustment_", "structure_"],
     "capability:random_state": True,
     "property:randomness": "derandomized",
     "requires-fh-in-fit": False,

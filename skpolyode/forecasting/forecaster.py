@@ -76,6 +76,8 @@ class PolyODEForecaster(BaseForecaster):
         Half widths of the intervals, by channel and lead.
     adjustment_ : Adjustment
         What is taken out of series first.
+    structure_ : Structure or None
+        Models of level, slope and season that few series are forecast by; None of ten or more.
 
     See Also
     --------
@@ -199,7 +201,7 @@ class PolyODEForecaster(BaseForecaster):
             self._train(y)
         else:
             self._retrain(y, self.embedder_.max_epochs)
-        self._pretrained_attrs = ["embedder_", "calibration_", "adjustment_"]
+        self._pretrained_attrs = ["embedder_", "calibration_", "adjustment_", "structure_"]
         self._state = "pretrained"
         return self
 
@@ -259,7 +261,8 @@ class PolyODEForecaster(BaseForecaster):
             self.check_is_fitted()
         panel = as_panel(y, name="y")
         flat, offsets = query_times(panel, times, relative_to)
-        answers = answer(self.embedder_, self.adjustment_, panel, flat, offsets)
+        trained = self.embedder_, self.adjustment_, self.structure_
+        answers = answer(*trained, panel, flat, offsets)
         return {a: panel.like(flat, self._quantile(answers, a), offsets) for a in alpha}
 
     def forecast_interval(
@@ -361,14 +364,15 @@ class PolyODEForecaster(BaseForecaster):
 
     def _train(self, panel: Panel) -> None:
         trained = train_forecaster(self.get_params(deep=False), panel)
-        self.embedder_, self.calibration_, self.adjustment_ = trained
+        self.embedder_, self.calibration_, self.adjustment_, self.structure_ = trained
 
     def _retrain(self, panel: Panel, n_epochs: int) -> None:
         self.embedder_ = retrain(self.embedder_, self.adjustment_, panel, n_epochs)
 
     def _answer(self, query: Query) -> Answers:
         panel = self._context.panel
-        return answer(self.embedder_, self.adjustment_, panel, query.times, query.offsets)
+        trained = self.embedder_, self.adjustment_, self.structure_
+        return answer(*trained, panel, query.times, query.offsets)
 
     def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
         """Quantile (Q, D) in the units of the data; the median is the forecast itself."""
