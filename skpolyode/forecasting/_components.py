@@ -148,9 +148,7 @@ def near(chosen: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
     return moved
 
 
-def drawn(
-    at: np.ndarray, periods: tuple[float, ...], *, trend: bool, positive: bool
-) -> Components:
+def drawn(at: np.ndarray, periods: tuple[float, ...], *, trend: bool, positive: bool) -> Components:
     """Components from points (G, 13) of the unit cube, drawn from what is usual for series.
 
     Variances are in units of those that one typical gap and the noise add together. Without
@@ -182,7 +180,8 @@ def drawn(
     is_log = (u[10] < 0.5) & positive
     level = noise / total, rate, walk / total
     slopes = slope_rate, slope_walk, slope
-    return Components(is_log, *level, *slopes, season_rate, season_walk, season, period, n_harmonics)
+    seasons = season_rate, season_walk, season, period, n_harmonics
+    return Components(is_log, *level, *slopes, *seasons)
 
 
 def _between(u: np.ndarray, low: float, high: float) -> np.ndarray:

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from skpolyode.embedders.leaning import Leaning, Trials, cross_fitted
+from skpolyode.embedders.leaning import Leaning, cross_fitted
 from skpolyode.embedders.learn import FEWEST_TO_SPLIT
-from skpolyode.embedders.trials import draw_trials, trials_of
 from skpolyode.forecasting._adjust import Adjustment
 from skpolyode.forecasting._calibration import Calibration
 from skpolyode.forecasting._choice import checked_choices, choose_adjustment
-from skpolyode.forecasting._spread import spreads_at
 from skpolyode.forecasting._structure import Structure
+from skpolyode.forecasting._tried import drawn, spreads_of, tried, tried_simply
 from skpolyode.forecasting._trust import Trust
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.known import known_part
@@ -29,7 +28,6 @@ from skpolyode.panel.select import (
     last_seen_rows,
     observed_part,
     observed_series,
-    series_of_rows,
     take,
 )
 from skpolyode.transformers import PolyODETransformer
@@ -144,18 +142,21 @@ def _fitted(
     """Train an embedder on what is known; let it lean, and calibrate, on forecasts of the rest."""
     left = adjustment.left(known)
     _train(embedder, left)
-    trials, spreads, simple = _tried(embedder, adjustment, tested, rng, ends, structure)
+    asked = drawn(embedder, adjustment, tested, rng, ends)
+    trials, spreads = tried(embedder, asked)
     bounds = embedder.embedder_.range_of(left)
     leaning = Leaning.learn(trials, *bounds)
     embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
     unit, forecasts = embedder.time_scale_, cross_fitted(trials, _FOLDS)
-    leads, times = trials.leads * unit, trials.times * unit
+    leads, actual = trials.leads * unit, trials.actual
+    shared = trials.series, trials.times * unit
     if structure is not None:
+        simple = tried_simply(embedder, structure, asked)
         if ends is not None:  # or the dynamics have seen what they forecast
-            own = leads, forecasts, simple, trials.actual, trials.series, times
-            structure = replace(structure, trust=Trust.learn(*own))
+            trust = Trust.learn(leads, forecasts, simple, actual, *shared)
+            structure = replace(structure, trust=trust)
         forecasts = structure.trust.blend(leads, forecasts, simple)
-    calibration = Calibration.of(leads, forecasts, trials.actual, trials.series, times, spreads)
+    calibration = Calibration.of(leads, forecasts, actual, *shared, spreads)
     return Trained(embedder, calibration, adjustment, structure)
 
 
@@ -166,37 +167,6 @@ def _given(choices: dict[str, Any]) -> dict[str, Any]:
     """
     given = {"detrend": False, "period": None}
     return choices | {name: no for name, no in given.items() if choices[name] == "auto"}
-
-
-def _tried(
-    embedder: NeuralTransformer,
-    adjustment: Adjustment,
-    panel: Panel,
-    rng: np.random.RandomState,
-    earliest: np.ndarray | None,
-    structure: Structure | None,
-) -> tuple[Trials, np.ndarray, np.ndarray | None]:
-    """Trials, each of what is left of the rows up to its origin, and spreads (M, D, 2) there.
-
-    Beside them what is left of the structure's forecasts (M, D).
-    """
-    own = embedder.embedder_
-    origins, rows, counts = draw_trials(own, panel, rng, earliest)
-    past, last, times = panel, origins, panel.times[rows]
-    base, scale = 0.0, 1.0
-    if not adjustment.is_none and len(origins):
-        adjusted = adjustment.remove(panel, origins)
-        back = adjusted.of(np.repeat(np.arange(len(origins)), counts))
-        base, scale = adjustment.base(back, times), back.scale
-        past, last = adjusted.panel, adjusted.panel.offsets[1:] - 1
-    read = own.units.scaler.read
-    actual = read((panel.values[rows] - base) / scale)
-    trials = trials_of(own, past, last, counts, times, actual, series_of_rows(panel)[rows])
-    spreads, simple = _spreads(embedder, past, last), None
-    if structure is not None:
-        simple = structure.forecast_from(panel, origins, times, counts)
-        simple = np.delete(read((simple - base) / scale), offsets_from(counts)[:-1], axis=0)
-    return trials, np.repeat(spreads, np.maximum(counts - 1, 0), axis=0), simple
 
 
 def _known(panel: Panel) -> Panel:
@@ -316,19 +286,10 @@ def _answer(
     if len(asked):
         asked = asked[np.argsort(before[asked], kind="stable")]
         unique, counts = np.unique(before[asked], return_counts=True)
-        past, last = panel, unique
-        if not adjustment.is_none:
-            adjusted = adjustment.remove(panel, unique)
-            own = adjusted.of(np.repeat(np.arange(len(unique)), counts))
-            found.shift[asked], found.scale[asked] = adjustment.base(own, times[asked]), own.scale
-            past, last = adjusted.panel, adjusted.panel.offsets[1:] - 1
-        found.values[asked] = embedder.embedder_.forecast_from(past, last, times[asked], counts)
-        found.spreads[asked] = np.repeat(_spreads(embedder, past, last), counts, axis=0)
-        if structure is not None:
-            simple = structure.forecast_from(panel, unique, times[asked], counts)
-            simple = embedder.scaler_.transform((simple - found.shift[asked]) / found.scale[asked])
-            own = leads[asked], found.values[asked], simple
-            found.values[asked] = structure.trust.blend(*own)
+        own = panel, unique, times[asked], counts, leads[asked]
+        ahead = _ahead(embedder, adjustment, structure, *own)
+        for column, values in zip(found, ahead, strict=True):
+            column[asked] = values
     if is_between.any():
         kept = offsets_from(is_between)[offsets]
         series = series_index(kept)
@@ -341,13 +302,39 @@ def _answer(
         shift = (whole.times - panel.times)[panel.offsets[:-1]][series]
         path = embedder.embedder_.path_values(whole, times[is_between] + shift, kept)
         found.values[is_between] = embedder.scaler_.transform(path)
-        found.spreads[is_between] = _spreads(embedder, whole, before[is_between])
+        found.spreads[is_between] = spreads_of(embedder, whole, before[is_between])
     return found
 
 
-def _spreads(embedder: NeuralTransformer, panel: Panel, rows: np.ndarray) -> np.ndarray:
-    """Spreads (n, D, 2) of series up to some rows."""
-    return spreads_at(embedder.embedder_.standardised(panel).values, panel.offsets, rows)
+def _ahead(
+    embedder: NeuralTransformer,
+    adjustment: Adjustment,
+    structure: Structure | None,
+    panel: Panel,
+    origins: np.ndarray,
+    times: np.ndarray,
+    counts: np.ndarray,
+    leads: np.ndarray,
+) -> Answers:
+    """Forecasts from the rows up to some origins (O,), as many as `counts` (O,) from each."""
+    past, last = panel, origins
+    shift, scale = _unadjusted(embedder, adjustment, leads.shape)
+    if not adjustment.is_none:
+        adjusted = adjustment.remove(panel, origins)
+        own = adjusted.of(np.repeat(np.arange(len(origins)), counts))
+        shift, scale = adjustment.base(own, times), own.scale
+        past, last = adjusted.panel, adjusted.panel.offsets[1:] - 1
+    simple = np.full(leads.shape, np.nan)
+    if structure is not None:
+        simple = structure.forecast_from(panel, origins, times, counts)
+        simple = embedder.scaler_.transform((simple - shift) / scale)
+    values = simple
+    if structure is None or structure.trust.shares.any() or np.isnan(simple).any():
+        values = embedder.embedder_.forecast_from(past, last, times, counts)
+    if structure is not None:
+        values = structure.trust.blend(leads, values, simple)
+    spreads = np.repeat(spreads_of(embedder, past, last), counts, axis=0)
+    return Answers(values, leads, shift, scale, spreads)
 
 
 def _unadjusted(

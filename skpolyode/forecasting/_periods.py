@@ -27,10 +27,10 @@ def likely_periods(times: np.ndarray, versions: list[np.ndarray], most: int) -> 
     found = set()
     for x in versions:
         for peak in _peaks(times, x):
-            for period in peak * np.arange(1, _MULTIPLES + 1):
-                rows = max(round(period / whole), 1) * whole if whole else 0.0
-                if abs(rows - period) <= _NEAR * period**2 / span:
-                    period = rows  # noqa: PLW2901
+            for multiple in peak * np.arange(1, _MULTIPLES + 1):
+                rows = max(round(multiple / whole), 1) * whole if whole else 0.0
+                is_near = abs(rows - multiple) <= _NEAR * multiple**2 / span
+                period = rows if is_near else multiple
                 if 2 - 1e-9 <= period <= span / _SEASONS * (1 + 1e-9):
                     found.add(float(period))
     candidates = sorted(found)

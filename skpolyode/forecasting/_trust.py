@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -61,7 +62,7 @@ class Trust:
         n_knots = int(np.clip(known.sum() // _PAIRS_A_KNOT, 1, _MAX_KNOTS))
         limits = np.quantile(leads[known], np.linspace(0, 1, n_knots + 1))
         knots, shares = np.empty(n_knots), np.zeros((n_knots, leads.shape[1]))
-        for k, (low, high) in enumerate(zip(limits[:-1], limits[1:], strict=True)):
+        for k, (low, high) in enumerate(pairwise(limits)):
             near = known & (leads >= low) & (leads <= high)
             knots[k] = np.median(leads[near])
             for j, own in enumerate(near.T):

@@ -37,11 +37,9 @@ class PolyODEForecaster(BaseForecaster):
     One model of the dynamics is learned from all series: single series, panels and hierarchies,
     with missing values, series of unequal length and channels observed at different times.
     Forecasts continue each series from its own last observation, at times that need not lie on
-    any grid, and lean on simple ones (last values, motions, means) as far as these were better on
-    held-out data. Prediction intervals come from the errors there.
-
-    Use it where series are sparse samples of some dynamics, best many of them. For one short,
-    regular, seasonal series, exponential smoothing is as good and faster.
+    any grid, and lean on simple ones as far as these were better on held-out data: with few series
+    on models of level, trend and season. Prediction intervals come from the errors there.
+    Use it where series are sparse samples of some dynamics, best many of them.
 
     Parameters
     ----------
@@ -60,7 +58,7 @@ class PolyODEForecaster(BaseForecaster):
         simple forecasts gain a fifth. Set it if series go where training has not been.
     period : float, sequence of float, "auto" or None, default="auto"
         Lengths of seasons, in the units of `times` (seconds for datetimes), which are taken out
-        likewise. "auto" looks for one, and compares as for `detrend`.
+        likewise. "auto" looks for one, and compares as for `detrend`; None: there are none.
     normalize : {"auto", "channel", "series"}, default="auto"
         Whether the model sees series in units of their own, from the mean and by the scale so far:
         set it for very different levels. "auto": where simple regressions gain a fifth.
@@ -77,7 +75,7 @@ class PolyODEForecaster(BaseForecaster):
     adjustment_ : Adjustment
         What is taken out of series first.
     structure_ : Structure or None
-        Models of level, slope and season that few series are forecast by; None of ten or more.
+        Models of level, trend and season of few series; None with ten or more.
 
     See Also
     --------
@@ -104,7 +102,7 @@ class PolyODEForecaster(BaseForecaster):
     the series before (with five held-out series or more): quiet series get narrower intervals. They
     are symmetric, never narrow with the lead, and are held beyond the longest lead that was tried
     (two contexts, or 32 typical gaps of an embedder without). With fewer than ten rows in every
-    series they come from training errors and are too narrow.
+    series nothing is held out, and they are too narrow.
 
     References
     ----------
@@ -261,8 +259,7 @@ class PolyODEForecaster(BaseForecaster):
             self.check_is_fitted()
         panel = as_panel(y, name="y")
         flat, offsets = query_times(panel, times, relative_to)
-        trained = self.embedder_, self.adjustment_, self.structure_
-        answers = answer(*trained, panel, flat, offsets)
+        answers = answer(*self._trained, panel, flat, offsets)
         return {a: panel.like(flat, self._quantile(answers, a), offsets) for a in alpha}
 
     def forecast_interval(
@@ -362,6 +359,10 @@ class PolyODEForecaster(BaseForecaster):
     def _set_context(self, y: pd.DataFrame) -> None:
         self._context = read_context(y, getattr(self.cutoff, "freq", None))
 
+    @property
+    def _trained(self) -> tuple[Any, ...]:
+        return self.embedder_, self.adjustment_, self.structure_
+
     def _train(self, panel: Panel) -> None:
         trained = train_forecaster(self.get_params(deep=False), panel)
         self.embedder_, self.calibration_, self.adjustment_, self.structure_ = trained
@@ -370,9 +371,7 @@ class PolyODEForecaster(BaseForecaster):
         self.embedder_ = retrain(self.embedder_, self.adjustment_, panel, n_epochs)
 
     def _answer(self, query: Query) -> Answers:
-        panel = self._context.panel
-        trained = self.embedder_, self.adjustment_, self.structure_
-        return answer(*trained, panel, query.times, query.offsets)
+        return answer(*self._trained, self._context.panel, query.times, query.offsets)
 
     def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
         """Quantile (Q, D) in the units of the data; the median is the forecast itself."""
