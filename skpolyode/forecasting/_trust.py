@@ -16,7 +16,8 @@ __all__ = ["Trust"]
 _MAX_KNOTS = 6
 _PAIRS_A_KNOT = 50
 _PRIOR = 10.0  # forecasts, with the error of the better one, that speak for the structure
-_ERRORS = 1.0  # standard errors by which the dynamics have to be better
+_ERRORS = 3.0  # standard errors by which the dynamics have to be better in one series
+_GAIN = 0.1  # share of the squared error by which they have to be
 
 
 @saved
@@ -52,9 +53,10 @@ class Trust:
     ) -> Self:
         """Shares that would have been best in M forecasts, arrays (M, D), shrunk towards none.
 
-        Where the dynamics were not better by a standard error there is no share: these forecasts
-        are few, and the dynamics have been fitted to them a little. Errors count as many times as
-        there are forecasts, of some `series` (M,) for some `times` (M,), that do not overlap.
+        Where the dynamics are not better for sure there is no share: these forecasts are few, and
+        the dynamics have been fitted to them a little. Errors count as many times as there are
+        forecasts, of some `series` (M,) for some `times` (M,), that do not overlap; those of one
+        series are alike all the same, so that three standard errors are asked of one, one of nine.
         """
         known = np.isfinite(leads) & np.isfinite(actual) & np.isfinite(simple) & (leads > 0)
         if not known.any():
@@ -69,7 +71,8 @@ class Trust:
                 if own.any():
                     apart = count_apart(series[own], times[own], knots[k])
                     errors = (part[own, j] - actual[own, j] for part in (run, simple))
-                    shares[k, j] = _share(*errors, apart)
+                    n_series = len(np.unique(series[own]))
+                    shares[k, j] = _share(*errors, apart, n_series)
         knots, first = np.unique(knots, return_index=True)
         return cls(knots, shares[first])
 
@@ -81,10 +84,13 @@ class Trust:
         return np.where(np.isfinite(simple), blended, run)
 
 
-def _share(run: np.ndarray, simple: np.ndarray, apart: float) -> float:
+def _share(run: np.ndarray, simple: np.ndarray, apart: float, n_series: int) -> float:
     """Share of the forecasts with errors `run` (m,) beside those with errors `simple` (m,)."""
     gain = simple**2 - run**2
-    if not np.isfinite(gain).all() or gain.mean() <= _ERRORS * gain.std() / np.sqrt(apart):
+    if not np.isfinite(gain).all():
+        return 0.0
+    chance = _ERRORS * gain.std() / np.sqrt(apart * n_series)
+    if gain.mean() <= max(chance, _GAIN * np.mean(simple**2)):
         return 0.0
     least, difference = min(np.mean(run**2), np.mean(simple**2)), simple - run
     share = apart * np.mean(simple * difference)
