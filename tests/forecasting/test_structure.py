@@ -205,7 +205,7 @@ def test_choices_of_the_forecaster():
     assert learned(Panel(t, np.stack([t, np.nan * t], axis=1), [0, 60])).channels[1] is None
 
 
-def trials(run: float, simple: float, n: int = 60, seed: int = 0):
+def trials(run: float, simple: float, n: int = 300, seed: int = 0):
     """Errors of these sizes at leads up to six, in one series."""
     rng = np.random.default_rng(seed)
     leads, actual = np.tile(np.arange(1.0, 7), n)[:, None], rng.standard_normal((6 * n, 1))
