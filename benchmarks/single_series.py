@@ -127,6 +127,7 @@ def rivals(past: np.ndarray, season: int) -> dict[str, np.ndarray]:
     options = {}
     if season > 1:
         found["seasonal"] = past[n - 1 + AHEAD - season * -(-AHEAD // season)]
+    if 1 < season <= n // 2:
         options = {"seasonal": "add", "seasonal_periods": season}
     model = ExponentialSmoothing(
         past, trend="add", damped_trend=True, initialization_method="estimated", **options
