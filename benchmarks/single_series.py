@@ -1,6 +1,6 @@
 """`PolyODEForecaster()` on single short series, beside the best simple rival in hindsight.
 
-    python -m benchmarks.single_series                         # all: ten minutes
+    python -m benchmarks.single_series                         # all: a quarter of an hour
     python -m benchmarks.single_series --only walk nile        # some
     python -m benchmarks.single_series --folds 2 --jobs 2
 
