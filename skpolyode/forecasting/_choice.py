@@ -133,8 +133,7 @@ def _simple_errors(
     simple = np.concatenate([simple, np.zeros((*simple.shape[:2], 1))], axis=2)
     own = left.of(origin)
     expected = own.scale[..., None] * simple + option.base(own, panel.times[rows])[..., None]
-    scale = np.nanstd(panel.values, axis=0)
-    wrong = (expected - panel.values[rows][..., None]) / np.where(scale > 0, scale, 1.0)[:, None]
+    wrong = (expected - panel.values[rows][..., None]) / option.moments[1][:, None]
     squares = (
         np.nanmean(wrong**2, axis=1) if np.isfinite(wrong).any() else np.ones(wrong.shape[::2])
     )

@@ -13,14 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from skpolyode.embedders.leaning import Leaning, Trials, cross_fitted
+from skpolyode.embedders.leaning import Leaning, cross_fitted
 from skpolyode.embedders.learn import FEWEST_TO_SPLIT
-from skpolyode.embedders.trials import draw_trials, trials_of
 from skpolyode.forecasting._adjust import Adjustment
 from skpolyode.forecasting._calibration import Calibration
 from skpolyode.forecasting._choice import checked_choices, choose_adjustment
 from skpolyode.forecasting._paths import PathCalibration, calibrate_paths, on_path
-from skpolyode.forecasting._spread import spreads_at
+from skpolyode.forecasting._structure import Structure
+from skpolyode.forecasting._tried import drawn, spreads_of, tried, tried_simply
+from skpolyode.forecasting._trust import Trust
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.known import known_part
 from skpolyode.panel.query import name_query
@@ -28,7 +29,6 @@ from skpolyode.panel.select import (
     last_seen_rows,
     observed_part,
     observed_series,
-    series_of_rows,
     take,
 )
 from skpolyode.transformers import PolyODETransformer
@@ -65,6 +65,7 @@ class Trained(NamedTuple):
     calibration: Calibration
     adjustment: Adjustment
     path_calibration: PathCalibration | None
+    structure: Structure | None  # of few series
 
 
 def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
@@ -99,6 +100,8 @@ def fit_forecaster(
     With many series a share of them is held out. With few, the last `share` of each is, and a
     model that is trained anew on all of the data takes over its calibration.
 
+    Few series are forecast by their structure as well, and rather.
+
     `choices` are `detrend`, `period` and `normalize` of the forecaster.
     """
     panel = _known(panel)
@@ -109,22 +112,26 @@ def fit_forecaster(
         known, tested = panel[~held_out], panel[held_out]
         adjustment = choose_adjustment(known, known.offsets[1:], **_given(choices))
         return _fitted(embedder, adjustment, known, tested, None, rng)
+    parts = {name: choices[name] for name in ("detrend", "period")}
     ends = panel.offsets[1:] - np.where(
         panel.lengths >= _ROWS_TO_HOLD_OUT, np.ceil(share * panel.lengths), 0
     ).astype(np.int64)
     if (ends == panel.offsets[1:]).all():  # too little data: errors of the training stand in
         adjustment = choose_adjustment(panel, ends, **_given(choices))
-        return _fitted(embedder, adjustment, panel, panel, None, rng)
+        structure = Structure.learn(panel, **parts)
+        return _fitted(embedder, adjustment, panel, panel, None, rng, structure)
     adjustment = choose_adjustment(panel, ends, **choices)
     known = take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends)
-    trained = _fitted(embedder, adjustment, known, panel, ends, rng)
+    structure = Structure.learn(known, **parts)
+    trained = _fitted(embedder, adjustment, known, panel, ends, rng, structure)
     leaning, unit = embedder.embedder_.leaning, embedder.time_scale_
     left = adjustment.left(panel)
     _train(embedder, left)
     bounds = embedder.embedder_.range_of(left)
     leaning = leaning.rescaled(unit / embedder.time_scale_, *bounds)
     embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
-    return trained
+    structure = replace(Structure.learn(panel, **parts), trust=trained.structure.trust)
+    return trained._replace(structure=structure)
 
 
 def _fitted(
@@ -134,19 +141,28 @@ def _fitted(
     tested: Panel,
     ends: np.ndarray | None,
     rng: np.random.RandomState,
+    structure: Structure | None = None,
 ) -> Trained:
     """Train an embedder on what is known; let it lean, and calibrate, on forecasts of the rest."""
     left = adjustment.left(known)
     _train(embedder, left)
-    trials, spreads = _tried(embedder, adjustment, tested, rng, ends)
+    asked = drawn(embedder, adjustment, tested, rng, ends)
+    trials, spreads = tried(embedder, asked)
     bounds = embedder.embedder_.range_of(left)
     leaning = Leaning.learn(trials, *bounds)
     embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
     unit, forecasts = embedder.time_scale_, cross_fitted(trials, _FOLDS)
-    leads, times = trials.leads * unit, trials.times * unit
-    calibration = Calibration.of(leads, forecasts, trials.actual, trials.series, times, spreads)
+    leads, actual = trials.leads * unit, trials.actual
+    shared = trials.series, trials.times * unit
+    if structure is not None:
+        simple = tried_simply(embedder, structure, asked)
+        if ends is not None:  # or the dynamics have seen what they forecast
+            trust = Trust.learn(leads, forecasts, simple, actual, *shared)
+            structure = replace(structure, trust=trust)
+        forecasts = structure.trust.blend(leads, forecasts, simple)
+    calibration = Calibration.of(leads, forecasts, actual, *shared, spreads)
     paths = calibrate_paths(embedder, adjustment, tested, rng, ends)
-    return Trained(embedder, calibration, adjustment, paths)
+    return Trained(embedder, calibration, adjustment, paths, structure)
 
 
 def _given(choices: dict[str, Any]) -> dict[str, Any]:
@@ -156,30 +172,6 @@ def _given(choices: dict[str, Any]) -> dict[str, Any]:
     """
     given = {"detrend": False, "period": None}
     return choices | {name: no for name, no in given.items() if choices[name] == "auto"}
-
-
-def _tried(
-    embedder: NeuralTransformer,
-    adjustment: Adjustment,
-    panel: Panel,
-    rng: np.random.RandomState,
-    earliest: np.ndarray | None,
-) -> tuple[Trials, np.ndarray]:
-    """Trials, each of what is left of the rows up to its origin, and spreads (M, D, 2) there."""
-    own = embedder.embedder_
-    origins, rows, counts = draw_trials(own, panel, rng, earliest)
-    past, last, times = panel, origins, panel.times[rows]
-    if adjustment.is_none or not len(origins):
-        actual = own.standardised(panel).values[rows]
-    else:
-        adjusted = adjustment.remove(panel, origins)
-        back = adjusted.of(np.repeat(np.arange(len(origins)), counts))
-        actual = (panel.values[rows] - adjustment.base(back, times)) / back.scale
-        actual = own.units.scaler.read(actual)
-        past, last = adjusted.panel, adjusted.panel.offsets[1:] - 1
-    trials = trials_of(own, past, last, counts, times, actual, series_of_rows(panel)[rows])
-    spreads = _spreads(embedder, past, last)
-    return trials, np.repeat(spreads, np.maximum(counts - 1, 0), axis=0)
 
 
 def _known(panel: Panel) -> Panel:
@@ -226,6 +218,7 @@ def _leads(panel: Panel, origins: np.ndarray, times: np.ndarray) -> np.ndarray:
 def answer(
     embedder: NeuralTransformer,
     adjustment: Adjustment,
+    structure: Structure | None,
     context: Panel,
     times: np.ndarray,
     offsets: np.ndarray,
@@ -246,6 +239,8 @@ def answer(
         Fitted.
     adjustment : Adjustment
         What was taken out before.
+    structure : Structure or None
+        What few series are forecast by beside the embedder.
     context : Panel
         What is known of each series.
     times : float64 ndarray of shape (Q,)
@@ -267,7 +262,7 @@ def answer(
     )
     if known.any():
         own = times[asked], offsets_from(counts[known]), path_at_rows
-        found = _answer(embedder, adjustment, context[known], *own)
+        found = _answer(embedder, adjustment, structure, context[known], *own)
         for column, values in zip(answers, found, strict=True):
             column[asked] = values
     return answers
@@ -276,6 +271,7 @@ def answer(
 def _answer(
     embedder: NeuralTransformer,
     adjustment: Adjustment,
+    structure: Structure | None,
     context: Panel,
     times: np.ndarray,
     offsets: np.ndarray,
@@ -302,14 +298,10 @@ def _answer(
     if len(asked):
         asked = asked[np.argsort(before[asked], kind="stable")]
         unique, counts = np.unique(before[asked], return_counts=True)
-        past, last = panel, unique
-        if not adjustment.is_none:
-            adjusted = adjustment.remove(panel, unique)
-            own = adjusted.of(np.repeat(np.arange(len(unique)), counts))
-            found.shift[asked], found.scale[asked] = adjustment.base(own, times[asked]), own.scale
-            past, last = adjusted.panel, adjusted.panel.offsets[1:] - 1
-        found.values[asked] = embedder.embedder_.forecast_from(past, last, times[asked], counts)
-        found.spreads[asked] = np.repeat(_spreads(embedder, past, last), counts, axis=0)
+        own = panel, unique, times[asked], counts, leads[asked]
+        ahead = _ahead(embedder, adjustment, structure, *own)
+        for name, column in ahead.items():
+            getattr(found, name)[asked] = column
     if is_between.any():
         kept = offsets_from(is_between)[offsets]
         path = on_path(embedder, adjustment, panel, times[is_between], kept)
@@ -318,9 +310,35 @@ def _answer(
     return found
 
 
-def _spreads(embedder: NeuralTransformer, panel: Panel, rows: np.ndarray) -> np.ndarray:
-    """Spreads (n, D, 2) of series up to some rows."""
-    return spreads_at(embedder.embedder_.standardised(panel).values, panel.offsets, rows)
+def _ahead(
+    embedder: NeuralTransformer,
+    adjustment: Adjustment,
+    structure: Structure | None,
+    panel: Panel,
+    origins: np.ndarray,
+    times: np.ndarray,
+    counts: np.ndarray,
+    leads: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Columns of answers: `counts` (O,) forecasts from the rows up to each of some origins (O,)."""
+    past, last = panel, origins
+    shift, scale = _unadjusted(embedder, adjustment, leads.shape)
+    if not adjustment.is_none:
+        adjusted = adjustment.remove(panel, origins)
+        own = adjusted.of(np.repeat(np.arange(len(origins)), counts))
+        shift, scale = adjustment.base(own, times), own.scale
+        past, last = adjusted.panel, adjusted.panel.offsets[1:] - 1
+    simple = np.full(leads.shape, np.nan)
+    if structure is not None:
+        simple = structure.forecast_from(panel, origins, times, counts)
+        simple = embedder.scaler_.transform((simple - shift) / scale)
+    values = simple
+    if structure is None or structure.trust.shares.any() or np.isnan(simple).any():
+        values = embedder.embedder_.forecast_from(past, last, times, counts)
+    if structure is not None:
+        values = structure.trust.blend(leads, values, simple)
+    spreads = np.repeat(spreads_of(embedder, past, last), counts, axis=0)
+    return {"values": values, "shift": shift, "scale": scale, "spreads": spreads}
 
 
 def _unadjusted(

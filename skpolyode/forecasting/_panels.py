@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from sktime.forecasting.base import BaseForecaster
 
+from skpolyode.forecasting._adjust import Adjustment
 from skpolyode.forecasting._calibration import Calibration
 from skpolyode.forecasting._engine import Answers, answer
 from skpolyode.forecasting._paths import PathCalibration
+from skpolyode.forecasting._structure import Structure
 from skpolyode.panel import Panel, as_panel, query_times
+from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["PanelForecaster"]
 
@@ -31,10 +34,20 @@ class PanelForecaster(BaseForecaster):
         Half widths between observations.
     adjustment_ : Adjustment
         What is taken out of series first.
+    structure_ : Structure or None
+        Models of level, trend and season of few series.
     """
 
+    embedder_: NeuralTransformer
+    adjustment_: Adjustment
+    structure_: Structure | None
     calibration_: Calibration
     path_calibration_: PathCalibration | None
+
+    @property
+    def _trained(self) -> tuple[NeuralTransformer, Adjustment, Structure | None]:
+        """What answers about any series."""
+        return self.embedder_, self.adjustment_, self.structure_
 
     def forecast(self, y: Any, times: Any, relative_to: str | None = None) -> Panel:
         """Continue any series with the trained model; what was fitted is left as it is.
@@ -92,7 +105,7 @@ class PanelForecaster(BaseForecaster):
             self.check_is_fitted()
         panel = as_panel(y, name="y")
         flat, offsets = query_times(panel, times, relative_to)
-        answers = answer(self.embedder_, self.adjustment_, panel, flat, offsets)
+        answers = answer(*self._trained, panel, flat, offsets)
         return {a: panel.like(flat, self._quantile(answers, a), offsets) for a in alpha}
 
     def forecast_interval(
@@ -153,8 +166,7 @@ class PanelForecaster(BaseForecaster):
         panel = as_panel(y, name="y")
         own = panel.times, panel.offsets
         flat, offsets = own if times is None else query_times(panel, times, relative_to)
-        asked = self.embedder_, self.adjustment_, panel, flat, offsets
-        answers = answer(*asked, path_at_rows=True)
+        answers = answer(*self._trained, panel, flat, offsets, path_at_rows=True)
         lower, upper = (
             panel.like(flat, self._quantile(answers, (1 + side * coverage) / 2), offsets)
             for side in (-1, 1)

@@ -41,8 +41,9 @@ def upgraded(state: dict[str, Any]) -> dict[str, Any]:
         fitted["calibration_"] = Calibration(fitted["calibration_"].errors)
     if "embedder_" in fitted and "adjustment_" not in fitted:
         fitted["adjustment_"] = Adjustment.none(fitted["embedder_"].n_channels_in_)
-    if "calibration_" in fitted:
+    if "embedder_" in fitted:
         fitted.setdefault("path_calibration_", None)
+        fitted.setdefault("structure_", None)
     return {"params": params, "fitted": fitted}
 
 

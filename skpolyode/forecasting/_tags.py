@@ -6,7 +6,7 @@ from typing import Any
 
 __all__ = ["FITTED", "MTYPES", "TAGS"]
 
-FITTED = ("embedder_", "calibration_", "adjustment_", "path_calibration_")
+FITTED = ("embedder_", "calibration_", "adjustment_", "path_calibration_", "structure_")
 """What training leaves behind, in the order of `Trained`."""
 
 MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]

@@ -38,11 +38,9 @@ class PolyODEForecaster(PanelForecaster):
     One model of the dynamics is learned from all series: single series, panels and hierarchies,
     with missing values, series of unequal length and channels observed at different times.
     Forecasts continue each series from its own last observation, at times that need not lie on
-    any grid, and lean on simple ones (last values, motions, means) as far as these were better on
-    held-out data. Prediction intervals come from the errors there.
-
-    Use it where series are sparse samples of some dynamics, best many of them. For one short,
-    regular, seasonal series, exponential smoothing is as good and faster.
+    any grid, and lean on simple ones as far as these were better on held-out data: with few series
+    on models of level, trend and season. Prediction intervals come from the errors there.
+    Use it where series are sparse samples of some dynamics, best many of them.
 
     Parameters
     ----------
@@ -61,7 +59,7 @@ class PolyODEForecaster(PanelForecaster):
         simple forecasts gain a fifth. Set it if series go where training has not been.
     period : float, sequence of float, "auto" or None, default="auto"
         Lengths of seasons, in the units of `times` (seconds for datetimes), which are taken out
-        likewise. "auto" looks for one, and compares as for `detrend`.
+        likewise. "auto" looks for one, and compares as for `detrend`; None: there are none.
     normalize : {"auto", "channel", "series"}, default="auto"
         Whether the model sees series in units of their own, from the mean and by the scale so far:
         set it for very different levels. "auto": where simple regressions gain a fifth.
@@ -79,6 +77,8 @@ class PolyODEForecaster(PanelForecaster):
         Half widths between observations; None if too few of them could be hidden.
     adjustment_ : Adjustment
         What is taken out of series first.
+    structure_ : Structure or None
+        Models of level, trend and season of few series; None with ten or more.
 
     See Also
     --------
@@ -105,7 +105,7 @@ class PolyODEForecaster(PanelForecaster):
     the series before (with five held-out series or more): quiet series get narrower intervals. They
     are symmetric, never narrow with the lead, and are held beyond the longest lead that was tried
     (two contexts, or 32 typical gaps of an embedder without). With fewer than ten rows in every
-    series they come from training errors and are too narrow.
+    series nothing is held out, and they are too narrow.
 
     References
     ----------
@@ -294,8 +294,7 @@ class PolyODEForecaster(PanelForecaster):
         self.embedder_ = retrain(self.embedder_, self.adjustment_, panel, n_epochs)
 
     def _answer(self, query: Query) -> Answers:
-        panel = self._context.panel
-        return answer(self.embedder_, self.adjustment_, panel, query.times, query.offsets)
+        return answer(*self._trained, self._context.panel, query.times, query.offsets)
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:

@@ -1,0 +1,72 @@
+"""Forecasts of known rows from the rows before them, in the units of a model."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skpolyode.embedders.leaning import Trials
+from skpolyode.embedders.trials import draw_trials, trials_of
+from skpolyode.forecasting._adjust import Adjustment
+from skpolyode.forecasting._spread import spreads_at
+from skpolyode.forecasting._structure import Structure
+from skpolyode.panel import Panel, offsets_from
+from skpolyode.panel.select import series_of_rows
+from skpolyode.transformers.neural import NeuralTransformer
+
+__all__ = ["Drawn", "drawn", "spreads_of", "tried", "tried_simply"]
+
+
+class Drawn(NamedTuple):
+    """O origins and the M + O rows that are asked from them, the first of each its own."""
+
+    panel: Panel
+    origins: np.ndarray  # (O,)
+    rows: np.ndarray  # (M + O,)
+    counts: np.ndarray  # (O,)
+    past: Panel  # what is left of the rows up to each origin
+    last: np.ndarray  # (O,): rows of the origins there
+    base: np.ndarray  # (M + O, D): what was taken out
+    scale: np.ndarray  # (M + O, D)
+
+
+def drawn(
+    embedder: NeuralTransformer,
+    adjustment: Adjustment,
+    panel: Panel,
+    rng: np.random.RandomState,
+    earliest: np.ndarray | None,
+) -> Drawn:
+    """Draw origins; see `draw_trials`."""
+    origins, rows, counts = draw_trials(embedder.embedder_, panel, rng, earliest)
+    if adjustment.is_none or not len(origins):
+        nothing = np.zeros((len(rows), panel.n_channels))
+        return Drawn(panel, origins, rows, counts, panel, origins, nothing, nothing + 1.0)
+    adjusted = adjustment.remove(panel, origins)
+    back = adjusted.of(np.repeat(np.arange(len(origins)), counts))
+    base, last = adjustment.base(back, panel.times[rows]), adjusted.panel.offsets[1:] - 1
+    return Drawn(panel, origins, rows, counts, adjusted.panel, last, base, back.scale)
+
+
+def tried(embedder: NeuralTransformer, asked: Drawn) -> tuple[Trials, np.ndarray]:
+    """Trials, each of what is left of the rows up to its origin, and spreads (M, D, 2) there."""
+    own, panel, rows = embedder.embedder_, asked.panel, asked.rows
+    actual = own.units.scaler.read((panel.values[rows] - asked.base) / asked.scale)
+    targets = asked.counts, panel.times[rows], actual, series_of_rows(panel)[rows]
+    spreads = spreads_of(embedder, asked.past, asked.last)
+    spreads = np.repeat(spreads, np.maximum(asked.counts - 1, 0), axis=0)
+    return trials_of(own, asked.past, asked.last, *targets), spreads
+
+
+def tried_simply(embedder: NeuralTransformer, structure: Structure, asked: Drawn) -> np.ndarray:
+    """Forecasts (M, D) of the same by the structure of the series."""
+    own = asked.origins, asked.panel.times[asked.rows], asked.counts
+    simple = (structure.forecast_from(asked.panel, *own) - asked.base) / asked.scale
+    simple = embedder.embedder_.units.scaler.read(simple)
+    return np.delete(simple, offsets_from(asked.counts)[:-1], axis=0)
+
+
+def spreads_of(embedder: NeuralTransformer, panel: Panel, rows: np.ndarray) -> np.ndarray:
+    """Spreads (n, D, 2) of series up to some rows."""
+    return spreads_at(embedder.embedder_.standardised(panel).values, panel.offsets, rows)
