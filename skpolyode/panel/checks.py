@@ -151,8 +151,8 @@ def _check_times(rows: Rows, faults: Faults) -> None:
         f"{rows.format_time(row - 1)}"
         for row in back[: faults.limit]
     ]
-    swapped = len(back) and rows.values.shape[1] == 1
-    if swapped:  # perhaps
+    swapped = rows.values.shape[1] == 1 and len(back) > max(1, inside.sum() / 4)
+    if swapped:  # perhaps: times hardly go to and fro, unlike values
         values = rows.values[:, 0]
         swapped = (values[1:] > values[:-1])[inside].all()
     faults.add(SWAPPED if swapped else UNSORTED, lines, len(back))
