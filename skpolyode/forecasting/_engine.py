@@ -33,6 +33,7 @@ from skpolyode.panel.select import (
 )
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers._checks import check_repeatable, local_random_state
+from skpolyode.transformers._input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["Answers", "Trained", "answer", "fit_forecaster", "retrain", "train_forecaster"]
@@ -287,6 +288,7 @@ def _answer(
             f"({int((ahead < 0).sum())} such times): nothing is known from there."
         )
     panel = _known(context)
+    read_panel(embedder, panel, reset=False)  # or an error that names the channels
     before, is_between = _places(panel, times, offsets, path_at_rows)
     leads = _leads(panel, np.maximum(before, 0), times)
     leads = np.where(before[:, None] < 0, np.inf, leads)
