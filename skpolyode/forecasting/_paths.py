@@ -13,7 +13,7 @@ from skpolyode.forecasting._adjust import Adjustment
 from skpolyode.forecasting._calibration import Calibration
 from skpolyode.forecasting._spread import spreads_at
 from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.select import last_seen_rows, observed_part, series_of_rows
+from skpolyode.panel.select import last_seen_rows, observed_part, series_of_rows, take
 from skpolyode.saving.codec import saved
 from skpolyode.transformers._input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
@@ -171,22 +171,25 @@ def _calibrated(
     part: np.ndarray,
 ) -> Calibration | None:
     """Errors at values that `may_go` (P, D), hidden by parts: whole rows (P, 1), or (P, D)."""
-    columns: list[tuple[np.ndarray, ...]] = []
-    for k in range(_PARTS):
-        hidden = may_go & (part == k)
-        if part.shape[1] > 1:  # something is left in each row
-            hidden &= (~np.isnan(panel.values) & ~hidden).any(axis=1, keepdims=True)
-        known = panel.like(panel.times, np.where(hidden, np.nan, panel.values), panel.offsets)
-        asked = hidden.any(axis=1)
-        times, offsets = panel.times[asked], offsets_from(asked)[panel.offsets]
-        found = on_path(embedder, adjustment, observed_part(known), times, offsets)
-        actual = np.where(hidden, panel.values, np.nan)[asked]
-        actual = embedder.scaler_.read((actual - found.shift) / found.scale)
-        own = found.values / found.expected, actual / found.expected
-        columns.append((found.apart, *own, series_of_rows(panel)[asked], times, found.spreads))
-        if sum(len(own[0]) for own in columns) >= _ENOUGH:
-            break
-    apart, path, actual, *rest = (np.concatenate(x) for x in zip(*columns, strict=True))
-    if np.isfinite(apart * actual).sum() < _FEWEST:
+    # A copy of the series for each part, which all go through the model together.
+    n_parts = min(_PARTS, -(-_ENOUGH * _PARTS // max(int(may_go.any(axis=1).sum()), 1)))
+    copies = take(panel, *(np.tile(x, n_parts) for x in _whole(panel)))
+    hidden = np.concatenate([may_go & (part == k) for k in range(n_parts)])
+    if part.shape[1] > 1:  # something is left in each row
+        hidden &= (~np.isnan(copies.values) & ~hidden).any(axis=1, keepdims=True)
+    known = copies.like(copies.times, np.where(hidden, np.nan, copies.values), copies.offsets)
+    asked = hidden.any(axis=1)
+    times, offsets = copies.times[asked], offsets_from(asked)[copies.offsets]
+    found = on_path(embedder, adjustment, observed_part(known), times, offsets)
+    actual = np.where(hidden, copies.values, np.nan)[asked]
+    actual = embedder.scaler_.read((actual - found.shift) / found.scale)
+    if np.isfinite(found.apart * actual).sum() < _FEWEST:
         return None
-    return Calibration.of(apart, path, actual, *rest)
+    own = found.values / found.expected, actual / found.expected
+    series = series_of_rows(copies)[asked] % panel.n_series
+    return Calibration.of(found.apart, *own, series, times, found.spreads)
+
+
+def _whole(panel: Panel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Series, and where each starts and ends."""
+    return np.arange(panel.n_series), panel.offsets[:-1], panel.offsets[1:]

@@ -33,7 +33,7 @@ from skpolyode.panel.select import Observed, cut_windows, observed_rows
 from skpolyode.training import Checkpoint, TrainingReport
 from skpolyode.training.loop import Task
 from skpolyode.transformers._checks import layer_sizes
-from skpolyode.transformers._training import COUNT, POSITIVE
+from skpolyode.transformers._training import COUNT, LEAST_PATIENCE, POSITIVE
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.uncertain import UncertainTransformer
 
@@ -101,7 +101,8 @@ class PolyODETransformer(UncertainTransformer):
         them, and the learned path passes through them. "noisy" makes the model a filter: at an
         observation the state goes a learned part of the way, as Kalman's does, and the path is
         smoothed. "auto" trains as for exact ones, then for half as long again as a filter if that
-        fills gaps better, and keeps the filter if it forecasts as well; `noise_` tells.
+        fills gaps better (after ten epochs or more), and keeps it if it forecasts as well;
+        `noise_` tells.
     %(training)s
 
     Attributes
@@ -334,8 +335,8 @@ class PolyODETransformer(UncertainTransformer):
         parts = embedder, split, generator
         report, model = super()._train(*parts, checkpoint, share), embedder.model
         is_open = self.observations == "auto" and self._may_filter and model.gain is None
-        if report.was_interrupted or not is_open:
-            return report
+        if report.was_interrupted or not is_open or report.n_epochs < LEAST_PATIENCE:
+            return report  # after less than that a model cannot tell
         judged = split.panel[np.argsort(~split.held_out, kind="stable")]  # held-out series first
         if (gain := helpful_gain(embedder, judged)) is None:
             return report

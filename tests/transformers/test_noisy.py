@@ -110,8 +110,8 @@ def swings(noise: float) -> list[tuple[np.ndarray, np.ndarray]]:
 
 def test_noise_is_found_by_itself():
     """A filter where there is noise, of about its size, and none where there is none."""
-    assert small(max_epochs=8).fit(swings(0.0)).noise_ is None
-    assert small(max_epochs=8, observations="exact").fit(swings(0.3)).noise_ is None
+    assert small(max_epochs=10).fit(swings(0.0)).noise_ is None
+    assert small(max_epochs=10, observations="exact").fit(swings(0.3)).noise_ is None
     found = small(max_epochs=20).fit(swings(0.3))
     assert 0.15 < found.noise_[0] < 0.35
     assert (found.interpolate_std(swings(0.3)).values > 0).all()
@@ -124,13 +124,13 @@ def test_noise_is_found_by_itself():
 
 def test_a_fit_that_was_stopped_as_a_filter_goes_on(tmp_path, monkeypatch):
     """From what the second part of the training has left behind, with the same result."""
-    settings = {"max_epochs": 8, "checkpoint_dir": tmp_path}
-    whole, stopped = small(max_epochs=8).fit(swings(0.3)), small(**settings)
+    settings = {"max_epochs": 10, "checkpoint_dir": tmp_path}
+    whole, stopped = small(max_epochs=10).fit(swings(0.3)), small(**settings)
     monkeypatch.setattr("skpolyode.training.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
-    n_epochs, train = iter(range(10)), _Run._train_epoch
+    n_epochs, train = iter(range(15)), _Run._train_epoch
 
     def interrupted(run, epoch):
-        if next(n_epochs) == 9:
+        if next(n_epochs) == 12:
             raise KeyboardInterrupt
         return train(run, epoch)
 
@@ -146,9 +146,9 @@ def test_a_fit_that_was_stopped_as_a_filter_goes_on(tmp_path, monkeypatch):
 
 def test_a_filter_that_forecasts_worse_is_given_up(monkeypatch):
     """The model and its history are then those of exact observations."""
-    exact = small(max_epochs=8, observations="exact").fit(swings(0.3))
+    exact = small(max_epochs=10, observations="exact").fit(swings(0.3))
     monkeypatch.setattr("skpolyode.embedders.doubt._AS_WELL", 0.0)
-    again = small(max_epochs=8).fit(swings(0.3))
+    again = small(max_epochs=10).fit(swings(0.3))
     assert again.noise_ is None
-    assert again.n_epochs_ == 8
+    assert again.n_epochs_ == 10
     np.testing.assert_array_equal(again.transform(swings(0.3)), exact.transform(swings(0.3)))
