@@ -2,12 +2,13 @@
 
     python -m benchmarks.paper.classification           # 5 seeds: a night on two cores
     python -m benchmarks.paper.classification --quick   # 1 seed, small: some minutes
+    python -m benchmarks.paper.classification --seeds 1 --rates 1 --rows PolyODE ODERNN
 
 Three data sets at three rates each, in the protocol of the paper's code and in an independent one,
 for all methods of `rows`; most of the time goes to the neural siblings. The past of those without a
 memory is read by a decoder of their frozen features (`PastDecoder`). Results are kept in
-DIR/cells.jsonl (DIR is --output): an interrupted run continues where it was. Without --quick,
-docs/paper.md is written anew.
+DIR/cells.jsonl (DIR is --output): an interrupted run continues where it was. A complete run writes
+docs/paper.md anew.
 """
 
 from __future__ import annotations
@@ -45,14 +46,21 @@ def goal_tables(summary: Summary, chosen: Sequence[Setting], rows: Sequence[str]
 
 def main() -> None:
     rows = list(all_rows())
-    arguments = parser(__doc__, n_jobs=2, rows=rows).parse_args()
-    size = QUICK if arguments.quick else FULL
+    options = parser(__doc__, n_jobs=2, rows=rows)
+    options.add_argument("--seeds", type=int, default=FULL.n_seeds, help="(%(default)s)")
+    options.add_argument(
+        "--rates", type=int, default=FULL.n_rates, help="lowest ones (%(default)s)"
+    )
+    arguments = options.parse_args()
+    full = FULL._replace(n_seeds=arguments.seeds, n_rates=arguments.rates)
+    size = QUICK if arguments.quick else full
     chosen, rows = settings(size), arguments.rows or rows
     make_table(
         "classification",
         list(cells(size, chosen, rows)),
         lambda summary: report(summary, chosen, rows),
         arguments,
+        is_whole=size == FULL,
     )
 
 

@@ -32,6 +32,7 @@ def make_table(
     jobs: Sequence[Job],
     report: Callable[[Summary], list[str]],
     arguments: argparse.Namespace,
+    is_whole: bool = True,
 ) -> None:
     """Compute, print, and write into the page unless it was a quick or partial run."""
     store = Store(arguments.output / "cells.jsonl")
@@ -40,7 +41,7 @@ def make_table(
     print("\n".join(lines))
     if failures:
         sys.exit("\n".join(["these cells failed, and will be tried again:", *failures]))
-    if not arguments.quick and not arguments.rows:
+    if is_whole and not arguments.quick and not arguments.rows:
         fill(PAGE, name, lines)
 
 
