@@ -9,7 +9,7 @@ from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel
 from skpolyode.panel.rows import offsets_from
-from skpolyode.panel.select import keep_rows, series_of_rows
+from skpolyode.panel.select import first_series, keep_rows, series_of_rows
 
 __all__ = ["forecasts_as_well", "helpful_gain"]
 
@@ -56,7 +56,7 @@ def helpful_gain(embedder: ModelEmbedder, panel: Panel) -> Gain | None:
     >>> helpful_gain(untrained, walks) is None
     True
     """
-    panel = _some(panel)
+    panel = first_series(panel, _ROWS)
     rows, series = np.arange(panel.n_observations), series_of_rows(panel)
     hidden = (rows - panel.offsets[series]) % 4 == 2
     hidden &= rows < panel.offsets[1:][series] - 1  # what follows the last row is no gap
@@ -107,7 +107,7 @@ def forecasts_as_well(embedder: ModelEmbedder, other: ModelEmbedder, panel: Pane
     panel : Panel
         Series without rows that hold no observation; if they are many, the first ones count.
     """
-    panel = _some(panel)
+    panel = first_series(panel, _ROWS)
     series, rows = series_of_rows(panel), np.arange(panel.n_observations)
     middle = panel.offsets[:-1] + (panel.lengths + 1) // 2
     asked = (rows >= middle[series]) & (rows < middle[series] + _AHEAD)
@@ -120,7 +120,3 @@ def forecasts_as_well(embedder: ModelEmbedder, other: ModelEmbedder, panel: Pane
         return float(np.nansum(wrong**2))
 
     return error(embedder.with_own_model()) <= _AS_WELL * error(other)
-
-
-def _some(panel: Panel) -> Panel:
-    return panel[: int(np.searchsorted(np.cumsum(panel.lengths), _ROWS)) + 1]

@@ -14,7 +14,7 @@ from skpolyode.embedders.direct import PathEmbedder
 from skpolyode.embedders.units import Units
 from skpolyode.models.scale import learn_scale
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.select import Observed, observed_part, series_of_rows
+from skpolyode.panel.select import Observed, first_series, observed_part, series_of_rows
 
 if TYPE_CHECKING:
     from skpolyode.embedders.model import ModelEmbedder
@@ -32,8 +32,7 @@ def with_scale(
     embedder: ModelEmbedder, panel: Panel, random_state: np.random.RandomState
 ) -> ModelEmbedder:
     """The same embedder, with the size of errors as learned from some of the series."""
-    n_series = int(np.searchsorted(np.cumsum(panel.lengths), _ROWS)) + 1
-    data = embedder.pack(panel[:n_series], torch.float32)
+    data = embedder.pack(first_series(panel, _ROWS), torch.float32)
     generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
     return replace(embedder, scale=learn_scale(embedder.model, data, generator))
 

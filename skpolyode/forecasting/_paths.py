@@ -173,7 +173,8 @@ def _calibrated(
     """Errors at values that `may_go` (P, D), hidden by parts: whole rows (P, 1), or (P, D)."""
     # A copy of the series for each part, which all go through the model together.
     n_parts = min(_PARTS, -(-_ENOUGH * _PARTS // max(int(may_go.any(axis=1).sum()), 1)))
-    copies = take(panel, *(np.tile(x, n_parts) for x in _whole(panel)))
+    whole = np.arange(panel.n_series), panel.offsets[:-1], panel.offsets[1:]
+    copies = take(panel, *(np.tile(x, n_parts) for x in whole))
     hidden = np.concatenate([may_go & (part == k) for k in range(n_parts)])
     if part.shape[1] > 1:  # something is left in each row
         hidden &= (~np.isnan(copies.values) & ~hidden).any(axis=1, keepdims=True)
@@ -188,8 +189,3 @@ def _calibrated(
     own = found.values / found.expected, actual / found.expected
     series = series_of_rows(copies)[asked] % panel.n_series
     return Calibration.of(found.apart, *own, series, times, found.spreads)
-
-
-def _whole(panel: Panel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Series, and where each starts and ends."""
-    return np.arange(panel.n_series), panel.offsets[:-1], panel.offsets[1:]

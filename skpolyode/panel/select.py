@@ -14,6 +14,7 @@ __all__ = [
     "Observed",
     "context_starts",
     "cut_windows",
+    "first_series",
     "keep_rows",
     "last_seen_rows",
     "observed_part",
@@ -71,6 +72,11 @@ def observed_series(panel: Panel) -> np.ndarray:
 def observed_part(panel: Panel) -> Panel:
     """Leave out the rows that hold no observation."""
     return keep_rows(panel, ~np.isnan(panel.values).all(axis=1))
+
+
+def first_series(panel: Panel, n_rows: int) -> Panel:
+    """As many series as reach a number of rows; all if they have fewer."""
+    return panel[: int(np.searchsorted(np.cumsum(panel.lengths), n_rows)) + 1]
 
 
 def keep_rows(panel: Panel, kept: np.ndarray) -> Panel:
