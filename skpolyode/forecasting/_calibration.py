@@ -82,11 +82,14 @@ Leaning`.
     scale : ErrorScale or None, default=None
         Expected scale of the errors of a series; None if it is 1, as with few series, and in older
         files.
+    is_relative : bool, default=False
+        Whether errors are in sizes that the forecasts' own models expect, as with few series.
     """
 
     errors: tuple[tuple[_Errors, ...], ...]
     damping: tuple[_Damping, ...] = ()
     scale: ErrorScale | None = None
+    is_relative: bool = False
 
     @classmethod
     def of(
@@ -97,16 +100,20 @@ Leaning`.
         series: np.ndarray | None = None,
         times: np.ndarray | None = None,
         spreads: np.ndarray | None = None,
+        sizes: np.ndarray | None = None,
     ) -> Calibration:
         """Learn from M forecasts, arrays (M, D); what is NaN in `actual` is ignored.
 
         They are of some `series` (M,) and for some `times` (M,); None if each is of another one.
-        With `spreads` (M, D, 2) of the series half widths adapt to them. A channel without any
-        errors gets one scale as its only one: the forecast is then worth no more than the mean.
+        With `spreads` (M, D, 2) of the series half widths adapt to them, and with `sizes` (M, D) of
+        the errors, which are expected, they are multiples of these. A channel without any errors
+        gets one scale as its only one: the forecast is then worth no more than the mean.
         """
         if series is None or times is None:
             series, times = np.arange(len(leads)), np.zeros(len(leads))
         every, scale = np.abs(actual - forecasts), None
+        if sizes is not None:
+            every = every / sizes
         if spreads is not None:
             expected = cross_fitted_scales(spreads, every, leads, series)
             if expected is not None:
@@ -119,7 +126,7 @@ Leaning`.
             n_bins = int(np.clip(len(known) // _PAIRS_A_BIN, 1, _MAX_BINS))
             parts = np.array_split(known, n_bins) if len(known) else []
             errors.append(_errors(parts, lead, wrong, series, times))
-        return cls(tuple(errors), scale=scale)
+        return cls(tuple(errors), scale=scale, is_relative=sizes is not None)
 
     def half_widths(
         self, leads: np.ndarray, level: float, spreads: np.ndarray | None = None

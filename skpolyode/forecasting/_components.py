@@ -83,7 +83,7 @@ class Components:
 
     def start(self) -> np.ndarray:
         """Variances (G, p) of the states before the first observation."""
-        pulled = _added(self.rate, self.walk, np.inf)
+        pulled = np.where(self.rate > 0, self.walk / np.maximum(2 * self.rate, 1e-12), 0.0)
         level = np.full(len(self), _UNKNOWN)
         season = self.season[:, None] * self.harmonics
         return np.column_stack([level, pulled, self.slope, season])
@@ -104,17 +104,20 @@ class Components:
         season = np.broadcast_to(season, (*season.shape[:-1], n_season))
         return np.concatenate([np.stack(own, axis=-1), season], axis=-1)
 
-    def added(self, gap: float) -> tuple[np.ndarray, np.ndarray]:
-        """Variances (G, p) that a gap adds to the states, and the covariance of level and slope."""
-        rate = np.maximum(self.slope_rate, 1e-12)
+    def added(self, gap: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Variances (..., G, p) that gaps (...) add to the states, and covariances (..., G).
+
+        The latter are of level and slope.
+        """
+        gap, rate = np.asarray(gap)[..., None], np.maximum(self.slope_rate, 1e-12)
         left = np.exp(-rate * gap)
         level = gap - 2 * (1 - left) / rate + (1 - left**2) / (2 * rate)
         both = np.where(self.slope_walk > 0, self.slope_walk * (1 - left) ** 2 / (2 * rate**2), 0.0)
         level = np.where(self.slope_walk > 0, self.slope_walk * level / rate**2, 0.0)
-        season = _added(self.season_rate, self.season_walk, gap)[:, None] * self.harmonics
+        season = _added(self.season_rate, self.season_walk, gap)[..., None] * self.harmonics
         pulled = _added(self.rate, self.walk, gap)
         slope = _added(self.slope_rate, self.slope_walk, gap)
-        return np.column_stack([level, pulled, slope, season]), both
+        return np.concatenate([np.stack([level, pulled, slope], axis=-1), season], axis=-1), both
 
     def seen(self, times: np.ndarray) -> np.ndarray:
         """What of the states (..., G, p) is observed at times (...)."""
@@ -128,11 +131,10 @@ class Components:
         return np.concatenate([first, waves], axis=-1)
 
 
-def _added(rate: np.ndarray, walk: np.ndarray, gap: float) -> np.ndarray:
-    """Variance that a fading walk gains in a gap, from none; 0 of an endless walk in no time."""
-    fading = walk * -np.expm1(-2 * rate * gap if gap < np.inf else -np.inf)
-    endless = walk * gap if gap < np.inf else 0.0 * walk
-    return np.where(rate > 0, fading / np.maximum(2 * rate, 1e-12), endless)
+def _added(rate: np.ndarray, walk: np.ndarray, gap: float | np.ndarray) -> np.ndarray:
+    """Variance that a fading walk gains in a gap, from none."""
+    fading = walk * -np.expm1(-2 * rate * gap)
+    return np.where(rate > 0, fading / np.maximum(2 * rate, 1e-12), walk * gap)
 
 
 def points(n: int, seed: int) -> np.ndarray:

@@ -20,7 +20,7 @@ from skpolyode.forecasting._calibration import Calibration
 from skpolyode.forecasting._choice import checked_choices, choose_adjustment
 from skpolyode.forecasting._paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.forecasting._structure import Structure
-from skpolyode.forecasting._tried import drawn, spreads_of, tried, tried_simply
+from skpolyode.forecasting._tried import drawn, in_units, spreads_of, tried, tried_simply
 from skpolyode.forecasting._trust import Trust
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.known import known_part
@@ -55,7 +55,7 @@ class Answers(NamedTuple):
     scale: np.ndarray  # (Q, D)
     spreads: np.ndarray  # (Q, D, 2): how wild the series was before
     apart: np.ndarray  # (Q, D): from the observations around a point of the path; NaN elsewhere
-    expected: np.ndarray  # (Q, D): size of errors of the path, where the embedder knows it; else 1
+    expected: np.ndarray  # (Q, D): size of the errors, where it is known; else 1
     at_row: np.ndarray  # bool (Q,): whether the path is asked for where something was observed
 
 
@@ -154,14 +154,14 @@ def _fitted(
     embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)
     unit, forecasts = embedder.time_scale_, cross_fitted(trials, _FOLDS)
     leads, actual = trials.leads * unit, trials.actual
-    shared = trials.series, trials.times * unit
+    shared, expected = (trials.series, trials.times * unit), None
     if structure is not None:
-        simple = tried_simply(embedder, structure, asked)
+        simple, expected = tried_simply(embedder, structure, asked)
         if ends is not None:  # or the dynamics have seen what they forecast
             trust = Trust.learn(leads, forecasts, simple, actual, *shared)
             structure = replace(structure, trust=trust)
         forecasts = structure.trust.blend(leads, forecasts, simple)
-    calibration = Calibration.of(leads, forecasts, actual, *shared, spreads)
+    calibration = Calibration.of(leads, forecasts, actual, *shared, spreads, expected)
     paths = calibrate_paths(embedder, adjustment, tested, rng, ends)
     return Trained(embedder, calibration, adjustment, paths, structure)
 
@@ -330,17 +330,18 @@ def _ahead(
         own = adjusted.of(np.repeat(np.arange(len(origins)), counts))
         shift, scale = adjustment.base(own, times), own.scale
         past, last = adjusted.panel, adjusted.panel.offsets[1:] - 1
-    simple = np.full(leads.shape, np.nan)
+    simple, expected = np.full(leads.shape, np.nan), np.ones(leads.shape)
     if structure is not None:
-        simple = structure.forecast_from(panel, origins, times, counts)
-        simple = embedder.scaler_.transform((simple - shift) / scale)
+        found = structure.forecast_from(panel, origins, times, counts)
+        simple, expected = in_units(embedder, found, shift, scale)
     values = simple
     if structure is None or structure.trust.shares.any() or np.isnan(simple).any():
         values = embedder.embedder_.forecast_from(past, last, times, counts)
     if structure is not None:
         values = structure.trust.blend(leads, values, simple)
     spreads = np.repeat(spreads_of(embedder, past, last), counts, axis=0)
-    return {"values": values, "shift": shift, "scale": scale, "spreads": spreads}
+    columns = {"values": values, "shift": shift, "scale": scale, "spreads": spreads}
+    return columns | {"expected": expected}
 
 
 def _unadjusted(

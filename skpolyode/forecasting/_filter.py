@@ -20,9 +20,13 @@ class Filtered(NamedTuple):
     log_likelihood: np.ndarray  # float64 (n, G): of the observations so far, but the first one
     states: np.ndarray  # float64 (n, G, p): means
     errors: np.ndarray  # float64 (n, G): of forecasts from the one before, in expected errors
+    scale: np.ndarray  # float64 (n, G): what variances are to be multiplied by
+    covariances: np.ndarray  # float64 (m, G, p, p): after those that were asked for
 
 
-def filtered(times: np.ndarray, values: np.ndarray, models: Components) -> Filtered:
+def filtered(
+    times: np.ndarray, values: np.ndarray, models: Components, asked: np.ndarray | None = None
+) -> Filtered:
     """Run through a series.
 
     The scale of all variances is learned on the way, so that errors have Student's t distribution
@@ -36,14 +40,17 @@ def filtered(times: np.ndarray, values: np.ndarray, models: Components) -> Filte
         As each model sees them, its logarithm taken where it does.
     models : Components
         G models with p states.
+    asked : int64 ndarray of shape (m,) or None, default=None
+        Rising: observations after which covariances are kept. None keeps none.
     """
     variance = models.start()
     covariance = variance[:, :, None] * np.eye(variance.shape[1])
     mean = np.zeros_like(variance)
     seen = models.seen(times)
-    found = Filtered(
-        np.zeros(values.shape), np.empty((len(times), *mean.shape)), np.zeros(values.shape)
-    )
+    kept = {} if asked is None else {row: place for place, row in enumerate(asked.tolist())}
+    zeros, states = np.zeros((2, *values.shape)), np.empty((len(times), *mean.shape))
+    covariances = np.empty((len(kept), *covariance.shape))
+    found = Filtered(zeros[0], states, zeros[1], np.ones(values.shape), covariances)
     shape, squares, log_likelihood = _PRIOR, np.full(len(models), _PRIOR), np.zeros(len(models))
     moves: dict[float, tuple[np.ndarray, ...]] = {}  # most gaps of most series are alike
     for i, (time, own) in enumerate(zip(times, seen, strict=True)):
@@ -66,6 +73,9 @@ def filtered(times: np.ndarray, values: np.ndarray, models: Components) -> Filte
         mean = mean + share * error[:, None]
         covariance = covariance - share[:, :, None] * known[:, None, :]
         found.log_likelihood[i], found.states[i] = log_likelihood, mean
+        found.scale[i] = squares / shape
+        if i in kept:
+            found.covariances[kept[i]] = covariance
     return found
 
 
@@ -91,9 +101,23 @@ def _moved(
 
 
 def ahead(
-    models: Components, states: np.ndarray, origins: np.ndarray, leads: np.ndarray
-) -> np.ndarray:
-    """Expected values (Q, G), from states (Q, G, p) at times `origins` (Q,) on."""
-    seen = models.seen(origins + leads) * models.kept(leads)
+    models: Components,
+    states: np.ndarray,
+    covariances: np.ndarray,
+    origins: np.ndarray,
+    leads: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Expected values (Q, G) of observations, and their variances, but for the scale.
+
+    They follow from states (Q, G, p), and what is not known of them (Q, G, p, p), at times
+    `origins` (Q,), `leads` (Q,) before.
+    """
+    then = models.seen(origins + leads)
+    seen = then * models.kept(leads)
     seen[:, :, SLOPE] = models.gain(leads)
-    return np.einsum("qgp,qgp->qg", seen, states)
+    expected = np.einsum("qgp,qgp->qg", seen, states)
+    known = np.matmul(covariances, seen[..., None])[..., 0]
+    added = models.added(leads)[0]
+    # The slope is not observed: what it shares with the level does not matter.
+    variance = (seen * known).sum(axis=-1) + (then**2 * added).sum(axis=-1) + models.noise
+    return expected, variance

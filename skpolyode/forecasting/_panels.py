@@ -187,7 +187,9 @@ class PanelForecaster(BaseForecaster):
 
     def _half_widths(self, answers: Answers, level: float) -> np.ndarray:
         """Half widths (Q, D) of the intervals of a level, in standard deviations."""
-        widths = self.calibration_.half_widths(answers.leads, level, answers.spreads)
+        expected = answers.expected if self.calibration_.is_relative else 1.0
+        own = answers.leads, level, answers.spreads
+        widths = expected * self.calibration_.half_widths(*own)
         if self.path_calibration_ is None:
             return widths
         own = answers.apart, level, answers.spreads, answers.at_row

@@ -23,7 +23,7 @@ from skpolyode.panel import Panel
 from skpolyode.panel.select import series_of_rows
 from skpolyode.saving.codec import saved
 
-__all__ = ["Structure"]
+__all__ = ["Structure", "Structured"]
 
 _DRAWN = 256  # models with a season, and without
 _FEW_DRAWN = 64  # the same, where there are many channels of many series
@@ -36,6 +36,13 @@ _LONGEST = 1000  # rows to learn from, and at most half as many before each fore
 _FEWEST_ROWS = 12  # for a season to be looked for
 _BEYOND = 3.0  # ranges of what was seen that no forecast goes beyond
 _CHUNK = 1000  # forecasts at a time
+
+
+class Structured(NamedTuple):
+    """Forecasts of Q values, or of the channels of Q rows."""
+
+    means: np.ndarray  # float64 (Q,) or (Q, D)
+    deviations: np.ndarray  # float64, the same: how far off they are expected to be
 
 
 class _Series(NamedTuple):
@@ -67,48 +74,60 @@ class _Models:
     groups: tuple[Components, ...]
     priors: tuple[float, ...]
 
-    def forecasts(self, series: _Series, last: np.ndarray, times: np.ndarray) -> np.ndarray:
+    def forecasts(self, series: _Series, last: np.ndarray, times: np.ndarray) -> Structured:
         """Values (Q,) at some times (Q,), from the observations up to the `last` (Q,)."""
-        found = np.empty(len(last))
+        found = Structured(*np.empty((2, len(last))))
         block = last // (_LONGEST // 2)
         for own in np.unique(block):
             asked = np.flatnonzero(block == own)
             start = max(int(own) - 1, 0) * (_LONGEST // 2)
             seen = _Series(*(part[start : last[asked].max() + 1] for part in series))
-            found[asked] = self._forecasts(seen, last[asked] - start, times[asked])
+            own = self._forecasts(seen, last[asked] - start, times[asked])
+            found.means[asked], found.deviations[asked] = own
         return found
 
-    def _forecasts(self, series: _Series, last: np.ndarray, times: np.ndarray) -> np.ndarray:
+    def _forecasts(self, series: _Series, last: np.ndarray, times: np.ndarray) -> Structured:
         """As `forecasts`, of a series that is not long."""
         own = (series.times - series.times[0]) / self.gap
-        runs = [self.run(series, models) for models in self.groups]
+        asked, place = np.unique(last, return_inverse=True)
+        runs = [self.run(series, models, asked) for models in self.groups]
         odds = [run.log_likelihood[last] + p for run, p in zip(runs, self.priors, strict=True)]
         weights = softmax(np.hstack(odds), axis=1)
         lowest = np.minimum.accumulate(series.values)[last]
         highest = np.maximum.accumulate(series.values)[last]
-        room, found = _BEYOND * (highest - lowest), np.zeros(len(last))
+        room, (means, squares) = _BEYOND * (highest - lowest), np.zeros((2, len(last)))
         low, high = lowest - room, highest + room
-        places = np.cumsum([0, *map(len, self.groups)])
-        for models, run, place in zip(self.groups, runs, places[:-1], strict=True):
+        begins = np.cumsum([0, *map(len, self.groups)])
+        for models, run, begin in zip(self.groups, runs, begins[:-1], strict=True):
             first = series.values[0]
             for chunk in np.split(np.arange(len(last)), range(_CHUNK, len(last), _CHUNK)):
                 at, lead = own[last[chunk]], (times[chunk] - series.times[last[chunk]]) / self.gap
-                expected = ahead(models, run.states[last[chunk]], at, lead)
+                known = run.states[last[chunk]], run.covariances[place[chunk]]
+                expected, variance = ahead(models, *known, at, lead)
                 expected = expected * self._scale(models)
                 logs = first * np.exp(np.minimum(expected, 100.0)) if first > 0 else 0.0
                 expected = np.where(models.is_log, logs, first + expected)
                 expected = np.clip(expected, low[chunk, None], high[chunk, None])
-                weight = weights[chunk, place : place + len(models)]
-                found[chunk] += (weight * expected).sum(axis=1)
-        return found
+                unit = self._scale(models) * np.where(models.is_log, expected, 1.0)
+                variance = unit**2 * variance * run.scale[last[chunk]]
+                weight = weights[chunk, begin : begin + len(models)]
+                means[chunk] += (weight * expected).sum(axis=1)
+                squares[chunk] += (weight * (variance + (expected - first) ** 2)).sum(axis=1)
+        variance = np.maximum(squares - (means - series.values[0]) ** 2, 0.0)
+        return Structured(means, np.sqrt(variance))
 
-    def run(self, series: _Series, models: Components) -> Filtered:
-        """Models that are run through a series; their likelihoods are those of its values."""
+    def run(
+        self, series: _Series, models: Components, asked: np.ndarray | None = None
+    ) -> Filtered:
+        """Models that are run through a series; their likelihoods are those of its values.
+
+        What is not known is kept after those observations that are `asked` for.
+        """
         times, x = (series.times - series.times[0]) / self.gap, series.values[:, None]
         positive = series.values > 0
         logs = np.log(np.where(positive, series.values, 1.0))[:, None]
         seen = np.where(models.is_log, logs - logs[0], x - x[0]) / self._scale(models)
-        found = filtered(times, seen, models)
+        found = filtered(times, seen, models, asked)
         units = np.log(self._scale(models)) + np.where(models.is_log, logs, 0.0)
         units[0] = 0.0
         likelihood = found.log_likelihood - units.cumsum(axis=0)
@@ -154,13 +173,13 @@ class Structure:
 
     def forecast_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
-    ) -> np.ndarray:
+    ) -> Structured:
         """Values (Q, D) at some times (Q,), from the rows up to some origins.
 
         As many as `counts` (O,) says are from each of the origins (O,), which rise. NaN of channels
         without an observation up to there.
         """
-        found = np.full((len(times), panel.n_channels), np.nan)
+        found = Structured(*np.full((2, len(times), panel.n_channels), np.nan))
         origin = np.repeat(origins, counts)
         series = series_of_rows(panel)[origin]
         for i in np.unique(series):
@@ -172,7 +191,8 @@ class Structure:
                 known = last >= 0
                 if models is not None and known.any():
                     own = _observed(panel, j, i), last[known], times[asked[known]]
-                    found[asked[known], j] = models.forecasts(*own)
+                    for column, part in zip(found, models.forecasts(*own), strict=True):
+                        column[asked[known], j] = part
         return found
 
 
@@ -236,7 +256,8 @@ def _tried(
 def _side_by_side(one: Filtered, other: Filtered) -> Filtered:
     """What is known of both, but for states, which may be of different lengths."""
     likelihood = np.hstack([one.log_likelihood, other.log_likelihood])
-    return Filtered(likelihood, one.states[..., :0], np.hstack([one.errors, other.errors]))
+    errors, scale = np.hstack([one.errors, other.errors]), np.hstack([one.scale, other.scale])
+    return Filtered(likelihood, one.states[..., :0], errors, scale, one.covariances)
 
 
 def _odds(runs: list[Filtered]) -> np.ndarray:

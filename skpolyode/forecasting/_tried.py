@@ -10,12 +10,14 @@ from skpolyode.embedders.leaning import Trials
 from skpolyode.embedders.trials import draw_trials, trials_of
 from skpolyode.forecasting._adjust import Adjustment
 from skpolyode.forecasting._spread import spreads_at
-from skpolyode.forecasting._structure import Structure
+from skpolyode.forecasting._structure import Structure, Structured
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import series_of_rows
 from skpolyode.transformers.neural import NeuralTransformer
 
-__all__ = ["Drawn", "drawn", "spreads_of", "tried", "tried_simply"]
+__all__ = ["Drawn", "drawn", "in_units", "spreads_of", "tried", "tried_simply"]
+
+_LEAST = 1e-6  # error that is expected, in standard deviations of the channel
 
 
 class Drawn(NamedTuple):
@@ -59,12 +61,27 @@ def tried(embedder: NeuralTransformer, asked: Drawn) -> tuple[Trials, np.ndarray
     return trials_of(own, asked.past, asked.last, *targets), spreads
 
 
-def tried_simply(embedder: NeuralTransformer, structure: Structure, asked: Drawn) -> np.ndarray:
-    """Forecasts (M, D) of the same by the structure of the series."""
+def tried_simply(
+    embedder: NeuralTransformer, structure: Structure, asked: Drawn
+) -> tuple[np.ndarray, np.ndarray]:
+    """Forecasts (M, D) of the same by the structure of the series, and their expected errors."""
     own = asked.origins, asked.panel.times[asked.rows], asked.counts
-    simple = (structure.forecast_from(asked.panel, *own) - asked.base) / asked.scale
-    simple = embedder.embedder_.units.scaler.read(simple)
-    return np.delete(simple, offsets_from(asked.counts)[:-1], axis=0)
+    found = in_units(embedder, structure.forecast_from(asked.panel, *own), asked.base, asked.scale)
+    first = offsets_from(asked.counts)[:-1]
+    simple, expected = (np.delete(column, first, axis=0) for column in found)
+    return simple, expected
+
+
+def in_units(
+    embedder: NeuralTransformer, found: Structured, shift: np.ndarray, scale: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Forecasts (Q, D) by structure and their expected errors, as the model counts.
+
+    Errors are in standard deviations of the channel where nothing is expected.
+    """
+    simple = embedder.embedder_.units.scaler.read((found.means - shift) / scale)
+    expected = found.deviations / scale / embedder.scaler_.scale
+    return simple, np.where(np.isnan(expected), 1.0, np.maximum(expected, _LEAST))
 
 
 def spreads_of(embedder: NeuralTransformer, panel: Panel, rows: np.ndarray) -> np.ndarray:

@@ -69,13 +69,15 @@ def test_filter_is_regression_by_a_gaussian_process(name):
     own, rng = model(**parts), np.random.default_rng(0)
     t = np.cumsum(np.append(0.0, rng.exponential(size=9)))
     x = rng.standard_normal(10)
-    found = filtered(t, x[:, None], own)
-    lead = 2.5
-    expected = ahead(own, found.states[-1:], t[-1:], np.array([lead]))[0, 0]
+    found = filtered(t, x[:, None], own, asked=np.array([4, 9]))
+    lead, known = 2.5, (found.states[-1:], found.covariances[-1:])
+    (expected,), (variance,) = ahead(own, *known, t[-1:], np.array([lead]))
     every = np.append(t, t[-1] + lead)
     matrix = 1e6 + covariance(every[:, None], every) + 0.3 * np.eye(11)
     weights = np.linalg.solve(matrix[:10, :10], matrix[:10, 10])
-    assert weights @ x == pytest.approx(expected, abs=1e-4)
+    assert weights @ x == pytest.approx(expected[0], abs=1e-4)
+    left = matrix[10, 10] - weights @ matrix[:10, 10]
+    assert left == pytest.approx(variance[0], rel=1e-3)
     # The first value says nothing; the scale of what follows has a Student's t distribution.
     centre = matrix[1:10, 0] / matrix[0, 0]
     left = matrix[1:10, 1:10] - np.outer(centre, matrix[0, 1:10])
@@ -135,7 +137,7 @@ def test_what_is_there_is_continued(name, stretch):
     x, truth = SIGNALS[name](t, np.random.default_rng(1).standard_normal(90))
     panel = single(stretch * t, x)
     ahead = stretch * (t[-1] + np.arange(1.0, 7))
-    found = learned(panel).forecast_from(panel, np.array([89]), ahead, np.array([6]))[:, 0]
+    found = learned(panel).forecast_from(panel, np.array([89]), ahead, np.array([6])).means[:, 0]
     rest = {"noise": 0.3, "walk": 0.8, "line": 0.8, "season": 0.6, "multiplied": 0.2 * truth.max()}
     assert np.abs(found - truth).max() < rest[name]
 
@@ -149,26 +151,27 @@ def test_forecasts_know_the_past_only_in_any_units():
     own = learned(panel)
     origins, counts = np.array([10, 30, 45]), np.array([2, 1, 2])
     times = np.repeat(t[origins], counts) + np.array([1.0, 9.0, 0.5, 2.0, 30.0])
-    found = own.forecast_from(panel, origins, times, counts)
+    found = own.forecast_from(panel, origins, times, counts).means
     assert np.isfinite(found[[0, 1, 3, 4]]).all()
     later = x.copy()
     later[11:30] = later[46:] = 99.0
     changed = own.forecast_from(Panel(t, later, [0, 30, 60]), origins, times, counts)
-    np.testing.assert_allclose(changed, found, rtol=1e-9)
+    np.testing.assert_allclose(changed.means, found, rtol=1e-9)
     other = Panel(3600 * t + 1e6, 7 - 1000 * x, [0, 30, 60])
     converted = learned(other).forecast_from(other, origins, 3600 * times + 1e6, counts)
-    np.testing.assert_allclose(converted, 7 - 1000 * found, rtol=1e-4, atol=1)
+    np.testing.assert_allclose(converted.means, 7 - 1000 * found, rtol=1e-4, atol=1)
+    np.testing.assert_allclose(converted.deviations, 1000 * changed.deviations, rtol=1e-2)
 
 
 def test_no_forecast_goes_far_beyond_what_was_seen():
     t = np.arange(12.0)
     panel = single(t, np.exp(t))
     found = learned(panel).forecast_from(panel, np.array([11]), np.array([1e4]), np.array([1]))
-    assert found[0, 0] <= np.exp(11) * 4
+    assert found.means[0, 0] <= np.exp(11) * 4
     for x in (np.zeros(12), np.full(12, 3.5)):
         panel = single(t, x)
         found = learned(panel).forecast_from(panel, np.array([0, 11]), t[:2] + 20, np.ones(2, int))
-        np.testing.assert_allclose(found[:, 0], x[0], atol=1e-9)
+        np.testing.assert_allclose(found.means[:, 0], x[0], atol=1e-9)
 
 
 def test_values_may_cease_to_be_positive():
@@ -188,9 +191,10 @@ def test_long_series_are_run_through_in_blocks(monkeypatch):
     panel = single(t, wave(t) + 0.1 * np.random.default_rng(0).standard_normal(300))
     own, origins = learned(panel), np.array([5, 150, 299])
     asked = origins, t[origins] + 3.0, np.ones(3, int)
-    whole = own.forecast_from(panel, *asked)
+    whole = own.forecast_from(panel, *asked).means
     monkeypatch.setattr(_structure, "_LONGEST", 100)
-    np.testing.assert_allclose(own.forecast_from(panel, *asked), whole, atol=0.2)
+    found = own.forecast_from(panel, *asked).means
+    np.testing.assert_allclose(found, whole, atol=0.2)
 
 
 def test_choices_of_the_forecaster():
@@ -274,7 +278,7 @@ def test_forecasts_are_those_of_the_structure_where_dynamics_are_not_trusted():
     own = forecaster.structure_
     forecaster.structure_ = replace(own, trust=Trust.none(1))
     ahead = np.arange(60.0, 66)
-    expected = own.forecast_from(panel, np.array([59]), ahead, np.array([6]))
+    expected = own.forecast_from(panel, np.array([59]), ahead, np.array([6])).means
     np.testing.assert_allclose(forecaster.forecast(panel, ahead).values, expected, rtol=1e-9)
     forecaster.structure_ = None
     assert np.abs(forecaster.forecast(panel, ahead).values - expected).max() > 1e-3
