@@ -31,6 +31,7 @@ _PERIODS_IN_SPAN = 2.5  # at least
 _FEWEST_SERIES = 4  # for their levels to be compared
 _LITTLE_SPREAD = 0.01  # of the logarithms of levels
 _LEVEL_GAIN = 0.8  # share of the error that has to be left in units of the series
+_MOST_LEVEL_GAIN = 1.0  # of a channel, as a logarithm: more makes no difference
 
 
 def checked_choices(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -185,7 +186,7 @@ def _levels_differ(panel: Panel, plain: Adjustment) -> bool:
     left, rows = option.remove(panel, origins), targets[:, 0]
     own = _records(left.panel, option.gap)
     which = series_of_rows(panel)[origins] % 2 == 0
-    logs = []
+    logs, counts = [], []
     for j in range(panel.n_channels):
         level, scale = left.parts[:, 0, j], left.scale[:, j]
         x = simple_forecasts(own[:, j], np.zeros(len(own)))[:, :3]  # in units of the series
@@ -199,8 +200,11 @@ def _levels_differ(panel: Panel, plain: Adjustment) -> bool:
         tested = known & ~which
         if tested.any() and (known & which).any():
             sizes = [np.mean(np.minimum(e[tested] ** 2, 1e12)) for e in errors]
-            logs.append(np.log((sizes[0] + 1e-12) / (sizes[1] + 1e-12)))
-    return bool(logs) and float(np.mean(logs)) < np.log(_LEVEL_GAIN)
+            gain = np.log((sizes[0] + 1e-12) / (sizes[1] + 1e-12))
+            logs.append(np.clip(gain, -_MOST_LEVEL_GAIN, _MOST_LEVEL_GAIN))
+            counts.append(tested.sum())
+    # Of many channels a few are seldom observed, or constant: they do not decide for the others.
+    return bool(logs) and float(np.average(logs, weights=counts)) < np.log(_LEVEL_GAIN)
 
 
 def _regressed(x: np.ndarray, y: np.ndarray, train: np.ndarray, known: np.ndarray) -> np.ndarray:

@@ -156,6 +156,18 @@ def test_file(tmp_path):
     assert again.adjustment_.periods == (7.0, 3.5)
 
 
+def test_channels_that_are_seldom_observed_do_not_decide_for_the_others():
+    rng, t = np.random.default_rng(0), np.arange(30.0)
+    levels = np.geomspace(1.0, 1e4, 40)[:, None, None]
+    x = np.repeat(rng.standard_normal((40, 30, 1)).cumsum(axis=1), 2, axis=2)
+    x[..., 1] = (levels * (1 + 0.1 * rng.standard_normal((40, 30, 1))))[..., 0]
+    x[:, rng.random(30) < 0.8, 1] = np.nan
+    panel = Panel.from_series([(t, own) for own in x])
+    assert not chosen(panel).by_series
+    alone = Panel.from_series([(t[~np.isnan(own[:, 1])], own[~np.isnan(own[:, 1]), 1]) for own in x])
+    assert chosen(alone).by_series
+
+
 def test_time_may_start_anywhere():
     t = irregular(60).round()
     answers = []
