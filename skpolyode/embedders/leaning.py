@@ -14,6 +14,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.optimize import nnls
 
+from skpolyode.embedders.regression import Regression
 from skpolyode.embedders.rivals import RIVALS, last_values, simple_forecasts, time_since
 from skpolyode.saving.codec import saved
 
@@ -25,11 +26,14 @@ __all__ = [
     "count_apart",
     "cross_fitted",
     "folds_of",
+    "knots_of",
     "members_of",
 ]
 
-_MEMBERS = ("run", *RIVALS)
+_MEMBERS = ("run", *RIVALS, "regression")  # the last one is missing where there is none
+_SIMPLE = _MEMBERS[:-1]
 _RUN, _LAST = map(_MEMBERS.index, ("run", "last"))
+_LEARNED = [_RUN, _MEMBERS.index("regression")]
 STARTERS = ("run", "last", "motion", "drift")
 """What starts from the last observation, if the free run does."""
 
@@ -46,15 +50,16 @@ class Trials(NamedTuple):
     """M forecasts of known rows from rows before them, and what came."""
 
     leads: np.ndarray  # float64 (M, D), inf of a channel that was not observed before
-    members: np.ndarray  # float64 (M, D, 1 + 5): the free run and the rivals
+    members: np.ndarray  # float64 (M, D, G): the free run, five rivals, and maybe a regression
     actual: np.ndarray  # float64 (M, D), NaN where not observed
     series: np.ndarray  # int64 (M,): of which series
     times: np.ndarray  # float64 (M,): for when, in typical gaps
     starters: tuple[str, ...]  # members that start where forecasts are to
+    regression: Regression | None = None
 
     def of(self, kept: np.ndarray) -> Trials:
         """Some of them, by a mask (M,)."""
-        return Trials(*(column[kept] for column in self[:-1]), self.starters)
+        return Trials(*(column[kept] for column in self[:-2]), *self[-2:])
 
 
 @saved
@@ -66,9 +71,9 @@ class Weights:
     ----------
     leads : float64 ndarray of shape (J,)
         Rising from 0.
-    weights : float64 ndarray of shape (J, 1 + 5)
-        Of the free run and of each of the rivals, none of them negative. What is missing to a sum
-        of one is the weight of the mean in training, 0.
+    weights : float64 ndarray of shape (J, G)
+        Of the free run and of each of the five rivals, and of the regression if there is one; none
+        of them negative. What is missing to a sum of one is the weight of the mean in training, 0.
 
     Examples
     --------
@@ -84,7 +89,7 @@ class Weights:
     weights: np.ndarray
 
     def at(self, leads: np.ndarray) -> np.ndarray:
-        """Weights (..., 1 + 5) at some leads (...)."""
+        """Weights (..., G) at some leads (...)."""
         columns = [np.interp(leads, self.leads, own) for own in self.weights.T]
         return np.stack(columns, axis=-1)
 
@@ -100,13 +105,16 @@ class Leaning:
         Of each channel.
     lowest, highest : float64 ndarray of shape (D,)
         Range of each channel in training. The further a series has left it, by up to one standard
-        deviation, the more of the weights of the free run and of the mean in training go to the
-        last value: the model has never seen what is out there.
+        deviation, the more of the weights of the free run, of the regression and of the mean in
+        training go to the last value: the model has never seen what is out there.
+    regression : Regression or None, default=None
+        As one of the rivals.
     """
 
     channels: tuple[Weights, ...]
     lowest: np.ndarray
     highest: np.ndarray
+    regression: Regression | None = None
 
     @classmethod
     def learn(cls, trials: Trials, lowest: np.ndarray, highest: np.ndarray) -> Self:
@@ -118,14 +126,14 @@ class Leaning:
         has the weight of one observation with the error of the best, ``_PRIOR`` of which speak for
         what is drawn to. Without any trials the free run is trusted.
         """
-        return cls(_stacked(trials), lowest, highest)
+        return cls(_stacked(trials), lowest, highest, trials.regression)
 
     @classmethod
     def of_damping(cls, leads: list[np.ndarray], factors: list[np.ndarray]) -> Self:
         """Nothing but free runs that are taken to the mean, by factors (J,) at leads (J,)."""
         channels = []
         for own, factor in zip(leads, factors, strict=True):
-            weights = np.zeros((len(own), len(_MEMBERS)))
+            weights = np.zeros((len(own), len(_SIMPLE)))
             weights[:, _RUN] = factor
             channels.append(Weights(own, weights))
         unlimited = np.full(len(channels), np.inf)
@@ -134,30 +142,35 @@ class Leaning:
     def rescaled(self, ratio: float, lowest: np.ndarray, highest: np.ndarray) -> Self:
         """The same for a model whose unit of time is shorter by `ratio`, of another range."""
         channels = tuple(Weights(own.leads * ratio, own.weights) for own in self.channels)
-        return type(self)(channels, lowest, highest)
+        regression = self.regression and self.regression.rescaled(ratio)
+        return type(self)(channels, lowest, highest, regression)
 
     def combine(self, run: np.ndarray, records: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
         """Forecasts (n, Q, D), from free runs (n, Q, D) and the records (n, D, 12) of their series.
 
         `elapsed` (n, Q) is for when, in the time of the records.
         """
-        result = np.empty_like(run)
+        result, regressed = np.empty_like(run), None
+        if self.regression is not None:
+            regressed = self.regression.at_times(records, elapsed)
         for j, own in enumerate(self.channels):
             record = records[:, None, j]
-            leads = time_since(record, elapsed)
-            members = members_of(run[..., j], record, np.minimum(leads, own.leads[-1]))
+            leads = np.minimum(time_since(record, elapsed), own.leads[-1])
+            known = None if regressed is None else regressed[..., j]
+            members = members_of(run[..., j], record, leads, known)
             weights = self._kept_inside(own.at(leads), last_values(record), j)
             result[..., j] = (weights * members).sum(axis=-1)
         return result
 
     def _kept_inside(self, weights: np.ndarray, last: np.ndarray, channel: int) -> np.ndarray:
-        """Weights (n, Q, 6) where the last values (n, 1) may be outside the range of training."""
+        """Weights (n, Q, G) where the last values (n, 1) may be outside the range of training."""
         outside = np.maximum(self.lowest[channel] - last, last - self.highest[channel])
         share = np.clip(outside / _MARGIN, 0.0, 1.0)
         if not share.any():
             return weights
         moved = weights.copy()
-        moved[..., _RUN] *= 1 - share
+        learned = _LEARNED[: 1 if self.regression is None else 2]
+        moved[..., learned] *= 1 - share[..., None]
         rest = (1 - weights.sum(axis=-1)) * (1 - share)  # of the mean in training
         moved[..., _LAST] += 1 - rest - moved.sum(axis=-1)
         return moved
@@ -190,8 +203,10 @@ def _applied(channels: tuple[Weights, ...], trials: Trials) -> np.ndarray:
     return np.stack([(own.at(lead) * m).sum(axis=-1) for own, lead, m in columns], axis=1)
 
 
-def members_of(run: np.ndarray, records: np.ndarray, leads: np.ndarray) -> np.ndarray:
-    """Free runs (...) and the rivals, (..., 6), at finite leads (...).
+def members_of(
+    run: np.ndarray, records: np.ndarray, leads: np.ndarray, regressed: np.ndarray | None = None
+) -> np.ndarray:
+    """Free runs (...) and the rivals, (..., 6), at finite leads (...); a regression as the seventh.
 
     A run that is no number any more is taken to be the last value. The run stands for motions where
     there is one observation only, and for all rivals where there is none.
@@ -200,7 +215,11 @@ def members_of(run: np.ndarray, records: np.ndarray, leads: np.ndarray) -> np.nd
     run = np.where(np.isfinite(run), run, simple[..., 0])
     needed = np.where(np.isin(RIVALS, ["motion", "drift"]), 2, 1)
     simple = np.where(records[..., :1] < needed, run[..., None], simple)
-    return np.concatenate([run[..., None], simple], axis=-1)
+    members = [run[..., None], simple]
+    if regressed is not None:
+        regressed = np.where(records[..., 0] < 1, run, regressed)
+        members.append(regressed[..., None])
+    return np.concatenate(members, axis=-1)
 
 
 def count_apart(series: np.ndarray, times: np.ndarray, lead: float) -> float:
@@ -216,11 +235,11 @@ def count_apart(series: np.ndarray, times: np.ndarray, lead: float) -> float:
 def _stacked(trials: Trials) -> tuple[Weights, ...]:
     """Weights of each channel, from what is the best of all down to what is best of its own."""
     n_channels = trials.leads.shape[1]
-    known = np.isfinite(trials.leads) & np.isfinite(trials.actual) & (trials.leads > 0)
+    known = _are_known(trials.leads, trials.actual)
     if not known.any():
-        trust = np.eye(len(_MEMBERS))[:1]
+        trust = np.eye(trials.members.shape[-1])[:1]
         return (Weights(np.zeros(1), trust),) * n_channels
-    knots = _knots(trials.leads[known])
+    knots = knots_of(trials.leads, trials.actual)
     parts = [_Errors.of(trials, known[:, j], j, knots) for j in range(n_channels)]
     pooled = _Errors.joined(parts)
     by_lead = pooled.smooth_weights()
@@ -229,8 +248,18 @@ def _stacked(trials: Trials) -> tuple[Weights, ...]:
     )
 
 
-def _knots(leads: np.ndarray) -> np.ndarray:
-    """Leads (J,) that weights are learned at: evenly spread on a logarithmic scale."""
+def _are_known(leads: np.ndarray, actual: np.ndarray) -> np.ndarray:
+    return np.isfinite(leads) & np.isfinite(actual) & (leads > 0)
+
+
+def knots_of(leads: np.ndarray, actual: np.ndarray) -> np.ndarray:
+    """Leads (J,) that weights are learned at: evenly spread on a logarithmic scale.
+
+    They are those of forecasts with some leads (M, D) and of what came (M, D); none without any.
+    """
+    leads = leads[_are_known(leads, actual)]
+    if not len(leads):
+        return leads
     first, last = np.quantile(leads, _FIRST_KNOT), leads.max()
     n_knots = int(np.clip(len(leads) // _PAIRS_A_KNOT, 1, _MAX_KNOTS))
     return np.unique(np.geomspace(first, last, n_knots)) if n_knots > 1 else np.array([last])
@@ -243,7 +272,7 @@ class _Errors(NamedTuple):
     there are forecasts that do not overlap.
     """
 
-    squares: np.ndarray  # float64 (J, 7, J, 7): sums of products of errors times nearness
+    squares: np.ndarray  # float64 (J, G, J, G): sums of products of errors times nearness
     best: int  # the member with the least error at the shortest leads
 
     @classmethod
@@ -267,7 +296,8 @@ class _Errors(NamedTuple):
         weight = near @ np.where(known, apart / np.maximum(near.sum(axis=0), 1e-9), 0.0)
         errors = np.clip(errors / scale[:, None], -_HOPELESS, _HOPELESS)
         errors *= np.sqrt(weight)[:, None]
-        squares = np.zeros((n_knots, len(_MEMBERS) + 1, n_knots, len(_MEMBERS) + 1))
+        n_members = errors.shape[1]
+        squares = np.zeros((n_knots, n_members, n_knots, n_members))
         for j in range(n_knots):
             for i in range(max(j - 1, 0), min(j + 2, n_knots)):
                 both = near[:, j] * near[:, i]
@@ -282,7 +312,7 @@ class _Errors(NamedTuple):
         return cls(squares, int(np.diagonal(squares[0, :, 0]).argmin()))
 
     def smooth_weights(self) -> np.ndarray:
-        """Weights (J, 7), drawn to those at the next shorter lead, the first to the best member."""
+        """Weights (J, G), drawn to those at the next shorter lead, the first to the best member."""
         n_knots, size = self.squares.shape[:2]
         steps = np.eye(n_knots) - np.eye(n_knots, k=-1)
         ridge = np.kron(steps.T @ steps, np.eye(size))
@@ -291,7 +321,7 @@ class _Errors(NamedTuple):
         return self._convex(ridge, known)
 
     def weights_near(self, known: np.ndarray) -> np.ndarray:
-        """Weights (J, 7), drawn to others (J, 7)."""
+        """Weights (J, G), drawn to others (J, G)."""
         return self._convex(np.eye(known.size), known)
 
     def _convex(self, ridge: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -321,8 +351,8 @@ def _mean(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _from_last(knots: np.ndarray, weights: np.ndarray, starters: tuple[str, ...]) -> Weights:
-    """Weights (J, 6), and those at no lead, where the starters agree."""
-    start = np.where(np.isin(_MEMBERS, starters), weights[0], 0.0)
+    """Weights (J, G), and those at no lead, where the starters agree."""
+    start = np.where(np.isin(_MEMBERS[: weights.shape[1]], starters), weights[0], 0.0)
     total = start.sum()
     if total > 1e-6:
         start /= total

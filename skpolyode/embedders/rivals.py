@@ -14,8 +14,10 @@ __all__ = [
     "RIVALS",
     "blank_records",
     "last_values",
+    "observation_counts",
     "records_at",
     "simple_forecasts",
+    "slopes",
     "take_in",
     "time_since",
 ]
@@ -106,6 +108,11 @@ def last_values(records: np.ndarray) -> np.ndarray:
     return records[..., _VALUES.stop - 1]
 
 
+def observation_counts(records: np.ndarray) -> np.ndarray:
+    """How many observations (...) records (..., 12) are of."""
+    return records[..., _COUNT]
+
+
 def simple_forecasts(records: np.ndarray, leads: np.ndarray) -> np.ndarray:
     """Forecasts (..., 5) of records (..., 12), in the order of :data:`RIVALS`.
 
@@ -126,3 +133,10 @@ def simple_forecasts(records: np.ndarray, leads: np.ndarray) -> np.ndarray:
     over = times[..., -1] - records[..., _FIRST_TIME]
     drift = last + leads * (last - records[..., _FIRST]) / np.maximum(over, _SHORTEST)
     return np.stack(np.broadcast_arrays(last, recent, mean, motion, drift), axis=-1)
+
+
+def slopes(records: np.ndarray) -> np.ndarray:
+    """Slopes (..., 2) from the third and fourth last observation to the last, 0 without them."""
+    times, values = records[..., _TIMES], records[..., _VALUES]
+    age, rise = times[..., -1:] - times, values[..., -1:] - values
+    return (rise / np.maximum(age, _SHORTEST))[..., 1::-1]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skpolyode.embedders.leaning import STARTERS, Leaning, Trials, members_of
+from skpolyode.embedders.leaning import STARTERS, Leaning, Trials, knots_of, members_of
+from skpolyode.embedders.regression import Regression, Sample
 from skpolyode.embedders.rivals import time_since
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import series_of_rows
@@ -15,7 +16,7 @@ from skpolyode.panel.select import series_of_rows
 if TYPE_CHECKING:
     from skpolyode.embedders.model import ModelEmbedder
 
-__all__ = ["draw_trials", "leaned", "trials_of", "try_out"]
+__all__ = ["draw_trials", "leaned", "sample_of", "trials_of", "try_out"]
 
 _REACH_CONTEXTS = 2  # longest lead that is tried
 _REACH_GAPS = 32  # the same, in typical gaps, of a model without a context
@@ -24,6 +25,8 @@ _MAX_ORIGINS = 1000
 _MAX_TARGETS = 64  # forecasts from one origin
 _MAX_CELLS = 1_000_000  # of all forecasts
 _SAME = 1e-6
+_FEWEST_TO_REGRESS = 10  # series, or the regression would be of their own errors
+_ORIGINS_TO_REGRESS, _TARGETS_TO_REGRESS = 6000, 10
 
 
 def try_out(
@@ -31,6 +34,7 @@ def try_out(
     panel: Panel,
     rng: np.random.RandomState,
     earliest: np.ndarray | None = None,
+    sample: Sample | None = None,
 ) -> Trials:
     """Forecast later rows from earlier ones, as far ahead as two contexts.
 
@@ -44,19 +48,41 @@ def try_out(
     earliest : int64 ndarray of shape (n_series,) or None, default=None
         First row of each series that may be forecast. None: origins know two fifths of their
         series, since forecasts that are asked for know much of theirs as well.
+    sample : Sample or None, default=None
+        Of other series, which regressions learn from.
     """
     origins, rows, counts = draw_trials(embedder, panel, rng, earliest)
     actual = embedder.standardised(panel).values[rows]
     series = series_of_rows(panel)[rows]
-    return trials_of(embedder, panel, origins, counts, panel.times[rows], actual, series)
+    targets = counts, panel.times[rows], actual, series
+    return trials_of(embedder, panel, origins, *targets, sample)
 
 
 def leaned(
-    embedder: ModelEmbedder, trained: Panel, tested: Panel, rng: np.random.RandomState
+    embedder: ModelEmbedder, trained: Panel, tested: Panel | None, rng: np.random.RandomState
 ) -> ModelEmbedder:
-    """The same embedder, whose forecasts lean on simple ones as those of tested series teach."""
-    leaning = Leaning.learn(try_out(embedder, tested, rng), *embedder.range_of(trained))
-    return replace(embedder, leaning=leaning)
+    """The same embedder, whose forecasts lean on simple ones as those of tested series teach.
+
+    Without tested ones those that were trained on stand in.
+    """
+    sample = None if tested is None else sample_of(embedder, trained, rng)
+    trials = try_out(embedder, trained if tested is None else tested, rng, sample=sample)
+    return replace(embedder, leaning=Leaning.learn(trials, *embedder.range_of(trained)))
+
+
+def sample_of(
+    embedder: ModelEmbedder, panel: Panel, rng: np.random.RandomState
+) -> Sample | None:
+    """What regressions learn from, of the series that the model was trained on; None of few."""
+    if panel.n_series < _FEWEST_TO_REGRESS:
+        return None
+    most = _ORIGINS_TO_REGRESS, _TARGETS_TO_REGRESS
+    origins, rows, counts = draw_trials(embedder, panel, rng, panel.offsets[:-1] + 1, most)
+    records, elapsed = embedder.known_from(panel, origins, panel.times[rows], counts)
+    ahead = np.ones(len(rows), dtype=bool)
+    ahead[offsets_from(counts)[:-1]] = False
+    actual = embedder.units.scaler.read(panel.values[rows])
+    return Sample(records[ahead], elapsed[ahead], actual[ahead])
 
 
 def trials_of(
@@ -67,12 +93,14 @@ def trials_of(
     times: np.ndarray,
     actual: np.ndarray,
     series: np.ndarray,
+    sample: Sample | None = None,
 ) -> Trials:
     """Forecast from the rows up to some origins (O,).
 
     Of each origin the first of its times (M,) is its own: forecasts there show whether the free run
     starts from the last observation, and are no trials. `actual` (M, D) is standardised; `series`
-    (M,) says which forecasts share their errors.
+    (M,) says which forecasts share their errors. A regression is learned from the `sample`, and
+    tried as well.
     """
     if not len(origins):
         none = np.empty((0, panel.n_channels))
@@ -90,16 +118,31 @@ def trials_of(
     else:
         starters = STARTERS[1:]
     leads = time_since(records, elapsed[:, None])
-    members = members_of(run, records, np.where(np.isinf(leads), 0.0, leads))
+    regressed = regression = None
+    if sample is not None:
+        knots = knots_of(leads[~at_origin], actual[~at_origin])
+        tested = Sample(*(x[~at_origin] for x in (records, elapsed, actual)))
+        regression = Regression.learn(knots, sample, tested)
+    if regression is not None:
+        regressed = regression.at(records, elapsed)
+    members = members_of(run, records, np.where(np.isinf(leads), 0.0, leads), regressed)
     times = times / embedder.units.time_scale
-    trials = Trials(leads, members, actual, series, times, starters)
+    trials = Trials(leads, members, actual, series, times, starters, regression)
     return trials.of(~at_origin)
 
 
 def draw_trials(
-    embedder: ModelEmbedder, panel: Panel, rng: np.random.RandomState, earliest: np.ndarray | None
+    embedder: ModelEmbedder,
+    panel: Panel,
+    rng: np.random.RandomState,
+    earliest: np.ndarray | None,
+    most: tuple[int, int] = (_MAX_ORIGINS, _MAX_TARGETS),
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Origins, the rows that each is tried on (it is the first of them), and how many these are."""
+    """Origins, the rows that each is tried on (it is the first of them), and how many these are.
+
+    There are not more than `most` origins, and targets of each.
+    """
+    most_origins, most = most
     series = series_of_rows(panel)
     first, end = panel.offsets[:-1], panel.offsets[1:]
     if earliest is None:
@@ -107,9 +150,9 @@ def draw_trials(
     earliest = np.maximum(earliest, first + 1)
     rows = np.arange(panel.n_observations)
     origins = rows[(rows >= earliest[series] - 1) & (rows < end[series] - 1)]
-    if len(origins) > _MAX_ORIGINS:
-        origins = np.sort(rng.choice(origins, _MAX_ORIGINS, replace=False))
-    most = max(2, min(_MAX_TARGETS, _MAX_CELLS // (panel.n_channels * max(len(origins), 1))))
+    if len(origins) > most_origins:
+        origins = np.sort(rng.choice(origins, most_origins, replace=False))
+    most = max(2, min(most, _MAX_CELLS // (panel.n_channels * max(len(origins), 1))))
     recent = embedder.recent
     reach = _REACH_GAPS * embedder.units.time_scale
     if recent is not None:

@@ -15,6 +15,7 @@ from sklearn.base import clone
 
 from skpolyode.embedders.leaning import Leaning, cross_fitted
 from skpolyode.embedders.learn import FEWEST_TO_SPLIT
+from skpolyode.embedders.trials import sample_of
 from skpolyode.forecasting._adjust import Adjustment
 from skpolyode.forecasting._calibration import Calibration
 from skpolyode.forecasting._choice import checked_choices, choose_adjustment
@@ -148,7 +149,8 @@ def _fitted(
     left = adjustment.left(known)
     _train(embedder, left)
     asked = drawn(embedder, adjustment, tested, rng, ends)
-    trials, spreads = tried(embedder, asked)
+    sample = sample_of(embedder.embedder_, left, rng) if ends is None else None
+    trials, spreads = tried(embedder, asked, sample)
     bounds = embedder.embedder_.range_of(left)
     leaning = Leaning.learn(trials, *bounds)
     embedder.embedder_ = replace(embedder.embedder_, leaning=leaning)

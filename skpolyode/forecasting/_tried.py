@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skpolyode.embedders.leaning import Trials
+from skpolyode.embedders.regression import Sample
 from skpolyode.embedders.trials import draw_trials, trials_of
 from skpolyode.forecasting._adjust import Adjustment
 from skpolyode.forecasting._spread import spreads_at
@@ -51,14 +52,19 @@ def drawn(
     return Drawn(panel, origins, rows, counts, adjusted.panel, last, base, back.scale)
 
 
-def tried(embedder: NeuralTransformer, asked: Drawn) -> tuple[Trials, np.ndarray]:
-    """Trials, each of what is left of the rows up to its origin, and spreads (M, D, 2) there."""
+def tried(
+    embedder: NeuralTransformer, asked: Drawn, sample: Sample | None = None
+) -> tuple[Trials, np.ndarray]:
+    """Trials, each of what is left of the rows up to its origin, and spreads (M, D, 2) there.
+
+    Regressions learn from the `sample`.
+    """
     own, panel, rows = embedder.embedder_, asked.panel, asked.rows
     actual = own.units.scaler.read((panel.values[rows] - asked.base) / asked.scale)
     targets = asked.counts, panel.times[rows], actual, series_of_rows(panel)[rows]
     spreads = spreads_of(embedder, asked.past, asked.last)
     spreads = np.repeat(spreads, np.maximum(asked.counts - 1, 0), axis=0)
-    return trials_of(own, asked.past, asked.last, *targets), spreads
+    return trials_of(own, asked.past, asked.last, *targets, sample), spreads
 
 
 def tried_simply(

@@ -293,7 +293,7 @@ class NeuralTransformer(SeriesTransformer):
             check_repeatable(self.random_state)
             settings = self._training_settings()
             checkpoint = find_checkpoint(self.checkpoint_dir, panel, known, settings, embedder)
-        trained, tested = split.trained, split.tested
+        trained, tested = split.trained, split.tested if split.held_out.any() else None
         if length := self._longest or self._rows_to_cut(embedder):
             split = split.cut(length)
         with intra_op_threads(1):
