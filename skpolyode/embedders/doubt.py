@@ -18,7 +18,7 @@ _WHOLE = 0.97  # for a channel that is to be believed, beside another one that i
 _LEFT = 0.98  # share of the error of filling in that has to be left, at most
 _NO_WORSE = 1.01  # share of that of forecasts: they hardly change if the dynamics filter already
 _SURE = 3.0  # standard errors that what is gained has to be away from nothing
-_ROWS = 10_000  # that are looked at
+_ROWS, _CELLS = 10_000, 100_000  # that are looked at, at most
 _AHEAD = 8  # rows that are forecast from the middle of each series
 _AS_WELL = 1.1  # share of the error of the other one: less may be chance
 
@@ -56,7 +56,7 @@ def helpful_gain(embedder: ModelEmbedder, panel: Panel) -> Gain | None:
     >>> helpful_gain(untrained, walks) is None
     True
     """
-    panel = first_series(panel, _ROWS)
+    panel = first_series(panel, min(_ROWS, _CELLS // panel.n_channels))
     rows, series = np.arange(panel.n_observations), series_of_rows(panel)
     hidden = (rows - panel.offsets[series]) % 4 == 2
     hidden &= rows < panel.offsets[1:][series] - 1  # what follows the last row is no gap
@@ -107,7 +107,7 @@ def forecasts_as_well(embedder: ModelEmbedder, other: ModelEmbedder, panel: Pane
     panel : Panel
         Series without rows that hold no observation; if they are many, the first ones count.
     """
-    panel = first_series(panel, _ROWS)
+    panel = first_series(panel, min(_ROWS, _CELLS // panel.n_channels))
     series, rows = series_of_rows(panel), np.arange(panel.n_observations)
     middle = panel.offsets[:-1] + (panel.lengths + 1) // 2
     asked = (rows >= middle[series]) & (rows < middle[series] + _AHEAD)

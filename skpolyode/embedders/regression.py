@@ -118,7 +118,9 @@ class Regression:
             bases = (near.T @ wrong**2).argmin(axis=1)
             parts.append((centre, scale, bases, _ridges(x, wrong[:, bases], near)))
         centre, scale, bases, found = (np.stack(part) for part in zip(*parts, strict=True))
-        return [cls(leads, centre, scale, bases, own, with_products) for own in found.swapaxes(0, 1)]
+        return [
+            cls(leads, centre, scale, bases, own, with_products) for own in found.swapaxes(0, 1)
+        ]
 
     def at_times(self, records: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
         """Forecasts (n, Q, D) of n series, for when `elapsed` (n, Q) says."""

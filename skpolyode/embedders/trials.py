@@ -70,9 +70,7 @@ def leaned(
     return replace(embedder, leaning=Leaning.learn(trials, *embedder.range_of(trained)))
 
 
-def sample_of(
-    embedder: ModelEmbedder, panel: Panel, rng: np.random.RandomState
-) -> Sample | None:
+def sample_of(embedder: ModelEmbedder, panel: Panel, rng: np.random.RandomState) -> Sample | None:
     """What regressions learn from, of the series that the model was trained on; None of few."""
     if panel.n_series < _FEWEST_TO_REGRESS:
         return None

@@ -149,7 +149,9 @@ def _fitted(
     left = adjustment.left(known)
     _train(embedder, left)
     asked = drawn(embedder, adjustment, tested, rng, ends)
-    sample = sample_of(embedder.embedder_, left, rng) if ends is None else None
+    sample = None
+    if ends is None and adjustment.is_none:  # what is left of whole series knows their future
+        sample = sample_of(embedder.embedder_, left, rng)
     trials, spreads = tried(embedder, asked, sample)
     bounds = embedder.embedder_.range_of(left)
     leaning = Leaning.learn(trials, *bounds)

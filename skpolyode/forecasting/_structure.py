@@ -116,9 +116,7 @@ class _Models:
         variance = np.maximum(squares - (means - series.values[0]) ** 2, 0.0)
         return Structured(means, np.sqrt(variance))
 
-    def run(
-        self, series: _Series, models: Components, asked: np.ndarray | None = None
-    ) -> Filtered:
+    def run(self, series: _Series, models: Components, asked: np.ndarray | None = None) -> Filtered:
         """Models that are run through a series; their likelihoods are those of its values.
 
         What is not known is kept after those observations that are `asked` for.

@@ -92,6 +92,11 @@ class PolyODETask(IntervalTask):
         self.is_new = True
         self.validating = ((data.next >= 0) & self.scored).nonzero()[:, 0]
 
+    @property
+    def scans(self) -> bool:
+        """Whether a refresh goes through the series in order: sweeps cost much less."""
+        return not self.can_sweep or not bool(self.data.mask.all())
+
     def keeps_states(self, progress: float) -> bool:
         """Whether the coarse part goes on, whose states are all from its beginning."""
         return self.n_refreshed > 0 and self.starts_anew and progress < _COARSE_SHARE
@@ -159,7 +164,7 @@ class PolyODETask(IntervalTask):
         one observation: weights that blow up over several would look good.
         """
         starts_far = self.is_new and not (self.starts_anew and self.n_refreshed == 0)
-        return starts_far or not self.can_sweep or not bool(self.data.mask.all())
+        return starts_far or self.scans
 
     def _depart(self, rows: torch.Tensor) -> State:
         if not self.filters:

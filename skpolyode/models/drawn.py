@@ -18,7 +18,9 @@ class DrawnTask:
     """A task that goes on with another part of the series in each epoch.
 
     What a gradient needs does not grow with the data, so that neither does an epoch. Parts are
-    dealt from the series in random order; no series comes again before all others came.
+    dealt from the series in random order; no series comes again before all others came. Where the
+    states of a part cost a pass in order through its series, as much as its gradients, they serve
+    two epochs.
 
     Parameters
     ----------
@@ -73,6 +75,8 @@ class DrawnTask:
         self.task = new_task(*read(self.positions(0)))
         self.smallest_batch = self.task.smallest_batch
         self.number, self.is_used = 0, False
+        self.may_stay = self.stays = False
+        self.error = float("inf")
 
     def positions(self, number: int) -> np.ndarray:
         """Series of a part, counted from 0 through all epochs."""
@@ -97,15 +101,21 @@ class DrawnTask:
     @property
     def is_preliminary(self) -> bool:
         """Whether the last `refresh` gave an error that is not to be compared with later ones."""
-        return self.task.is_preliminary
+        return self.stays or self.task.is_preliminary
 
     def refresh(self, progress: float = 1.0) -> float:
         """Go on with the next part, unless the task keeps its own; returns the validation error."""
+        self.stays = self.may_stay and progress < 1
+        if self.stays:  # with the states as they are, and the error of then
+            self.may_stay = False
+            return self.error
         if self.is_used and not self.task.keeps_states(progress):
             self.number += 1
             self.task.take(*self.read(self.positions(self.number)))
         self.is_used = True
-        return self.task.refresh(progress)
+        self.error = self.task.refresh(progress)
+        self.may_stay = self.task.scans and not self.task.keeps_states(progress)
+        return self.error
 
     def loss(self, index: torch.Tensor) -> torch.Tensor:
         """Loss of some items."""
@@ -113,10 +123,12 @@ class DrawnTask:
 
     def state_dict(self) -> dict[str, Any]:
         """Which part it is, and what was prepared of it."""
-        return {"number": self.number, "task": self.task.state_dict()}
+        own = {"number": self.number, "may_stay": self.may_stay, "stays": self.stays}
+        return own | {"error": self.error, "task": self.task.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to a part."""
         self.number, self.is_used = state["number"], True
+        self.may_stay, self.stays, self.error = (state[k] for k in ("may_stay", "stays", "error"))
         self.task.take(*self.read(self.positions(self.number)))
         self.task.load_state_dict(state["task"])

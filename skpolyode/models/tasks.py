@@ -166,6 +166,9 @@ class IntervalTask:
     True
     """
 
+    scans = False
+    """Whether a refresh goes through the series in order where minibatches need not."""
+
     smallest_batch = 64
     """Fewer intervals cost as much: the depth of a step is that of one."""
 
@@ -345,6 +348,9 @@ class SeriesTask:
     >>> task.loss(torch.tensor([0])).item() == task.refresh()
     True
     """
+
+    scans = False
+    """Nothing is prepared."""
 
     smallest_batch = 32
     """Fewer series cost as much."""

@@ -15,7 +15,7 @@ from torch import nn
 from skpolyode.dynamics import WalledMLP
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Past, Units
 from skpolyode.embedders.doubt import forecasts_as_well, helpful_gain
-from skpolyode.embedders.learn import Split
+from skpolyode.embedders.learn import LARGEST_EPOCH, Split
 from skpolyode.embedders.scales import with_scale
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.embedders.units import (
@@ -341,8 +341,9 @@ class PolyODETransformer(UncertainTransformer):
         if (gain := helpful_gain(embedder, judged)) is None:
             return report
         exact, model.gain = embedder.with_own_model(), gain
+        is_large = self.max_epochs == "auto" and split.panel.n_observations > LARGEST_EPOCH
         beside = None if checkpoint is None else checkpoint.beside("filter")
-        later = super()._train(*parts, beside, share / 2)
+        later = super()._train(*parts, beside, share / (4 if is_large else 2))
         if later.was_interrupted or forecasts_as_well(embedder, exact, judged):
             return report.followed_by(later)
         model.gain = None

@@ -164,7 +164,9 @@ def test_channels_that_are_seldom_observed_do_not_decide_for_the_others():
     x[:, rng.random(30) < 0.8, 1] = np.nan
     panel = Panel.from_series([(t, own) for own in x])
     assert not chosen(panel).by_series
-    alone = Panel.from_series([(t[~np.isnan(own[:, 1])], own[~np.isnan(own[:, 1]), 1]) for own in x])
+    alone = Panel.from_series(
+        [(t[~np.isnan(own[:, 1])], own[~np.isnan(own[:, 1]), 1]) for own in x]
+    )
     assert chosen(alone).by_series
 
 
