@@ -34,7 +34,7 @@ _KEPT_PLAIN = 8  # of these at least, which take no logarithm
 _PERIODS = 4
 _LONGEST = 1000  # rows to learn from, and at most half as many before each forecast
 _FEWEST_ROWS = 12  # for a season to be looked for
-_BEYOND = 3.0  # ranges of what was seen that no forecast goes beyond
+_BEYOND = 3.0  # ranges of what was seen that no forecast goes beyond; one may be off by one range
 _CHUNK = 1000  # forecasts at a time
 
 
@@ -97,6 +97,7 @@ class _Models:
         highest = np.maximum.accumulate(series.values)[last]
         room, (means, squares) = _BEYOND * (highest - lowest), np.zeros((2, len(last)))
         low, high = lowest - room, highest + room
+        widest = np.where(last < _FEWEST_ROWS, np.inf, highest - lowest)
         begins = np.cumsum([0, *map(len, self.groups)])
         for models, run, begin in zip(self.groups, runs, begins[:-1], strict=True):
             first = series.values[0]
@@ -110,6 +111,7 @@ class _Models:
                 expected = np.clip(expected, low[chunk, None], high[chunk, None])
                 unit = self._scale(models) * np.where(models.is_log, expected, 1.0)
                 variance = unit**2 * variance * run.scale[last[chunk]]
+                variance = np.minimum(variance, widest[chunk, None] ** 2)
                 weight = weights[chunk, begin : begin + len(models)]
                 means[chunk] += (weight * expected).sum(axis=1)
                 squares[chunk] += (weight * (variance + (expected - first) ** 2)).sum(axis=1)
