@@ -30,7 +30,7 @@ _LAST, _RECENT, _MEAN, _MOTION, _DRIFT = (
     RIVALS.index(name) for name in ("last", "recent", "mean", "motion", "drift")
 )
 _MOST_CHANNELS = 48  # that each other one may depend on
-_MOST_IN_PRODUCTS = 8
+_MOST_IN_PRODUCTS = 6
 _FURTHEST = 5.0  # standard deviations that what is known counts from its mean
 _STRENGTHS = (10.0, 100.0, 1000.0)  # forecasts that speak for the best simple one
 _CHUNK = 20_000  # forecasts at a time
@@ -213,8 +213,9 @@ def _ridges(x: np.ndarray, y: np.ndarray, near: np.ndarray) -> np.ndarray:
     found = np.zeros((len(_STRENGTHS), near.shape[1], x.shape[1]))
     for j, weight in enumerate(near.T):
         some = weight > 0
-        weighted = x[some] * weight[some, None]
-        square, product = weighted.T @ x[some], weighted.T @ y[some, j]
+        own = x[some]
+        weighted = own * weight[some, None]
+        square, product = weighted.T @ own, weighted.T @ y[some, j]
         for k, strength in enumerate(_STRENGTHS):
             found[k, j] = np.linalg.solve(square + strength * np.eye(len(square)), product)
     return found

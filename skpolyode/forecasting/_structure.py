@@ -97,6 +97,8 @@ class _Models:
         highest = np.maximum.accumulate(series.values)[last]
         room, (means, squares) = _BEYOND * (highest - lowest), np.zeros((2, len(last)))
         low, high = lowest - room, highest + room
+        # At a trough the logarithm alone would be too sure of the trough, and at a peak too unsure.
+        level = (np.abs(series.values).cumsum() / np.arange(1, len(own) + 1))[last]
         widest = np.where(last < _FEWEST_ROWS, np.inf, highest - lowest)
         begins = np.cumsum([0, *map(len, self.groups)])
         for models, run, begin in zip(self.groups, runs, begins[:-1], strict=True):
@@ -109,7 +111,8 @@ class _Models:
                 logs = first * np.exp(np.minimum(expected, 100.0)) if first > 0 else 0.0
                 expected = np.where(models.is_log, logs, first + expected)
                 expected = np.clip(expected, low[chunk, None], high[chunk, None])
-                unit = self._scale(models) * np.where(models.is_log, expected, 1.0)
+                unit = np.where(models.is_log, np.sqrt(np.abs(expected) * level[chunk, None]), 1.0)
+                unit = self._scale(models) * unit
                 variance = unit**2 * variance * run.scale[last[chunk]]
                 variance = np.minimum(variance, widest[chunk, None] ** 2)
                 weight = weights[chunk, begin : begin + len(models)]
