@@ -100,9 +100,9 @@ class PolyODETransformer(UncertainTransformer):
         How far observations are believed. "exact" takes them at their word: the state is set to
         them, and the learned path passes through them. "noisy" makes the model a filter: at an
         observation the state goes a learned part of the way, as Kalman's does, and the path is
-        smoothed. "auto" trains as for exact ones, then for half as long again as a filter if that
-        fills gaps better (after ten epochs or more), and keeps it if it forecasts as well;
-        `noise_` tells.
+        smoothed. "auto" trains as for exact ones, then for half as long again (a quarter, of large
+        sets) as a filter if that fills gaps better (after ten epochs or more), and keeps it if it
+        forecasts as well; `noise_` tells.
     %(training)s
 
     Attributes
