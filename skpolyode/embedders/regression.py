@@ -166,7 +166,8 @@ class _Known(NamedTuple):
         cls, records: np.ndarray, elapsed: np.ndarray, with_products: bool, furthest: float
     ) -> Self:
         since = time_since(records, elapsed[:, None])
-        since = np.where(np.isinf(since), 0.0, np.minimum(since, furthest))
+        # On a path that a channel has left behind, others may be observed later still.
+        since = np.where(np.isinf(since), 0.0, np.clip(since, 0.0, furthest))
         simple = simple_forecasts(records, since)
         last = simple[..., _LAST]
         shared = [last, simple[..., _MOTION] - last, simple[..., _MEAN] - last]
@@ -179,7 +180,7 @@ class _Known(NamedTuple):
         counts = observation_counts(records)
         shared = np.hstack([np.empty((len(last), 0)), *shared])
         motions = since[..., None] * slopes(records)
-        return cls(simple, since, counts, elapsed, motions, shared)
+        return cls(simple, since, counts, np.maximum(elapsed, 0.0), motions, shared)
 
     def of_channel(self, channel: int, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What is known (m, F) of a channel, and simple forecasts (m, 5), of `some` (n,)."""

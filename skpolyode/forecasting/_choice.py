@@ -30,6 +30,8 @@ _FEWEST_ROWS = 20  # for a trend or a season to be found
 _PERIODS_IN_SPAN = 2.5  # at least
 _FEWEST_SERIES = 4  # for their levels to be compared
 _LITTLE_SPREAD = 0.01  # of the logarithms of levels
+_LEAST_SHARE = 0.1  # of the cells that are observed: fewer count as so many
+_FEWEST_VALUES = 12  # of a channel, to learn three weights from and as many to compare
 _LEVEL_GAIN = 0.8  # share of the error that has to be left in units of the series
 _MOST_LEVEL_GAIN = 1.0  # of a channel, as a logarithm: more makes no difference
 
@@ -109,14 +111,16 @@ def choose_adjustment(
     return options[best]
 
 
-def _questions(panel: Panel, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _questions(
+    panel: Panel, ends: np.ndarray, most: int = _MOST_ORIGINS
+) -> tuple[np.ndarray, np.ndarray]:
     """Origins (O,) in what is held out, and rows ahead of each (O, K); -1 after the end."""
     stop = panel.offsets[1:]
     bounds = zip(panel.offsets[:-1], ends, stop, strict=True)
     origins = [np.arange(max(end - 1, first), last - 1) for first, end, last in bounds]
     origins = np.concatenate(origins) if len(origins) else np.empty(0, dtype=np.int64)
-    if len(origins) > _MOST_ORIGINS:
-        origins = origins[np.linspace(0, len(origins) - 1, _MOST_ORIGINS).round().astype(np.int64)]
+    if len(origins) > most:
+        origins = origins[np.linspace(0, len(origins) - 1, most).round().astype(np.int64)]
     targets = origins[:, None] + np.arange(1, _LEADS + 1)
     return origins, np.where(targets < stop[series_of_rows(panel)[origins]][:, None], targets, -1)
 
@@ -179,7 +183,10 @@ def _levels_differ(panel: Panel, plain: Adjustment) -> bool:
     """
     if panel.n_series < _FEWEST_SERIES:
         return False
-    origins, targets = _questions(panel, panel.offsets[:-1] + (2 * panel.lengths + 4) // 5)
+    ends = panel.offsets[:-1] + (2 * panel.lengths + 4) // 5
+    # Where cells are missing, as many more rows, so that there are values of each channel.
+    share = max(float(np.mean(~np.isnan(panel.values))), _LEAST_SHARE)
+    origins, targets = _questions(panel, ends, round(_MOST_ORIGINS / share))
     if not len(origins):
         return False
     option = replace(plain, by_series=True)
@@ -198,7 +205,7 @@ def _levels_differ(panel: Panel, plain: Adjustment) -> bool:
             _regressed(raw_x, raw_y, which, known) / scale,
         ]
         tested = known & ~which
-        if tested.any() and (known & which).any():
+        if min(tested.sum(), (known & which).sum()) >= _FEWEST_VALUES:
             sizes = [np.mean(np.minimum(e[tested] ** 2, 1e12)) for e in errors]
             gain = np.log((sizes[0] + 1e-12) / (sizes[1] + 1e-12))
             logs.append(np.clip(gain, -_MOST_LEVEL_GAIN, _MOST_LEVEL_GAIN))

@@ -103,6 +103,11 @@ def test_many_channels_are_forecast_from_their_own():
     assert own.coefficients.shape[-1] < 20
 
 
+def test_it_answers_before_other_channels_were_last_observed():
+    own = Regression.learn(LEADS, sample_of(pushed(60, 0)), test := sample_of(pushed(20, 1)))
+    assert np.isfinite(own.at(test.records, np.full(len(test.elapsed), -5.0))).all()
+
+
 def test_forecasts_at_many_times_are_those_at_each():
     own = Regression.learn(LEADS, sample_of(pushed(60, 0)), test := sample_of(pushed(20, 1)))
     elapsed = test.elapsed[:, None] + [0.0, 0.5, 30.0]
