@@ -62,10 +62,10 @@ class PolyODERNNTransformer(NeuralTransformer):
     embedding : {"full", "coefficients", "hidden"}, default="full"
         What `transform` returns: the coefficients, the state that forecasts go on from (signals
         first), or both.
-    observations : {"noisy", "exact"}, default="noisy"
-        "noisy" learns how far the signal goes towards an observation: all of the way but for a
-        little where there is no noise. "exact" sets it to the observation, so that paths pass
-        through all of them.
+    observations : {"exact", "noisy"}, default="exact"
+        "exact" sets the signal to what is observed, so that paths pass through all observations.
+        "noisy" learns how far it goes towards them: all of the way but for a little where there is
+        no noise.
     %(training)s
 
     Attributes
@@ -90,9 +90,8 @@ class PolyODERNNTransformer(NeuralTransformer):
 
         dh/dt = f(h),   w' = GRU([m x, m, m (x - y), s], w),   y' = y + m K (x - y)
 
-    and a gain K for each channel, that depends on the time since its last observation. The
-    coefficients are those of the path of y, bent by a ramp at each observation so that it ends in
-    y'. Steps are two thirds of the typical gap (of order four); after 64 typical gaps without
+    The gain K is 1, or that of the channel, learned with the time since its last observation. The
+    coefficients are those of the path of y, bent by a ramp at each observation to end in y'. Steps are two thirds of the typical gap (of order four); after 64 typical gaps without
     observations the state is held. Static covariates also set the state that series start from.
 
     The cost of a gap grows with its length, six evaluations of the field for a typical gap.
@@ -128,7 +127,7 @@ class PolyODERNNTransformer(NeuralTransformer):
         "window": [POSITIVE, StrOptions({"auto"})],
         "hidden_layer_sizes": ["array-like", COUNT],
         "embedding": [StrOptions(set(_BLOCKS))],
-        "observations": [StrOptions({"noisy", "exact"})],
+        "observations": [StrOptions({"exact", "noisy"})],
     }
 
     has_coefficients = True
@@ -142,7 +141,7 @@ class PolyODERNNTransformer(NeuralTransformer):
         window: float | str = "auto",
         hidden_layer_sizes: Sequence[int] | int = (64, 64),
         embedding: str = "full",
-        observations: str = "noisy",
+        observations: str = "exact",
         **training: Any,
     ) -> None:
         self.hidden_size = hidden_size
