@@ -91,8 +91,9 @@ class PolyODERNNTransformer(NeuralTransformer):
         dh/dt = f(h),   w' = GRU([m x, m, m (x - y), s], w),   y' = y + m K (x - y)
 
     The gain K is 1, or that of the channel, learned with the time since its last observation. The
-    coefficients are those of the path of y, bent by a ramp at each observation to end in y'. Steps are two thirds of the typical gap (of order four); after 64 typical gaps without
-    observations the state is held. Static covariates also set the state that series start from.
+    coefficients are those of the path of y, bent by a ramp at each observation to end in y'. Steps
+    are two thirds of the typical gap (of order four); after 64 typical gaps without observations
+    the state is held. Static covariates also set the state that series start from.
 
     The cost of a gap grows with its length, six evaluations of the field for a typical gap.
 
