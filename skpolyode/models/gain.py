@@ -19,6 +19,10 @@ __all__ = ["Gain"]
 # that is too high down: near 1 it hardly has a gradient.
 _START = 1.3
 
+_TERMS = 5  # of a line back in time
+_ENOUGH = 50  # observations to learn it from
+_SHORTEST = 0.5  # units of time that a slope is measured over, or noise is taken for it
+
 
 class Gain(nn.Module):
     """Kalman's gain of each channel, as a function of the time since it was last observed.
@@ -39,6 +43,9 @@ class Gain(nn.Module):
 
     References
     ----------
+    A. Stoffelen, "Toward the true near-surface wind speed: Error modeling and calibration using
+    triple collocation", Journal of Geophysical Research, 1998.
+
     G. Desroziers, L. Berre, B. Chapnik and P. Poli, "Diagnosis of observation, background and
     analysis-error statistics in observation space", Quarterly Journal of the Royal Meteorological
     Society, 2005.
@@ -76,16 +83,53 @@ class Gain(nn.Module):
         return torch.where(seen, share.to(self.known.dtype), 1.0)
 
     @torch.no_grad()
-    def measure_noise(self, data: Packed, predictions: torch.Tensor) -> None:
+    def measure_noise(self, data: Packed, predictions: torch.Tensor) -> torch.Tensor:
         """Set `noise` from what was expected just before each row, `predictions` (P, D).
 
-        What is left of an innovation after the update, times the innovation, is R on average if
-        the gain is the best one: ``(1 - K) S = R`` (Desroziers et al., 2005).
+        Returns the variance (D,) of the signal around the state after observations: a share of the
+        noise and what was wrong before, ``K**2 R + (1 - K)**2 P``, whatever K is. P is the variance
+        of the innovations less R.
+
+        An observation is compared with two estimates of the signal that know nothing of it: the
+        prediction, from what came before, and a line through the next two observations of the
+        channel, which least squares draw to it. The errors of all three have little in common, so
+        that the mean of ``(x - earlier) (x - later)`` is the variance of the noise: triple
+        collocation (Stoffelen, 1998). The gain is not asked, since dynamics that see several
+        observations filter as well, and leave it no optimum of Kalman's.
+
+        Of few observations, for which no line can be learned, it is the mean of ``(1 - K) e**2``,
+        which is R if the gain is the best one (Desroziers et al., 2005).
         """
-        again = data.mask & data.seen
-        left = 1.0 - self(data.channel_gap, data.seen)
-        product = torch.where(again, left * (data.x - predictions).square(), 0.0)
-        self.noise.copy_((product.sum(dim=0) / again.sum(dim=0).clamp(min=1)).sqrt())
+        again, error = data.mask & data.seen, (data.x - predictions).double()
+        kept = 1.0 - self(data.channel_gap, data.seen).double()
+        variance = _mean(kept * error.square(), again)
+        order = data.series.argsort(stable=True)
+        for j, (mask, seen) in enumerate(zip(data.mask.T, data.seen.T, strict=True)):
+            own = order[mask[order]]  # rows of the channel, series after series
+            known = (data.series[own[:-2]] == data.series[own[2:]]) & seen[own[:-2]]
+            if known.sum() >= _ENOUGH:
+                rows = own.unfold(0, 3, 1)[known]  # (n, 3)
+                later = _line_back(data.x[rows, j].double(), data.elapsed[rows])
+                product = (error[rows[:, 0], j] * later).mean() * (len(rows) / (len(rows) - _TERMS))
+                variance[j] = product.clamp(0.0, error[rows[:, 0], j].square().mean())
+        self.noise.copy_(variance.sqrt())
+        after = (1.0 - kept).square() * variance + kept.square() * (error.square() - variance)
+        return _mean(after, data.mask).clamp(min=0.0)
+
+
+def _mean(x: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
+    """Of the counted entries of each column; zero of nothing."""
+    return torch.where(counted, x, 0.0).sum(dim=0) / counted.sum(dim=0).clamp(min=1)
+
+
+def _line_back(x: torch.Tensor, times: torch.Tensor) -> torch.Tensor:
+    """By how much observations exceed what the next two say, (n,); both arguments are (n, 3)."""
+    gap, step = times.diff(dim=1).unbind(1)
+    slope = (x[:, 1] - x[:, 2]) / step.clamp(min=_SHORTEST)
+    terms = torch.stack([torch.ones_like(gap), gap, x[:, 1], x[:, 2], gap * slope], dim=1)
+    square = terms.T @ terms
+    weights = torch.linalg.solve(square + 1e-9 * square.diag().diag(), terms.T @ x[:, 0])
+    return x[:, 0] - terms @ weights
 
 
 register_module(Gain, lambda gain: {"n_channels": gain.n_channels})
