@@ -44,13 +44,19 @@ def with_scale(
     panel = first_series(panel, _ROWS)
     data = embedder.pack(panel, torch.float32)
     generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
-    is_filter = embedder.model.gain is not None
-    hidden = _hide(embedder, observed_part(panel), generator) if is_filter else None
+    hidden = None
+    if embedder.model.gain is not None:
+        hidden = _hide(embedder, observed_part(panel), data.series.argsort(stable=True), generator)
     return replace(embedder, scale=learn_scale(embedder.model, data, generator, hidden))
 
 
-def _hide(embedder: ModelEmbedder, panel: Panel, generator: torch.Generator) -> Hidden:
-    """What smoothed paths miss at some rows inside of series that they do not know."""
+def _hide(
+    embedder: ModelEmbedder, panel: Panel, packed: torch.Tensor, generator: torch.Generator
+) -> Hidden:
+    """What smoothed paths miss at some rows inside of series that they do not know.
+
+    All rows of the panel hold an observation; `packed` (P,) says where they are when packed.
+    """
     series, rows = series_of_rows(panel), np.arange(panel.n_observations)
     first = torch.randint(_APART, (panel.n_series,), generator=generator).numpy()
     hidden = (rows - panel.offsets[series] - first[series]) % _APART == 0
@@ -67,7 +73,7 @@ def _hide(embedder: ModelEmbedder, panel: Panel, generator: torch.Generator) -> 
     columns = z, way.since, way.length, way.innovation, way.unsettled, missed, left, kept
     z, since, length, *others = (torch.from_numpy(x).to(embedder.device) for x in columns)
     others = [x.float() if x.is_floating_point() else x for x in others]
-    return Hidden(z, since, length, *others)
+    return Hidden(packed[torch.from_numpy(hidden)], z, since, length, *others)
 
 
 class _Ways(NamedTuple):

@@ -19,8 +19,7 @@ __all__ = ["Gain"]
 # that is too high down: near 1 it hardly has a gradient.
 _START = 1.3
 
-_TERMS = 5  # of a line back in time
-_ENOUGH = 50  # observations to learn it from
+_ENOUGH = 30  # observations to learn the way back in time from, for each channel
 _SHORTEST = 0.5  # units of time that a slope is measured over, or noise is taken for it
 
 
@@ -91,27 +90,27 @@ class Gain(nn.Module):
         of the innovations less R.
 
         An observation is compared with two estimates of the signal that know nothing of it: the
-        prediction, from what came before, and a line through the next two observations of the
-        channel, which least squares draw to it. The errors of all three have little in common, so
-        that the mean of ``(x - earlier) (x - later)`` is the variance of the noise: triple
-        collocation (Stoffelen, 1998). The gain is not asked, since dynamics that see several
-        observations filter as well, and leave it no optimum of Kalman's.
+        prediction, from what came before, and one back in time from what came next, by least
+        squares. The errors of all three have little in common, so that the mean of
+        ``(x - earlier) (x - later)`` is the variance of the noise: triple collocation (Stoffelen,
+        1998). The gain is not asked, since dynamics that see several observations filter as well,
+        and leave it no optimum of Kalman's.
 
-        Of few observations, for which no line can be learned, it is the mean of ``(1 - K) e**2``,
+        Of few observations, for which the way back cannot be learned, it is the mean of ``(1 - K) e**2``,
         which is R if the gain is the best one (Desroziers et al., 2005).
         """
         again, error = data.mask & data.seen, (data.x - predictions).double()
         kept = 1.0 - self(data.channel_gap, data.seen).double()
         variance = _mean(kept * error.square(), again)
         order = data.series.argsort(stable=True)
-        for j, (mask, seen) in enumerate(zip(data.mask.T, data.seen.T, strict=True)):
-            own = order[mask[order]]  # rows of the channel, series after series
-            known = (data.series[own[:-2]] == data.series[own[2:]]) & seen[own[:-2]]
-            if known.sum() >= _ENOUGH:
-                rows = own.unfold(0, 3, 1)[known]  # (n, 3)
-                later = _line_back(data.x[rows, j].double(), data.elapsed[rows])
-                product = (error[rows[:, 0], j] * later).mean() * (len(rows) / (len(rows) - _TERMS))
-                variance[j] = product.clamp(0.0, error[rows[:, 0], j].square().mean())
+        for j in range(self.n_channels):
+            own = order[data.mask[order, j]]  # rows of the channel, series after series
+            rows = own.unfold(0, 3, 1) if len(own) > 2 else own.new_empty(0, 3)
+            same = data.series[rows[:, 0]] == data.series[rows[:, 2]]
+            rows = rows[same & data.seen[rows[:, 0], j]]
+            if len(rows) >= _ENOUGH * self.n_channels:
+                now, later = error[rows[:, 0], j], _missed_back(data, j, rows)
+                variance[j] = (now * later).mean().clamp(0.0, now.square().mean())
         self.noise.copy_(variance.sqrt())
         after = (1.0 - kept).square() * variance + kept.square() * (error.square() - variance)
         return _mean(after, data.mask).clamp(min=0.0)
@@ -122,14 +121,23 @@ def _mean(x: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
     return torch.where(counted, x, 0.0).sum(dim=0) / counted.sum(dim=0).clamp(min=1)
 
 
-def _line_back(x: torch.Tensor, times: torch.Tensor) -> torch.Tensor:
-    """By how much observations exceed what the next two say, (n,); both arguments are (n, 3)."""
-    gap, step = times.diff(dim=1).unbind(1)
-    slope = (x[:, 1] - x[:, 2]) / step.clamp(min=_SHORTEST)
-    terms = torch.stack([torch.ones_like(gap), gap, x[:, 1], x[:, 2], gap * slope], dim=1)
+def _missed_back(data: Packed, channel: int, rows: torch.Tensor) -> torch.Tensor:
+    """By how much observations exceed what follows them says, (n,).
+
+    `rows` (n, 3) are theirs and those of the next two of their channel. Least squares combine the
+    two, their slope times the gap, and all channels at the first of them.
+    """
+    x, (now, next_, after) = data.x.double(), rows.unbind(1)
+    gap, step = data.elapsed[rows].diff(dim=1).unbind(1)
+    rise = (x[next_, channel] - x[after, channel]) / step.clamp(min=_SHORTEST)
+    alone = torch.stack([torch.ones_like(gap), gap, x[after, channel], gap * rise], dim=1)
+    terms = torch.cat([alone, x[next_], gap[:, None] * x[next_]], dim=1)
     square = terms.T @ terms
-    weights = torch.linalg.solve(square + 1e-9 * square.diag().diag(), terms.T @ x[:, 0])
-    return x[:, 0] - terms @ weights
+    weights = torch.linalg.solve(
+        square + (1e-9 * (square.diag() + 1)).diag(), terms.T @ x[now, channel]
+    )
+    # As if they had not been learned from these.
+    return (x[now, channel] - terms @ weights) * (len(terms) / (len(terms) - terms.shape[1]))
 
 
 register_module(Gain, lambda gain: {"n_channels": gain.n_channels})

@@ -60,6 +60,7 @@ class Scale(nn.Module):
         self.widths = list(widths)
         pairs = pairwise(widths)
         self.layers = nn.ModuleList(drawn(nn.Linear, *p, generator=generator) for p in pairs)
+        self.calm = nn.Parameter(torch.full((widths[-1] // N_TERMS,), -2.0))
         # Variances: of the noise, of the signal at an observation, given those up to it (floor), and
         # given many that follow as well.
         for name in ("noise", "floor", "smoothed"):
@@ -105,6 +106,7 @@ class Scale(nn.Module):
         shape = (2 * share) ** _power(rise) * (2 * left) ** _power(fall)
         missing = torch.lerp(*unsettled.to(share.dtype).unbind(2), share)
         at_ends = torch.lerp(self.smoothed, self.floor, missing)
+        at_ends = at_ends * (1 - torch.sigmoid(self.calm) * 4 * share * left)
         return at_ends + (end - self.floor) * size * shape
 
 
@@ -118,6 +120,7 @@ register_module(Scale, lambda scale: {"widths": scale.widths})
 class Hidden(NamedTuple):
     """n times between two observations of each channel, at which others were hidden."""
 
+    row: torch.Tensor  # int64 (n,): of the hidden ones, as packed
     z: torch.Tensor  # (n, D, 1 + N): states that the way to them starts from
     since: torch.Tensor  # float64 (n, D): from the observation before
     length: torch.Tensor  # float64 (n, D): from there to the one behind
@@ -165,35 +168,52 @@ def learn_scale(
             "observations: give longer series, or take observations='exact' and another embedding."
         )
     tried = _try_forecasts(model, data, generator)
-    scale = _new_scale(model, data, tried, generator)
-    if hidden is not None:
-        scale.smoothed.copy_(_smoothed(scale, hidden))
-    optimizer = torch.optim.Adam(scale.parameters(), lr=_RATE)
+    n_channels = data.x.shape[1]
+    scale = Scale([tried.z[0].numel(), *_WIDTHS, N_TERMS * n_channels], generator).to(tried.z)
+    noise = scale.noise if hidden is None else _measure(scale, model, data, hidden)
+    _begin(scale, tried)
+    weights = list((scale.layers if hidden is None else scale).parameters())
+    optimizer = torch.optim.Adam(weights, lr=_RATE)
     for step in range(_STEPS):
         optimizer.param_groups[0]["lr"] = _RATE * math.cos(math.pi / 2 * step / _STEPS)
         optimizer.zero_grad()
         ahead, passed = tried.draw(_BATCH, generator)
         if hidden is not None and len(hidden.z):
             passed = hidden.draw(_BATCH, generator)
-        _loss(scale, ahead, passed).backward()
-        nn.utils.clip_grad_norm_(scale.parameters(), 1.0)
+        _loss(scale, ahead, passed, noise).backward()
+        nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
     return scale.requires_grad_(False)
 
 
-def _smoothed(scale: Scale, hidden: Hidden) -> torch.Tensor:
-    """Variances (D,) of the signal around a path that knows the observation there.
+@torch.no_grad()
+def _measure(scale: Scale, model: PolyODE, data: Packed, hidden: Hidden) -> torch.Tensor:
+    """Set what is known of the noise, and return its variances (D,) in the hidden observations.
 
-    Such a path takes over a share k of what it missed before, which is ``P + R`` on average: k of
-    the noise, and it keeps ``1 - k`` of what it was wrong by, ``k**2 R + (1 - k)**2 P``.
+    The variance of those is that of all, and by how much their innovations are larger: chance would
+    be taken for what paths are wrong by otherwise.
+
+    A path that knows an observation takes over a share k of what it missed before, which is ``P +
+    R`` on average. So it has k of the noise, and keeps ``1 - k`` of what it was wrong by: ``k**2 R
+    + (1 - k)**2 P``.
     """
-    known = hidden.known
-    missed, left = (torch.where(known, x, 0.0) for x in (hidden.missed, hidden.left))
-    square = missed.square().sum(dim=0)
-    kept = ((left * missed).sum(dim=0) / square.clamp(min=_LEAST)).clamp(0.0, 1.0)
-    before = (square / known.sum(dim=0).clamp(min=1) - scale.noise).clamp(min=0.0)
+    predictions = model.predictions(data)
+    scale.floor.copy_(model.gain.measure_noise(data, predictions))
+    scale.noise.copy_(model.gain.noise.square())
+    square = (data.x - predictions).square()
+    larger = _mean(square[hidden.row], hidden.known) - _mean(square, data.mask & data.seen)
+    noise = (scale.noise + larger).clamp(min=0.0)
+    missed = _mean(hidden.missed.square(), hidden.known)
+    kept = _mean(hidden.left * hidden.missed, hidden.known) / missed.clamp(min=_LEAST)
+    before = (missed - noise).clamp(min=0.0)
     found = (1.0 - kept).square() * scale.noise + kept.square() * before
-    return torch.where(known.any(dim=0), found, scale.floor)
+    scale.smoothed.copy_(torch.where(hidden.known.any(dim=0), found, scale.floor))
+    return noise
+
+
+def _mean(x: torch.Tensor, counted: torch.Tensor, dim: tuple[int, ...] = (0,)) -> torch.Tensor:
+    """Mean (D,) of the counted entries of each channel; zero of nothing."""
+    return torch.where(counted, x, 0.0).sum(dim=dim) / counted.sum(dim=dim).clamp(min=1)
 
 
 class _Ahead(NamedTuple):
@@ -225,49 +245,43 @@ class _Tried(NamedTuple):
         ahead = _Ahead(self.z[some], *(x[end, some] for x in self[2:]))
         since, missed, also = (x[inner, some] for x in self[2:])
         # As `bridges` bends paths: all of it is shifted to the first observation of a channel.
-        ramp = torch.where(self.seen[some], since / ahead.lead, 1.0)
-        missed = missed - (ahead.error * ramp).to(missed.dtype)
+        left = torch.where(self.seen[some], 1.0 - since / ahead.lead, 0.0)
+        missed = missed - (ahead.error * (1.0 - left)).to(missed.dtype)
         settled, known = missed.new_zeros(*missed.shape, 2), inside & ahead.known & also
-        way = ahead.z, since, ahead.lead, ahead.error, settled
+        way = some, ahead.z, since, ahead.lead, ahead.error, settled
         return ahead, Hidden(*way, missed, torch.zeros_like(missed), known)
 
 
-def _loss(scale: Scale, ahead: _Ahead, hidden: Hidden) -> torch.Tensor:
-    """Minus twice the mean log-likelihood, but for a constant, of errors ahead and between."""
+def _loss(scale: Scale, ahead: _Ahead, hidden: Hidden, noise: torch.Tensor) -> torch.Tensor:
+    """Minus twice the mean log-likelihood, but for a constant, of errors ahead and between.
+
+    `noise` (D,) is that of the hidden observations.
+    """
     terms = scale(ahead.z)
     forecast = scale.ahead(terms, ahead.lead.clamp(min=_SHORTEST))
     length = hidden.length.clamp(min=_SHORTEST)
     since = torch.minimum(hidden.since.clamp(min=1e-6 * length), (1 - 1e-6) * length)
     inner = terms if hidden.z is ahead.z else scale(hidden.z)
     path = scale.between(inner, since, length, hidden.innovation, hidden.unsettled)
-    cases = (forecast, ahead.error, ahead.known), (path, hidden.missed, hidden.known)
+    cases = (
+        (forecast + scale.noise + _LEAST, ahead.error, ahead.known),
+        (path + noise + _LEAST, hidden.missed, hidden.known),
+    )
     total = terms.new_zeros(())
     for variance, error, known in cases:
-        variance = variance + scale.noise + _LEAST
         loss = torch.where(known, variance.log() + error.square() / variance, 0.0)
         total = total + loss.sum() / known.sum().clamp(min=1)
     return total
 
 
-def _new_scale(
-    model: PolyODE, data: Packed, tried: _Tried, generator: torch.Generator
-) -> Scale:
-    """Scale that takes all errors for alike, with the noise that a filter measures."""
-    n_channels = tried.z.shape[1]
-    scale = Scale([tried.z[0].numel(), *_WIDTHS, N_TERMS * n_channels], generator).to(tried.z)
-    if model.gain is not None:
-        with torch.no_grad():
-            scale.floor.copy_(model.gain.measure_noise(data, model.predictions(data)))
-        scale.noise.copy_(model.gain.noise.square())
-        scale.smoothed.copy_(scale.floor)
-    square = torch.where(tried.known, tried.error.square(), 0.0).sum(dim=(0, 1))
-    mean = square / tried.known.sum(dim=(0, 1)).clamp(min=1)
-    with torch.no_grad():
-        scale.layers[-1].weight.mul_(0.1)
-        bias = scale.layers[-1].bias.zero_().unflatten(0, (N_TERMS, -1))
-        bias[0] = (mean - scale.noise).maximum(1e-3 * mean + _LEAST).log()
-        bias[3], bias[4] = _USUAL  # the powers are near those of a random walk
-    return scale
+@torch.no_grad()
+def _begin(scale: Scale, tried: _Tried) -> None:
+    """Take all errors for alike, and the powers for nearly those of a random walk."""
+    mean = _mean(tried.error.square(), tried.known, (0, 1))
+    scale.layers[-1].weight.mul_(0.1)
+    bias = scale.layers[-1].bias.zero_().unflatten(0, (N_TERMS, -1))
+    bias[0] = (mean - scale.noise).maximum(1e-3 * mean + _LEAST).log()
+    bias[3], bias[4] = _USUAL
 
 
 @torch.no_grad()
