@@ -15,9 +15,10 @@ Rivals work on each channel of each test series by itself: PCHIP through the obs
 squares on the observations of the last quarter, with the number of coefficients that has the least
 leave-one-out error; SciPy's smoothing spline with the penalty of least generalised
 cross-validation; a Gaussian process (Matern 5/2) whose amplitude, length and noise have the
-largest likelihood. The last columns are the share of the truth within 1.64 of `interpolate_std`, on
-the path and ahead, .90 if errors are normal and of that size, and the learned noise of each channel,
-in its standard deviations. Where "auto" takes observations for exact, it is "exact", bit for bit.
+largest likelihood. The last columns are the share of the truth within 1.64 of `interpolate_std`,
+on the path and ahead, .90 if errors are normal and of that size, and the learned noise of each
+channel, in its standard deviations. Where "auto" takes observations for exact, it is "exact", bit
+for bit.
 
 At the end come the means over the seeds, and of how many seeds each method was the best.
 """

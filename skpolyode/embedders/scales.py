@@ -115,7 +115,8 @@ def _unsettled(panel: Panel, share: np.ndarray) -> np.ndarray:
     """
     kept = np.where(np.isnan(panel.values), 1.0, np.maximum(1.0 - share, _LEAST))
     sums = np.cumsum(2 * np.log(kept), axis=0)
-    return np.exp(np.minimum(np.repeat(sums[panel.offsets[1:] - 1], panel.lengths, axis=0) - sums, 0.0))
+    later = np.repeat(sums[panel.offsets[1:] - 1], panel.lengths, axis=0) - sums
+    return np.exp(np.minimum(later, 0.0))
 
 
 def path_scales(

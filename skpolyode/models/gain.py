@@ -96,8 +96,8 @@ class Gain(nn.Module):
         1998). The gain is not asked, since dynamics that see several observations filter as well,
         and leave it no optimum of Kalman's.
 
-        Of few observations, for which the way back cannot be learned, it is the mean of ``(1 - K) e**2``,
-        which is R if the gain is the best one (Desroziers et al., 2005).
+        Of few observations, for which the way back cannot be learned, it is the mean of
+        ``(1 - K) e**2``, which is R if the gain is the best one (Desroziers et al., 2005).
         """
         again, error = data.mask & data.seen, (data.x - predictions).double()
         kept = 1.0 - self(data.channel_gap, data.seen).double()
@@ -124,20 +124,20 @@ def _mean(x: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
 def _missed_back(data: Packed, channel: int, rows: torch.Tensor) -> torch.Tensor:
     """By how much observations exceed what follows them says, (n,).
 
-    `rows` (n, 3) are theirs and those of the next two of their channel. Least squares combine the
-    two, their slope times the gap, and all channels at the first of them.
+    `rows` (n, 3) are theirs and those of the next two of their channel. From the first of these the
+    way back is one of least squares in the gap, in the step between the two and its slope times the
+    gap, and in all channels times the gap. The first itself is taken whole: a share of it would
+    know the level of the signal only in part, and so would a forecast.
     """
     x, (now, next_, after) = data.x.double(), rows.unbind(1)
-    gap, step = data.elapsed[rows].diff(dim=1).unbind(1)
-    rise = (x[next_, channel] - x[after, channel]) / step.clamp(min=_SHORTEST)
-    alone = torch.stack([torch.ones_like(gap), gap, x[after, channel], gap * rise], dim=1)
-    terms = torch.cat([alone, x[next_], gap[:, None] * x[next_]], dim=1)
-    square = terms.T @ terms
-    weights = torch.linalg.solve(
-        square + (1e-9 * (square.diag() + 1)).diag(), terms.T @ x[now, channel]
-    )
-    # As if they had not been learned from these.
-    return (x[now, channel] - terms @ weights) * (len(terms) / (len(terms) - terms.shape[1]))
+    gap, further = data.elapsed[rows].diff(dim=1).unbind(1)
+    step = x[next_, channel] - x[after, channel]
+    alone = torch.stack([gap, step, gap * step / further.clamp(min=_SHORTEST)], dim=1)
+    terms = torch.cat([alone, gap[:, None] * x[next_], torch.ones_like(alone[:, :1])], dim=1)
+    back, square = x[now, channel] - x[next_, channel], terms.T @ terms
+    square = square + (1e-9 * (square.diag() + 1)).diag()
+    missed = back - terms @ torch.linalg.solve(square, terms.T @ back)
+    return missed * (len(terms) / (len(terms) - terms.shape[1]))  # as if learned from others
 
 
 register_module(Gain, lambda gain: {"n_channels": gain.n_channels})

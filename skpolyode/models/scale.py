@@ -61,8 +61,8 @@ class Scale(nn.Module):
         pairs = pairwise(widths)
         self.layers = nn.ModuleList(drawn(nn.Linear, *p, generator=generator) for p in pairs)
         self.calm = nn.Parameter(torch.full((widths[-1] // N_TERMS,), -2.0))
-        # Variances: of the noise, of the signal at an observation, given those up to it (floor), and
-        # given many that follow as well.
+        # Variances: of the noise, of the signal at an observation, given those up to it (floor),
+        # and given many that follow as well.
         for name in ("noise", "floor", "smoothed"):
             self.register_buffer(name, torch.zeros(widths[-1] // N_TERMS))
 
