@@ -41,8 +41,9 @@ class Scale(nn.Module):
     Between two observations the path is bent to the second one, which was missed by an innovation
     e. At the share u of the way what is added is ``G (c + d e**2 / S) (2u)**q (2 - 2u)**r``, with G
     and the variance ``S = V + noise`` of the innovation at the end of the way: it begins and ends
-    with nothing, and is the larger, the more was missed. To this comes what is left of the noise at
-    both ends, the less, the more observations follow: of those without any, nothing.
+    with nothing, and is the larger, the more was missed. To this comes what is left of the noise,
+    on a line from end to end, which later observations lower. It is ``1 - 4 k u (1 - u)`` of that,
+    with k of each channel: between observations dynamics that filter know better than at them.
 
     A network of the state makes the :data:`N_TERMS` numbers a, b, p, c, d, q and r of each channel.
 

@@ -24,7 +24,7 @@ def learned(model, rows):
 @pytest.fixture(scope="module")
 def embedder():
     """A filter of a random walk."""
-    return learned(standing_still(steady()), random_walk(40, 60))
+    return learned(standing_still(steady()), random_walk(100, 60))
 
 
 def walks(moves, n_rows=60):
