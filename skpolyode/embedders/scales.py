@@ -97,13 +97,12 @@ def _ways(embedder: ModelEmbedder, asked: Asked, look: Look) -> tuple[np.ndarray
     is_open = np.isinf(until)
     length = since + np.where(is_open, 0.0, until)
     innovation = np.clip(np.where(is_open, 0.0, missed), -_FARTHEST, _FARTHEST)
-    open_ways = np.zeros((*since.shape, 2))
+    unsettled = np.zeros((*since.shape, 2))
     if (share := shares(embedder, seen)) is not None:
-        unsettled = _unsettled(seen, share)
-        before = np.maximum(last_seen_rows(seen)[asked.row], 0)
-        ends = [np.take_along_axis(unsettled, row, axis=0) for row in (before, following)]
-        open_ways = np.stack(ends, axis=2)
-    way = _Ways(since, length, innovation, open_ways, is_open)
+        ends = np.maximum(last_seen_rows(seen)[asked.row], 0), following
+        missing = _unsettled(seen, share)
+        unsettled = np.stack([np.take_along_axis(missing, row, axis=0) for row in ends], axis=2)
+    way = _Ways(since, length, innovation, unsettled, is_open)
     return expected.looked[asked.row], way
 
 

@@ -25,6 +25,7 @@ _WIDTHS = (64, 64)
 _BOX = 5.0  # standard deviations: what the head sees of a state
 _LONGEST = 4  # observations that forecasts to learn from look ahead
 _MOST = 20_000  # rows that they start from
+_FEWEST = 30  # observations that are hidden; fewer say nothing of what smoothing leaves
 _SHORTEST = 1e-9  # units of time
 _LEAST = 1e-12  # variance: of a channel that is always forecast exactly
 _STEPS, _BATCH, _RATE = 400, 512, 1e-2
@@ -121,7 +122,7 @@ register_module(Scale, lambda scale: {"widths": scale.widths})
 class Hidden(NamedTuple):
     """n times between two observations of each channel, at which others were hidden."""
 
-    row: torch.Tensor  # int64 (n,): of the hidden ones, as packed
+    row: torch.Tensor  # int64 (n,): of the hidden ones, as packed; -1 if that does not matter
     z: torch.Tensor  # (n, D, 1 + N): states that the way to them starts from
     since: torch.Tensor  # float64 (n, D): from the observation before
     length: torch.Tensor  # float64 (n, D): from there to the one behind
@@ -201,14 +202,14 @@ def _measure(scale: Scale, model: PolyODE, data: Packed, hidden: Hidden) -> torc
     predictions = model.predictions(data)
     scale.floor.copy_(model.gain.measure_noise(data, predictions))
     scale.noise.copy_(model.gain.noise.square())
-    square = (data.x - predictions).square()
+    square, enough = (data.x - predictions).square(), hidden.known.sum(dim=0) >= _FEWEST
     larger = _mean(square[hidden.row], hidden.known) - _mean(square, data.mask & data.seen)
-    noise = (scale.noise + larger).clamp(min=0.0)
+    noise = (scale.noise + torch.where(enough, larger, 0.0)).clamp(min=0.0)
     missed = _mean(hidden.missed.square(), hidden.known)
     kept = _mean(hidden.left * hidden.missed, hidden.known) / missed.clamp(min=_LEAST)
     before = (missed - noise).clamp(min=0.0)
     found = (1.0 - kept).square() * scale.noise + kept.square() * before
-    scale.smoothed.copy_(torch.where(hidden.known.any(dim=0), found, scale.floor))
+    scale.smoothed.copy_(torch.where(enough, found, scale.floor))
     return noise
 
 
@@ -249,7 +250,7 @@ class _Tried(NamedTuple):
         left = torch.where(self.seen[some], 1.0 - since / ahead.lead, 0.0)
         missed = missed - (ahead.error * (1.0 - left)).to(missed.dtype)
         settled, known = missed.new_zeros(*missed.shape, 2), inside & ahead.known & also
-        way = some, ahead.z, since, ahead.lead, ahead.error, settled
+        way = torch.full_like(some, -1), ahead.z, since, ahead.lead, ahead.error, settled
         return ahead, Hidden(*way, missed, torch.zeros_like(missed), known)
 
 
