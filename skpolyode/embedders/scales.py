@@ -30,6 +30,7 @@ __all__ = ["path_scales", "scales_ahead", "std_coefficients", "with_scale"]
 
 _ROWS = 20_000  # that the size of errors is learned from
 _APART = 4  # rows from one that is hidden to the next
+_ENOUGH = 6000  # hidden rows; where these are fewer, more are hidden another time
 _LEAST = 1e-12  # share of an innovation that is not taken over
 _FARTHEST = 1e9  # standard deviations that a forecast may miss by: squares are still numbers
 _CHUNK_ROWS = 8_000  # whose standard deviations are remembered together
@@ -46,19 +47,21 @@ def with_scale(
     generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
     hidden = None
     if embedder.model.gain is not None:
-        hidden = _hide(embedder, observed_part(panel), data.series.argsort(stable=True), generator)
+        seen, packed = observed_part(panel), data.series.argsort(stable=True)
+        n_parts = min(_APART, -(-_ENOUGH * _APART // max(len(packed), 1)))
+        first = torch.randint(_APART, (seen.n_series,), generator=generator).numpy()
+        parts = [_hide(embedder, seen, packed, (first + k) % _APART) for k in range(n_parts)]
+        hidden = Hidden(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
     return replace(embedder, scale=learn_scale(embedder.model, data, generator, hidden))
 
 
-def _hide(
-    embedder: ModelEmbedder, panel: Panel, packed: torch.Tensor, generator: torch.Generator
-) -> Hidden:
+def _hide(embedder: ModelEmbedder, panel: Panel, packed: torch.Tensor, first: np.ndarray) -> Hidden:
     """What smoothed paths miss at some rows inside of series that they do not know.
 
-    All rows of the panel hold an observation; `packed` (P,) says where they are when packed.
+    All rows of the panel hold an observation; `packed` (P,) says where they are when packed, and
+    `first` (B,) which row of each series is the first one that is hidden.
     """
     series, rows = series_of_rows(panel), np.arange(panel.n_observations)
-    first = torch.randint(_APART, (panel.n_series,), generator=generator).numpy()
     hidden = (rows - panel.offsets[series] - first[series]) % _APART == 0
     hidden &= (rows > panel.offsets[series]) & (rows < panel.offsets[1:][series] - 1)
     at = panel.times[hidden], offsets_from(hidden)[panel.offsets]

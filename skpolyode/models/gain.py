@@ -20,6 +20,7 @@ __all__ = ["Gain"]
 _START = 1.3
 
 _ENOUGH = 30  # observations to learn the way back in time from, for each channel
+_POOR = 0.2  # share of the variance that the way back misses: it has errors of forecasts then
 _SHORTEST = 0.5  # units of time that a slope is measured over, or noise is taken for it
 
 
@@ -96,7 +97,8 @@ class Gain(nn.Module):
         1998). The gain is not asked, since dynamics that see several observations filter as well,
         and leave it no optimum of Kalman's.
 
-        Of few observations, for which the way back cannot be learned, it is the mean of
+        Of few observations, for which the way back cannot be learned, or sparse ones, where it
+        misses more than a fifth of the variance and so does the prediction, it is the mean of
         ``(1 - K) e**2``, which is R if the gain is the best one (Desroziers et al., 2005).
         """
         again, error = data.mask & data.seen, (data.x - predictions).double()
@@ -110,7 +112,9 @@ class Gain(nn.Module):
             rows = rows[same & data.seen[rows[:, 0], j]]
             if len(rows) >= _ENOUGH * self.n_channels:
                 now, later = error[rows[:, 0], j], _missed_back(data, j, rows)
-                variance[j] = (now * later).mean().clamp(0.0, now.square().mean())
+                found = (now * later).mean().clamp(0.0, now.square().mean())
+                if later.square().mean() - found < _POOR * data.x[rows[:, 0], j].var():
+                    variance[j] = found
         self.noise.copy_(variance.sqrt())
         after = (1.0 - kept).square() * variance + kept.square() * (error.square() - variance)
         return _mean(after, data.mask).clamp(min=0.0)
