@@ -1,6 +1,7 @@
 """Noisy observations: how near each method comes to the signal without the noise.
 
     python benchmarks/noise.py [--systems van_der_pol ...] [--noise 0 0.1 0.3] [--seeds 0 1]
+        [--observations auto exact noisy]
 
 Series of 100 observations on average, all channels together, with Gaussian noise in parts of the
 channel's standard deviation. Models are fitted to the training part. The test series are cut at
@@ -14,9 +15,12 @@ Rivals work on each channel of each test series by itself: PCHIP through the obs
 squares on the observations of the last quarter, with the number of coefficients that has the least
 leave-one-out error; SciPy's smoothing spline with the penalty of least generalised
 cross-validation; a Gaussian process (Matern 5/2) whose amplitude, length and noise have the
-largest likelihood. The last columns are the learned noise of each channel, in its standard
-deviations, and the share of the truth within 1.64 of `interpolate_std`, on the path and ahead: .90
-if errors are normal and of that size.
+largest likelihood. The last columns are the share of the truth within 1.64 of `interpolate_std`,
+on the path and ahead, .90 if errors are normal and of that size, and the learned noise of each
+channel, in its standard deviations. Where "auto" takes observations for exact, it is "exact", bit
+for bit.
+
+At the end come the means over the seeds, and of how many seeds each method was the best.
 """
 
 from __future__ import annotations
@@ -139,23 +143,44 @@ class Task:
         return self._error(np.concatenate(found), self.true_past)
 
 
-def measure(system: str, noise: float, seed: int, n_series: int) -> None:
-    data = SYSTEMS[system](n_series, rate=1.0, noise=noise, random_state=seed)
-    task, training = Task(data), data.panel[np.asarray(data.split) != "test"]
-    print(f"\n{system}, noise {noise:g}, seed {seed}", flush=True)
-    for observations in ("exact", "noisy", "auto"):
+def measure(task: Task, training: Panel, seed: int, kinds: list[str]) -> dict[str, list[float]]:
+    """Errors (past, path, ahead), seconds, and of filters the shares covered and the noise."""
+    rows: dict[str, list[float]] = {}
+    for kind in kinds:
+        if kind == "exact" and len(rows.get("auto", [])) == 4:
+            rows[kind] = rows["auto"]
+            continue
         start = time.process_time()
-        model = PolyODETransformer(window=task.window, observations=observations, random_state=seed)
+        model = PolyODETransformer(window=task.window, observations=kind, random_state=seed)
         model.fit(training)
-        seconds = time.process_time() - start
-        row = "".join(f"{error:9.4f}" for error in task.of_model(model))
-        share = ""
+        rows[kind] = [0.0, 0.0, 0.0, time.process_time() - start]
+        rows[kind][:3] = task.of_model(model)
         if model.noise_ is not None:
-            columns = [*model.noise_ / task.scale, *task.coverage(model)]
-            share = " ".join(f"{x:.3f}" for x in columns)
-        print(f"{observations:18s}{row}   {seconds:4.0f} s  {share}", flush=True)
+            rows[kind] += [*task.coverage(model), *model.noise_ / task.scale]
+        print(line(kind, rows[kind]), flush=True)
     for name, rival in RIVALS.items():
-        print(f"{name:18s}{'':9s}{task.of_rival(rival):9.4f}", flush=True)
+        start = time.process_time()
+        error = task.of_rival(rival)
+        rows[name] = [np.nan, error, np.nan, time.process_time() - start]
+        print(line(name, rows[name]), flush=True)
+    return rows
+
+
+def line(name: str, row: list[float]) -> str:
+    errors = "".join(" " * 9 if np.isnan(x) else f"{x:9.4f}" for x in row[:3])
+    return f"{name:18s}{errors}   {row[3]:4.0f} s  " + " ".join(f"{x:.3f}" for x in row[4:])
+
+
+def print_means(cell: str, seeds: list[dict[str, list[float]]]) -> None:
+    print(f"\n{cell}, mean of {len(seeds)} seeds; best path, least and largest of filters")
+    best = [min(rows, key=lambda name: rows[name][1]) for rows in seeds]
+    for name in seeds[0]:
+        known = [rows[name] for rows in seeds]
+        length = max(map(len, known))
+        whole = np.array([row for row in known if len(row) == length])
+        mean = [*np.mean([row[:4] for row in known], axis=0), *whole[:, 4:].mean(axis=0)]
+        spread = [f"{x.min():.3f}-{x.max():.3f}" for x in whole[:, 4:].T]
+        print(line(name, mean), f"best {best.count(name)}", *spread)
 
 
 def main() -> None:
@@ -164,12 +189,21 @@ def main() -> None:
     parser.add_argument("--noise", nargs="+", type=float, default=[0.0, 0.1, 0.3])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--n-series", type=int, default=400)
+    parser.add_argument("--observations", nargs="+", default=["auto", "exact"])
     options = parser.parse_args()
-    print(f"{'':18s}{'past':>9s}{'path':>9s}{'ahead':>9s}   fit     learned noise, coverage")
-    for system in options.systems:
-        for noise in options.noise:
-            for seed in options.seeds:
-                measure(system, noise, seed, options.n_series)
+    print(f"{'':18s}{'past':>9s}{'path':>9s}{'ahead':>9s}    fit    coverage, learned noise")
+    found: dict[str, list[dict[str, list[float]]]] = {}
+    for seed in options.seeds:
+        for system in options.systems:
+            for noise in options.noise:
+                print(f"\n{system}, noise {noise:g}, seed {seed}", flush=True)
+                make = SYSTEMS[system]
+                data = make(options.n_series, rate=1.0, noise=noise, random_state=seed)
+                training = data.panel[np.asarray(data.split) != "test"]
+                rows = measure(Task(data), training, seed, options.observations)
+                found.setdefault(f"{system}, noise {noise:g}", []).append(rows)
+    for cell, seeds in found.items():
+        print_means(cell, seeds)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Asked",
     "Expected",
+    "Look",
     "ask",
     "bridges",
     "follow",

@@ -19,6 +19,10 @@ __all__ = ["Gain"]
 # that is too high down: near 1 it hardly has a gradient.
 _START = 1.3
 
+_ENOUGH = 30  # observations to learn the way back in time from, for each channel
+_POOR = 0.2  # share of the variance that the way back misses: it has errors of forecasts then
+_SHORTEST = 0.5  # units of time that a slope is measured over, or noise is taken for it
+
 
 class Gain(nn.Module):
     """Kalman's gain of each channel, as a function of the time since it was last observed.
@@ -39,6 +43,9 @@ class Gain(nn.Module):
 
     References
     ----------
+    A. Stoffelen, "Toward the true near-surface wind speed: Error modeling and calibration using
+    triple collocation", Journal of Geophysical Research, 1998.
+
     G. Desroziers, L. Berre, B. Chapnik and P. Poli, "Diagnosis of observation, background and
     analysis-error statistics in observation space", Quarterly Journal of the Royal Meteorological
     Society, 2005.
@@ -76,16 +83,65 @@ class Gain(nn.Module):
         return torch.where(seen, share.to(self.known.dtype), 1.0)
 
     @torch.no_grad()
-    def measure_noise(self, data: Packed, predictions: torch.Tensor) -> None:
+    def measure_noise(self, data: Packed, predictions: torch.Tensor) -> torch.Tensor:
         """Set `noise` from what was expected just before each row, `predictions` (P, D).
 
-        What is left of an innovation after the update, times the innovation, is R on average if
-        the gain is the best one: ``(1 - K) S = R`` (Desroziers et al., 2005).
+        Returns the variance (D,) of the signal around the state after observations: a share of the
+        noise and what was wrong before, ``K**2 R + (1 - K)**2 P``, whatever K is. P is the variance
+        of the innovations less R.
+
+        An observation is compared with two estimates of the signal that know nothing of it: the
+        prediction, from what came before, and one back in time from what came next, by least
+        squares. The errors of all three have little in common, so that the mean of
+        ``(x - earlier) (x - later)`` is the variance of the noise: triple collocation (Stoffelen,
+        1998). The gain is not asked, since dynamics that see several observations filter as well,
+        and leave it no optimum of Kalman's.
+
+        Of few observations, for which the way back cannot be learned, or sparse ones, where it
+        misses more than a fifth of the variance and so does the prediction, it is the mean of
+        ``(1 - K) e**2``, which is R if the gain is the best one (Desroziers et al., 2005).
         """
-        again = data.mask & data.seen
-        left = 1.0 - self(data.channel_gap, data.seen)
-        product = torch.where(again, left * (data.x - predictions).square(), 0.0)
-        self.noise.copy_((product.sum(dim=0) / again.sum(dim=0).clamp(min=1)).sqrt())
+        again, error = data.mask & data.seen, (data.x - predictions).double()
+        kept = 1.0 - self(data.channel_gap, data.seen).double()
+        variance = _mean(kept * error.square(), again)
+        order = data.series.argsort(stable=True)
+        for j in range(self.n_channels):
+            own = order[data.mask[order, j]]  # rows of the channel, series after series
+            rows = own.unfold(0, 3, 1) if len(own) > 2 else own.new_empty(0, 3)
+            same = data.series[rows[:, 0]] == data.series[rows[:, 2]]
+            rows = rows[same & data.seen[rows[:, 0], j]]
+            if len(rows) >= _ENOUGH * self.n_channels:
+                now, later = error[rows[:, 0], j], _missed_back(data, j, rows)
+                found = (now * later).mean().clamp(0.0, now.square().mean())
+                if later.square().mean() - found < _POOR * data.x[rows[:, 0], j].var():
+                    variance[j] = found
+        self.noise.copy_(variance.sqrt())
+        after = (1.0 - kept).square() * variance + kept.square() * (error.square() - variance)
+        return _mean(after, data.mask).clamp(min=0.0)
+
+
+def _mean(x: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
+    """Of the counted entries of each column; zero of nothing."""
+    return torch.where(counted, x, 0.0).sum(dim=0) / counted.sum(dim=0).clamp(min=1)
+
+
+def _missed_back(data: Packed, channel: int, rows: torch.Tensor) -> torch.Tensor:
+    """By how much observations exceed what follows them says, (n,).
+
+    `rows` (n, 3) are theirs and those of the next two of their channel. From the first of these the
+    way back is one of least squares in the gap, in the step between the two and its slope times the
+    gap, and in all channels times the gap. The first itself is taken whole: a share of it would
+    know the level of the signal only in part, and so would a forecast.
+    """
+    x, (now, next_, after) = data.x.double(), rows.unbind(1)
+    gap, further = data.elapsed[rows].diff(dim=1).unbind(1)
+    step = x[next_, channel] - x[after, channel]
+    alone = torch.stack([gap, step, gap * step / further.clamp(min=_SHORTEST)], dim=1)
+    terms = torch.cat([alone, gap[:, None] * x[next_], torch.ones_like(alone[:, :1])], dim=1)
+    back, square = x[now, channel] - x[next_, channel], terms.T @ terms
+    square = square + (1e-9 * (square.diag() + 1)).diag()
+    missed = back - terms @ torch.linalg.solve(square, terms.T @ back)
+    return missed * (len(terms) / (len(terms) - terms.shape[1]))  # as if learned from others
 
 
 register_module(Gain, lambda gain: {"n_channels": gain.n_channels})

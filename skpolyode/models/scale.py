@@ -16,7 +16,7 @@ from skpolyode.models.packed import Packed
 from skpolyode.models.polyode import PolyODE
 from skpolyode.saving.modules import register_module
 
-__all__ = ["N_TERMS", "Scale", "learn_scale"]
+__all__ = ["N_TERMS", "Hidden", "Scale", "learn_scale"]
 
 N_TERMS = 7
 """Numbers that a scale makes of a state, for each channel; all variances follow from them."""
@@ -25,6 +25,7 @@ _WIDTHS = (64, 64)
 _BOX = 5.0  # standard deviations: what the head sees of a state
 _LONGEST = 4  # observations that forecasts to learn from look ahead
 _MOST = 20_000  # rows that they start from
+_FEWEST = 30  # observations that are hidden; fewer say nothing of what smoothing leaves
 _SHORTEST = 1e-9  # units of time
 _LEAST = 1e-12  # variance: of a channel that is always forecast exactly
 _STEPS, _BATCH, _RATE = 400, 512, 1e-2
@@ -41,8 +42,9 @@ class Scale(nn.Module):
     Between two observations the path is bent to the second one, which was missed by an innovation
     e. At the share u of the way what is added is ``G (c + d e**2 / S) (2u)**q (2 - 2u)**r``, with G
     and the variance ``S = V + noise`` of the innovation at the end of the way: it begins and ends
-    with nothing, and is the larger, the more was missed. To this comes what is left of the noise:
-    of observations without any, nothing.
+    with nothing, and is the larger, the more was missed. To this comes what is left of the noise,
+    on a line from end to end, which later observations lower. It is ``1 - 4 k u (1 - u)`` of that,
+    with k of each channel: between observations dynamics that filter know better than at them.
 
     A network of the state makes the :data:`N_TERMS` numbers a, b, p, c, d, q and r of each channel.
 
@@ -60,8 +62,11 @@ class Scale(nn.Module):
         self.widths = list(widths)
         pairs = pairwise(widths)
         self.layers = nn.ModuleList(drawn(nn.Linear, *p, generator=generator) for p in pairs)
-        self.register_buffer("noise", torch.zeros(widths[-1] // N_TERMS))  # variances
-        self.register_buffer("floor", torch.zeros(widths[-1] // N_TERMS))
+        self.calm = nn.Parameter(torch.full((widths[-1] // N_TERMS,), -2.0))
+        # Variances: of the noise, of the signal at an observation, given those up to it (floor),
+        # and given many that follow as well.
+        for name in ("noise", "floor", "smoothed"):
+            self.register_buffer(name, torch.zeros(widths[-1] // N_TERMS))
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         """Terms (n, N_TERMS, D) of states after observations, `z` (n, D, 1 + N)."""
@@ -85,11 +90,13 @@ class Scale(nn.Module):
         since: torch.Tensor,
         length: torch.Tensor,
         innovation: torch.Tensor,
+        unsettled: torch.Tensor,
     ) -> torch.Tensor:
         """Variances (n, D) of the path between two observations of the channels.
 
         They are `length` (n, D) apart, and the first was `since` (n, D) ago. `innovation` (n, D) is
-        by how much the second one exceeds its forecast.
+        by how much the second one exceeds its forecast. `unsettled` (n, D, 2) is how much of what
+        later observations tell of the noise of either is still missing: 1 if none follows.
         """
         usual, missed, rise, fall = terms.unbind(1)[3:]
         end = self.ahead(terms, length)
@@ -99,9 +106,10 @@ class Scale(nn.Module):
         left = (1.0 - share).to(rise.dtype)
         share = share.to(rise.dtype)
         shape = (2 * share) ** _power(rise) * (2 * left) ** _power(fall)
-        # What the second observation tells of the first one's noise is less on the way to it.
-        noise = self.floor * (1.0 - left * self.floor / expected)
-        return noise + (end - self.floor) * size * shape
+        missing = torch.lerp(*unsettled.to(share.dtype).unbind(2), share)
+        at_ends = torch.lerp(self.smoothed, self.floor, missing)
+        at_ends = at_ends * (1 - torch.sigmoid(self.calm) * 4 * share * left)
+        return at_ends + (end - self.floor) * size * shape
 
 
 def _power(term: torch.Tensor) -> torch.Tensor:
@@ -111,11 +119,33 @@ def _power(term: torch.Tensor) -> torch.Tensor:
 register_module(Scale, lambda scale: {"widths": scale.widths})
 
 
-def learn_scale(model: PolyODE, data: Packed, generator: torch.Generator) -> Scale:
+class Hidden(NamedTuple):
+    """n times between two observations of each channel, at which others were hidden."""
+
+    row: torch.Tensor  # int64 (n,): of the hidden ones, as packed; -1 if that does not matter
+    z: torch.Tensor  # (n, D, 1 + N): states that the way to them starts from
+    since: torch.Tensor  # float64 (n, D): from the observation before
+    length: torch.Tensor  # float64 (n, D): from there to the one behind
+    innovation: torch.Tensor  # (n, D): by how much that one exceeds its forecast
+    unsettled: torch.Tensor  # (n, D, 2): as of `Scale.between`
+    missed: torch.Tensor  # (n, D): by how much the hidden ones exceed the path
+    left: torch.Tensor  # (n, D): and a path that knows them
+    known: torch.Tensor  # bool (n, D): whether there is all of this
+
+    def draw(self, size: int, generator: torch.Generator) -> Hidden:
+        """Some of them."""
+        some = torch.randint(len(self.z), (size,), generator=generator).to(self.z.device)
+        return Hidden(*(column[some] for column in self))
+
+
+def learn_scale(
+    model: PolyODE, data: Packed, generator: torch.Generator, hidden: Hidden | None = None
+) -> Scale:
     """Head that knows how large the errors of forecasts and paths are, once the mean is learned.
 
-    First the gain of a filter measures the noise. The head then learns by the likelihood of normal
-    errors: of forecasts over one to four observations, and of paths over the hidden ones between.
+    First a filter measures the noise. The head then learns by the likelihood of normal errors of
+    observations, which are the signal and noise: of forecasts over one to four observations, and of
+    paths at hidden ones between.
 
     Parameters
     ----------
@@ -125,6 +155,9 @@ def learn_scale(model: PolyODE, data: Packed, generator: torch.Generator) -> Sca
         Series to learn from.
     generator : torch.Generator
         Source of weights and minibatches.
+    hidden : Hidden or None, default=None
+        What the smoothed paths of a filter miss, which know all that follows. None, of a model that
+        takes observations as exact: paths are bent to the next one only, and forecasts tell all.
 
     Raises
     ------
@@ -136,94 +169,121 @@ def learn_scale(model: PolyODE, data: Packed, generator: torch.Generator) -> Sca
             "how far off a path may be is learned from forecasts, but no series has two rows with "
             "observations: give longer series, or take observations='exact' and another embedding."
         )
-    if model.gain is not None:
-        with torch.no_grad():
-            model.gain.measure_noise(data, model.predictions(data))
     tried = _try_forecasts(model, data, generator)
-    scale = _new_scale(model, tried, generator)
-    optimizer = torch.optim.Adam(scale.parameters(), lr=_RATE)
+    n_channels = data.x.shape[1]
+    scale = Scale([tried.z[0].numel(), *_WIDTHS, N_TERMS * n_channels], generator).to(tried.z)
+    noise = scale.noise if hidden is None else _measure(scale, model, data, hidden)
+    _begin(scale, tried)
+    weights = list((scale.layers if hidden is None else scale).parameters())
+    optimizer = torch.optim.Adam(weights, lr=_RATE)
     for step in range(_STEPS):
         optimizer.param_groups[0]["lr"] = _RATE * math.cos(math.pi / 2 * step / _STEPS)
         optimizer.zero_grad()
-        _loss(scale, tried.draw(_BATCH, generator)).backward()
-        nn.utils.clip_grad_norm_(scale.parameters(), 1.0)
+        ahead, passed = tried.draw(_BATCH, generator)
+        if hidden is not None and len(hidden.z):
+            passed = hidden.draw(_BATCH, generator)
+        _loss(scale, ahead, passed, noise).backward()
+        nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
     return scale.requires_grad_(False)
 
 
-class _Drawn(NamedTuple):
-    """Forecasts of n observations, and the paths to them over one that was hidden."""
+@torch.no_grad()
+def _measure(scale: Scale, model: PolyODE, data: Packed, hidden: Hidden) -> torch.Tensor:
+    """Set what is known of the noise, and return its variances (D,) in the hidden observations.
+
+    The variance of those is that of all, and by how much their innovations are larger: chance would
+    be taken for what paths are wrong by otherwise.
+
+    A path that knows an observation takes over a share k of what it missed before, which is ``P +
+    R`` on average. So it has k of the noise, and keeps ``1 - k`` of what it was wrong by: ``k**2 R
+    + (1 - k)**2 P``.
+    """
+    predictions = model.predictions(data)
+    scale.floor.copy_(model.gain.measure_noise(data, predictions))
+    scale.noise.copy_(model.gain.noise.square())
+    square, enough = (data.x - predictions).square(), hidden.known.sum(dim=0) >= _FEWEST
+    larger = _mean(square[hidden.row], hidden.known) - _mean(square, data.mask & data.seen)
+    noise = (scale.noise + torch.where(enough, larger, 0.0)).clamp(min=0.0)
+    missed = _mean(hidden.missed.square(), hidden.known)
+    kept = _mean(hidden.left * hidden.missed, hidden.known) / missed.clamp(min=_LEAST)
+    before = (missed - noise).clamp(min=0.0)
+    found = (1.0 - kept).square() * scale.noise + kept.square() * before
+    scale.smoothed.copy_(torch.where(enough, found, scale.floor))
+    return noise
+
+
+def _mean(x: torch.Tensor, counted: torch.Tensor, dim: tuple[int, ...] = (0,)) -> torch.Tensor:
+    """Mean (D,) of the counted entries of each channel; zero of nothing."""
+    return torch.where(counted, x, 0.0).sum(dim=dim) / counted.sum(dim=dim).clamp(min=1)
+
+
+class _Ahead(NamedTuple):
+    """Forecasts of n observations."""
 
     z: torch.Tensor  # (n, D, 1 + N): states that they start from
     lead: torch.Tensor  # float64 (n, D): since the channel was observed
     error: torch.Tensor  # (n, D)
     known: torch.Tensor  # bool (n, D)
-    since: torch.Tensor  # float64 (n, D): from there to the hidden observation
-    missed: torch.Tensor  # (n, D): by the path, of the hidden observation
-    bridged: torch.Tensor  # bool (n, D): whether there was one
 
 
 class _Tried(NamedTuple):
     """Forecasts from n states over K observations, none of which is taken in."""
 
-    model: PolyODE
     z: torch.Tensor  # (n, D, 1 + N)
     seen: torch.Tensor  # bool (n, D): whether the channel was observed by then
     lead: torch.Tensor  # float64 (K, n, D)
     error: torch.Tensor  # (K, n, D)
     known: torch.Tensor  # bool (K, n, D)
 
-    def draw(self, size: int, generator: torch.Generator) -> _Drawn:
-        """Some of the forecasts, each with one of the observations that it passes."""
+    def draw(self, size: int, generator: torch.Generator) -> tuple[_Ahead, Hidden]:
+        """Some of the forecasts, and paths that are bent to each, over one that it passes."""
         (n_ahead, n_states), device = self.lead.shape[:2], self.z.device
         some = torch.randint(n_states, (size,), generator=generator)
         end = torch.randint(n_ahead, (size,), generator=generator)
         inner = (torch.rand(size, generator=generator) * end).long()
         inside = (inner < end).to(device)[:, None]
         some, end, inner = some.to(device), end.to(device), inner.to(device)
-        lead, error, known = (x[end, some] for x in self[3:])
-        since, missed, also = (x[inner, some] for x in self[3:])
-        seen, gain = self.seen[some], self.model.gain
-        with torch.no_grad():
-            share = 1.0 if gain is None else gain(lead, seen)
+        ahead = _Ahead(self.z[some], *(x[end, some] for x in self[2:]))
+        since, missed, also = (x[inner, some] for x in self[2:])
         # As `bridges` bends paths: all of it is shifted to the first observation of a channel.
-        left = torch.where(seen, 1.0 - since / lead, 0.0)
-        missed = missed - (share * error * (1.0 - share * left)).to(missed.dtype)
-        return _Drawn(self.z[some], lead, error, known, since, missed, inside & known & also)
+        left = torch.where(self.seen[some], 1.0 - since / ahead.lead, 0.0)
+        missed = missed - (ahead.error * (1.0 - left)).to(missed.dtype)
+        settled, known = missed.new_zeros(*missed.shape, 2), inside & ahead.known & also
+        way = torch.full_like(some, -1), ahead.z, since, ahead.lead, ahead.error, settled
+        return ahead, Hidden(*way, missed, torch.zeros_like(missed), known)
 
 
-def _loss(scale: Scale, drawn: _Drawn) -> torch.Tensor:
-    """Minus twice the mean log-likelihood, but for a constant, of errors ahead and between."""
-    terms = scale(drawn.z)
-    lead = drawn.lead.clamp(min=_SHORTEST)
-    since = torch.minimum(drawn.since.clamp(min=1e-6 * lead), (1 - 1e-6) * lead)
-    ahead = scale.ahead(terms, lead)
-    between = scale.between(terms, since, lead, drawn.error)
-    cases = (ahead, drawn.error, drawn.known), (between, drawn.missed, drawn.bridged)
+def _loss(scale: Scale, ahead: _Ahead, hidden: Hidden, noise: torch.Tensor) -> torch.Tensor:
+    """Minus twice the mean log-likelihood, but for a constant, of errors ahead and between.
+
+    `noise` (D,) is that of the hidden observations.
+    """
+    terms = scale(ahead.z)
+    forecast = scale.ahead(terms, ahead.lead.clamp(min=_SHORTEST))
+    length = hidden.length.clamp(min=_SHORTEST)
+    since = torch.minimum(hidden.since.clamp(min=1e-6 * length), (1 - 1e-6) * length)
+    inner = terms if hidden.z is ahead.z else scale(hidden.z)
+    path = scale.between(inner, since, length, hidden.innovation, hidden.unsettled)
+    cases = (
+        (forecast + scale.noise + _LEAST, ahead.error, ahead.known),
+        (path + noise + _LEAST, hidden.missed, hidden.known),
+    )
     total = terms.new_zeros(())
     for variance, error, known in cases:
-        variance = variance + scale.noise + _LEAST
         loss = torch.where(known, variance.log() + error.square() / variance, 0.0)
         total = total + loss.sum() / known.sum().clamp(min=1)
     return total
 
 
-def _new_scale(model: PolyODE, tried: _Tried, generator: torch.Generator) -> Scale:
-    """Scale that takes all errors for alike, with the noise that the model has measured."""
-    n_channels = tried.z.shape[1]
-    scale = Scale([tried.z[0].numel(), *_WIDTHS, N_TERMS * n_channels], generator).to(tried.z)
-    if model.gain is not None:
-        one = torch.ones(1, n_channels, dtype=torch.float64, device=tried.z.device)
-        scale.noise.copy_(model.gain.noise.square())
-        scale.floor.copy_((model.gain(one, one > 0)[0] * scale.noise).detach())
-    square = torch.where(tried.known, tried.error.square(), 0.0).sum(dim=(0, 1))
-    mean = square / tried.known.sum(dim=(0, 1)).clamp(min=1)
-    with torch.no_grad():
-        scale.layers[-1].weight.mul_(0.1)
-        bias = scale.layers[-1].bias.zero_().unflatten(0, (N_TERMS, -1))
-        bias[0] = (mean - scale.noise).maximum(1e-3 * mean + _LEAST).log()
-        bias[3], bias[4] = _USUAL  # the powers are near those of a random walk
-    return scale
+@torch.no_grad()
+def _begin(scale: Scale, tried: _Tried) -> None:
+    """Take all errors for alike, and the powers for nearly those of a random walk."""
+    mean = _mean(tried.error.square(), tried.known, (0, 1))
+    scale.layers[-1].weight.mul_(0.1)
+    bias = scale.layers[-1].bias.zero_().unflatten(0, (N_TERMS, -1))
+    bias[0] = (mean - scale.noise).maximum(1e-3 * mean + _LEAST).log()
+    bias[3], bias[4] = _USUAL
 
 
 @torch.no_grad()
@@ -253,4 +313,4 @@ def _try_forecasts(model: PolyODE, data: Packed, generator: torch.Generator) -> 
         leads[k, place], known[k, place] = lead, data.mask[row]
         errors[k, place] = data.x[row] - model.predict(state).mean
     n_ahead = int(known.any(dim=2).any(dim=1).sum())
-    return _Tried(model, z[origin], seen, leads[:n_ahead], errors[:n_ahead], known[:n_ahead])
+    return _Tried(z[origin], seen, leads[:n_ahead], errors[:n_ahead], known[:n_ahead])

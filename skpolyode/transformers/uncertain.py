@@ -50,8 +50,8 @@ class UncertainTransformer(NeuralTransformer):
         """Learn how far off the path may be, once the model has been fitted, which stays as it is.
 
         `fit` does so itself with ``observations="noisy"`` or ``embedding="coefficients_std"``. It
-        takes a second or two: a small network learns the size of the errors of forecasts, and of
-        paths over observations that are hidden.
+        takes a second or two, some five of a filter: a small network learns the size of the errors
+        of forecasts, and of paths over observations that are hidden.
 
         Parameters
         ----------

@@ -30,10 +30,10 @@ def steady(n_channels=1) -> Gain:
     return gain
 
 
-def random_walk(n_series, n_rows, seed=0):
+def random_walk(n_series, n_rows, seed=0, noise=NOISE):
     rng = np.random.default_rng(seed)
     walk = np.cumsum(np.sqrt(MOVE) * rng.normal(size=(n_series, n_rows)), axis=1)
-    values = walk + np.sqrt(NOISE) * rng.normal(size=walk.shape)
+    values = walk + np.sqrt(noise) * rng.normal(size=walk.shape)
     times = np.tile(np.arange(n_rows, dtype=np.float64), n_series)
     return times, values.reshape(-1, 1), np.arange(n_series + 1) * n_rows
 
@@ -91,6 +91,23 @@ def test_gain_and_noise_of_a_random_walk_are_learned():
     with torch.no_grad():
         model.gain.measure_noise(data, model.predictions(data))
     assert model.gain.noise.item() == pytest.approx(np.sqrt(NOISE), rel=0.03)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.9])
+def test_noise_does_not_depend_on_the_gain(share):
+    """Of a walk whose filter believes too little or too much, and how far that one is off."""
+    gain = Gain.of(torch.tensor([share], dtype=torch.float64))
+    model, data = standing_still(gain), pack(*random_walk(60, 200))
+    walk = random_walk(60, 200, noise=0.0)[1]
+    with torch.no_grad():
+        predictions = model.predictions(data)
+        after = model.gain.measure_noise(data, predictions)
+        share = model.share(data, torch.arange(len(data)))
+    assert gain.noise.item() == pytest.approx(np.sqrt(NOISE), rel=0.03)
+    state = predictions + torch.where(data.mask, share * (data.x - predictions), 0.0)
+    order = data.series.argsort(stable=True)
+    true = (state[order].numpy() - walk) ** 2
+    assert after.item() == pytest.approx(true.mean(), rel=0.1)
 
 
 def test_gradient_of_the_loss_reaches_the_gain():

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from skpolyode import Panel
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Past, Units
-from skpolyode.embedders.scales import path_scales
+from skpolyode.embedders.scales import path_scales, with_scale
 from skpolyode.memory import MEMORIES
-from skpolyode.models import pack
-from skpolyode.models.scale import learn_scale
 from tests.models.cases import SIZE
 from tests.models.test_gain import KALMAN, MOVE, NOISE, random_walk, standing_still, steady
 
 
 def learned(model, rows):
     """An embedder of a model that knows all but how far off it is, which it learns from rows."""
-    scale = learn_scale(model, pack(*rows), torch.Generator().manual_seed(0)).float()
     units = Units(ChannelScaler(np.zeros(1), np.ones(1)), 1.0)
     past = Past(MEMORIES["legt"](SIZE, 1.5), 1.5, units)
-    return ModelEmbedder(model, units, ("coefficients",), past, past, scale=scale)
+    embedder = ModelEmbedder(model.float(), units, ("coefficients",), past, past)
+    return with_scale(embedder, Panel(*rows), np.random.RandomState(0))
 
 
 @pytest.fixture(scope="module")
 def embedder():
     """A filter of a random walk."""
-    return learned(standing_still(steady()), random_walk(40, 60))
+    return learned(standing_still(steady()), random_walk(100, 60))
 
 
 def walks(moves, n_rows=60):
@@ -53,12 +50,16 @@ def test_variance_of_a_forecast_grows_as_that_of_the_walk(embedder):
     np.testing.assert_allclose(found, KALMAN * NOISE + MOVE * lead, rtol=0.15)
 
 
-def test_between_observations_it_is_that_of_a_walk_seen_again(embedder):
-    """Of a Brownian motion that starts with variance K R, and is seen with noise R at the end."""
+def test_between_observations_it_is_what_all_of_them_leave(embedder):
+    """The variance of a Gaussian process, given 20 observations of it with noise."""
     share = np.array([0.0, 0.25, 0.5, 0.75])
-    before, end = KALMAN * NOISE + MOVE * share, KALMAN * NOISE + MOVE
-    wanted = before - before**2 / (end + NOISE)
-    np.testing.assert_allclose(scales(embedder, 10.0 + share) ** 2, wanted, rtol=0.2)
+    for row in (10.0, 18.0):  # of the last way it is more
+        times, rows = row + share, np.arange(20.0)
+        prior = 1e3 + MOVE * np.minimum.outer(rows, rows) + NOISE * np.eye(20)
+        with_rows = 1e3 + MOVE * np.minimum.outer(times, rows)
+        known = (with_rows * np.linalg.solve(prior, with_rows.T).T).sum(axis=1)
+        wanted = 1e3 + MOVE * times - known
+        np.testing.assert_allclose(scales(embedder, times) ** 2, wanted, rtol=0.2)
 
 
 def test_between_exact_observations_it_is_that_of_a_bridge():
