@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from skpolyode.dynamics import count_steps
 from skpolyode.models.contract import Prediction, State, Step
 from skpolyode.models.packed import Packed
 from skpolyode.models.polyode import PolyODE
@@ -95,17 +94,6 @@ class PolyODETask(IntervalTask):
         self.states = {"z": observed_states(self.model, data.x)}
         self.is_new = True
         self.validating = ((data.next >= 0) & self.scored).nonzero()[:, 0]
-
-    @property
-    def rounds(self) -> torch.Tensor | None:
-        """Rounds of steps that each item takes, of few series; else None.
-
-        The coarse part leaves long intervals out of each minibatch, which needs some of all.
-        """
-        if self.n_series >= _FEW_SERIES or self.model.is_coarse:
-            return None
-        gap = self.data.gap[self.data.next[self.items]].clamp(max=self.model.max_gap)
-        return count_steps(gap, self.model.step_size)
 
     def keeps_states(self, progress: float) -> bool:
         """Whether the coarse part goes on, whose states are all from its beginning."""

@@ -51,7 +51,7 @@ def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
 
 
 class Task(Protocol):
-    """What can be trained. Its `rounds`, if it has any, say how long each item takes."""
+    """What can be trained."""
 
     items: torch.Tensor
     is_preliminary: bool
@@ -331,7 +331,8 @@ class _Run:
         """One pass over the items in random order; returns the mean loss."""
         trainer, total, n_items = self.trainer, 0.0, len(self.task.items)
         n_batches = -(-n_items // trainer.batch_size)
-        for i, index in enumerate(self._minibatches(n_items, n_batches)):
+        order = torch.randperm(n_items, generator=self.generator)
+        for i, index in enumerate(order.tensor_split(n_batches)):
             self.optimizer.zero_grad()
             share = one_cycle(epoch * n_batches + i, trainer.max_epochs * n_batches)
             self.optimizer.lr = trainer.learning_rate * share
@@ -343,15 +344,6 @@ class _Run:
             self.optimizer.step()
             total += loss.item() / n_batches
         return total
-
-    def _minibatches(self, n_items: int, n_batches: int) -> list[torch.Tensor]:
-        """Positions of the items of each, at random; of such as take about as long if known."""
-        order = torch.randperm(n_items, generator=self.generator)
-        rounds = getattr(self.task, "rounds", None)
-        if rounds is None:
-            return list(order.tensor_split(n_batches))
-        batches = order[rounds[order].argsort(stable=True).cpu()].tensor_split(n_batches)
-        return [batches[k] for k in torch.randperm(n_batches, generator=self.generator).tolist()]
 
     def _state(self) -> dict[str, Any]:
         """All that the rest of the training depends on, before an epoch."""

@@ -154,18 +154,6 @@ def test_looks_at_the_pace_of_each_series_are_those_of_all_together(furthest, mo
         torch.testing.assert_close(one, other)
 
 
-def test_few_series_say_how_many_steps_each_interval_takes(monkeypatch):
-    model, data = make_model(), pack(*flat_series([6, 1, 14, 9, 2, 7], max_gap=3.0))
-    task = PolyODETask(model, data, torch.arange(6) == 2)
-    task.refresh(0.5)
-    _, path = model.trace(task.states["z"][task.items], data.gap[data.next[task.items]])
-    assert task.rounds.tolist() == path.n_steps.tolist()
-    assert model.field.by_hand
-    monkeypatch.setattr(curriculum, "_FEW_SERIES", 6)
-    assert task.rounds is None
-    assert not PolyODETask(model, data, torch.arange(6) == 2).model.field.by_hand
-
-
 def test_a_model_with_steps_of_its_own_looks_far_by_them(monkeypatch):
     """As those of the paper, whose signal and memory are integrated together."""
     model, data = make_model(), pack(*flat_series(LENGTHS))

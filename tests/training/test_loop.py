@@ -228,27 +228,6 @@ def test_every_item_is_seen_once_an_epoch_in_even_batches():
     assert {len(batch) for batch in task.batches} == {3, 4}
 
 
-def test_minibatches_are_of_items_that_take_as_long():
-    """In an order of their own in each epoch, and drawn among equals."""
-    line = Line()
-    task = Fit(line, n_items=40)
-    task.rounds = torch.arange(40) % 5
-    settings = {"learning_rate": 0.3, "batch_size": 8, "max_epochs": 3, "patience": None}
-    Trainer(**settings).run(line, task, torch.Generator().manual_seed(0))
-    epochs = [task.batches[k : k + 5] for k in (0, 5, 10)]
-    orders = []
-    for batches in epochs:
-        assert sorted(torch.cat(batches).tolist()) == list(range(40))
-        taken = [set(task.rounds[index].tolist()) for index in batches]
-        assert sorted(map(tuple, taken)) == [(0,), (1,), (2,), (3,), (4,)]
-        orders.append([own.pop() for own in taken])
-    assert orders[0] != orders[1]
-    task.rounds = torch.zeros(40, dtype=torch.int64)
-    task.batches.clear()
-    Trainer(**settings).run(line, task, torch.Generator().manual_seed(0))
-    assert sorted(task.batches[0].tolist()) != sorted(task.batches[5].tolist())
-
-
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_stops_with_a_warning(bad):
     calls = []
