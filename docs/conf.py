@@ -125,6 +125,7 @@ PURPOSES = {
         "LegendreFitTransformer",
         "SummaryStatsTransformer",
         "StaticFeatures",
+        "PolyODERNNTransformer",
         "ODERNNTransformer",
         "GRUODEBayesTransformer",
         "LinODENetTransformer",

@@ -26,7 +26,10 @@ from skpolyode.transformers.neural import NeuralTransformer
 CEILING = "truth, all times"
 POLYODE = "PolyODE"
 # The embedding of the paper is the coefficients alone; no other parameter leaves its default.
-PARAMETERS: dict[str, dict[str, Any]] = {POLYODE: {"embedding": "coefficients"}}
+PARAMETERS: dict[str, dict[str, Any]] = {
+    POLYODE: {"embedding": "coefficients"},
+    "PolyODERNN": {"embedding": "coefficients"},
+}
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "Interpolation": {
         "constant": {"kind": "constant"},

@@ -13,8 +13,9 @@ from benchmarks.real.part import Part, Scores
 from benchmarks.real.questions import Questions
 from benchmarks.real.rivals import PANEL_RIVALS, Rival, single_rivals
 from benchmarks.real.sets import SETS, Answer, Fold, Units
-from skpolyode import Panel, PolyODETransformer
+from skpolyode import Panel, PolyODERNNTransformer, PolyODETransformer
 from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.transformers.neural import NeuralTransformer
 
 LEVELS = (0.05, 0.5, 0.95)
 
@@ -24,10 +25,13 @@ def is_one_step(questions: Questions) -> bool:
 
 
 class Transformer:
-    """`PolyODETransformer`, its defaults."""
+    """A transformer of some class, its defaults."""
+
+    def __init__(self, kind: type[NeuralTransformer] = PolyODETransformer) -> None:
+        self.kind = kind
 
     def fit(self, panel: Panel) -> None:
-        self.model = PolyODETransformer(random_state=0).fit(panel)
+        self.model = self.kind(random_state=0).fit(panel)
 
     def answer(self, _: Questions, test: Questions) -> Answer:
         if is_one_step(test):
@@ -76,7 +80,11 @@ def in_order(values: np.ndarray, order: np.ndarray) -> np.ndarray:
     return result
 
 
-OWN = {"PolyODETransformer()": Transformer, "PolyODEForecaster()": Forecaster}
+OWN = {
+    "PolyODETransformer()": Transformer,
+    "PolyODERNNTransformer()": partial(Transformer, PolyODERNNTransformer),
+    "PolyODEForecaster()": Forecaster,
+}
 
 
 def models(name: str) -> dict[str, Callable[[], Any]]:

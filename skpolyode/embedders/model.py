@@ -145,7 +145,8 @@ class ModelEmbedder(Embedder):
         """States of a few series, with the memory of their whole history if there is one."""
         if self.exact is self.follower:
             return self._recent_states(panel)
-        panel, reach = observed_part(panel), self.recent.context
+        panel = observed_part(panel)
+        reach = math.inf if self.recent is None else self.recent.context
         with torch.no_grad():
             while self.past.forgets and reach < panel.times.max() - panel.times.min():
                 states = states_in_parts(self.exact, self.pack, panel, self.past, reach)

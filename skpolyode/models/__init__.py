@@ -11,6 +11,7 @@ from skpolyode.models.neural_rde import NeuralRDE
 from skpolyode.models.ode_rnn import ODERNN
 from skpolyode.models.packed import Packed, pack
 from skpolyode.models.polyode import PolyODE
+from skpolyode.models.polyode_rnn import PolyODERNN
 from skpolyode.models.s4 import S4
 from skpolyode.models.sweep import swept_predictions
 from skpolyode.models.tasks import IntervalTask, SeriesTask, forecasting_mse, prediction_loss
@@ -29,6 +30,7 @@ __all__ = [
     "NeuralRDE",
     "Packed",
     "PolyODE",
+    "PolyODERNN",
     "PolyODETask",
     "Prediction",
     "SequenceModel",

@@ -23,6 +23,7 @@ from skpolyode.cubic import CubicPath
 from skpolyode.dynamics import STEPPERS, Stepper, WalledMLP, evaluate_path, integrate, visit
 from skpolyode.memory import Memory
 from skpolyode.models.contract import Prediction, SequenceModel, State, Step
+from skpolyode.models.followed import corrected, driven
 from skpolyode.models.gain import Gain
 from skpolyode.models.packed import Packed
 from skpolyode.models.scan import scan
@@ -257,26 +258,16 @@ class PolyODE(SequenceModel):
         elapsed: torch.Tensor,
     ) -> torch.Tensor:
         """What the path of a gap adds to a memory; see :meth:`remember`."""
-        rest = gap - path.step * path.n_steps
-        c = memory.driven(path, elapsed - rest)
-        if (held := gap > self.max_gap).any():
-            after = memory.hold(c[held], end[held], rest[held], elapsed[held])
-            c = c.index_put((held.nonzero()[:, 0],), after)
-        return c
+        return driven(memory, path, end, gap, elapsed, self.max_gap)
 
     def corrected(
         self, memory: Memory, signal: torch.Tensor, data: Packed, rows: torch.Tensor
     ) -> torch.Tensor:
         """What the observations of some rows add to a memory that followed `signal` (n, D)."""
-        mask, seen = data.mask[rows], data.seen[rows]
-        rise = torch.where(mask, data.x[rows] - signal, 0.0)
-        # The first observation of a channel shifts its whole remembered past, which at the start
-        # of a series makes it the constant x: no step from 0 is remembered.
-        c = memory.constant(torch.where(seen, 0.0, rise))
-        rise = torch.where(seen, rise, 0.0)
+        rise = torch.where(data.mask[rows], data.x[rows] - signal, 0.0)
         if (share := self.share(data, rows)) is not None:
-            rise = share * rise
-        return c + memory.bridge(rise, data.channel_gap[rows], data.elapsed[rows])
+            rise = share * rise  # of the first observation of a channel all
+        return corrected(memory, rise, data, rows)
 
     def share(self, data: Packed, rows: torch.Tensor) -> torch.Tensor | None:
         """Share (n, D) of the innovations of some rows that is taken over; None is all."""

@@ -11,6 +11,7 @@ from skpolyode.transformers.neural_rde import NeuralRDETransformer
 from skpolyode.transformers.ode_rnn import ODERNNTransformer
 from skpolyode.transformers.past_decoder import PastDecoder
 from skpolyode.transformers.polyode import PolyODETransformer
+from skpolyode.transformers.polyode_rnn import PolyODERNNTransformer
 from skpolyode.transformers.resampler import Resampler
 from skpolyode.transformers.s4 import S4Transformer
 from skpolyode.transformers.static import StaticFeatures
@@ -27,6 +28,7 @@ __all__ = [
     "ODERNNTransformer",
     "PanelImputer",
     "PastDecoder",
+    "PolyODERNNTransformer",
     "PolyODETransformer",
     "Resampler",
     "S4Transformer",
