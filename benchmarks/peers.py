@@ -1,9 +1,10 @@
 """Beside what users pick instead: time, memory and what the features are worth.
 
-    python -m benchmarks.peers [--sizes 300 3000 30000]    # needs numba, for MiniRocket
+    python -m benchmarks.peers [--sizes 300 3000 30000] [--draws 1]    # needs numba, for MiniRocket
 
 Data are irregular series of Lorenz63 (30 observations of 2 channels on average). Each line is a
-process of its own; its peak memory is told beyond what the imports and the data take.
+process of its own; its peak memory is told beyond what the imports and the data take. With several
+draws of the data a line has their means, and all values of AUC.
 
 - PolyODE with its defaults and the paper's window.
 - GRU: a plain recurrent forecaster of as many hidden units (64), which is given values, masks and
@@ -181,9 +182,9 @@ ROWS = {
 }
 
 
-def measure(name: str, size: int) -> dict[str, float]:
+def measure(name: str, size: int, draw: int) -> dict[str, float]:
     """Seconds, MiB and AUC of one row, in this process."""
-    warm_up, data = (make_lorenz63(n, rate=0.3, random_state=n) for n in (20, size))
+    warm_up, data = (make_lorenz63(n, rate=0.3, random_state=n + draw) for n in (20, size))
     ROWS[name].run(warm_up.panel)
     Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak starts anew from here
     before = memory("VmRSS")
@@ -212,24 +213,31 @@ def memory(name: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", nargs="+", type=int, default=[300, 3000, 30_000])
-    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--draws", type=int, default=1)
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
-        name, size = arguments.measure
-        print(json.dumps(measure(name, int(size))))
+        name, *which = arguments.measure
+        print(json.dumps(measure(name, *map(int, which))))
         return
     print(f"{'series':>7s}  {'':26s}{'epochs':>6s}{'fit':>10s}{'growth':>8s}", end="")
     print(f"{'fit + transform':>17s}{'memory':>11s}{'features':>10s}{'AUC':>8s}")
     before: dict[str, float] = {}
     for size in arguments.sizes:
-        for name in ROWS:
-            row = in_a_process(["-m", "benchmarks.peers"], name, size)
+        for name in arguments.rows:
+            rows = [
+                in_a_process(["-m", "benchmarks.peers"], name, size, draw)
+                for draw in range(arguments.draws)
+            ]
+            row = {key: np.mean([own[key] for own in rows]) for key in rows[0]}
+            each = " ".join(f"{own['auc']:.3f}" for own in rows) if len(rows) > 1 else ""
             growth = f"{row['fit'] / before[name]:.1f}" if name in before else ""
             before[name] = row["fit"]
             print(
-                f"{size:7d}  {name:26s}{row['epochs']:6d}{row['fit']:8.2f} s{growth:>8s}"
-                f"{row['seconds']:15.2f} s{row['grown']:7.0f} MiB{row['features']:10d}"
-                f"{row['auc']:8.3f}",
+                f"{size:7d}  {name:26s}{row['epochs']:6.0f}{row['fit']:8.2f} s{growth:>8s}"
+                f"{row['seconds']:15.2f} s{row['grown']:7.0f} MiB{row['features']:10.0f}"
+                f"{row['auc']:8.3f}  {each}",
                 flush=True,
             )
 

@@ -18,11 +18,12 @@ __all__ = ["ACTIVATION", "Activation", "WalledMLP"]
 
 
 class Activation(NamedTuple):
-    """The function between two layers: of tensors, of arrays, and its derivative."""
+    """The function between two layers: of tensors, of arrays, its derivative, and gradients."""
 
     of_tensor: Callable[[torch.Tensor], torch.Tensor]
     of_array: Callable[[np.ndarray], np.ndarray]
     slope: Callable[[torch.Tensor], torch.Tensor]
+    backward: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of the gradient, and where
 
 
 def _silu_slope(x: torch.Tensor) -> torch.Tensor:
@@ -30,7 +31,9 @@ def _silu_slope(x: torch.Tensor) -> torch.Tensor:
     return sigmoid * (1 + x * (1 - sigmoid))
 
 
-ACTIVATION = Activation(F.silu, lambda x: x * expit(x), _silu_slope)
+ACTIVATION = Activation(
+    F.silu, lambda x: x * expit(x), _silu_slope, torch.ops.aten.silu_backward.default
+)
 """SiLU: at equal steps it learns Lorenz63 three times faster than tanh (validation error 0.03
 against 0.19 after 8 epochs), and costs a third on a CPU."""
 
@@ -63,6 +66,9 @@ class WalledMLP(nn.Module):
     >>> field(torch.zeros(2, 3)).shape
     torch.Size([2, 3])
     """
+
+    by_hand = False
+    """Whether gradients of steps are taken by hand: faster of few rows, and not the same bits."""
 
     def __init__(
         self,

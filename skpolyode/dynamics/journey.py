@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from skpolyode.dynamics.integrate import count_steps
+from skpolyode.dynamics.rounds import take_rounds
 from skpolyode.dynamics.steppers import Stepper
 from skpolyode.dynamics.steps import Field, steps_of
 
@@ -72,10 +73,13 @@ def visit(
     place = torch.arange(len(of_step), device=gap.device) - (n_steps.cumsum(0) - done)[of_step]
     lengths = z.new_zeros(len(rows_left), len(z), 1)
     lengths[place, rank[of_step], 0] = (gap / n_steps)[of_step].to(z.dtype)
-    y, signals = z[order], []
-    for h, n_rows in zip(lengths, rows_left.tolist(), strict=True):
-        if n_rows < len(y):
-            y = y[:n_rows]
-        y = steps.step(y, h[:n_rows])
-        signals.append(y[:, recorded])
-    return torch.cat(signals)[(rows_left.cumsum(0) - rows_left)[done - 1] + rank]
+    rounds = [h[:n_rows] for h, n_rows in zip(lengths, rows_left.tolist(), strict=True)]
+    if steps.learns(z):
+        _, signals = take_rounds(steps, z, order, rounds, recorded)
+    else:
+        y, parts = z[order], []
+        for h in rounds:
+            y = steps.step(y[: len(h)], h)
+            parts.append(y[:, recorded])
+        signals = torch.cat(parts)
+    return signals[(rows_left.cumsum(0) - rows_left)[done - 1] + rank]

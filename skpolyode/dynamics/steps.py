@@ -93,6 +93,7 @@ class NetworkSteps:
     def __init__(self, field: WalledMLP, stepper: Stepper, recorded: slice | None = None) -> None:
         self.stepper, self.layers = stepper, Layers.of(field)
         self.wall, self.pull = field.wall, field.pull
+        self.by_hand = field.by_hand and not self.layers.is_linear
         self.recorded = recorded
         if recorded is not None:
             self.readout = [part[recorded].contiguous() for part in self.layers.last]
@@ -134,6 +135,11 @@ class NetworkSteps:
         mean = weighted_sum(self.stepper.b, stages)
         return torch.addcmul(y, h, F.linear(mean, *self.layers.last))
 
+    def learns(self, y: torch.Tensor) -> bool:
+        """Whether gradients are asked for that `take_rounds` gives."""
+        asked = y.requires_grad or self.layers.turn[0].requires_grad
+        return self.by_hand and asked and torch.is_grad_enabled()
+
     def inside(self, y: torch.Tensor) -> torch.Tensor:
         """Nearest point of the box."""
         return y.clamp(-self.wall, self.wall)
@@ -144,6 +150,10 @@ class FieldSteps:
 
     def __init__(self, field: Field, stepper: Stepper, recorded: slice | None = None) -> None:
         self.field, self.stepper, self.recorded = field, stepper, recorded
+
+    def learns(self, y: torch.Tensor) -> bool:
+        """Gradients are left to torch."""
+        return False
 
     def begin(self, y: torch.Tensor) -> torch.Tensor:
         """What is known where a step starts."""
