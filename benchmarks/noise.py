@@ -1,7 +1,7 @@
 """Noisy observations: how near each method comes to the signal without the noise.
 
     python benchmarks/noise.py [--systems van_der_pol ...] [--noise 0 0.1 0.3] [--seeds 0 1]
-        [--observations auto exact noisy]
+        [--models auto exact noisy rnn]
 
 Series of 100 observations on average, all channels together, with Gaussian noise in parts of the
 channel's standard deviation. Models are fitted to the training part. The test series are cut at
@@ -20,7 +20,9 @@ on the path and ahead, .90 if errors are normal and of that size, and the learne
 channel, in its standard deviations. Where "auto" takes observations for exact, it is "exact", bit
 for bit.
 
-At the end come the means over the seeds, and of how many seeds each method was the best.
+"auto", "exact" and "noisy" are values of the `observations` of `PolyODETransformer`, "rnn" is a
+`PolyODERNNTransformer` that learns its gain. At the end come the means over the seeds, and of how
+many seeds each method was the best.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from sklearn.utils import Bunch
 
-from skpolyode import Panel, PolyODETransformer
+from skpolyode import Panel, PolyODERNNTransformer, PolyODETransformer
 from skpolyode.datasets import make_lorenz63, make_ode_system
 
 CUT, PAST, AHEAD = 0.8, 0.25, 0.05  # of the span
@@ -151,11 +153,13 @@ def measure(task: Task, training: Panel, seed: int, kinds: list[str]) -> dict[st
             rows[kind] = rows["auto"]
             continue
         start = time.process_time()
-        model = PolyODETransformer(window=task.window, observations=kind, random_state=seed)
+        estimator = PolyODERNNTransformer if kind == "rnn" else PolyODETransformer
+        observations = "noisy" if kind == "rnn" else kind
+        model = estimator(window=task.window, observations=observations, random_state=seed)
         model.fit(training)
         rows[kind] = [0.0, 0.0, 0.0, time.process_time() - start]
         rows[kind][:3] = task.of_model(model)
-        if model.noise_ is not None:
+        if getattr(model, "noise_", None) is not None:
             rows[kind] += [*task.coverage(model), *model.noise_ / task.scale]
         print(line(kind, rows[kind]), flush=True)
     for name, rival in RIVALS.items():
@@ -189,7 +193,7 @@ def main() -> None:
     parser.add_argument("--noise", nargs="+", type=float, default=[0.0, 0.1, 0.3])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--n-series", type=int, default=400)
-    parser.add_argument("--observations", nargs="+", default=["auto", "exact"])
+    parser.add_argument("--models", nargs="+", default=["auto", "exact"])
     options = parser.parse_args()
     print(f"{'':18s}{'past':>9s}{'path':>9s}{'ahead':>9s}    fit    coverage, learned noise")
     found: dict[str, list[dict[str, list[float]]]] = {}
@@ -200,7 +204,7 @@ def main() -> None:
                 make = SYSTEMS[system]
                 data = make(options.n_series, rate=1.0, noise=noise, random_state=seed)
                 training = data.panel[np.asarray(data.split) != "test"]
-                rows = measure(Task(data), training, seed, options.observations)
+                rows = measure(Task(data), training, seed, options.models)
                 found.setdefault(f"{system}, noise {noise:g}", []).append(rows)
     for cell, seeds in found.items():
         print_means(cell, seeds)

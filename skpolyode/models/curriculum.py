@@ -26,9 +26,7 @@ _LAST_SWEEPS = 4  # bring the last states within 1e-4 of their distance to the e
 # straight lines and the intervals of few steps show it where to go, and cost less.
 _COARSE_SHARE = 1 / 8
 _COARSE_STEPS = 4
-# Fewer make minibatches so small that a round costs as much as with one row, and what counts is how
-# many operations there are. (Of more of them, too, gradients by hand are a fifth faster.)
-_FEW_SERIES = 300
+_FEW_SERIES = 300  # fewer make minibatches so small that a round costs as much as with one row
 
 
 class PolyODETask(IntervalTask):
@@ -88,7 +86,6 @@ class PolyODETask(IntervalTask):
         """Go on with other series, from the states of straight lines."""
         super().take(data, held_out)
         self.n_series = len(held_out)
-        self.model.field.by_hand = self.n_series < _FEW_SERIES
         # All that a field which stands still depends on. Without what static covariates add: that
         # is known by the present weights, and learns.
         self.states = {"z": observed_states(self.model, data.x)}
