@@ -198,5 +198,6 @@ class PolyODERNNTransformer(NeuralTransformer):
                 "'coefficients'."
             )
 
-    def _series_features(self) -> list[str]:
-        return [*super()._series_features(), *self.embedder_.past.features]
+    def _channel_features(self) -> list[list[str]]:
+        past, blocks = self.embedder_.past, self.embedder_.blocks
+        return [[f"c{n}" for n in range(past.n_coefficients)]] if "coefficients" in blocks else []
