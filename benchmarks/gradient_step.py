@@ -2,8 +2,8 @@
 
     python benchmarks/gradient_step.py
 
-"by drive" is what training runs; "by hand" what it runs with fewer than 300 series, the same with a
-gradient written by hand; "plain" evaluates the field at every stage, as a textbook does.
+"by hand" is what training runs, with a gradient that is written by hand; "by drive" is the same
+with that of torch; "plain" evaluates the field at every stage, as a textbook does.
 States and gaps are drawn at random (2 and 12 channels of 33 numbers, gaps with mean 1, steps of
 2/3); the field has two hidden layers of 64. Milliseconds are lower quartiles of 60 steps on one
 thread, of the processor; in brackets how many times as fast.

@@ -57,7 +57,7 @@ def helpful_gain(embedder: ModelEmbedder, panel: Panel) -> Gain | None:
     >>> helpful_gain(untrained, walks) is None
     True
     """
-    panel = first_series(panel, min(_ROWS, _CELLS // panel.n_channels))
+    panel = _some(panel)
     rows, series = np.arange(panel.n_observations), series_of_rows(panel)
     hidden = (rows - panel.offsets[series]) % 4 == 2
     hidden &= rows < panel.offsets[1:][series] - 1  # what follows the last row is no gap
@@ -109,7 +109,7 @@ def forecasts_as_well(embedder: ModelEmbedder, other: ModelEmbedder, panel: Pane
     panel : Panel
         Series without rows that hold no observation; if they are many, the first ones count.
     """
-    panel = first_series(panel, min(_ROWS, _CELLS // panel.n_channels))
+    panel = _some(panel)
     series = series_of_rows(panel)
     origins = np.unique(panel.offsets[:-1, None] + (panel.lengths[:, None] * _MOMENTS).astype(int))
     left = panel.offsets[1:][series[origins]] - 1 - origins
@@ -126,3 +126,7 @@ def forecasts_as_well(embedder: ModelEmbedder, other: ModelEmbedder, panel: Pane
     least = np.finfo(np.float64).tiny
     ratios = errors(embedder) / np.maximum(errors(other), least)
     return bool(ratios.mean() <= _AS_WELL) if len(ratios) else True
+
+
+def _some(panel: Panel) -> Panel:
+    return first_series(panel, min(_ROWS, _CELLS // panel.n_channels))

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.optimize import nnls
 
-from skpolyode.embedders.regression import Regression
+from skpolyode.embedders.regression import Regression, are_known, nearness
 from skpolyode.embedders.rivals import RIVALS, last_values, simple_forecasts, time_since
 from skpolyode.saving.codec import saved
 
@@ -235,7 +235,7 @@ def count_apart(series: np.ndarray, times: np.ndarray, lead: float) -> float:
 def _stacked(trials: Trials) -> tuple[Weights, ...]:
     """Weights of each channel, from what is the best of all down to what is best of its own."""
     n_channels = trials.leads.shape[1]
-    known = _are_known(trials.leads, trials.actual)
+    known = are_known(trials.leads, trials.actual)
     if not known.any():
         trust = np.eye(trials.members.shape[-1])[:1]
         return (Weights(np.zeros(1), trust),) * n_channels
@@ -248,16 +248,12 @@ def _stacked(trials: Trials) -> tuple[Weights, ...]:
     )
 
 
-def _are_known(leads: np.ndarray, actual: np.ndarray) -> np.ndarray:
-    return np.isfinite(leads) & np.isfinite(actual) & (leads > 0)
-
-
 def knots_of(leads: np.ndarray, actual: np.ndarray) -> np.ndarray:
     """Leads (J,) that weights are learned at: evenly spread on a logarithmic scale.
 
     They are those of forecasts with some leads (M, D) and of what came (M, D); none without any.
     """
-    leads = leads[_are_known(leads, actual)]
+    leads = leads[are_known(leads, actual)]
     if not len(leads):
         return leads
     first, last = np.quantile(leads, _FIRST_KNOT), leads.max()
@@ -281,10 +277,7 @@ class _Errors(NamedTuple):
         members = np.column_stack([trials.members[known, channel], np.zeros(len(leads))])
         errors = members - actual[:, None]
         # Weights are linear between knots: each forecast tells of both that it lies between.
-        n_knots, (low, share) = len(knots), _place(leads, knots)
-        near = np.zeros((len(leads), n_knots))
-        near[np.arange(len(leads)), low] = 1 - share
-        near[np.arange(len(leads)), np.minimum(low + 1, n_knots - 1)] += share
+        near, n_knots = nearness(leads, knots), len(knots)
         least = np.array([_mean(errors**2, own).min() for own in near.T])
         series, times = trials.series[known], trials.times[known]
         apart = [
@@ -336,13 +329,6 @@ class _Errors(NamedTuple):
         found, _ = nnls(rows, np.append(target, np.full(n_knots, heavy)))
         found = found.reshape(known.shape)
         return found / found.sum(axis=1, keepdims=True)
-
-
-def _place(leads: np.ndarray, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each lead the last knot up to it, and how far it is on the way to the next one."""
-    place = np.interp(leads, knots, np.arange(len(knots)))
-    low = np.minimum(place.astype(np.int64), max(len(knots) - 2, 0))
-    return low, place - low
 
 
 def _mean(values: np.ndarray, weights: np.ndarray) -> np.ndarray:

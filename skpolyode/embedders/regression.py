@@ -24,7 +24,7 @@ from skpolyode.embedders.rivals import (
 )
 from skpolyode.saving.codec import saved
 
-__all__ = ["Regression", "Sample", "nearness"]
+__all__ = ["Regression", "Sample", "are_known", "nearness"]
 
 _LAST, _RECENT, _MEAN, _MOTION, _DRIFT = (
     RIVALS.index(name) for name in ("last", "recent", "mean", "motion", "drift")
@@ -79,7 +79,7 @@ class Regression:
         in what is tested. None where nothing is better than the last value.
         """
         since = _since(tested)
-        known = np.isfinite(since) & (since > 0) & np.isfinite(tested.actual)
+        known = are_known(since, tested.actual)
         if not known.any() or not len(sample.actual):
             return None
         near = nearness(np.where(known, since, 0.0), leads)
@@ -104,9 +104,10 @@ class Regression:
     def _of_strengths(cls, leads: np.ndarray, sample: Sample, with_products: bool) -> list[Self]:
         """One for each strength of the ridge."""
         since, parts = _since(sample), []
+        known = are_known(since, sample.actual)
         what = _Known.of(sample.records, sample.elapsed, with_products, leads[-1])
         for j in range(sample.actual.shape[1]):
-            some = np.isfinite(since[:, j]) & (since[:, j] > 0) & np.isfinite(sample.actual[:, j])
+            some = known[:, j]
             x, simple = what.of_channel(j, some)
             n = max(len(x), 1)
             centre = x.sum(axis=0) / n
@@ -191,6 +192,11 @@ class _Known(NamedTuple):
         own += [simple[:, place] - last for place in (_RECENT, _MOTION, _DRIFT)]
         own += [*self.motions[some, channel].T]
         return np.column_stack([*own, self.shared[some]]), simple
+
+
+def are_known(leads: np.ndarray, actual: np.ndarray) -> np.ndarray:
+    """Which forecasts tell something: ahead of an observation, and of what then came."""
+    return np.isfinite(leads) & np.isfinite(actual) & (leads > 0)
 
 
 def nearness(leads: np.ndarray, knots: np.ndarray) -> np.ndarray:

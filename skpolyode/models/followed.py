@@ -8,7 +8,7 @@ from skpolyode.cubic import CubicPath
 from skpolyode.memory import Memory
 from skpolyode.models.packed import Packed
 
-__all__ = ["corrected", "driven"]
+__all__ = ["corrected", "driven", "remembered"]
 
 
 def driven(
@@ -26,6 +26,19 @@ def driven(
         after = memory.hold(c[held], end[held], rest[held], elapsed[held])
         c = c.index_put((held.nonzero()[:, 0],), after)
     return c
+
+
+def remembered(
+    memory: Memory,
+    c: torch.Tensor,
+    path: CubicPath,
+    end: torch.Tensor,
+    gap: torch.Tensor,
+    elapsed: torch.Tensor,
+    max_gap: float,
+) -> torch.Tensor:
+    """Memory after the path of gaps (n,), from that before, `c` (n, D, N); see :func:`driven`."""
+    return memory.propagate(c, gap, elapsed) + driven(memory, path, end, gap, elapsed, max_gap)
 
 
 def corrected(memory: Memory, rise: torch.Tensor, data: Packed, rows: torch.Tensor) -> torch.Tensor:

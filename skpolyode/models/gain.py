@@ -12,7 +12,7 @@ from skpolyode.memory.knots import SHORTEST_GAP
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 
-__all__ = ["Gain"]
+__all__ = ["Gain", "counted_mean"]
 
 # exp of these is the variance of a forecast over one unit of time, in units of that of the noise:
 # half of it was there at its start. Training moves a gain that is too low up more readily than one
@@ -103,7 +103,7 @@ class Gain(nn.Module):
         """
         again, error = data.mask & data.seen, (data.x - predictions).double()
         kept = 1.0 - self(data.channel_gap, data.seen).double()
-        variance = _mean(kept * error.square(), again)
+        variance = counted_mean(kept * error.square(), again)
         order = data.series.argsort(stable=True)
         for j in range(self.n_channels):
             own = order[data.mask[order, j]]  # rows of the channel, series after series
@@ -117,12 +117,14 @@ class Gain(nn.Module):
                     variance[j] = found
         self.noise.copy_(variance.sqrt())
         after = (1.0 - kept).square() * variance + kept.square() * (error.square() - variance)
-        return _mean(after, data.mask).clamp(min=0.0)
+        return counted_mean(after, data.mask).clamp(min=0.0)
 
 
-def _mean(x: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
-    """Of the counted entries of each column; zero of nothing."""
-    return torch.where(counted, x, 0.0).sum(dim=0) / counted.sum(dim=0).clamp(min=1)
+def counted_mean(
+    x: torch.Tensor, counted: torch.Tensor, dim: tuple[int, ...] = (0,)
+) -> torch.Tensor:
+    """Mean (D,) of the counted entries of each channel; zero of nothing."""
+    return torch.where(counted, x, 0.0).sum(dim=dim) / counted.sum(dim=dim).clamp(min=1)
 
 
 def _missed_back(data: Packed, channel: int, rows: torch.Tensor) -> torch.Tensor:

@@ -23,7 +23,7 @@ from skpolyode.cubic import CubicPath
 from skpolyode.dynamics import STEPPERS, Stepper, WalledMLP, evaluate_path, integrate, visit
 from skpolyode.memory import Memory
 from skpolyode.models.contract import Prediction, SequenceModel, State, Step
-from skpolyode.models.followed import corrected, driven
+from skpolyode.models.followed import corrected, remembered
 from skpolyode.models.gain import Gain
 from skpolyode.models.packed import Packed
 from skpolyode.models.scan import scan
@@ -244,21 +244,9 @@ class PolyODE(SequenceModel):
     ) -> State:
         """Memories after the path of a gap, its `end` (n, D) held for what is not integrated."""
         return {
-            name: memory.propagate(state[name], gap, elapsed)
-            + self.driven(memory, path, end, gap, elapsed)
+            name: remembered(memory, state[name], path, end, gap, elapsed, self.max_gap)
             for name, memory in self.memories.items()
         }
-
-    def driven(
-        self,
-        memory: Memory,
-        path: CubicPath,
-        end: torch.Tensor,
-        gap: torch.Tensor,
-        elapsed: torch.Tensor,
-    ) -> torch.Tensor:
-        """What the path of a gap adds to a memory; see :meth:`remember`."""
-        return driven(memory, path, end, gap, elapsed, self.max_gap)
 
     def corrected(
         self, memory: Memory, signal: torch.Tensor, data: Packed, rows: torch.Tensor

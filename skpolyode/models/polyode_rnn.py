@@ -27,7 +27,7 @@ from skpolyode.cubic import CubicPath
 from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
 from skpolyode.memory import Memory
 from skpolyode.models.contract import Prediction, SequenceModel, State
-from skpolyode.models.followed import corrected, driven
+from skpolyode.models.followed import corrected, remembered
 from skpolyode.models.gain import Gain
 from skpolyode.models.layers import Start, drawn
 from skpolyode.models.packed import Packed
@@ -131,9 +131,8 @@ class PolyODERNN(SequenceModel):
             return {"h": self._integrate(h, gap, None)[0]}
         h, path = self._integrate(h, gap, self.signals)
         assert path is not None
-        c = memory.propagate(state["history"], gap, elapsed)
-        c = c + driven(memory, path, h[:, self.signals], gap, elapsed, self.max_gap)
-        return {"h": h, "history": c}
+        way = path, h[:, self.signals], gap, elapsed, self.max_gap
+        return {"h": h, "history": remembered(memory, state["history"], *way)}
 
     def _integrate(
         self, h: torch.Tensor, gap: torch.Tensor, recorded: slice | None

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from skpolyode.models.contract import select
+from skpolyode.models.gain import counted_mean
 from skpolyode.models.layers import drawn
 from skpolyode.models.packed import Packed
 from skpolyode.models.polyode import PolyODE
@@ -203,19 +204,15 @@ def _measure(scale: Scale, model: PolyODE, data: Packed, hidden: Hidden) -> torc
     scale.floor.copy_(model.gain.measure_noise(data, predictions))
     scale.noise.copy_(model.gain.noise.square())
     square, enough = (data.x - predictions).square(), hidden.known.sum(dim=0) >= _FEWEST
-    larger = _mean(square[hidden.row], hidden.known) - _mean(square, data.mask & data.seen)
+    of_hidden = counted_mean(square[hidden.row], hidden.known)
+    larger = of_hidden - counted_mean(square, data.mask & data.seen)
     noise = (scale.noise + torch.where(enough, larger, 0.0)).clamp(min=0.0)
-    missed = _mean(hidden.missed.square(), hidden.known)
-    kept = _mean(hidden.left * hidden.missed, hidden.known) / missed.clamp(min=_LEAST)
+    missed = counted_mean(hidden.missed.square(), hidden.known)
+    kept = counted_mean(hidden.left * hidden.missed, hidden.known) / missed.clamp(min=_LEAST)
     before = (missed - noise).clamp(min=0.0)
     found = (1.0 - kept).square() * scale.noise + kept.square() * before
     scale.smoothed.copy_(torch.where(enough, found, scale.floor))
     return noise
-
-
-def _mean(x: torch.Tensor, counted: torch.Tensor, dim: tuple[int, ...] = (0,)) -> torch.Tensor:
-    """Mean (D,) of the counted entries of each channel; zero of nothing."""
-    return torch.where(counted, x, 0.0).sum(dim=dim) / counted.sum(dim=dim).clamp(min=1)
 
 
 class _Ahead(NamedTuple):
@@ -279,7 +276,7 @@ def _loss(scale: Scale, ahead: _Ahead, hidden: Hidden, noise: torch.Tensor) -> t
 @torch.no_grad()
 def _begin(scale: Scale, tried: _Tried) -> None:
     """Take all errors for alike, and the powers for nearly those of a random walk."""
-    mean = _mean(tried.error.square(), tried.known, (0, 1))
+    mean = counted_mean(tried.error.square(), tried.known, (0, 1))
     scale.layers[-1].weight.mul_(0.1)
     bias = scale.layers[-1].bias.zero_().unflatten(0, (N_TERMS, -1))
     bias[0] = (mean - scale.noise).maximum(1e-3 * mean + _LEAST).log()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from skpolyode.models.followed import driven
 from skpolyode.models.packed import Packed
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ def sweep(
         gap, elapsed = data.gap[target], data.elapsed[target]
         end, path = model.trace(states[some - begin], gap)
         ends[target - begin] = end
-        c[target - begin] = model.driven(model.memory, path, end[..., 0], gap, elapsed)
+        own = end[..., 0], gap, elapsed, model.max_gap
+        c[target - begin] = driven(model.memory, path, *own)
     for some in rows.split(CHUNK):
         c[some - begin] += model.corrected(model.memory, ends[some - begin, :, 0], data, some)
     _accumulate(model, data, block, c)

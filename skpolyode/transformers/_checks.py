@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import InvalidParameterError
 
 __all__ = [
+    "check_coefficients",
     "check_device",
     "check_parameters",
     "check_repeatable",
@@ -30,6 +31,15 @@ def layer_sizes(hidden: Sequence[Any] | int) -> list[int]:
             f"hidden_layer_sizes must be positive integers, one a layer, got {hidden!r}."
         )
     return [int(n) for n in sizes]
+
+
+def check_coefficients(blocks: Sequence[str]) -> None:
+    """A ValueError if an embedding of such blocks cannot be turned back into series."""
+    if "coefficients" not in blocks:
+        raise ValueError(
+            "embedding='hidden' holds no coefficients to invert; use embedding='full' or "
+            "'coefficients'."
+        )
 
 
 def check_parameters(estimator: BaseEstimator) -> None:

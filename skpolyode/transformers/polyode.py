@@ -32,7 +32,7 @@ from skpolyode.panel import Panel
 from skpolyode.panel.select import Observed, cut_windows, observed_rows
 from skpolyode.training import Checkpoint, TrainingReport
 from skpolyode.training.loop import Task
-from skpolyode.transformers._checks import layer_sizes
+from skpolyode.transformers._checks import check_coefficients, layer_sizes
 from skpolyode.transformers._training import COUNT, LEAST_PATIENCE, POSITIVE
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.uncertain import UncertainTransformer
@@ -373,11 +373,7 @@ class PolyODETransformer(UncertainTransformer):
         return swept_predictions(model, data, n_sweeps=_SWEEPS)
 
     def _check_invertible(self) -> None:
-        if "coefficients" not in self.embedder_.blocks:
-            raise ValueError(
-                "embedding='hidden' holds no coefficients to invert; use embedding='full' or "
-                "'coefficients'."
-            )
+        check_coefficients(self.embedder_.blocks)
 
     def _channel_features(self) -> list[list[str]]:
         past, recent = self.embedder_.past, self.embedder_.recent
