@@ -7,14 +7,16 @@ from skpolyode.models.drawn import DrawnTask
 from skpolyode.models.gru_ode_bayes import GRUODEBayes
 from skpolyode.models.hippo_rnn import HiPPORNN
 from skpolyode.models.lin_ode_net import LinODENet
+from skpolyode.models.losses import forecasting_mse, prediction_loss
 from skpolyode.models.neural_rde import NeuralRDE
 from skpolyode.models.ode_rnn import ODERNN
 from skpolyode.models.packed import Packed, pack
 from skpolyode.models.polyode import PolyODE
 from skpolyode.models.polyode_rnn import PolyODERNN
 from skpolyode.models.s4 import S4
+from skpolyode.models.segments import SegmentTask
 from skpolyode.models.sweep import swept_predictions
-from skpolyode.models.tasks import IntervalTask, SeriesTask, forecasting_mse, prediction_loss
+from skpolyode.models.tasks import IntervalTask, SeriesTask
 
 __all__ = [
     "ODERNN",
@@ -33,6 +35,7 @@ __all__ = [
     "PolyODERNN",
     "PolyODETask",
     "Prediction",
+    "SegmentTask",
     "SequenceModel",
     "SeriesTask",
     "Step",

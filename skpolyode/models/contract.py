@@ -168,16 +168,28 @@ class SequenceModel(nn.Module, ABC):
         block : list of slice
             Rows of the series, as :meth:`Packed.blocks` gives them.
         """
+        rows = [torch.arange(part.start, part.stop, device=data.x.device) for part in block]
+        yield from self.run_from(self.initial(data, rows[0]), data, rows)
+
+    def run_from(self, before: State, data: Packed, rows: list[torch.Tensor]) -> Iterator[Step]:
+        """Run over parts of series, from their states just before the first rows of each.
+
+        Parameters
+        ----------
+        before : dict of str to Tensor
+            States of n parts of series.
+        data : Packed
+        rows : list of int64 Tensor
+            First rows (n,) of the parts, then their second ones, and so on; of parts that have
+            ended, which are the last ones, there are none.
+        """
         state: State = {}
-        for k, part in enumerate(block):
-            rows = torch.arange(part.start, part.stop, device=data.x.device)
-            if k == 0:
-                before = self.initial(data, rows)
-            else:  # the series that have ended were the last rows
-                state = select(state, slice(0, len(rows)))
-                before = self.flow(state, data.gap[rows], data.elapsed[rows])
-            state = self.observe(before, data, rows)
-            yield Step(rows, before, self.predict(before), state)
+        for k, now in enumerate(rows):
+            if k:
+                state = select(state, slice(0, len(now)))
+                before = self.flow(state, data.gap[now], data.elapsed[now])
+            state = self.observe(before, data, now)
+            yield Step(now, before, self.predict(before), state)
 
     def run(self, data: Packed) -> Iterator[Step]:
         """Run over all observations of all series, each in the order of its times."""

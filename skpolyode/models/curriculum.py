@@ -13,10 +13,11 @@ from typing import Any
 import torch
 
 from skpolyode.models.contract import Prediction, State, Step
+from skpolyode.models.losses import RunningMean
 from skpolyode.models.packed import Packed
 from skpolyode.models.polyode import PolyODE
 from skpolyode.models.sweep import CHUNK, observed_states, sweep
-from skpolyode.models.tasks import HALVED_EVERY, IntervalTask, RunningMean
+from skpolyode.models.tasks import HALVED_EVERY, IntervalTask
 from skpolyode.models.weights import weighed
 
 __all__ = ["PolyODETask"]

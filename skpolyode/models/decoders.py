@@ -160,6 +160,7 @@ class DecodingTask:
     True
     """
 
+    usual_minibatches = 16
     smallest_batch = 32
     is_preliminary = False
 

@@ -74,6 +74,7 @@ class DrawnTask:
         self.read, self.n_series, self.n_drawn, self.seed = read, n_series, n_drawn, seed
         self.task = new_task(*read(self.positions(0)))
         self.smallest_batch = self.task.smallest_batch
+        self.usual_minibatches = self.task.usual_minibatches
         self.number, self.is_used = 0, False
         self.may_stay = self.stays = False
         self.error = float("inf")
@@ -92,6 +93,11 @@ class DrawnTask:
     def items(self) -> torch.Tensor:
         """What of the present part is learned from."""
         return self.task.items
+
+    @property
+    def item_size(self) -> float:
+        """Intervals of an item, in the mean."""
+        return self.task.item_size
 
     @property
     def data(self) -> Packed:

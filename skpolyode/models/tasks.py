@@ -14,10 +14,11 @@ from typing import Any
 import torch
 
 from skpolyode.models.contract import Prediction, SequenceModel, State, select
+from skpolyode.models.losses import RunningMean, add_update_loss, forecasting_mse, prediction_loss
 from skpolyode.models.packed import Packed
 from skpolyode.models.weights import weighed, with_mean_one
 
-__all__ = ["IntervalTask", "RunningMean", "SeriesTask", "forecasting_mse", "prediction_loss"]
+__all__ = ["IntervalTask", "SeriesTask"]
 
 _DECAY = 0.7  # weight of each further observation that is looked at without updates
 # Looks far ahead take many steps: none while the dynamics are far off, few minibatches later on,
@@ -25,100 +26,6 @@ _DECAY = 0.7  # weight of each further observation that is looked at without upd
 _FAR_FROM = 1 / 4  # of the training
 _FAR_EVERY = 6  # minibatches
 HALVED_EVERY = 4  # observations
-
-
-class RunningMean:
-    """Mean of the counted entries of several tensors, kept on the device."""
-
-    def __init__(self) -> None:
-        self.total: float | torch.Tensor = 0.0
-        self.count: int | torch.Tensor = 0
-
-    def add(self, values: torch.Tensor, counted: torch.Tensor) -> None:
-        """Take in some values; what is not counted may be anything."""
-        self.total = self.total + torch.where(counted, values, 0.0).sum()
-        self.count = self.count + counted.sum()
-
-    def value(self) -> torch.Tensor:
-        """The mean; zero of nothing."""
-        return torch.as_tensor(self.total / max(int(self.count), 1))
-
-
-def prediction_loss(prediction: Prediction, x: torch.Tensor) -> torch.Tensor:
-    """Loss of each value: the squared error, or the negative log-likelihood of a known scale.
-
-    Parameters
-    ----------
-    prediction : Prediction
-        Of a model; with `log_scale` s the loss is ``s + (x - mean)**2 exp(-2 s) / 2``, that of a
-        normal distribution up to a constant.
-    x : Tensor of shape (..., D)
-        What came.
-
-    Returns
-    -------
-    Tensor of shape (..., D)
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skpolyode.models import Prediction, prediction_loss
-    >>> prediction_loss(Prediction(torch.zeros(2)), torch.tensor([1.0, 2.0])).tolist()
-    [1.0, 4.0]
-    """
-    square = (x - prediction.mean).square()
-    if prediction.log_scale is None:
-        return square
-    return prediction.log_scale + 0.5 * square * torch.exp(-2 * prediction.log_scale)
-
-
-def _add_update_loss(
-    mean: RunningMean, model: SequenceModel, state: State, data: Packed, rows: torch.Tensor
-) -> None:
-    """Take in the loss of states after the observations of some rows, if the model has such one."""
-    loss = model.update_loss(state, data, rows)
-    if loss is not None:
-        mean.add(weighed(loss, data, rows), data.mask[rows])
-
-
-def forecasting_mse(model: SequenceModel, data: Packed) -> float:
-    """Mean squared one-step error of the forecasts of all observed values.
-
-    The first row of a series, which starts the state, is not forecast and does not count.
-
-    Parameters
-    ----------
-    model : SequenceModel
-        What forecasts.
-    data : Packed
-        All series. Weights, if it has any, should have a mean of one.
-
-    Returns
-    -------
-    float
-        In squared standard deviations; 0 where there is nothing to forecast.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import torch
-    >>> from skpolyode.dynamics import WalledMLP
-    >>> from skpolyode.memory import LegTMemory
-    >>> from skpolyode.models import PolyODE, forecasting_mse, pack
-    >>> field = WalledMLP(1 + 4, (8,), generator=torch.Generator().manual_seed(0)).double()
-    >>> model = PolyODE(field, LegTMemory(4, window=2.0), step_size=0.5, max_gap=40.0)
-    >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
-    >>> data = pack(times, values, np.array([0, 3]))
-    >>> forecasting_mse(model, data) > 0
-    True
-    """
-    mean = RunningMean()
-    with torch.no_grad():
-        for step in model.run(data):
-            counted = data.mask[step.rows] & (data.elapsed[step.rows] > 0)[:, None]
-            error = (data.x[step.rows] - step.prediction.mean).square()
-            mean.add(weighed(error, data, step.rows), counted)
-    return float(mean.value())
 
 
 class IntervalTask:
@@ -169,8 +76,14 @@ class IntervalTask:
     scans = False
     """Whether a refresh goes through the series in order where minibatches need not."""
 
+    usual_minibatches = 16
+    """Minibatches of an epoch where nothing is said of their size."""
+
     smallest_batch = 64
     """Fewer intervals cost as much: the depth of a step is that of one."""
+
+    item_size = 1.0
+    """Intervals of an item, in the mean."""
 
     def __init__(
         self,
@@ -196,6 +109,11 @@ class IntervalTask:
         self.counted = data.mask & (self.scored & (data.elapsed > 0))[:, None]
         self.states: State = {}
 
+    @property
+    def n_stored(self) -> int:
+        """Of how many rows states are kept."""
+        return len(self.data)
+
     def keeps_states(self, progress: float) -> bool:
         """Whether the next `refresh` will leave the states as they are."""
         return False
@@ -210,10 +128,7 @@ class IntervalTask:
         self.progress, self.n_batches = progress, 0
         for block in self.data.blocks():
             for rows, prediction, stored in self._pass(block, progress):
-                for name, part in stored.items():
-                    if name not in self.states:
-                        self.states[name] = part.new_empty(len(self.data), *part.shape[1:])
-                    self.states[name][rows] = part
+                self._store(rows, stored)
                 error = (self.data.x[rows] - prediction).square()
                 mean.add(weighed(error, self.data, rows), self.counted[rows])
         return float(mean.value())
@@ -227,12 +142,23 @@ class IntervalTask:
 
     def _depart(self, rows: torch.Tensor) -> State:
         """States after the observations of some rows, from the stored ones; differentiable."""
+        return self.model.observe(self._before(rows), self.data, rows)
+
+    def _store(self, rows: torch.Tensor, states: State) -> None:
+        """Keep states of some rows until the next refresh."""
+        for name, part in states.items():
+            if name not in self.states:
+                self.states[name] = part.new_empty(self.n_stored, *part.shape[1:])
+            self.states[name][rows] = part
+
+    def _before(self, rows: torch.Tensor) -> State:
+        """States just before the observations of some rows: stored, but the start, which learns."""
         stored, first = self._stored(rows), self.data.elapsed[rows] == 0
-        if first.any():  # the start of a series learns as well
+        if first.any():
             start = self.model.initial(self.data, rows[first])
             at = (first.nonzero()[:, 0],)
             stored = {name: part.index_put(at, start[name]) for name, part in stored.items()}
-        return self.model.observe(stored, self.data, rows)
+        return stored
 
     def _stored(self, rows: torch.Tensor) -> State:
         """States just before the observations of some rows, as a refresh has left them."""
@@ -244,23 +170,42 @@ class IntervalTask:
         state = self._depart(rows)
         of_update = self._update_loss(state, rows)
         state, rows = self._arrive(state, rows)
-        total, weights = of_update + self._mean_loss(self.model.predict(state), rows), 1.0
-        # On from there, without the updates and with them.
-        for count, decay, updates in ((self.horizon, _DECAY, False), (self.length, 1.0, True)):
-            ahead, at = state, rows
-            for k in range(1, count):
-                if updates:
-                    ahead = self.model.observe(ahead, self.data, at)
-                    total = total + self._update_loss(ahead, at)
-                ahead, at = self._arrive(ahead, at)
-                if not len(at):
-                    break
-                total = total + decay**k * self._mean_loss(self.model.predict(ahead), at)
-                weights += decay**k
+        loss = of_update + self._mean_loss(self.model.predict(state), rows)
+        total = self._further((loss, 1.0), state, rows, self.length, 1.0, updates=True)
+        return self._with_leads(total, state, rows)
+
+    def _with_leads(
+        self, total: tuple[torch.Tensor, float], state: State, rows: torch.Tensor
+    ) -> torch.Tensor:
+        """Mean of losses, a sum and its weights, and of those of looks ahead without updates."""
+        loss, weights = self._further(total, state, rows, self.horizon, _DECAY, updates=False)
         self.n_batches += 1
         if self.n_batches % _FAR_EVERY == 0 and self.progress >= _FAR_FROM:
-            return self._with_far(total / weights, state, rows)
-        return total / weights
+            return self._with_far(loss / weights, state, rows)
+        return loss / weights
+
+    def _further(
+        self,
+        total: tuple[torch.Tensor, float],
+        state: State,
+        rows: torch.Tensor,
+        count: int,
+        decay: float,
+        *,
+        updates: bool,
+    ) -> tuple[torch.Tensor, float]:
+        """A sum of losses and its weights, with those on from states that arrived at some rows."""
+        loss, weights = total
+        for k in range(1, count):
+            if updates:
+                state = self.model.observe(state, self.data, rows)
+                loss = loss + self._update_loss(state, rows)
+            state, rows = self._arrive(state, rows)
+            if not len(rows):
+                break
+            loss = loss + decay**k * self._mean_loss(self.model.predict(state), rows)
+            weights += decay**k
+        return loss, weights
 
     def _with_far(self, near: torch.Tensor, state: State, rows: torch.Tensor) -> torch.Tensor:
         """Mean of a loss and of those further ahead of states that arrived at some rows."""
@@ -306,7 +251,7 @@ class IntervalTask:
 
     def _update_loss(self, state: State, rows: torch.Tensor) -> torch.Tensor:
         mean = RunningMean()
-        _add_update_loss(mean, self.model, state, self.data, rows)
+        add_update_loss(mean, self.model, state, self.data, rows)
         return mean.value()
 
     def state_dict(self) -> dict[str, Any]:
@@ -316,7 +261,7 @@ class IntervalTask:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to what an earlier `refresh` prepared."""
         device = self.data.x.device
-        if any(len(part) != len(self.data) for part in state["states"].values()):
+        if any(len(part) != self.n_stored for part in state["states"].values()):
             raise ValueError("states of other series")
         self.states = {name: part.to(device) for name, part in state["states"].items()}
         self.progress, self.n_batches = state["progress"], 0
@@ -352,8 +297,12 @@ class SeriesTask:
     scans = False
     """Nothing is prepared."""
 
+    usual_minibatches = 16
     smallest_batch = 32
     """Fewer series cost as much."""
+
+    item_size = 1.0
+    """Minibatches are of so many series, not intervals."""
 
     def __init__(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> None:
         self.model = model
@@ -391,5 +340,5 @@ class SeriesTask:
             counted = data.mask[step.rows] & (data.elapsed[step.rows] > 0)[:, None]
             loss = prediction_loss(step.prediction, data.x[step.rows])
             mean.add(weighed(loss, data, step.rows), counted)
-            _add_update_loss(of_updates, self.model, step.state, data, step.rows)
+            add_update_loss(of_updates, self.model, step.state, data, step.rows)
         return mean.value() + of_updates.value()

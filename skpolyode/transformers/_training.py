@@ -105,13 +105,15 @@ n_channels_in_ : int
 """
 
 
-def usual_batch(task: Task) -> int:
-    """Items of a minibatch.
+def usual_batch(task: Task, n_intervals: int | str = "auto") -> int:
+    """Items of a minibatch, of so many intervals if it is told.
 
     The cost of fewer is that of their sequential depth, and with more of them little data give too
     few steps.
     """
-    return int(np.clip(len(task.items) // 16, task.smallest_batch, 512))
+    if n_intervals != "auto":
+        return max(round(n_intervals / task.item_size), 1)
+    return int(np.clip(len(task.items) // task.usual_minibatches, task.smallest_batch, 512))
 
 
 def usual_patience(n_epochs: int) -> int:

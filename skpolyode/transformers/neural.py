@@ -374,7 +374,7 @@ class NeuralTransformer(SeriesTransformer):
         n_epochs = -(-n_epochs // round(1 / share))
         return Trainer(
             learning_rate=self.learning_rate_init,
-            batch_size=usual_batch(task) if self.batch_size == "auto" else self.batch_size,
+            batch_size=usual_batch(task, self.batch_size),
             max_epochs=n_epochs,
             patience=usual_patience(n_epochs) if validates else None,
             verbose=self.verbose,

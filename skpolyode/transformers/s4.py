@@ -8,7 +8,8 @@ import torch
 from sklearn.utils._param_validation import StrOptions
 
 from skpolyode.memory import LegTMemory
-from skpolyode.models import S4
+from skpolyode.models import S4, Packed, SegmentTask, SequenceModel
+from skpolyode.training.loop import Task
 from skpolyode.transformers._training import COUNT, POSITIVE
 from skpolyode.transformers.neural import NeuralTransformer, Sizes
 
@@ -22,9 +23,10 @@ class S4Transformer(NeuralTransformer):
     what is read of them. The embedding is the output of the last layer at the last observation.
 
     Take it for long series in which more than the recent past helps to forecast: its states decay
-    at speeds of their own, some within an observation, some over a hundred. Each observation costs
-    more than in the other siblings, and so does the memory of training, which holds the states of
-    all rows.
+    at speeds of their own, some within an observation, some over a hundred. Layers are computed for
+    many observations at once, and training goes through segments of up to 64 of them: `batch_size`
+    counts the intervals in them, ``n_items`` of `history_` the segments; "auto" makes 32 minibatches
+    an epoch.
 
     Parameters
     ----------
@@ -117,6 +119,9 @@ class S4Transformer(NeuralTransformer):
         self.memory = memory
         self.window = window
         super().__init__(**training)
+
+    def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
+        return SegmentTask(model, data, held_out, **self._looks_ahead(data, held_out))
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> S4:
         if self.state_size % 2:

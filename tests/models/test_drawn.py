@@ -8,13 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from skpolyode.models import DrawnTask, IntervalTask, PolyODETask, SeriesTask, forecasting_mse, pack
+from skpolyode.models import (
+    DrawnTask,
+    IntervalTask,
+    PolyODETask,
+    SegmentTask,
+    SeriesTask,
+    forecasting_mse,
+    pack,
+)
 from skpolyode.training import Trainer
 from tests.models.cases import flat_series, join, make_model, part
 
 FLAT = flat_series([4, 6, 3, 5, 7, 4, 5, 6, 3, 4, 5, 2])
 N_SCORED, N_LEARNED = 2, 10
-TASKS = {task.__name__: task for task in (IntervalTask, PolyODETask, SeriesTask)}
+TASKS = {task.__name__: task for task in (IntervalTask, PolyODETask, SegmentTask, SeriesTask)}
 
 
 def read(positions):

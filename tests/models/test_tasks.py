@@ -10,6 +10,7 @@ from skpolyode.models import (
     IntervalTask,
     PolyODETask,
     Prediction,
+    SegmentTask,
     SequenceModel,
     SeriesTask,
     curriculum,
@@ -20,7 +21,7 @@ from skpolyode.models import (
 from tests.models.cases import flat_series, make_model
 
 LENGTHS = [6, 1, 4, 9, 2]
-TASKS = {task.__name__: task for task in (IntervalTask, PolyODETask, SeriesTask)}
+TASKS = {task.__name__: task for task in (IntervalTask, PolyODETask, SegmentTask, SeriesTask)}
 INTERVALS = pytest.mark.parametrize("kind", [IntervalTask, PolyODETask])
 NONE = torch.zeros(5, dtype=torch.bool)
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from skpolyode.models import GRUODEBayes, IntervalTask, PolyODETask, SeriesTask, pack
+from skpolyode.models import GRUODEBayes, IntervalTask, PolyODETask, SegmentTask, SeriesTask, pack
 from skpolyode.models.weights import with_weights
 from tests.models.cases import flat_series, join, make_model, part, some_gain
 
-TASKS = {task.__name__: task for task in (IntervalTask, PolyODETask, SeriesTask)}
+TASKS = {task.__name__: task for task in (IntervalTask, PolyODETask, SegmentTask, SeriesTask)}
 LENGTHS = [6, 6, 6, 6, 6]
 FLAT = flat_series(LENGTHS, missing=0.0)
 COUNTS = [1, 3, 2, 5, 1]  # the third and the last one validate
