@@ -1,6 +1,7 @@
 """What the neural siblings reach on Lorenz63 or Lorenz96, and in what time.
 
     python benchmarks/siblings.py [--model LinODENet] [--seeds 1] [--dataset lorenz63]
+    python benchmarks/siblings.py --epochs 1   # sizes and times of embedding, not errors
 
 Data: 500 training series in the paper's protocol (`protocol="paper-code", rate=0.3`); scored on the
 250 test series by the one-step forecasting MSE, in standardised units, over all observed values but
@@ -39,11 +40,12 @@ VARIANTS = {
 ROWS = {name: (name, {}) for name in MODELS} | VARIANTS
 
 
-def measure(name: str, dataset: str, seed: int) -> dict[str, float]:
+def measure(name: str, dataset: str, seed: int, epochs: int | str) -> dict[str, float]:
     data = MAKERS[dataset](1000, rate=0.3, protocol="paper-code", random_state=seed)
     training, test = (data.panel[np.asarray(data.split) == part] for part in ("train", "test"))
     kind, chosen = ROWS[name]
-    parameters = {"window": PAPER_WINDOW, "horizon": 1, "random_state": seed} | chosen
+    parameters = {"window": PAPER_WINDOW, "horizon": 1, "max_epochs": epochs} | chosen
+    parameters["random_state"] = seed
     known = MODELS[kind]().get_params()
     estimator = MODELS[kind](**{key: own for key, own in parameters.items() if key in known})
     start = time.process_time()
@@ -74,11 +76,12 @@ def main() -> None:
     parser.add_argument("--model", choices=ROWS, action="append")
     parser.add_argument("--dataset", choices=MAKERS, default="lorenz63")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--epochs", type=int, default="auto", help="at most (%(default)s)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     for name in arguments.model or ROWS:
         for seed in range(arguments.seeds):
-            result = measure(name, arguments.dataset, seed)
+            result = measure(name, arguments.dataset, seed, arguments.epochs)
             text = ", ".join(f"{key} {value:.4g}" for key, value in result.items())
             print(f"{name}, {arguments.dataset}, seed {seed}: {text}", flush=True)
 

@@ -29,6 +29,7 @@ class Size(NamedTuple):
     n_seeds: int
     n_rates: int
     limits: dict[str, Any]  # parameters that make training shorter
+    n_sibling_seeds: int = 5
 
 
 FULL = Size(n_series=1000, n_seeds=5, n_rates=3, limits={})
@@ -107,10 +108,12 @@ def settings(size: Size) -> list[Setting]:
 
 def cells(size: Size, chosen: Sequence[Setting], rows: Sequence[str]) -> Iterator[Cell]:
     """Seed after seed, so that an interrupted run has all tables, from fewer seeds."""
+    siblings = {name for name, row in all_rows().items() if row.is_sibling}
     for seed in range(size.n_seeds):
         for setting in chosen:
             for row in rows:
-                yield Cell(setting, row, seed, size)
+                if row not in siblings or seed < size.n_sibling_seeds:
+                    yield Cell(setting, row, seed, size)
 
 
 # The cells of a data set follow each other.

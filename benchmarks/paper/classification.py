@@ -2,6 +2,7 @@
 
     python -m benchmarks.paper.classification           # 5 seeds: a night on two cores
     python -m benchmarks.paper.classification --quick   # 1 seed, small: some minutes
+    python -m benchmarks.paper.classification --sibling-seeds 1   # these take most of the time
     python -m benchmarks.paper.classification --seeds 1 --rates 1 --rows PolyODE ODERNN
 
 Three data sets at three rates each, in the protocol of the paper's code and in an independent one,
@@ -16,15 +17,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.paper.cells import FULL, QUICK, Setting, cells, settings
-from benchmarks.paper.goals import paper_goals, reconstruction_goals
+from benchmarks.paper.goals import compared, paper_goals, reconstruction_goals
 from benchmarks.paper.rows import POLYODE, all_rows
 from benchmarks.paper.runner import make_table, parser
 from benchmarks.paper.tables import Summary, setting_tables
 
+# Title, metric, decimals, and whether more is better.
+TRAINED = (
+    ("Trained models: error one step ahead", "forecasting_mse", 4, False),
+    ("Trained models: the past at held-out times", "reverse_held_out_mse", 4, False),
+    ("Trained models: AUC of the label", "auc", 3, True),
+)
+
 
 def report(summary: Summary, chosen: Sequence[Setting], rows: Sequence[str]) -> list[str]:
     goals = goal_tables(summary, chosen, rows) if POLYODE in rows else []
-    return goals + setting_tables(summary, chosen, rows)
+    return goals + trained_tables(summary, chosen, rows) + setting_tables(summary, chosen, rows)
+
+
+def trained_tables(summary: Summary, chosen: Sequence[Setting], rows: Sequence[str]) -> list[str]:
+    """All models that are trained side by side, a table for each question."""
+    known = all_rows()
+    trained = [row for row in rows if row == POLYODE or known[row].is_sibling]
+    lines = []
+    for title, metric, decimals, largest in TRAINED if len(trained) > 1 else ():
+        lines += [f"### {title}", ""]
+        lines += [*compared(summary, chosen, trained, metric, decimals, largest), ""]
+    return lines
 
 
 def goal_tables(summary: Summary, chosen: Sequence[Setting], rows: Sequence[str]) -> list[str]:
@@ -49,10 +68,15 @@ def main() -> None:
     options = parser(__doc__, n_jobs=2, rows=rows)
     options.add_argument("--seeds", type=int, default=FULL.n_seeds, help="(%(default)s)")
     options.add_argument(
+        "--sibling-seeds", type=int, default=FULL.n_sibling_seeds, help="(%(default)s)"
+    )
+    options.add_argument(
         "--rates", type=int, default=FULL.n_rates, help="lowest ones (%(default)s)"
     )
     arguments = options.parse_args()
-    full = FULL._replace(n_seeds=arguments.seeds, n_rates=arguments.rates)
+    full = FULL._replace(
+        n_seeds=arguments.seeds, n_rates=arguments.rates, n_sibling_seeds=arguments.sibling_seeds
+    )
     size = QUICK if arguments.quick else full
     chosen, rows = settings(size), arguments.rows or rows
     make_table(
@@ -60,7 +84,7 @@ def main() -> None:
         list(cells(size, chosen, rows)),
         lambda summary: report(summary, chosen, rows),
         arguments,
-        is_whole=size == FULL,
+        is_whole=size == FULL._replace(n_sibling_seeds=size.n_sibling_seeds),
     )
 
 

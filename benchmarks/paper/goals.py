@@ -37,6 +37,27 @@ def paper_goals(summary: Summary, settings: Sequence[Setting]) -> list[str]:
     return lines
 
 
+def compared(
+    summary: Summary,
+    settings: Sequence[Setting],
+    rows: Sequence[str],
+    metric: str,
+    decimals: int,
+    largest: bool,
+) -> list[str]:
+    """Means of some methods on all settings, the best of each bold."""
+    lines = heading(["", *rows])
+    for setting in settings:
+        means = [summary.get((setting, row, metric), Number()).mean for row in rows]
+        shown = [f"{mean:.{decimals}f}" if mean == mean else "" for mean in means]
+        known = [text for text in shown if text]
+        best = (max if largest else min)(known, key=float, default="")
+        bold = [f"**{text}**" if text and text == best else text for text in shown]
+        protocol = "" if setting.protocol == "paper-code" else ", independent"
+        lines.append(line([f"{setting.dataset}, {setting.rate}{protocol}", *bold]))
+    return lines
+
+
 def _missed(
     auc: Number, paper_auc: Number, label: Number, paper_label: Number, seconds: Number
 ) -> Iterator[str]:

@@ -90,6 +90,11 @@ class Row:
         model.fit(embedding[~test], data.label_value[~test])
         return float(np.mean((model.predict(embedding[test]) - data.label_value[test]) ** 2))
 
+    @property
+    def is_sibling(self) -> bool:
+        """Whether it is another model that is trained, which takes most of the time."""
+        return issubclass(self.kind, NeuralTransformer) and self.name != POLYODE
+
     def _is_boosted(self) -> bool:
         return self.name in BOOSTED
 

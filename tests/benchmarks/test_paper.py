@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import skpolyode.transformers
 from benchmarks.paper import runner
 from benchmarks.paper.cells import QUICK, Cell, Setting, Size, cells, settings, with_clock
-from benchmarks.paper.goals import paper_goals, reconstruction_goals
+from benchmarks.paper.goals import compared, paper_goals, reconstruction_goals
 from benchmarks.paper.mimic_cells import MimicCell
 from benchmarks.paper.page import PAGE, fill
 from benchmarks.paper.rows import all_rows
@@ -91,6 +91,24 @@ def test_table_is_complete_for_one_seed_before_the_next():
     table = list(cells(size, settings(size), ["mean", "PolyODE"]))
     assert len(table) == len(set(map(repr, table))) == 2 * 3 * 2 * 2
     assert [cell.seed for cell in table] == [0] * 12 + [1] * 12
+
+
+def test_siblings_may_have_fewer_seeds():
+    size = QUICK._replace(n_seeds=2, n_sibling_seeds=1)
+    table = list(cells(size, [LORENZ96], ["mean", "PolyODE", "S4", "PolyODERNN"]))
+    assert [cell.row for cell in table if cell.seed] == ["mean", "PolyODE"]
+    assert len(table) == 4 + 2
+
+
+@pytest.mark.parametrize(("largest", "best"), [(False, "a"), (True, "b")])
+def test_the_best_of_each_setting_is_bold(largest, best):
+    summary = {
+        (LORENZ96, row, "auc"): Number(x) for row, x in (("a", 0.81), ("b", 0.9), ("c", np.nan))
+    }
+    entries = {"a": "0.8", "b": "0.9"}
+    entries[best] = f"**{entries[best]}**"
+    row = compared(summary, [LORENZ96], ["a", "b", "c"], "auc", 1, largest)[-1]
+    assert row == f"| Lorenz96, 0.3, independent | {entries['a']} | {entries['b']} |  |"
 
 
 PANEL = Panel.from_series(
