@@ -12,6 +12,7 @@ from torch import nn
 from skpolyode.dynamics import WalledMLP
 from skpolyode.memory import legt_basis
 from skpolyode.models.layers import drawn
+from skpolyode.models.tasks import Minibatches
 from skpolyode.saving.modules import register_module
 
 __all__ = ["BackwardODE", "DecodingTask", "NetworkDecoder"]
@@ -160,8 +161,8 @@ class DecodingTask:
     True
     """
 
-    usual_minibatches = 16
-    smallest_batch = 32
+    minibatches = Minibatches(16, smallest=32, n_most=512)
+    item_size = 1.0
     is_preliminary = False
 
     def __init__(

@@ -73,8 +73,7 @@ class DrawnTask:
     ) -> None:
         self.read, self.n_series, self.n_drawn, self.seed = read, n_series, n_drawn, seed
         self.task = new_task(*read(self.positions(0)))
-        self.smallest_batch = self.task.smallest_batch
-        self.usual_minibatches = self.task.usual_minibatches
+        self.minibatches = self.task.minibatches
         self.number, self.is_used = 0, False
         self.may_stay = self.stays = False
         self.error = float("inf")

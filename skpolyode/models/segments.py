@@ -8,7 +8,7 @@ import torch
 
 from skpolyode.models.contract import Prediction, SequenceModel, State, join, select
 from skpolyode.models.packed import Packed
-from skpolyode.models.tasks import IntervalTask
+from skpolyode.models.tasks import IntervalTask, Minibatches
 
 __all__ = ["SegmentTask"]
 
@@ -50,11 +50,8 @@ class SegmentTask(IntervalTask):
     True
     """
 
-    usual_minibatches = 32
-    """Each observation is gone through once, instead of four times."""
-
-    smallest_batch = 8
-    """Fewer segments cost as much."""
+    minibatches = Minibatches(32, smallest=8, n_most=1024)
+    """Each observation is gone through once, not four times, and kept for the gradient."""
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ back-propagates through whole series. Both serve any model.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -18,7 +18,7 @@ from skpolyode.models.losses import RunningMean, add_update_loss, forecasting_ms
 from skpolyode.models.packed import Packed
 from skpolyode.models.weights import weighed, with_mean_one
 
-__all__ = ["IntervalTask", "SeriesTask"]
+__all__ = ["IntervalTask", "Minibatches", "SeriesTask"]
 
 _DECAY = 0.7  # weight of each further observation that is looked at without updates
 # Looks far ahead take many steps: none while the dynamics are far off, few minibatches later on,
@@ -26,6 +26,24 @@ _DECAY = 0.7  # weight of each further observation that is looked at without upd
 _FAR_FROM = 1 / 4  # of the training
 _FAR_EVERY = 6  # minibatches
 HALVED_EVERY = 4  # observations
+
+
+class Minibatches(NamedTuple):
+    """How many items are taken together where nothing is said of it.
+
+    Parameters
+    ----------
+    number : int
+        Minibatches of an epoch.
+    smallest : int
+        Items of one, at least.
+    n_most : int
+        Intervals of one, at most, unless that are fewer items.
+    """
+
+    number: int
+    smallest: int
+    n_most: int
 
 
 class IntervalTask:
@@ -76,10 +94,7 @@ class IntervalTask:
     scans = False
     """Whether a refresh goes through the series in order where minibatches need not."""
 
-    usual_minibatches = 16
-    """Minibatches of an epoch where nothing is said of their size."""
-
-    smallest_batch = 64
+    minibatches = Minibatches(16, smallest=64, n_most=512)
     """Fewer intervals cost as much: the depth of a step is that of one."""
 
     item_size = 1.0
@@ -297,12 +312,11 @@ class SeriesTask:
     scans = False
     """Nothing is prepared."""
 
-    usual_minibatches = 16
-    smallest_batch = 32
+    minibatches = Minibatches(16, smallest=32, n_most=512)
     """Fewer series cost as much."""
 
     item_size = 1.0
-    """Minibatches are of so many series, not intervals."""
+    """Minibatches are of so many series."""
 
     def __init__(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> None:
         self.model = model

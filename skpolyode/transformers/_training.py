@@ -113,7 +113,9 @@ def usual_batch(task: Task, n_intervals: int | str = "auto") -> int:
     """
     if n_intervals != "auto":
         return max(round(n_intervals / task.item_size), 1)
-    return int(np.clip(len(task.items) // task.usual_minibatches, task.smallest_batch, 512))
+    number, smallest, n_most = task.minibatches
+    largest = max(round(n_most / task.item_size), smallest)
+    return int(np.clip(len(task.items) // number, smallest, largest))
 
 
 def usual_patience(n_epochs: int) -> int:

@@ -25,8 +25,8 @@ class S4Transformer(NeuralTransformer):
     Take it for long series in which more than the recent past helps to forecast: its states decay
     at speeds of their own, some within an observation, some over a hundred. Layers are computed for
     many observations at once, and training goes through segments of up to 64 of them: `batch_size`
-    counts the intervals in them, ``n_items`` of `history_` the segments; "auto" makes 32 minibatches
-    an epoch.
+    counts their intervals, and "auto" makes 32 minibatches an epoch; ``n_items`` of `history_`
+    counts segments.
 
     Parameters
     ----------

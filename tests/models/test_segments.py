@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from skpolyode.memory import LegTMemory
 from skpolyode.models import S4, SegmentTask, SequenceModel, forecasting_mse, pack, s4
 from skpolyode.models.recurrence import LinearRecurrence, before_each
+from skpolyode.transformers._training import usual_batch
 from tests.models.cases import flat_series, make_model
 from tests.models.test_tasks import check_gradient, masked_mse
 from tests.models.weights import shaken, states
 
 LENGTHS = [6, 1, 14, 9, 2]
 SIZES = [4, 3, 3, 1]
-NONE = torch.zeros(len(LENGTHS), dtype=torch.bool)
 
 
 def recurrence(sizes=SIZES, width=3):
@@ -97,7 +97,8 @@ def test_rows_without_any_observation_change_nothing():
 
 def segment_task(model, length, lengths=LENGTHS, block_rows=200_000, **options):
     data = pack(*flat_series(lengths), block_rows=block_rows)
-    task = SegmentTask(model, data, NONE, length=length, **options)
+    none = torch.zeros(len(lengths), dtype=torch.bool)
+    task = SegmentTask(model, data, none, length=length, **options)
     task.refresh(0.5)
     return task
 
@@ -144,3 +145,16 @@ def test_every_sixth_minibatch_looks_far():
     losses = [[task.loss(index).item() for _ in range(7)] for task in (near, far)]
     same = [one == other for one, other in zip(*losses, strict=True)]
     assert same == [True] * 5 + [False, True]
+
+
+def test_minibatches_hold_a_bounded_number_of_intervals():
+    """Also of the longest series, and of as many intervals as are asked for."""
+    task = segment_task(make_model(), 4, lengths=[41] * 60)
+    assert task.item_size == 4
+    assert usual_batch(task) == 600 // 32
+    task.minibatches = task.minibatches._replace(n_most=40)
+    assert usual_batch(task) == 10
+    task.minibatches = task.minibatches._replace(n_most=4)
+    assert usual_batch(task) == 8
+    assert usual_batch(task, 100) == 25
+    assert usual_batch(task, 1) == 1
