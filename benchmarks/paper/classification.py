@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.paper.cells import FULL, QUICK, Setting, cells, settings
+from benchmarks.paper.cells import FULL, QUICK, Cell, Setting, cells, settings
 from benchmarks.paper.goals import compared, paper_goals, reconstruction_goals
 from benchmarks.paper.rows import POLYODE, all_rows
 from benchmarks.paper.runner import make_table, parser
-from benchmarks.paper.tables import Summary, setting_tables
+from benchmarks.paper.store import Store
+from benchmarks.paper.tables import Summary, setting_tables, summarise
 
 # Title, metric, decimals, and whether more is better.
 TRAINED = (
@@ -30,13 +31,17 @@ TRAINED = (
 )
 
 
-def report(summary: Summary, chosen: Sequence[Setting], rows: Sequence[str]) -> list[str]:
+def report(
+    jobs: Sequence[Cell], store: Store, chosen: Sequence[Setting], rows: Sequence[str]
+) -> list[str]:
+    summary, size = summarise(jobs, store), jobs[0].size
+    shared = summarise([job for job in jobs if job.seed < size.n_sibling_seeds], store)
     goals = goal_tables(summary, chosen, rows) if POLYODE in rows else []
-    return goals + trained_tables(summary, chosen, rows) + setting_tables(summary, chosen, rows)
+    return goals + trained_tables(shared, chosen, rows) + setting_tables(summary, chosen, rows)
 
 
 def trained_tables(summary: Summary, chosen: Sequence[Setting], rows: Sequence[str]) -> list[str]:
-    """All models that are trained side by side, a table for each question."""
+    """All models that are trained side by side, of the same seeds: a table for each question."""
     known = all_rows()
     trained = [row for row in rows if row == POLYODE or known[row].is_sibling]
     lines = []
@@ -79,10 +84,11 @@ def main() -> None:
     )
     size = QUICK if arguments.quick else full
     chosen, rows = settings(size), arguments.rows or rows
+    jobs = list(cells(size, chosen, rows))
     make_table(
         "classification",
-        list(cells(size, chosen, rows)),
-        lambda summary: report(summary, chosen, rows),
+        jobs,
+        lambda store: report(jobs, store, chosen, rows),
         arguments,
         is_whole=size == FULL._replace(n_sibling_seeds=size.n_sibling_seeds),
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from benchmarks.paper.cells import FULL, QUICK, cells, settings
 from benchmarks.paper.rows import POLYODE, all_rows
 from benchmarks.paper.runner import make_table, parser
-from benchmarks.paper.tables import setting_tables
+from benchmarks.paper.tables import setting_tables, summarise
 
 
 def main() -> None:
@@ -20,10 +20,11 @@ def main() -> None:
     arguments = parser(__doc__, n_jobs=2, rows=rows).parse_args()
     size = (QUICK if arguments.quick else FULL)._replace(n_rates=1)
     chosen, rows = settings(size), arguments.rows or rows
+    jobs = list(cells(size, chosen, rows))
     make_table(
         "interpolation",
-        list(cells(size, chosen, rows)),
-        lambda summary: setting_tables(summary, chosen, rows),
+        jobs,
+        lambda store: setting_tables(summarise(jobs, store), chosen, rows),
         arguments,
     )
 

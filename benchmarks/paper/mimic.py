@@ -21,7 +21,7 @@ from benchmarks.paper.cells import FULL, QUICK
 from benchmarks.paper.mimic_cells import MIMIC, MimicCell
 from benchmarks.paper.rows import all_rows
 from benchmarks.paper.runner import make_table, parser
-from benchmarks.paper.tables import Column, setting_table
+from benchmarks.paper.tables import Column, setting_table, summarise
 
 N_QUICK = 2000
 
@@ -54,7 +54,7 @@ def main() -> None:
     make_table(
         "mimic",
         cells,
-        lambda summary: setting_table(summary, MIMIC, rows, COLUMNS, PAPER_COLUMNS),
+        lambda store: setting_table(summarise(cells, store), MIMIC, rows, COLUMNS, PAPER_COLUMNS),
         arguments,
     )
 

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from benchmarks.paper.page import PAGE, fill
 from benchmarks.paper.store import Store
-from benchmarks.paper.tables import Job, Summary, summarise
+from benchmarks.paper.tables import Job
 from skpolyode.training import intra_op_threads
 
 
@@ -30,14 +30,14 @@ def parser(description: str, n_jobs: int, rows: list[str]) -> argparse.ArgumentP
 def make_table(
     name: str,
     jobs: Sequence[Job],
-    report: Callable[[Summary], list[str]],
+    report: Callable[[Store], list[str]],
     arguments: argparse.Namespace,
     is_whole: bool = True,
 ) -> None:
     """Compute, print, and write into the page unless it was a quick or partial run."""
     store = Store(arguments.output / "cells.jsonl")
     failures = run(jobs, store, arguments.jobs)
-    lines = report(summarise(jobs, store))
+    lines = report(store)
     print("\n".join(lines))
     if failures:
         sys.exit("\n".join(["these cells failed, and will be tried again:", *failures]))

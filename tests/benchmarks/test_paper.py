@@ -169,11 +169,11 @@ def test_only_a_complete_run_writes_the_page(tmp_path, monkeypatch, capsys, quic
     monkeypatch.setattr(runner, "PAGE", page)
     arguments = argparse.Namespace(quick=quick, rows=rows, jobs=1, output=tmp_path)
     jobs = [Counted("a", [])]
-    runner.make_table("part", jobs, lambda summary: [f"{len(summary)} number"], arguments)
+    runner.make_table("part", jobs, lambda store: [f"{len(store.results)} number"], arguments)
     assert capsys.readouterr().out == "1 number\n"
     assert ("1 number" in page.read_text()) == written
     with pytest.raises(SystemExit, match=r"these cells failed.*\n.*on purpose"):
-        runner.make_table("part", [Counted("fails", [])], lambda summary: [], arguments)
+        runner.make_table("part", [Counted("fails", [])], lambda store: [], arguments)
     assert ("1 number" in page.read_text()) == written
 
 
