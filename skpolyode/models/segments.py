@@ -73,7 +73,7 @@ class SegmentTask(IntervalTask):
             for k, rows in enumerate(block):
                 step[rows] = k
         starts = self.items[step[self.items] % self.length == 0]
-        self.item_size = len(self.items) / max(len(starts), 1)
+        self.item_size = len(self.items) / len(starts) if len(starts) else 1.0
         self.items = starts
         self.place = torch.full_like(data.series, -1)  # of a row, among those with stored states
         self.place[starts] = torch.arange(len(starts), device=starts.device)

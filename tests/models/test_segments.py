@@ -158,3 +158,9 @@ def test_minibatches_hold_a_bounded_number_of_intervals():
     assert usual_batch(task) == 8
     assert usual_batch(task, 100) == 25
     assert usual_batch(task, 1) == 1
+
+
+def test_series_of_one_row_make_no_segment():
+    task = segment_task(make_model(), 4, lengths=[1, 1])
+    assert len(task.items) == 0
+    assert usual_batch(task) == usual_batch(task, 8) == 8
