@@ -88,10 +88,7 @@ class Packed:
 
     def select(self, series: torch.Tensor) -> Packed:
         """Only some series, given by their positions in the input, as one block."""
-        device = self.series.device
-        step = torch.empty_like(self.series)
-        for k, rows in self._numbered_steps():
-            step[rows] = k
+        device, step = self.series.device, self.steps()
         order = torch.isin(self.series, series).nonzero()[:, 0]
         order = order[step[order].argsort(stable=True)]
         columns = {name: column[order] for name, column in self._columns().items()}
@@ -100,9 +97,13 @@ class Packed:
         columns["next"] = row[columns["next"]]
         return Packed([torch.bincount(step[order]).tolist()], **columns)
 
-    def _numbered_steps(self) -> Iterator[tuple[int, slice]]:
+    def steps(self) -> torch.Tensor:
+        """Which observation of its series each row (P,) is, counted from 0."""
+        step = torch.empty_like(self.series)
         for block in self.blocks():
-            yield from enumerate(block)
+            for k, rows in enumerate(block):
+                step[rows] = k
+        return step
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Packed:
         """Move to a device, values as `dtype`; times stay float64."""

@@ -33,6 +33,7 @@ from torch.nn import functional as F
 
 from skpolyode.memory import Memory
 from skpolyode.models.contract import Prediction, SequenceModel, State, Step, join, select
+from skpolyode.models.followed import corrected
 from skpolyode.models.layers import (
     AgeHead,
     Start,
@@ -350,14 +351,10 @@ class S4(SequenceModel):
 
     def _remember(self, state: State, data: Packed, rows: torch.Tensor) -> State:
         """The last values, and the memory of lines through them."""
-        mask, seen, value = data.mask[rows], data.seen[rows], state["value"]
-        rise = torch.where(mask, data.x[rows] - value, 0.0)
-        memory = self._memory(value)
-        start = memory.constant(torch.where(seen, 0.0, rise))  # what came first was always so
-        bridge = memory.bridge(
-            torch.where(seen, rise, 0.0), data.channel_gap[rows], data.elapsed[rows]
-        )
-        return {"value": value + rise, "c": state["c"] + start + bridge}
+        value = state["value"]
+        rise = torch.where(data.mask[rows], data.x[rows] - value, 0.0)
+        c = state["c"] + corrected(self._memory(value), rise, data, rows)
+        return {"value": value + rise, "c": c}
 
     def _memory(self, like: torch.Tensor) -> Memory:
         """The memory, where the model computes and in its type."""

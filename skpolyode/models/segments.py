@@ -68,11 +68,7 @@ class SegmentTask(IntervalTask):
     def take(self, data: Packed, held_out: torch.Tensor) -> None:
         """Go on with other series, of which no states are known."""
         super().take(data, held_out)
-        step = torch.empty_like(data.series)
-        for block in data.blocks():
-            for k, rows in enumerate(block):
-                step[rows] = k
-        starts = self.items[step[self.items] % self.length == 0]
+        starts = self.items[data.steps()[self.items] % self.length == 0]
         self.item_size = len(self.items) / len(starts) if len(starts) else 1.0
         self.items = starts
         self.place = torch.full_like(data.series, -1)  # of a row, among those with stored states
