@@ -41,7 +41,7 @@ def measure(panel: Panel, horizon: int | str, seed: int) -> list[float]:
     cut = first + np.round(KNOWN * test.lengths).astype(int)
     known = take(test, np.arange(test.n_series), first, cut)
     found = model.forecast(
-        known, [test.times[a:b] for a, b in zip(cut, end, strict=True)], damped=False
+        known, [test.times[a:b] for a, b in zip(cut, end, strict=True)], combine=False
     )
     truth = np.concatenate([test.values[a:b] for a, b in zip(cut, end, strict=True)])
     errors = ((found.values - truth) / model.scaler_.scale) ** 2

@@ -165,12 +165,12 @@ def run(name: str, args: argparse.Namespace) -> Iterator[str]:
     for seed in args.seeds:
         train, test = split(name, seed, args.data, args.noise)
         past, future = cut(test)
-        with patch("skpolyode.forecasting._calibration.cross_fitted_scales", return_value=None):
+        with patch("skpolyode.ensemble.conformal.cross_fitted_scales", return_value=None):
             plain = PolyODEForecaster(embedder, random_state=seed, normalize=args.normalize)
             plain.pretrain(train)
         adapted = PolyODEForecaster(embedder, random_state=seed, normalize=args.normalize)
         adapted.pretrain(train)
-        n_by_series += adapted.adjustment_.by_series
+        n_by_series += adapted.decomposition_.by_series
         found.append([measure(model, past, future) for model in (plain, adapted)])
         kinds = (False, True) if test.n_channels > 1 else (False,)
         hidden.append([measure_paths(adapted, test, cells) for cells in kinds])

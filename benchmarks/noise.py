@@ -87,7 +87,7 @@ def gaussian_process(t: np.ndarray, x: np.ndarray, at: np.ndarray) -> np.ndarray
         return model.fit(t[:, None], x).predict(at[:, None])
 
 
-RIVALS = {
+NAIVE = {
     "PCHIP": pchip,
     "least squares": least_squares,
     "smoothing spline": smoothing_spline,
@@ -162,7 +162,7 @@ def measure(task: Task, training: Panel, seed: int, kinds: list[str]) -> dict[st
         if getattr(model, "noise_", None) is not None:
             rows[kind] += [*task.coverage(model), *model.noise_ / task.scale]
         print(line(kind, rows[kind]), flush=True)
-    for name, rival in RIVALS.items():
+    for name, rival in NAIVE.items():
         start = time.process_time()
         error = task.of_rival(rival)
         rows[name] = [np.nan, error, np.nan, time.process_time() - start]

@@ -23,7 +23,8 @@ from protocol import PAPER_WINDOW, downstream, reverse_reconstruction
 
 from skpolyode import PolyODETransformer
 from skpolyode.datasets import make_lorenz63
-from skpolyode.models import PolyODETask, forecasting_mse
+from skpolyode.training import forecasting_mse
+from skpolyode.training.tasks import PolyODETask
 
 TARGET = 0.0913
 

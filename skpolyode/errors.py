@@ -59,9 +59,9 @@ def check_switch(name: str, value: object) -> None:
     Examples
     --------
     >>> from skpolyode.errors import check_switch
-    >>> check_switch("damped", 0.5)
+    >>> check_switch("combine", 0.5)
     Traceback (most recent call last):
-    TypeError: damped must be True or False, got 0.5.
+    TypeError: combine must be True or False, got 0.5.
     """
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {plain_repr(value)}.")

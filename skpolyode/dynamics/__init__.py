@@ -6,7 +6,7 @@ This layer knows no polynomials.
 from skpolyode.cubic import evaluate_path
 from skpolyode.dynamics.field import WalledMLP
 from skpolyode.dynamics.integrate import count_steps, integrate
-from skpolyode.dynamics.journey import visit
+from skpolyode.dynamics.rollout import visit
 from skpolyode.dynamics.steppers import STEPPERS, Stepper
 from skpolyode.dynamics.steps import NetworkSteps
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 
 from skpolyode.cubic import CubicPath
-from skpolyode.dynamics.rounds import take_rounds
+from skpolyode.dynamics.rk_backward import take_rounds
 from skpolyode.dynamics.steppers import Stepper
 from skpolyode.dynamics.steps import Field, steps_of
 

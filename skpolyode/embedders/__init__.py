@@ -4,18 +4,18 @@ from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.decoded import DecodedEmbedder
 from skpolyode.embedders.direct import PathEmbedder
 from skpolyode.embedders.least_squares import LeastSquaresEmbedder
+from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.embedders.model import ModelEmbedder
-from skpolyode.embedders.past import Past
 from skpolyode.embedders.summary import SummaryEmbedder
-from skpolyode.embedders.units import ChannelScaler, Units
+from skpolyode.units import ChannelScaler, Units
 
 __all__ = [
     "ChannelScaler",
     "DecodedEmbedder",
     "Embedder",
     "LeastSquaresEmbedder",
+    "MemoryReadout",
     "ModelEmbedder",
-    "Past",
     "PathEmbedder",
     "SummaryEmbedder",
     "Units",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from skpolyode.embedders.chunks import series_chunks
+from skpolyode.embedders.batching import series_chunks
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.query import name_query
 

@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 import numpy as np
 import torch
 
-from skpolyode.embedders.past import Past
-from skpolyode.embedders.units import Units
+from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.panel import Panel
+from skpolyode.units import Units
 
 __all__ = ["Embedder"]
 
@@ -24,7 +24,7 @@ class Embedder(ABC):
     ----------
     units : Units
         Between the user's units and the model's.
-    past : Past or None
+    past : MemoryReadout or None
         How coefficients are read back, of an embedder that has any.
 
     Examples
@@ -37,7 +37,7 @@ class Embedder(ABC):
     """
 
     units: Units
-    past: Past | None
+    past: MemoryReadout | None
     device = torch.device("cpu")
     """Where the embedder computes."""
 

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from skpolyode.embedders.base import Embedder
-from skpolyode.embedders.past import Past
-from skpolyode.embedders.units import Units
+from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.panel import Panel
 from skpolyode.saving.codec import saved
+from skpolyode.units import Units
 
 __all__ = ["DecodedEmbedder"]
 
@@ -35,7 +35,7 @@ class DecodedEmbedder(Embedder):
         What they are divided by then.
     decoder : nn.Module
         From features (n, F) to coefficients (n, D, N), in float32 as it was trained.
-    past : Past
+    past : MemoryReadout
         How coefficients are read back.
 
     Examples
@@ -52,7 +52,7 @@ class DecodedEmbedder(Embedder):
     center: np.ndarray
     spread: np.ndarray
     decoder: nn.Module
-    past: Past
+    past: MemoryReadout
 
     @property
     def units(self) -> Units:

@@ -10,16 +10,16 @@ import numpy as np
 import torch
 
 from skpolyode.embedders.base import Embedder
-from skpolyode.embedders.between import ask, rows_until
-from skpolyode.embedders.chunks import map_chunks, map_slices
-from skpolyode.embedders.past import Past
+from skpolyode.embedders.batching import map_chunks, map_slices
+from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.embedders.paths import path_pieces, split_channels
-from skpolyode.embedders.units import ChannelScaler, Units, choose_window
+from skpolyode.embedders.smoother import ask, rows_until
 from skpolyode.memory import MEMORIES
 from skpolyode.memory.pieces import remember
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.codec import saved
+from skpolyode.units import ChannelScaler, Units, choose_window
 
 __all__ = ["DirectEmbedder", "PathEmbedder"]
 
@@ -27,7 +27,7 @@ __all__ = ["DirectEmbedder", "PathEmbedder"]
 class DirectEmbedder(Embedder):
     """Base of embedders that know nothing but units and a window."""
 
-    past: Past
+    past: MemoryReadout
 
     @abstractmethod
     def coefficients_of(self, rows: Observed) -> np.ndarray:
@@ -45,13 +45,15 @@ class DirectEmbedder(Embedder):
         return self.past.with_duration(flat, rows.start, rows.end)
 
 
-def new_past(measure: str, window: float | str, n_coefficients: int, rows: Observed) -> Past:
+def new_readout(
+    measure: str, window: float | str, n_coefficients: int, rows: Observed
+) -> MemoryReadout:
     """Units and memory of a direct embedder; its unit of time is the window."""
     # A measure of the whole history has no window; the longest one is the unit of durations.
     whole = np.isinf(MEMORIES[measure].reach(1.0))
     length = choose_window("auto" if whole else window, rows)
     units = Units(ChannelScaler.of(rows.values), length)
-    return Past(MEMORIES[measure](n_coefficients, 1.0), length, units)
+    return MemoryReadout(MEMORIES[measure](n_coefficients, 1.0), length, units)
 
 
 @saved
@@ -63,7 +65,7 @@ class PathEmbedder(DirectEmbedder):
     ----------
     units : Units
         The unit of time is the window.
-    past : Past
+    past : MemoryReadout
         The memory, and how it is read.
     path : str
         Name of the path, one of :data:`skpolyode.embedders.paths.KINDS`.
@@ -78,7 +80,7 @@ class PathEmbedder(DirectEmbedder):
     """
 
     units: Units
-    past: Past
+    past: MemoryReadout
     path: str
 
     def coefficients_of(self, rows: Observed) -> np.ndarray:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from skpolyode.embedders.direct import DirectEmbedder
-from skpolyode.embedders.past import Past
+from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.embedders.paths import ChannelRows, split_channels
-from skpolyode.embedders.units import Units
 from skpolyode.memory import legt_basis
 from skpolyode.panel.select import Observed
 from skpolyode.saving.codec import saved
+from skpolyode.units import Units
 
 __all__ = ["LeastSquaresEmbedder"]
 
@@ -33,7 +33,7 @@ class LeastSquaresEmbedder(DirectEmbedder):
     ----------
     units : Units
         The unit of time is the window.
-    past : Past
+    past : MemoryReadout
         How coefficients are read.
     alpha : float
         Weight of the penalty, in variances of the channel.
@@ -48,7 +48,7 @@ class LeastSquaresEmbedder(DirectEmbedder):
     """
 
     units: Units
-    past: Past
+    past: MemoryReadout
     alpha: float
 
     def coefficients_of(self, rows: Observed) -> np.ndarray:

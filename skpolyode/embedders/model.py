@@ -13,18 +13,17 @@ import torch
 
 from skpolyode.embedders.ahead import continue_series
 from skpolyode.embedders.base import Embedder
-from skpolyode.embedders.between import Asked, ask, bridges, follow, led_out, shares
-from skpolyode.embedders.chunks import map_chunks
-from skpolyode.embedders.leaning import Leaning
-from skpolyode.embedders.parts import agree, states_in_parts
-from skpolyode.embedders.past import Past
-from skpolyode.embedders.rivals import records_at
-from skpolyode.embedders.scales import std_coefficients
+from skpolyode.embedders.batching import map_chunks
+from skpolyode.embedders.memory_readout import MemoryReadout
+from skpolyode.embedders.smoother import PathQuery, ask, bridges, extrapolated, follow, shares
 from skpolyode.embedders.static import StaticEncoder
-from skpolyode.embedders.units import Standardised, Units
-from skpolyode.models import Packed, SequenceModel, forecasting_mse, pack
+from skpolyode.embedders.variance import std_coefficients
+from skpolyode.embedders.windows import agree, states_in_parts
+from skpolyode.ensemble.naive import records_at
+from skpolyode.ensemble.stacking import StackedForecast
+from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, join, select
-from skpolyode.models.scale import Scale
+from skpolyode.models.variance_head import VarianceHead
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import (
     context_starts,
@@ -35,6 +34,8 @@ from skpolyode.panel.select import (
     take,
 )
 from skpolyode.saving.codec import saved
+from skpolyode.training import forecasting_mse
+from skpolyode.units import Standardised, Units
 
 __all__ = ["ModelEmbedder"]
 
@@ -57,16 +58,16 @@ class ModelEmbedder(Embedder):
     blocks : tuple of str, default=()
         Names of the model's features that make an embedding, in this order; all if there are none.
         "std" as the last: the memory of how far off the path may be, which needs a scale.
-    past : Past or None, default=None
+    past : MemoryReadout or None, default=None
         How the model's "coefficients" are read back, if it has such features.
-    recent : Past or None, default=None
+    recent : MemoryReadout or None, default=None
         The memory that the dynamics go on from, of a model that forgets; None if a state depends
         on all observations.
     static : StaticEncoder or None, default=None
         What static covariates the model reads.
-    scale : Scale or None, default=None
+    scale : VarianceHead or None, default=None
         How far off forecasts may be, of a model that was asked to learn it.
-    leaning : Leaning or None, default=None
+    stacking : StackedForecast or None, default=None
         How far forecasts lean on simple rivals; None if they are the free run of the model.
 
     Examples
@@ -86,11 +87,11 @@ class ModelEmbedder(Embedder):
     model: SequenceModel
     units: Units
     blocks: tuple[str, ...] = ()
-    past: Past | None = None
-    recent: Past | None = None
+    past: MemoryReadout | None = None
+    recent: MemoryReadout | None = None
     static: StaticEncoder | None = None
-    scale: Scale | None = None
-    leaning: Leaning | None = None
+    scale: VarianceHead | None = None
+    stacking: StackedForecast | None = None
 
     @cached_property
     def exact(self) -> SequenceModel:
@@ -105,6 +106,11 @@ class ModelEmbedder(Embedder):
         model = copy.copy(self.exact)  # its weights are the same
         model.history = None
         return model
+
+    @property
+    def filters(self) -> bool:
+        """Whether the model takes observations for noisy."""
+        return self.model.filters
 
     @property
     def device(self) -> torch.device:
@@ -236,11 +242,11 @@ class ModelEmbedder(Embedder):
         }
 
     def forecast_values(
-        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, damped: bool = True
+        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, combine: bool = True
     ) -> np.ndarray:
-        """Values (Q, D) at times (Q,) after the series end, by offsets; leaning if `damped`."""
+        """Values (Q, D) at times (Q,) after the series end, by offsets; stacked if `combine`."""
         rows = observed_rows(panel)
-        records = self.records(panel) if damped and self.leaning is not None else None
+        records = self.records(panel) if combine and self.stacking is not None else None
 
         def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
             durations, states = (rows.end - rows.start)[part], self._recent_states(panel[part])
@@ -262,9 +268,9 @@ class ModelEmbedder(Embedder):
         (B, D, 12) of the series forecasts lean on simple rivals, without they are the free run.
         """
         run = self._run(states, durations, ahead)
-        if records is not None and self.leaning is not None:
+        if records is not None and self.stacking is not None:
             elapsed = (durations[:, None] + ahead) / self.units.time_scale
-            run = self._known(self.leaning.combine(run, records, elapsed))
+            run = self._known(self.stacking.combine(run, records, elapsed))
         return self.units.scaler.inverse(run)
 
     def _run(self, states: State, durations: np.ndarray, ahead: np.ndarray) -> np.ndarray:
@@ -292,10 +298,10 @@ class ModelEmbedder(Embedder):
             How many of them are forecast from each origin.
         """
         run = self.runs_from(panel, origins, times, counts)
-        if self.leaning is None:
+        if self.stacking is None:
             return run
         records, elapsed = self.known_from(panel, origins, times, counts)
-        return self._known(self.leaning.combine(run[:, None], records, elapsed[:, None])[:, 0])
+        return self._known(self.stacking.combine(run[:, None], records, elapsed[:, None])[:, 0])
 
     def known_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
@@ -356,7 +362,7 @@ class ModelEmbedder(Embedder):
         expected, share = follow(self, asked), shares(self, asked.seen)
         x = scaler.transform(asked.seen.values)
         rise = np.where(np.isnan(x), 0.0, x - expected.mean)
-        signal = led_out(self, asked, expected.signal + bridges(asked, rise, share))
+        signal = extrapolated(self, asked, expected.signal + bridges(asked, rise, share))
         signal = scaler.inverse(self._known(signal))
         return signal if share is not None else asked.keep_observed(signal)
 
@@ -368,7 +374,7 @@ class ModelEmbedder(Embedder):
         """
         nothing = np.empty(0), np.empty(0, dtype=np.int64)
         seen, scaler = observed_part(panel), self.units.scaler
-        expected = follow(self, Asked(seen, *nothing))
+        expected = follow(self, PathQuery(seen, *nothing))
         error = scaler.transform(seen.values) - expected.mean
         error[seen.offsets[:-1]] = np.nan
         scale = 1.0 if expected.log_scale is None else np.exp(expected.log_scale)

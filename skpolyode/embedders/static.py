@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.embedders.base import Embedder
-from skpolyode.embedders.units import LARGEST, ChannelScaler, Units
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel import Panel
 from skpolyode.saving.codec import saved
+from skpolyode.units import LARGEST, ChannelScaler, Units
 
 __all__ = ["StaticEmbedder", "StaticEncoder"]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from skpolyode.embedders.base import Embedder
-from skpolyode.embedders.chunks import map_chunks
+from skpolyode.embedders.batching import map_chunks
 from skpolyode.embedders.paths import ChannelRows, split_channels
-from skpolyode.embedders.units import Units
 from skpolyode.panel import Panel
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.codec import saved
+from skpolyode.units import Units
 
 __all__ = ["STATISTICS", "SummaryEmbedder"]
 

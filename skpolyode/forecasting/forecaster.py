@@ -10,8 +10,8 @@ import pandas as pd
 from sktime.datatypes import convert_to
 from sktime.forecasting.base import BaseForecaster
 
-from skpolyode.forecasting._engine import Answers, answer, retrain, train_forecaster
-from skpolyode.forecasting._frames import (
+from skpolyode.forecasting.engine import Answers, answer, retrain, train_forecaster
+from skpolyode.forecasting.frames import (
     Query,
     check_countable,
     extended,
@@ -20,9 +20,9 @@ from skpolyode.forecasting._frames import (
     read_index,
     warn_of_exogenous,
 )
-from skpolyode.forecasting._panels import PanelForecaster
-from skpolyode.forecasting._saved import upgraded
-from skpolyode.forecasting._tags import FITTED, MTYPES, TAGS
+from skpolyode.forecasting.panels import PanelForecaster
+from skpolyode.forecasting.saved import upgraded
+from skpolyode.forecasting.tags import FITTED, MTYPES, TAGS
 from skpolyode.panel import Panel
 from skpolyode.saving.objects import register_estimator, save_by_name
 from skpolyode.transformers import PolyODETransformer
@@ -75,9 +75,9 @@ class PolyODEForecaster(PanelForecaster):
         Half widths of the intervals, by channel and lead.
     path_calibration_ : PathCalibration or None
         Half widths between observations; None if too few of them could be hidden.
-    adjustment_ : Adjustment
+    decomposition_ : Decomposition
         What is taken out of series first.
-    structure_ : Structure or None
+    structural_ : StructuralModels or None
         Models of level, trend and season of few series; None with ten or more.
 
     See Also
@@ -291,7 +291,7 @@ class PolyODEForecaster(PanelForecaster):
             setattr(self, name, value)
 
     def _retrain(self, panel: Panel, n_epochs: int) -> None:
-        self.embedder_ = retrain(self.embedder_, self.adjustment_, panel, n_epochs)
+        self.embedder_ = retrain(self.embedder_, self.decomposition_, panel, n_epochs)
 
     def _answer(self, query: Query) -> Answers:
         return answer(*self._trained, self._context.panel, query.times, query.offsets)

@@ -8,12 +8,12 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from skpolyode.embedders.static import StaticEncoder
-from skpolyode.embedders.units import typical_gap
 from skpolyode.heads.minirocket import MiniRocket, has_minirocket
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.transformers import Resampler, StaticFeatures, SummaryStatsTransformer
 from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.units import typical_gap
 
 __all__ = ["FEATURES", "new_transformer", "usable_features", "without_static"]
 

@@ -105,7 +105,8 @@ class SequenceModel(nn.Module, ABC):
 
     >>> import numpy as np
     >>> import torch
-    >>> from skpolyode.models import Prediction, SequenceModel, forecasting_mse, pack
+    >>> from skpolyode.models import Prediction, SequenceModel, pack
+    >>> from skpolyode.training import forecasting_mse
     >>> class LastValue(SequenceModel):
     ...     def initial(self, data, rows):
     ...         return {"x": torch.zeros_like(data.x[rows])}
@@ -148,6 +149,15 @@ class SequenceModel(nn.Module, ABC):
     @abstractmethod
     def features(self, state: State) -> dict[str, torch.Tensor]:
         """Blocks of features, each of shape (n, D, size) if it is of channels, else (n, size)."""
+
+    @property
+    def filters(self) -> bool:
+        """Whether observations are taken for noisy: a state goes a share of the way to them."""
+        return False
+
+    def share(self, data: Packed, rows: torch.Tensor) -> torch.Tensor | None:
+        """Share (n, D) of the innovations of some rows that is taken over; None is all."""
+        return None
 
     def update_loss(self, state: State, data: Packed, rows: torch.Tensor) -> torch.Tensor | None:
         """Loss (n, D) of a state after the observations of some rows, of each observed value.

@@ -132,6 +132,11 @@ class PolyODE(SequenceModel):
         return STEPPERS["midpoint" if self.is_coarse else self.stepper_name]
 
     @property
+    def filters(self) -> bool:
+        """Whether it has a gain."""
+        return self.gain is not None
+
+    @property
     def signals(self) -> slice:
         """Coordinates of a flat state that are the signals."""
         return slice(None, None, 1 + self.memory.n_coefficients)

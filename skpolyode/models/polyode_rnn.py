@@ -113,6 +113,11 @@ class PolyODERNN(SequenceModel):
         return self
 
     @property
+    def filters(self) -> bool:
+        """Whether it has a gain."""
+        return self.gain is not None
+
+    @property
     def signals(self) -> slice:
         """Coordinates of a state that are the signals."""
         return slice(0, self.sizes[0])

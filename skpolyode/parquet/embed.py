@@ -16,7 +16,7 @@ import pyarrow as pa
 from sklearn.utils import check_scalar
 from tqdm.auto import tqdm
 
-from skpolyode.parquet.chunks import first_rows, read_chunks
+from skpolyode.parquet.batching import first_rows, read_chunks
 from skpolyode.parquet.reading import Reading, open_reading
 from skpolyode.parquet.sink import Sink
 from skpolyode.parquet.source import identity

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state, check_scalar
 from tqdm.auto import tqdm
 
 from skpolyode.panel import Panel
-from skpolyode.parquet.chunks import first_rows, read_chunks
+from skpolyode.parquet.batching import first_rows, read_chunks
 from skpolyode.parquet.reading import open_reading
 
 __all__ = ["sample_dataset"]

@@ -10,8 +10,8 @@ from sklearn.utils.metaestimators import available_if
 
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.ahead import continue_series
-from skpolyode.embedders.rivals import blank_records, take_in
-from skpolyode.embedders.scales import scales_ahead
+from skpolyode.embedders.variance import std_ahead
+from skpolyode.ensemble.naive import blank_records, take_in
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed, PolyODE
 from skpolyode.models.contract import State, select
@@ -81,7 +81,7 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
         times: Any,
         series: Any = None,
         relative_to: str | None = None,
-        damped: bool = True,
+        combine: bool = True,
     ) -> Panel:
         """Continue the series beyond their last observation.
 
@@ -94,7 +94,7 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
         relative_to : {"start", "end"} or None, default=None
             What `times` count from: the first or the last observation of each series; they are
             then numbers, or timedeltas for series with datetimes. None: the clock of the series.
-        damped : bool, default=True
+        combine : bool, default=True
             Whether the forecasts lean on simple ones, as those of the transformer do; else they
             are the free run of the model.
 
@@ -109,11 +109,11 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
             If a time is before the last observation of its series, or a series has not been
             observed.
         """
-        check_switch("damped", damped)
+        check_switch("combine", combine)
         chosen = self._started(series)
         state = self._states(chosen)
         clock, records = self._clock.take(chosen), None
-        if damped and _RECORD in self._parts:
+        if combine and _RECORD in self._parts:
             records = self._parts[_RECORD].cpu().numpy()[chosen]
 
         def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
@@ -156,7 +156,7 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
 
         def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
             leads = age[part] + ahead[..., None] / self._embedder.units.time_scale
-            return scales_ahead(self._embedder, z[part], leads)
+            return std_ahead(self._embedder, z[part], leads)
 
         panel, flat, offsets = self._asked(chosen, times, relative_to)
         return panel.like(
@@ -177,7 +177,7 @@ class ModelStream(SeriesStream, old_name="PolyODEStream"):
         data = self._pack(nothing, moment, torch.from_numpy(static))
         with torch.no_grad():
             state = self._model.initial(data, data.series) | {_STATIC: data.static}
-        if self._embedder.leaning is not None:
+        if self._embedder.stacking is not None:
             records = torch.from_numpy(blank_records(*nothing.shape))
             state[_RECORD] = records.to(data.x.device)
         # It will be written to: a state may be a view of weights, the same for all series.

@@ -9,15 +9,16 @@ import torch
 from sklearn.utils._param_validation import StrOptions
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.units import choose_context, choose_window
-from skpolyode.models import Packed, PolyODE, PolyODETask, SequenceModel, SeriesTask
+from skpolyode.models import Packed, PolyODE, SequenceModel
 from skpolyode.panel.select import Observed
 from skpolyode.saving.objects import register_estimator
 from skpolyode.study.coupled import SOLVERS, CoupledPolyODE
 from skpolyode.study.paper import ORIGINS, UPDATES, PaperPolyODE
 from skpolyode.training.loop import Task
+from skpolyode.training.tasks import PolyODETask, SeriesTask
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers._format1 import STUDIED, upgrade
+from skpolyode.units import choose_context, choose_window
 
 __all__ = ["GRADIENTS", "PaperPolyODETransformer"]
 

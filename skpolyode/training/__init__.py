@@ -2,6 +2,7 @@
 
 from skpolyode.training.checkpoint import Checkpoint
 from skpolyode.training.loop import Trainer, TrainingReport, one_cycle
+from skpolyode.training.losses import forecasting_mse, prediction_loss
 from skpolyode.training.muon import Muon, orthogonalise
 from skpolyode.training.threads import intra_op_threads
 
@@ -10,7 +11,9 @@ __all__ = [
     "Muon",
     "Trainer",
     "TrainingReport",
+    "forecasting_mse",
     "intra_op_threads",
     "one_cycle",
     "orthogonalise",
+    "prediction_loss",
 ]

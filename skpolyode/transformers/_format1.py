@@ -10,8 +10,8 @@ import numpy as np
 from skpolyode.embedders import (
     Embedder,
     LeastSquaresEmbedder,
+    MemoryReadout,
     ModelEmbedder,
-    Past,
     PathEmbedder,
     SummaryEmbedder,
     Units,
@@ -26,12 +26,12 @@ __all__ = ["STUDIED", "upgrade"]
 _Parts = dict[str, Any]
 
 
-def _past(params: _Parts, fitted: _Parts) -> Past:
+def _past(params: _Parts, fitted: _Parts) -> MemoryReadout:
     units = Units(fitted["scaler_"], fitted["time_scale_"])
     window = fitted["window_"]
     measure = MEMORIES[params.get("measure", "legt")]
     memory = measure(params["n_coefficients"], window / units.time_scale)
-    return Past(memory, window, units)
+    return MemoryReadout(memory, window, units)
 
 
 def _hippo(params: _Parts, fitted: _Parts) -> Embedder:

@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from skpolyode.embedders.units import LARGEST, ChannelScaler
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.panel import Panel, as_panel, is_ragged
 from skpolyode.panel.cells import with_nan
@@ -23,6 +22,7 @@ from skpolyode.panel.known import known_part
 from skpolyode.panel.select import observed_series
 from skpolyode.training import TrainingReport
 from skpolyode.transformers._checks import check_parameters
+from skpolyode.units import LARGEST, ChannelScaler
 
 __all__ = [
     "check_sizes",

@@ -21,8 +21,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from skpolyode.embedders import ChannelScaler, Embedder, Past
-from skpolyode.embedders.units import covered
+from skpolyode.embedders import ChannelScaler, Embedder, MemoryReadout
 from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.blank import blank_panel
 from skpolyode.panel.known import known_rows, known_values
@@ -31,6 +30,7 @@ from skpolyode.saving.objects import register_estimator, save
 from skpolyode.streams.stream import SeriesStream
 from skpolyode.transformers._format1 import upgrade
 from skpolyode.transformers._input import fit_series, read_panel
+from skpolyode.units import covered
 
 __all__ = ["SeriesTransformer"]
 
@@ -217,7 +217,7 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
             )
         return Z
 
-    def _read_back(self, Z: np.ndarray, times: Any, past: Past) -> np.ndarray | Panel:
+    def _read_back(self, Z: np.ndarray, times: Any, past: MemoryReadout) -> np.ndarray | Panel:
         """Series from features that their coefficients begin; see `inverse_transform`."""
         ages = past.ages_at(times, self.array_shape_)
         values = past.read_features(Z, self.n_channels_in_, ages)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpolyode.embedders import PathEmbedder
-from skpolyode.embedders.direct import new_past
+from skpolyode.embedders.direct import new_readout
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
@@ -122,6 +122,6 @@ class HiPPOTransformer(SeriesTransformer):
 
     def _fit(self, panel: Panel) -> None:
         rows = observed_rows(panel)
-        past = new_past(self.measure, self.window, self.n_coefficients, rows)
+        past = new_readout(self.measure, self.window, self.n_coefficients, rows)
         self.embedder_ = PathEmbedder(past.units, past, _PATHS[self.hold])
         self._describe_window(rows, past.window)

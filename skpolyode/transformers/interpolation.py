@@ -8,7 +8,7 @@ from typing import ClassVar
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpolyode.embedders import PathEmbedder
-from skpolyode.embedders.direct import new_past
+from skpolyode.embedders.direct import new_readout
 from skpolyode.embedders.paths import KINDS
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
@@ -119,7 +119,7 @@ class InterpolationTransformer(SeriesTransformer):
 
     def _fit(self, panel: Panel) -> None:
         rows = observed_rows(panel)
-        past = new_past("legt", self.window, self.n_coefficients, rows)
+        past = new_readout("legt", self.window, self.n_coefficients, rows)
         path = "centred" if self.kind == "hermite" and not self.causal else self.kind
         self.embedder_ = PathEmbedder(past.units, past, path)
         self._describe_window(rows, past.window)

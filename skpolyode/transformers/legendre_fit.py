@@ -8,7 +8,7 @@ from typing import ClassVar
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpolyode.embedders import LeastSquaresEmbedder
-from skpolyode.embedders.direct import new_past
+from skpolyode.embedders.direct import new_readout
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.transformers.base import SeriesTransformer
@@ -105,6 +105,6 @@ class LegendreFitTransformer(SeriesTransformer):
 
     def _fit(self, panel: Panel) -> None:
         rows = observed_rows(panel)
-        past = new_past("legt", self.window, self.n_coefficients, rows)
+        past = new_readout("legt", self.window, self.n_coefficients, rows)
         self.embedder_ = LeastSquaresEmbedder(past.units, past, self.alpha)
         self._describe_window(rows, past.window)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Self
@@ -12,19 +13,18 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Units
-from skpolyode.embedders.learn import (
+from skpolyode.embedders.holdout import (
     LARGEST_EPOCH,
+    FitOptions,
     Split,
-    Told,
     find_checkpoint,
     make_task,
     split_series,
 )
 from skpolyode.embedders.static import StaticEncoder
-from skpolyode.embedders.trials import leaned
-from skpolyode.embedders.units import typical_gap
+from skpolyode.ensemble.backtest import learn_stacking
 from skpolyode.errors import check_switch
-from skpolyode.models import IntervalTask, Packed, SequenceModel
+from skpolyode.models import Packed, SequenceModel
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.known import known_rows, known_values
 from skpolyode.panel.select import (
@@ -35,6 +35,7 @@ from skpolyode.panel.select import (
 from skpolyode.streams import ModelStream
 from skpolyode.training import Checkpoint, Trainer, TrainingReport, intra_op_threads
 from skpolyode.training.loop import Task
+from skpolyode.training.tasks import IntervalTask
 from skpolyode.transformers._checks import check_device, check_repeatable, local_random_state
 from skpolyode.transformers._docs import complete
 from skpolyode.transformers._input import (
@@ -53,6 +54,7 @@ from skpolyode.transformers._training import (
     usual_patience,
 )
 from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.units import typical_gap
 
 __all__ = ["NeuralTransformer", "Sizes"]
 
@@ -234,7 +236,7 @@ class NeuralTransformer(SeriesTransformer):
         return -known_rows(panel, self.embedder_.mean_errors, lambda: 1)[:, 0]
 
     def forecast(
-        self, X: Any, times: Any, relative_to: str | None = None, damped: bool = True
+        self, X: Any, times: Any, relative_to: str | None = None, combine: bool = True
     ) -> Panel:
         """Continue series beyond their last observation.
 
@@ -248,7 +250,7 @@ class NeuralTransformer(SeriesTransformer):
         relative_to : {"start", "end"} or None, default=None
             What `times` count from: the first or the last observation of each series; they are
             then numbers, or timedeltas for series with datetimes. None: the clock of the series.
-        damped : bool, default=True
+        combine : bool, default=True
             Whether the forecast leans on simple ones (last values, motions, means), by weights for
             channels and leads from the held-out series. False: the free run of the model.
 
@@ -264,10 +266,10 @@ class NeuralTransformer(SeriesTransformer):
             If a time is before the last observation of its series.
         """
         check_is_fitted(self)
-        check_switch("damped", damped)
+        check_switch("combine", combine)
         panel = read_panel(self, X, reset=False)
         flat, offsets = query_times(panel, times, relative_to)
-        compute = partial(self.embedder_.forecast_values, damped=damped)
+        compute = partial(self.embedder_.forecast_values, combine=combine)
         return panel.like(flat, known_values(panel, flat, offsets, compute), offsets)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> SequenceModel:
@@ -278,7 +280,7 @@ class NeuralTransformer(SeriesTransformer):
         check_device(self.device)
         random_state = local_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
-        known, longest = Told(**told), self._longest or _LONGEST
+        known, longest = FitOptions(**told), self._longest or _LONGEST
         whole, share = observed_part(panel), self.validation_fraction
         split = split_series(whole, known, share, random_state, longest)
         if continues := self.warm_start and hasattr(self, "embedder_"):
@@ -303,7 +305,8 @@ class NeuralTransformer(SeriesTransformer):
             self.best_epoch_, self.stop_reason_ = report.best_epoch, report.reason
             self._examine(split.panel, random_state)
             if self._longest is None:
-                self.embedder_ = leaned(self.embedder_, trained, tested, random_state)
+                stacking = learn_stacking(self.embedder_, trained, tested, random_state)
+                self.embedder_ = replace(self.embedder_, stacking=stacking)
         if report.n_epochs >= LEAST_PATIENCE:  # less is but a try
             # A forecaster falls back on simple rivals, which the untrained model is like.
             alone = self._longest is None

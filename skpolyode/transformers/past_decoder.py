@@ -11,19 +11,20 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skpolyode.embedders import DecodedEmbedder, Past
-from skpolyode.embedders.learn import FEWEST_TO_SPLIT
-from skpolyode.embedders.units import choose_window
+from skpolyode.embedders import DecodedEmbedder, MemoryReadout
+from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
 from skpolyode.memory import LegTMemory
-from skpolyode.models import BackwardODE, DecodingTask, NetworkDecoder
+from skpolyode.models import BackwardODE, NetworkDecoder
 from skpolyode.panel import Panel
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import observed_part, observed_rows, take
 from skpolyode.training import Trainer, intra_op_threads
+from skpolyode.training.tasks import DecodingTask
 from skpolyode.transformers._checks import local_random_state
 from skpolyode.transformers._training import COUNT, POSITIVE, usual_batch, usual_patience
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.ode_rnn import ODERNNTransformer
+from skpolyode.units import choose_window
 
 __all__ = ["PastDecoder"]
 
@@ -151,7 +152,7 @@ class PastDecoder(SeriesTransformer):
         source, seen = self.transformer_.embedder_, observed_part(panel)
         window = choose_window(self.window, observed_rows(panel))
         length = window / source.units.time_scale
-        past = Past(LegTMemory(self.n_coefficients, length), window, source.units)
+        past = MemoryReadout(LegTMemory(self.n_coefficients, length), window, source.units)
 
         # Some moments of each series, what is known of it by then, and what was observed before.
         share = np.arange(1, _MOMENTS + 1)[:, None] / _MOMENTS
@@ -209,7 +210,7 @@ class PastDecoder(SeriesTransformer):
 
 
 def _observed_before(
-    seen: Panel, start: np.ndarray, stop: np.ndarray, past: Past
+    seen: Panel, start: np.ndarray, stop: np.ndarray, past: MemoryReadout
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Offsets, polynomials and values of what was observed in the window before some moments.
 

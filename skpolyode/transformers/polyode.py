@@ -13,29 +13,30 @@ from sklearn.utils._param_validation import StrOptions
 from torch import nn
 
 from skpolyode.dynamics import WalledMLP
-from skpolyode.embedders import ChannelScaler, ModelEmbedder, Past, Units
-from skpolyode.embedders.doubt import forecasts_as_well, helpful_gain
-from skpolyode.embedders.learn import LARGEST_EPOCH, Split
-from skpolyode.embedders.scales import with_scale
+from skpolyode.embedders import ChannelScaler, MemoryReadout, ModelEmbedder, Units
+from skpolyode.embedders.filter_selection import forecasts_no_worse, select_gain
+from skpolyode.embedders.holdout import LARGEST_EPOCH, Split
 from skpolyode.embedders.static import StaticEncoder
-from skpolyode.embedders.units import (
-    auto_step_size,
-    choose_context,
-    choose_window,
-    typical_gap,
-)
+from skpolyode.embedders.variance import with_variance
 from skpolyode.memory import MEMORIES, LegTMemory
-from skpolyode.models import Packed, PolyODE, PolyODETask, SequenceModel, swept_predictions
+from skpolyode.models import Packed, PolyODE, SequenceModel, picard_predictions
 from skpolyode.models.gain import Gain
 from skpolyode.models.layers import zero_map
 from skpolyode.panel import Panel
 from skpolyode.panel.select import Observed, cut_windows, observed_rows
 from skpolyode.training import Checkpoint, TrainingReport
 from skpolyode.training.loop import Task
+from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers._checks import check_coefficients, layer_sizes
 from skpolyode.transformers._training import COUNT, LEAST_PATIENCE, POSITIVE
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.uncertain import UncertainTransformer
+from skpolyode.units import (
+    auto_step_size,
+    choose_context,
+    choose_window,
+    typical_gap,
+)
 
 __all__ = ["PolyODETransformer"]
 
@@ -268,8 +269,8 @@ class PolyODETransformer(UncertainTransformer):
             model.float(),
             units,
             _BLOCKS[self.embedding],
-            past=Past(history, window, units),
-            recent=Past(memory, context, units),
+            past=MemoryReadout(history, window, units),
+            recent=MemoryReadout(memory, context, units),
             static=static,
         )
 
@@ -338,13 +339,13 @@ class PolyODETransformer(UncertainTransformer):
         if report.was_interrupted or not is_open or report.n_epochs < LEAST_PATIENCE:
             return report  # after less than that a model cannot tell
         judged = split.panel[np.argsort(~split.held_out, kind="stable")]  # held-out series first
-        if (gain := helpful_gain(embedder, judged)) is None:
+        if (gain := select_gain(embedder, judged)) is None:
             return report
         exact, model.gain = embedder.with_own_model(), gain
         is_large = self.max_epochs == "auto" and split.panel.n_observations > LARGEST_EPOCH
         beside = None if checkpoint is None else checkpoint.beside("filter")
         later = super()._train(*parts, beside, share / (4 if is_large else 2))
-        if later.was_interrupted or forecasts_as_well(embedder, exact, judged):
+        if later.was_interrupted or forecasts_no_worse(embedder, exact, judged):
             return report.followed_by(later)
         model.gain = None
         model.load_state_dict(exact.model.state_dict())
@@ -365,12 +366,12 @@ class PolyODETransformer(UncertainTransformer):
             error = self._quick_predictions(model, data) - self._quick_predictions(finer, data)
         self.step_halving_error_ = float(error.square().mean().sqrt())
         if self._learns_std or self.embedder_.model.gain is not None:
-            self.embedder_ = with_scale(self.embedder_, panel, random_state)
+            self.embedder_ = with_variance(self.embedder_, panel, random_state)
 
     @staticmethod
     def _quick_predictions(model: PolyODE, data: Packed) -> torch.Tensor:
         """Where they serve, sweeps are much cheaper than a run in order."""
-        return swept_predictions(model, data, n_sweeps=_SWEEPS)
+        return picard_predictions(model, data, n_sweeps=_SWEEPS)
 
     def _check_invertible(self) -> None:
         check_coefficients(self.embedder_.blocks)

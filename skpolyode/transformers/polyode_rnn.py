@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import torch
 from sklearn.utils._param_validation import StrOptions
 
-from skpolyode.embedders import ModelEmbedder, Past
-from skpolyode.embedders.units import choose_window
+from skpolyode.embedders import MemoryReadout, ModelEmbedder
 from skpolyode.memory import MEMORIES
 from skpolyode.models import PolyODERNN
 from skpolyode.models.gain import Gain
@@ -19,6 +18,7 @@ from skpolyode.panel.select import observed_rows
 from skpolyode.transformers._checks import check_coefficients, layer_sizes
 from skpolyode.transformers._training import COUNT, POSITIVE
 from skpolyode.transformers.neural import NeuralTransformer, Sizes
+from skpolyode.units import choose_window
 
 __all__ = ["PolyODERNNTransformer"]
 
@@ -173,7 +173,7 @@ class PolyODERNNTransformer(NeuralTransformer):
         window = choose_window("auto" if self.measure == "legs" else self.window, rows)
         self._describe_window(rows, window)
         memory = embedder.model.history.to("cpu", torch.float64)
-        past = Past(memory, window, embedder.units)
+        past = MemoryReadout(memory, window, embedder.units)
         return replace(embedder, blocks=_BLOCKS[self.embedding], past=past)
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:

@@ -8,8 +8,9 @@ import torch
 from sklearn.utils._param_validation import StrOptions
 
 from skpolyode.memory import LegTMemory
-from skpolyode.models import S4, Packed, SegmentTask, SequenceModel
+from skpolyode.models import S4, Packed, SequenceModel
 from skpolyode.training.loop import Task
+from skpolyode.training.tasks import SegmentTask
 from skpolyode.transformers._training import COUNT, POSITIVE
 from skpolyode.transformers.neural import NeuralTransformer, Sizes
 

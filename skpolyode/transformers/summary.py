@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from skpolyode.embedders.summary import STATISTICS, SummaryEmbedder
-from skpolyode.embedders.units import ChannelScaler, Units
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.units import ChannelScaler, Units
 
 __all__ = ["SummaryStatsTransformer"]
 

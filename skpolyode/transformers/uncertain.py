@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skpolyode.embedders.scales import path_scales, std_coefficients, with_scale
+from skpolyode.embedders.variance import path_std, std_coefficients, with_variance
 from skpolyode.panel import Panel
 from skpolyode.panel.known import known_part
 from skpolyode.panel.select import observed_part
@@ -81,7 +81,7 @@ class UncertainTransformer(NeuralTransformer):
         """
         check_is_fitted(self)
         panel = observed_part(known_part(read_panel(self, X, reset=False)))
-        self.embedder_ = with_scale(self.embedder_, panel, local_random_state(self.random_state))
+        self.embedder_ = with_variance(self.embedder_, panel, local_random_state(self.random_state))
         return self
 
     @available_if(_knows_std)
@@ -120,7 +120,7 @@ class UncertainTransformer(NeuralTransformer):
         True
         """
         check_is_fitted(self)
-        return self._on_path(X, times, relative_to, partial(path_scales, self.embedder_))
+        return self._on_path(X, times, relative_to, partial(path_std, self.embedder_))
 
     @available_if(_knows_std)
     def reconstruct_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skpolyode.forecasting import _engine
-from skpolyode.forecasting._calibration import Calibration
+from skpolyode.ensemble.conformal import Calibration
+from skpolyode.forecasting import engine
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
 
@@ -53,7 +53,7 @@ def names(embedder: PolyODETransformer, values: np.ndarray) -> set[int]:
 def test_series_that_calibrate_are_not_trained_on(seen):
     lengths = [30] * 15
     rng = np.random.RandomState(0)
-    embedder = _engine.fit_forecaster(small(), named(lengths), 0.2, rng, **PLAIN).embedder
+    embedder = engine.fit_forecaster(small(), named(lengths), 0.2, rng, **PLAIN).embedder
     trained, validating, calibrating = (names(embedder, own[0]) for own in seen.values())
     series = [{name // 10_000 for name in own} for own in (trained, validating, calibrating)]
     assert len(series[2]) == 3
@@ -75,7 +75,7 @@ def test_ends_that_calibrate_are_not_trained_on(seen, lengths):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PolyODETransformer, "fit", spied)
         rng = np.random.RandomState(0)
-        _engine.fit_forecaster(small(), named(lengths), 0.2, rng, **PLAIN)
+        engine.fit_forecaster(small(), named(lengths), 0.2, rng, **PLAIN)
     first, last = (set(own) for own in fits)
     ends = {
         10_000 * k + row for k, n in enumerate(lengths) for row in range(n - int(np.ceil(n / 5)), n)
@@ -97,7 +97,7 @@ def test_ends_that_calibrate_are_not_trained_on(seen, lengths):
 @pytest.mark.parametrize("lengths", [[100], [600], [40, 300], [90] * 6])
 def test_what_validates_is_not_trained_on_however_series_are_cut(seen, lengths):
     embedder = small()
-    _engine._train(embedder, named(lengths))
+    engine._train(embedder, named(lengths))
     assert "_longest" not in vars(embedder)
     training, validating = (names(embedder, seen[kind][0]) for kind in ("training", "validating"))
     assert validating
@@ -107,6 +107,6 @@ def test_what_validates_is_not_trained_on_however_series_are_cut(seen, lengths):
 def test_times_are_at_between_or_after_rows():
     panel = Panel.from_series([(np.arange(10.0), np.arange(10.0)), ([0.0, 8.0], [1.0, 2.0])])
     times = np.array([0.0, 2.5, 3.0, 8.5, 9.5, 1.0, 4.5, 8.0, 9.0])
-    before, is_between = _engine._places(panel, times, np.array([0, 5, 9]))
+    before, is_between = engine._places(panel, times, np.array([0, 5, 9]))
     assert before.tolist() == [-1, 2, 2, 8, 9, 10, 10, 10, 11]
     assert np.flatnonzero(is_between).tolist() == [1, 3, 5, 6]

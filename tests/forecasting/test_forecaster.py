@@ -106,7 +106,7 @@ def test_only_the_recent_past_of_a_long_series_matters(forecaster):
     changed.iloc[:900] = 1.0
     panels = [Panel.from_frames([own], channel_names=["x0", "x1"]) for own in (long, changed)]
     embedder, ahead = forecaster.embedder_, [index[-1] + HOUR, index[-1] + 5 * HOUR]
-    free = [embedder.forecast(own, ahead, damped=False).values for own in panels]
+    free = [embedder.forecast(own, ahead, combine=False).values for own in panels]
     np.testing.assert_array_equal(*free)
 
 

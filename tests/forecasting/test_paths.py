@@ -8,7 +8,7 @@ import pytest
 
 import skpolyode
 from skpolyode.forecasting import PolyODEForecaster
-from skpolyode.forecasting._paths import on_path
+from skpolyode.forecasting.paths import on_path
 from skpolyode.panel import Panel
 from tests.transformers.data import oscillators, small
 
@@ -63,7 +63,7 @@ def parts(panel: Panel, kept: np.ndarray) -> list:
 def test_distances_are_those_to_the_observations_of_the_channel(fitted):
     panel = Panel.from_series([([0.0, 1.0, 3.0], [[1.0, 0.0], [2.0, np.nan], [0.0, 1.0]])])
     times = np.array([0.0, 0.5, 1.0, 2.5])
-    asked = fitted.embedder_, fitted.adjustment_, panel, times, np.array([0, 4])
+    asked = fitted.embedder_, fitted.decomposition_, panel, times, np.array([0, 4])
     wanted = [[0, 0], [0.25, 1 / (2 + 1 / 2.5)], [0, 1 / (1 + 1 / 2)], [0.375, 1 / (2 + 1 / 2.5)]]
     np.testing.assert_allclose(on_path(*asked).apart, wanted)
 

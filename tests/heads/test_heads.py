@@ -27,7 +27,7 @@ from skpolyode import (
     PolyODERegressor,
     PolyODETransformer,
 )
-from skpolyode.embedders import learn
+from skpolyode.embedders import holdout
 from skpolyode.heads import MiniRocket, base, classifier, features
 from skpolyode.heads.folds import spread_folds
 
@@ -53,7 +53,7 @@ def test_series_of_one_group_are_held_out_together(monkeypatch):
     X, y = swings(24)
     persons = np.arange(24) // 4
     dealt, validating = [], []
-    deal, hold_out = classifier.spread_folds, learn.hold_out
+    deal, hold_out = classifier.spread_folds, holdout.hold_out
 
     def spied_deal(*arguments, **options):
         dealt.append(deal(*arguments, **options))
@@ -65,7 +65,7 @@ def test_series_of_one_group_are_held_out_together(monkeypatch):
         return split
 
     monkeypatch.setattr(classifier, "spread_folds", spied_deal)
-    monkeypatch.setattr(learn, "hold_out", spied_hold_out)
+    monkeypatch.setattr(holdout, "hold_out", spied_hold_out)
     embedder = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
     model = PolyODEClassifier(embedder, features="summary", cv=3, random_state=0)
     model.fit(X, y, groups=persons)

@@ -8,10 +8,11 @@ import torch
 from torch.func import functional_call
 
 from skpolyode import Panel
-from skpolyode.embedders import ChannelScaler, ModelEmbedder, Past, Units
+from skpolyode.embedders import ChannelScaler, MemoryReadout, ModelEmbedder, Units
 from skpolyode.memory import MEMORIES
-from skpolyode.models import PolyODETask, pack
+from skpolyode.models import pack
 from skpolyode.models.gain import Gain
+from skpolyode.training.tasks import PolyODETask
 from tests.models.cases import SIZE, flat_series, make_model, some_gain
 
 NOISE, MOVE = 0.01, 0.005  # variances of the noise, and of a random walk over a unit of time
@@ -146,7 +147,7 @@ def test_path_is_the_smoothed_random_walk():
     """Rauch, Tung and Striebel's is the mean of a Brownian motion, given all observations."""
     times, values, offsets = random_walk(1, 120)
     units = Units(ChannelScaler(np.zeros(1), np.ones(1)), 1.0)
-    past = Past(MEMORIES["legt"](SIZE, 1.5), 1.5, units)
+    past = MemoryReadout(MEMORIES["legt"](SIZE, 1.5), 1.5, units)
     embedder = ModelEmbedder(standing_still(steady()), units, ("coefficients",), past, past)
     asked = np.sort(np.append(np.random.default_rng(0).uniform(45, 75, 40), [50.0, 60.0]))
     found = embedder.path_values(Panel(times, values, offsets), asked, np.array([0, len(asked)]))

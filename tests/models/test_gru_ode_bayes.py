@@ -9,7 +9,9 @@ from scipy.integrate import quad
 from scipy.stats import norm
 from torchdiffeq import odeint
 
-from skpolyode.models import GRUODEBayes, IntervalTask, SeriesTask, pack, prediction_loss
+from skpolyode.models import GRUODEBayes, pack
+from skpolyode.training import prediction_loss
+from skpolyode.training.tasks import IntervalTask, SeriesTask
 from tests.models.cases import flat_series
 from tests.models.weights import observations, shaken, states
 

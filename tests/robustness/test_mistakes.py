@@ -76,7 +76,7 @@ def test_times_of_forecasts(model):
         lambda **how: model.stream(SERIES).forecast([9.0], **how),
     ):
         with pytest.raises(TypeError, match=r"damped must be True or False, got 0\.5"):
-            forecast(damped=0.5)
+            forecast(combine=0.5)
 
 
 def test_noise_needs_forecasts():

@@ -10,9 +10,10 @@ import torch
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.memory import MEMORIES
-from skpolyode.models import PolyODETask, SeriesTask, pack
+from skpolyode.models import pack
 from skpolyode.study import SOLVERS, CoupledPolyODE
 from skpolyode.study.solvers import COUPLED
+from skpolyode.training.tasks import PolyODETask, SeriesTask
 from tests.models.cases import embed, flat_series, join, make_model, part
 from tests.study.cases import make_coupled
 

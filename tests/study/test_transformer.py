@@ -100,7 +100,7 @@ def test_gradients_through_series_reach_the_map_of_the_covariates():
     embedder = paper(gradient="series", max_epochs=12).fit(drifting())
     static = pd.DataFrame({"trend": ["up", "down"], "age": [0.0, 0.0]})
     start = Panel.from_series([([0.0], [1.0])] * 2, static=static)
-    rise, fall = embedder.forecast(start, [1.0], damped=False).values[:, 0]
+    rise, fall = embedder.forecast(start, [1.0], combine=False).values[:, 0]
     assert rise > 1.1
     assert fall < 0.9
 

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from skpolyode import Panel
-from skpolyode.embedders import learn
+from skpolyode.embedders import holdout
 from skpolyode.transformers import neural
 from skpolyode.transformers.neural import NeuralTransformer
 from tests.transformers.data import oscillators, small
@@ -59,7 +59,7 @@ class TestEveryTrainedTransformer:
         assert (found.scaler_.mean == plain.scaler_.mean).all()
 
     def test_others_validate(self, name, monkeypatch):
-        tasks, make_task = [], learn.make_task
+        tasks, make_task = [], holdout.make_task
 
         def spied(new_task, embedder, split, *rest):
             tasks.append(split)
@@ -139,7 +139,7 @@ def test_extreme_weights():
 
 
 def test_weights_follow_the_parts_of_long_series(monkeypatch):
-    splits, make_task = [], learn.make_task
+    splits, make_task = [], holdout.make_task
 
     def spied(new_task, embedder, split, *rest):
         splits.append(split)
@@ -263,7 +263,7 @@ class TestValidation:
         times = np.arange(8.0)
         still = [(times, np.full((8, 2), k / 5)) for k in range(5)]
         one, other = (small().fit(SERIES, validation=v) for v in (OTHERS, still))
-        weights = [fitted.embedder_.leaning.channels[0].weights for fitted in (one, other)]
+        weights = [fitted.embedder_.stacking.channels[0].weights for fitted in (one, other)]
         assert weights[0].shape != weights[1].shape or not np.allclose(*weights)
 
     def test_early_stopping_listens_to_it(self, monkeypatch):
@@ -283,13 +283,13 @@ class TestValidation:
         names = set()
         panel = Panel.from_series(SERIES)
         told = [
-            learn.Told(),
-            learn.Told(sample_weight=np.ones(12)),
-            learn.Told(groups=np.ones(12)),
-            learn.Told(validation=Panel.from_series(OTHERS)),
-            learn.Told(validation=Panel.from_series(OTHERS[:-1])),
+            holdout.FitOptions(),
+            holdout.FitOptions(sample_weight=np.ones(12)),
+            holdout.FitOptions(groups=np.ones(12)),
+            holdout.FitOptions(validation=Panel.from_series(OTHERS)),
+            holdout.FitOptions(validation=Panel.from_series(OTHERS[:-1])),
         ]
         start = small().fit(SERIES).embedder_
         for own in told:
-            names.add(learn.find_checkpoint(tmp_path, panel, own, {}, start).path)
+            names.add(holdout.find_checkpoint(tmp_path, panel, own, {}, start).path)
         assert len(names) == len(told)

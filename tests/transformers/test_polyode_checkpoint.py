@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from skpolyode.embedders.learn import Told, find_checkpoint
+from skpolyode.embedders.holdout import FitOptions, find_checkpoint
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
 
@@ -67,7 +67,7 @@ def key(embedder, panel):
     """Name of the checkpoint of a fit that goes on from the last one, if there was any."""
     settings = embedder._training_settings()
     folder, start = embedder.checkpoint_dir, embedder.embedder_
-    return find_checkpoint(folder, panel, Told(), settings, start).path.name
+    return find_checkpoint(folder, panel, FitOptions(), settings, start).path.name
 
 
 def test_all_that_training_depends_on_is_in_the_key(tmp_path):

@@ -198,7 +198,7 @@ def test_score_is_the_error_of_forecasting_the_next_observation(fitted):
     squares = []
     for n in range(1, 5):
         past = [(times[:n], values[:n])]
-        ahead = fitted.forecast(past, [times[n]], damped=False).values[0]
+        ahead = fitted.forecast(past, [times[n]], combine=False).values[0]
         squares.append(((ahead - values[n]) / fitted.scaler_.scale) ** 2)
     assert fitted.score([(times, values)]) == pytest.approx(-np.mean(squares), rel=1e-5)
 

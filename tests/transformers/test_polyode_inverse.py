@@ -89,14 +89,14 @@ def motionless(fitted):
 
 def test_a_constant_series_comes_back_exactly(motionless):
     series = [(times, np.full((len(times), 2), [0.7, -1.3])) for times, _ in SERIES]
-    ahead = motionless.forecast(series, [4.5, 1e4], damped=False)
+    ahead = motionless.forecast(series, [4.5, 1e4], combine=False)
     for answer in motionless.reconstruct(series), ahead:
         assert abs(answer.values - [0.7, -1.3]).max() < 1e-12
 
 
 def test_without_dynamics_the_forecast_is_the_last_value(motionless, panel):
     last = [values[~np.isnan(values[:, 1]), 1][-1] for _, values in SERIES]
-    ahead = motionless.forecast(panel, [5.0, 50.0], damped=False).values.reshape(12, 2, 2)
+    ahead = motionless.forecast(panel, [5.0, 50.0], combine=False).values.reshape(12, 2, 2)
     np.testing.assert_allclose(ahead[:, :, 1], np.transpose([last, last]), atol=1e-12)
 
 

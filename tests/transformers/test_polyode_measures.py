@@ -93,7 +93,7 @@ def test_a_channel_not_yet_observed_starts_where_the_covariates_say():
     panel = Panel.from_series(series, static=pd.DataFrame({"group": group}))
     embedder = PolyODETransformer(**{**CHEAP, "max_epochs": 15}).fit(panel)
     first = panel.like(panel.times[::4], panel.values[::4], np.arange(41))
-    ahead = embedder.forecast(first, [1.0], damped=False).values[:, 1]
+    ahead = embedder.forecast(first, [1.0], combine=False).values[:, 1]
     assert ahead[group == 1].mean() - ahead[group == 0].mean() > 1.0
 
 

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.embedders import learn
+from skpolyode.embedders import holdout
 from tests.transformers.data import oscillators, small
 
 SERIES = oscillators(12)
@@ -23,14 +23,14 @@ PATIENTS = np.repeat([3, 1, 2, 7], 3)
 @pytest.fixture
 def held(monkeypatch):
     """Last times of the series that validated, fit by fit."""
-    found, hold_out = [], learn.hold_out
+    found, hold_out = [], holdout.hold_out
 
     def spied(panel, *arguments):
         split = hold_out(panel, *arguments)
         found.append([panel[k].times[-1] for k in np.flatnonzero(split.held_out)])
         return split
 
-    monkeypatch.setattr(learn, "hold_out", spied)
+    monkeypatch.setattr(holdout, "hold_out", spied)
     return found
 
 

@@ -8,7 +8,7 @@ from numpy.polynomial.legendre import leggauss
 
 import skpolyode
 from skpolyode import Panel
-from skpolyode.embedders import scales
+from skpolyode.embedders import variance
 from tests.transformers.data import oscillators, small
 
 SERIES = oscillators(8)  # two channels, observed apart
@@ -57,7 +57,7 @@ def test_a_constant_deviation_is_remembered_as_that_constant(fitted, monkeypatch
     scale, rows = fitted.scaler_.scale, np.linspace(0, 2, 5)
     series = [(rows, np.full((5, 2), 0.5))]
     monkeypatch.setattr(
-        scales, "path_scales", lambda *asked: np.full((len(asked[2]), 2), 0.3) * scale
+        variance, "path_std", lambda *asked: np.full((len(asked[2]), 2), 0.3) * scale
     )
     monkeypatch.setattr(
         type(fitted.embedder_), "path_values", lambda *asked: np.full((len(asked[2]), 2), 0.5)

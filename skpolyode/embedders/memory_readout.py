@@ -1,0 +1,194 @@
+"""What a memory at the last observation of a series knows of its past, and how far back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from skpolyode.memory import Memory
+from skpolyode.panel import Panel, series_index
+from skpolyode.panel.query import name_query
+from skpolyode.panel.select import Observed, observed_rows
+from skpolyode.saving.codec import saved
+from skpolyode.units import Units
+
+__all__ = ["MemoryReadout"]
+
+_GRID_POINTS = 101  # of a whole window
+_AT_ONCE = 4096  # times that are read together, each with its coefficients
+
+
+@saved
+@dataclass(frozen=True, eq=False)
+class MemoryReadout:
+    """Reads coefficients back into series.
+
+    Parameters
+    ----------
+    memory : Memory
+        In float64, on the CPU, in the model's units.
+    window : float
+        Length of the remembered past, in the units of `times`; of a memory of the whole history
+        the longest one of training.
+    units : Units
+        Those of the coefficients and of the memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode import HiPPOTransformer, Panel
+    >>> panel = Panel.from_series([([0.0, 0.4, 2.0], [1.0, 2.0, 0.0]), ([0.0, 2.0], [0.0, 1.0])])
+    >>> embedder = HiPPOTransformer(n_coefficients=4, window=2.0).fit(panel).embedder_
+    >>> past, coefficients = embedder.past, embedder.coefficients(panel)
+    >>> signal = past.read(coefficients, np.array([[0.0], [0.0]]), np.array([2.0, 2.0]))
+    >>> signal.shape, past.reach > 1.9
+    ((2, 1, 1), True)
+    """
+
+    memory: Memory
+    window: float
+    units: Units
+
+    @property
+    def n_coefficients(self) -> int:
+        """Coefficients of a channel."""
+        return self.memory.n_coefficients
+
+    @property
+    def reach(self) -> float:
+        """Largest age that can be read, in the units of `times`; may be infinite."""
+        return self.memory.reach(self.window)
+
+    @property
+    def context(self) -> float:
+        """How long ago what a state depends on may lie, in the units of `times`."""
+        return self.memory.context * self.window
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the features of a series that its coefficients do not tell."""
+        return ["duration"] if self.memory.needs_duration else []
+
+    def with_duration(self, features: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+        """Features (B, F), and the length of each history in windows if coefficients need it."""
+        if not self.memory.needs_duration:
+            return features
+        return np.column_stack([features, (end - start) / self.window])
+
+    def check_ages(self, ages: np.ndarray, name: Callable[[int], str]) -> None:
+        """Raise a ValueError, with the name of the first, if ages are beyond the memory."""
+        late, early = ages < 0, ages > self.reach
+        outside = late | early | ~np.isfinite(ages)
+        if not outside.any():
+            return
+        first = int(np.flatnonzero(outside)[0])
+        remedy = (
+            "times after the last observation are for forecast"
+            if late[first]
+            else f"the memory reaches back window_={self.window:g}; fit with a longer window"
+        )
+        raise ValueError(
+            f"{name(first)} relative to the last observation is outside "
+            f"[-{self.window:g}, 0] ({int(outside.sum())} such times); {remedy}."
+        )
+
+    def default_ages(self, shape: tuple[int, ...] | None) -> np.ndarray:
+        """Ages to read if none are asked for: those of arrays of a shape, or an even grid."""
+        if shape is None:
+            return np.linspace(self.window, 0.0, _GRID_POINTS)
+        ages = np.arange(shape[0] - 1, -1, -1, dtype=np.float64)
+        if ages[0] > self.reach:
+            raise ValueError(
+                f"the memory reaches back window_={self.window:g}, but the fitted series are "
+                f"{ages[0]:g} long: pass times within [-{self.window:g}, 0], or fit with "
+                f"window={ages[0]:g}."
+            )
+        return ages
+
+    def ages_at(self, times: Any, shape: tuple[int, ...] | None) -> np.ndarray:
+        """Ages (Q,) at times relative to now; those of `default_ages` if there are none."""
+        known = None if times is None else -np.asarray(times, dtype=np.float64)
+        ages = self.default_ages(shape) if known is None else known
+        if ages.ndim != 1 or not len(ages):
+            raise ValueError("times must be one-dimensional and not empty.")
+        self.check_ages(ages, lambda first: f"times: {-ages[first]:g}")
+        return ages
+
+    def own_times(self, panel: Panel, rows: Observed) -> tuple[np.ndarray, np.ndarray]:
+        """Times of the rows of a panel that can be read, and where those of each series start."""
+        ages = np.repeat(rows.end, panel.lengths) - panel.times
+        kept = (ages >= 0) & (ages <= self.reach)
+        return panel.times[kept], np.concatenate([[0], np.cumsum(kept)])[panel.offsets]
+
+    def read(self, coefficients: np.ndarray, ages: np.ndarray, durations: np.ndarray) -> np.ndarray:
+        """Signal (B, Q, D) in the user's units.
+
+        Parameters
+        ----------
+        coefficients : float64 ndarray of shape (B, D, N)
+        ages : float64 ndarray of shape (B, Q)
+            Time before the moment of the coefficients, in the units of `times`.
+        durations : float64 ndarray of shape (B,)
+            Lengths of the histories.
+        """
+        unit = self.units.time_scale
+        signal = self.memory.reconstruct(
+            torch.from_numpy(np.ascontiguousarray(coefficients)),
+            torch.from_numpy(ages / unit),
+            torch.from_numpy(durations / unit),
+        )
+        return self.units.scaler.inverse(signal.numpy())
+
+    def read_features(self, features: np.ndarray, n_channels: int, ages: np.ndarray) -> np.ndarray:
+        """Signal (B, Q, D) at ages (Q,), from features (B, F) that the coefficients begin."""
+        shape = len(features), n_channels, self.n_coefficients
+        coefficients = features[:, : shape[1] * shape[2]].reshape(shape)
+        durations = features[:, -1] * self.window  # of a measure that needs them
+        return self.read(coefficients, np.tile(ages, (len(features), 1)), durations)
+
+    def read_at(
+        self,
+        coefficients: np.ndarray,
+        start: np.ndarray,
+        end: np.ndarray,
+        times: np.ndarray,
+        series: np.ndarray,
+    ) -> np.ndarray:
+        """Signal (Q, D) at times (Q,) of some series, from coefficients (B, D, N) at their ends."""
+        ages, durations = (end[series] - times)[:, None], (end - start)[series]
+        found = np.empty((len(times), coefficients.shape[1]))
+        for first in range(0, len(times), _AT_ONCE):
+            some = slice(first, first + _AT_ONCE)
+            own = coefficients[series[some]], ages[some], durations[some]
+            found[some] = self.read(*own)[:, 0]
+        return found
+
+    def read_past(
+        self, coefficients: np.ndarray, panel: Panel, times: np.ndarray, offsets: np.ndarray
+    ) -> np.ndarray:
+        """The same at times of the series of a panel, by offsets.
+
+        Raises a ValueError that names the series if a time is beyond the memory.
+        """
+        rows, series = observed_rows(panel), series_index(offsets)
+        ages = rows.end[series] - times
+        self.check_ages(
+            ages, lambda first: name_query(panel, series[first], times[first], -ages[first])
+        )
+        return self.read_at(coefficients, rows.start, rows.end, times, series)
+
+    @property
+    def of_differences(self) -> MemoryReadout:
+        """The same for coefficients of deviations, which are read without the mean."""
+        units = self.units._replace(scaler=self.units.scaler.of_differences)
+        return replace(self, units=units)
+
+    @property
+    def forgets(self) -> bool:
+        """Whether a state depends on a bounded part of the past only."""
+        return math.isfinite(self.memory.context)

@@ -1,0 +1,1 @@
+"""The ensemble around a model: naive forecasts, ridge, stacking, decomposition, intervals."""

@@ -1,0 +1,197 @@
+"""What a forecaster answers about panels, which sktime's formats cannot hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sktime.forecasting.base import BaseForecaster
+
+from skpolyode.ensemble.conformal import Calibration
+from skpolyode.ensemble.decompose import Decomposition
+from skpolyode.forecasting.engine import Answers, answer
+from skpolyode.forecasting.paths import PathCalibration
+from skpolyode.panel import Panel, as_panel, query_times
+from skpolyode.structural.averaging import StructuralModels
+from skpolyode.transformers.neural import NeuralTransformer
+
+__all__ = ["PanelForecaster"]
+
+_N_LEVELS = 50  # that a variance is the mean of
+
+
+class PanelForecaster(BaseForecaster):
+    """Base of forecasters that answer about any series, at any times, with intervals.
+
+    Attributes
+    ----------
+    embedder_ : transformer
+        The trained model.
+    calibration_ : Calibration
+        Half widths of the intervals, by channel and lead.
+    path_calibration_ : PathCalibration or None
+        Half widths between observations.
+    decomposition_ : Decomposition
+        What is taken out of series first.
+    structural_ : StructuralModels or None
+        Models of level, trend and season of few series.
+    """
+
+    embedder_: NeuralTransformer
+    decomposition_: Decomposition
+    structural_: StructuralModels | None
+    calibration_: Calibration
+    path_calibration_: PathCalibration | None
+
+    @property
+    def _trained(self) -> tuple[NeuralTransformer, Decomposition, StructuralModels | None]:
+        """What answers about any series."""
+        return self.embedder_, self.decomposition_, self.structural_
+
+    def forecast(self, y: Any, times: Any, relative_to: str | None = None) -> Panel:
+        """Continue any series with the trained model; what was fitted is left as it is.
+
+        Parameters
+        ----------
+        y : Panel, list of (times, values), list of DataFrames, or array
+            Series, with the channels that the model was trained on.
+        times : array-like of shape (Q,) or list of such
+            Times from the first row on, for all series or for each; in the units and of the type
+            of the series' times. Earlier ones are answered as in `predict`.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from: the first or the last observation of each series; they are
+            then numbers, or timedeltas for series with datetimes. None: the clock of the series.
+
+        Returns
+        -------
+        Panel
+            All channels at these times.
+
+        Raises
+        ------
+        ValueError
+            If a time is before the first row of its series.
+        """
+        return self.forecast_quantiles(y, times, [0.5], relative_to)[0.5]
+
+    def forecast_quantiles(
+        self, y: Any, times: Any, alpha: Sequence[float], relative_to: str | None = None
+    ) -> dict[float, Panel]:
+        """Quantiles of the forecasts of any series.
+
+        Parameters
+        ----------
+        y : Panel, list of (times, values), list of DataFrames, or array
+            Series, as in `forecast`.
+        times : array-like of shape (Q,) or list of such
+            Times, as in `forecast`.
+        alpha : sequence of float
+            Probabilities between 0 and 1.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from, as in `forecast`.
+
+        Returns
+        -------
+        dict of float to Panel
+            For each probability the quantile of all channels at these times.
+        """
+        if np.ndim(alpha) != 1:
+            raise TypeError(f"alpha must be a list, such as [0.05, 0.95], got {alpha!r}.")
+        wrong = [a for a in alpha if not 0 < a < 1]
+        if wrong:
+            raise ValueError(f"alpha must lie between 0 and 1, got {wrong[0]!r}.")
+        if self.state == "new":
+            self.check_is_fitted()
+        panel = as_panel(y, name="y")
+        flat, offsets = query_times(panel, times, relative_to)
+        answers = answer(*self._trained, panel, flat, offsets)
+        return {a: panel.like(flat, self._quantile(answers, a), offsets) for a in alpha}
+
+    def forecast_interval(
+        self, y: Any, times: Any, coverage: float = 0.9, relative_to: str | None = None
+    ) -> tuple[Panel, Panel]:
+        """Intervals around the forecasts of any series, wider for series that were wild so far.
+
+        Parameters
+        ----------
+        y : Panel, list of (times, values), list of DataFrames, or array
+            Series, as in `forecast`.
+        times : array-like of shape (Q,) or list of such
+            Times, as in `forecast`.
+        coverage : float, default=0.9
+            Probability of the interval, between 0 and 1. Raise it for wider ones.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from, as in `forecast`.
+
+        Returns
+        -------
+        tuple of two Panels
+            The lower and the upper ends of all channels at these times.
+        """
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}.")
+        ends = [(1 - coverage) / 2, (1 + coverage) / 2]
+        found = self.forecast_quantiles(y, times, ends, relative_to)
+        return found[ends[0]], found[ends[1]]
+
+    def interpolate_interval(
+        self, y: Any, times: Any = None, coverage: float = 0.9, relative_to: str | None = None
+    ) -> tuple[Panel, Panel]:
+        """Intervals around values that were not observed: between observations, and of gaps.
+
+        Parameters
+        ----------
+        y : Panel, list of (times, values), list of DataFrames, or array
+            Series, as in `forecast`.
+        times : array-like of shape (Q,), list of such or None, default=None
+            Times, as in `forecast`. None: the series' own times.
+        coverage : float, default=0.9
+            Probability of the interval, between 0 and 1. Raise it for wider ones.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from, as in `forecast`.
+
+        Returns
+        -------
+        tuple of two Panels
+            The lower and the upper ends, of what would have been observed, around the path of the
+            embedder, in all channels at these times. Both ends are the observation where a channel
+            was observed, unless the embedder takes observations for noisy; where no observation of
+            it follows, they are those of `forecast_interval`.
+        """
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}.")
+        if self.state == "new":
+            self.check_is_fitted()
+        panel = as_panel(y, name="y")
+        own = panel.times, panel.offsets
+        flat, offsets = own if times is None else query_times(panel, times, relative_to)
+        answers = answer(*self._trained, panel, flat, offsets, path_at_rows=True)
+        lower, upper = (
+            panel.like(flat, self._quantile(answers, (1 + side * coverage) / 2), offsets)
+            for side in (-1, 1)
+        )
+        return lower, upper
+
+    def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
+        """Quantile (Q, D) in the units of the data; the median is the forecast itself."""
+        widths = self._half_widths(answers, abs(2 * alpha - 1))
+        own = self.embedder_.scaler_.inverse(answers.values + np.sign(alpha - 0.5) * widths)
+        return answers.shift + answers.scale * own
+
+    def _variance(self, answers: Answers) -> np.ndarray:
+        """Mean square (Q, D) of the errors whose quantiles the half widths are."""
+        levels = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
+        square = np.mean([self._half_widths(answers, own) ** 2 for own in levels], axis=0)
+        return square * (answers.scale * self.embedder_.scaler_.scale) ** 2
+
+    def _half_widths(self, answers: Answers, level: float) -> np.ndarray:
+        """Half widths (Q, D) of the intervals of a level, in standard deviations."""
+        expected = answers.expected if self.calibration_.is_relative else 1.0
+        own = answers.leads, level, answers.spreads
+        widths = expected * self.calibration_.half_widths(*own)
+        if self.path_calibration_ is None:
+            return widths
+        own = answers.apart, level, answers.spreads, answers.at_row
+        bridged = answers.expected * self.path_calibration_.half_widths(*own)
+        return np.where(np.isnan(answers.apart), widths, bridged)

@@ -1,0 +1,1 @@
+"""Structural time series models at irregular times, filtered and averaged."""

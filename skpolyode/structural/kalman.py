@@ -1,0 +1,123 @@
+"""Kalman's filter for many structural models of one series at once, at irregular times."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from skpolyode.structural.components import LEVEL, SLOPE, Components
+
+__all__ = ["Filtered", "ahead", "filtered"]
+
+_PRIOR = 0.5  # half of the observations that speak for errors of one typical step
+
+
+class Filtered(NamedTuple):
+    """What G models know after each of n observations."""
+
+    log_likelihood: np.ndarray  # float64 (n, G): of the observations so far, but the first one
+    states: np.ndarray  # float64 (n, G, p): means
+    errors: np.ndarray  # float64 (n, G): of forecasts from the one before, in expected errors
+    scale: np.ndarray  # float64 (n, G): what variances are to be multiplied by
+    covariances: np.ndarray  # float64 (m, G, p, p): after those that were asked for
+
+
+def filtered(
+    times: np.ndarray, values: np.ndarray, models: Components, asked: np.ndarray | None = None
+) -> Filtered:
+    """Run through a series.
+
+    The scale of all variances is learned on the way, so that errors have Student's t distribution
+    (West and Harrison, "Bayesian forecasting and dynamic models", 1997, section 4.5).
+
+    Parameters
+    ----------
+    times : float64 ndarray of shape (n,)
+        Rising.
+    values : float64 ndarray of shape (n, G)
+        As each model sees them, its logarithm taken where it does.
+    models : Components
+        G models with p states.
+    asked : int64 ndarray of shape (m,) or None, default=None
+        Rising: observations after which covariances are kept. None keeps none.
+    """
+    variance = models.start()
+    covariance = variance[:, :, None] * np.eye(variance.shape[1])
+    mean = np.zeros_like(variance)
+    seen = models.seen(times)
+    kept = {} if asked is None else {row: place for place, row in enumerate(asked.tolist())}
+    zeros, states = np.zeros((2, *values.shape)), np.empty((len(times), *mean.shape))
+    covariances = np.empty((len(kept), *covariance.shape))
+    found = Filtered(zeros[0], states, zeros[1], np.ones(values.shape), covariances)
+    shape, squares, log_likelihood = _PRIOR, np.full(len(models), _PRIOR), np.zeros(len(models))
+    moves: dict[float, tuple[np.ndarray, ...]] = {}  # most gaps of most series are alike
+    for i, (time, own) in enumerate(zip(times, seen, strict=True)):
+        if i:
+            gap = float(time - times[i - 1])
+            if gap not in moves:
+                moves = {gap: (models.gain(gap), models.kept(gap), *models.added(gap))}
+            mean, covariance = _moved(mean, covariance, *moves[gap])
+        error = values[i] - (own * mean).sum(axis=1)
+        known = np.matmul(covariance, own[:, :, None])[:, :, 0]
+        expected = (own * known).sum(axis=1) + models.noise
+        if i:  # of the first one nothing was known
+            square = error**2 / expected
+            log_likelihood += gammaln(shape + 0.5) - gammaln(shape)
+            log_likelihood -= 0.5 * np.log(2 * np.pi * squares * expected)
+            log_likelihood -= (shape + 0.5) * np.log1p(square / (2 * squares))
+            shape, squares = shape + 0.5, squares + square / 2
+            found.errors[i] = error / np.sqrt(expected)
+        share = known / expected[:, None]
+        mean = mean + share * error[:, None]
+        covariance = covariance - share[:, :, None] * known[:, None, :]
+        found.log_likelihood[i], found.states[i] = log_likelihood, mean
+        found.scale[i] = squares / shape
+        if i in kept:
+            found.covariances[kept[i]] = covariance
+    return found
+
+
+def _moved(
+    mean: np.ndarray,
+    covariance: np.ndarray,
+    gain: np.ndarray,
+    kept: np.ndarray,
+    added: np.ndarray,
+    both: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means (G, p) and covariances (G, p, p) after a gap."""
+    moved = mean * kept
+    moved[:, LEVEL] += gain * mean[:, SLOPE]
+    covariance[:, LEVEL] += gain[:, None] * covariance[:, SLOPE]
+    covariance[:, :, LEVEL] += gain[:, None] * covariance[:, :, SLOPE]
+    covariance *= kept[:, :, None] * kept[:, None, :]
+    place = np.arange(mean.shape[1])
+    covariance[:, place, place] += added
+    covariance[:, LEVEL, SLOPE] += both
+    covariance[:, SLOPE, LEVEL] += both
+    return moved, covariance
+
+
+def ahead(
+    models: Components,
+    states: np.ndarray,
+    covariances: np.ndarray,
+    origins: np.ndarray,
+    leads: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Expected values (Q, G) of observations, and their variances, but for the scale.
+
+    They follow from states (Q, G, p), and what is not known of them (Q, G, p, p), at times
+    `origins` (Q,), `leads` (Q,) before.
+    """
+    then = models.seen(origins + leads)
+    seen = then * models.kept(leads)
+    seen[:, :, SLOPE] = models.gain(leads)
+    expected = np.einsum("qgp,qgp->qg", seen, states)
+    known = np.matmul(covariances, seen[..., None])[..., 0]
+    added = models.added(leads)[0]
+    # The slope is not observed: what it shares with the level does not matter.
+    variance = (seen * known).sum(axis=-1) + (then**2 * added).sum(axis=-1) + models.noise
+    return expected, variance

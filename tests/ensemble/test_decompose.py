@@ -1,0 +1,195 @@
+"""Level, trend and season: what is found, taken out and put back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skpolyode
+from skpolyode import Panel, PolyODETransformer
+from skpolyode.ensemble.decompose import Decomposition
+from skpolyode.ensemble.select_decomposition import select_decomposition
+from skpolyode.forecasting import PolyODEForecaster
+
+
+def small(**options: object) -> PolyODEForecaster:
+    embedder = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
+    return PolyODEForecaster(embedder, random_state=0, **options)
+
+
+def irregular(n: int, seed: int = 0, stretch: float = 1.0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return stretch * np.sort(rng.choice(2 * n, n, replace=False)).astype(float)
+
+
+def chosen(panel: Panel, **options: object) -> Decomposition:
+    ends = panel.offsets[1:] - np.ceil(0.2 * panel.lengths).astype(np.int64)
+    every = {"detrend": "auto", "period": "auto", "normalize": "auto"} | options
+    return select_decomposition(panel, ends, **every)
+
+
+def wave(t: np.ndarray) -> np.ndarray:
+    return 2 * np.sin(2 * np.pi * t / 11) + np.cos(4 * np.pi * t / 11)
+
+
+SIGNALS = {
+    "noise": (lambda t, e: e, False, None),
+    "walk": (lambda t, e: np.cumsum(e), False, None),
+    "trend": (lambda t, e: 0.1 * t + e, True, None),
+    "season": (lambda t, e: wave(t) + e, False, 11),
+    "both": (lambda t, e: 0.1 * t + wave(t) + e, True, 11),
+}
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+@pytest.mark.parametrize("stretch", [1.0, 3600.0])
+def test_what_is_there_is_found(name, stretch):
+    signal, trend, period = SIGNALS[name]
+    right = 0
+    for seed in range(4):
+        t = irregular(120, seed)
+        x = signal(t, np.random.default_rng(seed).standard_normal(len(t)))
+        found = chosen(Panel.from_series([(stretch * t, x)]))
+        periods = [own / stretch for own in found.periods]
+        right += found.trend == trend and periods == pytest.approx(
+            [period] * bool(period), rel=0.05
+        )
+        assert not found.by_series
+    assert right >= 3
+
+
+def test_parts_are_put_back_as_they_were_taken_out():
+    t = irregular(60)
+    panel = Panel.from_series([(t, np.column_stack([wave(t), t, 3 + 0 * t]))])
+    option = Decomposition(True, (11.0,), True, 2.0, 120.0, np.zeros((3, 2)), np.ones((2, 3)))
+    origins = np.array([20, 59])
+    own = option.remove(panel, origins)
+    assert own.panel.lengths.tolist() == [21, 60]
+    for i, rows in enumerate((slice(0, 21), slice(0, 60))):
+        which = np.full(rows.stop, i)
+        own_rows = own.of(which)
+        left = own.panel[i].values
+        back = option.base(own_rows, panel.times[rows]) + own_rows.scale * left
+        np.testing.assert_allclose(back, panel.values[rows], atol=1e-9)
+
+
+def test_a_line_is_continued_and_an_outlier_does_not_bend_it():
+    t = irregular(80)
+    x = 5 - 0.25 * t
+    ahead = np.array([165.0, 180.0, 200.0])
+    panel = Panel.from_series([(t, x)])
+    forecaster = small(detrend=True, period=None).pretrain(panel)
+    found = forecaster.forecast(panel, ahead).values[:, 0]
+    np.testing.assert_allclose(found, 5 - 0.25 * ahead, atol=0.2)
+    x[70] += 500.0
+    option = forecaster.decomposition_
+    own = option.remove(Panel.from_series([(t, x)]), np.array([79])).of(np.zeros(3, dtype=int))
+    np.testing.assert_allclose(option.base(own, ahead)[:, 0], 5 - 0.25 * ahead, atol=1.5)
+
+
+def test_a_season_is_repeated():
+    t = irregular(120)
+    panel = Panel.from_series([(t, wave(t))])
+    forecaster = small(detrend=False, period=11.0).pretrain(panel)
+    ahead = np.linspace(241, 262, 12)
+    found = forecaster.forecast(panel, ahead).values[:, 0]
+    np.testing.assert_allclose(found, wave(ahead), atol=0.3)
+
+
+def stores(n: int = 14) -> Panel:
+    rng, t, series = np.random.default_rng(0), np.arange(40.0), []
+    for level in np.geomspace(10, 1000, n):
+        wiggle = 0.1 * np.sin(2 * np.pi * t / 7 + rng.uniform(0, 6))
+        series.append((t, level * (1 + wiggle + 0.03 * rng.standard_normal(len(t)))))
+    return Panel.from_series(series)
+
+
+def test_series_of_very_different_levels_get_units_of_their_own():
+    panel = stores()
+    past = Panel.from_series([(t[:32], x[:32]) for t, x in panel])
+    future = np.stack([x[32:, 0] for _, x in panel])
+    forecaster = small().pretrain(past)
+    assert forecaster.decomposition_.by_series
+    found = forecaster.forecast(past, np.arange(32.0, 40.0)).values.reshape(future.shape)
+    mape = np.abs(found / future - 1).mean(axis=1)
+    assert mape.max() < 0.15  # of the smallest and of the largest
+    intervals = forecaster.forecast_quantiles(past, np.arange(32.0, 40.0), [0.05, 0.95])
+    low, high = (intervals[a].values.reshape(future.shape) for a in (0.05, 0.95))
+    np.testing.assert_array_less((high - low)[0].max(), 0.1 * (high - low)[-1].min())
+    assert 0.75 < ((low <= future) & (future <= high)).mean() <= 1
+    assert not small(normalize="channel").pretrain(past).decomposition_.by_series
+
+
+def test_series_of_one_level_keep_common_units():
+    rng, t = np.random.default_rng(0), np.arange(30.0)
+    panel = Panel.from_series([(t, np.sin(t + rng.uniform(0, 6))) for _ in range(12)])
+    assert small().pretrain(panel).decomposition_.is_none
+
+
+def test_answers_in_the_sample_know_only_what_was_before():
+    t = irregular(60)
+    x = 0.3 * t + wave(t)
+    index = pd.Timestamp("2024-01-01") + pd.to_timedelta(t, unit="h")
+    y = pd.Series(x, index=index)
+    forecaster = small(detrend=True, period=11 * 3600.0).fit(y)
+    changed = y.copy()
+    changed.iloc[45:] += 100.0
+    other = small(detrend=True, period=11 * 3600.0).fit(y)
+    other.update(changed.iloc[45:], update_params=False)
+    rows = index[[30, 44]]
+    np.testing.assert_allclose(forecaster.predict(rows), other.predict(rows), rtol=1e-9)
+    residuals = forecaster.predict_residuals()
+    assert np.isfinite(residuals.to_numpy()).all()
+    between = index[10:20] + (index[11:21] - index[10:20]) / 2
+    expected = np.interp(between.asi8, index.asi8, x)
+    assert np.abs(forecaster.predict(between) - expected).max() < 3
+
+
+def test_file(tmp_path):
+    panel = stores()
+    forecaster = small(detrend=True, period=(7.0, 3.5)).pretrain(panel)
+    forecaster.save(tmp_path / "model.safetensors")
+    again = skpolyode.load(tmp_path / "model.safetensors")
+    old, new = (own.forecast_quantiles(panel, [45.0], [0.1]) for own in (forecaster, again))
+    np.testing.assert_array_equal(new[0.1].values, old[0.1].values)
+    assert again.decomposition_.periods == (7.0, 3.5)
+
+
+def test_channels_that_are_seldom_observed_do_not_decide_for_the_others():
+    rng, t = np.random.default_rng(0), np.arange(30.0)
+    levels = np.geomspace(1.0, 1e4, 40)[:, None, None]
+    x = np.repeat(rng.standard_normal((40, 30, 1)).cumsum(axis=1), 2, axis=2)
+    x[..., 1] = (levels * (1 + 0.1 * rng.standard_normal((40, 30, 1))))[..., 0]
+    x[:, rng.random(30) < 0.8, 1] = np.nan
+    panel = Panel.from_series([(t, own) for own in x])
+    assert not chosen(panel).by_series
+    alone = Panel.from_series(
+        [(t[~np.isnan(own[:, 1])], own[~np.isnan(own[:, 1]), 1]) for own in x]
+    )
+    assert chosen(alone).by_series
+
+
+def test_time_may_start_anywhere():
+    t = irregular(60).round()
+    answers = []
+    for shift in (0.0, 2.0**20):
+        panel = Panel.from_series([(t + shift, 0.3 * t + wave(t))])
+        forecaster = small(detrend=True, period=11.0).pretrain(panel)
+        answers.append(forecaster.forecast(panel, [shift + 125.0, shift + 130.0]).values)
+    np.testing.assert_allclose(answers[0], answers[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"detrend": "yes"}, "detrend must be True, False or \"auto\", got 'yes'"),
+        ({"period": 0}, "period must be a positive length"),
+        ({"period": [7, np.nan]}, "period must be a positive length"),
+        ({"period": "weekly"}, "period must be a positive length"),
+        ({"normalize": None}, 'normalize must be "auto", "channel" or "series", got None'),
+    ],
+)
+def test_wrong_choices(options, message):
+    with pytest.raises(ValueError, match=message):
+        small(**options).pretrain(stores())

@@ -1,0 +1,208 @@
+"""Intervals that adapt to how wild a series was so far."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import skpolyode
+from skpolyode.ensemble.conformal import Calibration
+from skpolyode.ensemble.error_scale import ErrorScale, cross_fitted_scales, spreads_at
+from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.panel import Panel
+from skpolyode.transformers import PolyODETransformer
+
+
+def test_spreads_are_those_of_the_rows_so_far():
+    """Against a loop; each has one more observation and step, of one standard deviation."""
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((40, 3)) + 1e6
+    values[rng.random(values.shape) < 0.4] = np.nan
+    values[:, 2] = np.nan
+    offsets, rows = np.array([0, 15, 16, 40]), np.array([39, 3, 14, 15, 20, 0, 39])
+    found = spreads_at(values, offsets, rows)
+    for own, row in zip(found, rows, strict=True):
+        start = offsets[offsets <= row].max()
+        for j in range(3):
+            x = values[start : row + 1, j]
+            x = x[~np.isnan(x)]
+            n = max(len(x), 1)
+            variance = (((x - x.mean()) ** 2).sum() if len(x) else 0.0) + 1
+            step = np.abs(np.diff(x)).sum() + 1
+            expected = np.log([np.sqrt(variance / n), step / n])
+            np.testing.assert_allclose(own[j], expected, atol=1e-7)
+    assert spreads_at(values, offsets, rows[:0]).shape == (0, 3, 2)
+
+
+def kinds(n_series: int, seed: int, scales: tuple[float, ...], n: int = 12) -> tuple:
+    """Errors of two channels, which are as large as the spreads say, and grow with the lead."""
+    rng = np.random.default_rng(seed)
+    series = np.repeat(np.arange(n_series), n)
+    size = np.array(scales)[rng.integers(len(scales), size=(n_series, 2))][series]
+    noisy = size * np.exp(0.2 * rng.standard_normal(size.shape))
+    spreads = np.log(np.stack([noisy, noisy * np.exp(rng.standard_normal(size.shape))], axis=-1))
+    leads = rng.uniform(0.5, 2.0, size.shape)
+    errors = size * np.sqrt(leads) * rng.standard_normal(size.shape)
+    return leads, errors, series, np.tile(np.arange(n) * 3.0, n_series), spreads
+
+
+def calibrated(leads, errors, series, times, spreads) -> Calibration:
+    return Calibration.of(leads, np.zeros_like(errors), errors, series, times, spreads)
+
+
+def test_slopes_are_of_the_greatest_likelihood():
+    """Of a Gamma distribution, weighted by series, with a ridge: an optimiser of its own."""
+    rng = np.random.default_rng(0)
+    series = np.repeat(np.arange(30), rng.integers(1, 4, 30))
+    spreads = rng.standard_normal((len(series), 1, 2))
+    errors = np.exp(0.7 * spreads[:, :, 0]) * rng.exponential(size=(len(series), 1))
+    own = ErrorScale.learn(spreads, errors, np.ones_like(errors), series)
+    w = 1 / np.bincount(series)[series]
+    x = spreads[:, 0] - w @ spreads[:, 0] / w.sum()
+    x = x / np.sqrt(w @ x**2 / w.sum())
+    y = errors[:, 0] / errors.mean()
+
+    def loss(b):
+        line = b[0] + x @ b[1:]
+        return w @ (y * np.exp(-line) + line) + 5 / 2 * b[1:] @ b[1:]
+
+    best = minimize(loss, np.zeros(3), tol=1e-10).x[1:]
+    width = np.sqrt(w @ (spreads[:, 0] - own.centre[0]) ** 2 / w.sum())
+    np.testing.assert_allclose(own.slopes[0] * width, best, atol=1e-3)
+    assert own.slopes[0, 0] > 0.3
+
+
+def test_quiet_and_wild_series_get_different_widths_at_the_same_coverage():
+    calibration = calibrated(*kinds(80, 0, (0.2, 1.0)))
+    leads, errors, _, _, spreads = kinds(1000, 1, (0.2, 1.0))
+    adapted = calibration.half_widths(leads, 0.9, spreads)
+    plain = calibrated(*kinds(80, 0, (0.2, 1.0))[:4], None).half_widths(leads, 0.9)
+    inside, quiet = np.abs(errors) <= adapted, spreads[..., 0] < np.log(0.45)
+    assert 0.88 < inside.mean() < 0.92
+    assert inside[quiet].mean() == pytest.approx(inside[~quiet].mean(), abs=0.06)
+    assert (np.abs(errors) <= plain)[quiet].mean() > 0.99
+    assert adapted.mean() < 0.8 * plain.mean()
+
+
+@pytest.mark.parametrize("n_series", [3, 5, 8, 20])
+@pytest.mark.parametrize("scales", [(1.0,), (0.2, 1.0)])
+def test_few_series_cover_what_they_cover_without_scales(n_series, scales):
+    leads, errors, _, _, spreads = kinds(200, 1000, scales)
+    covered = []
+    for seed in range(40):
+        known = kinds(n_series, seed, scales)
+        for calibration in (calibrated(*known), calibrated(*known[:4], None)):
+            widths = calibration.half_widths(leads, 0.9, spreads)
+            covered.append((np.abs(errors) <= widths).mean())
+    adapted, plain = np.mean(np.reshape(covered, (-1, 2)), axis=0)
+    assert adapted > min(plain, 0.9) - 0.03
+    assert 0.83 < adapted < 0.96
+
+
+def test_scale_of_one_is_no_scale():
+    """Too few series, or spreads that say nothing: the errors as they are."""
+    known = kinds(40, 0, (1.0,))
+    plain = calibrated(*known[:4], None)
+    assert plain.scale is None
+    assert calibrated(*kinds(4, 0, (1.0,))).scale is None
+    alike = calibrated(*known[:4], np.full_like(known[4], 0.3))
+    np.testing.assert_array_equal(alike.scale.slopes, 0)
+    asked = known[0][:50]
+    expected = plain.half_widths(asked, 0.9)
+    for own, spreads in ((plain, known[4][:50]), (alike, known[4][:50]), (alike, None)):
+        np.testing.assert_array_equal(own.half_widths(asked, 0.9, spreads), expected)
+
+
+def test_scales_of_a_series_are_learned_from_others():
+    leads, errors, series, _, spreads = kinds(20, 0, (0.2, 1.0))
+    one = cross_fitted_scales(spreads, errors, leads, series)
+    own = series == 7
+    other = cross_fitted_scales(spreads, np.where(own[:, None], 50.0, errors), leads, series)
+    np.testing.assert_array_equal(one[own], other[own])
+    assert (one[series == 8] != other[series == 8]).any()
+
+
+def test_what_is_unknown_or_exact_has_scales():
+    leads, errors, series, times, spreads = kinds(20, 0, (1.0,))
+    errors[:, 1] = np.nan
+    errors[:, 0] = 0.0
+    calibration = calibrated(leads, errors, series, times, spreads)
+    widths = calibration.half_widths(leads, 0.9, 100 * spreads)
+    np.testing.assert_array_equal(widths, np.tile([0.0, 1.0], (len(leads), 1)))
+
+
+def walks(n_series: int, seed: int) -> Panel:
+    """Quiet and wild ones in turn."""
+    rng, series = np.random.default_rng(seed), []
+    for k in range(n_series):
+        t = np.cumsum(rng.exponential(size=25))
+        series.append((t, (0.2 if k % 2 else 1.0) * rng.standard_normal((25, 1))))
+    return Panel.from_series(series)
+
+
+def pretrained(panel: Panel, **options: object) -> PolyODEForecaster:
+    small = PolyODETransformer(n_coefficients=2, hidden_layer_sizes=(4,), max_epochs=2)
+    share = {"calibration_fraction": 0.5, "random_state": 0}
+    return PolyODEForecaster(small, **share, **options).pretrain(panel)
+
+
+@pytest.fixture(scope="module")
+def forecaster() -> PolyODEForecaster:
+    return pretrained(walks(60, 0))
+
+
+def test_interval_is_narrower_for_quiet_series(forecaster):
+    lower, upper = forecaster.forecast_interval(walks(20, 1), [1.0, 4.0], 0.9, "end")
+    quantiles = forecaster.forecast_quantiles(walks(20, 1), [1.0, 4.0], [0.05, 0.95], "end")
+    np.testing.assert_allclose(lower.values, quantiles[0.05].values, rtol=1e-9)
+    np.testing.assert_allclose(upper.values, quantiles[0.95].values, rtol=1e-9)
+    widths = (upper.values - lower.values).reshape(20, 2)
+    assert widths[1::2].max() < widths[::2].min()
+    assert (np.diff(widths, axis=1) >= 0).all()
+    with pytest.raises(ValueError, match="coverage must lie between 0 and 1, got 90"):
+        forecaster.forecast_interval(walks(2, 1), [1.0], 90, "end")
+
+
+def test_intervals_do_not_depend_on_units(forecaster):
+    """Nor on what comes later, at times after, at and between rows."""
+    panel, asked = walks(6, 2), [np.sort([0.3, 2.0, 40.0])]
+    times = [own[0] + asked[0] for own, _ in panel]
+    known = walks(60, 0)
+    other = pretrained(known.like(known.times, 100 + 8 * known.values, known.offsets))
+    in_others = panel.like(panel.times, 100 + 8 * panel.values, panel.offsets)
+    plain, moved = (
+        np.stack([end.values for end in model.forecast_interval(own, times)])
+        for model, own in ((forecaster, panel), (other, in_others))
+    )
+    np.testing.assert_allclose(moved, 100 + 8 * plain, rtol=2e-3)
+    until = Panel.from_series([(t[:10], x[:10]) for t, x in panel])
+    rows = [t[9] for t, _ in panel]
+    early, late = (
+        np.stack([e.values for e in forecaster.forecast_interval(own, [[r] for r in rows])])
+        for own in (until, panel)
+    )
+    np.testing.assert_allclose(early, late, atol=1e-6)
+
+
+@pytest.mark.parametrize("normalize", ["channel", "series"])
+def test_scale_is_saved_and_may_be_missing(normalize, tmp_path: Path):
+    model = pretrained(walks(40, 0), normalize=normalize)
+    assert model.calibration_.scale is not None
+    model.save(tmp_path / "new.safetensors")
+    again = skpolyode.load(tmp_path / "new.safetensors")
+    asked = walks(4, 1), [1.0, 5.0], 0.8, "end"
+    for old, new in zip(
+        model.forecast_interval(*asked), again.forecast_interval(*asked), strict=True
+    ):
+        np.testing.assert_array_equal(new.values, old.values)
+    again.calibration_ = replace(model.calibration_, scale=None)
+    again.save(tmp_path / "old.safetensors")
+    plain = skpolyode.load(tmp_path / "old.safetensors")
+    lower, upper = plain.forecast_interval(*asked)
+    if normalize == "channel":
+        widths = (upper.values - lower.values).reshape(4, 2)
+        np.testing.assert_allclose(widths, np.tile(widths[:1], (4, 1)))

@@ -1,0 +1,284 @@
+"""Level, slope, season and noise of few series: the filter, what it finds, and whom it trusts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_t
+
+import skpolyode
+from skpolyode import Panel, PolyODETransformer
+from skpolyode.ensemble.blend import Blend
+from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.structural.averaging import StructuralModels
+from skpolyode.structural.components import Components, drawn, near, points
+from skpolyode.structural.kalman import ahead, filtered
+from skpolyode.structural.periods import likely_periods
+
+NOTHING = {
+    **{"noise": 0.3, "rate": 0.0, "walk": 0.0, "slope_rate": 0.0, "slope_walk": 0.0, "slope": 0.0},
+    **{"season_rate": 0.0, "season_walk": 0.0, "season": 0.0, "period": 1.0, "n_harmonics": 0.0},
+}
+# Parts of a model, and what it makes of two times since the start as a Gaussian process.
+PARTS = {
+    "walk": ({"walk": 0.4}, lambda s, t: 0.4 * np.minimum(s, t)),
+    "pulled": ({"rate": 0.3, "walk": 0.6}, lambda s, t: np.exp(-0.3 * np.abs(s - t))),
+    "line": ({"slope": 0.2}, lambda s, t: 0.2 * s * t),
+    "damped slope": (
+        {"slope_rate": 0.5, "slope_walk": 0.2, "slope": 0.2},
+        lambda s, t: (
+            0.8
+            * (np.minimum(s, t) - 1 + np.exp(-s / 2) + np.exp(-t / 2) - np.exp(-np.abs(s - t) / 2))
+        ),
+    ),
+    "season": (
+        {"season": 0.7, "season_walk": 0.1, "period": 5.0, "n_harmonics": 2.0},
+        lambda s, t: (
+            (0.7 + 0.1 * np.minimum(s, t))
+            * sum(np.cos(2 * np.pi * k * (s - t) / 5) / k for k in (1, 2))
+        ),
+    ),
+    "cycle": (
+        {"season": 0.5, "season_rate": 0.2, "season_walk": 0.2, "period": 7.0, "n_harmonics": 1.0},
+        lambda s, t: 0.5 * np.exp(-0.2 * np.abs(s - t)) * np.cos(2 * np.pi * (s - t) / 7),
+    ),
+}
+
+
+def model(**parts: float) -> Components:
+    return Components(np.zeros(1, bool), *(np.array([v]) for v in (NOTHING | parts).values()))
+
+
+def irregular(n: int = 60, seed: int = 0) -> np.ndarray:
+    return np.sort(np.random.default_rng(seed).choice(2 * n, n, replace=False)).astype(float)
+
+
+def single(t: np.ndarray, x: np.ndarray) -> Panel:
+    return Panel(t, x.reshape(len(t), -1), [0, len(t)])
+
+
+def learned(panel: Panel, **options: object) -> StructuralModels:
+    return StructuralModels.learn(panel, **({"detrend": "auto", "period": "auto"} | options))
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_filter_is_regression_by_a_gaussian_process(name):
+    parts, covariance = PARTS[name]
+    own, rng = model(**parts), np.random.default_rng(0)
+    t = np.cumsum(np.append(0.0, rng.exponential(size=9)))
+    x = rng.standard_normal(10)
+    found = filtered(t, x[:, None], own, asked=np.array([4, 9]))
+    lead, known = 2.5, (found.states[-1:], found.covariances[-1:])
+    (expected,), (variance,) = ahead(own, *known, t[-1:], np.array([lead]))
+    every = np.append(t, t[-1] + lead)
+    matrix = 1e6 + covariance(every[:, None], every) + 0.3 * np.eye(11)
+    weights = np.linalg.solve(matrix[:10, :10], matrix[:10, 10])
+    assert weights @ x == pytest.approx(expected[0], abs=1e-4)
+    left = matrix[10, 10] - weights @ matrix[:10, 10]
+    assert left == pytest.approx(variance[0], rel=1e-3)
+    # The first value says nothing; the scale of what follows has a Student's t distribution.
+    centre = matrix[1:10, 0] / matrix[0, 0]
+    left = matrix[1:10, 1:10] - np.outer(centre, matrix[0, 1:10])
+    density = multivariate_t.logpdf(x[1:], centre * x[0], left, df=1)
+    assert found.log_likelihood[-1, 0] == pytest.approx(density, abs=1e-4)
+
+
+def test_drawn_models_add_one_in_a_gap_and_simple_ones_are_among_them():
+    own = drawn(points(256, 0), (12.0, 5.0), trend=True, positive=True)
+    added, both = own.added(1.0)
+    np.testing.assert_allclose(own.noise + added[:, 1], 1.0)
+    assert (added >= 0).all()
+    assert (np.abs(both) <= np.sqrt(added[:, 0] * added[:, 2]) + 1e-12).all()
+    mean, last = own.walk == 0, (own.noise < 0.01) & (own.rate == 0)
+    assert (mean & (own.slope == 0)).any()
+    assert (last & (own.slope == 0)).any()
+    assert (mean & (own.slope > 0) & (own.slope_rate == 0)).any()
+    assert set(own.period) == {12.0, 5.0}
+    still = drawn(points(256, 0), (), trend=False, positive=False)
+    for part in (still.slope, still.slope_walk, still.is_log):
+        assert not part.any()
+    assert not still.n_harmonics.any()
+    moved = near(points(64, 0), np.random.RandomState(0))
+    assert ((moved >= 0) & (moved < 1)).all()
+
+
+@pytest.mark.parametrize("period", [12.0, 7.3])
+def test_periods_are_found(period):
+    t = irregular(100)
+    rng = np.random.default_rng(0)
+    x = np.cos(2 * np.pi * t / period) + 0.5 * np.sin(4 * np.pi * t / period)
+    found = likely_periods(t / 2, [x - x.mean() + 0.3 * rng.standard_normal(100)], 3)
+    assert 2 * found[0] == pytest.approx(period, rel=0.02)
+    assert likely_periods(t, [np.zeros(100)], 3) == []
+
+
+SIGNALS = {
+    "noise": lambda t, e: (5 + e, np.full(6, 5.0)),
+    "walk": lambda t, e: ((w := np.cumsum(e)), np.full(6, w[-1])),
+    "line": lambda t, e: (0.5 * t + e, 0.5 * (t[-1] + np.arange(1, 7))),
+    "season": lambda t, e: (wave(t) + 0.3 * e, wave(t[-1] + np.arange(1, 7))),
+    "multiplied": lambda t, e: (
+        np.exp(wave(t) / 4 + 0.02 * t + 0.05 * e),
+        np.exp(wave(n := t[-1] + np.arange(1, 7)) / 4 + 0.02 * n),
+    ),
+}
+
+
+def wave(t: np.ndarray) -> np.ndarray:
+    return 2 * np.sin(2 * np.pi * t / 11) + np.cos(4 * np.pi * t / 11)
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+@pytest.mark.parametrize("stretch", [1.0, 86400.0])
+def test_what_is_there_is_continued(name, stretch):
+    t = irregular(90, seed=1)
+    x, truth = SIGNALS[name](t, np.random.default_rng(1).standard_normal(90))
+    panel = single(stretch * t, x)
+    ahead = stretch * (t[-1] + np.arange(1.0, 7))
+    found = learned(panel).forecast_from(panel, np.array([89]), ahead, np.array([6])).means[:, 0]
+    rest = {"noise": 0.3, "walk": 0.8, "line": 0.8, "season": 0.6, "multiplied": 0.2 * truth.max()}
+    assert np.abs(found - truth).max() < rest[name]
+
+
+def test_forecasts_know_the_past_only_in_any_units():
+    t, rng = irregular(60), np.random.default_rng(2)
+    x = np.stack([wave(t), np.cumsum(rng.standard_normal(60))], axis=1)
+    x[rng.random(x.shape) < 0.2] = np.nan
+    x[0, 1] = np.nan
+    panel = Panel(t, x, [0, 30, 60])
+    own = learned(panel)
+    origins, counts = np.array([10, 30, 45]), np.array([2, 1, 2])
+    times = np.repeat(t[origins], counts) + np.array([1.0, 9.0, 0.5, 2.0, 30.0])
+    found = own.forecast_from(panel, origins, times, counts).means
+    assert np.isfinite(found[[0, 1, 3, 4]]).all()
+    later = x.copy()
+    later[11:30] = later[46:] = 99.0
+    changed = own.forecast_from(Panel(t, later, [0, 30, 60]), origins, times, counts)
+    np.testing.assert_allclose(changed.means, found, rtol=1e-9)
+    other = Panel(3600 * t + 1e6, 7 - 1000 * x, [0, 30, 60])
+    converted = learned(other).forecast_from(other, origins, 3600 * times + 1e6, counts)
+    np.testing.assert_allclose(converted.means, 7 - 1000 * found, rtol=1e-4, atol=1)
+    np.testing.assert_allclose(converted.deviations, 1000 * changed.deviations, rtol=1e-2)
+
+
+def test_no_forecast_goes_far_beyond_what_was_seen():
+    t = np.arange(12.0)
+    panel = single(t, np.exp(t))
+    found = learned(panel).forecast_from(panel, np.array([11]), np.array([1e4]), np.array([1]))
+    assert found.means[0, 0] <= np.exp(11) * 4
+    for x in (np.zeros(12), np.full(12, 3.5)):
+        panel = single(t, x)
+        found = learned(panel).forecast_from(panel, np.array([0, 11]), t[:2] + 20, np.ones(2, int))
+        np.testing.assert_allclose(found.means[:, 0], x[0], atol=1e-9)
+
+
+def test_values_may_cease_to_be_positive():
+    t = np.arange(40.0)
+    panel = single(t, np.exp(0.2 * np.random.default_rng(0).standard_normal(40).cumsum()))
+    own = learned(panel)
+    assert any(group.is_log.any() for group in own.channels[0].groups)
+    dropped = single(t[:6], np.array([1.0, 2.0, 1.0, 0.0, -1.0, -2.0]))
+    found = own.forecast_from(dropped, np.array([2, 5]), np.array([8.0, 8.0]), np.ones(2, int))
+    assert np.isfinite(found).all()
+
+
+def test_long_series_are_run_through_in_blocks(monkeypatch):
+    from skpolyode.forecasting import _structure
+
+    t = np.arange(300.0)
+    panel = single(t, wave(t) + 0.1 * np.random.default_rng(0).standard_normal(300))
+    own, origins = learned(panel), np.array([5, 150, 299])
+    asked = origins, t[origins] + 3.0, np.ones(3, int)
+    whole = own.forecast_from(panel, *asked).means
+    monkeypatch.setattr(_structure, "_LONGEST", 100)
+    found = own.forecast_from(panel, *asked).means
+    np.testing.assert_allclose(found, whole, atol=0.2)
+
+
+def test_choices_of_the_forecaster():
+    t = irregular(60)
+    panel = single(t, 0.1 * t + wave(t))
+    groups = learned(panel, detrend=False, period=None).channels[0].groups
+    assert len(groups) == 1
+    assert not groups[0].slope.any()
+    own = learned(panel, period=[11.0, 5.5]).channels[0]
+    assert set(own.gap * own.groups[-1].period) <= {11.0, 5.5}
+    assert not any(own.priors)
+    assert learned(Panel(t, np.stack([t, np.nan * t], axis=1), [0, 60])).channels[1] is None
+
+
+def trials(run: float, simple: float, n: int = 300, seed: int = 0):
+    """Errors of these sizes at leads up to six, in one series."""
+    rng = np.random.default_rng(seed)
+    leads, actual = np.tile(np.arange(1.0, 7), n)[:, None], rng.standard_normal((6 * n, 1))
+    forecasts = (actual + size * rng.standard_normal((6 * n, 1)) for size in (run, simple))
+    return leads, *forecasts, actual, np.zeros(6 * n, int), np.repeat(np.arange(n), 6) + leads[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("run", "simple", "least", "most"),
+    [(0.01, 1, 0.98, 1), (0.8, 1, 0, 0.8), (1, 1, 0, 0.3), (1, 0.8, 0, 0.1), (1, 0.01, 0, 0)],
+)
+def test_dynamics_are_trusted_where_they_are_better(run, simple, least, most):
+    leads, *others = trials(run, simple)
+    trust = Blend.learn(leads, *others)
+    assert trust.shares.min() >= least
+    assert trust.shares.max() <= most
+    blended = trust.blend(leads, *others[:2])
+    assert np.mean((blended - others[2]) ** 2) <= 1.001 * np.mean((others[1] - others[2]) ** 2)
+
+
+def test_without_structure_there_are_the_dynamics():
+    trust, run = Blend.none(2), np.ones((1, 2))
+    blended = trust.blend(np.array([[1.0, np.inf]]), run, np.array([[3.0, np.nan]]))
+    assert blended.tolist() == [[3.0, 1.0]]
+    nothing = np.empty((0, 2))
+    assert Blend.learn(*[nothing] * 4, np.empty(0, int), np.empty(0)).shares.tolist() == [[0, 0]]
+
+
+def small(**options: object) -> PolyODEForecaster:
+    embedder = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
+    return PolyODEForecaster(embedder, random_state=0, **options)
+
+
+@pytest.mark.parametrize("detrend", [False, True])
+@pytest.mark.parametrize("n_rows", [1, 2, 5, 40])
+def test_forecaster_of_few_series(n_rows, detrend, tmp_path):
+    t, rng = np.cumsum(1 + np.random.default_rng(0).random(40)), np.random.default_rng(1)
+    series = [(t[:n_rows] + k, rng.normal([0, 1e4, 0], size=(n_rows, 3))) for k in range(2)]
+    for _, x in series:
+        x[1::3, 1] = np.nan
+        x[:, 2] = np.nan
+    panel = Panel.from_series(series)
+    with pytest.warns(UserWarning, match="never observed|cannot be held out|no observation"):
+        forecaster = small(detrend=detrend).pretrain(panel)
+    ahead = [0.5, 3.0, 40.0]
+    found = forecaster.forecast_quantiles(panel, ahead, [0.1, 0.5], relative_to="end")
+    assert all(np.isfinite(own.values).all() for own in found.values())
+    assert (np.abs(found[0.5].values - [0, 1e4, 0]) < 10).all()
+    forecaster.save(tmp_path / "model.safetensors")
+    again = skpolyode.load(tmp_path / "model.safetensors")
+    new = again.forecast_quantiles(panel, ahead, [0.1], relative_to="end")
+    np.testing.assert_array_equal(new[0.1].values, found[0.1].values)
+
+
+def test_only_few_series_have_a_structure():
+    t = np.arange(12.0)
+    panel = Panel.from_series([(t, np.sin(t + k)) for k in range(10)])
+    assert small().pretrain(panel).structural_ is None
+    assert small().pretrain(panel[:9]).structural_ is not None
+
+
+def test_forecasts_are_those_of_the_structure_where_dynamics_are_not_trusted():
+    t = np.arange(60.0)
+    panel = single(t, 0.3 * t + wave(t))
+    forecaster = small(detrend=True, period=11.0).pretrain(panel)
+    own = forecaster.structural_
+    forecaster.structural_ = replace(own, trust=Blend.none(1))
+    ahead = np.arange(60.0, 66)
+    expected = own.forecast_from(panel, np.array([59]), ahead, np.array([6])).means
+    np.testing.assert_allclose(forecaster.forecast(panel, ahead).values, expected, rtol=1e-9)
+    forecaster.structural_ = None
+    assert np.abs(forecaster.forecast(panel, ahead).values - expected).max() > 1e-3

@@ -1,0 +1,279 @@
+"""What training asks of PolyODE."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from skpolyode.models import Prediction, SequenceModel, pack, polyode
+from skpolyode.training import forecasting_mse, prediction_loss
+from skpolyode.training.tasks import IntervalTask, PolyODETask, SegmentTask, SeriesTask
+from tests.models.cases import flat_series, make_model
+
+LENGTHS = [6, 1, 4, 9, 2]
+TASKS = {task.__name__: task for task in (IntervalTask, PolyODETask, SegmentTask, SeriesTask)}
+INTERVALS = pytest.mark.parametrize("kind", [IntervalTask, PolyODETask])
+NONE = torch.zeros(5, dtype=torch.bool)
+
+
+def held_out(*series):
+    mask = NONE.clone()
+    mask[list(series)] = True
+    return mask
+
+
+def predictions(model, data):
+    """Of all rows, by a scan."""
+    result = torch.empty_like(data.x)
+    with torch.no_grad():
+        for step in model.run(data):
+            result[step.rows] = step.prediction.mean
+    return result
+
+
+def masked_mse(model, data, rows):
+    """Rows is a mask; first rows of series are not forecast."""
+    error = (predictions(model, data) - data.x).square()
+    counted = data.mask & (rows & (data.elapsed > 0))[:, None]
+    return float(error[counted].mean())
+
+
+@pytest.mark.parametrize("block_rows", [200_000, 8])
+def test_forecasting_mse_counts_observed_values_after_the_first_row(block_rows):
+    model, data = make_model(), pack(*flat_series(LENGTHS), block_rows=block_rows)
+    everything = torch.ones(len(data), dtype=torch.bool)
+    assert forecasting_mse(model, data) == pytest.approx(masked_mse(model, data, everything))
+
+
+def test_nothing_to_forecast_is_no_error():
+    assert forecasting_mse(make_model(), pack(*flat_series([1, 1]))) == 0
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_validation_error_is_that_of_the_held_out_series(name):
+    model, data = make_model(), pack(*flat_series(LENGTHS))
+    task = TASKS[name](model, data, held_out(0, 3))
+    rows = torch.isin(data.series, torch.tensor([0, 3]))
+    assert task.refresh() == pytest.approx(masked_mse(model, data, rows))
+    # without any, the training error stands in
+    task = TASKS[name](model, data, NONE)
+    assert task.refresh() == pytest.approx(masked_mse(model, data, ~rows | rows))
+
+
+def test_intervals_to_train_on_are_those_of_the_other_series():
+    data = pack(*flat_series(LENGTHS))
+    task = IntervalTask(make_model(), data, held_out(0))
+    assert 0 not in data.series[task.items]
+    assert (data.next[task.items] >= 0).all()
+    assert len(task.items) == sum(n - 1 for n in LENGTHS[1:])
+
+
+def fresh(model, data, kind=PolyODETask, **options):
+    task = kind(model, data, NONE, **options)
+    task.refresh()
+    return task
+
+
+@INTERVALS
+@pytest.mark.parametrize("block_rows", [200_000, 8])
+def test_loss_of_fresh_intervals_is_the_error_of_the_scan(block_rows, kind):
+    model, data = make_model(), pack(*flat_series(LENGTHS), block_rows=block_rows)
+    task = fresh(model, data, kind)
+    loss = task.loss(torch.arange(len(task.items)))
+    assert loss.item() == pytest.approx(forecasting_mse(model, data))
+
+
+def test_loss_of_some_intervals_is_the_error_of_their_ends():
+    model, data = make_model(), pack(*flat_series(LENGTHS))
+    task, index = fresh(model, data), torch.tensor([4, 0, 11])
+    ends = data.next[task.items[index]]
+    error = (predictions(model, data) - data.x)[ends].square()[data.mask[ends]].mean()
+    assert task.loss(index).item() == pytest.approx(float(error))
+
+
+@INTERVALS
+def test_looking_further_runs_on_without_updates(kind):
+    """Of one series, from its first observation: 0.7 to the power of the steps weighs them."""
+    model, data = make_model(), pack(*flat_series([4]))
+    task = fresh(model, data, kind, horizon=5)
+    first = int((task.items == 0).nonzero())
+    with torch.no_grad():
+        state, total, weights = next(model.run(data)).state, 0.0, 0.0
+        for ahead, row in enumerate((1, 2, 3)):
+            at = slice(row, row + 1)
+            state = model.flow(state, data.gap[at], data.elapsed[at])
+            error = (state["z"][0, :, 0] - data.x[row]).square()[data.mask[row]].mean()
+            total, weights = total + 0.7**ahead * error, weights + 0.7**ahead
+    assert task.loss(torch.tensor([first])).item() == pytest.approx(float(total / weights))
+
+
+def test_every_sixth_minibatch_looks_far_in_units_of_each_lead():
+    """Of one series, from its first observation."""
+    model, data = make_model(), pack(*flat_series([6], missing=0.0))
+    task = fresh(model, data, PolyODETask, furthest=4)
+    start = (task.items == 0).nonzero()[:, 0]
+    task.refresh(0.5)
+    weights = list(model.parameters())
+    losses = [task.loss(start) for _ in range(6)]
+    state, errors = next(model.run(data)).state, []
+    for row in range(1, 5):
+        at = slice(row, row + 1)
+        state = model.flow(state, data.gap[at], data.elapsed[at])
+        errors.append((state["z"][0, :, 0] - data.x[row]).square().mean())
+    near, *far = errors
+    shares = [(near / error).clamp(max=1.0).detach() for error in far]
+    mixed = (near + sum(s * e for s, e in zip(shares, far, strict=True)) / 3) / 2
+    for loss, expected in zip(losses, [near] * 5 + [mixed], strict=True):
+        pairs = (torch.autograd.grad(x, weights, retain_graph=True) for x in (loss, expected))
+        for found, other in zip(*pairs, strict=True):
+            torch.testing.assert_close(found, other)
+
+
+@pytest.mark.parametrize("furthest", [2, 12])
+def test_looks_at_the_pace_of_each_series_are_those_of_all_together(furthest, monkeypatch):
+    """Of series of different lengths, gaps and missing channels; those of few series are such."""
+    model, data = make_model(), pack(*flat_series([6, 1, 14, 9, 2, 7], max_gap=3.0))
+    losses, gradients = [], []
+    for few in (0, 7):
+        monkeypatch.setattr(polyode, "_FEW_SERIES", few)
+        task = PolyODETask(model, data, torch.zeros(6, dtype=torch.bool), furthest=furthest)
+        task.refresh(0.5)
+        losses += [[task.loss(torch.arange(len(task.items))) for _ in range(6)][-1]]
+        gradients += [torch.autograd.grad(losses[-1], list(model.parameters()))]
+    torch.testing.assert_close(*losses)
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_model_with_steps_of_its_own_looks_far_by_them(monkeypatch):
+    """As those of the paper, whose signal and memory are integrated together."""
+    model, data = make_model(), pack(*flat_series(LENGTHS))
+    task = fresh(model, data, furthest=4, can_sweep=False)
+    monkeypatch.delattr(type(model), "visit")
+    task.refresh(0.5)
+    assert all(torch.isfinite(task.loss(torch.arange(3))) for _ in range(6))
+
+
+@INTERVALS
+def test_none_looks_far_before_a_quarter_of_the_training(kind):
+    model, data = make_model(), pack(*flat_series(LENGTHS))
+    near, far = (fresh(model, data, kind, furthest=k) for k in (1, 9))
+    index = torch.arange(len(near.items))
+    for progress, same in ((0.2, True), (0.3, False)):
+        near.refresh(progress), far.refresh(progress)
+        losses = [[task.loss(index).item() for _ in range(6)] for task in (near, far)]
+        assert (losses[0] == losses[1]) is same
+        assert losses[0][:5] == losses[1][:5]
+
+
+def finite_differences(model, loss, parameter, index, size=1e-5):
+    values = []
+    for sign in (1, -1):
+        with torch.no_grad():
+            parameter.view(-1)[index] += sign * size
+            values.append(loss().item())
+            parameter.view(-1)[index] -= sign * size
+    return (values[0] - values[1]) / (2 * size)
+
+
+def check_gradient(model, loss):
+    model.zero_grad()
+    loss().backward()
+    for parameter in model.parameters():
+        for index in (0, parameter.numel() // 2, parameter.numel() - 1):
+            found = float(parameter.grad.view(-1)[index])
+            expected = finite_differences(model, loss, parameter, index)
+            assert found == pytest.approx(expected, rel=1e-5, abs=1e-7)
+
+
+def test_intervals_with_updates_are_those_of_the_pass():
+    """Whole series of at most four observations, from their first one on."""
+    model, data = make_model(), pack(*flat_series([4, 3, 4]))
+    task = fresh(model, data, IntervalTask, length=3)
+    starts = torch.isin(task.items, (data.elapsed == 0).nonzero()[:, 0]).nonzero()[:, 0]
+    with torch.no_grad():
+        (block,) = data.blocks()
+        steps = list(SequenceModel.run_block(model, data, block))[1:]
+    means = [(data.x[s.rows] - s.prediction.mean).square()[data.mask[s.rows]].mean() for s in steps]
+    assert task.loss(starts).item() == pytest.approx(float(sum(means) / 3))
+
+
+@INTERVALS
+def test_what_is_far_and_what_is_not_there_is_left_out(kind):
+    """Series end before the furthest look; channels are not observed there."""
+    model, data = make_model(), pack(*flat_series([2, 3]))
+    task = fresh(model, data, kind, furthest=12)
+    task.refresh(0.5)
+    losses = [task.loss(torch.arange(len(task.items))) for _ in range(6)]
+    assert all(torch.isfinite(loss) for loss in losses)
+
+
+@INTERVALS
+@pytest.mark.parametrize("horizon", [1, 3])
+def test_gradient_of_intervals(horizon, kind):
+    model, data = make_model(), pack(*flat_series(LENGTHS))
+    task = fresh(model, data, kind, horizon=horizon)
+    check_gradient(model, lambda: task.loss(torch.arange(len(task.items))))
+
+
+def test_gradient_of_intervals_with_updates():
+    model, data = make_model(), pack(*flat_series(LENGTHS))
+    task = fresh(model, data, IntervalTask, horizon=2, length=3)
+    check_gradient(model, lambda: task.loss(torch.arange(len(task.items))))
+
+
+def test_a_known_scale_is_scored_by_the_normal_likelihood():
+    mean, scale, x = (torch.tensor(v, dtype=torch.float64) for v in ([0.5], [2.0], [3.0]))
+    expected = -torch.distributions.Normal(mean, scale).log_prob(x) - 0.5 * np.log(2 * np.pi)
+    torch.testing.assert_close(prediction_loss(Prediction(mean, scale.log()), x), expected)
+
+
+def test_gradient_through_whole_series():
+    model, data = make_model(), pack(*flat_series(LENGTHS, max_gap=4.0))
+    task = SeriesTask(model, data, held_out(1))
+    check_gradient(model, lambda: task.loss(torch.arange(len(task.items))))
+
+
+def test_loss_of_whole_series_is_the_error_of_the_scan():
+    model, data = make_model(), pack(*flat_series(LENGTHS), block_rows=8)
+    task = SeriesTask(model, data, NONE)
+    assert task.items.tolist() == [0, 2, 3, 4]  # the other one has nothing to forecast
+    assert task.loss(torch.arange(4)).item() == pytest.approx(forecasting_mse(model, data))
+    some = torch.tensor([0, 3])
+    rows = torch.isin(data.series, task.items[some])
+    assert task.loss(some).item() == pytest.approx(masked_mse(model, data, rows))
+
+
+def test_states_are_detached_and_follow_the_weights():
+    model, data = make_model(), pack(*flat_series(LENGTHS))
+    task = fresh(model, data)
+    assert not task.states["z"].requires_grad
+    before = task.states["z"].clone()
+    with torch.no_grad():
+        next(model.parameters()).add_(0.5)
+    task.refresh()
+    first = (data.elapsed == 0).numpy()
+    changed = (task.states["z"] != before).any(dim=(1, 2)).numpy()
+    np.testing.assert_array_equal(changed & first, False)
+    assert changed.any()
+
+
+def test_the_coarse_part_validates_as_a_scan_and_learns_from_short_gaps():
+    model, data = make_model(), pack(*flat_series(LENGTHS))
+    model.field.stand_still()
+    task = PolyODETask(model, data, held_out(0))
+    error = task.refresh(progress=0.0)
+    assert model.is_coarse
+    assert error == pytest.approx(masked_mse(model, data, data.series == 0))
+    gap = data.gap[data.next[task.items]]
+    model.step_size = float(gap.sort().values[2]) / 4
+    short = gap <= 4 * model.step_size
+    everything = torch.arange(len(gap))
+    assert 0 < short.sum() < len(gap)
+    assert torch.equal(task.loss(everything), task.loss(everything[short]))
+    some = everything[~short]  # nothing else in the batch: better than nothing
+    assert task.loss(some).item() > 0
+    task.refresh(progress=1.0)
+    assert not model.is_coarse
+    assert task.loss(everything).item() != task.loss(everything[short]).item()
