@@ -94,6 +94,10 @@ class Split(NamedTuple):
             return self
         return self._of(take(self.panel, series, *bounds), series, self.held_out[series])
 
+    def of(self, series: np.ndarray) -> Self:
+        """The same with some of the series."""
+        return self._of(self.panel[series], series, self.held_out[series])
+
     def _of(self, panel: Panel, series: np.ndarray, held_out: np.ndarray) -> Self:
         """Parts of the series, with their weights."""
         weights = None if self.weights is None else self.weights[series]

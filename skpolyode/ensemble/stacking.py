@@ -145,6 +145,14 @@ class StackedForecast:
         regression = self.regression and self.regression.rescaled(ratio)
         return type(self)(channels, lowest, highest, regression)
 
+    @property
+    def mean_weights(self) -> dict[str, float]:
+        """Weight of each member, and of the mean in training, over all channels and leads."""
+        weights = np.mean([own.weights.mean(axis=0) for own in self.channels], axis=0)
+        names = _MEMBERS[: len(weights)]
+        members = dict(zip(names, map(float, weights), strict=True))
+        return members | {"training mean": max(1.0 - sum(members.values()), 0.0)}
+
     def combine(self, run: np.ndarray, records: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
         """Forecasts (n, Q, D), from free runs (n, Q, D) and the records (n, D, 12) of their series.
 

@@ -193,11 +193,8 @@ def _train(embedder: NeuralTransformer, panel: Panel) -> None:
     if panel.n_series < FEWEST_TO_SPLIT:
         # Short enough for ends to be held out: nothing else shows when training goes too far.
         length = min(length, max(_SHORTEST_STRETCH, panel.n_observations // 8))
-    embedder._longest = length  # cut in `fit`, once it has been decided what validates
-    try:
-        embedder.fit(panel)
-    finally:
-        del embedder._longest
+    # Cut in the fit, once it has been decided what validates; the forecaster stacks by itself.
+    embedder.fit_stages(panel, window_rows=length, skip=["stacking"])
 
 
 def retrain(

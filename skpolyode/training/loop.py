@@ -158,8 +158,6 @@ class Trainer:
     patience : int or None
         Stop after this many epochs without a better validation error, once trained weights were
         better than untrained ones; None never stops early.
-    verbose : int, default=0
-        1 shows a progress bar.
     clip : float, default=0.5
         Largest norm of a gradient.
     optimizer : callable, default=Muon
@@ -195,7 +193,6 @@ class Trainer:
     batch_size: int
     max_epochs: int
     patience: int | None
-    verbose: int = 0
     clip: float = 0.5
     optimizer: Callable[..., Any] = Muon
     remedy: str = "lower it"
@@ -206,6 +203,7 @@ class Trainer:
         task: Task,
         generator: torch.Generator,
         checkpoint: Checkpoint | None = None,
+        bar: tqdm | None = None,
     ) -> TrainingReport:
         """Train the module in place; it ends with the best weights seen.
 
@@ -219,6 +217,8 @@ class Trainer:
         checkpoint : Checkpoint or None, default=None
             Where the state of the training is kept until it ends. If it holds one, training goes
             on from there, and ends as it would have without the interruption.
+        bar : tqdm or None, default=None
+            Progress bar that counts the epochs.
 
         Returns
         -------
@@ -234,7 +234,7 @@ class Trainer:
         """
         run = _Run(self, module, task, generator)
         try:
-            reason = run.train(checkpoint)
+            reason = run.train(checkpoint, tqdm(disable=True) if bar is None else bar)
         except KeyboardInterrupt:
             reason = _INTERRUPTED
             run.settle_for_present()
@@ -265,30 +265,27 @@ class _Run:
     def _new_optimizer(self) -> Any:
         return self.trainer.optimizer(self.module.parameters(), lr=self.trainer.learning_rate)
 
-    def train(self, checkpoint: Checkpoint | None) -> str:
+    def train(self, checkpoint: Checkpoint | None, bar: tqdm) -> str:
         """Train until there is a reason to stop, which is returned."""
-        trainer = self.trainer
         if checkpoint is not None:
             self._resume(checkpoint)
         validated = len(self.history)  # the last of these epochs still has to be trained
         first = max(0, validated - 1)
         start = time.perf_counter() - (self.history[-1]["seconds"] if validated else 0.0)
-        total = trainer.max_epochs
-        with tqdm(total=total, initial=first, disable=not trainer.verbose, unit="epoch") as bar:
-            for epoch in count(first):
-                if epoch >= validated:
-                    self._validate(epoch, start)
-                    bar.set_postfix(validation_error=f"{self.history[-1][_ERROR]:.4g}")
-                    if checkpoint is not None:
-                        checkpoint.save(self._state())
-                if reason := self._reason_to_stop(epoch):
-                    bar.total = epoch  # it is full, also when training stops early
-                    return reason
-                loss = self._train_epoch(epoch)
-                self.history[-1] |= {"training_loss": loss, "n_items": len(self.task.items)}
-                if not math.isfinite(loss):
-                    return _INFINITE
-                bar.update()
+        bar.update(first)
+        for epoch in count(first):
+            if epoch >= validated:
+                self._validate(epoch, start)
+                bar.set_postfix(validation_error=f"{self.history[-1][_ERROR]:.4g}")
+                if checkpoint is not None:
+                    checkpoint.save(self._state())
+            if reason := self._reason_to_stop(epoch):
+                return reason
+            loss = self._train_epoch(epoch)
+            self.history[-1] |= {"training_loss": loss, "n_items": len(self.task.items)}
+            if not math.isfinite(loss):
+                return _INFINITE
+            bar.update()
 
     def _validate(self, epoch: int, start: float) -> None:
         """Prepare the epoch, and see how good the weights are before it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from skpolyode.errors import Faults, plain_repr
+from skpolyode.fit_report import FitReport
 from skpolyode.panel import Panel, as_panel, is_ragged
 from skpolyode.panel.cells import with_nan
 from skpolyode.panel.channels import align_channels
@@ -35,9 +36,18 @@ __all__ = [
 
 
 def fit_series(
-    estimator: Any, X: Any, *, sample_weight: Any = None, validation: Any = None, **told: Any
+    estimator: Any,
+    X: Any,
+    *,
+    sample_weight: Any = None,
+    validation: Any = None,
+    settings: Mapping[str, Any] | None = None,
+    **told: Any,
 ) -> Any:
-    """Fit a transformer, which learns in `_fit`; `told` is known of each series besides."""
+    """Fit a transformer, which learns in `_fit`.
+
+    `told` has an entry for each series, and `settings` are of the fit as a whole.
+    """
     check_parameters(estimator)
     with unchanged_by_errors(estimator):
         panel = read_panel(estimator, X, reset=True)
@@ -52,11 +62,23 @@ def fit_series(
         own = {name: values[used] for name, values in own.items()}
         if validation is not None:
             own["validation"] = known_part(_like_fit(estimator, validation), "validation")
-        interruption = estimator._fit(known, **own)
+        estimator.fit_report_ = FitReport()
+        _report_data(estimator, panel, known)
+        interruption = estimator._fit(known, **own, **(settings or {}))
     _warn_of_what_is_not_used(estimator, panel)
     if interruption:  # who called, perhaps a search, has been asked to stop as well
         raise KeyboardInterrupt(interruption)
     return estimator
+
+
+def _report_data(estimator: BaseEstimator, panel: Panel, known: Panel) -> None:
+    """Note how much data there is, and what of it is not used."""
+    figures = {}
+    if left_out := panel.n_series - known.n_series:
+        figures["left_out"] = left_out
+    channels = f"{panel.n_channels} channel" + "s" * (panel.n_channels != 1)
+    outcome = f"{known.n_series} series, {channels}, {known.n_observations} observations"
+    estimator.fit_report_.add("data", outcome, known.n_series, **figures)
 
 
 def one_each(values: Any, panel: Panel, name: str, missing: str = "no label") -> np.ndarray:
@@ -175,17 +197,24 @@ def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
         )
 
 
-def warn_if_nothing_was_learned(report: TrainingReport, *, from_scratch: bool) -> None:
-    """Warn of a model that forecasts worse than the mean, or no better than untrained.
+def warn_if_nothing_was_learned(
+    report: TrainingReport, gain: tuple[float, float] | None, *, from_scratch: bool
+) -> None:
+    """Warn of a model that forecasts no better than the mean, or than the untrained model.
 
-    Other weights than those of an untrained model, not `from_scratch`, may be the best already.
+    `gain` is by how much the error is less than that of the mean on the same held-out cells, and
+    the standard error of that. Weights that a warm start goes on from may be the best already;
+    only a model that was trained `from_scratch` is compared with the untrained one.
     """
+    error = f"{report.best_error:.3g}"
     if report.best_error > 1:
         why = "forecasts are worse than the mean of their channels"
-        error = f"{report.best_error:.3g}, that of the mean is 1"
+        error = f"{error}, that of the mean is 1"
     elif from_scratch and report.best_epoch == 0 < report.best_error:
         why = "no weights forecast better than the untrained ones, which were kept"
-        error = f"{report.best_error:.3g}"
+    elif from_scratch and gain is not None and gain[0] <= 2 * gain[1] and report.best_error > 0:
+        why = "on the held-out series forecasts are not surely better than the mean"
+        error = f"{error}; that of the mean, {gain[0]:+.2g}, with a standard error of {gain[1]:.2g}"
     else:
         return
     warnings.warn(
@@ -193,7 +222,7 @@ def warn_if_nothing_was_learned(report: TrainingReport, *, from_scratch: bool) -
         "Train on more series, lower learning_rate_init, or take what needs no training, such as "
         "HiPPOTransformer: noise cannot be forecast.",
         ConvergenceWarning,
-        stacklevel=5,
+        stacklevel=6,
     )
 
 

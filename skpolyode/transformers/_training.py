@@ -5,23 +5,15 @@ from __future__ import annotations
 import os
 from numbers import Integral, Real
 
-import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
-
-from skpolyode.training.loop import Task
 
 __all__ = [
     "CONSTRAINTS",
     "COUNT",
-    "LEAST_PATIENCE",
     "POSITIVE",
     "TRAINED",
     "TRAINING",
-    "usual_batch",
-    "usual_patience",
 ]
-
-LEAST_PATIENCE = 10  # epochs without a better validation error
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
@@ -54,15 +46,18 @@ max_epochs : int or "auto", default="auto"
     Passes over the intervals. The learning rate falls to zero over them. "auto" makes forty, none
     over more than 32 000 intervals: of larger sets each takes other series, drawn at random, and a
     fixed sample of the held-out ones validates, so that a fit costs no more from there on. An int
-    takes all series in each pass; raise it if a large set deserves hours.
+    is the most of a whole fit, and takes all series in each pass; where the fit decides whether
+    observations are noisy, it keeps a third of them for a training as a filter. Raise it if a large
+    set deserves hours.
 validation_fraction : float or None, default=0.1
     Share of the series held out, of which nothing is learned, not even scales. Training stops
     early when their forecasting error has not fallen for half of `max_epochs` (ten epochs at
     least, and not before it was better than that of the untrained model), and keeps the weights
-    with the least. With fewer than five series this share is the last rows of each that has at
-    least 384; without any, the training error stands in. None trains on all series through all
-    epochs; forecasts then lean on the model too much. Not used by a `fit` that is told which other
-    series validate.
+    with the least. From twenty held-out series on, one half of them stops training and the other
+    half judges forecasts. With fewer than five series this share is the last rows of each that
+    has at least 384; without any, the training error stands in. None trains on all series through
+    all epochs; forecasts then rely on the model too much. Not used by a `fit` that is told which
+    other series validate.
 warm_start : bool, default=False
     Continue from the weights, scales and other settings of the last fit.
 checkpoint_dir : str, PathLike or None, default=None
@@ -74,7 +69,7 @@ random_state : int, RandomState instance or None, default=None
 device : str, default="cpu"
     Where torch trains and embeds, for example "cuda".
 verbose : int, default=0
-    1 shows a progress bar.
+    1 shows a progress bar over all stages of the fit, in epochs.
 """
 
 TRAINED = """\
@@ -98,29 +93,13 @@ stop_reason_ : str
 validation_error_ : float
     Best one-step forecasting MSE on the held-out series, in standardised units; with weights of
     series a weighted mean.
+validation_error_se_ : float
+    Its standard error, from how the error differs between the series that judge; NaN if none is
+    held out. Errors of few series are luck: compare models by more than two of these.
+fit_report_ : FitReport
+    What `fit` decided, by which figures, from how many series and in how many seconds; print it.
 n_features_in_ : int
     Number of channels, or of time points if fitted on a 2-D array.
 n_channels_in_ : int
     Number of channels.
 """
-
-
-def usual_batch(task: Task, n_intervals: int | str = "auto") -> int:
-    """Items of a minibatch, of so many intervals if it is told.
-
-    The cost of fewer is that of their sequential depth, and with more of them little data give too
-    few steps.
-    """
-    if n_intervals != "auto":
-        return max(round(n_intervals / task.item_size), 1)
-    number, smallest, n_most = task.minibatches
-    largest = max(round(n_most / task.item_size), smallest)
-    return int(np.clip(len(task.items) // number, smallest, largest))
-
-
-def usual_patience(n_epochs: int) -> int:
-    """Epochs to wait for a better error.
-
-    At high rates a low one may be luck; most is gained while the rate falls.
-    """
-    return max(LEAST_PATIENCE, n_epochs // 2)

@@ -59,6 +59,8 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
     ----------
     embedder_ : Embedder
         What was learned; it knows no scikit-learn.
+    fit_report_ : FitReport
+        What `fit` decided, and from which figures; print it.
     """
 
     has_coefficients: ClassVar[bool] = False
@@ -362,6 +364,12 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         """Say how much of the series a window covers, and how coarsely it is remembered."""
         self.coverage_, n_rows = covered(rows, window)
         self.observations_per_coefficient_ = n_rows / self.n_coefficients
+        self.fit_report_.add(
+            "window",
+            f"window {window:.3g}, covers {self.coverage_:.0%} of the typical series",
+            len(rows.start),
+            observations_per_coefficient=float(self.observations_per_coefficient_),
+        )
 
     @property
     def scaler_(self) -> ChannelScaler:
@@ -396,6 +404,19 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         skpolyode.load : The way back.
         """
         save(self, path)
+
+    def _repr_html_inner(self) -> str:
+        return super()._repr_html_inner() + self._report_as_html()
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._report_as_html()
+        return bundle
+
+    def _report_as_html(self) -> str:
+        """What `fit` decided, beneath scikit-learn's diagram in notebooks."""
+        return self.fit_report_.to_html() if hasattr(self, "fit_report_") else ""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -51,6 +51,8 @@ class LegendreFitTransformer(SeriesTransformer):
         coefficient.
     scaler_ : ChannelScaler
         Mean and standard deviation of each channel.
+    fit_report_ : FitReport
+        What `fit` decided, and from which figures; print it.
     n_features_in_ : int
         Number of channels, or of time points if fitted on a 2-D array.
     n_channels_in_ : int

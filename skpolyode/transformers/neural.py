@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from collections.abc import Collection
 from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Self
@@ -13,16 +13,8 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Units
-from skpolyode.embedders.holdout import (
-    LARGEST_EPOCH,
-    FitOptions,
-    Split,
-    find_checkpoint,
-    make_task,
-    split_series,
-)
+from skpolyode.embedders.holdout import FitOptions, Split, find_checkpoint, split_series
 from skpolyode.embedders.static import StaticEncoder
-from skpolyode.ensemble.backtest import learn_stacking
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.panel import Panel, query_times
@@ -33,7 +25,7 @@ from skpolyode.panel.select import (
     observed_series,
 )
 from skpolyode.streams import ModelStream
-from skpolyode.training import Checkpoint, Trainer, TrainingReport, intra_op_threads
+from skpolyode.training import intra_op_threads
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import IntervalTask
 from skpolyode.transformers._checks import check_device, check_repeatable, local_random_state
@@ -45,21 +37,23 @@ from skpolyode.transformers._input import (
     warn_if_nothing_was_learned,
 )
 from skpolyode.transformers._sizes import Sizes
-from skpolyode.transformers._training import (
-    CONSTRAINTS,
-    LEAST_PATIENCE,
-    TRAINED,
-    TRAINING,
-    usual_batch,
-    usual_patience,
-)
+from skpolyode.transformers._training import CONSTRAINTS, TRAINED, TRAINING
 from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.stages import (
+    EstimateError,
+    FitState,
+    StackForecasts,
+    Stage,
+    Train,
+    judging_part,
+    run_stages,
+)
 from skpolyode.units import typical_gap
 
 __all__ = ["NeuralTransformer", "Sizes"]
 
-_EPOCHS = 40  # what "auto" makes of `max_epochs`
 _LONGEST = 256  # rows; the end of a series half as long again may be held out
+_FEWEST_EPOCHS = 10  # of a fit that is meant to learn something
 _FURTHEST = 12  # observations that some minibatches look ahead, at most
 _INTERVAL_LENGTH = 4  # observations that training goes through, with their updates
 
@@ -88,8 +82,8 @@ class NeuralTransformer(SeriesTransformer):
     _stream_class = ModelStream
     embedder_: ModelEmbedder
 
-    _longest: int | None = None
-    """Rows of the windows that series are cut into, set by who knows better (and leans)."""
+    stages: ClassVar[tuple[Stage, ...]] = (Train(), EstimateError(), StackForecasts())
+    """What `fit` does, in this order."""
 
     def __init__(
         self,
@@ -276,13 +270,47 @@ class NeuralTransformer(SeriesTransformer):
         """Untrained model; weights are drawn from the generator."""
         raise NotImplementedError(f"{type(self).__name__} makes its model in `_new_model`.")
 
-    def _fit(self, panel: Panel, **told: Any) -> str | None:
+    def fit_stages(
+        self, X: Any, *, window_rows: int | None = None, skip: Collection[str] = ()
+    ) -> Self:
+        """Fit as `fit` does, but without some stages; for estimators around this one.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        window_rows : int or None, default=None
+            Rows of the windows that long series are cut into for training. None: as in `fit`.
+        skip : collection of str, default=()
+            Names of the stages to leave out, such as "stacking".
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a parameter or a series is not valid, or a stage is not known.
+        """
+        if unknown := set(skip) - {stage.name for stage in self.stages}:
+            known = [stage.name for stage in self.stages]
+            raise ValueError(f"skip holds {sorted(unknown)}; the stages are {known}.")
+        return fit_series(self, X, settings={"window_rows": window_rows, "skip": skip})
+
+    def _fit(
+        self,
+        panel: Panel,
+        window_rows: int | None = None,
+        skip: Collection[str] = (),
+        **options: Any,
+    ) -> str | None:
         check_device(self.device)
         random_state = local_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
-        known, longest = FitOptions(**told), self._longest or _LONGEST
-        whole, share = observed_part(panel), self.validation_fraction
-        split = split_series(whole, known, share, random_state, longest)
+        known, whole = FitOptions(**options), observed_part(panel)
+        longest = window_rows or _LONGEST
+        split = split_series(whole, known, self.validation_fraction, random_state, longest)
         if continues := self.warm_start and hasattr(self, "embedder_"):
             embedder = self._continued(self.embedder_.with_own_model())
         else:
@@ -293,39 +321,49 @@ class NeuralTransformer(SeriesTransformer):
         checkpoint = None
         if self.checkpoint_dir is not None:
             check_repeatable(self.random_state)
-            settings = self._training_settings()
+            settings = self._training_settings() | {"window_rows": window_rows}
             checkpoint = find_checkpoint(self.checkpoint_dir, panel, known, settings, embedder)
-        trained, tested = split.trained, split.tested if split.held_out.any() else None
-        if length := self._longest or self._rows_to_cut(embedder):
-            split = split.cut(length)
+        stopping, judging = judging_part(split, known.groups)
+        length = window_rows or self._rows_to_cut(embedder)
+        state = FitState(
+            embedder,
+            split.trained,
+            judging.tested if split.held_out.any() else None,
+            stopping.cut(length) if length else stopping,
+            self.get_params(deep=False),
+            self._new_task,
+            self.fit_report_,
+            random_state,
+            generator,
+            checkpoint,
+        )
+        self._report_hold_out(stopping, judging)
         with intra_op_threads(1):
-            report = self._train(embedder, split, generator, checkpoint)
-            self.embedder_, self.history_ = embedder, report.history
-            self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
-            self.best_epoch_, self.stop_reason_ = report.best_epoch, report.reason
-            self._examine(split.panel, random_state)
-            if self._longest is None:
-                stacking = learn_stacking(self.embedder_, trained, tested, random_state)
-                self.embedder_ = replace(self.embedder_, stacking=stacking)
-        if report.n_epochs >= LEAST_PATIENCE:  # less is but a try
-            # A forecaster falls back on simple rivals, which the untrained model is like.
-            alone = self._longest is None
-            warn_if_nothing_was_learned(report, from_scratch=alone and not continues)
-        return report.message if report.was_interrupted else None
+            run_stages([stage for stage in self.stages if stage.name not in skip], state)
+        return self._take_over(state, judges_untrained=not (continues or skip))
 
-    def _train(
-        self,
-        embedder: ModelEmbedder,
-        split: Split,
-        generator: torch.Generator,
-        checkpoint: Checkpoint | None,
-        share: float = 1.0,
-    ) -> TrainingReport:
-        """Train the model of an embedder in place, for a share of the epochs."""
-        largest = LARGEST_EPOCH if self.max_epochs == "auto" else None
-        task = make_task(self._new_task, embedder, split, largest, generator)
-        trainer = self._trainer(task, share, validates=bool(split.held_out.any()))
-        return trainer.run(embedder.model, task, generator, checkpoint)
+    def _report_hold_out(self, stopping: Split, judging: Split) -> None:
+        """Note which series train, which stop training, and which judge forecasts."""
+        n_stop, n_judge = int(stopping.held_out.sum()), int(judging.held_out.sum())
+        if not n_stop:
+            outcome = "no series is held out: training errors stand in"
+        elif stopping is judging:
+            outcome = f"{n_stop} held-out series stop training and judge forecasts"
+        else:
+            outcome = f"{n_stop} held-out series stop training, {n_judge} others judge forecasts"
+        n_trained = len(stopping.held_out) - n_stop
+        self.fit_report_.add("hold-out", outcome, n_trained, trained=n_trained)
+
+    def _take_over(self, state: FitState, *, judges_untrained: bool) -> str | None:
+        """Keep what the stages have learned; returns what to say of an interruption."""
+        report = state.training
+        self.embedder_, self.history_ = state.embedder, report.history
+        self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
+        self.best_epoch_, self.stop_reason_ = report.best_epoch, report.reason
+        vars(self).update(state.fitted)
+        if report.n_epochs >= _FEWEST_EPOCHS:  # fewer are but a try
+            warn_if_nothing_was_learned(report, state.gain, from_scratch=judges_untrained)
+        return report.message if report.was_interrupted else None
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         rows = observed_rows(panel)
@@ -352,7 +390,7 @@ class NeuralTransformer(SeriesTransformer):
         """Parameters that an interrupted training must share with the one that goes on."""
         without = {"checkpoint_dir", "device", "verbose"}
         parameters = self.get_params(deep=False).items()
-        return {k: v for k, v in parameters if k not in without} | {"longest": self._longest}
+        return {k: v for k, v in parameters if k not in without}
 
     def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
         """Rows of the windows that much longer series are cut into for training; None: whole."""
@@ -369,23 +407,6 @@ class NeuralTransformer(SeriesTransformer):
             return {"horizon": self.horizon, "furthest": 1}
         rows = torch.bincount(data.series, minlength=len(held_out))[~held_out]
         return {"horizon": 1, "furthest": int(rows.median().clamp(2, 2 * _FURTHEST)) // 2}
-
-    def _trainer(self, task: Task, share: float, validates: bool) -> Trainer:
-        """Of a share of the epochs; `validates` says that there are series for nothing else."""
-        validates = validates or self.validation_fraction is not None
-        n_epochs = _EPOCHS if self.max_epochs == "auto" else self.max_epochs
-        n_epochs = -(-n_epochs // round(1 / share))
-        return Trainer(
-            learning_rate=self.learning_rate_init,
-            batch_size=usual_batch(task, self.batch_size),
-            max_epochs=n_epochs,
-            patience=usual_patience(n_epochs) if validates else None,
-            verbose=self.verbose,
-            remedy="lower learning_rate_init",
-        )
-
-    def _examine(self, panel: Panel, random_state: np.random.RandomState) -> None:
-        """Look at the trained model, by what it was trained on."""
 
     def _channel_features(self) -> list[list[str]]:
         shapes = self.embedder_.block_shapes()

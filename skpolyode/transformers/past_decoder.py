@@ -21,9 +21,10 @@ from skpolyode.panel.select import observed_part, observed_rows, take
 from skpolyode.training import Trainer, intra_op_threads
 from skpolyode.training.tasks import DecodingTask
 from skpolyode.transformers._checks import local_random_state
-from skpolyode.transformers._training import COUNT, POSITIVE, usual_batch, usual_patience
+from skpolyode.transformers._training import COUNT, POSITIVE
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.ode_rnn import ODERNNTransformer
+from skpolyode.transformers.stages import usual_batch, usual_patience
 from skpolyode.units import choose_window
 
 __all__ = ["PastDecoder"]
@@ -200,7 +201,6 @@ class PastDecoder(SeriesTransformer):
             batch_size=usual_batch(task),
             max_epochs=self.max_epochs,
             patience=usual_patience(self.max_epochs),
-            verbose=0,
             remedy="lower learning_rate_init",
         )
         with intra_op_threads(1):

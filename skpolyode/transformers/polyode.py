@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -14,22 +13,26 @@ from torch import nn
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.embedders import ChannelScaler, MemoryReadout, ModelEmbedder, Units
-from skpolyode.embedders.filter_selection import forecasts_no_worse, select_gain
-from skpolyode.embedders.holdout import LARGEST_EPOCH, Split
 from skpolyode.embedders.static import StaticEncoder
-from skpolyode.embedders.variance import with_variance
 from skpolyode.memory import MEMORIES, LegTMemory
-from skpolyode.models import Packed, PolyODE, SequenceModel, picard_predictions
+from skpolyode.models import Packed, PolyODE, SequenceModel
 from skpolyode.models.gain import Gain
 from skpolyode.models.layers import zero_map
 from skpolyode.panel import Panel
-from skpolyode.panel.select import Observed, cut_windows, observed_rows
-from skpolyode.training import Checkpoint, TrainingReport
+from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers._checks import check_coefficients, layer_sizes
-from skpolyode.transformers._training import COUNT, LEAST_PATIENCE, POSITIVE
+from skpolyode.transformers._training import COUNT, POSITIVE
 from skpolyode.transformers.neural import NeuralTransformer
+from skpolyode.transformers.stages import (
+    CheckStepSize,
+    EstimateError,
+    LearnVariance,
+    SelectFilter,
+    StackForecasts,
+    Train,
+)
 from skpolyode.transformers.uncertain import UncertainTransformer
 from skpolyode.units import (
     auto_step_size,
@@ -45,9 +48,6 @@ _CONTEXT_SIZE, _WIDEST = 32, 512
 _CONTEXTS_INTEGRATED = 20  # a gap longer than this many contexts is not integrated to its end
 _ROWS_TO_CUT = 256  # longest series, in rows, that training runs through as a whole
 _CONTEXTS_TO_CUT = 8  # and in contexts
-_SAMPLE = 32  # stretches of series that the step size is checked with
-_SAMPLE_ROWS = 16  # the longest of them
-_SWEEPS = 2  # over them, each of which brings forecasts ten times closer
 _BLOCKS = {
     "full": ("coefficients", "hidden"),
     "coefficients": ("coefficients",),
@@ -101,9 +101,10 @@ class PolyODETransformer(UncertainTransformer):
         How far observations are believed. "exact" takes them at their word: the state is set to
         them, and the learned path passes through them. "noisy" makes the model a filter: at an
         observation the state goes a learned part of the way, as Kalman's does, and the path is
-        smoothed. "auto" trains as for exact ones, then for half as long again (a quarter, of large
-        sets) as a filter if that fills gaps better (after ten epochs or more), and keeps it if it
-        forecasts as well; `noise_` tells.
+        smoothed. "auto" trains as for exact ones, for ten epochs or more, and then tests whether a
+        filter fills gaps better. If so, it goes on training as a filter for half as many epochs (a
+        quarter, of large sets), and keeps the filter if it forecasts as well. `noise_` and
+        `fit_report_` tell what came out.
     %(training)s
 
     Attributes
@@ -185,7 +186,14 @@ class PolyODETransformer(UncertainTransformer):
     }
 
     has_coefficients = True
-    _may_filter = True
+    stages = (
+        Train(),
+        SelectFilter(),
+        EstimateError(),
+        CheckStepSize(),
+        LearnVariance(),
+        StackForecasts(),
+    )
 
     def __init__(
         self,
@@ -265,6 +273,8 @@ class PolyODETransformer(UncertainTransformer):
         )
         units = Units(ChannelScaler.of(rows.values), unit)
         self._describe_window(rows, window)
+        outcome = f"context {context:.3g}, integration steps of {self.step_size_:.3g}"
+        self.fit_report_.add("dynamics", outcome, typical_gap=unit, coefficients=size)
         return ModelEmbedder(
             model.float(),
             units,
@@ -324,54 +334,8 @@ class PolyODETransformer(UncertainTransformer):
         rows_of_context = embedder.recent.window / embedder.units.time_scale
         return int(max(_ROWS_TO_CUT, _CONTEXTS_TO_CUT * rows_of_context))
 
-    def _train(
-        self,
-        embedder: ModelEmbedder,
-        split: Split,
-        generator: torch.Generator,
-        checkpoint: Checkpoint | None,
-        share: float = 1.0,
-    ) -> TrainingReport:
-        """Train, and once more as a filter if that is worth it."""
-        parts = embedder, split, generator
-        report, model = super()._train(*parts, checkpoint, share), embedder.model
-        is_open = self.observations == "auto" and self._may_filter and model.gain is None
-        if report.was_interrupted or not is_open or report.n_epochs < LEAST_PATIENCE:
-            return report  # after less than that a model cannot tell
-        judged = split.panel[np.argsort(~split.held_out, kind="stable")]  # held-out series first
-        if (gain := select_gain(embedder, judged)) is None:
-            return report
-        exact, model.gain = embedder.with_own_model(), gain
-        is_large = self.max_epochs == "auto" and split.panel.n_observations > LARGEST_EPOCH
-        beside = None if checkpoint is None else checkpoint.beside("filter")
-        later = super()._train(*parts, beside, share / (4 if is_large else 2))
-        if later.was_interrupted or forecasts_no_worse(embedder, exact, judged):
-            return report.followed_by(later)
-        model.gain = None
-        model.load_state_dict(exact.model.state_dict())
-        return report
-
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         return PolyODETask(model, data, held_out, **self._looks_ahead(data, held_out))
-
-    def _examine(self, panel: Panel, random_state: np.random.RandomState) -> None:
-        """Compare one-step forecasts with those of half the step size, on a sample."""
-        drawn = panel[random_state.permutation(panel.n_series)[:_SAMPLE]]
-        parts = cut_windows(drawn, _SAMPLE_ROWS, overlap=0)
-        sample = parts[random_state.permutation(parts.n_series)[:_SAMPLE]]
-        data = self.embedder_.pack(sample, torch.float32)
-        model, finer = (copy.deepcopy(self.embedder_.model) for _ in range(2))
-        finer.step_size /= 2
-        with torch.no_grad():
-            error = self._quick_predictions(model, data) - self._quick_predictions(finer, data)
-        self.step_halving_error_ = float(error.square().mean().sqrt())
-        if self._learns_std or self.embedder_.model.gain is not None:
-            self.embedder_ = with_variance(self.embedder_, panel, random_state)
-
-    @staticmethod
-    def _quick_predictions(model: PolyODE, data: Packed) -> torch.Tensor:
-        """Where they serve, sweeps are much cheaper than a run in order."""
-        return picard_predictions(model, data, n_sweeps=_SWEEPS)
 
     def _check_invertible(self) -> None:
         check_coefficients(self.embedder_.blocks)

@@ -21,6 +21,8 @@ class StaticFeatures(SeriesTransformer):
 
     Attributes
     ----------
+    fit_report_ : FitReport
+        What `fit` decided, and from which figures; print it.
     n_features_in_ : int
         Number of channels.
     n_channels_in_ : int

@@ -98,7 +98,6 @@ def test_ends_that_calibrate_are_not_trained_on(seen, lengths):
 def test_what_validates_is_not_trained_on_however_series_are_cut(seen, lengths):
     embedder = small()
     engine._train(embedder, named(lengths))
-    assert "_longest" not in vars(embedder)
     training, validating = (names(embedder, seen[kind][0]) for kind in ("training", "validating"))
     assert validating
     assert not training & validating

@@ -1,0 +1,444 @@
+"""The stages of a neural transformer's fit: they run in order over one state.
+
+A transformer lists its stages in `stages`. Each is a small object whose settings are its fields. It
+reads and changes a `FitState`, and notes in the report what it decided and from which figures.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+
+from skpolyode.embedders import ModelEmbedder
+from skpolyode.embedders.filter_selection import forecasts_no_worse, select_gain
+from skpolyode.embedders.holdout import LARGEST_EPOCH, Split, make_task
+from skpolyode.embedders.variance import with_variance
+from skpolyode.ensemble.backtest import learn_stacking
+from skpolyode.fit_report import FitReport
+from skpolyode.models import Packed, PolyODE, SequenceModel, picard_predictions
+from skpolyode.panel import Panel
+from skpolyode.panel.select import cut_windows, first_series, series_of_rows
+from skpolyode.training import Checkpoint, Trainer, TrainingReport
+from skpolyode.training.loop import Task
+
+__all__ = [
+    "CheckStepSize",
+    "EstimateError",
+    "FitState",
+    "LearnVariance",
+    "SelectFilter",
+    "StackForecasts",
+    "Stage",
+    "Train",
+    "judging_part",
+    "run_stages",
+    "usual_batch",
+    "usual_patience",
+]
+
+
+@dataclass
+class FitState:
+    """What the stages of one fit share, and change.
+
+    Parameters
+    ----------
+    embedder : ModelEmbedder
+        The model, trained in place, with its units. Stages replace what surrounds the model.
+    trained : Panel
+        The series that are learned from, whole.
+    judging : Panel or None
+        Held-out series that judge forecasts; None if nothing is held out.
+    windows : Split
+        The series that train and those that stop training, long ones cut into windows.
+    params : mapping
+        Parameters of the transformer.
+    new_task : callable
+        Training task of a model, packed data and a mask of the series that only validate.
+    report : FitReport
+        Where decisions are noted.
+    random_state : RandomState
+    generator : torch.Generator
+        Draws minibatches.
+    checkpoint : Checkpoint or None
+        Where the state of the training is kept.
+    """
+
+    embedder: ModelEmbedder
+    trained: Panel
+    judging: Panel | None
+    windows: Split
+    params: Mapping[str, Any]
+    new_task: Callable[[SequenceModel, Packed, torch.Tensor], Task]
+    report: FitReport
+    random_state: np.random.RandomState
+    generator: torch.Generator
+    checkpoint: Checkpoint | None
+    bar: tqdm = field(default_factory=lambda: tqdm(disable=True))
+    training: TrainingReport | None = None
+    gain: tuple[float, float] | None = None  # on the error of the mean, and its standard error
+    fitted: dict[str, Any] = field(default_factory=dict)  # attributes for the transformer
+
+    @property
+    def is_large(self) -> bool:
+        """Whether an epoch takes a part of the series only."""
+        rows = self.windows.panel.n_observations
+        return self.params["max_epochs"] == "auto" and rows > LARGEST_EPOCH
+
+
+class Stage(Protocol):
+    """One step of a fit."""
+
+    name: ClassVar[str]
+    """What the report and the progress bar call it."""
+
+    def epochs(self, state: FitState) -> int:
+        """What it costs at most, in epochs of training; for the progress bar."""
+
+    def run(self, state: FitState) -> None:
+        """Change the state, and report what was decided."""
+
+
+def run_stages(stages: Collection[Stage], state: FitState) -> None:
+    """Run stages one after the other, under one progress bar with ``verbose=1``."""
+    costs = [stage.epochs(state) for stage in stages]
+    hidden = not state.params["verbose"]
+    with tqdm(total=sum(costs), disable=hidden, unit="epoch") as state.bar:
+        for stage, cost in zip(stages, costs, strict=True):
+            before = state.bar.n
+            state.bar.set_description(stage.name)
+            with state.report.timed():
+                stage.run(state)
+            if not hidden:  # epochs that were not needed are not left to do
+                state.bar.total -= cost - (state.bar.n - before)
+                state.bar.refresh()
+
+
+def judging_part(split: Split, groups: np.ndarray | None, fewest: int = 20) -> tuple[Split, Split]:
+    """Part the held-out series: one half stops training, the other one judges forecasts.
+
+    An error that stopped training is too small: the best epoch was chosen by it. With fewer than
+    `fewest` held-out series all of them do both. Series of one group stay together.
+
+    Returns
+    -------
+    Split, Split
+        The series without those that only judge, and the series with these as what is held out.
+    """
+    held = np.flatnonzero(split.held_out)
+    if len(held) < fewest:
+        return split, split
+    labels = held if groups is None else np.unique(groups[held], return_inverse=True)[1]
+    order = np.unique(labels, return_inverse=True)[1]
+    judges, stops = held[order % 2 == 1], held[order % 2 == 0]
+    if not len(judges):  # all of one group
+        return split, split
+    every = np.arange(split.panel.n_series)
+    return split.of(np.setdiff1d(every, judges)), split.of(np.setdiff1d(every, stops))
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train the model, until its error on the held-out series does not fall any more.
+
+    Parameters
+    ----------
+    usual : int, default=40
+        Epochs that ``max_epochs="auto"`` makes: some 1000 to 2000 gradient steps, after which
+        errors of forecasts hardly fall (measured on the simulated systems).
+    fewest : int, default=10
+        Epochs that a model has to be trained for before it can tell noise from dynamics.
+    """
+
+    usual: int = 40
+    fewest: int = 10
+    name: ClassVar[str] = "training"
+
+    def epochs(self, state: FitState) -> int:
+        """All epochs, unless a part of them is kept for a training as a filter."""
+        if state.params["max_epochs"] == "auto":
+            return self.usual
+        n_epochs = state.params["max_epochs"]
+        without = n_epochs - n_epochs // 3
+        return without if may_filter(state) and without >= self.fewest else n_epochs
+
+    def run(self, state: FitState) -> None:
+        """Train with all checks of a first training."""
+        state.training = self.train(state, self.epochs(state), state.checkpoint)
+        report = state.training
+        state.report.add(
+            self.name,
+            f"stopped: {report.reason}",
+            len(state.windows.tested),
+            epochs=report.n_epochs,
+            best_epoch=report.best_epoch,
+            validation_error=float(report.best_error),
+        )
+
+    def train(
+        self, state: FitState, n_epochs: int, checkpoint: Checkpoint | None
+    ) -> TrainingReport:
+        """Train the model of the embedder in place."""
+        params, windows = state.params, state.windows
+        largest = LARGEST_EPOCH if params["max_epochs"] == "auto" else None
+        task = make_task(state.new_task, state.embedder, windows, largest, state.generator)
+        validates = windows.held_out.any() or params["validation_fraction"] is not None
+        trainer = Trainer(
+            learning_rate=params["learning_rate_init"],
+            batch_size=usual_batch(task, params["batch_size"]),
+            max_epochs=n_epochs,
+            patience=usual_patience(n_epochs) if validates else None,
+            remedy="lower learning_rate_init",
+        )
+        return trainer.run(state.embedder.model, task, state.generator, checkpoint, state.bar)
+
+
+def usual_batch(task: Task, n_intervals: int | str = "auto") -> int:
+    """Items of a minibatch.
+
+    Fewer items would cost as much, by their sequential depth; of more, small sets would make too
+    few steps.
+    """
+    if n_intervals != "auto":
+        return max(round(n_intervals / task.item_size), 1)
+    number, smallest, n_most = task.minibatches
+    largest = max(round(n_most / task.item_size), smallest)
+    return int(np.clip(len(task.items) // number, smallest, largest))
+
+
+def usual_patience(n_epochs: int, least: int = 10) -> int:
+    """Epochs without a better error before training stops.
+
+    At high rates a low error may be luck, and most is gained while the rate falls.
+    """
+    return max(least, n_epochs // 2)
+
+
+def may_filter(state: FitState) -> bool:
+    """Whether it is for the fit to decide if the model filters."""
+    return state.params.get("observations") == "auto" and not state.embedder.filters
+
+
+@dataclass(frozen=True)
+class SelectFilter:
+    """Decide whether observations are noisy, and train once more as a filter if they are.
+
+    Parameters
+    ----------
+    training : Train
+        How the filter is trained.
+    share, large_share : float
+        Epochs of that training, for each usual one: of sets of which each epoch takes a part fewer
+        passes suffice.
+    cost : int
+        What the test costs, in epochs.
+    """
+
+    training: Train = field(default_factory=Train)
+    share: float = 1 / 2
+    large_share: float = 1 / 4
+    cost: int = 2
+    name: ClassVar[str] = "filter"
+
+    def epochs(self, state: FitState) -> int:
+        """The test, and a second training."""
+        return self.cost + self._epochs(state) if may_filter(state) else 0
+
+    def _epochs(self, state: FitState) -> int:
+        """Of the second training: what the first one has left, or a share of the usual number."""
+        if state.params["max_epochs"] != "auto":
+            return state.params["max_epochs"] - self.training.epochs(state)
+        share = self.large_share if state.is_large else self.share
+        return -(-self.training.usual // round(1 / share))
+
+    def run(self, state: FitState) -> None:
+        """Keep the filter if it fills gaps better and forecasts as well."""
+        if not may_filter(state):
+            told = "noisy" if state.embedder.filters else "exact"
+            state.report.add(self.name, f"observations are {told}, as told")
+            return
+        training, model, windows = state.training, state.embedder.model, state.windows
+        n_epochs = self._epochs(state)
+        if training.was_interrupted or training.n_epochs < self.training.fewest or not n_epochs:
+            state.report.add(self.name, "observations are exact: too few epochs to tell")
+            return
+        judged = windows.panel[np.argsort(~windows.held_out, kind="stable")]  # held-out ones first
+        gain = select_gain(state.embedder, judged)
+        state.bar.update(self.cost)
+        if gain is None:
+            state.report.add(self.name, "observations are exact: filters fill no gaps better")
+            return
+        exact, model.gain = state.embedder.with_own_model(), gain
+        beside = None if state.checkpoint is None else state.checkpoint.beside("filter")
+        later = self.training.train(state, n_epochs, beside)
+        if later.was_interrupted or forecasts_no_worse(state.embedder, exact, judged):
+            state.training = training.followed_by(later)
+            state.report.add(
+                self.name,
+                "observations are noisy: a filter fills gaps better, and forecasts as well",
+                epochs=later.n_epochs,
+                validation_error=float(later.best_error),
+            )
+            return
+        model.gain = None
+        model.load_state_dict(exact.model.state_dict())
+        state.report.add(self.name, "observations are exact: a filter forecasts worse")
+
+
+@dataclass(frozen=True)
+class EstimateError:
+    """Estimate how sure the validation error is, from how it differs between series.
+
+    Parameters
+    ----------
+    n_rows : int, default=20_000
+        Rows that are looked at, at most.
+    fewest : int, default=3
+        Series that are compared with each other; of fewer, rows are.
+    """
+
+    n_rows: int = 20_000
+    fewest: int = 3
+    cost: int = 1
+    name: ClassVar[str] = "error"
+
+    def epochs(self, state: FitState) -> int:
+        """A pass over some of the series."""
+        return self.cost
+
+    def run(self, state: FitState) -> None:
+        """Compare one-step forecasts of judging series with the mean of their channels."""
+        state.fitted["validation_error_se_"] = float("nan")
+        if state.judging is None:
+            return
+        panel, scaler = first_series(state.judging, self.n_rows), state.embedder.units.scaler
+        error = state.embedder.residuals(panel)[0] / scaler.scale
+        of_mean = np.where(np.isnan(error), np.nan, state.embedder.standardised(panel).values)
+        counts = np.sum(~np.isnan(of_mean), axis=1)
+        columns = [np.nansum(x**2, axis=1) for x in (error, of_mean)]
+        if panel.n_series >= self.fewest:
+            series = series_of_rows(panel)
+            counts, *columns = (np.bincount(series, x) for x in (counts, *columns))
+        known = counts > 0
+        of_model, of_mean = (x[known] for x in columns)
+        if known.sum() < 2:
+            return
+        mean, se = _ratio(of_model, counts[known])
+        state.gain = _ratio(of_mean - of_model, counts[known])
+        state.fitted["validation_error_se_"] = se
+        worth = "better than" if state.gain[0] > 2 * state.gain[1] else "not surely better than"
+        state.report.add(
+            self.name,
+            f"forecasts are {worth} the mean",
+            panel.n_series,
+            error=mean,
+            standard_error=se,
+            error_of_mean=mean + state.gain[0],
+        )
+        state.bar.update(self.cost)
+
+
+def _ratio(sums: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
+    """Mean of all cells, from sums (n,) and counts (n,) of n groups, and its standard error.
+
+    Groups are alike inside, so that the error is that of a ratio of their sums (linearised).
+    """
+    mean, n = sums.sum() / counts.sum(), len(sums)
+    spread = np.square(sums - mean * counts).sum() * n / (n - 1)
+    return float(mean), float(np.sqrt(spread) / counts.sum())
+
+
+def two_sweeps(model: PolyODE, data: Packed) -> torch.Tensor:
+    """One-step forecasts (P, D) by two Picard sweeps, each of which is ten times closer."""
+    return picard_predictions(model, data, n_sweeps=2)
+
+
+@dataclass(frozen=True)
+class CheckStepSize:
+    """Compare one-step forecasts with those of half the step size.
+
+    Parameters
+    ----------
+    predictions : callable
+        One-step forecasts of a model over packed data; sweeps cost less than a run in order.
+    n_windows : int, default=32
+        Windows of series that are compared, at most.
+    n_rows : int, default=16
+        Rows of a window.
+    """
+
+    predictions: Callable[[SequenceModel, Packed], torch.Tensor] = two_sweeps
+    n_windows: int = 32
+    n_rows: int = 16
+    cost: int = 1
+    name: ClassVar[str] = "step size"
+
+    def epochs(self, state: FitState) -> int:
+        """Two passes over a few rows."""
+        return self.cost
+
+    def run(self, state: FitState) -> None:
+        """Set `step_halving_error_`."""
+        panel, rng = state.windows.panel, state.random_state
+        drawn = panel[rng.permutation(panel.n_series)[: self.n_windows]]
+        parts = cut_windows(drawn, self.n_rows, overlap=0)
+        sample = parts[rng.permutation(parts.n_series)[: self.n_windows]]
+        data, model = state.embedder.pack(sample, torch.float32), state.embedder.model
+        finer = copy.copy(model)  # of the same weights
+        finer.step_size = model.step_size / 2
+        with torch.no_grad():
+            change = self.predictions(model, data) - self.predictions(finer, data)
+        error = float(change.square().mean().sqrt())
+        state.fitted["step_halving_error_"] = error
+        size = model.step_size * state.embedder.units.time_scale
+        state.report.add(self.name, f"step size {size:.3g}", step_halving_error=error)
+        state.bar.update(self.cost)
+
+
+@dataclass(frozen=True)
+class LearnVariance:
+    """Learn how far off paths may be, of a filter or if the embedding asks for it."""
+
+    cost: int = 5
+    name: ClassVar[str] = "variance"
+
+    def epochs(self, state: FitState) -> int:
+        """Some hundred steps of a small network."""
+        return self.cost
+
+    def run(self, state: FitState) -> None:
+        """Add a head of variances to the embedder."""
+        if not (state.embedder.filters or "std" in state.embedder.blocks):
+            return
+        state.embedder = with_variance(state.embedder, state.windows.panel, state.random_state)
+        state.report.add(self.name, "learned", len(state.windows.panel))
+        state.bar.update(self.cost)
+
+
+@dataclass(frozen=True)
+class StackForecasts:
+    """Combine the free run of the model with naive forecasts and ridge regressions."""
+
+    cost: int = 2
+    name: ClassVar[str] = "stacking"
+
+    def epochs(self, state: FitState) -> int:
+        """A backtest on the judging series."""
+        return self.cost
+
+    def run(self, state: FitState) -> None:
+        """Learn weights by channel and lead."""
+        parts = state.trained, state.judging, state.random_state
+        stacking = learn_stacking(state.embedder, *parts)
+        state.embedder = replace(state.embedder, stacking=stacking)
+        judged = state.trained if state.judging is None else state.judging
+        weights = {name: w for name, w in stacking.mean_weights.items() if w >= 0.005}
+        outcome = f"forecasts combine {', '.join(weights)}"
+        state.report.add(self.name, outcome, len(judged), **weights)
+        state.bar.update(self.cost)
