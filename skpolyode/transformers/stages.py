@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -92,31 +92,38 @@ class FitState:
         return self.params["max_epochs"] == "auto" and rows > LARGEST_EPOCH
 
 
-class Stage(Protocol):
+class Stage:
     """One step of a fit."""
 
     name: ClassVar[str]
     """What the report and the progress bar call it."""
 
+    cost: ClassVar[int] = 1
+    """What it usually costs, in epochs of training; for the progress bar."""
+
     def epochs(self, state: FitState) -> int:
-        """What it costs at most, in epochs of training; for the progress bar."""
+        """Epochs that it trains for, at most, or what it costs."""
+        return self.cost
 
     def run(self, state: FitState) -> None:
         """Change the state, and report what was decided."""
+        raise NotImplementedError
 
 
 def run_stages(stages: Collection[Stage], state: FitState) -> None:
     """Run stages one after the other, under one progress bar with ``verbose=1``."""
     costs = [stage.epochs(state) for stage in stages]
-    hidden = not state.params["verbose"]
-    with tqdm(total=sum(costs), disable=hidden, unit="epoch") as state.bar:
+    with tqdm(total=sum(costs), disable=not state.params["verbose"], unit="epoch") as state.bar:
         for stage, cost in zip(stages, costs, strict=True):
             before = state.bar.n
             state.bar.set_description(stage.name)
             with state.report.timed():
                 stage.run(state)
-            if not hidden:  # epochs that were not needed are not left to do
-                state.bar.total -= cost - (state.bar.n - before)
+            trained = state.bar.n - before
+            if not trained:
+                state.bar.update(cost)
+            elif trained < cost:  # epochs that were not needed are not left to do
+                state.bar.total -= cost - trained
                 state.bar.refresh()
 
 
@@ -144,7 +151,7 @@ def judging_part(split: Split, groups: np.ndarray | None, fewest: int = 20) -> t
 
 
 @dataclass(frozen=True)
-class Train:
+class Train(Stage):
     """Train the model, until its error on the held-out series does not fall any more.
 
     Parameters
@@ -226,7 +233,7 @@ def may_filter(state: FitState) -> bool:
 
 
 @dataclass(frozen=True)
-class SelectFilter:
+class SelectFilter(Stage):
     """Decide whether observations are noisy, and train once more as a filter if they are.
 
     Parameters
@@ -236,15 +243,13 @@ class SelectFilter:
     share, large_share : float
         Epochs of that training, for each usual one: of sets of which each epoch takes a part fewer
         passes suffice.
-    cost : int
-        What the test costs, in epochs.
     """
 
     training: Train = field(default_factory=Train)
     share: float = 1 / 2
     large_share: float = 1 / 4
-    cost: int = 2
     name: ClassVar[str] = "filter"
+    cost: ClassVar[int] = 2
 
     def epochs(self, state: FitState) -> int:
         """The test, and a second training."""
@@ -270,7 +275,6 @@ class SelectFilter:
             return
         judged = windows.panel[np.argsort(~windows.held_out, kind="stable")]  # held-out ones first
         gain = select_gain(state.embedder, judged)
-        state.bar.update(self.cost)
         if gain is None:
             state.report.add(self.name, "observations are exact: filters fill no gaps better")
             return
@@ -292,7 +296,7 @@ class SelectFilter:
 
 
 @dataclass(frozen=True)
-class EstimateError:
+class EstimateError(Stage):
     """Estimate how sure the validation error is, from how it differs between series.
 
     Parameters
@@ -305,12 +309,7 @@ class EstimateError:
 
     n_rows: int = 20_000
     fewest: int = 3
-    cost: int = 1
     name: ClassVar[str] = "error"
-
-    def epochs(self, state: FitState) -> int:
-        """A pass over some of the series."""
-        return self.cost
 
     def run(self, state: FitState) -> None:
         """Compare one-step forecasts of judging series with the mean of their channels."""
@@ -341,7 +340,6 @@ class EstimateError:
             standard_error=se,
             error_of_mean=mean + state.gain[0],
         )
-        state.bar.update(self.cost)
 
 
 def _ratio(sums: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
@@ -360,7 +358,7 @@ def two_sweeps(model: PolyODE, data: Packed) -> torch.Tensor:
 
 
 @dataclass(frozen=True)
-class CheckStepSize:
+class CheckStepSize(Stage):
     """Compare one-step forecasts with those of half the step size.
 
     Parameters
@@ -376,12 +374,7 @@ class CheckStepSize:
     predictions: Callable[[SequenceModel, Packed], torch.Tensor] = two_sweeps
     n_windows: int = 32
     n_rows: int = 16
-    cost: int = 1
     name: ClassVar[str] = "step size"
-
-    def epochs(self, state: FitState) -> int:
-        """Two passes over a few rows."""
-        return self.cost
 
     def run(self, state: FitState) -> None:
         """Set `step_halving_error_`."""
@@ -398,19 +391,14 @@ class CheckStepSize:
         state.fitted["step_halving_error_"] = error
         size = model.step_size * state.embedder.units.time_scale
         state.report.add(self.name, f"step size {size:.3g}", step_halving_error=error)
-        state.bar.update(self.cost)
 
 
 @dataclass(frozen=True)
-class LearnVariance:
+class LearnVariance(Stage):
     """Learn how far off paths may be, of a filter or if the embedding asks for it."""
 
-    cost: int = 5
     name: ClassVar[str] = "variance"
-
-    def epochs(self, state: FitState) -> int:
-        """Some hundred steps of a small network."""
-        return self.cost
+    cost: ClassVar[int] = 5
 
     def run(self, state: FitState) -> None:
         """Add a head of variances to the embedder."""
@@ -418,19 +406,14 @@ class LearnVariance:
             return
         state.embedder = with_variance(state.embedder, state.windows.panel, state.random_state)
         state.report.add(self.name, "learned", len(state.windows.panel))
-        state.bar.update(self.cost)
 
 
 @dataclass(frozen=True)
-class StackForecasts:
+class StackForecasts(Stage):
     """Combine the free run of the model with naive forecasts and ridge regressions."""
 
-    cost: int = 2
     name: ClassVar[str] = "stacking"
-
-    def epochs(self, state: FitState) -> int:
-        """A backtest on the judging series."""
-        return self.cost
+    cost: ClassVar[int] = 2
 
     def run(self, state: FitState) -> None:
         """Learn weights by channel and lead."""
@@ -441,4 +424,3 @@ class StackForecasts:
         weights = {name: w for name, w in stacking.mean_weights.items() if w >= 0.005}
         outcome = f"forecasts combine {', '.join(weights)}"
         state.report.add(self.name, outcome, len(judged), **weights)
-        state.bar.update(self.cost)

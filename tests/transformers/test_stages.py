@@ -1,0 +1,146 @@
+"""Stages of a fit: who judges what, how sure an error is, and what the report tells of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import skpolyode
+from skpolyode import HiPPOTransformer, ODERNNTransformer, Panel
+from skpolyode.embedders.holdout import Split
+from skpolyode.transformers.stages import _ratio, judging_part
+from tests.transformers.data import oscillators, small
+
+SERIES = oscillators(12)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return small().fit(SERIES)
+
+
+def split_of(n_series: int, n_held_out: int) -> Split:
+    panel = Panel.from_series([([0.0, 1.0], [float(k), 1.0]) for k in range(n_series)])
+    return Split(panel, np.arange(n_series) >= n_series - n_held_out)
+
+
+def first_values(split: Split, held_out: bool) -> set[float]:
+    """Which series they are, by their first values."""
+    panel = split.panel[split.held_out] if held_out else split.trained
+    return set(panel.values[panel.offsets[:-1], 0].tolist())
+
+
+def test_who_stops_training_does_not_judge():
+    stops, judges = judging_part(split_of(100, 30), None)
+    assert first_values(stops, False) == first_values(judges, False) == set(range(70))
+    assert len(first_values(stops, True)) == len(first_values(judges, True)) == 15
+    assert first_values(stops, True) | first_values(judges, True) == set(range(70, 100))
+
+
+def test_few_do_both():
+    split = split_of(100, 19)
+    assert judging_part(split, None) == (split, split)
+
+
+def test_groups_judge_together():
+    groups = np.arange(100) // 7
+    stops, judges = judging_part(split_of(100, 30), groups)
+    own = [{groups[int(k)] for k in first_values(part, True)} for part in (stops, judges)]
+    assert own[0] and own[1]
+    assert not own[0] & own[1]
+    one = np.zeros(100, dtype=int)
+    split = split_of(100, 30)
+    assert judging_part(split, one) == (split, split)
+
+
+def test_standard_error_of_equal_groups_is_that_of_their_means():
+    rng = np.random.default_rng(0)
+    cells = rng.normal(size=(40, 5))
+    mean, se = _ratio(cells.sum(axis=1), np.full(40, 5))
+    means = cells.mean(axis=1)
+    assert mean == pytest.approx(means.mean())
+    assert se == pytest.approx(means.std(ddof=1) / np.sqrt(40))
+
+
+def test_standard_error_covers_the_mean_of_unequal_groups():
+    rng, inside = np.random.default_rng(1), 0
+    for _ in range(300):
+        counts = rng.integers(1, 20, size=60)
+        sums = counts * (2.0 + rng.normal(size=60)) + rng.normal(size=60)
+        mean, se = _ratio(sums, counts)
+        inside += abs(mean - 2.0) < 1.96 * se
+    assert 0.9 < inside / 300 < 0.99
+
+
+def test_report_tells_what_fit_decided(fitted):
+    report = fitted.fit_report_
+    stages = [decision.stage for decision in report.decisions]
+    assert stages == [
+        *("data", "window", "dynamics", "hold-out", "training", "filter"),
+        *("error", "step size", "stacking"),
+    ]
+    assert report["data"].n_series == 12
+    assert report["training"].figures["validation_error"] == fitted.validation_error_
+    assert report["training"].seconds > 0
+    assert report["step size"].figures["step_halving_error"] == fitted.step_halving_error_
+    assert sum(report["stacking"].figures.values()) == pytest.approx(1, abs=0.05)
+    lines = str(report).splitlines()
+    assert lines[0].split() == ["stage", "decision", "figures", "series", "seconds"]
+    assert [line.split("  ")[0] for line in lines[1:]] == stages
+    with pytest.raises(KeyError, match="the stages are"):
+        report["nothing"]
+
+
+def test_report_is_shown_in_notebooks_and_saved(fitted, tmp_path):
+    html = fitted._repr_mimebundle_()["text/html"]
+    assert "What fit decided" in html
+    assert "held-out series stop training" in html
+    assert fitted._repr_html_().count("What fit decided") == 1
+    assert "What fit decided" not in small()._repr_html_()
+    fitted.save(tmp_path / "model.safetensors")
+    again = skpolyode.load(tmp_path / "model.safetensors")
+    assert again.fit_report_ == fitted.fit_report_
+    assert str(again.fit_report_) == str(fitted.fit_report_)
+
+
+def test_other_transformers_report_as_well():
+    assert HiPPOTransformer().fit(SERIES).fit_report_["window"].figures
+    report = ODERNNTransformer(hidden_size=4, max_epochs=1, random_state=0).fit(SERIES).fit_report_
+    assert "filter" not in [decision.stage for decision in report.decisions]
+    assert report["stacking"].outcome.startswith("forecasts combine")
+
+
+def test_errors_of_few_series_are_known_to_be_unsure(fitted):
+    """One held-out series says nothing of others, and of many the truth is within the bounds."""
+    assert fitted.validation_error_se_ > 0  # between the rows of the only one
+    half = small(validation_fraction=0.5).fit(SERIES)
+    error = half.fit_report_["error"].figures
+    assert error["error"] == pytest.approx(half.validation_error_, rel=1e-3)
+    assert 0 < half.validation_error_se_ < half.validation_error_
+    assert np.isnan(small(validation_fraction=None).fit(SERIES).validation_error_se_)
+
+
+def test_a_low_error_by_luck_is_told():
+    """White noise whose held-out series happen to be quiet: no better than the mean of these."""
+    rng = np.random.default_rng(0)
+    noise = [(np.arange(12.0), rng.normal(size=12)) for _ in range(30)]
+    with pytest.warns(ConvergenceWarning, match="nothing was learned"):
+        model = small(max_epochs=10).fit(noise)
+    assert model.fit_report_["error"].outcome == "forecasts are not surely better than the mean"
+
+
+def test_stages_are_left_out_by_name():
+    model = small().fit_stages(SERIES, skip=["stacking", "step size"])
+    assert model.embedder_.stacking is None
+    assert not hasattr(model, "step_halving_error_")
+    with pytest.raises(ValueError, match=r"skip holds \['stack'\]; the stages are \['training'"):
+        small().fit_stages(SERIES, skip=["stack"])
+
+
+def test_one_labelled_bar_counts_all_stages(capsys):
+    small(verbose=1).fit(SERIES)
+    shown = capsys.readouterr().err
+    assert shown.index("training") < shown.index("step size") < shown.index("stacking")
+    assert "validation_error" in shown
+    assert "100%" in shown.split("\r")[-1]
