@@ -73,7 +73,7 @@ class FitReport:
     >>> report["window"].outcome
     'window 2, covers 100% of the typical series'
     >>> print(report)
-    stage   decision                                     figures                           series  seconds
+    stage   decision                                     figures  series  seconds
     data    2 series, 1 channel, 5 observations                                              2
     window  window 2, covers 100% of the typical series  observations_per_coefficient 0.625  2
     """
