@@ -28,7 +28,7 @@ _ONE_MEMORY = 1.25  # windows of so many contexts need no memory of their own
 _FURTHEST = 1e100  # from the mean, in standard deviations: so are products and slopes
 
 
-@saved(aliases=["transformers.ChannelScaler"])
+@saved
 class ChannelScaler(NamedTuple):
     """Mean and standard deviation of each channel.
 

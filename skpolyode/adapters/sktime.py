@@ -12,7 +12,6 @@ from sktime.transformations.base import BaseTransformer
 
 from skpolyode.panel import Panel
 from skpolyode.panel.readers.sktime import refuse_repeated_rows
-from skpolyode.saving.codec import restored
 from skpolyode.saving.objects import register_estimator, save_by_name
 from skpolyode.transformers import HiPPOTransformer, PolyODETransformer
 from skpolyode.transformers.base import SeriesTransformer
@@ -20,15 +19,7 @@ from skpolyode.transformers.base import SeriesTransformer
 __all__ = ["SeriesFeatures", "read_instances"]
 
 
-def _upgraded(state: dict[str, Any]) -> dict[str, Any]:
-    """State of today: there was an adapter with the parameters of PolyODE as its own."""
-    if "transformer" in state["params"]:
-        return state
-    inner = restored(PolyODETransformer, {"params": state["params"], "fitted": {}})
-    return {**state, "params": {"transformer": inner}}
-
-
-@register_estimator(aliases=["adapters.PolyODEFeatures"], upgrade=_upgraded)
+@register_estimator
 class SeriesFeatures(BaseTransformer):
     """Any transformer of this package as a series-to-features transformer of sktime.
 

@@ -144,16 +144,4 @@ def _arguments(field: WalledMLP) -> dict[str, Any]:
     }
 
 
-def _upgraded(state: dict[str, Any]) -> dict[str, Any]:
-    """State of today: files of format 1 hold the layers as a list of modules."""
-    if "layers" not in state:
-        return state
-    layers = nn.ModuleList(state["layers"])
-    sizes = [layer.in_features for layer in layers]
-    arguments = {"size": sizes[0], "hidden_layer_sizes": sizes[1:]}
-    arguments |= {name: state[name] for name in ("wall", "pull")}
-    weights = {f"layers.{name}": weight for name, weight in layers.state_dict().items()}
-    return {"arguments": arguments, "weights": weights, "training": True}
-
-
-register_module(WalledMLP, _arguments, aliases=("transformers.WalledMLP",), upgrade=_upgraded)
+register_module(WalledMLP, _arguments)

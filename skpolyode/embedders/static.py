@@ -22,7 +22,7 @@ _TOO_LARGE = FaultKind(
 )
 
 
-@saved(aliases=["transformers.StaticEncoder"])
+@saved
 class StaticEncoder(NamedTuple):
     """Numbers in standard deviations from their mean, everything else as indicators.
 

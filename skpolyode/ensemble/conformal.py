@@ -24,21 +24,12 @@ _MAX_BINS = 40
 
 @saved
 @dataclass(frozen=True)
-class _Damping:
-    """In older files: factors of the forecasts of one channel at some leads."""
-
-    leads: np.ndarray
-    factors: np.ndarray
-
-
-@saved
-@dataclass(frozen=True)
 class _Errors:
     """Errors of the forecasts of one channel with about the same lead: absolute and sorted."""
 
     lead: float
     errors: np.ndarray
-    n_independent: float = np.inf  # of the errors; as in older files, all of them
+    n_independent: float = np.inf  # of the errors; by default all of them
 
     def quantile(self, level: float) -> float:
         """Conformal quantile: the ceil((n + 1) level)-th smallest error, or the largest.
@@ -76,18 +67,13 @@ class Calibration:
     ----------
     errors : tuple of tuple of _Errors
         For each channel, in increasing order of the lead.
-    damping : tuple of _Damping, default=()
-        Only in older files: today the embedder has it, as :class:`~skpolyode.ensemble.stacking.\
-StackedForecast`.
     scale : ErrorScale or None, default=None
-        Expected scale of the errors of a series; None if it is 1, as with few series, and in older
-        files.
+        Expected scale of the errors of a series; None if it is 1, as with few series.
     is_relative : bool, default=False
         Whether errors are in sizes that the forecasts' own models expect, as with few series.
     """
 
     errors: tuple[tuple[_Errors, ...], ...]
-    damping: tuple[_Damping, ...] = ()
     scale: ErrorScale | None = None
     is_relative: bool = False
 

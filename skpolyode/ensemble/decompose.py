@@ -73,12 +73,6 @@ class Decomposition:
     usual: np.ndarray
     moments: np.ndarray
 
-    @classmethod
-    def none(cls, n_channels: int) -> Self:
-        """Nothing, as of forecasters that older versions have saved."""
-        nothing = np.zeros((n_channels, 2))
-        return cls(False, (), False, 1.0, 1.0, nothing, nothing.T)
-
     def left(self, panel: Panel) -> Panel:
         """What is left of whole series."""
         if self.is_none:

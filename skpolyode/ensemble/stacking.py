@@ -31,7 +31,6 @@ __all__ = [
 ]
 
 _MEMBERS = ("run", *NAIVE, "regression")  # the last one is missing where there is none
-_SIMPLE = _MEMBERS[:-1]
 _RUN, _LAST = map(_MEMBERS.index, ("run", "last"))
 _LEARNED = [_RUN, _MEMBERS.index("regression")]
 ANCHORED = ("run", "last", "motion", "drift")
@@ -127,17 +126,6 @@ class StackedForecast:
         what is drawn to. Without any trials the free run is trusted.
         """
         return cls(_stacked(backtest), lowest, highest, backtest.regression)
-
-    @classmethod
-    def of_damping(cls, leads: list[np.ndarray], factors: list[np.ndarray]) -> Self:
-        """Nothing but free runs that are taken to the mean, by factors (J,) at leads (J,)."""
-        channels = []
-        for own, factor in zip(leads, factors, strict=True):
-            weights = np.zeros((len(own), len(_SIMPLE)))
-            weights[:, _RUN] = factor
-            channels.append(Weights(own, weights))
-        unlimited = np.full(len(channels), np.inf)
-        return cls(tuple(channels), -unlimited, unlimited)
 
     def rescaled(self, ratio: float, lowest: np.ndarray, highest: np.ndarray) -> Self:
         """The same for a model whose unit of time is shorter by `ratio`, of another range."""

@@ -21,7 +21,6 @@ from skpolyode.forecasting.frames import (
     warn_of_exogenous,
 )
 from skpolyode.forecasting.panels import PanelForecaster
-from skpolyode.forecasting.saved import upgraded
 from skpolyode.forecasting.tags import FITTED, MTYPES, TAGS
 from skpolyode.panel import Panel
 from skpolyode.saving.objects import register_estimator, save_by_name
@@ -31,7 +30,7 @@ from skpolyode.transformers.neural import NeuralTransformer
 __all__ = ["PolyODEForecaster"]
 
 
-@register_estimator(upgrade=upgraded)
+@register_estimator
 class PolyODEForecaster(PanelForecaster):
     r"""Forecast irregular series at any times, with intervals (PolyODE behind sktime's interface).
 

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas.tseries.frequencies import to_offset
+from sktime.datatypes._dtypekind import DtypeKind
 from sktime.forecasting.base import ForecastingHorizon
 
 from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel, offsets_from, query_times
 from skpolyode.panel.readers.sktime import refuse_repeated_rows
 from skpolyode.panel.rows import default_channel_names
+from skpolyode.saving.codec import register
 
 __all__ = [
     "Context",
@@ -237,3 +239,26 @@ def warn_of_exogenous(X: Any) -> None:
             "with y as further channels of y.",
             stacklevel=3,
         )
+
+
+# Files hold the context as the frame that it was read from, and what sktime keeps in a forecaster.
+register(
+    Context,
+    lambda context: {
+        "y": context.y,
+        "freq": None if context.freq is None else context.freq.freqstr,
+    },
+    lambda state: read_context(**state),
+)
+register(
+    ForecastingHorizon,
+    lambda fh: {"values": fh.to_pandas(), "is_relative": fh.is_relative, "freq": fh.freq},
+    lambda state: ForecastingHorizon(**state),
+    part="forecasting",
+)
+register(
+    DtypeKind,
+    lambda kind: {"value": kind.value},
+    lambda state: DtypeKind(state["value"]),
+    part="forecasting",
+)

@@ -9,7 +9,7 @@ up; nothing is ever imported or evaluated by a name that a file gives.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import partial
 from importlib import import_module
@@ -27,7 +27,6 @@ __all__ = [
     "UnknownNameError",
     "place",
     "register",
-    "restored",
     "saved",
 ]
 
@@ -52,20 +51,6 @@ class UnknownNameError(ValueError):
     """A file names a class or a parameter that this version does not know."""
 
 
-class MovedError(Exception):
-    """Raised by an `upgrade`: what was a state of its class is one of another class today.
-
-    Parameters
-    ----------
-    tag : str
-        Of that class, whose own `upgrade` the state goes through then.
-    """
-
-    def __init__(self, tag: str) -> None:
-        super().__init__(tag)
-        self.tag = tag
-
-
 class DeviceError(ValueError):
     """Torch cannot move to a device."""
 
@@ -76,13 +61,12 @@ class _Codec(NamedTuple):
     tag: str
     to_state: Callable[[Any], dict[str, Any]]
     from_state: Callable[[dict[str, Any]], Any]
-    upgrade: Callable[[dict[str, Any]], dict[str, Any]]
     place: Callable[[Any, Any], Any]
     length: Callable[[dict[str, Any]], int]
 
 
 _CODECS: dict[type, _Codec] = {}
-_CLASSES: dict[str, type] = {}  # by their tags, old ones as well
+_CLASSES: dict[str, type] = {}  # by their tags
 
 
 def register(
@@ -91,8 +75,6 @@ def register(
     from_state: Callable[[dict[str, Any]], Any],
     *,
     part: str | None = None,
-    aliases: Sequence[str] = (),
-    upgrade: Callable[[dict[str, Any]], dict[str, Any]] = lambda state: state,
     place: Callable[[Any, Any], Any] = lambda value, device: value,
     length: Callable[[dict[str, Any]], int] = lambda state: 0,
 ) -> None:
@@ -110,10 +92,6 @@ def register(
     part : str or None, default=None
         First half of the tag that stands for the class in files; the other is its name. None: the
         room of this package that it is from, or the name of another package.
-    aliases : sequence of str, default=()
-        Tags of the same class in older files, such as "transformers.OldName".
-    upgrade : callable
-        Turns a state that an older version has saved into one of today; all states go through it.
     place : callable
         Moves what an instance computes with to a device; returns it, or a new instance. By default
         there is nothing to move.
@@ -123,9 +101,8 @@ def register(
     package, _, room = cls.__module__.partition(".")
     own = room.partition(".")[0] if package == _PACKAGE else package
     tag = f"{part or own}.{cls.__name__}"
-    _CODECS[cls] = _Codec(tag, to_state, from_state, upgrade, place, length)
-    for name in (tag, *aliases):
-        _CLASSES[name] = cls
+    _CODECS[cls] = _Codec(tag, to_state, from_state, place, length)
+    _CLASSES[tag] = cls
 
 
 def saved(cls: _T | None = None, **options: Any) -> Any:
@@ -136,7 +113,7 @@ def saved(cls: _T | None = None, **options: Any) -> Any:
     cls : type
         The class, if there are no options.
     **options : dict
-        `part`, `aliases` and `upgrade` of :func:`register`.
+        `part` of :func:`register`.
     """
     if cls is None:
         return partial(saved, **options)
@@ -185,12 +162,6 @@ def place(value: Any, device: Any) -> Any:
     if kind is dict:
         return {key: place(part, device) for key, part in value.items()}
     return _CODECS[kind].place(value, device) if kind in _CODECS else value
-
-
-def restored(cls: type, state: dict[str, Any]) -> Any:
-    """Instance of a registered class, from a state that this or an older version has saved."""
-    codec = _CODECS[cls]
-    return codec.from_state(codec.upgrade(state))
 
 
 class Encoder:
@@ -309,11 +280,6 @@ class Decoder:
     def _object(self, pair: list) -> Any:
         tag, state = pair
         codec, parts = _codec(tag), {name: self.decode(part) for name, part in state.items()}
-        try:
-            parts = codec.upgrade(parts)
-        except MovedError as moved:
-            codec = _codec(moved.tag)
-            parts = codec.upgrade(parts)
         self._room -= codec.length(parts)
         if self._room < 0:
             raise ValueError(f"{tag} is longer than the file")

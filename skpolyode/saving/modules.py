@@ -37,8 +37,7 @@ def register_module(
         structure. An argument that says how often to repeat something must be the list of sizes,
         not their number: with a number a file of a few bytes could ask for a million layers.
     **options : dict
-        `part`, `aliases` and `upgrade` of :func:`skpolyode.saving.codec.register`. A state has the
-        parts "arguments", "weights" and "training".
+        `part` of :func:`skpolyode.saving.codec.register`.
 
     Examples
     --------
@@ -81,16 +80,6 @@ def _entries(value: Any) -> int:
     return sum(map(_entries, value)) if isinstance(value, list | tuple) else 1
 
 
-def _linear(state: dict[str, Any]) -> dict[str, Any]:
-    """State of a linear layer that a file of format 1 may hold as its two tensors."""
-    if "weight" not in state:
-        return state
-    (n_out, n_in), bias = state["weight"].shape, state["bias"] is not None
-    arguments = {"in_features": n_in, "out_features": n_out, "bias": bias}
-    weights = {name: tensor for name, tensor in state.items() if tensor is not None}
-    return {"arguments": arguments, "weights": weights, "training": True}
-
-
 # Modules that hold weights of their own, and the arguments that are attributes of that name. Those
 # with `num_layers` are left out, since a file could ask for any number of layers.
 _ATTRIBUTES: dict[type[nn.Module], tuple[str, ...]] = {
@@ -123,8 +112,6 @@ register_module(
         "bias": layer.bias is not None,
     },
     part="torch",
-    aliases=("transformers.Linear",),
-    upgrade=_linear,
 )
 register_module(
     nn.LayerNorm,

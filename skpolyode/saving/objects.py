@@ -128,8 +128,7 @@ def register_estimator(cls: type | None = None, **options: Any) -> Any:
     cls : type
         Exactly this class, not its subclasses.
     **options : dict
-        `part`, `aliases` and `upgrade` of :func:`skpolyode.saving.codec.register`. A state has two
-        parts, "params" and "fitted", each a dict.
+        `part` of :func:`skpolyode.saving.codec.register`.
 
     Returns
     -------

@@ -30,7 +30,7 @@ _SINGLE = {PolyODE: SinglePolyODE}
 """Faster ways, in numpy, to move one series on; for exactly these models in float64 on a CPU."""
 
 
-class ModelStream(SeriesStream, old_name="PolyODEStream"):
+class ModelStream(SeriesStream):
     """Series that are followed by a trained model, one observation at a time.
 
     Made by the `stream` of `PolyODETransformer` and its siblings. At any moment its answers are

@@ -47,10 +47,9 @@ class SeriesStream:
     and move them on in `_take_in`.
     """
 
-    def __init_subclass__(cls, old_name: str | None = None, **options: Any) -> None:
+    def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        alias = f"transformers.{old_name or cls.__name__}"  # of format 1
-        register(cls, cls._get_state, cls._from_file, place=cls._place, aliases=[alias])
+        register(cls, cls._get_state, cls._from_file, place=cls._place)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save everything, with the embedder inside, in one file without any code.
@@ -333,7 +332,7 @@ class SeriesStream:
     def _from_state(cls, state: dict[str, Any]) -> Self:
         """Stream of a state; it computes after `_place` only."""
         stream = cls.__new__(cls)
-        stream._embedder = getattr(state["of"], "embedder_", state["of"])  # format 1: an estimator
+        stream._embedder = state["of"]
         stream._panel = blank_panel(**state["labels"])
         stream._clock = Clock(**state["clock"])
         stream._parts = state["parts"]

@@ -17,7 +17,6 @@ from skpolyode.study.paper import ORIGINS, UPDATES, PaperPolyODE
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask, SeriesTask
 from skpolyode.transformers import PolyODETransformer
-from skpolyode.transformers._format1 import STUDIED, upgrade
 from skpolyode.units import choose_context, choose_window
 
 __all__ = ["GRADIENTS", "PaperPolyODETransformer"]
@@ -165,19 +164,4 @@ class PaperPolyODETransformer(PolyODETransformer):
         return PolyODETransformer._quick_predictions(model, data)
 
 
-def _upgrade(state: dict[str, Any]) -> dict[str, Any]:
-    """State of today, also of what a `PolyODETransformer` with such choices once saved."""
-    params = dict(state["params"])
-    if "n_iter_no_change" not in params:
-        return state
-    choices = {name: params.pop(name, default) for name, default in STUDIED.items()}
-    state = upgrade(PolyODETransformer.__name__, {"params": params, "fitted": state["fitted"]})
-    params, fitted = state["params"] | choices | {"origin": "constant"}, state["fitted"]
-    if "embedder_" in fitted:  # with our model, of the same weights
-        estimator = PaperPolyODETransformer(**params)
-        vars(estimator).update(fitted)
-        fitted["embedder_"] = estimator._continued(fitted["embedder_"])
-    return {"params": params, "fitted": fitted}
-
-
-register_estimator(PaperPolyODETransformer, upgrade=_upgrade)
+register_estimator(PaperPolyODETransformer)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -28,7 +27,6 @@ from skpolyode.panel.known import known_rows, known_values
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.objects import register_estimator, save
 from skpolyode.streams.stream import SeriesStream
-from skpolyode.transformers._format1 import upgrade
 from skpolyode.transformers._input import fit_series, read_panel
 from skpolyode.units import covered
 
@@ -78,7 +76,7 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.__module__.startswith("skpolyode."):
-            register_estimator(cls, upgrade=partial(upgrade, cls.__name__))
+            register_estimator(cls)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from series.

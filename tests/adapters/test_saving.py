@@ -9,7 +9,6 @@ from sktime.datasets import load_unit_test
 import skpolyode
 from skpolyode import HiPPOTransformer, PolyODETransformer
 from skpolyode.adapters import SeriesFeatures
-from skpolyode.saving.codec import Decoder, Encoder
 
 ADAPTERS = [
     SeriesFeatures(
@@ -30,19 +29,3 @@ def test_adapter_comes_back_as_it_was(adapter, tmp_path):
     back = again.inverse_transform(features)
     assert (back.values == fitted.inverse_transform(features).values).all()
     assert repr(again.get_params()) == repr(fitted.get_params())
-
-
-def test_the_adapter_with_parameters_of_its_own_is_understood():
-    """Format 1 had a `PolyODEFeatures`, with the parameters of the transformer."""
-    X, _ = load_unit_test(split="train")
-    fitted = ADAPTERS[0].clone().fit(X)
-    encoder = Encoder()
-    tag, state = encoder.encode(fitted, "adapter")["object"]
-    assert tag == "adapters.SeriesFeatures"
-    inner = fitted.transformer.get_params() | {"early_stopping": False, "n_iter_no_change": 10}
-    state["params"] = encoder.encode(inner, "params")
-    again = Decoder(encoder.arrays).decode({"object": ["adapters.PolyODEFeatures", state]})
-    assert type(again) is SeriesFeatures
-    expected = {**fitted.transformer.get_params(), "validation_fraction": None}
-    assert again.transformer.get_params() == expected
-    pd.testing.assert_frame_equal(again.transform(X), fitted.transform(X))

@@ -12,7 +12,6 @@ from sktime.utils._testing.hierarchical import _make_hierarchical
 
 import skpolyode
 from skpolyode.forecasting import PolyODEForecaster
-from skpolyode.saving.codec import Decoder, Encoder
 from skpolyode.transformers import PolyODETransformer
 from tests.forecasting.conftest import waves
 
@@ -78,29 +77,6 @@ def test_pretrained_model_answers_and_is_fitted_the_same(tmp_path):
     assert again.state == "pretrained"
     old, new = (own.forecast_quantiles(panel, [12.5], [0.1, 0.5]) for own in (forecaster, again))
     assert all(np.array_equal(new[a].values, old[a].values) for a in (0.1, 0.5))
-
-
-def test_file_of_the_first_format_is_understood():
-    data = Path(__file__).parents[1] / "data"
-    expected = np.load(data / "format1_forecaster.npz")
-    forecaster = skpolyode.load(data / "format1_forecaster.safetensors")
-    np.testing.assert_allclose(forecaster.predict(), expected["mean"], atol=1e-9)
-    interval = forecaster.predict_interval(coverage=0.8)
-    np.testing.assert_allclose(interval, expected["interval"], atol=1e-9)
-
-
-def test_parameters_of_the_first_format_are_those_of_the_embedder():
-    flat = {"n_coefficients": 5, "horizon": 4, "early_stopping": False, "n_iter_no_change": 15}
-    flat |= {"device": "cpu", "checkpoint_dir": None, "measure": "legs"}
-    own = {"calibration_fraction": 0.3, "update_epochs": 1, "random_state": 2}
-    encoder = Encoder()
-    state = {"params": encoder.encode(flat | own, "params"), "fitted": encoder.encode({}, "fitted")}
-    again = Decoder(encoder.arrays).decode({"object": ["forecasting.PolyODEForecaster", state]})
-    embedder = PolyODETransformer(
-        n_coefficients=5, horizon=4, validation_fraction=None, measure="legs"
-    )
-    assert again.embedder.get_params() == embedder.get_params()
-    assert {name: again.get_params()[name] for name in own} == own
 
 
 def test_other_names_are_for_sktime(tmp_path):

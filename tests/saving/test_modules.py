@@ -189,7 +189,7 @@ class Embedder:
     unit: float
 
 
-@register_estimator(part="test_modules", aliases=("test_modules.OldName",))
+@register_estimator(part="test_modules")
 class Rival(BaseEstimator):
     """An estimator as others may register it."""
 
@@ -215,20 +215,6 @@ def test_a_rival_is_saved_and_moved_to_a_device(tmp_path):
     tensors = [*moved.embedder_.model.parameters(), moved.embedder_.tables["legt"]]
     assert {tensor.device.type for tensor in tensors} == {"meta"}
     assert moved.embedder_.unit == 2.0
-
-
-def test_an_older_name_and_an_older_state_are_understood():
-    encoder = Encoder()
-    document = encoder.encode(Rival(4).fit(), "rival")
-    document["object"][0] = "test_modules.OldName"
-    assert Decoder(encoder.arrays).decode(document).size == 4
-
-    def upgrade(state):
-        return state | {"params": {"size": state["params"]["width"]}}
-
-    register_estimator(Rival, part="test_modules", upgrade=upgrade)
-    state = {"params": {"dict": [["width", 7]]}, "fitted": {"dict": []}}
-    assert Decoder({}).decode({"object": ["test_modules.Rival", state]}).size == 7
 
 
 def test_what_is_not_registered_stays_where_it_is():

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,7 +18,6 @@ from tests.transformers.data import oscillators, small
 from tests.transformers.test_polyode_long import long_series
 from tests.transformers.test_polyode_measures import drifting
 
-DATA = Path(__file__).resolve().parents[1] / "data"
 SERIES = oscillators(4, length=1.5)
 STEP = 0.03
 OURS = {"solver": "exact", "gradient": "interval", "update": "bridge", "origin": "constant"}
@@ -150,23 +147,6 @@ def test_a_file_loads_the_study_by_itself(tmp_path):
     command = [sys.executable, "-W", "error", "-c", code, str(tmp_path / "model")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.split() == ["False", "True"]
-
-
-def test_what_an_older_version_saved_comes_back_as_one_of_the_study():
-    """Of version 0.1.0.dev0: solver="rk4", gradient="series", update="jump"."""
-    expected = np.load(DATA / "format1_study.npz")
-    again = load(DATA / "format1_study.safetensors")
-    assert isinstance(again, PaperPolyODETransformer)
-    choices = {"solver": "rk4", "gradient": "series", "update": "jump", "origin": "constant"}
-    assert choices.items() <= again.get_params().items()
-    assert again.validation_fraction is None
-    X = Panel(expected["times"], expected["values"], expected["offsets"])
-    # The state of a channel that was not observed in the last row is now that after a reset.
-    kept = [not re.search(r"_h\d", name) for name in again.get_feature_names_out()]
-    features = again.transform(X)
-    np.testing.assert_allclose(features[:, kept], expected["features"][:, kept], atol=1e-9)
-    np.testing.assert_allclose(again.forecast(X, [5.0]).values, expected["ahead"], atol=1e-9)
-    assert np.isfinite(again.fit(X).score(X))
 
 
 def test_a_warm_start_may_change_the_choices():

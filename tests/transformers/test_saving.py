@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from tests.transformers.data import oscillators, small
 from tests.transformers.registry import all_transformers
 
 TRANSFORMERS = all_transformers()
-DATA = Path(__file__).parents[1] / "data"
 
 
 def round_trip(estimator: Any, folder: Path, **options: Any) -> Any:
@@ -159,53 +157,3 @@ def test_pickle_and_joblib_keep_working(keep, tmp_path):
     with (tmp_path / "model").open("rb") as file:
         again = keep.load(file)
     assert np.array_equal(again.transform(X), transformer.transform(X))
-
-
-@pytest.mark.parametrize("name", ["polyode", "hippo"])
-def test_file_of_the_first_format_is_understood(name):
-    expected = np.load(DATA / f"format1_{name}.npz")
-    again = skpolyode.load(DATA / f"format1_{name}.safetensors")
-    X = Panel(expected["times"], expected["values"], expected["offsets"])
-    assert again.get_feature_names_out().tolist() == expected["names"].tolist()
-    # The state of a channel that was not observed in the last row is now that after a reset.
-    kept = [not re.search(r"_h\d", name) for name in expected["names"]]
-    features = again.transform(X)
-    np.testing.assert_allclose(features[:, kept], expected["features"][:, kept], atol=1e-9)
-    back = again.inverse_transform(expected["features"], expected["ages"])
-    np.testing.assert_allclose(back.values, expected["back"], atol=1e-9)
-
-
-def test_stream_of_the_first_format_is_understood():
-    expected = np.load(DATA / "format1_stream.npz")
-    stream = skpolyode.load(DATA / "format1_stream.safetensors")
-    kept = np.r_[0:8, 8, 13]  # coefficients and signals
-    np.testing.assert_allclose(stream.embedding()[:, kept], expected["before"][:, kept], atol=1e-9)
-    np.testing.assert_allclose(stream.forecast([7.0]).values, expected["ahead"], atol=1e-9)
-    stream.update(expected["later"], expected["values"])
-    np.testing.assert_allclose(stream.embedding()[:, kept], expected["after"][:, kept], atol=1e-9)
-
-
-def write_files_of_the_format() -> None:
-    """Write what the test above reads: once a format, by the version that introduced it.
-
-    python -c "from tests.transformers.test_saving import *; write_files_of_the_format()"
-    """
-    X = Panel.from_series(oscillators(5))
-    ages = np.linspace(-1.0, 0.0, 7)
-    estimators = {
-        "polyode": small(n_coefficients=4, window=2.0),
-        "hippo": HiPPOTransformer(n_coefficients=8, measure="legs"),
-    }
-    for name, estimator in estimators.items():
-        features = estimator.fit(X).transform(X)
-        estimator.save(DATA / f"format1_{name}.safetensors")
-        np.savez_compressed(
-            DATA / f"format1_{name}.npz",
-            times=X.times,
-            values=X.values,
-            offsets=X.offsets,
-            names=estimator.get_feature_names_out().astype(str),
-            features=features,
-            ages=ages,
-            back=estimator.inverse_transform(features, ages).values,
-        )
