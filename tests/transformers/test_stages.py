@@ -47,7 +47,8 @@ def test_groups_judge_together():
     groups = np.arange(100) // 7
     stops, judges = judging_part(split_of(100, 30), groups)
     own = [{groups[int(k)] for k in first_values(part, True)} for part in (stops, judges)]
-    assert own[0] and own[1]
+    assert own[0]
+    assert own[1]
     assert not own[0] & own[1]
     one = np.zeros(100, dtype=int)
     split = split_of(100, 30)
