@@ -40,6 +40,7 @@ from skpolyode.transformers._sizes import Sizes
 from skpolyode.transformers._training import CONSTRAINTS, TRAINED, TRAINING
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.stages import (
+    FEWEST_EPOCHS,
     EstimateError,
     FitState,
     StackForecasts,
@@ -53,7 +54,6 @@ from skpolyode.units import typical_gap
 __all__ = ["NeuralTransformer", "Sizes"]
 
 _LONGEST = 256  # rows; the end of a series half as long again may be held out
-_FEWEST_EPOCHS = 10  # of a fit that is meant to learn something
 _FURTHEST = 12  # observations that some minibatches look ahead, at most
 _INTERVAL_LENGTH = 4  # observations that training goes through, with their updates
 
@@ -138,11 +138,11 @@ class NeuralTransformer(SeriesTransformer):
         sample_weight : array-like of shape (n_series,) or None, default=None
             How much each series counts in the loss and in the validation error, in any unit: two
             is as if the series stood twice in the minibatches. Series of weight 0 are left out.
-            Scales, windows, and what forecasts lean on are those of all others alike.
+            Scales, windows and the ridge regressions of the stack treat all others alike.
         validation : Panel, list of (times, values), list of DataFrames, or array, default=None
             Series with the channels of `X` that validate in place of what `validation_fraction`
             holds out: training stops by their error, the best weights are those with the least,
-            and forecasts lean on simple ones as they teach. Nothing else is learned from them. Not
+            and they set the weights of the stack. Nothing else is learned from them. Not
             together with `groups`.
 
         Returns
@@ -245,8 +245,9 @@ class NeuralTransformer(SeriesTransformer):
             What `times` count from: the first or the last observation of each series; they are
             then numbers, or timedeltas for series with datetimes. None: the clock of the series.
         combine : bool, default=True
-            Whether the forecast leans on simple ones (last values, motions, means), by weights for
-            channels and leads from the held-out series. False: the free run of the model.
+            Whether to combine the model with naive forecasts (last value, means, drift) and a ridge
+            regression. The weights, for each channel and lead, come from a backtest on the held-out
+            series (stacking). False: the free run of the model.
 
         Returns
         -------
@@ -321,7 +322,9 @@ class NeuralTransformer(SeriesTransformer):
         checkpoint = None
         if self.checkpoint_dir is not None:
             check_repeatable(self.random_state)
-            settings = self._training_settings() | {"window_rows": window_rows}
+            params, without = self.get_params(deep=False), ("checkpoint_dir", "device", "verbose")
+            settings = {name: value for name, value in params.items() if name not in without}
+            settings |= {"window_rows": window_rows, "skip": sorted(skip)}
             checkpoint = find_checkpoint(self.checkpoint_dir, panel, known, settings, embedder)
         stopping, judging = judging_part(split, known.groups)
         length = window_rows or self._rows_to_cut(embedder)
@@ -361,7 +364,7 @@ class NeuralTransformer(SeriesTransformer):
         self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
         self.best_epoch_, self.stop_reason_ = report.best_epoch, report.reason
         vars(self).update(state.fitted)
-        if report.n_epochs >= _FEWEST_EPOCHS:  # fewer are but a try
+        if report.n_epochs >= FEWEST_EPOCHS:  # fewer are but a try
             warn_if_nothing_was_learned(report, state.gain, from_scratch=judges_untrained)
         return report.message if report.was_interrupted else None
 
@@ -385,12 +388,6 @@ class NeuralTransformer(SeriesTransformer):
                 "or the parameters now ask for another one; keep them or set warm_start=False."
             )
         return embedder
-
-    def _training_settings(self) -> dict[str, Any]:
-        """Parameters that an interrupted training must share with the one that goes on."""
-        without = {"checkpoint_dir", "device", "verbose"}
-        parameters = self.get_params(deep=False).items()
-        return {k: v for k, v in parameters if k not in without}
 
     def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
         """Rows of the windows that much longer series are cut into for training; None: whole."""

@@ -98,8 +98,8 @@ class PolyODETransformer(UncertainTransformer):
         (the signal and the memory of the context), or both. "coefficients_std": the coefficients,
         then those of how far off the path may be (see `reconstruct_std`).
     observations : {"auto", "exact", "noisy"}, default="auto"
-        How far observations are believed. "exact" takes them at their word: the state is set to
-        them, and the learned path passes through them. "noisy" makes the model a filter: at an
+        Whether observations are noisy. "exact" sets the state to them, so that the learned path
+        passes through them. "noisy" makes the model a filter: at an
         observation the state goes a learned part of the way, as Kalman's does, and the path is
         smoothed. "auto" trains as for exact ones, for ten epochs or more, and then tests whether a
         filter fills gaps better. If so, it goes on training as a filter for half as many epochs (a

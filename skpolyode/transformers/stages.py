@@ -28,6 +28,7 @@ from skpolyode.training import Checkpoint, Trainer, TrainingReport
 from skpolyode.training.loop import Task
 
 __all__ = [
+    "FEWEST_EPOCHS",
     "CheckStepSize",
     "EstimateError",
     "FitState",
@@ -41,6 +42,9 @@ __all__ = [
     "usual_batch",
     "usual_patience",
 ]
+
+FEWEST_EPOCHS = 10
+"""Of a fit that is meant to learn something: fewer are but a try, and cannot tell noise apart."""
 
 
 @dataclass
@@ -159,12 +163,9 @@ class Train(Stage):
     usual : int, default=40
         Epochs that ``max_epochs="auto"`` makes: some 1000 to 2000 gradient steps, after which
         errors of forecasts hardly fall (measured on the simulated systems).
-    fewest : int, default=10
-        Epochs that a model has to be trained for before it can tell noise from dynamics.
     """
 
     usual: int = 40
-    fewest: int = 10
     name: ClassVar[str] = "training"
 
     def epochs(self, state: FitState) -> int:
@@ -173,7 +174,7 @@ class Train(Stage):
             return self.usual
         n_epochs = state.params["max_epochs"]
         without = n_epochs - n_epochs // 3
-        return without if may_filter(state) and without >= self.fewest else n_epochs
+        return without if may_filter(state) and without >= FEWEST_EPOCHS else n_epochs
 
     def run(self, state: FitState) -> None:
         """Train with all checks of a first training."""
@@ -219,12 +220,12 @@ def usual_batch(task: Task, n_intervals: int | str = "auto") -> int:
     return int(np.clip(len(task.items) // number, smallest, largest))
 
 
-def usual_patience(n_epochs: int, least: int = 10) -> int:
+def usual_patience(n_epochs: int) -> int:
     """Epochs without a better error before training stops.
 
     At high rates a low error may be luck, and most is gained while the rate falls.
     """
-    return max(least, n_epochs // 2)
+    return max(FEWEST_EPOCHS, n_epochs // 2)
 
 
 def may_filter(state: FitState) -> bool:
@@ -270,7 +271,7 @@ class SelectFilter(Stage):
             return
         training, model, windows = state.training, state.embedder.model, state.windows
         n_epochs = self._epochs(state)
-        if training.was_interrupted or training.n_epochs < self.training.fewest or not n_epochs:
+        if training.was_interrupted or training.n_epochs < FEWEST_EPOCHS or not n_epochs:
             state.report.add(self.name, "observations are exact: too few epochs to tell")
             return
         judged = windows.panel[np.argsort(~windows.held_out, kind="stable")]  # held-out ones first
