@@ -145,6 +145,16 @@ def test_container_is_read_by_panels_and_estimators(monkeypatch):
         as_panel([recordings[0], PAGE.Recording([1.0, 0.0], [[1.0, 2.0]] * 2)])
 
 
+def test_stage_reports_in_its_place():
+    fitted = PAGE.CountedTransformer(max_epochs=1, random_state=0).fit(SERIES)
+    n_weights = sum(p.numel() for p in fitted.embedder_.model.parameters())
+    assert fitted.fit_report_["size"].outcome == f"{n_weights} weights"
+    assert fitted.fit_report_.decisions[-1].seconds is not None
+    without = PAGE.CountedTransformer(max_epochs=1, random_state=0)
+    stages = [d.stage for d in without.fit_stages(SERIES, skip=["size"]).fit_report_.decisions]
+    assert stages == [d.stage for d in fitted.fit_report_.decisions][:-1]
+
+
 def test_display_draws_the_numbers():
     embedder = PAGE.ToyTransformer(max_epochs=1, random_state=0).fit(SERIES)
     display = PAGE.ResidualDisplay.from_estimator(embedder, SERIES, series=2)
