@@ -1,6 +1,6 @@
 """PolyODE as the paper trains it, on torchdiffeq: the yardstick of the speed benchmarks.
 
-To the letter and on its own, where `skpolyode.study` has the paper's choices one by one.
+To the letter and on its own, where `benchmarks.paper.study` has the paper's choices one by one.
 
 One union grid of times for the whole batch, the coupled system of dynamics and memory integrated
 from grid point to grid point by `implicit_adams` with steps of 0.05, a ReLU network of two hidden

@@ -50,7 +50,7 @@ def run_python(code: str) -> list[str]:
 def test_import_leaves_out_the_heavy_optional_parts() -> None:
     loaded = run_python("import sys, skpolyode; print(*sys.modules)")
     assert "skpolyode" in loaded
-    assert {"sktime", "matplotlib", "skpolyode.study"}.isdisjoint(loaded)
+    assert {"sktime", "matplotlib"}.isdisjoint(loaded)
 
 
 def test_import_leaves_no_thread_that_would_keep_the_interpreter_alive() -> None:

@@ -44,7 +44,7 @@ _SCALARS = {
 }
 _ROOM = 2**16  # elements that even a file without arrays may ask for
 # Parts of the package that `import skpolyode` leaves out, and that register classes when loaded.
-_LOADED_ON_DEMAND = ("adapters", "forecasting", "study")
+_LOADED_ON_DEMAND = ("adapters", "forecasting")
 
 
 class UnknownNameError(ValueError):

@@ -11,7 +11,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from skpolyode import study, transformers
+from skpolyode import transformers
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.neural import NeuralTransformer
 
@@ -32,13 +32,12 @@ CHEAP: dict[str, dict[str, Any]] = {
     "PolyODERNNTransformer": {"hidden_size": 4, "n_coefficients": 3, **_NEURAL},
     "PolyODETransformer": {"n_coefficients": 3, **_NEURAL},
     "S4Transformer": {"hidden_size": 4, "state_size": 4, **_ONE_EPOCH},
-    "PaperPolyODETransformer": {"n_coefficients": 3, **_NEURAL},
 }
 
 
 def all_transformers() -> dict[str, SeriesTransformer]:
     """A cheap, not fitted instance of every exported transformer, by the name of its class."""
-    exported = {name: vars(part)[name] for part in (transformers, study) for name in part.__all__}
+    exported = {name: vars(transformers)[name] for name in transformers.__all__}
     return {
         name: clone(cls(**CHEAP.get(name, {})))
         for name, cls in exported.items()

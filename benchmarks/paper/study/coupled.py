@@ -13,14 +13,14 @@ from typing import Any, Self
 import torch
 from torch import nn
 
+from benchmarks.paper.study.paper import PaperPolyODE
+from benchmarks.paper.study.solvers import COUPLED, Method, System, odeint
 from skpolyode.cubic import CubicPath
 from skpolyode.dynamics import WalledMLP
 from skpolyode.memory import LegTMemory, Memory, legt_matrices
 from skpolyode.models import Packed, SequenceModel, Step
 from skpolyode.models.contract import State
 from skpolyode.saving.codec import register
-from skpolyode.study.paper import PaperPolyODE
-from skpolyode.study.solvers import COUPLED, Method, System, odeint
 
 __all__ = ["SOLVERS", "CoupledPolyODE"]
 
@@ -68,7 +68,7 @@ class CoupledPolyODE(PaperPolyODE):
     >>> from skpolyode.dynamics import WalledMLP
     >>> from skpolyode.memory import LegTMemory
     >>> from skpolyode.models import pack
-    >>> from skpolyode.study import CoupledPolyODE, PaperPolyODE
+    >>> from benchmarks.paper.study import CoupledPolyODE, PaperPolyODE
     >>> field = WalledMLP(1 + 4, (8,), generator=torch.Generator().manual_seed(0)).double()
     >>> memory = LegTMemory(4, window=2.0)
     >>> settings = {"step_size": 0.05, "max_gap": 40.0}

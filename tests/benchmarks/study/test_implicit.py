@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
+from benchmarks.paper.study.implicit import MULTISTEPS, ImplicitStepper, Multistep, jacobian
 from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
-from skpolyode.study.implicit import MULTISTEPS, ImplicitStepper, Multistep, jacobian
 
 every_method = pytest.mark.parametrize(
     "method", MULTISTEPS.values(), ids=lambda method: method.name

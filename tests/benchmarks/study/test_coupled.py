@@ -8,14 +8,14 @@ import sys
 import pytest
 import torch
 
+from benchmarks.paper.study import SOLVERS, CoupledPolyODE
+from benchmarks.paper.study.solvers import COUPLED
 from skpolyode.dynamics import WalledMLP
 from skpolyode.memory import MEMORIES
 from skpolyode.models import pack
-from skpolyode.study import SOLVERS, CoupledPolyODE
-from skpolyode.study.solvers import COUPLED
 from skpolyode.training.tasks import PolyODETask, SeriesTask
+from tests.benchmarks.study.cases import make_coupled
 from tests.models.cases import embed, flat_series, join, make_model, part
-from tests.study.cases import make_coupled
 
 LENGTHS = [3, 1, 4, 2]
 FIRST_ORDER = ("euler", "backward_euler")

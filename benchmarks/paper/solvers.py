@@ -1,6 +1,6 @@
 """Standard solvers of the coupled system against the exact memory.
 
-    python benchmarks/solvers.py [--quick] [--only table | memory | spectrum] [--output demo_output]
+    python -m benchmarks.paper.solvers [--quick] [--only table | memory | spectrum] [--output DIR]
 
 Three parts. *Table*: training and forecasting on Lorenz63 (the paper's protocol at rate 0.3) with
 every solver, beside the numbers of the paper; as long as the paper's 250 epochs would take hours,
@@ -26,15 +26,15 @@ import mpmath
 import numpy as np
 import torch
 from matplotlib.axes import Axes
-from protocol import PAPER_WINDOW
 from scipy.optimize import brentq
 
+from benchmarks.paper.study import SOLVERS, CoupledPolyODE, PaperPolyODETransformer
+from benchmarks.paper.study.implicit import MULTISTEPS
+from benchmarks.protocol import PAPER_WINDOW
 from skpolyode.datasets import make_lorenz63
 from skpolyode.dynamics import WalledMLP
 from skpolyode.memory import LegTMemory, legt_matrices
 from skpolyode.models import PolyODE
-from skpolyode.study import SOLVERS, CoupledPolyODE, PaperPolyODETransformer
-from skpolyode.study.implicit import MULTISTEPS
 
 Rows = list[dict[str, Any]]
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 from scipy.integrate import solve_ivp
 
+from benchmarks.paper.study import CoupledPolyODE
+from benchmarks.paper.study.implicit import MULTISTEPS
+from benchmarks.paper.study.solvers import COUPLED, _block_weights
 from skpolyode.dynamics import WalledMLP
 from skpolyode.memory import LegTMemory, legt_matrices
-from skpolyode.study import CoupledPolyODE
-from skpolyode.study.implicit import MULTISTEPS
-from skpolyode.study.solvers import COUPLED, _block_weights
+from tests.benchmarks.study.cases import make_coupled
 from tests.models.cases import SIZE, WINDOW, make_model
-from tests.study.cases import make_coupled
 
 ORDERS = {"euler": 1, "rk4": 4, "backward_euler": 1, "adams_moulton": 5}
 

@@ -54,7 +54,7 @@ class PaperPolyODE(PolyODE):
     >>> from skpolyode.dynamics import WalledMLP
     >>> from skpolyode.memory import LegTMemory
     >>> from skpolyode.models import pack
-    >>> from skpolyode.study import PaperPolyODE
+    >>> from benchmarks.paper.study import PaperPolyODE
     >>> field = WalledMLP(1 + 4, (8,), generator=torch.Generator().manual_seed(0)).double()
     >>> model = PaperPolyODE(field, LegTMemory(4, window=2.0), step_size=0.5, max_gap=40.0)
     >>> data = pack(np.array([0.0]), np.array([[1.0]]), np.array([0, 1]))

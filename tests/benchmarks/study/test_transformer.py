@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from benchmarks.paper.study import SOLVERS, PaperPolyODETransformer
 from skpolyode import Panel, PolyODETransformer, load
-from skpolyode.study import SOLVERS, PaperPolyODETransformer
 from tests.streams.cases import assert_same_answers, mixed
 from tests.transformers.data import oscillators, small
+from tests.transformers.registry import expected_to_fail
 from tests.transformers.test_polyode_long import long_series
 from tests.transformers.test_polyode_measures import drifting
+
+pytestmark = pytest.mark.slow
 
 SERIES = oscillators(4, length=1.5)
 STEP = 0.03
@@ -41,6 +43,18 @@ def exact():
     """With one memory, as in the paper."""
     length = ours(max_epochs=1).fit(SERIES).window_
     return small(step_size=STEP, window=length, context=length).fit(SERIES)
+
+
+@parametrize_with_checks(
+    [
+        PaperPolyODETransformer(
+            n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1, random_state=0
+        )
+    ],
+    expected_failed_checks=expected_to_fail,
+)
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
 
 
 def test_with_our_choices_it_is_the_transformer_of_the_package(exact):
@@ -138,15 +152,6 @@ def test_it_comes_back_from_a_file(choices, tmp_path):
     ahead = [one.forecast([1.6, 2.0]).values for one in (stream, load(tmp_path / "stream"))]
     assert np.array_equal(*ahead)
     assert np.array_equal(again.fit(SERIES).transform(SERIES), fitted.fit(SERIES).transform(SERIES))
-
-
-def test_a_file_loads_the_study_by_itself(tmp_path):
-    paper(max_epochs=1).fit(SERIES).save(tmp_path / "model")
-    code = "import sys, skpolyode as s; a = 'skpolyode.study' in sys.modules; s.load(sys.argv[1]);"
-    code += "print(a, 'skpolyode.study' in sys.modules)"
-    command = [sys.executable, "-W", "error", "-c", code, str(tmp_path / "model")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    assert done.stdout.split() == ["False", "True"]
 
 
 def test_a_warm_start_may_change_the_choices():

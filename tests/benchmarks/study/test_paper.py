@@ -7,14 +7,14 @@ import pytest
 import torch
 from scipy.integrate import solve_ivp
 
+from benchmarks.paper.study.solvers import COUPLED
 from skpolyode.memory import legt_matrices
 from skpolyode.models import pack
-from skpolyode.study.solvers import COUPLED
 from skpolyode.training.tasks import SeriesTask
+from tests.benchmarks.study.cases import make_coupled, make_paper
 from tests.models.cases import SIZE, WINDOW, embed, flat_series, join, make_model, part
 from tests.models.test_picard import in_order, packed, sweep
 from tests.models.test_polyode import Plain, observe_one
-from tests.study.cases import make_coupled, make_paper
 from tests.training.tasks.test_interval import check_gradient
 
 LENGTHS = [6, 1, 4, 9, 2]

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 
+from benchmarks.paper.study.implicit import MULTISTEPS, ImplicitStepper, Multistep
 from skpolyode.cubic import CubicPath
 from skpolyode.dynamics import STEPPERS, Stepper, WalledMLP, count_steps, integrate
-from skpolyode.study.implicit import MULTISTEPS, ImplicitStepper, Multistep
 
 __all__ = ["COUPLED", "Method", "Pair", "System", "odeint"]
 

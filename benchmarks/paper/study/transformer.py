@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import torch
 from sklearn.utils._param_validation import StrOptions
 
+from benchmarks.paper.study.coupled import SOLVERS, CoupledPolyODE
+from benchmarks.paper.study.paper import ORIGINS, UPDATES, PaperPolyODE
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.models import Packed, PolyODE, SequenceModel
 from skpolyode.panel.select import Observed
 from skpolyode.saving.objects import register_estimator
-from skpolyode.study.coupled import SOLVERS, CoupledPolyODE
-from skpolyode.study.paper import ORIGINS, UPDATES, PaperPolyODE
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask, SeriesTask
 from skpolyode.transformers import PolyODETransformer
@@ -79,7 +79,7 @@ class PaperPolyODETransformer(PolyODETransformer):
     Examples
     --------
     >>> import numpy as np
-    >>> from skpolyode.study import PaperPolyODETransformer
+    >>> from benchmarks.paper.study import PaperPolyODETransformer
     >>> rng = np.random.default_rng(0)
     >>> times = [np.sort(rng.uniform(0, 6, size=n)) for n in (12, 15, 9, 14, 11, 13)]
     >>> series = [(t, np.sin(2 * t + phase)) for phase, t in enumerate(times)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skpolyode.study import CoupledPolyODE, PaperPolyODE
+from benchmarks.paper.study import CoupledPolyODE, PaperPolyODE
 from tests.models.cases import make_model
 
 
