@@ -39,6 +39,7 @@ __all__ = [
     "Train",
     "judging_part",
     "run_stages",
+    "two_sweeps",
     "usual_batch",
     "usual_patience",
 ]
@@ -330,16 +331,18 @@ class EstimateError(Stage):
         if known.sum() < 2:
             return
         mean, se = _ratio(of_model, counts[known])
-        state.gain = _ratio(of_mean - of_model, counts[known])
+        gain, gain_se = _ratio(of_mean - of_model, counts[known])
         state.fitted["validation_error_se_"] = se
-        worth = "better than" if state.gain[0] > 2 * state.gain[1] else "not surely better than"
+        if panel.n_series >= self.fewest:  # rows of one series are too much alike to judge by
+            state.gain = gain, gain_se
+        worth = "better than" if gain > 2 * gain_se else "not surely better than"
         state.report.add(
             self.name,
             f"forecasts are {worth} the mean",
             panel.n_series,
             error=mean,
             standard_error=se,
-            error_of_mean=mean + state.gain[0],
+            error_of_mean=mean + gain,
         )
 
 

@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from skpolyode import HiPPOTransformer
 from skpolyode.training import loop
+from skpolyode.transformers import stages
 from tests.transformers.data import oscillators, small
 from tests.transformers.registry import all_transformers
 
@@ -116,7 +117,7 @@ def test_ctrl_c_while_the_trained_model_is_looked_at_leaves_the_fit_before(monke
     def interrupted(self, *arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(type(transformer), "_examine", interrupted)
+    monkeypatch.setattr(stages.CheckStepSize, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         transformer.fit(SERIES)
     assert_same(answers(transformer), before)

@@ -10,6 +10,7 @@ from sklearn.model_selection import GridSearchCV
 
 from skpolyode import PolyODETransformer
 from skpolyode.training import loop
+from skpolyode.transformers import stages
 from tests.transformers.data import oscillators, small
 
 SERIES = oscillators()
@@ -111,7 +112,8 @@ def test_early_stopping_holds_series_out():
 
 
 def test_training_stops_when_nothing_improves():
-    transformer = small(learning_rate_init=1e-30, max_epochs=50).fit(SERIES)
+    told = {"observations": "exact", "max_epochs": 50}
+    transformer = small(learning_rate_init=1e-30, **told).fit(SERIES)
     # The first eighth does not count; a pass by another way may seem better, by rounding.
     assert 6 + 26 <= transformer.n_epochs_ <= 6 + 27
     transformer.set_params(validation_fraction=None, max_epochs=6).fit(SERIES)
@@ -243,13 +245,14 @@ def test_verbose_writes_to_stderr(capfd):
 def test_the_step_size_is_examined_on_drawn_series(monkeypatch):
     """Each value is the name of its series; what is drawn does not touch the training."""
     series = [(np.arange(3.0), np.full(3, float(k))) for k in range(90)]
-    seen, quick = [], PolyODETransformer._quick_predictions
+    seen = []
 
     def spied(model, data):
         seen.append(data.x[data.elapsed == 0, 0])
-        return quick(model, data)
+        return stages.two_sweeps(model, data)
 
-    monkeypatch.setattr(PolyODETransformer, "_quick_predictions", staticmethod(spied))
+    own = [stages.Train(), stages.CheckStepSize(spied)]
+    monkeypatch.setattr(PolyODETransformer, "stages", own)
     fits = [small(random_state=seed, max_epochs=1).fit(series) for seed in (0, 0, 1)]
     drawn = [
         set(fits[k].scaler_.inverse(seen[2 * k].numpy()).round().astype(int)) for k in range(3)
@@ -257,7 +260,7 @@ def test_the_step_size_is_examined_on_drawn_series(monkeypatch):
     assert [len(own) for own in drawn] == [32] * 3
     assert drawn[0] == drawn[1] != drawn[2]
     assert max(drawn[0]) > 60
-    monkeypatch.setattr(PolyODETransformer, "_examine", lambda *arguments: None)
+    monkeypatch.setattr(PolyODETransformer, "stages", own[:1])
     np.testing.assert_array_equal(
         small(random_state=0, max_epochs=1).fit_transform(series), fits[0].transform(series)
     )

@@ -17,11 +17,19 @@ from skpolyode.saving.objects import register_estimator
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask, SeriesTask
 from skpolyode.transformers import PolyODETransformer
+from skpolyode.transformers.stages import CheckStepSize, SelectFilter, two_sweeps
 from skpolyode.units import choose_context, choose_window
 
 __all__ = ["GRADIENTS", "PaperPolyODETransformer"]
 
 GRADIENTS = ("series", "interval")
+
+
+def one_step_forecasts(model: PolyODE, data: Packed) -> torch.Tensor:
+    """One-step forecasts (P, D); where state and memory are solved together no sweeps serve."""
+    if isinstance(model, CoupledPolyODE):
+        return model.predictions(data)
+    return two_sweeps(model, data)
 
 
 class PaperPolyODETransformer(PolyODETransformer):
@@ -100,7 +108,11 @@ class PaperPolyODETransformer(PolyODETransformer):
         "origin": [StrOptions(set(ORIGINS))],
     }
 
-    _may_filter = False
+    stages = tuple(
+        CheckStepSize(one_step_forecasts) if isinstance(stage, CheckStepSize) else stage
+        for stage in PolyODETransformer.stages
+        if not isinstance(stage, SelectFilter)
+    )
 
     def __init__(
         self,
@@ -156,12 +168,6 @@ class PaperPolyODETransformer(PolyODETransformer):
                 "use gradient='interval' for a longer one."
             )
         return SeriesTask(model, data, held_out)
-
-    @staticmethod
-    def _quick_predictions(model: PolyODE, data: Packed) -> torch.Tensor:
-        if isinstance(model, CoupledPolyODE):
-            return model.predictions(data)
-        return PolyODETransformer._quick_predictions(model, data)
 
 
 register_estimator(PaperPolyODETransformer)
