@@ -1,6 +1,6 @@
-"""Piecewise cubic signals: what they are, their values and their derivatives.
+"""Piecewise cubic signals, their values and their derivatives.
 
-Dynamics record them, memories follow them, and paths through observations are made of them.
+Dynamics record them, memories follow them, and paths through observations consist of them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Array = TypeVar("Array", np.ndarray, torch.Tensor)
 
 
 class CubicPath(NamedTuple):
-    """Piecewise cubic signals, one a row, each on its own even grid.
+    """Piecewise cubic signals, one in each row, each on an even grid.
 
-    Row `b` has ``n_steps[b]`` pieces of length ``step[b]``; what lies beyond them in the padded
+    Row `b` has ``n_steps[b]`` pieces of length ``step[b]``; anything beyond them on the padded
     axis is ignored. Between two grid points the signal is the cubic with the given end values and
     slopes (Hermite form).
 
@@ -65,7 +65,7 @@ def evaluate_path(
     since : float64 Tensor of shape (B, Q), or of the shape of `row`
         Times since the start of each path, within it.
     row : int64 Tensor of shape (...) or None, default=None
-        Which path each time is of. None: `since` has a row of times for each.
+        Path that each time belongs to. None: `since` has one row of times for each path.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def evaluate_path(
 def hermite_derivatives(
     chord: Array, slope_start: Array, slope_end: Array, length: Array | float
 ) -> tuple[Array, Array, Array]:
-    """Higher derivatives of cubic pieces that are given by their ends.
+    """Second and third derivatives of cubic pieces, from the values and slopes at their ends.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def hermite_derivatives(
     curve_end : ndarray or Tensor of shape (...)
         Second derivative where it ends.
     jerk : ndarray or Tensor of shape (...)
-        Third derivative, which is constant.
+        Third derivative, constant on the piece.
 
     Examples
     --------

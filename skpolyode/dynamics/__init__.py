@@ -1,12 +1,10 @@
-"""Dynamics: vector fields, Runge-Kutta methods and the one integration loop.
+"""Dynamics: vector fields, Runge-Kutta methods and the integration loops.
 
-This layer knows no polynomials.
+Nothing here knows about polynomials or memories.
 """
 
-from skpolyode.cubic import evaluate_path
 from skpolyode.dynamics.field import WalledMLP
-from skpolyode.dynamics.integrate import count_steps, integrate
-from skpolyode.dynamics.rollout import visit
+from skpolyode.dynamics.integrate import count_steps, integrate, rollout
 from skpolyode.dynamics.steppers import STEPPERS, Stepper
 from skpolyode.dynamics.steps import NetworkSteps
 
@@ -16,7 +14,6 @@ __all__ = [
     "Stepper",
     "WalledMLP",
     "count_steps",
-    "evaluate_path",
     "integrate",
-    "visit",
+    "rollout",
 ]

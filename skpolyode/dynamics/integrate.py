@@ -1,8 +1,6 @@
-"""The one integration loop: many intervals at once, each with its own length."""
+"""The integration loops: one interval of each row, or several that follow one another."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import torch
 
@@ -11,7 +9,7 @@ from skpolyode.dynamics.rk_backward import take_rounds
 from skpolyode.dynamics.steppers import Stepper
 from skpolyode.dynamics.steps import Field, steps_of
 
-__all__ = ["count_steps", "integrate", "plan_steps"]
+__all__ = ["count_steps", "integrate", "rollout"]
 
 
 def count_steps(gap: torch.Tensor, step_size: float) -> torch.Tensor:
@@ -41,23 +39,9 @@ def count_steps(gap: torch.Tensor, step_size: float) -> torch.Tensor:
     return (gap / step_size - 1e-6).ceil().clamp(min=1).long()
 
 
-class Plan(NamedTuple):
-    """How rows with gaps of their own are stepped together: most steps first."""
-
-    n_steps: torch.Tensor  # int64 (B,)
-    step: torch.Tensor  # float64 (B,)
-    order: torch.Tensor  # rows by falling number of steps
-    inverse: torch.Tensor  # place of each row in that order
-    rows_left: list[int]  # how many rows take at least 1, 2, 3, ... steps
-
-
-def plan_steps(gap: torch.Tensor, step_size: float) -> Plan:
-    """Sort rows by their number of steps, so that the batch shrinks as short gaps finish."""
-    n_steps = count_steps(gap, step_size)
-    order = n_steps.argsort(descending=True, stable=True)
-    counts = torch.bincount(n_steps)[1:]
-    rows_left = counts.flip(0).cumsum(0).flip(0).tolist()
-    return Plan(n_steps, gap / n_steps, order, order.argsort(), rows_left)
+def _count_rows(n_steps: torch.Tensor) -> torch.Tensor:
+    """How many rows take at least 1, 2, 3, ... steps."""
+    return torch.bincount(n_steps)[1:].flip(0).cumsum(0).flip(0)
 
 
 def integrate(
@@ -69,7 +53,7 @@ def integrate(
     stepper: Stepper,
     recorded: slice | None = None,
 ) -> tuple[torch.Tensor, CubicPath | None]:
-    """Integrate ``dz/dt = field(z)`` over a gap of its own for each row.
+    """Integrate ``dz/dt = field(z)`` over one interval for each row, each of its own length.
 
     Parameters
     ----------
@@ -105,31 +89,30 @@ def integrate(
     >>> [round(x, 2) for x in end.flatten().tolist()]
     [0.37, 0.14]
     """
-    steps, plan = steps_of(field, stepper, recorded), plan_steps(gap, step_size)
-    h = plan.step[plan.order].to(z.dtype)[:, None]
-    if recorded is None and steps.learns(z):
-        return take_rounds(steps, z, plan.order, [h[:n_rows] for n_rows in plan.rows_left])[0], None
-    y = z[plan.order]
-    finished, starts = [], []
-    for n_rows in plan.rows_left:
-        if n_rows < len(y):
-            finished.append(y[n_rows:])
-            y, h = y[:n_rows], h[:n_rows]
-        if recorded is None:
-            y = steps.step(y, h)
-            continue
-        start = steps.begin(y)
-        starts.append((y[:, recorded], steps.slope(y, start)))
-        y = steps.end(y, start, h)
-    end = torch.cat([y, *reversed(finished)])
+    n_steps = count_steps(gap, step_size)
+    step, order = gap / n_steps, n_steps.argsort(descending=True, stable=True)
+    h = step[order].to(z.dtype)[:, None]
+    # The batch shrinks as rows with short gaps finish: those with most steps come first.
+    lengths = [h[:n_rows] for n_rows in _count_rows(n_steps).tolist()]
+    steps = steps_of(field, stepper, recorded)
     if recorded is None:
-        return end[plan.inverse], None
-    last = (end[:, recorded], steps.slope(end, steps.begin(end)))
-    n_steps = plan.n_steps[plan.order]
-    values, slopes = (
-        _grid([start[k] for start in starts], last[k], n_steps)[:, plan.inverse] for k in (0, 1)
+        return take_rounds(steps, z, order, lengths)[0], None
+    y, finished, values, slopes = z[order], [], [], []
+    for h in lengths:
+        if len(h) < len(y):
+            finished.append(y[len(h) :])
+            y = y[: len(h)]
+        start = steps.begin(y)
+        values.append(y[:, recorded])
+        slopes.append(steps.slope(y, start))
+        y = steps.end(y, start, h)
+    end, inverse = torch.cat([y, *reversed(finished)]), order.argsort()
+    end_slopes = steps.slope(end, steps.begin(end))
+    grids = (
+        _grid(starts, last, n_steps[order])[:, inverse]
+        for starts, last in ((values, end[:, recorded]), (slopes, end_slopes))
     )
-    return end[plan.inverse], CubicPath(values, slopes, plan.step, plan.n_steps)
+    return end[inverse], CubicPath(*grids, step, n_steps)
 
 
 def _grid(starts: list[torch.Tensor], last: torch.Tensor, n_steps: torch.Tensor) -> torch.Tensor:
@@ -139,3 +122,70 @@ def _grid(starts: list[torch.Tensor], last: torch.Tensor, n_steps: torch.Tensor)
         grid[k, : len(start)] = start
     grid[n_steps, torch.arange(len(last), device=last.device)] = last
     return grid
+
+
+def rollout(
+    field: Field,
+    z: torch.Tensor,
+    row: torch.Tensor,
+    gap: torch.Tensor,
+    *,
+    step_size: float,
+    stepper: Stepper,
+    recorded: slice,
+) -> torch.Tensor:
+    """Integrate ``dz/dt = field(z)`` through several intervals of each row, one after the other.
+
+    The steps are those of :func:`~skpolyode.dynamics.integrate` over one interval after the other,
+    where each interval would take as many rounds as the longest one of all rows. Here a row starts
+    its next interval as soon as it ends one, so that the number of rounds is that of the row with
+    most steps in all.
+
+    Parameters
+    ----------
+    field : WalledMLP or callable
+        Maps (rows, M) to (rows, M).
+    z : Tensor of shape (B, M)
+        States at the start.
+    row : int64 Tensor of shape (Q,)
+        Row of `z` that each interval belongs to, not decreasing; each row has an interval.
+    gap : float64 Tensor of shape (Q,)
+        Length of each interval, positive; those of a row are in the order of time.
+    step_size : float
+        Longest step, in the units of `gap`.
+    stepper : Stepper
+        The Runge-Kutta method.
+    recorded : slice
+        Coordinates to return.
+
+    Returns
+    -------
+    Tensor of shape (Q, D)
+        Recorded coordinates at the end of each interval.
+
+    Examples
+    --------
+    Decay from one, read at two times, and from two, read at one:
+
+    >>> import torch
+    >>> from skpolyode.dynamics import STEPPERS, rollout
+    >>> start, row = torch.tensor([[1.0], [2.0]]), torch.tensor([0, 0, 1])
+    >>> gap, settings = torch.ones(3, dtype=torch.float64), {"step_size": 0.5, "recorded": slice(1)}
+    >>> found = rollout(torch.neg, start, row, gap, stepper=STEPPERS["rk4"], **settings)
+    >>> [round(x, 2) for x in found.flatten().tolist()]
+    [0.37, 0.14, 0.74]
+    """
+    n_steps = count_steps(gap, step_size)
+    totals = torch.zeros(len(z), dtype=torch.int64, device=z.device).index_add(0, row, n_steps)
+    order = totals.argsort(descending=True, stable=True)
+    rank = order.argsort()[row]  # (Q,): place of its row among those with most steps first
+    n_rows = _count_rows(totals)  # (rounds,)
+    done = n_steps.cumsum(0) - (totals.cumsum(0) - totals)[row]  # (Q,): steps of the row by its end
+    # Length of each step of each row, (rounds, B, 1).
+    of_step = torch.arange(len(gap), device=gap.device).repeat_interleave(n_steps)
+    place = torch.arange(len(of_step), device=gap.device) - (n_steps.cumsum(0) - done)[of_step]
+    lengths = z.new_zeros(len(n_rows), len(z), 1)
+    lengths[place, rank[of_step], 0] = (gap / n_steps)[of_step].to(z.dtype)
+    rounds = [h[:n] for h, n in zip(lengths, n_rows.tolist(), strict=True)]
+    _, signals = take_rounds(steps_of(field, stepper), z, order, rounds, recorded)
+    return signals[(n_rows.cumsum(0) - n_rows)[done - 1] + rank]

@@ -17,6 +17,7 @@ class Stepper:
     Parameters
     ----------
     name : str
+        Name that users give.
     order : int
         Order of convergence.
     a : tuple of tuples
@@ -43,11 +44,9 @@ class Stepper:
         if abs(sum(self.b) - 1) > 1e-12:
             raise ValueError(f"weights of {self.name} sum to {sum(self.b)}, not 1")
         nodes = [0.0, *map(sum, self.a)]
-        if (
-            self.order > 1
-            and abs(sum(w * c for w, c in zip(self.b, nodes, strict=True)) - 0.5) > 1e-12
-        ):
-            raise ValueError(f"{self.name} is not of order 2: sum b c must be 1/2")
+        mean_node = sum(w * c for w, c in zip(self.b, nodes, strict=True))
+        if self.order > 1 and abs(mean_node - 0.5) > 1e-12:
+            raise ValueError(f"{self.name} is not of order 2: sum b c is {mean_node}, not 1/2")
 
     def step(
         self,
@@ -57,7 +56,7 @@ class Stepper:
         h: torch.Tensor,
     ) -> torch.Tensor:
         """One step of length `h` (rows, 1) from `y` (rows, M), where ``slope = field(y)``."""
-        slopes = [slope]
+        slopes = [slope]  # (rows, M) of each stage
         for row in self.a:
             slopes.append(field(combine(y, h, row, slopes)))
         return combine(y, h, self.b, slopes)

@@ -2,15 +2,15 @@ r"""Runge-Kutta steps of a network, taken where the network is narrow.
 
 A network ``W_n s + b_n`` with features ``s = features(u)`` of the drive ``u = W_1 z + b_1`` of its
 first layer moves that drive by ``du/dt = C s + d``, ``C = W_1 W_n`` and ``d = W_1 b_n``.
-Runge-Kutta methods commute with linear maps, so the drive can take all stages of a step, and only
-the mean of their features goes back to the state::
+Runge-Kutta methods commute with linear maps, so all stages of a step can be computed for the
+drive, and only the mean of their features goes back to the state::
 
     s_i = features(u + h sum_j a_ij (C s_j + d)),   z' = z + h (W_n sum_i b_i s_i + b_n)
 
 These are the steps of the field up to rounding. The state is as long as all memories together, the
-drive only as wide as a hidden layer: measured by `benchmarks/gradient_step.py`.
+drive only as wide as a hidden layer; `benchmarks/gradient_step.py` measures the difference.
 
-The wall is looked at once a step: what of the state is beyond it decays as ``exp(-pull h)``, the
+The wall is checked once a step: the part of the state beyond it decays as ``exp(-pull h)``, the
 rest is moved by the network. Inside the box the order is that of the method, beyond it one.
 """
 
@@ -25,59 +25,77 @@ from torch.nn import functional as F
 from skpolyode.dynamics.field import ACTIVATION, WalledMLP
 from skpolyode.dynamics.steppers import Stepper, combine, weighted_sum
 
-__all__ = ["FieldSteps", "Layers", "NetworkSteps", "Start", "steps_of"]
+__all__ = ["FieldSteps", "Layers", "NetworkSteps", "Start", "TakenStep", "steps_of"]
 
 Field = Callable[[torch.Tensor], torch.Tensor]
 Affine = tuple[torch.Tensor, torch.Tensor]  # weight and bias
 
 
 class Start(NamedTuple):
-    """What a network says where a step starts."""
+    """Evaluation of the network where a step starts."""
 
-    drive: torch.Tensor  # (rows, H), of its first layer
-    features: torch.Tensor  # (rows, H'), that its last layer reads
+    drive: torch.Tensor  # (rows, H), output of the first layer before its activation
+    features: torch.Tensor  # (rows, H'), input of the last layer
+
+
+class Stage(NamedTuple):
+    """One evaluation of the features, with all that its gradient needs."""
+
+    before: list[torch.Tensor]  # (rows, H) of each hidden layer, before its activation
+    after: list[torch.Tensor]  # the same after it; the last ones are the features
+
+
+class TakenStep(NamedTuple):
+    """A step as its gradient needs it."""
+
+    h: torch.Tensor  # (rows, 1), length of the step
+    inside: torch.Tensor  # (rows, M): nearest point of the box to where it started
+    beyond: torch.Tensor | None  # bool (rows, M): coordinates beyond the wall; None if none
+    stages: list[Stage]
+    mean: torch.Tensor  # (rows, H'), of the features, weighted as the method says
 
 
 class Layers(NamedTuple):
-    """Weights and biases of a network, as its steps use them."""
+    """Weights and biases of a network, in the form that its steps use."""
 
-    first: Affine
+    first: Affine  # (H, M), (H,)
     inner: list[Affine]
-    last: Affine
-    turn: Affine  # from the features to the derivative of the drive
+    last: Affine  # (M, H'), (M,)
+    turn: Affine  # C (H, H') and d (H,): from the features to the derivative of the drive
     is_linear: bool
 
     @classmethod
     def of(cls, field: WalledMLP) -> Layers:
-        """Those of a field, differentiable; the drive of a single layer is the state."""
-        *hidden, (weight, bias) = field.affine()  # the last layer: (M, H'), (M,)
+        """Layers of a field, differentiable; without hidden layers the drive is the state."""
+        *hidden, last = field.affine()
         if hidden:
-            first, *inner = hidden  # of the first: (H, M), (H,)
-            turn = first[0] @ weight, first[0] @ bias  # C (H, H') and d (H,): no M is left
-            return cls(first, inner, (weight, bias), turn, False)
-        identity = torch.eye(len(bias), dtype=bias.dtype, device=bias.device)
-        return cls((identity, torch.zeros_like(bias)), [], (weight, bias), (weight, bias), True)
+            first, *inner = hidden
+            return cls(first, inner, last, (first[0] @ last[0], first[0] @ last[1]), False)
+        identity = torch.eye(len(last[1]), dtype=last[1].dtype, device=last[1].device)
+        return cls((identity, torch.zeros_like(last[1])), [], last, last, True)
 
-    def features(self, drive: torch.Tensor) -> torch.Tensor:
-        """What the last layer reads, from the drive of the first."""
+    def stage(self, drive: torch.Tensor) -> Stage:
+        """Evaluate the features at a drive (rows, H)."""
         if self.is_linear:
-            return drive
-        activation = ACTIVATION.of_tensor
-        out = activation(drive)
+            return Stage([], [drive])
+        before, after = [drive], [ACTIVATION.of_tensor(drive)]
         for weight, bias in self.inner:
-            out = activation(F.linear(out, weight, bias))
-        return out
+            before.append(F.linear(after[-1], weight, bias))
+            after.append(ACTIVATION.of_tensor(before[-1]))
+        return Stage(before, after)
 
 
 class NetworkSteps:
-    """Steps of a Runge-Kutta method along a network, with its present weights.
+    """Steps of a Runge-Kutta method along a network, with the weights that it has now.
 
     Parameters
     ----------
     field : WalledMLP
+        The network.
     stepper : Stepper
+        The Runge-Kutta method.
     recorded : slice or None, default=None
-        Coordinates whose derivative is asked for.
+        Coordinates whose derivative `slope` gives.
 
     Examples
     --------
@@ -99,13 +117,9 @@ class NetworkSteps:
             self.readout = [part[recorded].contiguous() for part in self.layers.last]
 
     def begin(self, y: torch.Tensor) -> Start:
-        """What the network says where a step starts, at `y` (rows, M)."""
-        return self._at(self.inside(y))
-
-    def _at(self, y: torch.Tensor) -> Start:
-        """What the network says at a point of the box."""
-        drive = F.linear(y, *self.layers.first)
-        return Start(drive, self.layers.features(drive))
+        """Evaluate the network where a step starts, at `y` (rows, M)."""
+        drive = F.linear(self.inside(y), *self.layers.first)
+        return Start(drive, self.layers.stage(drive).after[-1])
 
     def slope(self, y: torch.Tensor, start: Start) -> torch.Tensor:
         """Derivative of the recorded coordinates there."""
@@ -113,32 +127,43 @@ class NetworkSteps:
         return F.linear(start.features, *self.readout).add(y - self.inside(y), alpha=-self.pull)
 
     def end(self, y: torch.Tensor, start: Start, h: torch.Tensor) -> torch.Tensor:
-        """End of the step, of length `h` (rows, 1)."""
-        moved = self._moved(y, start, h)
-        # What is inside the box is moved by zero.
+        """End of the step of length `h` (rows, 1)."""
+        mean = self._mean(start.drive, [Stage([], [start.features])], h)
+        moved = torch.addcmul(y, h, F.linear(mean, *self.layers.last))
+        # Coordinates inside the box add exactly zero here.
         return torch.addcmul(moved, y - self.inside(y), torch.expm1(-self.pull * h))
 
-    def step(self, y: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-        """`end` of what `begin` gives, to the last bit; cheaper where all is inside of the wall."""
+    def step(
+        self, y: torch.Tensor, h: torch.Tensor, tape: list[TakenStep] | None = None
+    ) -> torch.Tensor:
+        """`end` of what `begin` gives, to the last bit; cheaper where all rows are in the box.
+
+        If a `tape` is given, the step is appended to it for its gradient.
+        """
         low, high = y.detach().aminmax()
-        if low >= -self.wall and high <= self.wall:
-            return self._moved(y, self._at(y), h)
-        return self.end(y, self.begin(y), h)
+        # Also false where any number is NaN.
+        all_inside = low.item() >= -self.wall and high.item() <= self.wall
+        if not all_inside and tape is None:
+            return self.end(y, self.begin(y), h)
+        inside = y if all_inside else self.inside(y)
+        drive = F.linear(inside, *self.layers.first)
+        stages = [self.layers.stage(drive)]
+        mean = self._mean(drive, stages, h)
+        end = torch.addcmul(y, h, F.linear(mean, *self.layers.last))
+        if not all_inside:
+            end = torch.addcmul(end, y - inside, torch.expm1(-self.pull * h))
+        if tape is not None:
+            tape.append(TakenStep(h, inside, None if all_inside else y != inside, stages, mean))
+        return end
 
-    def _moved(self, y: torch.Tensor, start: Start, h: torch.Tensor) -> torch.Tensor:
-        """Where the network leads to in a step."""
-        # All stages in the drive (rows, H); the state (rows, M) is touched once, at the end.
-        stages, turns = [start.features], []
+    def _mean(self, drive: torch.Tensor, stages: list[Stage], h: torch.Tensor) -> torch.Tensor:
+        """Mean (rows, H') of the features over a step, whose stages after the first it adds."""
+        # All of this happens in the drive (rows, H), not in the longer state (rows, M).
+        turns: list[torch.Tensor] = []
         for row in self.stepper.a:
-            turns.append(F.linear(stages[-1], *self.layers.turn))
-            stages.append(self.layers.features(combine(start.drive, h, row, turns)))
-        mean = weighted_sum(self.stepper.b, stages)
-        return torch.addcmul(y, h, F.linear(mean, *self.layers.last))
-
-    def learns(self, y: torch.Tensor) -> bool:
-        """Whether gradients are asked for that `take_rounds` gives."""
-        asked = y.requires_grad or self.layers.turn[0].requires_grad
-        return self.by_hand and asked and torch.is_grad_enabled()
+            turns.append(F.linear(stages[-1].after[-1], *self.layers.turn))
+            stages.append(self.layers.stage(combine(drive, h, row, turns)))
+        return weighted_sum(self.stepper.b, [stage.after[-1] for stage in stages])
 
     def inside(self, y: torch.Tensor) -> torch.Tensor:
         """Nearest point of the box."""
@@ -148,15 +173,13 @@ class NetworkSteps:
 class FieldSteps:
     """As :class:`NetworkSteps`, along any function of the state."""
 
+    by_hand = False
+
     def __init__(self, field: Field, stepper: Stepper, recorded: slice | None = None) -> None:
         self.field, self.stepper, self.recorded = field, stepper, recorded
 
-    def learns(self, y: torch.Tensor) -> bool:
-        """Gradients are left to torch."""
-        return False
-
     def begin(self, y: torch.Tensor) -> torch.Tensor:
-        """What is known where a step starts."""
+        """Derivative (rows, M) where a step starts."""
         return self.field(y)
 
     def slope(self, y: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
@@ -164,7 +187,7 @@ class FieldSteps:
         return start[:, self.recorded]
 
     def end(self, y: torch.Tensor, start: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-        """End of the step."""
+        """End of the step of length `h` (rows, 1)."""
         return self.stepper.step(self.field, y, start, h)
 
     def step(self, y: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
@@ -175,6 +198,6 @@ class FieldSteps:
 def steps_of(
     field: Field, stepper: Stepper, recorded: slice | None = None
 ) -> NetworkSteps | FieldSteps:
-    """Steps along a field, the faster ones where it is a network."""
+    """Steps along a field: the faster ones if it is a network."""
     kind = NetworkSteps if isinstance(field, WalledMLP) else FieldSteps
     return kind(field, stepper, recorded)

@@ -1,24 +1,23 @@
 """Memories: exact online projection of a signal onto orthogonal polynomials (HiPPO).
 
-This layer knows no networks. A memory moves coefficients over gaps, adds what a known path
-contributes, bridges innovations, and turns coefficients back into the signal.
+A memory moves coefficients over gaps, adds the contribution of a known path, bridges innovations,
+and turns coefficients back into the signal. Nothing here knows about networks.
 """
 
 from skpolyode.memory.base import Memory
 from skpolyode.memory.fout import FouTMemory, fout_matrices
-from skpolyode.memory.invariant import InvariantMemory
 from skpolyode.memory.lagt import LagTMemory, lagt_matrices
 from skpolyode.memory.legs import LegSMemory, legs_matrices
 from skpolyode.memory.legt import LegTMemory, legt_basis, legt_matrices
 from skpolyode.memory.theory import legt_closure_error, reconstruction_error_bound
 
-MEMORIES: dict[str, type[InvariantMemory | LegSMemory]] = {
+# Measures by name. A new one needs one file and one entry here.
+MEMORIES: dict[str, type[Memory]] = {
     "legt": LegTMemory,
     "legs": LegSMemory,
     "lagt": LagTMemory,
     "fout": FouTMemory,
 }
-"""Measures by the name that users give; a new one is one file and one entry here."""
 
 __all__ = [
     "MEMORIES",

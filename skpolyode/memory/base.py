@@ -1,4 +1,4 @@
-"""What the model asks of a memory, whatever its measure."""
+"""The memory as models see it, whatever its measure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from skpolyode.cubic import CubicPath
 from skpolyode.memory.knots import LONGEST_PART, SHORTEST_GAP, path_knots, path_parts
@@ -18,34 +19,36 @@ from skpolyode.saving.codec import register
 __all__ = ["Memory"]
 
 
-_MANY = 16  # channels, above which what they have in common is computed once
+_MANY = 16  # channels, above which one linear map for all of them is cheaper
 _LARGEST = 4096  # coefficients in a file: tables are square, so that its size cannot bound them
 
 
-Array = TypeVar("Array", torch.Tensor, np.ndarray)
-Time = TypeVar("Time", torch.Tensor, float)
+Array = TypeVar("Array", Tensor, np.ndarray)
+Time = TypeVar("Time", Tensor, float)
 
 
 class Memory(ABC):
     """Online projection of a signal's past onto orthogonal polynomials.
 
-    A subclass is a measure: it says how the coefficients move when nothing comes in
-    (:meth:`relative_gap`), how they answer to a knot of the signal (:meth:`respond`), and how they
-    are read (:meth:`basis`). The rest is written here once, from those three.
+    A subclass is a measure: it defines how the coefficients change while the signal is zero
+    (:meth:`relative_gap`), how they respond to a knot of the signal (:meth:`respond`), and how they
+    are read (:meth:`basis`). This class implements the rest with those three.
 
     Times are in the units of the model. `elapsed` is the time since the start of the series, at
-    the moment the result is for; measures with a sliding window ignore it.
+    the moment of the result; measures with a sliding window ignore it.
 
-    Answers are finite for any gap: signals that move in less than 1e-75 of a unit of time say
-    nothing, and knots of third derivatives may be 1e95 old.
+    Results are finite for any gap: signals that move within 1e-75 of a unit of time change nothing,
+    and knots of third derivatives may be 1e95 old.
 
-    What others have to know of a measure it declares: :attr:`context`, :attr:`needs_duration` and
-    :meth:`reach`, of the class as of its instances. Nothing outside this package asks for its name.
+    A measure declares its properties by :attr:`context`, :attr:`needs_duration` and :meth:`reach`,
+    for the class and its instances. Nothing outside this package checks its name.
 
     Parameters
     ----------
     n_coefficients : int
-        Number of coefficients a channel, `N`.
+        Number of coefficients of a channel, `N`.
+    window : float or None, default=None
+        Length of the remembered past, if the measure has a window.
     dtype : torch.dtype, default=torch.float64
         Type of the coefficients.
     device : str, default="cpu"
@@ -53,8 +56,8 @@ class Memory(ABC):
 
     Examples
     --------
-    The signal was 1 until now; after 0.5 units of time in which it is 2, the middle of the last
-    unit lies at the step:
+    The signal was 1 until now, and is 2 for the next 0.5 units of time. The middle of the last unit
+    is then at the step:
 
     >>> import torch
     >>> from skpolyode.memory import MEMORIES
@@ -67,31 +70,28 @@ class Memory(ABC):
     [2.0, 1.0]
     """
 
+    # Number of past windows that a state depends on, to 1e-12 with 32 coefficients.
     context: ClassVar[float] = math.inf
-    """How many windows of the past a state depends on, to 1e-12 with 32 coefficients."""
-
+    # Whether coefficients have a meaning only together with the length of their history.
     needs_duration: ClassVar[bool] = False
-    """Whether coefficients mean nothing without the length of the history that they are of."""
-
-    window: float | None
-    """Length of the remembered past; None if that is all."""
-
-    transitions: TransitionTable
-    """Moves coefficients over gaps, which :meth:`relative_gap` gives in its time."""
-
-    responses: ResponseTable
-    """Answers to knots at ages that :meth:`relative_age` gives."""
+    # Age beyond which a knot is forgotten to 1e-16 (may be infinite).
+    horizon: float
 
     def __init__(
         self,
         n_coefficients: int,
+        window: float | None = None,
         *,
         dtype: torch.dtype = torch.float64,
         device: str = "cpu",
     ) -> None:
         self.n_coefficients = n_coefficients
+        self.window = window
         self.dtype = dtype
         self.device = torch.device(device)
+        # Shared by all memories of a measure. The first moves coefficients over gaps, in the time
+        # of `relative_gap`; the second responds to knots, at the ages of `relative_age`.
+        self.transitions, self.responses = self._tables(n_coefficients, dtype, self.device)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -105,24 +105,26 @@ class Memory(ABC):
         return cls(**state)
 
     def _arguments(self) -> dict[str, Any]:
-        """What its constructor was given, but for type and device; tables follow from it."""
+        """Arguments of the constructor, except type and device; tables follow from them."""
         return {"n_coefficients": self.n_coefficients, "window": self.window}
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Self:
-        """The same measure elsewhere, or with coefficients of another type."""
+        """The same measure on another device, or with coefficients of another type."""
         if (torch.device(device), dtype) == (self.device, self.dtype):
             return self
         return type(self)(**self._arguments(), dtype=dtype, device=device)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy without the tables, which all memories of a measure share."""
-        make = partial(type(self), dtype=self.dtype, device=str(self.device))
-        return partial(make, **self._arguments()), ()
+        arguments = self._arguments() | {"dtype": self.dtype, "device": str(self.device)}
+        return partial(type(self), **arguments), ()
 
-    @property
+    @classmethod
     @abstractmethod
-    def horizon(self) -> float:
-        """Age beyond which a knot is forgotten to 1e-16 (may be infinite)."""
+    def _tables(
+        cls, n_coefficients: int, dtype: torch.dtype, device: torch.device
+    ) -> tuple[TransitionTable, ResponseTable]:
+        """Tables of the measure, cached."""
 
     @classmethod
     def reach(cls, window: float) -> float:
@@ -131,52 +133,48 @@ class Memory(ABC):
 
     @abstractmethod
     def unit_at(self, elapsed: float) -> float:
-        """The measure's own unit of time: a share of the window, or the length of the history."""
+        """The measure's unit of time: a share of the window, or the length of the history."""
 
     @abstractmethod
     def relative_age(self, age: Array, elapsed: Array | float) -> Array:
-        """Ages in the measure's own unit of time; tensors, or arrays of one series."""
+        """Ages in the measure's unit of time; tensors, or arrays of one series."""
 
     @abstractmethod
     def relative_gap(self, gap: Time, elapsed: Time) -> Time:
         """Gaps in the time in which the measure forgets evenly; tensors, or one number."""
 
-    def propagate(self, c: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
+    def propagate(self, c: Tensor, gap: Tensor, elapsed: Tensor) -> Tensor:
         """Coefficients (P, D, N) after `gap` (P,) of a signal that is zero."""
         return self.transitions.apply(c, self.relative_gap(gap, elapsed))
 
     @abstractmethod
-    def respond(
-        self, steps: torch.Tensor, age: torch.Tensor, elapsed: torch.Tensor
-    ) -> torch.Tensor:
+    def respond(self, steps: Tensor, age: Tensor, elapsed: Tensor) -> Tensor:
         """Coefficients (P, D, N) of knots with `steps` (P, D, Q), `age` (P,) after them."""
 
     @abstractmethod
-    def impulse(
-        self, strength: torch.Tensor, age: torch.Tensor, elapsed: torch.Tensor
-    ) -> torch.Tensor:
+    def impulse(self, strength: Tensor, age: Tensor, elapsed: Tensor) -> Tensor:
         """Coefficients (P, D, N) of clusters of M impulses of `strength` (P, D, M).
 
         `age` is (P, M) and `elapsed` (P,); a strength is a value times a duration. The impulses
-        of a cluster lie within `longest_cluster` of the measure's own unit of time.
+        of a cluster lie within `longest_cluster` of the measure's unit of time.
         """
 
     @property
-    @abstractmethod
     def longest_cluster(self) -> float:
-        """Longest cluster of impulses, in the measure's own unit of time."""
+        """Longest cluster of impulses, in the measure's unit of time."""
+        return self.responses.impulses.radius
 
     @abstractmethod
-    def basis(self, age: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
+    def basis(self, age: Tensor, elapsed: Tensor) -> Tensor:
         """Polynomials (..., N) at times `age` (...) before now."""
 
-    def constant(self, value: torch.Tensor) -> torch.Tensor:
+    def constant(self, value: Tensor) -> Tensor:
         """Coefficients (..., N) of a past that was always `value` (...)."""
         c = value.new_zeros(*value.shape, self.n_coefficients, dtype=self.dtype)
         c[..., 0] = value
         return c
 
-    def follow(self, c: torch.Tensor, path: CubicPath, elapsed: torch.Tensor) -> torch.Tensor:
+    def follow(self, c: Tensor, path: CubicPath, elapsed: Tensor) -> Tensor:
         """Coefficients at the end of a piecewise cubic path, exactly.
 
         Parameters
@@ -194,21 +192,22 @@ class Memory(ABC):
         """
         return self.propagate(c, path.step * path.n_steps, elapsed) + self.driven(path, elapsed)
 
-    def driven(self, path: CubicPath, elapsed: torch.Tensor) -> torch.Tensor:
-        """Coefficients (B, D, N) of a path before which the signal was zero; see `follow`."""
+    def driven(self, path: CubicPath, elapsed: Tensor) -> Tensor:
+        """Coefficients (B, D, N) of a path, if the signal before it was zero; see `follow`."""
         n_points, n_rows, n_channels = path.values.shape
         if n_channels > max(_MANY, 2 * n_points):
-            # One linear map answers all channels: that of unit values and slopes.
+            # One linear map serves all channels: the coefficients of unit values and slopes.
             units = torch.eye(2 * n_points, dtype=torch.float64, device=path.step.device)
             values, slopes = units[:, None].expand(-1, n_rows, -1).split(n_points)
-            answers = self.driven(path._replace(values=values, slopes=slopes), elapsed)
+            responses = self.driven(path._replace(values=values, slopes=slopes), elapsed)
             point = torch.arange(n_points, device=path.step.device)[:, None]
             beyond = (point > path.n_steps).repeat(2, 1)[..., None]
             given = torch.cat([path.values, path.slopes]).masked_fill(beyond, 0.0)
-            return torch.bmm(given.permute(1, 2, 0).to(self.dtype), answers)  # (B, D, 2 (K + 1))
-        if len(path.values) - 1 > LONGEST_PART:
-            n_rows, (row, rest, parts) = len(elapsed), path_parts(path, self.horizon)
-            c = self.driven(parts, elapsed[row] - rest)
+            given = given.permute(1, 2, 0).to(self.dtype)  # (B, D, 2 (K + 1))
+            return torch.bmm(given, responses)
+        if n_points - 1 > LONGEST_PART:
+            row, rest, parts = path_parts(path, self.horizon)
+            c = self.driven(parts, elapsed[row] - rest)  # those without a rest are the first
             past = self.propagate(c[n_rows:], rest[n_rows:], elapsed[row[n_rows:]])
             return c[:n_rows].index_add(0, row[n_rows:], past)
         knots = path_knots(path, self.horizon)
@@ -216,25 +215,23 @@ class Memory(ABC):
         c = response.new_zeros(len(elapsed), *response.shape[1:])
         return c.index_add_(0, knots.row, response)
 
-    def hold(
-        self, c: torch.Tensor, value: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor
-    ) -> torch.Tensor:
+    def hold(self, c: Tensor, value: Tensor, gap: Tensor, elapsed: Tensor) -> Tensor:
         """Coefficients (B, D, N) after a `gap` (B,) of the constant signal `value` (B, D)."""
-        step = value.double()[..., None]
-        response = self.respond(step, gap, elapsed)
+        response = self.respond(value.double()[..., None], gap, elapsed)  # of one step (B, D, 1)
         return self.propagate(c, gap, elapsed) + response.to(self.dtype)
 
-    def bridge(self, rise: torch.Tensor, gap: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
+    def bridge(self, rise: Tensor, gap: Tensor, elapsed: Tensor) -> Tensor:
         r"""Coefficients of a ramp from 0, `gap` ago, to `rise` now: ``rise * rho(gap)``.
 
         Added at an observation with ``rise = x - h0``, it makes the remembered path pass through
-        the observation without a step; DESIGN: ``rho(g) = int_0^g exp(A (g-s)) B s/g ds``.
+        the observation without a step: ``rho(g) = int_0^g exp(A (g-s)) B s/g ds``.
 
         Parameters
         ----------
         rise : Tensor of shape (B, D)
         gap : float64 Tensor of shape (B, D)
-            Time since the previous observation *of that channel*, positive; 1e-75 at least.
+            Time since the previous observation *of that channel*, positive; shorter than 1e-75
+            counts as that.
         elapsed : float64 Tensor of shape (B,)
 
         Returns
@@ -242,23 +239,19 @@ class Memory(ABC):
         Tensor of shape (B, D, N)
         """
         gap = gap.clamp(min=SHORTEST_GAP)
+        slope = rise.double() / gap
+        knots = torch.stack([torch.zeros_like(slope), slope], dim=-1)  # (B, D, 2)
         if (gap == gap[:, :1]).all():  # channels observed together: one look at the table a row
-            steps = rise.double() / gap
-            knots = torch.stack([torch.zeros_like(steps), steps], dim=-1)
             return self.respond(knots, gap[:, 0], elapsed).to(self.dtype)
-        if gap.shape[1] > _MANY:  # most of so many are not observed
+        if gap.shape[1] > _MANY:  # most of so many channels are not observed
             at = rise.nonzero(as_tuple=True)
-            some = self.bridge(rise[at][:, None], gap[at][:, None], elapsed[at[0]])
-            return some.new_zeros(*gap.shape, self.n_coefficients).index_put(at, some[:, 0])
-        steps = rise.double()[:, :, None] / gap[:, :, None]
-        knots = torch.stack([torch.zeros_like(steps), steps], dim=-1).flatten(0, 1)
-        spread = elapsed[:, None].expand(gap.shape).flatten()
-        response = self.respond(knots, gap.flatten(), spread)
+            bridges = self.bridge(rise[at][:, None], gap[at][:, None], elapsed[at[0]])
+            return bridges.new_zeros(*gap.shape, self.n_coefficients).index_put(at, bridges[:, 0])
+        spread = elapsed[:, None].expand(gap.shape).flatten()  # a row for each channel
+        response = self.respond(knots.flatten(0, 1)[:, None], gap.flatten(), spread)
         return response.to(self.dtype).unflatten(0, gap.shape)[:, :, 0]
 
-    def reconstruct(
-        self, c: torch.Tensor, age: torch.Tensor, elapsed: torch.Tensor
-    ) -> torch.Tensor:
+    def reconstruct(self, c: Tensor, age: Tensor, elapsed: Tensor) -> Tensor:
         """Signal at times `age` before now.
 
         Parameters

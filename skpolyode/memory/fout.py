@@ -22,8 +22,8 @@ def fout_matrices(n_coefficients: int) -> tuple[np.ndarray, np.ndarray]:
     Parameters
     ----------
     n_coefficients : int
-        Number of coefficients `N`: the mean and ``(N - 1) // 2`` pairs. The last one of an even
-        number has no partner, and stays zero.
+        Number of coefficients `N`: the mean and ``(N - 1) // 2`` pairs. If it is even, the last
+        coefficient has no partner and stays zero.
 
     Returns
     -------
@@ -32,9 +32,9 @@ def fout_matrices(n_coefficients: int) -> tuple[np.ndarray, np.ndarray]:
 
     Notes
     -----
-    What leaves the window is needed to close the equation. At its old end the Fourier sum `S`
-    converges to the mean of the values at both ends, so that ``f(t - 1) = 2 S - f(t)``: hence
-    the factor two, without which the error is a hundred times as large.
+    The equation needs the value that leaves the window. At the old end the Fourier sum `S`
+    converges to the mean of the values at both ends, so that ``f(t - 1) = 2 S - f(t)``: hence the
+    factor two, without which the error is a hundred times as large.
 
     Examples
     --------
@@ -49,36 +49,27 @@ def fout_matrices(n_coefficients: int) -> tuple[np.ndarray, np.ndarray]:
     p[0] = 1.0
     p[1 : n_coefficients - 1 : 2] = np.sqrt(2.0)
     A = -2.0 * np.outer(p, p)
-    for k in range(1, (n_coefficients - 1) // 2 + 1):
-        A[2 * k - 1, 2 * k] -= 2 * np.pi * k
-        A[2 * k, 2 * k - 1] += 2 * np.pi * k
+    k = np.arange(1, (n_coefficients - 1) // 2 + 1)
+    A[2 * k - 1, 2 * k] -= 2 * np.pi * k
+    A[2 * k, 2 * k - 1] += 2 * np.pi * k
     if n_coefficients % 2 == 0:
         A[-1, -1] = -1.0  # the coefficient without a partner only forgets
     return A, 2.0 * p
-
-
-def _fourier_basis(age: np.ndarray, n_coefficients: int) -> np.ndarray:
-    """``1, sqrt(2) cos(2 pi age), sqrt(2) sin(2 pi age), ...`` (..., N)."""
-    age = np.asarray(age, dtype=np.float64)
-    basis = np.zeros((*age.shape, n_coefficients))
-    basis[..., 0] = 1.0
-    angle = 2 * np.pi * age[..., None] * np.arange(1, (n_coefficients - 1) // 2 + 1)
-    basis[..., 1 : n_coefficients - 1 : 2] = np.sqrt(2.0) * np.cos(angle)
-    basis[..., 2::2] = np.sqrt(2.0) * np.sin(angle)
-    return basis
 
 
 class FouTMemory(InvariantMemory):
     r"""Memory of the last `window` as a Fourier series (HiPPO-FouT), exact over any gap.
 
     ``dc/dt = (A c + B f) / window`` with the matrices of :func:`fout_matrices`. The series is
-    periodic, and rings at the ends of the window unless the signal is: of smooth signals
-    Legendre coefficients say far more. It also forgets slowly: 1e-16 after fifty windows.
+    periodic, and rings at the ends of the window unless the signal is periodic too: Legendre
+    coefficients describe smooth signals far better. It also forgets slowly: to 1e-16 after fifty
+    windows.
 
     Parameters
     ----------
     n_coefficients : int
-        Number of coefficients a channel; take an odd one, the last of an even number stays zero.
+        Number of coefficients of a channel. Take an odd number: the last one of an even number
+        stays zero.
     window : float
         Length of the remembered past, in the units of the gaps and ages given later.
     dtype : torch.dtype, default=torch.float64
@@ -104,4 +95,13 @@ class FouTMemory(InvariantMemory):
     context = 41.0
 
     matrices = staticmethod(fout_matrices)
-    polynomials = staticmethod(_fourier_basis)
+
+    @staticmethod
+    def polynomials(age: np.ndarray, n_coefficients: int) -> np.ndarray:
+        """``1, sqrt(2) cos(2 pi age), sqrt(2) sin(2 pi age), ...`` (..., N)."""
+        basis = np.zeros((*age.shape, n_coefficients))
+        basis[..., 0] = 1.0
+        angle = 2 * np.pi * age[..., None] * np.arange(1, (n_coefficients - 1) // 2 + 1)
+        basis[..., 1 : n_coefficients - 1 : 2] = np.sqrt(2.0) * np.cos(angle)
+        basis[..., 2::2] = np.sqrt(2.0) * np.sin(angle)
+        return basis

@@ -10,37 +10,38 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from skpolyode.cubic import CubicPath, hermite_derivatives
 
 __all__ = ["LONGEST_PART", "SHORTEST_GAP", "Knots", "Parts", "path_knots", "path_parts"]
 
+# In the units of the model: shorter gaps count as this one. A signal that moves within it changes
+# nothing to 1e-16, and its third derivatives would overflow.
 SHORTEST_GAP = 1e-75
-"""In the units of the model: what is shorter counts as this. It says nothing to 1e-16, and the
-third derivatives of a signal that moves in it would overflow."""
 
+# Pieces whose ages are counted from one moment. Steps of third derivatives grow as 1 / step**3, the
+# responses to them as age**3, and cancel: what remains is 1e-16, times the cube of this.
 LONGEST_PART = 32
-"""Pieces that are answered from one moment. The steps of a third derivative grow as 1 / step**3,
-the answers to them as age**3, and cancel: 1e-16 of the former is left, times the cube of this."""
 
 
 class Parts(NamedTuple):
     """Paths cut into parts, the last part of each row first."""
 
-    row: torch.Tensor  # int64 (P,), that the part is of
-    rest: torch.Tensor  # float64 (P,): time between the end of the part and the end of the row
+    row: Tensor  # int64 (P,), that the part belongs to
+    rest: Tensor  # float64 (P,): time between the end of the part and the end of the row
     path: CubicPath  # of P rows
 
 
 def path_parts(path: CubicPath, horizon: float) -> Parts:
     """Cut paths, from their ends, into parts of at most `LONGEST_PART` pieces.
 
-    Parts that ended more than `horizon` ago are forgotten, and left out. The first parts are those
-    without a rest, in the order of the rows.
+    Parts that ended more than `horizon` ago are forgotten, and left out. Parts without a rest come
+    first, in the order of the rows.
     """
     n_parts = (len(path.values) - 2) // LONGEST_PART + 1
     after = LONGEST_PART * torch.arange(n_parts, device=path.step.device)[:, None]  # pieces
-    kept = (after < path.n_steps) & (after * path.step <= horizon)
+    kept = (after < path.n_steps) & (after * path.step <= horizon)  # (parts, B)
     place, row = kept.nonzero(as_tuple=True)
     last = path.n_steps[row] - after[place, 0]
     first = (last - LONGEST_PART).clamp(min=0)
@@ -54,26 +55,26 @@ def path_parts(path: CubicPath, horizon: float) -> Parts:
 class Knots(NamedTuple):
     """Knots of many rows: which row, how long before the row's end, and which steps."""
 
-    row: torch.Tensor  # int64 (P,)
-    age: torch.Tensor  # float64 (P,)
-    steps: torch.Tensor  # float64 (P, D, 4): value and first three derivatives
+    row: Tensor  # int64 (P,)
+    age: Tensor  # float64 (P,)
+    steps: Tensor  # float64 (P, D, 4): value and first three derivatives
 
 
 def path_knots(path: CubicPath, horizon: float) -> Knots:
     """Knots of a path, as seen from the end of each row.
 
-    Pieces that ended more than `horizon` ago are forgotten anyway; they are left out, and the
-    first remaining piece starts the signal. (Kept, their large steps of third derivatives times
-    the cube of a long age would cancel to nothing but rounding errors.)
+    Pieces that ended more than `horizon` ago are forgotten and left out; the first remaining piece
+    starts the signal. (If they were kept, the large steps of their third derivatives times the cube
+    of a long age would cancel to nothing but rounding errors.)
     """
     step = path.step.clamp(min=SHORTEST_GAP)[:, None]
     y0, y1 = path.values[:-1].double(), path.values[1:].double()
     d0, d1 = path.slopes[:-1].double(), path.slopes[1:].double()
-    curve_start, curve_end, jerk = hermite_derivatives((y1 - y0) / step, d0, d1, step)
+    curve_start, curve_end, jerk = hermite_derivatives((y1 - y0) / step, d0, d1, step)  # (K, B, D)
 
     index = torch.arange(len(y0), device=step.device)[:, None]
     age_end = (path.n_steps - 1 - index) * path.step
-    kept = (index < path.n_steps) & (age_end <= horizon)
+    kept = (index < path.n_steps) & (age_end <= horizon)  # (K, B)
     before = torch.cat([torch.zeros_like(kept[:1]), kept[:-1]])  # the piece before is kept too
     piece, row = kept.nonzero(as_tuple=True)
     inner = before[piece, row][:, None]

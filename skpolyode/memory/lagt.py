@@ -48,14 +48,14 @@ def lagt_matrices(n_coefficients: int) -> tuple[np.ndarray, np.ndarray]:
 class LagTMemory(InvariantMemory):
     r"""Memory that fades exponentially with age (HiPPO-LagT), exact over any gap.
 
-    The past is weighted by ``a exp(-a age)`` with ``a = 8 / window``, so that a weight of 3e-4 is
-    left at the age of a window, and remembered as ``f(t - age) ~ sum_n c_n L_n(a age)``. Recent
-    values are kept best; the error grows with age, as ``exp(a age / 2)``.
+    The past is weighted by ``a exp(-a age)`` with ``a = 8 / window``, which falls to 3e-4 of its
+    start at the age of a window, and remembered as ``f(t - age) ~ sum_n c_n L_n(a age)``. The
+    memory of recent values is the most accurate; the error grows as ``exp(a age / 2)``.
 
     Parameters
     ----------
     n_coefficients : int
-        Number of coefficients a channel.
+        Number of coefficients of a channel.
     window : float
         Age at which the past has faded, in the units of the gaps and ages given later.
     dtype : torch.dtype, default=torch.float64
@@ -77,7 +77,8 @@ class LagTMemory(InvariantMemory):
     [[[3.0, 0.0, 0.0, 0.0]]]
     """
 
-    units_per_window = 8.0  # at 2, where the mean age is half a window, 32 cannot resolve a sine
+    # With 2, where the mean age is half a window, 32 coefficients cannot resolve a sine.
+    units_per_window = 8.0
     response_spacing = 1 / 16
     context = 8.0
 

@@ -1,7 +1,7 @@
 """The scaled Legendre measure: the whole history, uniformly weighted, however long it is.
 
-In the logarithm of time it is an invariant measure, which is how it forgets; and it is the exact
-projection of the history, which is how it takes in signals.
+In the logarithm of time it is an invariant measure, which gives the transitions over gaps. It is
+also the exact projection of the history, which gives the responses to signals.
 """
 
 from __future__ import annotations
@@ -11,17 +11,11 @@ from functools import lru_cache
 
 import numpy as np
 import torch
-from numpy.polynomial import legendre
+from torch import Tensor
 
 from skpolyode.memory.base import Array, Memory, Time
-from skpolyode.memory.impulses import ImpulseTable, impulse_table
-from skpolyode.memory.legt import legt_basis
-from skpolyode.memory.tables import (
-    N_ORDERS,
-    ResponseTable,
-    TransitionTable,
-    legendre_spacing,
-)
+from skpolyode.memory.legt import gauss_nodes, legt_basis
+from skpolyode.memory.tables import N_ORDERS, ResponseTable, TransitionTable, legendre_spacing
 
 __all__ = ["LegSMemory", "legs_matrices"]
 
@@ -44,8 +38,8 @@ def legs_matrices(n_coefficients: int) -> tuple[np.ndarray, np.ndarray]:
 
     Notes
     -----
-    Unlike those of the sliding window these equations are closed: their solution is the
-    projection of the history itself.
+    Unlike those of the sliding window these equations are closed: their solution is the exact
+    projection of the history.
 
     Examples
     --------
@@ -64,14 +58,14 @@ class LegSMemory(Memory):
 
     ``dc/dt = (A c + B f) / t`` with the matrices of :func:`legs_matrices`, t the time since the
     start of the series; the past is ``f(s) ~ sum_n c_n sqrt(2n+1) P_n(2 s / t - 1)``. There is no
-    window to choose; the longer the history, the coarser it is remembered.
+    window to choose; a longer history is remembered more coarsely.
 
     Parameters
     ----------
     n_coefficients : int
-        Number of coefficients a channel.
+        Number of coefficients of a channel.
     window : float or None, default=None
-        Ignored: it is there so that all measures are made alike.
+        Ignored; all measures have the same signature.
     dtype : torch.dtype, default=torch.float64
         Type of the coefficients.
     device : str, default="cpu"
@@ -91,34 +85,41 @@ class LegSMemory(Memory):
     [[[4.0, 0.866]]]
     """
 
-    def __init__(
-        self,
-        n_coefficients: int,
-        window: float | None = None,
-        *,
-        dtype: torch.dtype = torch.float64,
-        device: str = "cpu",
-    ) -> None:
-        super().__init__(n_coefficients, dtype=dtype, device=device)
-        self.window = window
-        self.transitions, self.responses = _tables(n_coefficients, dtype, self.device)
-
     needs_duration = True
+    horizon = math.inf  # nothing is forgotten
 
     @classmethod
     def reach(cls, window: float) -> float:
         """The whole history can be read, and before it the first value."""
         return math.inf
 
-    @property
-    def horizon(self) -> float:
-        """Nothing is forgotten."""
-        return math.inf
+    @classmethod
+    @lru_cache(maxsize=16)
+    def _tables(
+        cls, size: int, dtype: torch.dtype, device: torch.device
+    ) -> tuple[TransitionTable, ResponseTable]:
+        """Tables over ages that are shares x of the history.
 
-    @property
-    def impulses(self) -> ImpulseTable:
-        """Table of the responses to short stretches of signal."""
-        return impulse_table(self.responses)
+        ``R_q(x) = int_0^x (x - v)^(q-1) / (q-1)! p(1 - v) dv`` with the polynomials p of a unit
+        history: the impulse response is a polynomial instead of ``exp(A x) B``.
+        """
+        spacing = legendre_spacing(size)
+        # [R_4, R_3, R_2, R_1, p] on the grid, (K, N, 5), by Gauss quadrature: exact.
+        share = np.linspace(0.0, 1.0, round(1 / spacing) + 1)
+        node, weight = gauss_nodes((size + N_ORDERS) // 2 + 1)
+        polynomials = legt_basis(1 - share[:, None] * node, size)
+        powers = [
+            share[:, None] ** q * (1 - node) ** (q - 1) / math.factorial(q - 1) * weight
+            for q in range(N_ORDERS, 0, -1)
+        ]
+        values = [np.einsum("km,kmn->kn", power, polynomials) for power in powers]
+        values = np.stack([*values, legt_basis(1 - share, size)], axis=2)
+        # Turns polynomials at ``1 - x`` into their derivatives by x.
+        A, norm = legs_matrices(size)
+        odd = np.subtract.outer(np.arange(size), np.arange(size)) % 2 == 1
+        generator = -2.0 * np.tril(np.outer(norm, norm) * odd, -1)
+        responses = ResponseTable(generator, values, device, spacing=spacing, horizon=1.0)
+        return TransitionTable(A, dtype, device), responses
 
     def unit_at(self, elapsed: float) -> float:
         """The length of the history."""
@@ -132,71 +133,26 @@ class LegSMemory(Memory):
         return share.clamp(max=1.0)
 
     def relative_gap(self, gap: Time, elapsed: Time) -> Time:
-        """Gaps in the logarithm of time: ``exp(A log(t / (t - gap)))`` is what forgets."""
-        if isinstance(gap, torch.Tensor):
+        """Gaps in the logarithm of time: ``exp(A log(t / (t - gap)))`` forgets."""
+        if isinstance(gap, Tensor):
             return -torch.log1p(-self.relative_age(gap, elapsed))
         if gap < elapsed:
             return -math.log1p(-gap / elapsed)
         return math.inf if elapsed > 0 else 0.0
 
-    def respond(
-        self, steps: torch.Tensor, age: torch.Tensor, elapsed: torch.Tensor
-    ) -> torch.Tensor:
+    def respond(self, steps: Tensor, age: Tensor, elapsed: Tensor) -> Tensor:
         """Coefficients of knots, `age` after them; a q-th derivative scales as elapsed**q."""
         units = elapsed[:, None, None] ** torch.arange(steps.shape[-1], device=steps.device)
         units = units.clamp(max=1e300)  # a history of 1e100 has no third derivatives
         return self.responses.apply(steps * units, self.relative_age(age, elapsed))
 
-    def impulse(
-        self, strength: torch.Tensor, age: torch.Tensor, elapsed: torch.Tensor
-    ) -> torch.Tensor:
+    def impulse(self, strength: Tensor, age: Tensor, elapsed: Tensor) -> Tensor:
         """Coefficients of clusters of impulses."""
         history = torch.where(elapsed > 0, elapsed, 1.0)[:, None, None]
-        return self.impulses.apply(strength / history, self.relative_age(age, elapsed[:, None]))
+        share = self.relative_age(age, elapsed[:, None])
+        return self.responses.impulses.apply(strength / history, share)
 
-    @property
-    def longest_cluster(self) -> float:
-        """Longest cluster of impulses, as a share of the history."""
-        return self.impulses.radius
-
-    def basis(self, age: torch.Tensor, elapsed: torch.Tensor) -> torch.Tensor:
-        """Polynomials at times `age` before now; before the start they are held."""
+    def basis(self, age: Tensor, elapsed: Tensor) -> Tensor:
+        """Polynomials at times `age` before now; before the start the first values hold."""
         position = 1.0 - self.relative_age(age, elapsed).detach().cpu().numpy()
         return torch.from_numpy(legt_basis(position, self.n_coefficients)).to(age.device)
-
-
-class _HistoryResponses(ResponseTable):
-    r"""Responses on the grid of the age as a share x of the history.
-
-    ``R_q(x) = int_0^x (x - v)^(q-1) / (q-1)! p(1 - v) dv`` with the polynomials p of a unit
-    history: the impulse response is a polynomial instead of ``exp(A x) B``.
-    """
-
-    def __init__(self, size: int, device: torch.device) -> None:
-        self.horizon, self.spacing = 1.0, legendre_spacing(size)
-        # [R_4, R_3, R_2, R_1, p] on the grid, (K, N, 5), by Gauss quadrature: exact.
-        share = np.linspace(0.0, 1.0, round(1 / self.spacing) + 1)
-        node, weight = legendre.leggauss((size + N_ORDERS) // 2 + 1)
-        node, weight = (1 + node) / 2, weight / 2
-        polynomials = legt_basis(1 - share[:, None] * node, size)
-        powers = [
-            share[:, None] ** q * (1 - node) ** (q - 1) / math.factorial(q - 1) * weight
-            for q in range(N_ORDERS, 0, -1)
-        ]
-        values = [np.einsum("km,kmn->kn", power, polynomials) for power in powers]
-        values = np.stack([*values, legt_basis(1 - share, size)], axis=2)
-        # What turns polynomials at ``1 - x`` into their derivatives by x.
-        norm = np.sqrt(2.0 * np.arange(size) + 1.0)
-        odd = np.subtract.outer(np.arange(size), np.arange(size)) % 2 == 1
-        self.generator = -2.0 * np.tril(np.outer(norm, norm) * odd, -1)
-        stack = self._derivatives(self.generator, values)
-        self.table = torch.tensor(stack, device=device)
-
-
-@lru_cache(maxsize=16)
-def _tables(
-    size: int, dtype: torch.dtype, device: torch.device
-) -> tuple[TransitionTable, ResponseTable]:
-    """Tables shared by all memories."""
-    A, _ = legs_matrices(size)
-    return TransitionTable(A, dtype, device), _HistoryResponses(size, device)

@@ -5,12 +5,14 @@ The matrices are in units of the window (window = 1); :class:`LegTMemory` conver
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.polynomial import legendre
 
 from skpolyode.memory.invariant import InvariantMemory
 
-__all__ = ["LegTMemory", "legt_basis", "legt_matrices"]
+__all__ = ["LegTMemory", "gauss_nodes", "legt_basis", "legt_matrices"]
 
 
 def legt_matrices(n_coefficients: int) -> tuple[np.ndarray, np.ndarray]:
@@ -53,7 +55,7 @@ def legt_basis(position: np.ndarray, n_coefficients: int) -> np.ndarray:
     Parameters
     ----------
     position : array-like of shape (...)
-        Place in the window: 0 is its old end, 1 is now.
+        Position in the window: 0 is its old end, 1 is now.
     n_coefficients : int
         Number of polynomials `N`.
 
@@ -72,6 +74,13 @@ def legt_basis(position: np.ndarray, n_coefficients: int) -> np.ndarray:
     return legendre.legvander(y, n_coefficients - 1) * np.sqrt(2.0 * np.arange(n_coefficients) + 1)
 
 
+@lru_cache
+def gauss_nodes(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of Gauss-Legendre quadrature on [0, 1]; exact to degree 2 count - 1."""
+    node, weight = legendre.leggauss(count)
+    return (1 + node) / 2, weight / 2
+
+
 class LegTMemory(InvariantMemory):
     r"""Memory of the last `window`, uniformly weighted (HiPPO-LegT), exact over any gap.
 
@@ -81,8 +90,7 @@ class LegTMemory(InvariantMemory):
     Parameters
     ----------
     n_coefficients : int
-        Number of coefficients a channel. More resolve faster wiggles: about pi coefficients a
-        period within the window are needed.
+        Number of coefficients of a channel. Each period within the window needs about pi of them.
     window : float
         Length of the remembered past, in the units of the gaps and ages given later.
     dtype : torch.dtype, default=torch.float64
@@ -103,7 +111,7 @@ class LegTMemory(InvariantMemory):
     [3.0, 3.0, 3.0]
     """
 
-    context = 4.0  # more than that, trained or not, changes nothing
+    context = 4.0  # longer ones change nothing, trained or not
 
     matrices = staticmethod(legt_matrices)
 

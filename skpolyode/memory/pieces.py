@@ -1,33 +1,35 @@
 """Signals that are given in advance: their coefficients without any recurrence.
 
-The memory is linear, so what it holds of a piecewise polynomial is a sum over its pieces. A piece
-is answered by its two knots, from a table; where it is so short that the steps of its derivatives
-would cancel to rounding errors, by Gauss quadrature of the impulse response instead.
+:func:`remember` computes what a memory holds of them. The memory is linear, so that is a sum over
+the pieces. A piece is answered by its two knots, from a table; where it is so short that the steps
+of its derivatives would cancel to rounding errors, by Gauss quadrature of the impulse response
+instead.
+
+:func:`project` computes the projection onto the polynomials of the last window. It solves no
+equation: where :class:`~skpolyode.memory.legt.LegTMemory` replaces what leaves the window by its
+own reconstruction, here the signal is known, and its integral is taken.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
-import numpy as np
 import torch
+from torch import Tensor
 
 from skpolyode.memory.base import Memory
-from skpolyode.memory.knots import SHORTEST_GAP, Knots
+from skpolyode.memory.knots import SHORTEST_GAP
+from skpolyode.memory.legt import gauss_nodes, legt_basis
+from skpolyode.memory.tables import CACHED, split_rows
 
-__all__ = ["Pieces", "gauss_nodes", "remember"]
+__all__ = ["Pieces", "project", "remember"]
 
 # Shortest piece that is answered by knots, as a share of the past that counts, by the degree of
 # the pieces. Rounding errors grow as 1e-16 / share**degree: a part in 1e10 with these.
 _SHORTEST = {0: 0.0, 1: 1e-5, 3: 1 / 160}
-
-# A longer piece, in the units of the model, is remembered as a line: the cube of its age overflows.
-_LONGEST = 1e95
-_CHUNK = 4096  # pieces at once: their responses stay in the cache
-_N_NODES = 8  # of the quadrature over a stretch: exact for a cubic times degree 12
+_CHUNK = CACHED // 64  # pieces at once: the responses to them stay in the cache
 
 
 class Pieces(NamedTuple):
@@ -36,46 +38,50 @@ class Pieces(NamedTuple):
     The pieces of a row follow one another up to the present: one ends where the next starts.
     """
 
-    row: torch.Tensor  # int64 (P,), not decreasing
-    age: torch.Tensor  # float64 (P,): time between the start of the piece and now
-    start: torch.Tensor  # float64 (P, D, Q): value and first Q - 1 derivatives at its start
-    end: torch.Tensor  # float64 (P, D, Q): the same at its end
+    row: Tensor  # int64 (P,), not decreasing
+    age: Tensor  # float64 (P,): time between the start of the piece and now
+    start: Tensor  # float64 (P, D, Q): value and first Q - 1 derivatives at its start
+    end: Tensor  # float64 (P, D, Q): the same at its end
 
     @property
-    def last(self) -> torch.Tensor:
+    def last(self) -> Tensor:
         """Whether the piece is the last of its row, bool (P,)."""
         last = torch.ones_like(self.row, dtype=torch.bool)
         last[:-1] = self.row[1:] != self.row[:-1]
         return last
 
     @property
-    def age_end(self) -> torch.Tensor:
+    def age_end(self) -> Tensor:
         """Time (P,) between the end of the piece and now."""
         return torch.where(self.last, 0.0, self.age.roll(-1))
 
 
-def remember(memory: Memory, pieces: Pieces, elapsed: torch.Tensor) -> torch.Tensor:
-    """Coefficients of signals that are given as a whole.
+def remember(memory: Memory, pieces: Pieces, elapsed: Tensor) -> Tensor:
+    """Coefficients that a memory holds of signals, after all of their pieces.
 
     Parameters
     ----------
     memory : Memory
-        Remembers them.
+        Remembers the signals.
     pieces : Pieces
-        Of B rows and D channels.
+        Signals of B rows and D channels.
     elapsed : float64 Tensor of shape (B,)
         Time since the start of each row's history, now.
 
     Returns
     -------
     float64 Tensor of shape (B, D, N)
+
+    See Also
+    --------
+    project : The exact projection of the same signals.
     """
     last, age_end = pieces.last, pieces.age_end
     length = pieces.age - age_end
-    counts = elapsed.clamp(max=memory.horizon)[pieces.row]
+    past = elapsed.clamp(max=memory.horizon)[pieces.row]  # the past that counts
     kept = (age_end <= memory.horizon) & (length > SHORTEST_GAP)
-    short = kept & (length < _SHORTEST[pieces.start.shape[2] - 1] * counts)
-    if (far := length > _LONGEST).any():
+    short = kept & (length < _SHORTEST[pieces.start.shape[2] - 1] * past)
+    if (far := length > 1e95).any():  # the cube of a longer age overflows
         pieces, short = _as_lines(pieces, far, age_end, memory.horizon), short & ~far
 
     total = elapsed.new_zeros(len(elapsed), pieces.start.shape[1], memory.n_coefficients)
@@ -84,22 +90,16 @@ def remember(memory: Memory, pieces: Pieces, elapsed: torch.Tensor) -> torch.Ten
     begins = torch.where(whole[:, None, None], pieces.start, 0.0)
     ends = torch.where((whole & ~last)[:, None, None], pieces.end, 0.0).roll(1, 0)
     used = (whole | (whole & ~last).roll(1)) & (pieces.age > 0)
-    knots = Knots(pieces.row[used], pieces.age[used], (begins - ends)[used])
-    for row, age, steps in zip(*(column.split(_CHUNK) for column in knots), strict=True):
+    knots = pieces.row[used], pieces.age[used], (begins - ends)[used]
+    for row, age, steps in split_rows(_CHUNK, *knots):
         total.index_add_(0, row, memory.respond(steps, age, elapsed[row]))
-    node, weight = gauss_nodes(_N_NODES)
-    for stretch in _stretches(memory, pieces, length, short, elapsed):
-        # A stretch of signal is an integral of impulses.
-        width = stretch.length[:, None]
-        since = stretch.since[:, None] + node * width  # (P, nodes)
-        powers = [since**q / math.factorial(q) for q in range(stretch.start.shape[2])]
-        strength = stretch.start @ torch.stack(powers, dim=1) * (weight * width)[:, None]
-        impulses = memory.impulse(strength, stretch.age[:, None] - since, elapsed[stretch.row])
-        total.index_add_(0, stretch.row, impulses)
+    if short.any():
+        for row, impulses in _respond_to_short(memory, pieces, length, short, elapsed):
+            total.index_add_(0, row, impulses)
     return total
 
 
-def _as_lines(pieces: Pieces, far: torch.Tensor, age_end: torch.Tensor, horizon: float) -> Pieces:
+def _as_lines(pieces: Pieces, far: Tensor, age_end: Tensor, horizon: float) -> Pieces:
     """The pieces `far` as lines between their ends, from the `horizon` on."""
     age, start, end = pieces.age.clone(), pieces.start.clone(), pieces.end.clone()
     length = age[far] - age_end[far]
@@ -114,32 +114,92 @@ def _as_lines(pieces: Pieces, far: torch.Tensor, age_end: torch.Tensor, horizon:
     return Pieces(pieces.row, age, start, end)
 
 
-class _Stretches(NamedTuple):
-    """Parts of short pieces, none too long for a cluster of impulses."""
+def _respond_to_short(
+    memory: Memory, pieces: Pieces, length: Tensor, short: Tensor, elapsed: Tensor
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Rows (P,) and coefficients (P, D, N) of parts of the pieces `short`, a chunk at a time.
 
-    row: torch.Tensor  # int64 (P,)
-    age: torch.Tensor  # float64 (P,): of the start of the piece
-    start: torch.Tensor  # float64 (P, D, Q): value and derivatives there
-    since: torch.Tensor  # float64 (P,): from there to the start of the stretch
-    length: torch.Tensor  # float64 (P,)
-
-
-def _stretches(
-    memory: Memory, pieces: Pieces, length: torch.Tensor, short: torch.Tensor, elapsed: torch.Tensor
-) -> Iterator[_Stretches]:
-    """Equal parts of the pieces `short`, some thousands at a time."""
-    own = memory.relative_age(length[short], elapsed[pieces.row[short]])
-    counts = (own / memory.longest_cluster).ceil().long()
+    Each is cut into equal stretches, none too long for a cluster of impulses. A stretch of signal
+    is an integral of impulses.
+    """
+    node, weight = map(torch.from_numpy, gauss_nodes(8))  # exact for a cubic times degree 12
+    relative = memory.relative_age(length[short], elapsed[pieces.row[short]])
+    counts = (relative / memory.longest_cluster).ceil().long()  # stretches of each piece
     piece = short.nonzero()[:, 0].repeat_interleave(counts)
     place = torch.arange(len(piece)) - (counts.cumsum(0) - counts).repeat_interleave(counts)
-    part = (length[short] / counts).repeat_interleave(counts)
-    if len(piece):
-        for i, k, h in zip(*(x.split(_CHUNK) for x in (piece, place, part)), strict=True):
-            yield _Stretches(pieces.row[i], pieces.age[i], pieces.start[i], k * h, h)
+    widths = (length[short] / counts).repeat_interleave(counts)
+    for i, k, h in split_rows(_CHUNK, piece, place, widths):
+        row, width = pieces.row[i], h[:, None]
+        since = (k * h)[:, None] + node * width  # (P, nodes), from the start of the piece
+        powers = [since**q / math.factorial(q) for q in range(pieces.start.shape[2])]
+        strength = pieces.start[i] @ torch.stack(powers, dim=1) * (weight * width)[:, None]
+        yield row, memory.impulse(strength, pieces.age[i][:, None] - since, elapsed[row])
 
 
-@lru_cache
-def gauss_nodes(count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Nodes and weights of Gauss-Legendre quadrature on [0, 1]."""
-    node, weight = np.polynomial.legendre.leggauss(count)
-    return torch.from_numpy((1 + node) / 2), torch.from_numpy(weight / 2)
+def project(pieces: Pieces, n_series: int, *, n_coefficients: int, window: float) -> Tensor:
+    r"""Legendre coefficients of piecewise polynomials over the last `window`, exactly.
+
+    ``c_n = 1/W int_0^W f(now - age) p_n(1 - age / W) d age`` with the polynomials p of
+    :func:`~skpolyode.memory.legt_basis`. No other polynomial with `n_coefficients` is closer to the
+    signal in the mean square. A constant is ``(constant, 0, 0, ...)``; add a first value that the
+    pieces leave out to the first coefficient.
+
+    Parameters
+    ----------
+    pieces : Pieces
+        Signals of B rows and D channels, which are zero before their first piece.
+    n_series : int
+        Number of rows B, also those without a piece.
+    n_coefficients : int
+        Number of coefficients `N`.
+    window : float
+        Length of the window, in the units of the ages of the pieces; it may begin before the
+        signals do.
+
+    Returns
+    -------
+    float64 Tensor of shape (B, D, N)
+
+    See Also
+    --------
+    remember : The coefficients that a memory holds of the same signals.
+    legt_closure_error : Distance between the sliding memory and this projection.
+
+    Notes
+    -----
+    Gauss quadrature of each piece within the window, with as many nodes as make it exact. The cost
+    depends on the number of pieces, not on their lengths.
+
+    Examples
+    --------
+    The signal rose from 0 to 2 in the last two units of time:
+
+    >>> import torch
+    >>> from skpolyode.memory.pieces import Pieces, project
+    >>> line = Pieces(
+    ...     row=torch.tensor([0]),
+    ...     age=torch.tensor([2.0], dtype=torch.float64),
+    ...     start=torch.tensor([[[0.0, 1.0]]], dtype=torch.float64),
+    ...     end=torch.tensor([[[2.0, 1.0]]], dtype=torch.float64),
+    ... )
+    >>> project(line, 1, n_coefficients=3, window=2.0).round(decimals=3).abs().tolist()
+    [[[1.0, 0.577, 0.0]]]
+    """
+    n_channels, n_orders = pieces.end.shape[1:]
+    total = pieces.end.new_zeros(n_series, n_channels, n_coefficients)
+    # Exact to degree N + Q - 2, that of a polynomial times a piece.
+    node, weight = map(torch.from_numpy, gauss_nodes((n_coefficients + n_orders) // 2))
+    age_end = pieces.age_end
+    inside = (age_end < window) & (pieces.age - age_end > SHORTEST_GAP)
+    columns = pieces.row, pieces.age.clamp(max=window), age_end, pieces.end
+    chunk = max(16, CACHED // (len(node) * n_coefficients))
+    for row, age, age_end, end in split_rows(chunk, *(column[inside] for column in columns)):
+        # From the end of a piece backwards, since the part before the window does not matter.
+        before = (age - age_end)[:, None] * node  # (P, M), time before the end
+        powers = [(-before) ** q / math.factorial(q) for q in range(n_orders)]
+        signal = end @ torch.stack(powers, dim=1)  # (P, D, Q) @ (P, Q, M)
+        strength = signal * ((age - age_end)[:, None] / window * weight)[:, None]
+        position = 1.0 - (age_end[:, None] + before) / window
+        basis = torch.from_numpy(legt_basis(position.numpy(), n_coefficients))  # (P, M, N)
+        total.index_add_(0, row, strength @ basis)
+    return total

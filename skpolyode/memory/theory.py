@@ -1,4 +1,4 @@
-r"""What the coefficients of the sliding Legendre memory can hold, and how far from it they are.
+r"""Errors of the sliding Legendre memory: bounds, and how to compute them.
 
 The error of a reconstruction has two parts: that of the projection onto N polynomials, bounded by
 :func:`reconstruction_error_bound`, and that of the memory's equation, which replaces what leaves
@@ -17,11 +17,9 @@ from numpy.polynomial import legendre
 from numpy.typing import ArrayLike
 from scipy.special import zeta
 
-from skpolyode.memory.legt import LegTMemory, legt_basis
+from skpolyode.memory.legt import LegTMemory, gauss_nodes, legt_basis
 
 __all__ = ["legt_closure_error", "reconstruction_error_bound"]
-
-_KAPPA = 3 / 16  # sup over b and N >= 2 of N T_N(b), found numerically for N <= 130
 
 
 def reconstruction_error_bound(
@@ -49,10 +47,10 @@ def reconstruction_error_bound(
     n_coefficients : int
         Number of coefficients `N`.
     form : {"sharp", "position_free", "paper"}, default="sharp"
-        "sharp" knows where the jumps are; "position_free" holds wherever they are; "paper" is the
+        "sharp" uses the ages of the jumps; "position_free" holds wherever they are; "paper" is the
         printed Result 3.1, see the notes.
     constants : tuple of float, default=(1.0, 1.0, 1.0)
-        C0, C1 and C2 of "paper", which leaves them open.
+        C0, C1 and C2 of "paper", which does not specify them.
 
     Returns
     -------
@@ -71,7 +69,7 @@ def reconstruction_error_bound(
 
     See Also
     --------
-    legt_closure_error : What the memory's equation adds to the error of the projection.
+    legt_closure_error : The error that the memory's equation adds to that of the projection.
 
     Notes
     -----
@@ -85,15 +83,15 @@ def reconstruction_error_bound(
 
     The first term follows from ``sum n (n+1) c_n^2 = 1/2 int (1 - y^2) f'(y)^2 dy``, the second
     is the exact error of unit steps, superposed. T vanishes at both ends: a jump now costs
-    nothing. In "position_free" its place is taken by ``kappa / N``, with kappa = 1/4 for N = 1
-    and 3/16 above: a constant that was checked numerically for every N up to 130, not proved.
+    nothing. "position_free" replaces it by ``kappa / N``, with kappa = 1/4 for N = 1 and 3/16
+    above: a constant that was checked numerically for every N up to 130, not proved.
 
     "paper" is the root of ``C0 W^2 L^2 (K+1)^2 / (N (2N-1)) + (C1 W L (K+1) S + C2 S^2) zeta(3/2,
-    N)`` with K jumps and S the sum of their sizes. The steps that lead to it do not hold (a sum
-    is replaced by a product, an absolute value is taken after an integral, the jumps are assumed
-    in the inner part of the window): with C0 = 1/8, as derived there, zigzags without any jump
-    exceed the first term. It also bounds a squared error that grows with the number of jumps
-    whatever their size, and falls more slowly with N. It is here to be compared with.
+    N)`` with K jumps and S the sum of their sizes. Its derivation does not hold (a sum is replaced
+    by a product, an absolute value is taken after an integral, the jumps are assumed in the inner
+    part of the window): with C0 = 1/8, as derived there, zigzags without any jump exceed the first
+    term. It also bounds a squared error that grows with the number of jumps whatever their size,
+    and falls more slowly with N. It is here for comparison.
 
     References
     ----------
@@ -134,7 +132,9 @@ def reconstruction_error_bound(
             )
         tails = _step_errors(1 - 2 * ages / window, n_coefficients)
     elif form == "position_free":
-        tails = np.full(len(sizes), (_KAPPA if n_coefficients > 1 else 1 / 4) / n_coefficients)
+        # The largest N T_N(b) over b and N >= 2, found numerically for N <= 130; exact for N = 1.
+        kappa = 3 / 16 if n_coefficients > 1 else 1 / 4
+        tails = np.full(len(sizes), kappa / n_coefficients)
     else:
         raise ValueError(f'form must be "sharp", "position_free" or "paper", got {form!r}.')
     return float(smooth + sizes @ np.sqrt(tails))
@@ -159,22 +159,22 @@ def legt_closure_error(
 ) -> float:
     r"""Distance between the memory's coefficients and the projection of the signal.
 
-    The equation of the sliding window needs the value that leaves it, and takes it from its own
-    reconstruction. What it holds is therefore not exactly the projection of the last window.
+    The equation of the sliding window needs the value that leaves it, and takes it from the
+    reconstruction. The coefficients are therefore not exactly the projection of the last window.
 
     Parameters
     ----------
     signal : callable
-        Maps times (M,) to values (M,). It is evaluated up to several windows before `time`,
-        until nothing older is remembered.
+        Maps times (M,) to values (M,). It is evaluated over several windows before `time`, as far
+        back as the memory reaches.
     window : float
         Length of the window, in the units of the times.
     n_coefficients : int
         Number of coefficients `N`.
     time : float, default=0.0
-        Now: the moment at which the coefficients are compared.
+        Moment at which the coefficients are compared.
     breaks : sequence of float, default=()
-        Times at which the signal or its slope jumps. Give all that lie before `time`, or the
+        Times at which the signal or its slope jumps. Pass all that lie before `time`, or the
         integrals are not accurate.
 
     Returns
@@ -195,15 +195,15 @@ def legt_closure_error(
     True
     """
     memory = LegTMemory(n_coefficients, window)
-    # Panels short against both the polynomials and the window's own scale.
+    # Panels that are short against both the polynomials and the window.
     width = window / max(8.0, n_coefficients**2 / 64)
     start = time - memory.horizon
     inner = [b for b in breaks if start < b < time]
     edges = np.unique([start, time - window, time, *np.arange(time, start, -width), *inner])
-    node, weight = legendre.leggauss(24)
+    node, weight = gauss_nodes(24)
     length = np.diff(edges)[:, None]
-    times = edges[:-1, None] + length * (1 + node) / 2
-    strength = (signal(times.ravel()).reshape(times.shape) * length * weight / 2).ravel()
+    times = edges[:-1, None] + length * node
+    strength = (signal(times.ravel()).reshape(times.shape) * length * weight).ravel()
     ages = time - times.ravel()
     impulses = memory.impulse(
         torch.from_numpy(strength)[:, None, None],

@@ -19,8 +19,8 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from skpolyode.cubic import CubicPath
-from skpolyode.dynamics import STEPPERS, Stepper, WalledMLP, evaluate_path, integrate, visit
+from skpolyode.cubic import CubicPath, evaluate_path
+from skpolyode.dynamics import STEPPERS, Stepper, WalledMLP, integrate, rollout
 from skpolyode.memory import Memory
 from skpolyode.models.contract import Prediction, SequenceModel, State, Step
 from skpolyode.models.followed import corrected, remembered
@@ -214,9 +214,9 @@ class PolyODE(SequenceModel):
     def visit(self, z: torch.Tensor, row: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
         """Signals (Q, D) after gaps (Q,) that follow one another from states z (n, D, 1 + N).
 
-        See :func:`~skpolyode.dynamics.visit`: `row` (Q,) says which state each is of.
+        See :func:`~skpolyode.dynamics.rollout`: `row` (Q,) says which state each is of.
         """
-        return visit(
+        return rollout(
             self.field,
             z.flatten(1),
             row,

@@ -81,7 +81,7 @@ class InterpolationTransformer(SeriesTransformer):
     What a sliding memory holds is near the projection of the path onto the polynomials, not equal
     to it: what leaves the window it takes from its own reconstruction. The fewer the coefficients
     and the rougher the path, the larger the difference; see
-    :func:`skpolyode.memory.legt_closure_error`, and `skpolyode.memory.projection.project` for the
+    :func:`skpolyode.memory.legt_closure_error`, and `skpolyode.memory.pieces.project` for the
     projection itself.
 
     Examples

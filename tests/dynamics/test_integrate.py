@@ -1,4 +1,4 @@
-"""The integration loop: exactness, independence of rows, number of steps, path, gradients."""
+"""The integration loops: exactness, independence of rows, number of steps, path, gradients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
-from skpolyode.dynamics import STEPPERS, WalledMLP, count_steps, evaluate_path, integrate
+from skpolyode.cubic import evaluate_path
+from skpolyode.dynamics import STEPPERS, WalledMLP, count_steps, integrate, rollout
 
 RK4 = STEPPERS["rk4"]
 GAPS = st.floats(1e-6, 8.0)
@@ -134,3 +135,37 @@ def test_gradients_are_those_of_finite_differences(stepper):
         return end, inside
 
     assert torch.autograd.gradcheck(with_path, (z, *field.parameters()))
+
+
+FIELD = WalledMLP(4, (6, 5), generator=torch.Generator().manual_seed(0)).double()
+SETTINGS = {"step_size": 0.3, "stepper": RK4}
+
+
+@given(
+    counts=st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    scale=st.sampled_from([1.0, 6.0]),
+    seed=st.integers(0, 2**20),
+)
+def test_rollouts_are_one_integration_after_the_other(counts, scale, seed):
+    """With states within the wall and beyond it; no row depends on the others."""
+    rng = np.random.default_rng(seed)
+    start = torch.from_numpy(scale * rng.normal(size=(len(counts), 4)))
+    row = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
+    gap = torch.from_numpy(rng.exponential(size=len(row)) + 1e-3)
+    with torch.no_grad():
+        found = rollout(FIELD, start, row, gap, recorded=slice(1, None, 2), **SETTINGS)
+        z = start.clone()
+        for k, one in enumerate(row):
+            z[one : one + 1], _ = integrate(FIELD, z[one : one + 1], gap[k : k + 1], **SETTINGS)
+            torch.testing.assert_close(found[k], z[one, 1::2], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("field", [FIELD, FIELD.bind()], ids=["network", "function"])
+def test_gradients_of_rollouts_pass_through_all_intervals(field):
+    start = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 4))).requires_grad_()
+    row, gap = torch.tensor([0, 0, 1]), torch.tensor([0.5, 0.7, 0.4], dtype=torch.float64)
+
+    def through(z):
+        return rollout(field, z, row, gap, recorded=slice(2), **SETTINGS)
+
+    assert torch.autograd.gradcheck(through, start)

@@ -82,10 +82,19 @@ def test_what_is_not_asked_for_has_no_gradient():
     field, y, lengths = make_problem((6, 5))
     field.requires_grad_(False)
     steps = NetworkSteps(field, STEPPERS["rk4"])
-    assert steps.learns(y)
     _, signals = take_rounds(steps, y, ORDER, lengths, RECORDED)
+    assert type(signals.grad_fn).__name__ == "_RoundsBackward"
     (gradient,) = torch.autograd.grad(signals.sum(), [y])
     _, others = step_by_step(steps, y, ORDER, lengths, RECORDED)
     torch.testing.assert_close(gradient, torch.autograd.grad(others.sum(), [y])[0])
     with torch.no_grad():
-        assert not steps.learns(y)
+        assert take_rounds(steps, y, ORDER, lengths, RECORDED)[1].grad_fn is None
+
+
+def test_second_derivatives_are_refused():
+    """They would be wrong: what the first ones need is recorded without gradients."""
+    field, y, lengths = make_problem((6, 5))
+    end, _ = take_rounds(NetworkSteps(field, STEPPERS["rk4"]), y, ORDER, lengths)
+    (gradient,) = torch.autograd.grad(end.square().sum(), [y], create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
