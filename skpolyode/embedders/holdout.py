@@ -1,44 +1,22 @@
-"""Parts of training that know panels: who is held out, and what an interrupted fit goes on from."""
+"""Which series are held out of training, to validate."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
-from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
-import joblib
 import numpy as np
 import pandas as pd
-import torch
 
-from skpolyode.embedders.model import ModelEmbedder
-from skpolyode.models import Packed, SequenceModel
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import observed_part, take, window_bounds
-from skpolyode.training import Checkpoint
-from skpolyode.training.tasks import SubsampledTask
-from skpolyode.training.weights import with_weights
 
-__all__ = [
-    "FEWEST_TO_SPLIT",
-    "LARGEST_EPOCH",
-    "FitOptions",
-    "Split",
-    "find_checkpoint",
-    "hold_out",
-    "make_task",
-    "split_series",
-]
+__all__ = ["FEWEST_TO_SPLIT", "FitOptions", "Split", "hold_out", "split_series"]
 
 FEWEST_TO_SPLIT = 5  # series; fewer cannot spare one for validation
-LARGEST_EPOCH = 32_000  # intervals: sixty minibatches, behind which stored states are not too old
-_VALIDATED = 1 / 4  # of as many intervals, where not all serve
 
 
 class FitOptions(NamedTuple):
-    """What `fit` is told besides the series."""
+    """What `fit` is given besides the series."""
 
     groups: np.ndarray | None = None  # (B,), labels of the series
     sample_weight: np.ndarray | None = None  # float64 (B,), how much each of them counts
@@ -119,13 +97,13 @@ def _static_of(validation: Panel, panel: Panel) -> pd.DataFrame | None:
 
 def split_series(
     panel: Panel,
-    told: FitOptions,
+    options: FitOptions,
     fraction: float | None,
     random_state: np.random.RandomState,
     longest: int,
 ) -> Split:
-    """Series that were told to validate, or some of all of them, as `hold_out` draws them."""
-    groups, weights, validation = told
+    """Split into the series that train and the given ones that validate; else see `hold_out`."""
+    groups, weights, validation = options
     if weights is not None and (weights == weights[0]).all():
         weights = None
     if validation is None:
@@ -213,81 +191,3 @@ def _whole_groups(
     shares = np.cumsum(sizes[drawn]) / sizes.sum()
     n_drawn = min(int(np.argmin(np.abs(shares - fraction))) + 1, len(drawn) - 1)
     return np.isin(codes, drawn[:n_drawn])
-
-
-def make_task(
-    new_task: Callable[[SequenceModel, Packed, torch.Tensor], Any],
-    embedder: ModelEmbedder,
-    split: Split,
-    largest: int | None,
-    generator: torch.Generator,
-) -> Any:
-    """Training on series: on all of them in each epoch, or on parts that are drawn.
-
-    Parameters
-    ----------
-    new_task : callable
-        From model, data and which of its series only validate.
-    embedder : ModelEmbedder
-    split : Split
-        If nothing is held out, some of what is learned from serves both.
-    largest : int or None
-        Intervals of an epoch, at most, from which on parts are drawn; None draws none.
-    generator : torch.Generator
-        Not used unless parts are drawn.
-    """
-    panel, held_out, weights = split
-    device, learned = embedder.device, np.flatnonzero(~held_out & (panel.lengths > 1))
-    n_intervals = int((panel.lengths[learned] - 1).sum())
-    if largest is None or n_intervals <= largest:
-        data = _packed(embedder, panel, weights)
-        return new_task(embedder.model, data, torch.from_numpy(held_out).to(device))
-    seed = int(torch.randint(2**31, (), generator=generator))
-    scored = np.flatnonzero(held_out) if held_out.any() else learned
-    scored = np.random.default_rng(seed).permutation(scored)
-    counts = np.cumsum(panel.lengths[scored] - 1)
-    scored = scored[: 1 + np.searchsorted(counts, _VALIDATED * largest)]
-
-    def read(positions: np.ndarray) -> tuple[Packed, torch.Tensor]:
-        rows = np.append(scored, learned[positions])
-        part = _packed(embedder, panel[rows], None if weights is None else weights[rows])
-        return part, torch.arange(len(rows), device=device) < len(scored)
-
-    return SubsampledTask(
-        partial(new_task, embedder.model),
-        read,
-        n_series=len(learned),
-        n_drawn=round(len(learned) * largest / n_intervals) or 1,
-        seed=seed,
-    )
-
-
-def _packed(embedder: ModelEmbedder, panel: Panel, weights: np.ndarray | None) -> Packed:
-    data = embedder.pack(panel, torch.float32)
-    return data if weights is None else with_weights(data, torch.from_numpy(weights))
-
-
-def find_checkpoint(
-    folder: str | os.PathLike[str],
-    panel: Panel,
-    told: FitOptions,
-    settings: Mapping[str, Any],
-    start: ModelEmbedder,
-) -> Checkpoint:
-    """Where the training of a model on a panel is kept: a file of its own.
-
-    Its name follows from all that the training depends on: data, settings, and the weights and
-    units that it starts from, which after a warm start are those of an earlier fit.
-    """
-    weights = [p.detach().cpu().numpy() for p in start.model.parameters()]
-    past = start.past and (type(start.past.memory).__name__, start.past.window)
-    learned = weights, start.units, past, start.static
-    given = {name: value for name, value in told._asdict().items() if value is not None}
-    if told.validation is not None:
-        given["validation"] = _content(told.validation)
-    content = *_content(panel), dict(settings) | given, learned
-    return Checkpoint(Path(folder) / f"fit-{joblib.hash(content)}.safetensors")
-
-
-def _content(panel: Panel) -> tuple[Any, ...]:
-    return panel.times, panel.values, panel.offsets, panel.static
