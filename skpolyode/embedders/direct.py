@@ -30,13 +30,13 @@ from skpolyode.units import ChannelScaler, Units, choose_window
 __all__ = ["DirectEmbedder", "LeastSquaresEmbedder", "PathEmbedder", "new_readout"]
 
 _BLOCK_ROWS = CHUNK_ROWS  # padded rows fitted at once: 8 MB of basis at N = 32
-_SMALLEST_PENALTY = 1e-9  # of which rounding leaves anything
-# Singular values, beside the largest, that the points say nothing about.
+_SMALLEST_PENALTY = 1e-9  # variances of the channel; rounding errors hide a smaller one
+# Singular values, relative to the largest, of directions that the points do not determine.
 _NO_INFORMATION = np.sqrt(np.finfo(np.float64).eps)
 
 
 class DirectEmbedder(Embedder):
-    """Base of embedders that know nothing but units and a window."""
+    """Base of embedders that are fitted by choosing units and a window only."""
 
     past: MemoryReadout
 
@@ -70,7 +70,7 @@ def new_readout(
 @saved
 @dataclass(frozen=True, eq=False)
 class PathEmbedder(DirectEmbedder):
-    """Remembers a path through the observations; a channel without any is at its mean.
+    """Memory of a path through the observations; a channel without any stays at its mean.
 
     Parameters
     ----------
@@ -176,21 +176,17 @@ class LeastSquaresEmbedder(DirectEmbedder):
         result = np.zeros((len(duration), values.shape[1], size))
         n = np.arange(size)
         penalty = self.alpha * n * (n + 1.0)
-        # A penalty decides what the points leave open, if rounding leaves anything of it.
+        # The penalty decides what the points leave open, unless it is lost in rounding errors.
         solve = _solve if self.alpha >= _SMALLEST_PENALTY else _solve_shortest
         for group in split_channels(age, values, series):
-            group = _in_window(group)
+            # Rows within the window, up to rounding, and the last one in any case.
+            last = np.append(group.series[1:] != group.series[:-1], True)
+            kept = last | (group.times <= 1.0 + 1e-9)
+            times = np.minimum(group.times[kept], 1.0)
+            group = ChannelRows(group.channels, group.series[kept], times, group.values[kept])
             for members, chosen in _blocks(group.series):
                 result[members[:, None], group.channels] = solve(group, chosen, penalty)
         return result
-
-
-def _in_window(rows: ChannelRows) -> ChannelRows:
-    """Rows within the window, where `times` are ages in windows; the last one is kept anyway."""
-    last = np.append(rows.series[1:] != rows.series[:-1], True)
-    kept = last | (rows.times <= 1.0 + 1e-9)  # the start of the longest series, but for rounding
-    times = np.minimum(rows.times[kept], 1.0)
-    return ChannelRows(rows.channels, rows.series[kept], times, rows.values[kept])
 
 
 def _blocks(series: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -218,10 +214,10 @@ def _solve(rows: ChannelRows, chosen: np.ndarray, penalty: np.ndarray) -> np.nda
 
 
 def _solve_shortest(rows: ChannelRows, chosen: np.ndarray, penalty: np.ndarray) -> np.ndarray:
-    """The same without a penalty to speak of: the shortest of all solutions.
+    """The same with a negligible penalty: the shortest of all solutions.
 
-    A series at a time and without padding, as rounding decides what counts as a solution: what
-    else is in the block must not.
+    One series at a time and without padding: rounding decides what counts as a solution, and the
+    other series of the block must not.
     """
     size, result = len(penalty), []
     for own in chosen:

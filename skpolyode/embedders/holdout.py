@@ -30,31 +30,6 @@ class Split(NamedTuple):
     held_out: np.ndarray  # bool (B,)
     weights: np.ndarray | None = None  # float64 (B,), how much each counts
 
-    @classmethod
-    def given(cls, panel: Panel, validation: Panel, weights: np.ndarray | None) -> Self:
-        """Series that train and others that validate, all of which count the same.
-
-        Neither has a row that holds no observation.
-        """
-        if not (validation.lengths > 1).any():
-            raise ValueError(
-                "validation has no series with two observations or more: there is nothing to "
-                "forecast. Give others, or leave it out."
-            )
-        parts = panel, validation
-        static = [_static_of(part, panel) for part in parts]
-        joint = Panel(
-            np.concatenate([part.times for part in parts]),
-            np.concatenate([part.values for part in parts]),
-            offsets_from(np.concatenate([part.lengths for part in parts])),
-            channel_names=panel.channel_names,
-            static=None if static[0] is None else pd.concat(static, ignore_index=True),
-            time_unit=panel.time_unit,
-        )
-        if weights is not None:
-            weights = np.append(weights, np.ones(validation.n_series))
-        return cls(joint, np.arange(joint.n_series) >= panel.n_series, weights)
-
     @property
     def trained(self) -> Panel:
         """Series that are learned from."""
@@ -62,8 +37,8 @@ class Split(NamedTuple):
 
     @property
     def tested(self) -> Panel:
-        """Series that validate; without any, those that are learned from stand in."""
-        return self.panel[self.held_out] if self.held_out.any() else self.panel
+        """Series that validate."""
+        return self.panel[self.held_out]
 
     def cut(self, length: int) -> Self:
         """The same with long series in windows of so many rows."""
@@ -82,19 +57,6 @@ class Split(NamedTuple):
         return type(self)(panel, held_out, weights)
 
 
-def _static_of(validation: Panel, panel: Panel) -> pd.DataFrame | None:
-    """Those static covariates that the series of training have."""
-    if panel.static is None:
-        return None
-    own = [] if validation.static is None else list(validation.static)
-    if missing := [name for name in panel.static if name not in own]:
-        raise ValueError(
-            f"validation lacks the static covariates {missing} that X has; it has {own}. Give "
-            "them in its `static`, NaN where not known."
-        )
-    return validation.static[list(panel.static)]
-
-
 def split_series(
     panel: Panel,
     options: FitOptions,
@@ -102,7 +64,10 @@ def split_series(
     random_state: np.random.RandomState,
     longest: int,
 ) -> Split:
-    """Split into the series that train and the given ones that validate; else see `hold_out`."""
+    """Split by the options of `fit`; without series that validate, see `hold_out`.
+
+    The series have no rows that hold no observation.
+    """
     groups, weights, validation = options
     if weights is not None and (weights == weights[0]).all():
         weights = None
@@ -113,7 +78,33 @@ def split_series(
             "groups says which series are held out together, but nothing is held out with "
             "validation=...: give one of the two."
         )
-    return Split.given(panel, observed_part(validation), weights)
+    parts = panel, observed_part(validation)
+    if not (parts[1].lengths > 1).any():
+        raise ValueError(
+            "validation has no series with two observations or more: there is nothing to "
+            "forecast. Give others, or leave it out."
+        )
+    static = None
+    if panel.static is not None:
+        names = list(panel.static)
+        own = [] if validation.static is None else list(validation.static)
+        if missing := [name for name in names if name not in own]:
+            raise ValueError(
+                f"validation lacks the static covariates {missing} that X has; it has {own}. Give "
+                "them in its `static`, NaN where not known."
+            )
+        static = pd.concat([part.static[names] for part in parts], ignore_index=True)
+    joint = Panel(
+        np.concatenate([part.times for part in parts]),
+        np.concatenate([part.values for part in parts]),
+        offsets_from(np.concatenate([part.lengths for part in parts])),
+        channel_names=panel.channel_names,
+        static=static,
+        time_unit=panel.time_unit,
+    )
+    if weights is not None:  # the others all count the same
+        weights = np.append(weights, np.ones(validation.n_series))
+    return Split(joint, np.arange(joint.n_series) >= panel.n_series, weights)
 
 
 def hold_out(
@@ -124,11 +115,11 @@ def hold_out(
     groups: np.ndarray | None = None,
     weights: np.ndarray | None = None,
 ) -> Split:
-    """Draw what only validates, before anything is learned or cut: no row serves both.
+    """Draw the series that only validate, before anything is learned or cut: no row serves both.
 
-    That is a share of the series with something to forecast. Where there are too few of them, it
-    is the last rows of the long ones, which become series of their own; some rows before these
-    are left out, since neighbours nearly repeat each other.
+    They are a share of the series with something to forecast. Where these are too few, the last
+    rows of long series validate instead, as series of their own; some rows before them are left
+    out, since neighbours nearly repeat each other.
 
     Parameters
     ----------
@@ -143,12 +134,12 @@ def hold_out(
     groups : ndarray of shape (panel.n_series,) or None, default=None
         Labels; series of one label are held out together, however few there are.
     weights : float64 ndarray of shape (panel.n_series,) or None, default=None
-        How much each series counts, which does not matter here.
+        How much each series counts; carried over to the split.
 
     Returns
     -------
     Split
-        The series, or what is left of them with their ends between them.
+        The series, or the beginnings and the ends of long ones.
     """
     held_out = np.zeros(panel.n_series, dtype=bool)
     whole = Split(panel, held_out, weights)

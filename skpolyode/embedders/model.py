@@ -188,7 +188,7 @@ class ModelEmbedder(TrainedModel, Embedder):
     def range_of(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
         """Least and largest value (D,) of each channel, in the units of the model."""
         values = self.standardised(panel).values
-        lowest = np.where(np.isnan(values), np.inf, values).min(axis=0, initial=np.inf)
-        highest = np.where(np.isnan(values), -np.inf, values).max(axis=0, initial=-np.inf)
+        lowest = np.fmin.reduce(values, axis=0, initial=np.inf)
+        highest = np.fmax.reduce(values, axis=0, initial=-np.inf)
         seen = lowest <= highest
         return np.where(seen, lowest, 0.0), np.where(seen, highest, 0.0)

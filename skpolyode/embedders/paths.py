@@ -8,7 +8,7 @@ once; their observations lie one after the other in flat arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Self
 
@@ -35,13 +35,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class PathQuery:
-    """Q times of series, and the rows that they come after; by default no times."""
+    """Q times of series, and the rows that they come after."""
 
     seen: Panel  # the series, without the rows that hold no observation
-    times: np.ndarray = field(default_factory=lambda: np.empty(0))  # (Q,), not before the first row
-    row: np.ndarray = field(
-        default_factory=lambda: np.empty(0, np.int64)
-    )  # (Q,): last row up to it
+    times: np.ndarray  # float64 (Q,), not before the first row of their series
+    row: np.ndarray  # int64 (Q,): the last row up to each time
 
     @classmethod
     def of(cls, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Self:

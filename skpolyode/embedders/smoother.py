@@ -19,22 +19,12 @@ import torch
 from skpolyode.embedders.batching import CHUNK_TIMES, Parts, cut, map_slices
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.trained_model import TrainedModel, agree
-from skpolyode.models import Packed, Prediction, SequenceModel
+from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import State, join, select
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import keep_rows, observed_part, series_of_rows
 
-__all__ = [
-    "HiddenRows",
-    "Look",
-    "bridges",
-    "follow",
-    "hide_rows",
-    "path_values",
-    "residuals",
-    "rts_smoothed",
-    "shares",
-]
+__all__ = ["Look", "follow", "hide_rows", "path_values", "residuals", "shares"]
 
 HIDDEN_SPACING = 4  # rows from one that is hidden, to judge paths by, to the next
 _PART_ROWS = 64  # of a part of a long series, at least: rounds are few, and wide
@@ -51,7 +41,7 @@ def path_values(
     """
     asked, scaler = PathQuery.of(panel, times, offsets), embedder.units.scaler
     seen, stacking = asked.seen, embedder.stacking
-    expected, share = follow(embedder, asked), shares(embedder, seen)
+    expected, share = follow(embedder, seen, asked), shares(embedder, seen)
     x = scaler.transform(seen.values)
     rise = np.where(np.isnan(x), 0.0, x - expected.mean)
     signal = expected.signal + bridges(asked, rise, share)
@@ -75,7 +65,7 @@ def residuals(embedder: TrainedModel, panel: Panel) -> tuple[np.ndarray, np.ndar
     know how large its errors are expects standard deviations of the channels.
     """
     seen, scaler = observed_part(panel), embedder.units.scaler
-    expected = follow(embedder, PathQuery(seen))
+    expected = follow(embedder, seen)
     error = scaler.transform(seen.values) - expected.mean
     error[seen.offsets[:-1]] = np.nan
     scale = 1.0 if expected.log_scale is None else np.exp(expected.log_scale)
@@ -169,22 +159,19 @@ class _Expected(NamedTuple):
     looked: np.ndarray | None  # (P, ...): what was asked of the state after each row
 
 
-class _PartStates(NamedTuple):
-    """States of parts of series after the last row of their warm-up, and after their last row."""
-
-    entry: State
-    end: State
-
-
-def follow(embedder: TrainedModel, asked: PathQuery, look: Look | None = None) -> _Expected:
+def follow(
+    embedder: TrainedModel, seen: Panel, asked: PathQuery | None = None, look: Look | None = None
+) -> _Expected:
     """Run a model through series, and see what it expects at rows and between them.
 
+    All rows of the panel hold an observation; without `asked`, there are no times between them.
     What `look` makes of the states (n,) after rows, of shape (n, ...), is handed out as well.
 
     Long series are cut, and the parts run side by side, each behind a warm-up. Where one part ends
     and the next begins the states must agree, or the warm-ups were too short, and are doubled.
     """
-    seen, model, unit = asked.seen, embedder.follower, embedder.units.time_scale
+    asked = asked or PathQuery(seen, np.empty(0), np.empty(0, dtype=np.int64))
+    model, unit = embedder.follower, embedder.units.time_scale
     reach = math.inf if embedder.recent is None else embedder.recent.context
     gap = np.diff(seen.times, append=0.0)
     gap[seen.offsets[1:] - 1] = np.inf
@@ -195,8 +182,8 @@ def follow(embedder: TrainedModel, asked: PathQuery, look: Look | None = None) -
         n_rows = max(_PART_ROWS, int(min(4 * reach / unit, seen.n_observations)))
         parts = cut(seen, reach, n_rows)
         work = partial(_follow_parts, model, embedder.pack, parts, gap / unit, row, since, look)
-        found, states = zip(*map_slices(work, parts.panel.lengths), strict=True)
-        entry, end = (join(list(borders)) for borders in zip(*states, strict=True))
+        found, *borders = zip(*map_slices(work, parts.panel.lengths), strict=True)
+        entry, end = (join(list(states)) for states in borders)
         if agree(select(entry, parts.later), select(end, parts.later - 1)):
             break
         reach *= 2
@@ -216,10 +203,11 @@ def _follow_parts(
     since: np.ndarray,
     look: Look | None,
     chunk: slice,
-) -> tuple[_Expected, _PartStates]:
+) -> tuple[_Expected, State, State]:
     """Expectations at the rows of some parts, and at the times that come after them.
 
-    `gap` (P,) is the time from each row to the next one; `row` (Q,) does not fall.
+    `gap` (P,) is the time from each row to the next one; `row` (Q,) does not fall. Returns the
+    states after the last rows of the warm-ups and of the parts as well.
     """
     panel, own = parts.rows(chunk)
     first, stop = parts.own[[chunk.start, chunk.stop]]
@@ -231,19 +219,19 @@ def _follow_parts(
         packed = data.series.argsort(stable=True)
         order = torch.cat(rows).argsort()[packed]  # of the rows of the panel
         state = select(join(list(states)), order)
-        before = (None if x[0] is None else torch.cat(x)[order] for x in zip(*before, strict=True))
+        mean, log_scale = (
+            None if x[0] is None else torch.cat(x)[order][own].cpu().numpy()
+            for x in zip(*before, strict=True)
+        )
         columns = gap[first:stop], row[asked] - first, since[asked]
         columns = (torch.from_numpy(x).to(data.x.device) for x in columns)
         after = select(state, own)
         signal = _signal_after(model, after, data.elapsed[packed][own], *columns)
-        looked = None if look is None else look(after)
-    mean, log_scale = (None if x is None else x[own].cpu().numpy() for x in Prediction(*before))
-    expected = _Expected(
-        signal.cpu().numpy(), mean, log_scale, None if looked is None else looked.cpu().numpy()
-    )
+        looked = None if look is None else look(after).cpu().numpy()
+    expected = _Expected(signal.cpu().numpy(), mean, log_scale, looked)
     n_before = np.maximum(parts.own[chunk] - parts.start[chunk], 1)
     entry = select(state, panel.offsets[:-1] + n_before - 1)
-    return expected, _PartStates(entry, select(state, panel.offsets[1:] - 1))
+    return expected, entry, select(state, panel.offsets[1:] - 1)
 
 
 def _signal_after(

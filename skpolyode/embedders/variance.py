@@ -101,7 +101,7 @@ class _Ways(NamedTuple):
 def _ways(embedder: TrainedModel, asked: PathQuery, look: Look) -> tuple[np.ndarray, _Ways]:
     """What `look` makes (Q, ...) of the states before the times, and the ways from there."""
     seen, following = asked.seen, np.maximum(asked.following, 0)
-    expected = follow(embedder, PathQuery(seen), look)
+    expected = follow(embedder, seen, look=look)
     missed = embedder.units.scaler.read(seen.values) - expected.mean
     missed = np.take_along_axis(missed, following, axis=0)
     since, until = asked.leads(embedder.units.time_scale)
@@ -112,9 +112,8 @@ def _ways(embedder: TrainedModel, asked: PathQuery, look: Look) -> tuple[np.ndar
     if (share := shares(embedder, seen)) is not None:
         # What smoothing tells of a row reaches it through all later observations k of a channel,
         # each of which keeps ``1 - share_k``: the square of the product is what is missing.
-        kept = np.where(
-            np.isnan(seen.values), 1.0, np.maximum(1.0 - share, np.finfo(np.float64).eps)
-        )
+        kept = np.maximum(1.0 - share, np.finfo(np.float64).eps)
+        kept[np.isnan(seen.values)] = 1.0
         sums = np.cumsum(2 * np.log(kept), axis=0)
         later = np.repeat(sums[seen.offsets[1:] - 1], seen.lengths, axis=0) - sums
         missing = np.exp(np.minimum(later, 0.0))
