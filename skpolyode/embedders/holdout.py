@@ -37,8 +37,8 @@ class Split(NamedTuple):
 
     @property
     def tested(self) -> Panel:
-        """Series that validate."""
-        return self.panel[self.held_out]
+        """Series that validate; without any, those that are learned from stand in."""
+        return self.panel[self.held_out] if self.held_out.any() else self.panel
 
     def cut(self, length: int) -> Self:
         """The same with long series in windows of so many rows."""
