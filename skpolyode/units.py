@@ -98,9 +98,18 @@ class ChannelScaler(NamedTuple):
         """Values as models see them: standardised, with NaN in channels that training never saw."""
         return self.transform(self.known(values))
 
+    def at_mean(self, values: np.ndarray) -> np.ndarray:
+        """Standardised values (..., D), at the mean in channels that training never saw."""
+        return values if self.observed is None else values * self.observed
+
     def inverse(self, values: np.ndarray) -> np.ndarray:
         """Values in the user's units."""
         return values * self.scale + self.mean
+
+    def inverse_std(self, std: np.ndarray) -> np.ndarray:
+        """Standard deviations (..., D) in the user's units; one in channels never seen."""
+        std = std * self.scale
+        return std if self.observed is None else np.where(self.observed, std, self.scale)
 
 
 class Standardised(NamedTuple):

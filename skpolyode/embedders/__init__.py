@@ -2,8 +2,7 @@
 
 from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.decoded import DecodedEmbedder
-from skpolyode.embedders.direct import PathEmbedder
-from skpolyode.embedders.least_squares import LeastSquaresEmbedder
+from skpolyode.embedders.direct import LeastSquaresEmbedder, PathEmbedder
 from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.embedders.summary import SummaryEmbedder

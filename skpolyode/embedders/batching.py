@@ -1,49 +1,138 @@
-"""Work on a few series at a time: bounded memory, and a core for each of some chunks."""
+"""Batches: consecutive series on threads, and long series cut into parts that run side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel.query import name_query
+from skpolyode.panel.select import context_starts, series_of_rows, take
 from skpolyode.training import intra_op_threads
 
-__all__ = ["map_chunks", "map_slices", "series_chunks"]
+__all__ = ["LeadBatch", "Parts", "cut", "lead_batches", "map_chunks", "map_slices", "series_chunks"]
 
-_CHUNK_ROWS = 50_000  # rows embedded at once: bounds memory
+CHUNK_ROWS = 32_000  # that one thread works on together: bounds memory
+CHUNK_TIMES = 4096  # that are answered together, each with a state or coefficients: the same
 
 
 def series_chunks(lengths: np.ndarray, n_rows: int | None = None) -> Iterator[slice]:
-    """Consecutive series of about `n_rows` rows, by default `_CHUNK_ROWS`."""
-    chunk = (np.cumsum(lengths) - 1) // (_CHUNK_ROWS if n_rows is None else n_rows)
+    """Consecutive series of about `n_rows` rows, by default `CHUNK_ROWS`."""
+    chunk = (np.cumsum(lengths) - 1) // (n_rows or CHUNK_ROWS)
     bounds = np.flatnonzero(np.diff(chunk, prepend=-1, append=-1))
     for start, stop in pairwise(bounds):
         yield slice(int(start), int(stop))
 
 
-def map_chunks(embed: Callable[[Panel], Any], panel: Panel, n_rows: int | None = None) -> list:
+def map_chunks(embed: Callable[[Panel], Any], panel: Panel) -> list:
     """Results of `embed` for consecutive series; see `map_slices`."""
-    return map_slices(lambda part: embed(panel[part]), panel.lengths, n_rows)
+    return map_slices(lambda part: embed(panel[part]), panel.lengths)
 
 
-def map_slices(
-    work: Callable[[slice], Any], lengths: np.ndarray, n_rows: int | None = None
-) -> list:
+def map_slices(work: Callable[[slice], Any], lengths: np.ndarray) -> list:
     """Results of `work` for slices of series of some lengths, on the threads that torch may use.
 
     The chunks do not depend on the number of threads, and neither does the result. Each thread
     runs torch's operations by itself: the operations are many and small, and a second thread
     inside them would mostly wait for the first (if the machine is busy, for very long).
     """
-    parts = list(series_chunks(lengths, n_rows))
+    parts = list(series_chunks(lengths))
     n_threads = min(torch.get_num_threads(), len(parts))
     with intra_op_threads(1):
         if n_threads < 2:
             return [work(part) for part in parts]
         with ThreadPoolExecutor(n_threads) as pool:
             return list(pool.map(work, parts))
+
+
+class LeadBatch(NamedTuple):
+    """Consecutive series, and the times that are asked for after their last observations."""
+
+    series: slice
+    rows: slice  # of the answers (Q, D), where those of these series lie
+    leads: np.ndarray  # float64 (b, q): times since the last observations, zero where padded
+    asked: np.ndarray  # bool (b, q): False where padded
+
+
+def lead_batches(
+    panel: Panel, times: np.ndarray, offsets: np.ndarray, end: np.ndarray
+) -> Iterator[LeadBatch]:
+    """Split forecasts of many series into batches of bounded size.
+
+    Parameters
+    ----------
+    panel : Panel
+        The series, or a panel with the same labels.
+    times : float64 ndarray of shape (Q,)
+        Times from the last observation on, of all series one after the other.
+    offsets : int64 ndarray of shape (B + 1,)
+        Where the times of each series start and those of the last one end.
+    end : float64 ndarray of shape (B,)
+        Time of the last observation of each series.
+
+    Raises
+    ------
+    ValueError
+        If a time is before the last observation of its series.
+    """
+    counts, series = np.diff(offsets), series_index(offsets)
+    leads = times - end[series]
+    if (leads < 0).any():
+        first = int(np.flatnonzero(leads < 0)[0])
+        raise ValueError(
+            f"{name_query(panel, series[first], times[first], -leads[first])} before its last "
+            f"observation ({int((leads < 0).sum())} such times); reconstruct reads the past, "
+            'and relative_to="end" counts times from there.'
+        )
+    for part in series_chunks(np.maximum(panel.lengths, counts)):
+        rows = slice(offsets[part.start], offsets[part.stop])
+        asked = np.arange(counts[part].max()) < counts[part, None]
+        padded = np.zeros(asked.shape)
+        padded[asked] = leads[rows]
+        yield LeadBatch(part, rows, padded, asked)
+
+
+class Parts(NamedTuple):
+    """Series cut into parts that run side by side, each behind a warm-up that sets its state."""
+
+    panel: Panel  # of K parts as series, each with the rows of its warm-up
+    start: np.ndarray  # int64 (K,): first row of the warm-up, over all rows of the series
+    own: np.ndarray  # int64 (K + 1,): first row after it, up to that of the next part
+    later: np.ndarray  # int64: the parts that are not the first of their series
+
+    def rows(self, chunk: slice) -> tuple[Panel, np.ndarray]:
+        """Panel of some parts, and which of its rows, in order, are not of a warm-up."""
+        panel = self.panel[chunk]
+        series = series_of_rows(panel)
+        row = np.arange(panel.n_observations) + (self.start[chunk] - panel.offsets[:-1])[series]
+        return panel, np.flatnonzero(row >= self.own[chunk][series])
+
+
+def cut(panel: Panel, reach: float, n_rows: int) -> Parts:
+    """Cut long series into parts of about `n_rows` rows, and a warm-up as long as `reach`.
+
+    Parameters
+    ----------
+    panel : Panel
+        Without rows that hold no observation.
+    reach : float
+        Time that a state depends on, in the units of `times`. Series of up to twice that are not
+        cut.
+    n_rows : int
+    """
+    first, lengths = panel.offsets[:-1], panel.lengths
+    is_long = panel.times[panel.offsets[1:] - 1] - panel.times[first] > 2 * reach
+    n_parts = np.where(is_long, np.maximum(lengths // n_rows, 1), 1)
+    series = np.repeat(np.arange(panel.n_series), n_parts)
+    place = np.arange(len(series)) - offsets_from(n_parts)[series]
+    own = first[series] + place * lengths[series] // n_parts[series]
+    start, own = own.copy(), np.append(own, panel.n_observations)
+    later = np.flatnonzero(place)
+    if len(later):
+        start[later] = context_starts(panel, own[later] - 1, reach)
+    return Parts(take(panel, series, start, own[1:]), start, own, later)

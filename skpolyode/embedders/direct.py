@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from skpolyode.embedders.base import Embedder
-from skpolyode.embedders.batching import map_chunks, map_slices
+from skpolyode.embedders.batching import CHUNK_ROWS, map_chunks, map_slices
 from skpolyode.embedders.memory_readout import MemoryReadout
-from skpolyode.embedders.paths import path_pieces, split_channels
-from skpolyode.embedders.smoother import ask, rows_until
-from skpolyode.memory import MEMORIES
+from skpolyode.embedders.paths import (
+    ChannelRows,
+    PathQuery,
+    path_pieces,
+    rows_until,
+    split_channels,
+)
+from skpolyode.memory import MEMORIES, legt_basis
 from skpolyode.memory.pieces import remember
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.codec import saved
 from skpolyode.units import ChannelScaler, Units, choose_window
 
-__all__ = ["DirectEmbedder", "PathEmbedder"]
+__all__ = ["DirectEmbedder", "LeastSquaresEmbedder", "PathEmbedder", "new_readout"]
+
+_BLOCK_ROWS = CHUNK_ROWS  # padded rows fitted at once: 8 MB of basis at N = 32
+_SMALLEST_PENALTY = 1e-9  # variances of the channel; rounding errors hide a smaller one
+# Singular values, relative to the largest, of directions that the points do not determine.
+_NO_INFORMATION = np.sqrt(np.finfo(np.float64).eps)
 
 
 class DirectEmbedder(Embedder):
-    """Base of embedders that know nothing but units and a window."""
+    """Base of embedders that are fitted by choosing units and a window only."""
 
     past: MemoryReadout
 
@@ -59,7 +70,7 @@ def new_readout(
 @saved
 @dataclass(frozen=True, eq=False)
 class PathEmbedder(DirectEmbedder):
-    """Remembers a path through the observations; a channel without any is at its mean.
+    """Memory of a path through the observations; a channel without any stays at its mean.
 
     Parameters
     ----------
@@ -106,7 +117,8 @@ class PathEmbedder(DirectEmbedder):
         return np.concatenate(map_slices(some_values, panel.lengths))
 
     def _path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        asked, rows, (scaler, unit) = ask(panel, times, offsets), observed_rows(panel), self.units
+        asked, rows = PathQuery.of(panel, times, offsets), observed_rows(panel)
+        scaler, unit = self.units
         series = series_index(offsets)
         since = (asked.times - rows.start[series]) / unit
         elapsed = (rows.end - rows.start) / unit
@@ -125,3 +137,93 @@ class PathEmbedder(DirectEmbedder):
                 signal[after] += derivatives[..., q] * u**q / math.factorial(q)
             result[:, group.channels] = signal
         return asked.keep_observed(scaler.inverse(result))
+
+
+@saved
+@dataclass(frozen=True, eq=False)
+class LeastSquaresEmbedder(DirectEmbedder):
+    """Coefficients of the penalised fit to the observations in the window.
+
+    They minimise ``mean_i (x_i - f(t_i))**2 + alpha sum_n n (n+1) c_n**2``.
+
+    Parameters
+    ----------
+    units : Units
+        The unit of time is the window.
+    past : MemoryReadout
+        How coefficients are read.
+    alpha : float
+        Weight of the penalty, in variances of the channel.
+
+    Examples
+    --------
+    >>> from skpolyode import LegendreFitTransformer, Panel
+    >>> panel = Panel.from_series([([0.0, 0.4, 2.0], [1.0, 2.0, 0.0]), ([0.0, 2.0], [0.0, 1.0])])
+    >>> embedder = LegendreFitTransformer(n_coefficients=4, window=2.0).fit(panel).embedder_
+    >>> embedder.alpha, embedder.features(panel).shape
+    (1e-05, (2, 4))
+    """
+
+    units: Units
+    past: MemoryReadout
+    alpha: float
+
+    def coefficients_of(self, rows: Observed) -> np.ndarray:
+        """Coefficients (B, D, N) of some series."""
+        duration, series, size = rows.end - rows.start, rows.series, self.past.n_coefficients
+        age = (duration[series] - rows.times) / self.past.window
+        values = self.units.scaler.read(rows.values)
+        result = np.zeros((len(duration), values.shape[1], size))
+        n = np.arange(size)
+        penalty = self.alpha * n * (n + 1.0)
+        # The penalty decides what the points leave open, unless it is lost in rounding errors.
+        solve = _solve if self.alpha >= _SMALLEST_PENALTY else _solve_shortest
+        for group in split_channels(age, values, series):
+            # Rows within the window, up to rounding, and the last one in any case.
+            last = np.append(group.series[1:] != group.series[:-1], True)
+            kept = last | (group.times <= 1.0 + 1e-9)
+            times = np.minimum(group.times[kept], 1.0)
+            group = ChannelRows(group.channels, group.series[kept], times, group.values[kept])
+            for members, chosen in _blocks(group.series):
+                result[members[:, None], group.channels] = solve(group, chosen, penalty)
+        return result
+
+
+def _blocks(series: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Series of similar length: which (b,), and the rows of each (b, L), -1 where padded."""
+    members, starts, counts = np.unique(series, return_index=True, return_counts=True)
+    order = np.argsort(counts, kind="stable")
+    members, starts, counts = members[order], starts[order], counts[order]
+    at = 0
+    while at < len(members):
+        fits = counts[at:] * np.arange(1, len(members) - at + 1) <= _BLOCK_ROWS
+        stop = at + max(1, int(fits.argmin()) if not fits.all() else len(fits))
+        place = np.arange(counts[stop - 1])
+        inside = place < counts[at:stop, None]
+        yield members[at:stop], np.where(inside, starts[at:stop, None] + place, -1)
+        at = stop
+
+
+def _solve(rows: ChannelRows, chosen: np.ndarray, penalty: np.ndarray) -> np.ndarray:
+    """Coefficients (b, D, N) from rows (b, L) of the group."""
+    basis = legt_basis(1.0 - rows.times[chosen], len(penalty)) * (chosen >= 0)[..., None]
+    count = (chosen >= 0).sum(axis=1)[:, None, None]
+    gram = basis.mT @ basis / count + np.diag(penalty)
+    right = basis.mT @ rows.values[chosen] / count
+    return np.linalg.solve(gram, right).mT
+
+
+def _solve_shortest(rows: ChannelRows, chosen: np.ndarray, penalty: np.ndarray) -> np.ndarray:
+    """The same with a negligible penalty: the shortest of all solutions.
+
+    One series at a time and without padding: rounding decides what counts as a solution, and the
+    other series of the block must not.
+    """
+    size, result = len(penalty), []
+    for own in chosen:
+        own = own[own >= 0]
+        basis = legt_basis(1.0 - rows.times[own], size)  # (L, N)
+        left = np.concatenate([basis, np.diag(np.sqrt(len(own) * penalty))])
+        right = np.concatenate([rows.values[own], np.zeros((size, rows.values.shape[1]))])
+        result.append(np.linalg.lstsq(left, right, rcond=_NO_INFORMATION)[0].T)
+    return np.stack(result)

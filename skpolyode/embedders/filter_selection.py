@@ -1,27 +1,55 @@
-"""Whether observations are noisy: if less belief in some forecasts and fills in others better."""
+"""Whether observations are noisy: if a filter of them forecasts and fills in better."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from skpolyode.embedders.model import ModelEmbedder
+from skpolyode.embedders.smoother import hide_rows
 from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel
 from skpolyode.panel.rows import offsets_from
-from skpolyode.panel.select import first_series, keep_rows, series_of_rows
+from skpolyode.panel.select import first_series, series_of_rows
 
-__all__ = ["forecasts_no_worse", "select_gain"]
+__all__ = ["FilterSelectionSettings", "forecasts_no_worse", "select_gain"]
 
-_FIRST, _THEN = 0.85, (0.93, 0.7, 0.5)  # shares of an innovation that are taken over
-_WHOLE = 0.97  # for a channel that is to be believed, beside another one that is not
-_LEFT = 0.98  # share of the error of filling in that has to be left, at most
-_NO_WORSE = 1.01  # share of that of forecasts: they hardly change if the dynamics filter already
-_SURE = 3.0  # standard errors that what is gained has to be away from nothing
-_ROWS, _CELLS = 10_000, 100_000  # that are looked at, at most
-_MOMENTS = np.array([0.3, 0.4, 0.5, 0.6, 0.7, 0.8])  # of each series, to forecast from
-_AHEAD = 8  # rows that are forecast from each
-_AS_WELL = 1.1  # share of the error of the other one: less may be chance
+
+@dataclass(frozen=True)
+class FilterSelectionSettings:
+    """What decides whether a model becomes a filter. Errors are sums of squares."""
+
+    gains: tuple[float, ...] = (0.85, 0.93, 0.7, 0.5)
+    """Kalman gains to compare, after one unit of time. If the first helps no channel, none is."""
+
+    exact_gain: float = 0.97
+    """Gain of a channel that is best left as it is, beside another one that is filtered."""
+
+    max_fill_error: float = 0.98
+    """Error of filling in hidden rows, at most, as a share of that without a filter."""
+
+    max_forecast_error: float = 1.01
+    """The same of one-step forecasts: they hardly change if the dynamics filter already."""
+
+    n_standard_errors: float = 3.0
+    """Standard errors that what filling in gains has to be away from nothing."""
+
+    max_run_error: float = 1.1
+    """Error of the free runs of a trained filter, at most, as a share of that without one."""
+
+    run_origins: tuple[float, ...] = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+    """Shares of each series after which free runs start."""
+
+    run_rows: int = 8
+    """Rows that each of them forecasts; further ahead a few that go astray would decide."""
+
+    n_rows: int = 10_000
+    """Rows to judge by, at most: those of the first series. Fewer of more than ten channels."""
+
+
+SETTINGS = FilterSelectionSettings()
 
 
 def select_gain(embedder: ModelEmbedder, panel: Panel) -> Gain | None:
@@ -57,47 +85,44 @@ def select_gain(embedder: ModelEmbedder, panel: Panel) -> Gain | None:
     >>> select_gain(untrained, walks) is None
     True
     """
-    panel = _some(panel)
-    rows, series = np.arange(panel.n_observations), series_of_rows(panel)
-    hidden = (rows - panel.offsets[series]) % 4 == 2
-    hidden &= rows < panel.offsets[1:][series] - 1  # what follows the last row is no gap
-    asked = panel.times[hidden], offsets_from(hidden)[panel.offsets]
-    known, truth = keep_rows(panel, ~hidden), panel.values[hidden]
+    panel, model = _sample(panel), replace(embedder)  # which keeps nothing for a later training
+    _, known, *asked, truth = hide_rows(panel, 2)
+    scale, n_channels = embedder.units.scaler.scale, panel.n_channels
 
-    def errors(gain: Gain | None) -> tuple[np.ndarray, np.ndarray]:
+    def errors(own: ModelEmbedder) -> tuple[np.ndarray, np.ndarray]:
         """Squared errors (n, D) of filling in, and of forecasts, 0 where nothing was observed."""
-        own = embedder.with_own_model()
-        own.model.gain = gain
-        wrong = (own.path_values(known, *asked) - truth) / embedder.units.scaler.scale
-        ahead = own.residuals(panel)[0] / embedder.units.scaler.scale
+        wrong = (own.path_values(known, *asked) - truth) / scale
+        ahead = own.residuals(panel)[0] / scale
         return np.nan_to_num(wrong) ** 2, np.nan_to_num(ahead) ** 2
 
-    def ratios(own: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """What is left of the errors of filling in, by channel; infinite if forecasts are worse."""
+    def fill_ratios(gain: float) -> np.ndarray:
+        """Errors (D,) of filling in beside those without a gain; infinite if forecasts suffer."""
+        found = errors(model.with_gain(Gain.of(torch.full((n_channels,), gain))))
         filled, ahead = (
-            x.sum(axis=0) / np.maximum(e.sum(axis=0), 1e-300)
-            for x, e in zip(own, exact, strict=True)
+            x.sum(axis=0) / np.maximum(e.sum(axis=0), np.finfo(np.float64).tiny)
+            for x, e in zip(found, exact, strict=True)
         )
-        return np.where(ahead < _NO_WORSE, filled, np.inf)
+        return np.where(ahead < SETTINGS.max_forecast_error, filled, np.inf)
 
-    def tried(share: float) -> np.ndarray:
-        return ratios(errors(Gain.of(torch.full((panel.n_channels,), share))))
-
-    exact = errors(None)
-    first = tried(_FIRST)
-    if not (first < 1).any():
+    exact, (first, *others) = errors(model), SETTINGS.gains
+    ratios = [fill_ratios(first)]
+    if not (ratios[0] < 1).any():
         return None
-    left = [first, *map(tried, _THEN), np.ones(panel.n_channels)]
-    shares = torch.tensor([_FIRST, *_THEN, _WHOLE])[np.argmin(left, axis=0)]
-    gain = Gain.of(shares).to(embedder.device)
-    filled, ahead = errors(gain)
+    ratios += [*map(fill_ratios, others), np.ones(n_channels)]
+    best = torch.tensor([*SETTINGS.gains, SETTINGS.exact_gain])[np.argmin(ratios, axis=0)]
+    gain = Gain.of(best).to(embedder.device)
+    filled, ahead = errors(model.with_gain(gain))
     gained = (exact[0] - filled).sum(axis=1)
-    is_better = filled.sum() < _LEFT * exact[0].sum() and ahead.sum() < _NO_WORSE * exact[1].sum()
-    return gain if is_better and gained.sum() > _SURE * np.sqrt((gained**2).sum()) else None
+    is_better = (
+        filled.sum() < SETTINGS.max_fill_error * exact[0].sum()
+        and ahead.sum() < SETTINGS.max_forecast_error * exact[1].sum()
+        and gained.sum() > SETTINGS.n_standard_errors * np.sqrt((gained**2).sum())
+    )
+    return gain if is_better else None
 
 
 def forecasts_no_worse(embedder: ModelEmbedder, other: ModelEmbedder, panel: Panel) -> bool:
-    """Whether free runs from several moments err no more than those of another embedder.
+    """Whether free runs from several origins err no more than those of another embedder.
 
     A filter forgets what it took for noise. Where its gain is not the best one, dynamics that see
     the observations themselves may know more. Each lead counts in units of the other one's error,
@@ -109,24 +134,23 @@ def forecasts_no_worse(embedder: ModelEmbedder, other: ModelEmbedder, panel: Pan
     panel : Panel
         Series without rows that hold no observation; if they are many, the first ones count.
     """
-    panel = _some(panel)
-    series = series_of_rows(panel)
-    origins = np.unique(panel.offsets[:-1, None] + (panel.lengths[:, None] * _MOMENTS).astype(int))
+    panel = _sample(panel)
+    series, shares = series_of_rows(panel), np.array(SETTINGS.run_origins)
+    origins = np.unique(panel.offsets[:-1, None] + (panel.lengths[:, None] * shares).astype(int))
     left = panel.offsets[1:][series[origins]] - 1 - origins
-    origins, counts = origins[left > 0], np.minimum(left[left > 0], _AHEAD)
+    origins, counts = origins[left > 0], np.minimum(left[left > 0], SETTINGS.run_rows)
     lead = np.arange(counts.sum()) - np.repeat(offsets_from(counts)[:-1], counts)
     rows = np.repeat(origins, counts) + 1 + lead
     actual = embedder.standardised(panel).values[rows]
 
     def errors(own: ModelEmbedder) -> np.ndarray:
-        """Sums of squares, by lead."""
-        found = own.with_own_model().runs_from(panel, origins, panel.times[rows], counts)
+        """Sums of squares, by lead; nothing is kept for a later training."""
+        found = replace(own).runs_from(panel, origins, panel.times[rows], counts)
         return np.bincount(lead, np.nansum((found - actual) ** 2, axis=1))
 
-    least = np.finfo(np.float64).tiny
-    ratios = errors(embedder) / np.maximum(errors(other), least)
-    return bool(ratios.mean() <= _AS_WELL) if len(ratios) else True
+    ratios = errors(embedder) / np.maximum(errors(other), np.finfo(np.float64).tiny)
+    return bool(ratios.mean() <= SETTINGS.max_run_error) if len(ratios) else True
 
 
-def _some(panel: Panel) -> Panel:
-    return first_series(panel, min(_ROWS, _CELLS // panel.n_channels))
+def _sample(panel: Panel) -> Panel:
+    return first_series(panel, SETTINGS.n_rows * 10 // max(panel.n_channels, 10))

@@ -1,44 +1,22 @@
-"""Parts of training that know panels: who is held out, and what an interrupted fit goes on from."""
+"""Which series are held out of training, to validate."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
-from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
-import joblib
 import numpy as np
 import pandas as pd
-import torch
 
-from skpolyode.embedders.model import ModelEmbedder
-from skpolyode.models import Packed, SequenceModel
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import observed_part, take, window_bounds
-from skpolyode.training import Checkpoint
-from skpolyode.training.tasks import SubsampledTask
-from skpolyode.training.weights import with_weights
 
-__all__ = [
-    "FEWEST_TO_SPLIT",
-    "LARGEST_EPOCH",
-    "FitOptions",
-    "Split",
-    "find_checkpoint",
-    "hold_out",
-    "make_task",
-    "split_series",
-]
+__all__ = ["FEWEST_TO_SPLIT", "FitOptions", "Split", "hold_out", "split_series"]
 
 FEWEST_TO_SPLIT = 5  # series; fewer cannot spare one for validation
-LARGEST_EPOCH = 32_000  # intervals: sixty minibatches, behind which stored states are not too old
-_VALIDATED = 1 / 4  # of as many intervals, where not all serve
 
 
 class FitOptions(NamedTuple):
-    """What `fit` is told besides the series."""
+    """What `fit` is given besides the series."""
 
     groups: np.ndarray | None = None  # (B,), labels of the series
     sample_weight: np.ndarray | None = None  # float64 (B,), how much each of them counts
@@ -51,31 +29,6 @@ class Split(NamedTuple):
     panel: Panel
     held_out: np.ndarray  # bool (B,)
     weights: np.ndarray | None = None  # float64 (B,), how much each counts
-
-    @classmethod
-    def given(cls, panel: Panel, validation: Panel, weights: np.ndarray | None) -> Self:
-        """Series that train and others that validate, all of which count the same.
-
-        Neither has a row that holds no observation.
-        """
-        if not (validation.lengths > 1).any():
-            raise ValueError(
-                "validation has no series with two observations or more: there is nothing to "
-                "forecast. Give others, or leave it out."
-            )
-        parts = panel, validation
-        static = [_static_of(part, panel) for part in parts]
-        joint = Panel(
-            np.concatenate([part.times for part in parts]),
-            np.concatenate([part.values for part in parts]),
-            offsets_from(np.concatenate([part.lengths for part in parts])),
-            channel_names=panel.channel_names,
-            static=None if static[0] is None else pd.concat(static, ignore_index=True),
-            time_unit=panel.time_unit,
-        )
-        if weights is not None:
-            weights = np.append(weights, np.ones(validation.n_series))
-        return cls(joint, np.arange(joint.n_series) >= panel.n_series, weights)
 
     @property
     def trained(self) -> Panel:
@@ -104,28 +57,18 @@ class Split(NamedTuple):
         return type(self)(panel, held_out, weights)
 
 
-def _static_of(validation: Panel, panel: Panel) -> pd.DataFrame | None:
-    """Those static covariates that the series of training have."""
-    if panel.static is None:
-        return None
-    own = [] if validation.static is None else list(validation.static)
-    if missing := [name for name in panel.static if name not in own]:
-        raise ValueError(
-            f"validation lacks the static covariates {missing} that X has; it has {own}. Give "
-            "them in its `static`, NaN where not known."
-        )
-    return validation.static[list(panel.static)]
-
-
 def split_series(
     panel: Panel,
-    told: FitOptions,
+    options: FitOptions,
     fraction: float | None,
     random_state: np.random.RandomState,
     longest: int,
 ) -> Split:
-    """Series that were told to validate, or some of all of them, as `hold_out` draws them."""
-    groups, weights, validation = told
+    """Split by the options of `fit`; without series that validate, see `hold_out`.
+
+    The series have no rows that hold no observation.
+    """
+    groups, weights, validation = options
     if weights is not None and (weights == weights[0]).all():
         weights = None
     if validation is None:
@@ -135,7 +78,33 @@ def split_series(
             "groups says which series are held out together, but nothing is held out with "
             "validation=...: give one of the two."
         )
-    return Split.given(panel, observed_part(validation), weights)
+    parts = panel, observed_part(validation)
+    if not (parts[1].lengths > 1).any():
+        raise ValueError(
+            "validation has no series with two observations or more: there is nothing to "
+            "forecast. Give others, or leave it out."
+        )
+    static = None
+    if panel.static is not None:
+        names = list(panel.static)
+        own = [] if validation.static is None else list(validation.static)
+        if missing := [name for name in names if name not in own]:
+            raise ValueError(
+                f"validation lacks the static covariates {missing} that X has; it has {own}. Give "
+                "them in its `static`, NaN where not known."
+            )
+        static = pd.concat([part.static[names] for part in parts], ignore_index=True)
+    joint = Panel(
+        np.concatenate([part.times for part in parts]),
+        np.concatenate([part.values for part in parts]),
+        offsets_from(np.concatenate([part.lengths for part in parts])),
+        channel_names=panel.channel_names,
+        static=static,
+        time_unit=panel.time_unit,
+    )
+    if weights is not None:  # the others all count the same
+        weights = np.append(weights, np.ones(validation.n_series))
+    return Split(joint, np.arange(joint.n_series) >= panel.n_series, weights)
 
 
 def hold_out(
@@ -146,11 +115,11 @@ def hold_out(
     groups: np.ndarray | None = None,
     weights: np.ndarray | None = None,
 ) -> Split:
-    """Draw what only validates, before anything is learned or cut: no row serves both.
+    """Draw the series that only validate, before anything is learned or cut: no row serves both.
 
-    That is a share of the series with something to forecast. Where there are too few of them, it
-    is the last rows of the long ones, which become series of their own; some rows before these
-    are left out, since neighbours nearly repeat each other.
+    They are a share of the series with something to forecast. Where these are too few, the last
+    rows of long series validate instead, as series of their own; some rows before them are left
+    out, since neighbours nearly repeat each other.
 
     Parameters
     ----------
@@ -165,12 +134,12 @@ def hold_out(
     groups : ndarray of shape (panel.n_series,) or None, default=None
         Labels; series of one label are held out together, however few there are.
     weights : float64 ndarray of shape (panel.n_series,) or None, default=None
-        How much each series counts, which does not matter here.
+        How much each series counts; carried over to the split.
 
     Returns
     -------
     Split
-        The series, or what is left of them with their ends between them.
+        The series, or the beginnings and the ends of long ones.
     """
     held_out = np.zeros(panel.n_series, dtype=bool)
     whole = Split(panel, held_out, weights)
@@ -213,81 +182,3 @@ def _whole_groups(
     shares = np.cumsum(sizes[drawn]) / sizes.sum()
     n_drawn = min(int(np.argmin(np.abs(shares - fraction))) + 1, len(drawn) - 1)
     return np.isin(codes, drawn[:n_drawn])
-
-
-def make_task(
-    new_task: Callable[[SequenceModel, Packed, torch.Tensor], Any],
-    embedder: ModelEmbedder,
-    split: Split,
-    largest: int | None,
-    generator: torch.Generator,
-) -> Any:
-    """Training on series: on all of them in each epoch, or on parts that are drawn.
-
-    Parameters
-    ----------
-    new_task : callable
-        From model, data and which of its series only validate.
-    embedder : ModelEmbedder
-    split : Split
-        If nothing is held out, some of what is learned from serves both.
-    largest : int or None
-        Intervals of an epoch, at most, from which on parts are drawn; None draws none.
-    generator : torch.Generator
-        Not used unless parts are drawn.
-    """
-    panel, held_out, weights = split
-    device, learned = embedder.device, np.flatnonzero(~held_out & (panel.lengths > 1))
-    n_intervals = int((panel.lengths[learned] - 1).sum())
-    if largest is None or n_intervals <= largest:
-        data = _packed(embedder, panel, weights)
-        return new_task(embedder.model, data, torch.from_numpy(held_out).to(device))
-    seed = int(torch.randint(2**31, (), generator=generator))
-    scored = np.flatnonzero(held_out) if held_out.any() else learned
-    scored = np.random.default_rng(seed).permutation(scored)
-    counts = np.cumsum(panel.lengths[scored] - 1)
-    scored = scored[: 1 + np.searchsorted(counts, _VALIDATED * largest)]
-
-    def read(positions: np.ndarray) -> tuple[Packed, torch.Tensor]:
-        rows = np.append(scored, learned[positions])
-        part = _packed(embedder, panel[rows], None if weights is None else weights[rows])
-        return part, torch.arange(len(rows), device=device) < len(scored)
-
-    return SubsampledTask(
-        partial(new_task, embedder.model),
-        read,
-        n_series=len(learned),
-        n_drawn=round(len(learned) * largest / n_intervals) or 1,
-        seed=seed,
-    )
-
-
-def _packed(embedder: ModelEmbedder, panel: Panel, weights: np.ndarray | None) -> Packed:
-    data = embedder.pack(panel, torch.float32)
-    return data if weights is None else with_weights(data, torch.from_numpy(weights))
-
-
-def find_checkpoint(
-    folder: str | os.PathLike[str],
-    panel: Panel,
-    told: FitOptions,
-    settings: Mapping[str, Any],
-    start: ModelEmbedder,
-) -> Checkpoint:
-    """Where the training of a model on a panel is kept: a file of its own.
-
-    Its name follows from all that the training depends on: data, settings, and the weights and
-    units that it starts from, which after a warm start are those of an earlier fit.
-    """
-    weights = [p.detach().cpu().numpy() for p in start.model.parameters()]
-    past = start.past and (type(start.past.memory).__name__, start.past.window)
-    learned = weights, start.units, past, start.static
-    given = {name: value for name, value in told._asdict().items() if value is not None}
-    if told.validation is not None:
-        given["validation"] = _content(told.validation)
-    content = *_content(panel), dict(settings) | given, learned
-    return Checkpoint(Path(folder) / f"fit-{joblib.hash(content)}.safetensors")
-
-
-def _content(panel: Panel) -> tuple[Any, ...]:
-    return panel.times, panel.values, panel.offsets, panel.static

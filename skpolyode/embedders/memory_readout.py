@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from skpolyode.embedders.batching import CHUNK_TIMES
 from skpolyode.memory import Memory
-from skpolyode.panel import Panel, series_index
+from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.codec import saved
@@ -20,7 +21,6 @@ from skpolyode.units import Units
 __all__ = ["MemoryReadout"]
 
 _GRID_POINTS = 101  # of a whole window
-_AT_ONCE = 4096  # times that are read together, each with its coefficients
 
 
 @saved
@@ -97,23 +97,20 @@ class MemoryReadout:
             f"[-{self.window:g}, 0] ({int(outside.sum())} such times); {remedy}."
         )
 
-    def default_ages(self, shape: tuple[int, ...] | None) -> np.ndarray:
-        """Ages to read if none are asked for: those of arrays of a shape, or an even grid."""
-        if shape is None:
-            return np.linspace(self.window, 0.0, _GRID_POINTS)
-        ages = np.arange(shape[0] - 1, -1, -1, dtype=np.float64)
-        if ages[0] > self.reach:
-            raise ValueError(
-                f"the memory reaches back window_={self.window:g}, but the fitted series are "
-                f"{ages[0]:g} long: pass times within [-{self.window:g}, 0], or fit with "
-                f"window={ages[0]:g}."
-            )
-        return ages
-
     def ages_at(self, times: Any, shape: tuple[int, ...] | None) -> np.ndarray:
-        """Ages (Q,) at times relative to now; those of `default_ages` if there are none."""
-        known = None if times is None else -np.asarray(times, dtype=np.float64)
-        ages = self.default_ages(shape) if known is None else known
+        """Ages (Q,) at times relative to now; of arrays of a `shape`, or of a grid, if none."""
+        if times is not None:
+            ages = -np.asarray(times, dtype=np.float64)
+        elif shape is None:
+            ages = np.linspace(self.window, 0.0, _GRID_POINTS)
+        else:
+            ages = np.arange(shape[0] - 1, -1, -1, dtype=np.float64)
+            if ages[0] > self.reach:
+                raise ValueError(
+                    f"the memory reaches back window_={self.window:g}, but the fitted series are "
+                    f"{ages[0]:g} long: pass times within [-{self.window:g}, 0], or fit with "
+                    f"window={ages[0]:g}."
+                )
         if ages.ndim != 1 or not len(ages):
             raise ValueError("times must be one-dimensional and not empty.")
         self.check_ages(ages, lambda first: f"times: {-ages[first]:g}")
@@ -123,7 +120,7 @@ class MemoryReadout:
         """Times of the rows of a panel that can be read, and where those of each series start."""
         ages = np.repeat(rows.end, panel.lengths) - panel.times
         kept = (ages >= 0) & (ages <= self.reach)
-        return panel.times[kept], np.concatenate([[0], np.cumsum(kept)])[panel.offsets]
+        return panel.times[kept], offsets_from(kept)[panel.offsets]
 
     def read(self, coefficients: np.ndarray, ages: np.ndarray, durations: np.ndarray) -> np.ndarray:
         """Signal (B, Q, D) in the user's units.
@@ -162,8 +159,8 @@ class MemoryReadout:
         """Signal (Q, D) at times (Q,) of some series, from coefficients (B, D, N) at their ends."""
         ages, durations = (end[series] - times)[:, None], (end - start)[series]
         found = np.empty((len(times), coefficients.shape[1]))
-        for first in range(0, len(times), _AT_ONCE):
-            some = slice(first, first + _AT_ONCE)
+        for first in range(0, len(times), CHUNK_TIMES):
+            some = slice(first, first + CHUNK_TIMES)
             own = coefficients[series[some]], ages[some], durations[some]
             found[some] = self.read(*own)[:, 0]
         return found

@@ -1,14 +1,16 @@
-"""Interpolating paths through the observations of each channel, as polynomial pieces.
+"""Paths of series: the times at which they are asked for, and those that interpolate.
 
-A path holds the first value before a channel's first observation and the last value after its
-last one, whatever happens in between: nothing is extrapolated. All series are handled at once;
-their observations lie one after the other in flat arrays.
+An interpolating path holds the first value before a channel's first observation and the last value
+after its last one, whatever happens in between: nothing is extrapolated. All series are handled at
+once; their observations lie one after the other in flat arrays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -16,8 +18,82 @@ from scipy.linalg import solve_banded
 
 from skpolyode.cubic import hermite_derivatives
 from skpolyode.memory.pieces import Pieces
+from skpolyode.panel import Panel, series_index
+from skpolyode.panel.select import last_seen_rows, observed_part, series_of_rows
 
-__all__ = ["KINDS", "SLOPES", "ChannelRows", "Gaps", "path_pieces", "split_channels"]
+__all__ = [
+    "KINDS",
+    "SLOPES",
+    "ChannelRows",
+    "Gaps",
+    "PathQuery",
+    "path_pieces",
+    "rows_until",
+    "split_channels",
+]
+
+
+@dataclass(frozen=True)
+class PathQuery:
+    """Q times of series, and the rows that they come after."""
+
+    seen: Panel  # the series, without the rows that hold no observation
+    times: np.ndarray  # float64 (Q,), not before the first row of their series
+    row: np.ndarray  # int64 (Q,): the last row up to each time
+
+    @classmethod
+    def of(cls, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Self:
+        """Times of the series of a panel; those before the first observation count as its time."""
+        seen = observed_part(panel)
+        row = rows_until(seen.times, seen.offsets, times, offsets)
+        row = np.maximum(row, seen.offsets[series_index(offsets)])
+        return cls(seen, np.maximum(times, seen.times[row]), row)
+
+    @cached_property
+    def before(self) -> np.ndarray:
+        """Last row (Q, D) up to each time that observes the channel; -1 if none."""
+        return last_seen_rows(self.seen)[self.row]
+
+    @cached_property
+    def following(self) -> np.ndarray:
+        """First row (Q, D) after each time that observes the channel; -1 if none."""
+        seen, n_rows = self.seen, self.seen.n_observations
+        index = np.where(np.isnan(seen.values), n_rows, np.arange(n_rows)[:, None])
+        following = np.full_like(index, n_rows)
+        following[:-1] = np.minimum.accumulate(index[::-1], axis=0)[::-1][1:]
+        stop = seen.offsets[1:][series_of_rows(seen)]
+        return np.where(following < stop[:, None], following, -1)[self.row]
+
+    def leads(self, unit: float) -> tuple[np.ndarray, np.ndarray]:
+        """Times (Q, D) since the last observation of each channel, and to its next one.
+
+        In units of `unit`. A channel that was not observed yet is a unit older than its series;
+        where there is no next observation, it is infinitely far.
+        """
+        seen, times = self.seen, self.times[:, None]
+        start = seen.times[seen.offsets[:-1]][series_of_rows(seen)[self.row]][:, None] - unit
+        since = times - np.where(self.before >= 0, seen.times[self.before], start)
+        until = np.where(self.following >= 0, seen.times[self.following] - times, np.inf)
+        return since / unit, until / unit
+
+    def keep_observed(self, values: np.ndarray) -> np.ndarray:
+        """Put, in place, the observations where there are any; else values (Q, D) stay."""
+        own = self.seen.values[self.row]
+        at_row = self.times == self.seen.times[self.row]
+        observed = at_row[:, None] & ~np.isnan(own)
+        values[observed] = own[observed]
+        return values
+
+
+def rows_until(
+    row_times: np.ndarray, row_offsets: np.ndarray, times: np.ndarray, offsets: np.ndarray
+) -> np.ndarray:
+    """Last row up to each time, in its series; where there is none, the row before the first."""
+    row = np.empty(len(times), dtype=np.int64)
+    for k in range(len(offsets) - 1):
+        own, asked = slice(*row_offsets[k : k + 2]), slice(*offsets[k : k + 2])
+        row[asked] = own.start + np.searchsorted(row_times[own], times[asked], side="right") - 1
+    return row
 
 
 class ChannelRows(NamedTuple):

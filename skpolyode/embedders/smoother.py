@@ -2,96 +2,100 @@
 
 Between two observations of a channel a model expects h0(s), and at the second one it is wrong by
 x - h0. A ramp over the time between the two takes that back: the path passes through every
-observation, as the one that a bridging memory holds, before any projection.
+observation, as the one that a bridging memory holds, before any projection. The path of a filter
+is smoothed instead, by Rauch, Tung and Striebel's recursion.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from skpolyode.embedders.batching import map_slices
-from skpolyode.embedders.windows import Parts, agree, cut
-from skpolyode.models import Packed, Prediction, SequenceModel
+from skpolyode.embedders.batching import CHUNK_TIMES, Parts, cut, map_slices
+from skpolyode.embedders.paths import PathQuery
+from skpolyode.embedders.trained_model import TrainedModel, agree
+from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import State, join, select
-from skpolyode.panel import Panel, series_index
-from skpolyode.panel.select import last_seen_rows, observed_part, series_of_rows
+from skpolyode.panel import Panel, offsets_from
+from skpolyode.panel.select import keep_rows, observed_part, series_of_rows
 
-if TYPE_CHECKING:
-    from skpolyode.embedders.model import ModelEmbedder
+__all__ = ["Look", "follow", "hide_rows", "path_values", "residuals", "shares"]
 
-__all__ = [
-    "Expected",
-    "Look",
-    "PathQuery",
-    "ask",
-    "bridges",
-    "extrapolated",
-    "follow",
-    "leads",
-    "rows_until",
-    "shares",
-]
-
-_PART_ROWS = 64  # at least, of a long series that is cut: rounds are few, and wide
-_CHUNK_ROWS = 32_000  # run through together by one thread: each keeps a state
-_CHUNK = 4096  # times that are answered together
+HIDDEN_SPACING = 4  # rows from one that is hidden, to judge paths by, to the next
+_PART_ROWS = 64  # of a part of a long series, at least: rounds are few, and wide
 
 
-@dataclass(frozen=True)
-class PathQuery:
-    """Q times of series, and the rows that they come after."""
-
-    seen: Panel  # the series, without the rows that hold no observation
-    times: np.ndarray  # float64 (Q,), not before the first row of their series
-    row: np.ndarray  # int64 (Q,): the last row up to each time
-
-    @cached_property
-    def following(self) -> np.ndarray:
-        """First row (Q, D) after each time that observes the channel; -1 if none."""
-        return _next_seen_rows(self.seen)[self.row]
-
-    def keep_observed(self, values: np.ndarray) -> np.ndarray:
-        """Put, in place, the observations where there are any; else values (Q, D) stay."""
-        own = self.seen.values[self.row]
-        at_row = self.times == self.seen.times[self.row]
-        observed = at_row[:, None] & ~np.isnan(own)
-        values[observed] = own[observed]
-        return values
-
-
-def ask(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> PathQuery:
-    """Times of the series of a panel; those before the first observation count as its time."""
-    seen = observed_part(panel)
-    row = rows_until(seen.times, seen.offsets, times, offsets)
-    row = np.maximum(row, seen.offsets[series_index(offsets)])
-    return PathQuery(seen, np.maximum(times, seen.times[row]), row)
-
-
-def rows_until(
-    row_times: np.ndarray, row_offsets: np.ndarray, times: np.ndarray, offsets: np.ndarray
+def path_values(
+    embedder: TrainedModel, panel: Panel, times: np.ndarray, offsets: np.ndarray
 ) -> np.ndarray:
-    """Last row up to each time, in its series; where there is none, the row before the first."""
-    row = np.empty(len(times), dtype=np.int64)
-    for k in range(len(offsets) - 1):
-        own, asked = slice(*row_offsets[k : k + 2]), slice(*offsets[k : k + 2])
-        row[asked] = own.start + np.searchsorted(row_times[own], times[asked], side="right") - 1
-    return row
+    """Values (Q, D) of the learned path, bridged to the observations; forecasts after them.
+
+    The path of a filter does not pass through observations, but as near to them as their noise
+    allows. Where no observation of the channel follows, forecasts are stacked, as after the end of
+    a series: that is continuous at the last observation.
+    """
+    asked, scaler = PathQuery.of(panel, times, offsets), embedder.units.scaler
+    seen, stacking = asked.seen, embedder.stacking
+    expected, share = follow(embedder, seen, asked), shares(embedder, seen)
+    x = scaler.transform(seen.values)
+    rise = np.where(np.isnan(x), 0.0, x - expected.mean)
+    signal = expected.signal + bridges(asked, rise, share)
+    if stacking is not None:
+        series = series_of_rows(seen)[asked.row]
+        elapsed = (asked.times - seen.times[seen.offsets[:-1]][series]) / embedder.units.time_scale
+        is_open, records = asked.following < 0, embedder.records(seen)
+        place = np.flatnonzero(is_open.any(axis=1))
+        for start in range(0, len(place), CHUNK_TIMES):
+            some = place[start : start + CHUNK_TIMES]
+            run = signal[some, None], records[series[some]], elapsed[some, None]
+            signal[some] = np.where(is_open[some], stacking.combine(*run)[:, 0], signal[some])
+    signal = scaler.inverse(scaler.at_mean(signal))
+    return signal if share is not None else asked.keep_observed(signal)
 
 
-class Expected(NamedTuple):
-    """What a model expects, in standard deviations."""
+def residuals(embedder: TrainedModel, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
+    """One-step errors (n_obs, D), in the user's units and in those that were expected.
 
-    signal: np.ndarray  # float64 (Q, D), at the times asked for
-    mean: np.ndarray  # float64 (P, D), just before each row
-    log_scale: np.ndarray | None  # float64 (P, D), of the errors there, of a model that knows it
-    looked: np.ndarray | None = None  # (P, ...): what was asked of the state after each row
+    NaN where there is no observation, and in the first row that has any. A model that does not
+    know how large its errors are expects standard deviations of the channels.
+    """
+    seen, scaler = observed_part(panel), embedder.units.scaler
+    expected = follow(embedder, seen)
+    error = scaler.transform(seen.values) - expected.mean
+    error[seen.offsets[:-1]] = np.nan
+    scale = 1.0 if expected.log_scale is None else np.exp(expected.log_scale)
+    result = np.full((2, *panel.values.shape), np.nan)
+    result[:, ~np.isnan(panel.values).all(axis=1)] = error * scaler.scale, error / scale
+    return result[0], result[1]
+
+
+class HiddenRows(NamedTuple):
+    """Rows that are hidden, to be compared with the path over the others."""
+
+    hidden: np.ndarray  # bool (P,), of the rows of the panel
+    known: Panel  # the other rows
+    times: np.ndarray  # float64 (Q,), of the hidden ones
+    offsets: np.ndarray  # int64 (B + 1,): where those of each series start
+    values: np.ndarray  # float64 (Q, D), NaN where not observed
+
+
+def hide_rows(panel: Panel, first: np.ndarray | int) -> HiddenRows:
+    """Hide every fourth row inside of series, from their row `first` on.
+
+    The first and the last row of a series are kept: what lies outside of them is no gap.
+    """
+    series = series_of_rows(panel)
+    place = np.arange(panel.n_observations) - panel.offsets[series]
+    hidden = (place - np.broadcast_to(first, panel.n_series)[series]) % HIDDEN_SPACING == 0
+    hidden &= (place > 0) & (place < panel.lengths[series] - 1)
+    offsets = offsets_from(hidden)[panel.offsets]
+    known = keep_rows(panel, ~hidden)
+    return HiddenRows(hidden, known, panel.times[hidden], offsets, panel.values[hidden])
 
 
 def bridges(asked: PathQuery, rise: np.ndarray, share: np.ndarray | None = None) -> np.ndarray:
@@ -102,8 +106,7 @@ def bridges(asked: PathQuery, rise: np.ndarray, share: np.ndarray | None = None)
     takes over a `share` K (P, D) of each rise, the path is the smoothed one: what later
     observations tell reaches ``1 - K`` of the way back beyond each one before.
     """
-    seen = asked.seen
-    before, after = last_seen_rows(seen)[asked.row], asked.following
+    seen, before, after = asked.seen, asked.before, asked.following
     at = np.maximum(after, 0)
     if share is not None:
         rise = rts_smoothed(seen, share * rise, 1.0 - share)
@@ -134,8 +137,8 @@ def rts_smoothed(panel: Panel, rise: np.ndarray, kept: np.ndarray) -> np.ndarray
     return result
 
 
-def shares(embedder: ModelEmbedder, panel: Panel) -> np.ndarray | None:
-    """Share (P, D) of its innovation that a filter takes over at each row; else None."""
+def shares(embedder: TrainedModel, panel: Panel) -> np.ndarray | None:
+    """Kalman gains (P, D) of the rows: the shares of innovations that a filter takes over."""
     if not embedder.filters:
         return None
     data = embedder.pack(panel)
@@ -144,133 +147,94 @@ def shares(embedder: ModelEmbedder, panel: Panel) -> np.ndarray | None:
     return share[data.series.argsort(stable=True)].cpu().numpy()
 
 
-def leads(asked: PathQuery, unit: float) -> tuple[np.ndarray, np.ndarray]:
-    """Times (Q, D) since the last observation of each channel, and to its next one.
-
-    In units of `unit`. A channel that was not observed yet is a unit older than its series; where
-    there is no next observation, it is infinitely far.
-    """
-    seen, row = asked.seen, asked.row
-    before, after = last_seen_rows(seen)[row], asked.following
-    times, series = asked.times[:, None], series_of_rows(seen)[row]
-    start = seen.times[seen.offsets[:-1]][series][:, None] - unit
-    since = times - np.where(before >= 0, seen.times[before], start)
-    until = np.where(after >= 0, seen.times[after] - times, np.inf)
-    return since / unit, until / unit
-
-
-def extrapolated(embedder: ModelEmbedder, asked: PathQuery, signal: np.ndarray) -> np.ndarray:
-    """Paths (Q, D), leaning on simple forecasts where no observation of the channel follows.
-
-    That is continuous at the last observation, and at the end of a series it is the forecast.
-    """
-    if embedder.stacking is None:
-        return signal
-    seen, series = asked.seen, series_of_rows(asked.seen)[asked.row]
-    elapsed = (asked.times - seen.times[seen.offsets[:-1]][series]) / embedder.units.time_scale
-    is_open, records = asked.following < 0, embedder.records(seen)
-    result, place = signal.copy(), np.flatnonzero(is_open.any(axis=1))
-    for start in range(0, len(place), _CHUNK):
-        some = place[start : start + _CHUNK]
-        run = signal[some, None], records[series[some]], elapsed[some, None]
-        result[some] = np.where(is_open[some], embedder.stacking.combine(*run)[:, 0], signal[some])
-    return result
-
-
-def _next_seen_rows(panel: Panel) -> np.ndarray:
-    """For each row and channel the first row after it that observes the channel; -1 if none."""
-    index = np.arange(panel.n_observations)[:, None]
-    index = np.where(np.isnan(panel.values), panel.n_observations, index)
-    following = np.full_like(index, panel.n_observations)
-    following[:-1] = np.minimum.accumulate(index[::-1], axis=0)[::-1][1:]
-    stop = panel.offsets[1:][series_of_rows(panel)]
-    return np.where(following < stop[:, None], following, -1)
-
-
-class _Answers(NamedTuple):
-    expected: list[np.ndarray]  # signal, mean, and log_scale if there is one
-    looked: np.ndarray | None
-    entry: State  # of each part, after the last row before its own ones
-    end: State  # after its last row
-
-
 Look = Callable[[State], torch.Tensor]
 
 
-def follow(embedder: ModelEmbedder, asked: PathQuery, look: Look | None = None) -> Expected:
+class _Expected(NamedTuple):
+    """What a model expects, in standard deviations."""
+
+    signal: np.ndarray  # float64 (Q, D), at the times asked for
+    mean: np.ndarray  # float64 (P, D), just before each row
+    log_scale: np.ndarray | None  # float64 (P, D), of the errors there, of a model that knows it
+    looked: np.ndarray | None  # (P, ...): what was asked of the state after each row
+
+
+def follow(
+    embedder: TrainedModel, seen: Panel, asked: PathQuery | None = None, look: Look | None = None
+) -> _Expected:
     """Run a model through series, and see what it expects at rows and between them.
 
+    All rows of the panel hold an observation; without `asked`, there are no times between them.
     What `look` makes of the states (n,) after rows, of shape (n, ...), is handed out as well.
 
-    Long series are cut, and the parts run through together, each after a stretch that its first
-    state depends on. Where one part ends and the next begins the states must agree, or the
-    stretches were too short, and are doubled.
+    Long series are cut, and the parts run side by side, each behind a warm-up. Where one part ends
+    and the next begins the states must agree, or the warm-ups were too short, and are doubled.
     """
-    seen, recent = asked.seen, embedder.recent
-    reach = math.inf if recent is None else recent.context
-    unit, gap = embedder.units.time_scale, np.diff(seen.times, append=0.0)
+    asked = asked or PathQuery(seen, np.empty(0), np.empty(0, dtype=np.int64))
+    model, unit = embedder.follower, embedder.units.time_scale
+    reach = math.inf if embedder.recent is None else embedder.recent.context
+    gap = np.diff(seen.times, append=0.0)
     gap[seen.offsets[1:] - 1] = np.inf
     order = asked.row.argsort(kind="stable")
     row = asked.row[order]
     since = (asked.times[order] - seen.times[row]) / unit
-    assert embedder.follower is not None  # made once, before there are threads
     while True:
         n_rows = max(_PART_ROWS, int(min(4 * reach / unit, seen.n_observations)))
         parts = cut(seen, reach, n_rows)
-        work = partial(_follow_some, embedder, parts, gap / unit, row, since, look)
-        answers = map_slices(work, parts.panel.lengths, _CHUNK_ROWS)
-        entry, end = (join([getattr(a, name) for a in answers]) for name in ("entry", "end"))
+        work = partial(_follow_parts, model, embedder.pack, parts, gap / unit, row, since, look)
+        found, *borders = zip(*map_slices(work, parts.panel.lengths), strict=True)
+        entry, end = (join(list(states)) for states in borders)
         if agree(select(entry, parts.later), select(end, parts.later - 1)):
             break
         reach *= 2
-    signal, *before = (np.concatenate(x) for x in zip(*(a.expected for a in answers), strict=True))
-    result = np.empty_like(signal)
-    result[order] = signal
-    looked = None if look is None else np.concatenate([a.looked for a in answers])
-    return Expected(result, before[0], before[1] if len(before) > 1 else None, looked)
+    columns = zip(*found, strict=True)
+    joint = _Expected(*(None if x[0] is None else np.concatenate(x) for x in columns))
+    signal = np.empty_like(joint.signal)
+    signal[order] = joint.signal
+    return joint._replace(signal=signal)
 
 
-def _follow_some(
-    embedder: ModelEmbedder,
+def _follow_parts(
+    model: SequenceModel,
+    pack: Callable[[Panel], Packed],
     parts: Parts,
     gap: np.ndarray,
     row: np.ndarray,
     since: np.ndarray,
     look: Look | None,
     chunk: slice,
-) -> _Answers:
-    """Expectations at the own rows of some parts, and at the times that come after them.
+) -> tuple[_Expected, State, State]:
+    """Expectations at the rows of some parts, and at the times that come after them.
 
-    `gap` (P,) is the time from each row to the next one; `row` (Q,) does not fall.
+    `gap` (P,) is the time from each row to the next one; `row` (Q,) does not fall. Returns the
+    states after the last rows of the warm-ups and of the parts as well.
     """
     panel, own = parts.rows(chunk)
     first, stop = parts.own[[chunk.start, chunk.stop]]
     asked = slice(*np.searchsorted(row, [first, stop]))
     with torch.no_grad():
-        data, model = embedder.pack(panel), embedder.follower
-        state, before, packed = _run(model, data)
+        data = pack(panel)
+        steps = [(step.rows, step.state, step.prediction) for step in model.run(data)]
+        rows, states, before = zip(*steps, strict=True)
+        packed = data.series.argsort(stable=True)
+        order = torch.cat(rows).argsort()[packed]  # of the rows of the panel
+        state = select(join(list(states)), order)
+        mean, log_scale = (
+            None if x[0] is None else torch.cat(x)[order][own].cpu().numpy()
+            for x in zip(*before, strict=True)
+        )
         columns = gap[first:stop], row[asked] - first, since[asked]
         columns = (torch.from_numpy(x).to(data.x.device) for x in columns)
-        states = select(state, own)
-        signal = _answer(model, states, data.elapsed[packed][own], *columns)
-        looked = None if look is None else look(states).cpu().numpy()
-    expected = [signal.cpu().numpy(), *(x[own].cpu().numpy() for x in before if x is not None)]
+        after = select(state, own)
+        signal = _signal_after(model, after, data.elapsed[packed][own], *columns)
+        looked = None if look is None else look(after).cpu().numpy()
+    expected = _Expected(signal.cpu().numpy(), mean, log_scale, looked)
     n_before = np.maximum(parts.own[chunk] - parts.start[chunk], 1)
     entry = select(state, panel.offsets[:-1] + n_before - 1)
-    return _Answers(expected, looked, entry, select(state, panel.offsets[1:] - 1))
+    return expected, entry, select(state, panel.offsets[1:] - 1)
 
 
-def _run(model: SequenceModel, data: Packed) -> tuple[State, Prediction, torch.Tensor]:
-    """State after each row, prediction before it, in the order of the input; its packed rows."""
-    steps = [(step.rows, step.state, step.prediction) for step in model.run(data)]
-    rows, states, before = zip(*steps, strict=True)
-    packed = data.series.argsort(stable=True)
-    order = torch.cat(rows).argsort()[packed]
-    columns = (None if x[0] is None else torch.cat(x)[order] for x in zip(*before, strict=True))
-    return select(join(list(states)), order), Prediction(*columns), packed
-
-
-def _answer(
+def _signal_after(
     model: SequenceModel,
     state: State,
     elapsed: torch.Tensor,
@@ -283,7 +247,7 @@ def _answer(
     later = (since > 0).nonzero()[:, 0]
     # Intervals of about the same length together: none is padded to a much longer one.
     later = later[gap[row[later]].argsort(stable=True)]
-    for some in later.split(_CHUNK):
+    for some in later.split(CHUNK_TIMES):
         rows, index = row[some].unique(return_inverse=True)
         found = model.between(select(state, rows), index, since[some], gap[rows], elapsed[rows])
         signal[some] = found.mean

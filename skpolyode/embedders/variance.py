@@ -1,78 +1,87 @@
-"""How far off the path between observations may be, and the memory of that."""
+"""Predictive variance: of the path between observations, ahead, and a memory of it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
-from skpolyode.embedders.batching import series_chunks
+from skpolyode.embedders.batching import CHUNK_ROWS, series_chunks
 from skpolyode.embedders.direct import PathEmbedder
-from skpolyode.embedders.smoother import Look, PathQuery, ask, follow, leads, shares
+from skpolyode.embedders.paths import PathQuery
+from skpolyode.embedders.smoother import (
+    HIDDEN_SPACING,
+    Look,
+    follow,
+    hide_rows,
+    path_values,
+    shares,
+)
+from skpolyode.embedders.trained_model import TrainedModel
 from skpolyode.models.variance_head import Hidden, learn_variance
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.select import (
-    Observed,
-    first_series,
-    keep_rows,
-    last_seen_rows,
-    observed_part,
-    series_of_rows,
-)
+from skpolyode.panel.select import Observed, first_series, observed_part, series_of_rows
 from skpolyode.units import Units
 
-if TYPE_CHECKING:
-    from skpolyode.embedders.model import ModelEmbedder
+__all__ = ["VarianceSettings", "path_std", "std_ahead", "std_coefficients", "with_variance"]
 
-__all__ = ["path_std", "std_ahead", "std_coefficients", "with_variance"]
+_Embedder = TypeVar("_Embedder", bound=TrainedModel)
 
-_ROWS = 20_000  # that the size of errors is learned from
-_APART = 4  # rows from one that is hidden to the next
-_ENOUGH = 6000  # hidden rows; where these are fewer, more are hidden another time
-_LEAST = 1e-12  # share of an innovation that is not taken over
-_FARTHEST = 1e9  # standard deviations that a forecast may miss by: squares are still numbers
-_CHUNK_ROWS = 8_000  # whose standard deviations are remembered together
-# Shares of a gap at which its standard deviation is taken: close to the ends, where it rises most.
-_NODES = (1 - np.cos(np.pi * np.arange(12) / 12)) / 2
+
+@dataclass(frozen=True)
+class VarianceSettings:
+    """How the size of errors is learned, and followed by a memory."""
+
+    n_rows: int = 20_000
+    """Rows to learn from, at most: those of the first series."""
+
+    n_hidden: int = 6000
+    """Hidden rows to learn from; where one pass hides fewer, others are hidden in a further one."""
+
+    n_nodes: int = 12
+    """Times in each gap at which a memory takes the standard deviation, as a line between them."""
+
+
+SETTINGS = VarianceSettings()
+
+# Standard deviations that an innovation is cut off at: the square of its square is a number.
+_FARTHEST = np.sqrt(np.sqrt(np.finfo(np.float32).max))
 
 
 def with_variance(
-    embedder: ModelEmbedder, panel: Panel, random_state: np.random.RandomState
-) -> ModelEmbedder:
+    embedder: _Embedder, panel: Panel, random_state: np.random.RandomState
+) -> _Embedder:
     """The same embedder, with the size of errors as learned from some of the series."""
-    panel = first_series(panel, _ROWS)
+    panel = first_series(panel, SETTINGS.n_rows)
     data = embedder.pack(panel, torch.float32)
     generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
     hidden = None
-    if embedder.model.gain is not None:
+    if embedder.filters:
         seen, packed = observed_part(panel), data.series.argsort(stable=True)
-        n_parts = min(_APART, -(-_ENOUGH * _APART // max(len(packed), 1)))
-        first = torch.randint(_APART, (seen.n_series,), generator=generator).numpy()
-        parts = [_hide(embedder, seen, packed, (first + k) % _APART) for k in range(n_parts)]
-        hidden = Hidden(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
+        share = SETTINGS.n_hidden * HIDDEN_SPACING
+        n_passes = min(HIDDEN_SPACING, -(-share // max(len(packed), 1)))
+        first = torch.randint(HIDDEN_SPACING, (seen.n_series,), generator=generator).numpy()
+        passes = [_hide(embedder, seen, packed, first + k) for k in range(n_passes)]
+        hidden = Hidden(*(torch.cat(columns) for columns in zip(*passes, strict=True)))
     return replace(embedder, scale=learn_variance(embedder.model, data, generator, hidden))
 
 
-def _hide(embedder: ModelEmbedder, panel: Panel, packed: torch.Tensor, first: np.ndarray) -> Hidden:
+def _hide(embedder: TrainedModel, panel: Panel, packed: torch.Tensor, first: np.ndarray) -> Hidden:
     """What smoothed paths miss at some rows inside of series that they do not know.
 
     All rows of the panel hold an observation; `packed` (P,) says where they are when packed, and
-    `first` (B,) which row of each series is the first one that is hidden.
+    `first` (B,) which row of each series is hidden first, modulo the spacing.
     """
-    series, rows = series_of_rows(panel), np.arange(panel.n_observations)
-    hidden = (rows - panel.offsets[series] - first[series]) % _APART == 0
-    hidden &= (rows > panel.offsets[series]) & (rows < panel.offsets[1:][series] - 1)
-    at = panel.times[hidden], offsets_from(hidden)[panel.offsets]
-    known, truth = keep_rows(panel, ~hidden), panel.values[hidden]
-    asked, scaler = ask(known, *at), embedder.units.scaler
+    hidden, known, *at, truth = hide_rows(panel, first)
+    asked, scaler = PathQuery.of(known, *at), embedder.units.scaler
     z, way = _ways(embedder, asked, lambda state: state["z"].float())
     missed, left = (
-        np.nan_to_num((truth - embedder.path_values(own, *at)) / scaler.scale)
+        np.nan_to_num((truth - path_values(embedder, own, *at)) / scaler.scale)
         for own in (known, panel)
     )
-    kept = ~np.isnan(truth) & (last_seen_rows(asked.seen)[asked.row] >= 0) & ~way.is_open
+    kept = ~np.isnan(truth) & (asked.before >= 0) & ~way.is_open
     columns = z, way.since, way.length, way.innovation, way.unsettled, missed, left, kept
     z, since, length, *others = (torch.from_numpy(x).to(embedder.device) for x in columns)
     others = [x.float() if x.is_floating_point() else x for x in others]
@@ -89,46 +98,39 @@ class _Ways(NamedTuple):
     is_open: np.ndarray  # bool (Q, D): whether there is none behind; `length` is `since` then
 
 
-def _ways(embedder: ModelEmbedder, asked: PathQuery, look: Look) -> tuple[np.ndarray, _Ways]:
+def _ways(embedder: TrainedModel, asked: PathQuery, look: Look) -> tuple[np.ndarray, _Ways]:
     """What `look` makes (Q, ...) of the states before the times, and the ways from there."""
     seen, following = asked.seen, np.maximum(asked.following, 0)
-    expected = follow(embedder, PathQuery(seen, np.empty(0), np.empty(0, dtype=np.int64)), look)
-    assert expected.looked is not None
+    expected = follow(embedder, seen, look=look)
     missed = embedder.units.scaler.read(seen.values) - expected.mean
     missed = np.take_along_axis(missed, following, axis=0)
-    since, until = leads(asked, embedder.units.time_scale)
+    since, until = asked.leads(embedder.units.time_scale)
     is_open = np.isinf(until)
     length = since + np.where(is_open, 0.0, until)
     innovation = np.clip(np.where(is_open, 0.0, missed), -_FARTHEST, _FARTHEST)
     unsettled = np.zeros((*since.shape, 2))
     if (share := shares(embedder, seen)) is not None:
-        ends = np.maximum(last_seen_rows(seen)[asked.row], 0), following
-        missing = _unsettled(seen, share)
+        # What smoothing tells of a row reaches it through all later observations k of a channel,
+        # each of which keeps ``1 - share_k``: the square of the product is what is missing.
+        kept = np.maximum(1.0 - share, np.finfo(np.float64).eps)
+        kept[np.isnan(seen.values)] = 1.0
+        sums = np.cumsum(2 * np.log(kept), axis=0)
+        later = np.repeat(sums[seen.offsets[1:] - 1], seen.lengths, axis=0) - sums
+        missing = np.exp(np.minimum(later, 0.0))
+        ends = np.maximum(asked.before, 0), following
         unsettled = np.stack([np.take_along_axis(missing, row, axis=0) for row in ends], axis=2)
     way = _Ways(since, length, innovation, unsettled, is_open)
     return expected.looked[asked.row], way
 
 
-def _unsettled(panel: Panel, share: np.ndarray) -> np.ndarray:
-    """How much of what smoothing tells of each row is missing, (P, D), if `share` is taken over.
-
-    Each later observation k of a channel leaves ``(1 - share_k)**2`` of it: what
-    `bridges` hands back is ``1 - share_k`` of what is known there.
-    """
-    kept = np.where(np.isnan(panel.values), 1.0, np.maximum(1.0 - share, _LEAST))
-    sums = np.cumsum(2 * np.log(kept), axis=0)
-    later = np.repeat(sums[panel.offsets[1:] - 1], panel.lengths, axis=0) - sums
-    return np.exp(np.minimum(later, 0.0))
-
-
 def path_std(
-    embedder: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
+    embedder: TrainedModel, panel: Panel, times: np.ndarray, offsets: np.ndarray
 ) -> np.ndarray:
     """Standard deviations (Q, D) of the signal around `path_values`, in the user's units.
 
     Parameters
     ----------
-    embedder : ModelEmbedder
+    embedder : TrainedModel
         With a scale.
     panel : Panel
     times : float64 ndarray of shape (Q,)
@@ -137,8 +139,7 @@ def path_std(
         Where the times of each series start.
     """
     head, (scaler, unit) = embedder.scale, embedder.units
-    assert head is not None
-    asked = ask(panel, times, offsets)
+    asked = PathQuery.of(panel, times, offsets)
     with torch.no_grad():
         looked, way = _ways(embedder, asked, lambda state: head(state["z"].float()))
         # Before its first observation a series is as unknown as a forecast that far ahead.
@@ -149,56 +150,58 @@ def path_std(
             torch.from_numpy(x).to(embedder.device) for x in columns
         )
         ahead = head.ahead(terms, since)
-        inside = head.between(terms, since, length.clamp(min=1e-300), missed.to(terms), unsettled)
-        ahead, inside = (x.clamp(min=0.0).sqrt().double().cpu().numpy() for x in (ahead, inside))
-    scale = np.where(way.is_open | (early > 0), ahead, inside) * scaler.scale
-    return scale if scaler.observed is None else np.where(scaler.observed, scale, scaler.scale)
+        length = length.clamp(min=torch.finfo(length.dtype).tiny)
+        inside = head.between(terms, since, length, missed.to(terms), unsettled)
+    ahead, inside = _roots(ahead), _roots(inside)
+    return scaler.inverse_std(np.where(way.is_open | (early > 0), ahead, inside))
 
 
-def std_ahead(embedder: ModelEmbedder, z: torch.Tensor, leads: np.ndarray) -> np.ndarray:
+def std_ahead(embedder: TrainedModel, z: torch.Tensor, leads: np.ndarray) -> np.ndarray:
     """Standard deviations (B, Q, D) ahead, in the user's units, from states `z` (B, D, 1 + N).
 
     `leads` (B, Q, D) are the times since the channels were observed, in units of the model; one
     that was not yet observed is a unit older than its series.
     """
-    head, scaler = embedder.scale, embedder.units.scaler
-    assert head is not None
-    n_times = leads.shape[1]
+    head = embedder.scale
     with torch.no_grad():
-        terms = head(z.float()).repeat_interleave(n_times, dim=0)
-        lead = torch.from_numpy(leads).flatten(0, 1).to(terms.device)
-        std = head.ahead(terms, lead).clamp(min=0.0).sqrt().double().cpu().numpy()
-    std = std.reshape(leads.shape) * scaler.scale
-    return std if scaler.observed is None else np.where(scaler.observed, std, scaler.scale)
+        terms = head(z.float()).repeat_interleave(leads.shape[1], dim=0)
+        variance = head.ahead(terms, torch.from_numpy(leads).flatten(0, 1).to(terms.device))
+    return embedder.units.scaler.inverse_std(_roots(variance).reshape(leads.shape))
 
 
-def std_coefficients(embedder: ModelEmbedder, panel: Panel) -> np.ndarray:
+def _roots(variance: torch.Tensor) -> np.ndarray:
+    return variance.clamp(min=0.0).sqrt().double().cpu().numpy()
+
+
+def std_coefficients(embedder: TrainedModel, panel: Panel) -> np.ndarray:
     """Coefficients (B, D, N) of how far off the remembered path may be, at the last observations.
 
     Those of the memory that remembers the path itself. It follows, on lines between some moments of
     each gap, the root of two squares: the standard deviation of the signal around the path, and by
     how much the coefficients of the path miss it. Before a series begins that is as at its start.
     """
-    parts = [panel[part] for part in series_chunks(panel.lengths, _CHUNK_ROWS)]
-    return np.concatenate([_std_coefficients(embedder, part) for part in parts])
+    # A chunk has as many times as nodes in the gaps behind its rows.
+    parts = series_chunks(panel.lengths, CHUNK_ROWS // SETTINGS.n_nodes)
+    return np.concatenate([_std_coefficients(embedder, panel[part]) for part in parts])
 
 
-def _std_coefficients(embedder: ModelEmbedder, panel: Panel) -> np.ndarray:
-    seen, past = observed_part(panel), embedder.past
-    assert past is not None
+def _std_coefficients(embedder: TrainedModel, panel: Panel) -> np.ndarray:
+    seen, past, n_nodes = observed_part(panel), embedder.past, SETTINGS.n_nodes
     gap = np.diff(seen.times, append=0.0)
     gap[seen.offsets[1:] - 1] = 0.0
-    times = (seen.times[:, None] + gap[:, None] * _NODES).ravel()
-    series = np.repeat(series_of_rows(seen), len(_NODES))
+    # Close to the ends of a gap, where the standard deviation rises most.
+    nodes = (1 - np.cos(np.pi * np.arange(n_nodes) / n_nodes)) / 2
+    times = (seen.times[:, None] + gap[:, None] * nodes).ravel()
+    series = np.repeat(series_of_rows(seen), n_nodes)
     kept = np.append(True, (times[1:] > times[:-1]) | (series[1:] > series[:-1]))
     times, series = times[kept], series[kept]
     offsets = offsets_from(np.bincount(series, minlength=seen.n_series))
     start, end = times[offsets[:-1]], times[offsets[1:] - 1]
     deviation = path_std(embedder, seen, times, offsets)
     inside = end[series] - times <= past.reach
-    missed = embedder.path_values(seen, times, offsets)[inside]
-    coefficients, own = embedder.coefficients(seen), offsets_from(inside)[offsets]
-    missed -= past.read_past(coefficients, seen, times[inside], own)
+    missed = path_values(embedder, seen, times, offsets)[inside]
+    coefficients = embedder.coefficients_of(embedder.states(seen))
+    missed -= past.read_past(coefficients, seen, times[inside], offsets_from(inside)[offsets])
     deviation[inside] = np.hypot(deviation[inside], missed)
     rows = Observed(times - start[series], deviation, offsets, start, end)
     units = Units(embedder.units.scaler.of_differences, embedder.units.time_scale)

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skpolyode.embedders.smoother import PathQuery, ask, leads
+from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.variance import path_std
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.decompose import Decomposition
 from skpolyode.ensemble.error_scale import spreads_at
 from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.select import last_seen_rows, observed_part, series_of_rows, take
+from skpolyode.panel.select import observed_part, series_of_rows, take
 from skpolyode.saving.codec import saved
 from skpolyode.transformers._input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
@@ -74,7 +74,7 @@ def on_path(
     at = times + (whole.times - panel.times)[panel.offsets[:-1]][series]
     values = embedder.scaler_.transform(own.path_values(whole, at, offsets))
     spreads = spreads_at(own.standardised(whole).values, whole.offsets, whole.offsets[1:] - 1)
-    asked = ask(whole, at, offsets)
+    asked = PathQuery.of(whole, at, offsets)
     apart, expected = _apart(asked), np.ones(values.shape)
     if own.filters:  # the path need not pass through observations
         apart = np.maximum(apart, np.finfo(np.float64).tiny)
@@ -87,8 +87,8 @@ def on_path(
 
 
 def _apart(asked: PathQuery) -> np.ndarray:
-    since, until = leads(asked, 1.0)
-    since = np.where(last_seen_rows(asked.seen)[asked.row] < 0, np.inf, since)
+    since, until = asked.leads(1.0)
+    since = np.where(asked.before < 0, np.inf, since)
     with np.errstate(divide="ignore"):
         apart = 1 / (1 / since + 1 / until)
     return np.where(np.isinf(until) & (since > 0), np.nan, apart)

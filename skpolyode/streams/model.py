@@ -9,7 +9,7 @@ import torch
 from sklearn.utils.metaestimators import available_if
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.ahead import continue_series
+from skpolyode.embedders.batching import lead_batches
 from skpolyode.embedders.variance import std_ahead
 from skpolyode.ensemble.naive import blank_records, take_in
 from skpolyode.errors import check_switch
@@ -115,14 +115,13 @@ class ModelStream(SeriesStream):
         clock, records = self._clock.take(chosen), None
         if combine and _RECORD in self._parts:
             records = self._parts[_RECORD].cpu().numpy()[chosen]
-
-        def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
-            durations = (clock.last - clock.start)[part]
-            own = None if records is None else records[part]
-            return self._embedder.run_ahead(select(state, part), durations, ahead, own)
-
+        durations = clock.last - clock.start
         panel, flat, offsets = self._asked(chosen, times, relative_to)
-        values = continue_series(panel, flat, offsets, clock.last, run_ahead)
+        values = np.empty((len(flat), panel.n_channels))
+        for part, rows, leads, asked in lead_batches(panel, flat, offsets, clock.last):
+            known = select(state, part), durations[part]
+            own = None if records is None else records[part]
+            values[rows] = self._embedder.run_ahead(*known, leads, own)[asked]
         return panel.like(flat, values, offsets)
 
     @available_if(lambda stream: getattr(stream._embedder, "scale", None) is not None)
@@ -153,15 +152,12 @@ class ModelStream(SeriesStream):
         z, clock = self._states(chosen)["z"], self._clock.take(chosen)
         age = np.where(np.isnan(clock.seen_at), -1.0, clock.seen_at)
         age = (clock.elapsed[:, None] - age)[:, None]
-
-        def run_ahead(part: slice, ahead: np.ndarray) -> np.ndarray:
-            leads = age[part] + ahead[..., None] / self._embedder.units.time_scale
-            return std_ahead(self._embedder, z[part], leads)
-
         panel, flat, offsets = self._asked(chosen, times, relative_to)
-        return panel.like(
-            flat, continue_series(panel, flat, offsets, clock.last, run_ahead), offsets
-        )
+        std = np.empty((len(flat), panel.n_channels))
+        for part, rows, ahead, asked in lead_batches(panel, flat, offsets, clock.last):
+            leads = age[part] + ahead[..., None] / self._embedder.units.time_scale
+            std[rows] = std_ahead(self._embedder, z[part], leads)[asked]
+        return panel.like(flat, std, offsets)
 
     def _bind(self) -> None:
         self._model = self._embedder.exact

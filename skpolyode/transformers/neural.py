@@ -13,7 +13,8 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Units
-from skpolyode.embedders.holdout import FitOptions, Split, find_checkpoint, split_series
+from skpolyode.embedders.fitting import find_checkpoint
+from skpolyode.embedders.holdout import FitOptions, Split, split_series
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed, SequenceModel

@@ -17,7 +17,8 @@ from tqdm.auto import tqdm
 
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.filter_selection import forecasts_no_worse, select_gain
-from skpolyode.embedders.holdout import LARGEST_EPOCH, Split, make_task
+from skpolyode.embedders.fitting import LARGEST_EPOCH, make_task
+from skpolyode.embedders.holdout import Split
 from skpolyode.embedders.variance import with_variance
 from skpolyode.ensemble.backtest import learn_stacking
 from skpolyode.fit_report import FitReport

@@ -23,7 +23,7 @@ def panel():
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_a_chunk_boundary_leaves_no_trace(panel, embedder, n_threads, monkeypatch):
     whole = embedder.fit(panel).transform(panel)
-    monkeypatch.setattr("skpolyode.embedders.batching._CHUNK_ROWS", 10)
+    monkeypatch.setattr("skpolyode.embedders.batching.CHUNK_ROWS", 10)
     before = torch.get_num_threads()
     torch.set_num_threads(n_threads)
     try:
@@ -34,7 +34,7 @@ def test_a_chunk_boundary_leaves_no_trace(panel, embedder, n_threads, monkeypatc
 
 
 def test_chunks_cover_all_series_in_order(panel, monkeypatch):
-    monkeypatch.setattr("skpolyode.embedders.batching._CHUNK_ROWS", 15)
+    monkeypatch.setattr("skpolyode.embedders.batching.CHUNK_ROWS", 15)
     chunks = list(series_chunks(panel.lengths))
     assert [n for chunk in chunks for n in range(9)[chunk]] == list(range(9))
     assert len(chunks) == 5
@@ -43,6 +43,6 @@ def test_chunks_cover_all_series_in_order(panel, monkeypatch):
 
 
 def test_an_error_in_a_chunk_reaches_the_caller(panel, monkeypatch):
-    monkeypatch.setattr("skpolyode.embedders.batching._CHUNK_ROWS", 15)
+    monkeypatch.setattr("skpolyode.embedders.batching.CHUNK_ROWS", 15)
     with pytest.raises(ZeroDivisionError):
         map_chunks(lambda part: 1 / 0, panel)

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from skpolyode import Panel
-from skpolyode.embedders import holdout
+from skpolyode.embedders import fitting, holdout
 from skpolyode.transformers import neural
 from skpolyode.transformers.neural import NeuralTransformer
 from tests.transformers.data import oscillators, small
@@ -59,7 +59,7 @@ class TestEveryTrainedTransformer:
         assert (found.scaler_.mean == plain.scaler_.mean).all()
 
     def test_others_validate(self, name, monkeypatch):
-        tasks, make_task = [], holdout.make_task
+        tasks, make_task = [], fitting.make_task
 
         def spied(new_task, embedder, split, *rest):
             tasks.append(split)
@@ -139,7 +139,7 @@ def test_extreme_weights():
 
 
 def test_weights_follow_the_parts_of_long_series(monkeypatch):
-    splits, make_task = [], holdout.make_task
+    splits, make_task = [], fitting.make_task
 
     def spied(new_task, embedder, split, *rest):
         splits.append(split)
@@ -291,5 +291,5 @@ class TestValidation:
         ]
         start = small().fit(SERIES).embedder_
         for own in told:
-            names.add(holdout.find_checkpoint(tmp_path, panel, own, {}, start).path)
+            names.add(fitting.find_checkpoint(tmp_path, panel, own, {}, start).path)
         assert len(names) == len(told)

@@ -8,6 +8,7 @@ import pytest
 
 import skpolyode
 from skpolyode import Panel
+from skpolyode.embedders.filter_selection import FilterSelectionSettings
 from skpolyode.training.loop import _Run
 from tests.transformers.data import oscillators, small
 
@@ -147,7 +148,8 @@ def test_a_fit_that_was_stopped_as_a_filter_goes_on(tmp_path, monkeypatch):
 def test_a_filter_that_forecasts_worse_is_given_up(monkeypatch):
     """The model and its history are then those of exact observations."""
     exact = small(max_epochs=10, observations="exact").fit(swings(0.3))
-    monkeypatch.setattr("skpolyode.embedders.filter_selection._AS_WELL", 0.0)
+    strict = FilterSelectionSettings(max_run_error=0.0)
+    monkeypatch.setattr("skpolyode.embedders.filter_selection.SETTINGS", strict)
     again = small(max_epochs=10).fit(swings(0.3))
     assert again.noise_ is None
     assert again.n_epochs_ == 10

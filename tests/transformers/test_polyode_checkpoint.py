@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 import torch
 
-from skpolyode.embedders.holdout import FitOptions, find_checkpoint
+from skpolyode.embedders.fitting import find_checkpoint
+from skpolyode.embedders.holdout import FitOptions
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
 

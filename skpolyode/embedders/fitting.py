@@ -1,0 +1,104 @@
+"""What each epoch of a fit goes through, and the file that an interrupted fit goes on from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import torch
+
+from skpolyode.embedders.holdout import FitOptions, Split
+from skpolyode.embedders.model import ModelEmbedder
+from skpolyode.models import Packed, SequenceModel
+from skpolyode.panel import Panel
+from skpolyode.training import Checkpoint
+from skpolyode.training.tasks import SubsampledTask
+from skpolyode.training.weights import with_weights
+
+__all__ = ["LARGEST_EPOCH", "find_checkpoint", "make_task"]
+
+LARGEST_EPOCH = 32_000  # intervals: sixty minibatches, behind which stored states are not too old
+_VALIDATED = 1 / 4  # of as many intervals, where not all serve
+
+
+def make_task(
+    new_task: Callable[[SequenceModel, Packed, torch.Tensor], Any],
+    embedder: ModelEmbedder,
+    split: Split,
+    largest: int | None,
+    generator: torch.Generator,
+) -> Any:
+    """Training on series: on all of them in each epoch, or on a random part.
+
+    Parameters
+    ----------
+    new_task : callable
+        From model, data and which of its series only validate.
+    embedder : ModelEmbedder
+    split : Split
+        If nothing is held out, some of what is learned from serves both.
+    largest : int or None
+        Intervals of an epoch, at most: of more, each epoch draws a part of the series. None draws
+        none.
+    generator : torch.Generator
+        Not used unless parts are drawn.
+    """
+    panel, held_out, weights = split
+    device, learned = embedder.device, np.flatnonzero(~held_out & (panel.lengths > 1))
+    n_intervals = int((panel.lengths[learned] - 1).sum())
+
+    def packed(series: np.ndarray | slice) -> Packed:
+        data = embedder.pack(panel[series], torch.float32)
+        return data if weights is None else with_weights(data, torch.from_numpy(weights[series]))
+
+    if largest is None or n_intervals <= largest:
+        data = packed(slice(None))
+        return new_task(embedder.model, data, torch.from_numpy(held_out).to(device))
+    seed = int(torch.randint(2**31, (), generator=generator))
+    scored = np.flatnonzero(held_out) if held_out.any() else learned
+    scored = np.random.default_rng(seed).permutation(scored)
+    counts = np.cumsum(panel.lengths[scored] - 1)
+    scored = scored[: 1 + np.searchsorted(counts, _VALIDATED * largest)]
+
+    def read(positions: np.ndarray) -> tuple[Packed, torch.Tensor]:
+        rows = np.append(scored, learned[positions])
+        return packed(rows), torch.arange(len(rows), device=device) < len(scored)
+
+    return SubsampledTask(
+        partial(new_task, embedder.model),
+        read,
+        n_series=len(learned),
+        n_drawn=round(len(learned) * largest / n_intervals) or 1,
+        seed=seed,
+    )
+
+
+def find_checkpoint(
+    folder: str | os.PathLike[str],
+    panel: Panel,
+    options: FitOptions,
+    settings: Mapping[str, Any],
+    start: ModelEmbedder,
+) -> Checkpoint:
+    """File that keeps the state of one training of a model.
+
+    Its name follows from all that the training depends on: data, settings, and the weights and
+    units that it starts from, which after a warm start are those of an earlier fit.
+    """
+    weights = [p.detach().cpu().numpy() for p in start.model.parameters()]
+    past = start.past and (type(start.past.memory).__name__, start.past.window)
+    learned = weights, start.units, past, start.static
+    given = {name: value for name, value in options._asdict().items() if value is not None}
+    if options.validation is not None:
+        given["validation"] = _content(options.validation)
+    content = *_content(panel), dict(settings) | given, learned
+    return Checkpoint(Path(folder) / f"fit-{joblib.hash(content)}.safetensors")
+
+
+def _content(panel: Panel) -> tuple[Any, ...]:
+    return panel.times, panel.values, panel.offsets, panel.static

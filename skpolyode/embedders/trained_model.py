@@ -1,0 +1,246 @@
+"""A trained model with its units: from series to states, and from states to features."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from skpolyode.embedders.batching import cut, map_chunks
+from skpolyode.embedders.memory_readout import MemoryReadout
+from skpolyode.embedders.static import StaticEncoder
+from skpolyode.ensemble.naive import records_at
+from skpolyode.ensemble.stacking import StackedForecast
+from skpolyode.models import Packed, SequenceModel, pack
+from skpolyode.models.contract import State, join, select
+from skpolyode.models.gain import Gain
+from skpolyode.models.variance_head import VarianceHead
+from skpolyode.panel import Panel
+from skpolyode.panel.select import observed_part, observed_rows, recent_part, series_of_rows
+from skpolyode.units import Standardised, Units
+
+__all__ = ["TrainedModel", "agree"]
+
+_DERIVED = ("exact", "follower")
+_PART_ROWS = 256  # of a part of a long series, behind which a warm-up of a context costs little
+_SAME_STATE = 1e-9  # standard deviations by which states may differ where parts meet
+
+
+def agree(one: State, other: State) -> bool:
+    """Whether states are the same, up to what a shorter warm-up may change."""
+    return all(torch.allclose(one[k], other[k], rtol=0, atol=_SAME_STATE) for k in one)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A sequence model that reads panels: what :class:`ModelEmbedder` is built on.
+
+    The parameters are described there.
+    """
+
+    model: SequenceModel
+    units: Units
+    blocks: tuple[str, ...] = ()
+    past: MemoryReadout | None = None
+    recent: MemoryReadout | None = None
+    static: StaticEncoder | None = None
+    scale: VarianceHead | None = None
+    stacking: StackedForecast | None = None
+
+    @cached_property
+    def exact(self) -> SequenceModel:
+        """The model in float64, for everything but training."""
+        is_exact = next(self.model.parameters()).dtype == torch.float64
+        if is_exact and not self.model.training:
+            return self.model
+        return copy.deepcopy(self.model).double().eval()
+
+    @cached_property
+    def follower(self) -> SequenceModel:
+        """The same without a memory of the whole history, which paths and forecasts do not need."""
+        if getattr(self.exact, "history", None) is None:
+            return self.exact
+        model = copy.copy(self.exact)  # its weights are the same
+        model.history = None
+        return model
+
+    @property
+    def filters(self) -> bool:
+        """Whether the model treats observations as noisy."""
+        return self.model.filters
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return next(self.model.parameters()).device
+
+    def to(self, device: str) -> Self:
+        """The same on another device; the model itself is moved."""
+        for name in _DERIVED:
+            self.__dict__.pop(name, None)
+        self.model.to(device)
+        if self.scale is not None:
+            self.scale.to(device)
+        return self
+
+    def with_own_model(self) -> Self:
+        """The same with a copy of the model, which may be trained."""
+        return replace(self, model=copy.deepcopy(self.model))
+
+    def with_gain(self, gain: Gain) -> Self:
+        """The same with another gain, in float64; the two models share their weights."""
+        weights = [*self.exact.parameters(), *self.exact.buffers()]
+        model = copy.deepcopy(self.exact, {id(part): part for part in weights})
+        model.gain = copy.deepcopy(gain).to(self.device, torch.float64)
+        return replace(self, model=model)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what follows from the rest."""
+        return {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
+
+    def pack(self, panel: Panel, dtype: torch.dtype = torch.float64) -> Packed:
+        """Series of a panel as models read them."""
+        rows = observed_rows(panel)
+        values = self.units.scaler.read(rows.values)
+        static = None if self.static is None else self.static.transform(panel)
+        packed = pack(rows.times / self.units.time_scale, values, rows.offsets, static=static)
+        return packed.to(self.device, dtype)
+
+    def standardised(self, panel: Panel) -> Standardised:
+        """Rows of a panel in the units of the model; all of them hold an observation."""
+        times = panel.times - np.repeat(panel.times[panel.offsets[:-1]], panel.lengths)
+        return Standardised(times / self.units.time_scale, self.units.scaler.read(panel.values))
+
+    def records(self, panel: Panel) -> np.ndarray:
+        """What naive forecasts know of each series, (B, D, 12)."""
+        seen = observed_part(panel)
+        return records_at(*self.standardised(seen), seen.offsets, seen.offsets[1:] - 1)
+
+    def states(self, panel: Panel) -> State:
+        """State of the model at the last observation of each series."""
+        # The comparison makes both models here: threads would each make their own.
+        has_history = self.exact is not self.follower
+        embed = self._states_with_history if has_history else self.recent_states
+        return join(map_chunks(embed, panel))
+
+    def recent_states(self, panel: Panel) -> State:
+        """States of a few series, without a memory of the whole history.
+
+        Of long series only the recent part is run through, if one of twice the time and twice the
+        rows makes no difference: the memory forgets, and each observation resets the dynamics, but
+        badly trained ones, and those that cross a long gap, may carry on more.
+        """
+        panel, states = observed_part(panel), None
+        # A channel that training never saw is never reset: its state comes from the start.
+        forgets = self.recent is not None and self.units.scaler.observed is None
+        reach = self.recent.context if forgets else math.inf
+        n_rows = np.zeros(panel.n_series, dtype=np.int64)
+        while True:
+            part = recent_part(panel, reach, n_rows)
+            before = states
+            with torch.no_grad():
+                states = self.follower.embed(self.pack(part))
+            if part is panel or (before is not None and agree(before, states)):
+                return states
+            reach, n_rows = 2 * reach, 2 * part.lengths
+
+    def _states_with_history(self, panel: Panel) -> State:
+        """States of a few series, with the memory of their whole history."""
+        panel = observed_part(panel)
+        reach = math.inf if self.recent is None else self.recent.context
+        while self.past.forgets and reach < panel.times.max() - panel.times.min():
+            states = self._states_in_parts(panel, reach)
+            if states is not None:
+                return states
+            reach *= 4
+        with torch.no_grad():
+            return self.exact.embed(self.pack(panel))
+
+    def _states_in_parts(self, panel: Panel, reach: float) -> State | None:
+        """States of long series, from parts of them that run side by side.
+
+        The dynamics depend on a recent past only, which is the warm-up of each part, of length
+        `reach`. Memories are linear: that of the whole history is the sum of what each part has
+        added, moved on to the end. None if some warm-up was too short.
+        """
+        parts, past = cut(panel, reach, _PART_ROWS), self.past
+        border = np.maximum(parts.own[:-1] - 1, parts.start)  # the last row of each warm-up
+        end, unit = parts.own[1:] - 1, past.units.time_scale
+        shift = parts.panel.offsets[:-1] - parts.start
+        rows, index = np.unique(np.concatenate([border + shift, end + shift]), return_inverse=True)
+        states = self.states_at(parts.panel, rows)
+        borders, ends = (select(states, own) for own in np.split(index, 2))
+        fed_back = [name for name in ends if name != "history"]
+        before, after = select(ends, parts.later - 1), select(borders, parts.later)
+        if not agree(*({name: state[name] for name in fed_back} for state in (before, after))):
+            return None
+        series = series_of_rows(panel)[end]
+        last = panel.offsets[1:] - 1
+        since = torch.from_numpy(panel.times[end] - panel.times[border]) / unit
+        rest = torch.from_numpy(panel.times[last[series]] - panel.times[end]) / unit
+        history = ends["history"].clone()
+        history[parts.later] -= past.memory.propagate(borders["history"], since, since)[parts.later]
+        history = past.memory.propagate(history, rest, rest)
+        state = select(ends, np.flatnonzero(end == last[series]))
+        total = torch.zeros_like(state["history"])
+        return state | {"history": total.index_add_(0, torch.from_numpy(series), history)}
+
+    def states_at(self, panel: Panel, rows: np.ndarray) -> State:
+        """States of the model after some rows, from one run over their series.
+
+        Parameters
+        ----------
+        panel : Panel
+            Without rows that hold no observation.
+        rows : int64 ndarray of shape (n,)
+            Increasing; they count over all series of the panel.
+        """
+        data = self.pack(panel)
+        place = data.series.argsort(stable=True)[torch.from_numpy(rows)]  # packed rows of these
+        wanted = torch.full((len(data),), -1, device=self.device)
+        wanted[place] = torch.arange(len(rows), device=self.device)
+        found, states = [], []
+        with torch.no_grad():
+            for step in self.exact.run(data):
+                kept = wanted[step.rows] >= 0
+                if kept.any():
+                    found.append(wanted[step.rows][kept])
+                    states.append(select(step.state, kept))
+        return select(join(states), torch.cat(found).argsort())
+
+    def coefficients_of(self, states: State) -> np.ndarray:
+        """Coefficients (B, D, N) in states of the model."""
+        return self._blocks(states)["coefficients"].cpu().numpy()
+
+    def features_of(self, states: State) -> np.ndarray:
+        """Features (B, F) in states of the model: without the duration and standard deviations."""
+        with torch.no_grad():
+            blocks = self._blocks(states)
+        chosen = [blocks[name].flatten(1) for name in self.blocks or blocks if name in blocks]
+        return torch.cat(chosen, dim=1).cpu().numpy()
+
+    def _blocks(self, states: State) -> dict[str, torch.Tensor]:
+        """Features in states; those of channels that training never saw are zero, their mean."""
+        blocks, observed = self.exact.features(states), self.units.scaler.observed
+        if observed is None:
+            return blocks
+        known = torch.from_numpy(observed).to(self.device)[:, None]  # (D, 1)
+        return {
+            name: part * known if part.ndim == 3 else part  # (n, D, size), (n, size)
+            for name, part in blocks.items()
+        }
+
+    def block_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of each block of features of one series: (D, size) or (size,)."""
+        n_static = 0 if self.static is None else self.static.n_features
+        static, n_channels = np.zeros((1, n_static)), len(self.units.scaler.mean)
+        data = pack(np.zeros(1), np.zeros((1, n_channels)), np.array([0, 1]), static=static)
+        data = data.to(self.device, torch.float64)
+        with torch.no_grad():
+            blocks = self.exact.features(self.exact.embed(data))
+        return {name: tuple(blocks[name].shape[1:]) for name in self.blocks or blocks}
