@@ -236,8 +236,23 @@ def test_rare_classes():
     lonely = clone(model).fit(X[:2], ["a", "b"])  # nothing can be cross-validated
     assert lonely.cv_scores_ == {}
     assert lonely.predict(X[:2]).tolist() == ["a", "b"]
-    with pytest.raises(ValueError, match="y has one class only, a: a classifier needs two"):
+    with pytest.raises(ValueError, match="one class only, a: PolyODEClassifier needs two"):
         clone(model).fit(X[:2], ["a", "a"])
+
+
+def test_default_for_a_series_without_any_observation():
+    """The most frequent class, also if its name is shorter than others; the mean of numbers."""
+    X, _ = swings(9)
+    X[8] = (X[8][0], np.full_like(X[8][1], np.nan))
+    panel = Panel.from_series(X, empty="keep")
+    labels = np.array(["a", "often", "a", "often", "a", "a", "a", "rarely", "rarely"], dtype=object)
+    embedder = LegendreFitTransformer(n_coefficients=4)
+    model = PolyODEClassifier(embedder, head=KNeighborsClassifier(1)).fit(panel, labels)
+    assert model.predict(panel).tolist() == [*labels[:8], "a"]
+    np.testing.assert_array_equal(model.class_prior_, [5 / 8, 2 / 8, 1 / 8])
+    np.testing.assert_array_equal(model.predict_proba(panel)[8], model.class_prior_)
+    numbers = PolyODERegressor(embedder, random_state=0).fit(panel, np.arange(9.0))
+    assert numbers.predict(panel)[8] == numbers.target_mean_ == 3.5
 
 
 def test_scoring_decides():
@@ -311,7 +326,7 @@ def test_datetimes():
 
 def test_bad_parameters():
     X, y = swings(8)
-    with pytest.raises(ValueError, match="features=.path. of PolyODEClassifier needs an embedder that"):
+    with pytest.raises(ValueError, match="of PolyODEClassifier needs an embedder that follows a"):
         PolyODEClassifier(LegendreFitTransformer(), features="path").fit(X, y)
     with pytest.raises(TypeError, match="embedder of PolyODEClassifier must be a transformer"):
         PolyODEClassifier(PanelImputer(EMBEDDER)).fit(X, y)
