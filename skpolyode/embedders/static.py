@@ -70,8 +70,8 @@ class StaticEncoder(NamedTuple):
         have = [] if panel.static is None else list(panel.static)
         if missing := [name for name in names if name not in have]:
             raise ValueError(
-                f"X lacks the static covariates {missing}, with which the transformer was fitted; "
-                f"it has {have}. Give them in the `static` of the Panel, NaN where not known."
+                f"X lacks the static covariates {missing} that the data of fit had; it has "
+                f"{have}. Give them in the `static` of the Panel, NaN where not known."
             )
         numbers = _numbers(panel.static, self.numeric)
         _check(panel.static, self.numeric, self.scaler.is_too_far(numbers))

@@ -1,66 +1,45 @@
-"""What the classifier and the regressor share: an embedder is trained once, then features compete.
+"""What the classifier and the regressor share: the choice of features, and a head on them.
 
-Features do not depend on the targets, so that one fit of the embedder serves all folds; only the
-heads are trained in each.
+Features do not depend on the targets. Hence the embedder is trained once, on all series, and only
+the heads are trained in each fold.
 """
 
 from __future__ import annotations
 
 import os
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, check_consistent_length
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ChannelScaler
-from skpolyode.heads.features import (
-    FEATURES,
-    new_transformer,
-    usable_features,
-    without_static,
-)
-from skpolyode.heads.folds import Fold
-from skpolyode.heads.minirocket import has_minirocket
+from skpolyode.embedders.static import StaticEncoder
+from skpolyode.heads.features import FEATURES, MANY_SERIES, without_static
 from skpolyode.panel import Panel
 from skpolyode.panel.known import known_part
 from skpolyode.panel.select import observed_series
 from skpolyode.saving.objects import save
-from skpolyode.transformers import PolyODETransformer
+from skpolyode.transformers import PolyODETransformer, StaticFeatures
 from skpolyode.transformers._checks import local_random_state
 from skpolyode.transformers._input import one_each, read_panel, unchanged_by_errors
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.neural import NeuralTransformer
 
-__all__ = ["FEWEST_TO_BOOST", "HeadEstimator", "Heads"]
+__all__ = ["Fold", "HeadEstimator", "spread_folds"]
 
+Fold = tuple[np.ndarray, np.ndarray]
+"""Rows to train on and rows to test on."""
 
-# Choosing among a few dozen series, the luck of one deal of folds decides (ArrowHead, 36 series: an
-# accuracy of .75 to .89), so that they are dealt several times: until as many have been tested.
-_ENOUGH_TESTS = 200
+# With a few dozen series, one deal of folds decides by luck (ArrowHead, 36 series: an accuracy of
+# .75 to .89). Folds are dealt again until MANY_SERIES tests were made, but at most so often.
 _MOST_DEALS = 5
-_TIE = 1e-9
-
-FEWEST_TO_BOOST = 200
-"""Number of series from which on boosting competes."""
-
-
-class Heads(NamedTuple):
-    """Heads to choose from for each kind of features, the default one first.
-
-    Made of a seed and the number of series.
-    """
-
-    coefficients: Callable[[int, int], list[Any]]
-    path: Callable[[int, int], list[Any]]
-    summary: Callable[[int, int], list[Any]]
 
 
 class HeadEstimator(BaseEstimator):
@@ -75,8 +54,8 @@ class HeadEstimator(BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    _heads: ClassVar[Heads]
     embedder_: SeriesTransformer
+    _default: np.ndarray  # (1,), the prediction for a series without any observation
 
     def __init__(
         self,
@@ -102,13 +81,13 @@ class HeadEstimator(BaseEstimator):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series; see :func:`skpolyode.panel.as_panel` for every accepted format. Static
-            covariates of a Panel are put beside the features. Series without any observation (of
-            a Panel that keeps such) are left out.
+            covariates of a Panel become features, too. Series without any observation (a Panel can
+            hold such) are left out.
         y : array-like of shape (n_series,)
             What to predict.
         groups : array-like of shape (n_series,) or None, default=None
-            Labels, such as the patient of each stay: series of one label are tested together where
-            features and heads compete, and validate together where the embedder is trained.
+            Labels, such as the patient of each stay. Series with the same label are tested together
+            when features and heads compete, and held out together when the embedder is trained.
 
         Returns
         -------
@@ -117,8 +96,8 @@ class HeadEstimator(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter, a series or a target is not valid. What was fitted before is then as it
-            was.
+            If a parameter, a series or a target is not valid. The estimator is then as it was
+            before.
         TypeError
             If the embedder is not a transformer of this package.
 
@@ -130,112 +109,103 @@ class HeadEstimator(BaseEstimator):
         self._validate_params()
         with unchanged_by_errors(self):
             panel = read_panel(self, X, reset=True)
+            if y is None:
+                name = type(self).__name__
+                raise ValueError(f"{name} requires y to be passed, but the target y is None.")
             target = self._read_target(y)
             check_consistent_length(np.empty(panel.n_series), target)
-            labels = None if groups is None else one_each(groups, panel, "groups")
             known = observed_series(panel)
-            if not known.all():
-                panel, target = known_part(panel), self._read_target(target[known])
-                labels = None if labels is None else labels[known]
-            self._learn(panel, target, labels)
+            labels = None if groups is None else one_each(groups, panel, "groups")[known]
+            panel, target = known_part(panel), self._read_target(target[known])
+            rng = local_random_state(self.random_state)
+            seed = int(rng.randint(2**31 - 1))
+            kinds = self._fit_embedder(panel, labels, seed)
+            classifies = is_classifier(self)
+            # R² is defined for two series and more, hence the least size of a test part.
+            n_folds = self.cv if classifies else min(self.cv, len(target) // 2)
+            n_deals = int(np.clip(np.ceil(MANY_SERIES / len(target)), 1, _MOST_DEALS))
+            deals = [
+                spread_folds(target, n_folds, rng, keep_single=classifies, groups=labels)
+                for _ in range(n_deals)
+            ]
+            folds = [fold for deal in deals for fold in deal]
+            head, Z = self._choose(kinds, panel, target, folds, seed)
+            self.head_ = clone(head).fit(Z, target)
+            self._calibrate(Z, target, deals[0])
         return self
 
     @abstractmethod
     def _read_target(self, y: Any) -> np.ndarray:
-        """Targets (B,), checked."""
+        """Check the targets, return an array (B,), and set `_default`."""
 
-    @abstractmethod
-    def _folds(
-        self, target: np.ndarray, groups: np.ndarray | None, rng: np.random.RandomState
-    ) -> list[Fold]:
-        """Training and test rows of each fold; none if there are too few series or groups."""
-
-    def _learn(self, panel: Panel, target: np.ndarray, groups: np.ndarray | None) -> None:
-        rng = local_random_state(self.random_state)
+    def _fit_embedder(self, panel: Panel, groups: np.ndarray | None, seed: int) -> list[str]:
+        """Train the embedder unless it is trained; return the kinds of features to compare."""
         embedder = PolyODETransformer() if self.embedder is None else clone(self.embedder)
         is_trained = isinstance(embedder, FrozenEstimator)
         embedder = embedder.estimator if is_trained else embedder
+        name = type(self).__name__
         if not isinstance(embedder, SeriesTransformer):
             raise TypeError(
-                "embedder must be a transformer of series of this package, such as "
+                f"the embedder of {name} must be a transformer of series of this package, such as "
                 f"PolyODETransformer(), got {embedder!r}."
             )
-        kinds, seed = usable_features(self.features, embedder), int(rng.randint(2**31 - 1))
+        asked = FEATURES if self.features == "auto" else [self.features]
+        kinds = [kind for kind in asked if embedder.has_path or not FEATURES[kind].needs_path]
+        if not kinds:
+            raise ValueError(
+                f"features={self.features!r} of {name} needs an embedder that follows a path, and "
+                f"{type(embedder).__name__} has none: choose another one, or "
+                "features='coefficients'."
+            )
         if not is_trained:
-            seeded = "random_state" in embedder.get_params(deep=False)
-            if seeded and self.random_state is not None:
+            if self.random_state is not None and "random_state" in embedder.get_params(deep=False):
                 embedder.set_params(random_state=seed)
-            validates = groups is not None and isinstance(embedder, NeuralTransformer)
-            told = {"groups": groups} if validates else {}
-            embedder.fit(panel if embedder.uses_static else without_static(panel), **told)
+            holds_out = groups is not None and isinstance(embedder, NeuralTransformer)
+            options = {"groups": groups} if holds_out else {}
+            embedder.fit(panel if embedder.uses_static else without_static(panel), **options)
         self.embedder_ = embedder
-        n_deals = int(np.clip(np.ceil(_ENOUGH_TESTS / len(target)), 1, _MOST_DEALS))
-        deals = [self._folds(target, groups, rng) for _ in range(n_deals)]
-        folds = [fold for deal in deals for fold in deal]
+        return kinds
+
+    def _choose(
+        self, kinds: list[str], panel: Panel, target: np.ndarray, folds: list[Fold], seed: int
+    ) -> tuple[Any, np.ndarray]:
+        """The best head, not fitted, and its features (B, F); its name and scores are kept."""
+        # Here, since `import skpolyode` would take longer.
+        from sklearn.model_selection import cross_val_score
+        from sklearn.pipeline import make_union
+
+        options = {"scoring": self.scoring, "cv": folds, "error_score": "raise"}
         best, self.cv_scores_ = -np.inf, {}
         for kind in kinds:
-            transformer = new_transformer(kind, self.embedder_, panel, seed).fit(panel, None)
-            Z = np.asarray(transformer.transform(panel), dtype=np.float64)
-            heads = self._candidates(kind, seed, len(target))
-            is_only = len(kinds) == len(heads) == 1
-            scores = [0.0 if is_only else self._score(head, Z, target, folds) for head in heads]
+            transformer = FEATURES[kind].transformer(self.embedder_, panel, seed)
+            if StaticEncoder.of_panel(panel) is not None:
+                transformer = make_union(transformer, StaticFeatures())
+            Z = np.asarray(transformer.fit(panel, None).transform(panel), dtype=np.float64)
+            heads = [self.head]
+            if self.head is None:
+                heads = FEATURES[kind].heads(is_classifier(self), len(target), seed)
+            scores, compared = [0.0], len(kinds) + len(heads) > 2 and len(folds) > 0
+            if compared:
+                each = [cross_val_score(head, Z, target, **options) for head in heads]
+                scores = [float(np.mean(one)) for one in each]
+                self.cv_scores_[kind] = max(scores)
             if not np.isfinite(scores).all():
                 raise ValueError(
-                    f"scoring={self.scoring!r} gave {scores} for features={kind!r}: choose another "
-                    "scoring, or fewer folds by cv, so that it is defined on each of them."
+                    f"scoring={self.scoring!r} of {type(self).__name__} gave {scores} for "
+                    f"features={kind!r}: choose another scoring, or fewer folds by cv, so that it "
+                    "is defined on each of them."
                 )
-            if not is_only and folds:
-                self.cv_scores_[kind] = max(scores)
-            if max(scores) > best + _TIE:  # ties go to the first, and the coefficients are
+            # With equal scores, but for rounding, the first kind is taken.
+            if max(scores) > best + np.sqrt(np.finfo(np.float64).eps):
                 best, self.features_ = max(scores), kind
                 self.transformer_, chosen = transformer, (heads[int(np.argmax(scores))], Z)
-        self.head_ = clone(chosen[0]).fit(chosen[1], target)
-        self._finish(chosen[1], target, deals[0])
+        return chosen
 
-    def _candidates(self, kind: str, seed: int, n_series: int) -> list[Any]:
-        if kind == "path" and not has_minirocket():
-            warnings.warn(
-                "MiniRocket needs numba and sktime, which are not installed: features='path' are "
-                "the values of the path themselves, with the head of features='coefficients'. "
-                "Install skpolyode[classify], or choose other features.",
-                stacklevel=4,
-            )
-            kind = "coefficients" if self.head is None else kind
-        return [self.head] if self.head is not None else getattr(self._heads, kind)(seed, n_series)
-
-    def _score(self, head: Any, Z: np.ndarray, target: np.ndarray, folds: list[Fold]) -> float:
-        """Mean score of a head on the test parts of folds; 0 without any."""
-        from sklearn.metrics import check_scoring
-
-        scorer = check_scoring(head, self.scoring)
-        scores = [
-            scorer(clone(head).fit(Z[train], target[train]), Z[test], target[test])
-            for train, test in folds
-        ]
-        return float(np.mean(scores)) if scores else 0.0
-
-    def _finish(self, Z: np.ndarray, target: np.ndarray, folds: list[Fold]) -> None:
-        """Learn what else comes from the features (B, F) of the head."""
-
-    def _predict_each(
-        self, X: Any, predict: Callable[[np.ndarray], np.ndarray], of_nothing: np.ndarray
-    ) -> np.ndarray:
-        """What is predicted from features (B, F); `of_nothing` (1, ...) where nothing is known."""
-        panel = read_panel(self, X, reset=False)
-        known = observed_series(panel)
-        answers = np.repeat(of_nothing, panel.n_series, axis=0)
-        if known.any():
-            features = self.transformer_.transform(panel[known])
-            answers[known] = predict(np.asarray(features, dtype=np.float64))
-        return answers
-
-    @property
-    @abstractmethod
-    def _guess(self) -> np.ndarray:
-        """What to predict of a series of which nothing is known, of shape (1,)."""
+    def _calibrate(self, Z: np.ndarray, target: np.ndarray, folds: list[Fold]) -> None:
+        """Learn from the features (B, F) of the head how sure its predictions are."""
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predict of each series.
+        """Predict the target of each series.
 
         Parameters
         ----------
@@ -245,11 +215,23 @@ class HeadEstimator(BaseEstimator):
         Returns
         -------
         ndarray of shape (n_series,)
-            Of series without any observation (of a Panel that keeps such), the most frequent class
+            For a series without any observation (a Panel can hold such), the most frequent class
             of `fit` or the mean of its targets.
         """
         check_is_fitted(self)
-        return self._predict_each(X, self.head_.predict, self._guess)
+        return self._predict_each(X, self.head_.predict, self._default)
+
+    def _predict_each(
+        self, X: Any, predict: Callable[[np.ndarray], np.ndarray], default: np.ndarray
+    ) -> np.ndarray:
+        """Predictions from features (B, F); `default` (1, ...) without any observation."""
+        panel = read_panel(self, X, reset=False)
+        known = observed_series(panel)
+        answers = np.repeat(default, panel.n_series, axis=0)
+        if known.any():
+            features = self.transformer_.transform(panel[known])
+            answers[known] = predict(np.asarray(features, dtype=np.float64))
+        return answers
 
     @property
     def scaler_(self) -> ChannelScaler:
@@ -257,10 +239,10 @@ class HeadEstimator(BaseEstimator):
         return self.embedder_.scaler_
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save in one file without any code, which works before `fit` only.
+        """Save the parameters in one file without any code, before `fit` only.
 
-        The heads of scikit-learn cannot be held by such a file. Keep what was fitted with joblib;
-        its `embedder_` can be saved.
+        Such a file cannot hold the heads of scikit-learn. Save a fitted estimator with joblib; its
+        `embedder_` can be saved.
 
         Parameters
         ----------
@@ -270,7 +252,7 @@ class HeadEstimator(BaseEstimator):
         Raises
         ------
         TypeError
-            If it was fitted, or a parameter is of a type that files cannot hold.
+            If the estimator is fitted, or a file cannot hold the type of a parameter.
 
         See Also
         --------
@@ -278,8 +260,8 @@ class HeadEstimator(BaseEstimator):
         """
         if hasattr(self, "head_"):
             raise TypeError(
-                f"a fitted {type(self).__name__} cannot be saved: a file without code holds no "
-                "heads of scikit-learn; keep it with joblib.dump, or save its embedder_ alone."
+                f"a fitted {type(self).__name__} cannot be saved: a file without code cannot hold "
+                "its head of scikit-learn. Use joblib.dump, or save its embedder_ alone."
             )
         save(self, path)
 
@@ -288,3 +270,58 @@ class HeadEstimator(BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.three_d_array = True
         return tags
+
+
+def spread_folds(
+    y: np.ndarray,
+    n_folds: int,
+    rng: np.random.RandomState,
+    *,
+    keep_single: bool,
+    groups: np.ndarray | None = None,
+) -> list[Fold]:
+    """Training and test rows of each fold, with the targets spread evenly over the folds.
+
+    Rows (or groups, by their mean target) are sorted by their targets and dealt to the folds in
+    turn. Unlike scikit-learn's stratified folds this also works for numbers, and for classes with
+    fewer members than folds.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_series,)
+        Labels or numbers.
+    n_folds : int
+        Number of folds; fewer if there are fewer rows (or groups).
+    rng : RandomState
+        Deals rows with the same target at random.
+    keep_single : bool
+        Keep the only member (or group) of a class in all training parts, so that each has all
+        classes.
+    groups : ndarray of shape (n_series,) or None, default=None
+        Labels; rows with the same label are tested together.
+
+    Returns
+    -------
+    list of (int ndarray, int ndarray)
+        Empty if there would be fewer than two folds.
+    """
+    groups = np.arange(len(y)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    _, label = np.unique(y, return_inverse=True)
+    level = np.bincount(groups, label) / np.bincount(groups)
+    shuffled = rng.permutation(len(level))
+    order = shuffled[np.argsort(level[shuffled], kind="stable")]
+    if keep_single:
+        pairs = np.unique(np.stack([label, groups]), axis=1)  # which class is in which group
+        is_only = np.bincount(pairs[0])[pairs[0]] == 1
+        order = order[~np.isin(order, pairs[1, is_only])]
+    n_folds = min(n_folds, len(order))
+    if n_folds < 2:
+        return []
+    fold = np.full(len(level), -1)  # never tested
+    fold[order] = np.arange(len(order)) % n_folds
+    fold = fold[groups]
+    folds = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+    if not keep_single:
+        return folds
+    # If groups have several classes, all groups with some class may have come to one fold.
+    return [fold for fold in folds if len(np.unique(label[fold[0]])) == label.max() + 1]

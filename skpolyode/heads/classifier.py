@@ -1,53 +1,24 @@
-"""A classifier of irregular series."""
+"""A classifier of irregular series, and probabilities from the scores of its head."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
-from skpolyode.heads.base import FEWEST_TO_BOOST, HeadEstimator, Heads
-from skpolyode.heads.folds import Fold, spread_folds
-from skpolyode.heads.temperature import fit_temperature, probabilities
+from skpolyode.heads.base import Fold, HeadEstimator
 from skpolyode.saving.objects import register_estimator
 
-__all__ = ["PolyODEClassifier"]
+__all__ = ["PolyODEClassifier", "fit_temperature", "probabilities"]
 
 
-# Heads are imported where they are made: `import skpolyode` would take a fifth longer.
-
-
-def _support_vectors(seed: int, n_series: int) -> list[Any]:
-    from sklearn.svm import SVC
-
-    # With broken ties the prediction is the class of the largest score.
-    return [SVC(C=C, break_ties=True) for C in (10.0, 1.0, 100.0)]
-
-
-def _ridge(seed: int, n_series: int) -> list[Any]:
-    from sklearn.linear_model import RidgeClassifierCV
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    # Features are shares of time: their zero means something, their scale does not.
-    scaler = StandardScaler(with_mean=False)
-    return [make_pipeline(scaler, RidgeClassifierCV(alphas=np.logspace(-3, 3, 10)))]
-
-
-def _trees(seed: int, n_series: int) -> list[Any]:
-    from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
-
-    trees = ExtraTreesClassifier(n_estimators=200, random_state=seed)
-    # Of a few dozen series boosting learns nothing: it wants twenty for each leaf.
-    boosted = HistGradientBoostingClassifier(random_state=seed)
-    return [trees] if n_series < FEWEST_TO_BOOST else [trees, boosted]
-
-
-def _rates_classes(classifier: PolyODEClassifier) -> bool:
+def _has_scores(classifier: PolyODEClassifier) -> bool:
     head = getattr(classifier, "head_", classifier.head)
     return head is None or hasattr(head, "predict_proba") or hasattr(head, "decision_function")
 
@@ -57,7 +28,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     """Classify irregular, ragged, partly observed series.
 
     An embedder is trained on the series without their labels. Then three kinds of features
-    compete by cross-validation, each with a head of its own:
+    compete by cross-validation, each with its own default head:
 
     =============== ========================================== ==================================
     `features`      what the head reads                        default head
@@ -67,52 +38,52 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     "summary"       a dozen summary statistics of each channel extremely random or boosted trees
     =============== ========================================== ==================================
 
-    Static covariates of a Panel stand beside the features. Take it first, and look at
-    `cv_scores_`; build a pipeline of your own once you know what works.
+    Static covariates of a Panel are added to the features. Start with this classifier and look at
+    `cv_scores_`; build your own pipeline once you know what works.
 
     Parameters
     ----------
     embedder : transformer of this package or None, default=None
-        Not fitted itself, but a clone of it. Its parameters are reached as ``embedder__<name>``.
-        None: a `PolyODETransformer` with its defaults. A fixed one, such as
-        `InterpolationTransformer()`, needs no training; one that is trained already, perhaps on
-        many more series, is kept as it is inside a `sklearn.frozen.FrozenEstimator`.
+        A clone of it is fitted. Its parameters are reached as ``embedder__<name>``. None: a
+        `PolyODETransformer` with its defaults. `InterpolationTransformer()` and other fixed ones
+        need no training. To keep an embedder that is already trained, perhaps on many more series,
+        pass it inside a `sklearn.frozen.FrozenEstimator`.
     features : {"auto", "coefficients", "path", "summary"}, default="auto"
-        What the head reads. "auto" takes what cross-validates best on the series of `fit`; ties go
-        to the coefficients. "path" needs an embedder with `interpolate`, and for MiniRocket numba
-        and sktime.
+        What the head reads. "auto" takes the kind with the best cross-validated score on the series
+        of `fit`; ties go to the coefficients. "path" needs an embedder with `interpolate`, and for
+        MiniRocket numba and sktime.
     head : classifier or None, default=None
-        Any classifier of scikit-learn, cloned. None: that of the table.
+        Any classifier of scikit-learn; a clone is fitted. None: the heads of the table.
     cv : int, default=5
         Number of folds. Classes are spread evenly over them; the only member of a class is in all
-        training parts. Fewer than 200 series are dealt out several times, at most five.
+        training parts. Fewer than 200 series are dealt into folds several times, at most five.
     scoring : str, callable or None, default=None
-        What cross-validation compares, as in scikit-learn's searches; None is accuracy. Choose
-        "roc_auc" or "balanced_accuracy" where one class is rare. What reads probabilities needs a
-        `head` that has some of its own.
+        What cross-validation compares, as in scikit-learn's searches. None: accuracy. Choose
+        "roc_auc" or "balanced_accuracy" if one class is rare. A scoring that reads probabilities
+        needs a `head` with `predict_proba`.
     random_state : int, RandomState instance or None, default=None
-        Seed of the embedder, the folds and the heads. None leaves the embedder with its own.
+        Seed of the embedder, the folds and the heads. None keeps the embedder's own seed.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
     class_prior_ : float64 ndarray of shape (n_classes,)
-        Share of each class in `fit`: what is said of a series without any observation.
+        Share of each class in `fit`: the prediction for a series without any observation.
     features_ : str
-        The kind of features that was taken.
+        The kind of features that was chosen.
     cv_scores_ : dict of str to float
-        Cross-validated score of each kind, of its best head. Empty where there was nothing to
-        choose, or were not two series of one class.
+        Cross-validated score of each kind of features, with its best head. Empty if there was
+        nothing to choose, or no class had two series.
     embedder_ : transformer
         The fitted embedder.
     transformer_ : transformer
-        From series to the features that the head reads, static covariates included.
+        Turns series into the features that the head reads, static covariates included.
     head_ : classifier
         The fitted head.
     temperature_ : float
-        What scores are divided by before they become probabilities; 1 for heads that have
-        probabilities of their own.
+        Scores are divided by it before they become probabilities; 1 for heads with
+        `predict_proba`.
     n_features_in_ : int
         Number of channels, or of time points if fitted on a 2-D array.
     n_channels_in_ : int
@@ -125,23 +96,23 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
 
     Notes
     -----
-    No kind of features reads the labels, so that the embedder is trained once, on all series, and
-    not in each fold. The scores of "auto" choose, they do not judge: to tell how good the whole
-    classifier is, cross-validate it.
+    No kind of features reads the labels. Hence the embedder is trained once, on all series, and
+    not in each fold. The scores of "auto" serve to choose and are slightly optimistic: to estimate
+    the error of the whole classifier, cross-validate it.
 
-    The grid begins at each series' first observation, has about a point for each typical gap (32
-    to 512), and ends where the longest series does; shorter ones are continued by their forecast.
-    Without numba or sktime, features="path" are the values of the path, and the head is that of
-    "coefficients".
+    The grid starts at each series' first observation, has about one point for each typical gap (32
+    to 512 points), and ends where the longest series does; shorter series are continued by their
+    forecast. Without numba or sktime, features="path" are the values of the path, and the head is
+    that of "coefficients".
 
     Support vectors and ridge regression give scores, not probabilities. One temperature T turns
-    the scores s of a series into probabilities, softmax(s / T), with the least log loss on folds
-    that the head has not seen [1]_. It does not change which class comes first. Heads that have
-    probabilities of their own (trees, logistic regression) are taken at their word.
+    the scores s of a series into probabilities, softmax(s / T); it minimizes the log loss on folds
+    that the head has not seen [1]_. It does not change which class comes first. Probabilities of
+    heads with `predict_proba` (trees, logistic regression) are returned as they are.
 
-    Boosted trees compete from 200 series on. Support vectors take time by the square of the number
-    of series, ridge regression on 10 000 features memory of 80 kB a series: beyond some ten
-    thousand series pass a `head` that scales.
+    Boosted trees compete from 200 series on. The time of support vectors grows with the square of
+    the number of series, and ridge regression on 10 000 features needs 80 kB of memory a series:
+    beyond some ten thousand series pass a `head` that scales.
 
     References
     ----------
@@ -164,38 +135,32 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     (1, 2)
     """
 
-    _heads = Heads(_support_vectors, _ridge, _trees)
-
     def _read_target(self, y: Any) -> np.ndarray:
-        if y is None:
-            raise ValueError("PolyODEClassifier requires y to be passed, but the target y is None.")
         labels = _check_y(y)
         check_classification_targets(labels)
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
-            raise ValueError(f"y has one class only, {labels[0]}: a classifier needs two or more.")
+            raise ValueError(
+                f"y has one class only, {labels[0]}: {type(self).__name__} needs two or more."
+            )
+        self.class_prior_ = (labels[:, None] == self.classes_).mean(axis=0)
+        self._default = self.classes_[[np.argmax(self.class_prior_)]]
         return labels
 
-    def _folds(
-        self, target: np.ndarray, groups: np.ndarray | None, rng: np.random.RandomState
-    ) -> list[Fold]:
-        return spread_folds(target, self.cv, rng, keep_single=True, groups=groups)
-
-    def _finish(self, Z: np.ndarray, target: np.ndarray, folds: list[Fold]) -> None:
-        self.class_prior_ = (target[:, None] == self.classes_).mean(axis=0)
+    def _calibrate(self, Z: np.ndarray, target: np.ndarray, folds: list[Fold]) -> None:
         self.temperature_ = 1.0
         head = self.head_
         if hasattr(head, "predict_proba") or not hasattr(head, "decision_function") or not folds:
             return
-        parts = [
+        scores = [
             clone(head).fit(Z[train], target[train]).decision_function(Z[test])
             for train, test in folds
         ]
         tested = np.concatenate([test for _, test in folds])
         label = np.searchsorted(self.classes_, target[tested])
-        self.temperature_ = fit_temperature(np.concatenate(parts), label)
+        self.temperature_ = fit_temperature(np.concatenate(scores), label)
 
-    @available_if(_rates_classes)
+    @available_if(_has_scores)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes.
 
@@ -207,17 +172,51 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         Returns
         -------
         float64 ndarray of shape (n_series, n_classes)
-            In the order of `classes_`. Of series without any observation, `class_prior_`.
+            In the order of `classes_`. For a series without any observation, `class_prior_`.
         """
         check_is_fitted(self)
-        return self._predict_each(X, self._rate, self.class_prior_[None])
 
-    def _rate(self, Z: np.ndarray) -> np.ndarray:
-        """Probabilities (B, n_classes) from features."""
-        if hasattr(self.head_, "predict_proba"):
-            return self.head_.predict_proba(Z)
-        return probabilities(self.head_.decision_function(Z), self.temperature_)
+        def predict(Z: np.ndarray) -> np.ndarray:
+            if hasattr(self.head_, "predict_proba"):
+                return self.head_.predict_proba(Z)
+            return probabilities(self.head_.decision_function(Z), self.temperature_)
 
-    @property
-    def _guess(self) -> np.ndarray:
-        return self.classes_[[np.argmax(self.class_prior_)]]
+        return self._predict_each(X, predict, self.class_prior_[None])
+
+
+def probabilities(scores: np.ndarray, temperature: float) -> np.ndarray:
+    """Probabilities (B, K) from scores (B, K), or from scores (B,) of the second of two classes."""
+    return softmax(_of_each_class(scores) / temperature, axis=1)
+
+
+def fit_temperature(scores: np.ndarray, label: np.ndarray) -> float:
+    """Temperature with the least log loss on series that the head has not seen.
+
+    As in Platt's scaling, the targets are not exactly 0 and 1 but depend on the number of series:
+    otherwise the temperature of scores without an error would be zero.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_series, n_classes) or (n_series,)
+        Scores of each class; of the second class if there are two.
+    label : int ndarray of shape (n_series,)
+        Index of the class of each series.
+
+    Returns
+    -------
+    float
+    """
+    scores = _of_each_class(scores)
+    n_series, n_classes = scores.shape
+    target = np.full(scores.shape, 1 / (n_series + n_classes))
+    target[np.arange(n_series), label] += n_series / (n_series + n_classes)
+
+    def loss(log_temperature: float) -> float:
+        return -float(np.mean(target * log_softmax(scores * np.exp(-log_temperature), axis=1)))
+
+    # Temperatures from about 1/1000 to 1000.
+    return float(np.exp(minimize_scalar(loss, bounds=(-7.0, 7.0), method="bounded").x))
+
+
+def _of_each_class(scores: np.ndarray) -> np.ndarray:
+    return scores if scores.ndim == 2 else np.column_stack([np.zeros_like(scores), scores])

@@ -1,67 +1,44 @@
-"""The features that heads learn from: transformers around an embedder that is already trained."""
+"""The kinds of features that a head can read, and the default heads for each kind."""
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
-from skpolyode.embedders.static import StaticEncoder
 from skpolyode.heads.minirocket import MiniRocket, has_minirocket
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
-from skpolyode.transformers import Resampler, StaticFeatures, SummaryStatsTransformer
+from skpolyode.transformers import Resampler, SummaryStatsTransformer
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.units import typical_gap
 
-__all__ = ["FEATURES", "new_transformer", "usable_features", "without_static"]
+__all__ = ["FEATURES", "MANY_SERIES", "FeatureKind", "without_static"]
 
-FEATURES = ("coefficients", "path", "summary")
+MANY_SERIES = 200
+"""From this number of series on, boosted trees compete and one deal of folds is enough."""
 
-_FEWEST_POINTS = 32  # of the grid; MiniRocket needs 9 at least
-_MOST_POINTS = 512
-
-
-def usable_features(choice: str, embedder: SeriesTransformer) -> list[str]:
-    """Kinds of features that a choice asks for and an embedder has, the preferred one first."""
-    if choice == "path" and not embedder.has_path:
-        raise ValueError(
-            f"features='path' needs an embedder that follows a path, and {type(embedder).__name__} "
-            "has none: take another one, or features='coefficients'."
-        )
-    chosen = FEATURES if choice == "auto" else [choice]
-    return [kind for kind in chosen if kind != "path" or embedder.has_path]
+_GRID_POINTS = (32, 512)  # fewest and most points of the grid of "path"; MiniRocket needs 9
 
 
-def new_transformer(kind: str, embedder: SeriesTransformer, panel: Panel, seed: int) -> Any:
-    """Transformer, not fitted, from a panel to features of a kind; the embedder is fitted.
+class FeatureKind(NamedTuple):
+    """How features of one kind are made from an embedder, and what learns from them.
 
-    What a user would build by hand: a pipeline, and a union with the static covariates.
+    `transformer(embedder, panel, seed)` returns a transformer that is not fitted, around an
+    embedder that is. `heads(classifies, n_series, seed)` returns the heads that compete,
+    classifiers or regressors, the default one first.
     """
-    # Here, as heads are imported where they are made: it keeps `import skpolyode` short.
-    from sklearn.pipeline import make_pipeline, make_union
-    from sklearn.preprocessing import FunctionTransformer
 
-    if kind == "coefficients":
-        transformer = FrozenEstimator(embedder)
-    elif kind == "summary":
-        # Fitted here on series alone: it would warn of the covariates that stand beside it.
-        transformer = FrozenEstimator(SummaryStatsTransformer().fit(without_static(panel)))
-    else:
-        rows = observed_rows(panel)
-        n_gaps = float((rows.end - rows.start).max()) / typical_gap(rows)
-        n_points = int(np.clip(np.ceil(n_gaps) + 1, _FEWEST_POINTS, _MOST_POINTS))
-        resampler = Resampler(FrozenEstimator(embedder), n_points=n_points)
-        shapes = MiniRocket(random_state=seed) if has_minirocket() else FunctionTransformer(_flat)
-        transformer = make_pipeline(resampler, shapes)
-    if StaticEncoder.of_panel(panel) is None:
-        return transformer
-    return make_union(transformer, StaticFeatures())
+    transformer: Callable[[SeriesTransformer, Panel, int], Any]
+    heads: Callable[[bool, int, int], list[Any]]
+    needs_path: bool = False
 
 
 def without_static(panel: Panel) -> Panel:
-    """The same series, and nothing else known of them."""
+    """The same series without their static covariates."""
     if panel.static is None:
         return panel
     # Without ids, which may repeat in a part of a panel.
@@ -74,5 +51,77 @@ def without_static(panel: Panel) -> Panel:
     )
 
 
+# Heads and pipelines are imported where they are made: otherwise `import skpolyode` would take a
+# fifth longer.
+
+
+def _support_vectors(classifies: bool, n_series: int, seed: int) -> list[Any]:
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC, SVR
+
+    strengths = (10.0, 1.0, 100.0)
+    if classifies:  # with broken ties the prediction is the class of the largest score
+        return [SVC(C=C, break_ties=True) for C in strengths]
+    # C and the width of the tube are in units of the target, hence its standardisation.
+    return [TransformedTargetRegressor(SVR(C=C), transformer=StandardScaler()) for C in strengths]
+
+
+def _path(embedder: SeriesTransformer, panel: Panel, seed: int) -> Any:
+    """The path on a regular grid with about a point for each typical gap, then MiniRocket."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    rows = observed_rows(panel)
+    n_gaps = float((rows.end - rows.start).max()) / typical_gap(rows)
+    n_points = int(np.clip(np.ceil(n_gaps) + 1, *_GRID_POINTS))
+    resampler = Resampler(FrozenEstimator(embedder), n_points=n_points)
+    if has_minirocket():
+        return make_pipeline(resampler, MiniRocket(random_state=seed))
+    warnings.warn(
+        "MiniRocket needs numba and sktime, which are not installed: features='path' are the "
+        "values of the path themselves, with the head of features='coefficients'. Install "
+        "skpolyode[classify], or choose other features.",
+        stacklevel=4,  # whoever called `fit`
+    )
+    return make_pipeline(resampler, FunctionTransformer(_flat))
+
+
 def _flat(grids: np.ndarray) -> np.ndarray:
     return grids.reshape(len(grids), -1)
+
+
+def _ridge(classifies: bool, n_series: int, seed: int) -> list[Any]:
+    from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if not has_minirocket():
+        return _support_vectors(classifies, n_series, seed)
+    ridge = RidgeClassifierCV if classifies else RidgeCV
+    # Features of MiniRocket are shares of time: their zero means something, their scale does not.
+    scaler = StandardScaler(with_mean=False)
+    return [make_pipeline(scaler, ridge(alphas=np.logspace(-3, 3, 10)))]
+
+
+def _summary(embedder: SeriesTransformer, panel: Panel, seed: int) -> Any:
+    # Fitted here on the series alone: with static covariates it would warn that it ignores them.
+    return FrozenEstimator(SummaryStatsTransformer().fit(without_static(panel)))
+
+
+def _trees(classifies: bool, n_series: int, seed: int) -> list[Any]:
+    from sklearn import ensemble
+
+    kind = "Classifier" if classifies else "Regressor"
+    trees = getattr(ensemble, f"ExtraTrees{kind}")(n_estimators=200, random_state=seed)
+    if n_series < MANY_SERIES:  # boosting wants twenty series for each leaf
+        return [trees]
+    return [trees, getattr(ensemble, f"HistGradientBoosting{kind}")(random_state=seed)]
+
+
+FEATURES = {
+    "coefficients": FeatureKind(lambda embedder, *_: FrozenEstimator(embedder), _support_vectors),
+    "path": FeatureKind(_path, _ridge, needs_path=True),
+    "summary": FeatureKind(_summary, _trees),
+}
+"""The kinds of features by name, the preferred one first."""

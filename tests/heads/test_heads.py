@@ -28,8 +28,8 @@ from skpolyode import (
     PolyODETransformer,
 )
 from skpolyode.embedders import holdout
-from skpolyode.heads import MiniRocket, base, classifier, features
-from skpolyode.heads.folds import spread_folds
+from skpolyode.heads import MiniRocket, base, features
+from skpolyode.heads.base import spread_folds
 
 EMBEDDER = InterpolationTransformer(n_coefficients=12)
 
@@ -53,7 +53,7 @@ def test_series_of_one_group_are_held_out_together(monkeypatch):
     X, y = swings(24)
     persons = np.arange(24) // 4
     dealt, validating = [], []
-    deal, hold_out = classifier.spread_folds, holdout.hold_out
+    deal, hold_out = base.spread_folds, holdout.hold_out
 
     def spied_deal(*arguments, **options):
         dealt.append(deal(*arguments, **options))
@@ -64,7 +64,7 @@ def test_series_of_one_group_are_held_out_together(monkeypatch):
         validating.append(split.held_out)
         return split
 
-    monkeypatch.setattr(classifier, "spread_folds", spied_deal)
+    monkeypatch.setattr(base, "spread_folds", spied_deal)
     monkeypatch.setattr(holdout, "hold_out", spied_hold_out)
     embedder = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
     model = PolyODEClassifier(embedder, features="summary", cv=3, random_state=0)
@@ -79,8 +79,7 @@ def test_series_of_one_group_are_held_out_together(monkeypatch):
 
 
 def without_numba(monkeypatch):
-    for module in (base, features):
-        monkeypatch.setattr(module, "has_minirocket", lambda: False)
+    monkeypatch.setattr(features, "has_minirocket", lambda: False)
 
 
 @pytest.mark.parametrize("kind", ["coefficients", "summary"])
@@ -218,7 +217,7 @@ def test_few_series_are_dealt_out_several_times(monkeypatch):
     X, y = swings(60)
     deals = []
     monkeypatch.setattr(
-        classifier, "spread_folds", lambda *a, **k: deals.append(spread_folds(*a, **k)) or deals[-1]
+        base, "spread_folds", lambda *a, **k: deals.append(spread_folds(*a, **k)) or deals[-1]
     )
     model = PolyODEClassifier(EMBEDDER, features="coefficients", cv=2, random_state=0)
     for n_series, wanted in ((60, 4), (20, 5)):
@@ -237,8 +236,23 @@ def test_rare_classes():
     lonely = clone(model).fit(X[:2], ["a", "b"])  # nothing can be cross-validated
     assert lonely.cv_scores_ == {}
     assert lonely.predict(X[:2]).tolist() == ["a", "b"]
-    with pytest.raises(ValueError, match="y has one class only, a: a classifier needs two"):
+    with pytest.raises(ValueError, match="one class only, a: PolyODEClassifier needs two"):
         clone(model).fit(X[:2], ["a", "a"])
+
+
+def test_default_for_a_series_without_any_observation():
+    """The most frequent class, also if its name is shorter than others; the mean of numbers."""
+    X, _ = swings(9)
+    X[8] = (X[8][0], np.full_like(X[8][1], np.nan))
+    panel = Panel.from_series(X, empty="keep")
+    labels = np.array(["a", "often", "a", "often", "a", "a", "a", "rarely", "rarely"], dtype=object)
+    embedder = LegendreFitTransformer(n_coefficients=4)
+    model = PolyODEClassifier(embedder, head=KNeighborsClassifier(1)).fit(panel, labels)
+    assert model.predict(panel).tolist() == [*labels[:8], "a"]
+    np.testing.assert_array_equal(model.class_prior_, [5 / 8, 2 / 8, 1 / 8])
+    np.testing.assert_array_equal(model.predict_proba(panel)[8], model.class_prior_)
+    numbers = PolyODERegressor(embedder, random_state=0).fit(panel, np.arange(9.0))
+    assert numbers.predict(panel)[8] == numbers.target_mean_ == 3.5
 
 
 def test_scoring_decides():
@@ -312,9 +326,9 @@ def test_datetimes():
 
 def test_bad_parameters():
     X, y = swings(8)
-    with pytest.raises(ValueError, match="features='path' needs an embedder that follows a path"):
+    with pytest.raises(ValueError, match="of PolyODEClassifier needs an embedder that follows a"):
         PolyODEClassifier(LegendreFitTransformer(), features="path").fit(X, y)
-    with pytest.raises(TypeError, match="embedder must be a transformer of series of this package"):
+    with pytest.raises(TypeError, match="embedder of PolyODEClassifier must be a transformer"):
         PolyODEClassifier(PanelImputer(EMBEDDER)).fit(X, y)
     with pytest.raises(ValueError, match="The 'features' parameter of PolyODERegressor must be"):
         PolyODERegressor(features="all").fit(X, y)
