@@ -1,7 +1,6 @@
 """What fit leaves behind: objects that embed, read back and forecast, without scikit-learn."""
 
 from skpolyode.embedders.base import Embedder
-from skpolyode.embedders.decoded import DecodedEmbedder
 from skpolyode.embedders.direct import PathEmbedder
 from skpolyode.embedders.least_squares import LeastSquaresEmbedder
 from skpolyode.embedders.memory_readout import MemoryReadout
@@ -11,7 +10,6 @@ from skpolyode.units import ChannelScaler, Units
 
 __all__ = [
     "ChannelScaler",
-    "DecodedEmbedder",
     "Embedder",
     "LeastSquaresEmbedder",
     "MemoryReadout",

@@ -18,8 +18,8 @@ from skpolyode.models import Packed, SequenceModel
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import observed_part, take, window_bounds
 from skpolyode.training import Checkpoint
+from skpolyode.training.losses import with_weights
 from skpolyode.training.tasks import SubsampledTask
-from skpolyode.training.weights import with_weights
 
 __all__ = [
     "FEWEST_TO_SPLIT",

@@ -20,8 +20,12 @@ MEMORIES: dict[str, type[InvariantMemory | LegSMemory]] = {
 }
 """Measures by the name that users give; a new one is one file and one entry here."""
 
+PATH_MEASURES = ("legt", "legs")
+"""Those offered by trained models, whose memory follows a learned path."""
+
 __all__ = [
     "MEMORIES",
+    "PATH_MEASURES",
     "FouTMemory",
     "LagTMemory",
     "LegSMemory",

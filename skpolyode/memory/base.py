@@ -39,7 +39,7 @@ class Memory(ABC):
     Answers are finite for any gap: signals that move in less than 1e-75 of a unit of time say
     nothing, and knots of third derivatives may be 1e95 old.
 
-    What others have to know of a measure it declares: :attr:`context`, :attr:`needs_duration` and
+    What others have to know of a measure it declares: :attr:`context`, :attr:`whole_history` and
     :meth:`reach`, of the class as of its instances. Nothing outside this package asks for its name.
 
     Parameters
@@ -70,8 +70,9 @@ class Memory(ABC):
     context: ClassVar[float] = math.inf
     """How many windows of the past a state depends on, to 1e-12 with 32 coefficients."""
 
-    needs_duration: ClassVar[bool] = False
-    """Whether coefficients mean nothing without the length of the history that they are of."""
+    whole_history: ClassVar[bool] = False
+    """Whether all of the past is remembered: the measure has no window then, and its coefficients
+    mean nothing without the length of the history."""
 
     window: float | None
     """Length of the remembered past; None if that is all."""
@@ -126,8 +127,12 @@ class Memory(ABC):
 
     @classmethod
     def reach(cls, window: float) -> float:
-        """Largest age at which a memory of `window` can be read (may be infinite)."""
-        return window * (1 + 1e-9)  # ages are differences of times, and round
+        """Largest age at which a memory of `window` can be read (may be infinite).
+
+        Before the start of a whole history its first value can be read.
+        """
+        # Ages are differences of times, and round.
+        return math.inf if cls.whole_history else window * (1 + 1e-9)
 
     @abstractmethod
     def unit_at(self, elapsed: float) -> float:

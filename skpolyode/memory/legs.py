@@ -103,12 +103,7 @@ class LegSMemory(Memory):
         self.window = window
         self.transitions, self.responses = _tables(n_coefficients, dtype, self.device)
 
-    needs_duration = True
-
-    @classmethod
-    def reach(cls, window: float) -> float:
-        """The whole history can be read, and before it the first value."""
-        return math.inf
+    whole_history = True
 
     @property
     def horizon(self) -> float:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from sklearn.exceptions import ConvergenceWarning
@@ -50,24 +50,44 @@ def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
     return 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, total - rise)))
 
 
-class Task(Protocol):
-    """What can be trained."""
+class Task:
+    """What can be trained: a preparation of each epoch, and the loss of a minibatch.
+
+    Attributes
+    ----------
+    items : Tensor of shape (n, ...)
+        What minibatches are drawn from.
+    is_preliminary : bool
+        Whether the last validation error cannot be compared with later ones.
+    item_size : float
+        Mean number of intervals between observations of an item.
+    scans : bool
+        Whether `refresh` goes through series in order, which costs as much as the gradients.
+    """
 
     items: torch.Tensor
-    is_preliminary: bool
-    """Whether the last `refresh` gave an error that is not to be compared with later ones."""
+    is_preliminary = False
+    item_size = 1.0
+    scans = False
 
     def refresh(self, progress: float) -> float:
         """Prepare an epoch, which may change `items`; returns the present validation error.
 
         `progress` is the share of the epochs that is done, 1 at the end.
         """
+        raise NotImplementedError
 
     def loss(self, index: torch.Tensor) -> torch.Tensor:
         """Loss of a minibatch, given by positions in `items`."""
+        raise NotImplementedError
+
+    def keeps_states(self, progress: float) -> bool:
+        """Whether the next `refresh` will leave what was prepared as it is."""
+        return False
 
     def state_dict(self) -> dict[str, Any]:
         """What `refresh` has prepared, for a checkpoint."""
+        return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to it."""
