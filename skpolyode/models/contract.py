@@ -32,7 +32,7 @@ class Sizes(NamedTuple):
     unit: float = 1.0  # of the model's time, in the units of `times`
 
     def of_state(self, hidden_size: int | str) -> int:
-        """Length of a state; "auto" is that of PolyODE's coefficients, up to a bound on the cost."""
+        """Length of a state; "auto" is that of PolyODE's coefficients, up to 256 if it can be."""
         if hidden_size != "auto":
             return int(hidden_size)
         return min(32 * self.n_channels, max(256, 2 * self.n_channels))
