@@ -8,12 +8,13 @@ any model.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import nn
 
+from skpolyode.memory import Memory
 from skpolyode.models.gain import Gain
 from skpolyode.models.packed import Packed
 
@@ -157,6 +158,15 @@ class SequenceModel(nn.Module, ABC):
     def __init__(self) -> None:
         super().__init__()
         self.gain: Gain | None = None
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
+        """Move or convert the weights, as of any module, and the memories along with them."""
+        super()._apply(fn, recurse)
+        for name, part in vars(self).items():
+            if isinstance(part, Memory):
+                weight = next(self.parameters())
+                setattr(self, name, part.to(weight.device, weight.dtype))
+        return self
 
     @abstractmethod
     def initial(self, data: Packed, rows: torch.Tensor) -> State:

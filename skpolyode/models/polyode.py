@@ -13,8 +13,7 @@ section 3; the bridge and the gain are ours.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import nn
@@ -109,15 +108,6 @@ class PolyODE(ScanModel):
         if self.history is None or self.training:
             return {"c": self.memory}
         return {"c": self.memory, "history": self.history}
-
-    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
-        """Move or convert the weights, as of any module, and the memory along with them."""
-        super()._apply(fn, recurse)
-        weight = next(self.field.parameters())
-        self.memory = self.memory.to(weight.device, weight.dtype)
-        if self.history is not None:
-            self.history = self.history.to(weight.device, weight.dtype)
-        return self
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -80,7 +80,8 @@ def register_module(
         module.load_state_dict(weights, assign=True)  # raises unless names and shapes agree
         if any(tensor.is_meta for tensor in chain(module.parameters(), module.buffers())):
             raise ValueError(f"{cls.__name__} has tensors that its state_dict leaves out")
-        return module.train(state["training"])
+        # What a module moves along with its weights, such as tables, gets their type and device.
+        return module.train(state["training"])._apply(lambda tensor: tensor)
 
     register(cls, to_state, from_state, **options)
     return cls

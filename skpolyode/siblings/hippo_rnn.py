@@ -95,20 +95,20 @@ class HiPPORNN(SequenceModel):
         """Learned state before the first observations, which depends on static covariates."""
         u = data.x.new_zeros(len(rows), self.n_signals)
         never = data.x.new_zeros(len(rows), 1)
-        h, c = torch.tanh(self.start(data, rows)), self._memory(u).constant(u)
+        h, c = torch.tanh(self.start(data, rows)), self.memory.constant(u)
         return {"h": h, "u": u, "c": c, "since": never, "elapsed": never}
 
     def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
         """State after gaps: the memory moves on, of signals that are held."""
         since = state["since"] + gap[:, None].to(state["since"].dtype)
-        c = self._memory(state["c"]).hold(state["c"], state["u"], gap, elapsed)
+        c = self.memory.hold(state["c"], state["u"], gap, elapsed)
         return state | {"c": c, "since": since, "elapsed": elapsed[:, None].to(since.dtype)}
 
     def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
         """State after observations; unchanged where nothing was observed."""
         now, age = observed_inputs(data, rows), torch.log1p(state["since"])
         h = self.cell(torch.cat([now, age, state["c"].flatten(1)], dim=1), state["h"])
-        u, memory = self.write(h), self._memory(h)
+        u, memory = self.write(h), self.memory
         # The first signals are taken as constant in the past; later ones are led up to by a line.
         first = (data.elapsed[rows] == 0)[:, None]
         rise = torch.where(first, 0.0, u - state["u"])
@@ -117,10 +117,6 @@ class HiPPORNN(SequenceModel):
         c = torch.where(first[..., None], memory.constant(u), bridged)
         new = {"h": h, "u": u, "c": c, "since": torch.zeros_like(state["since"])}
         return where_observed(data.mask[rows], new, state)
-
-    def _memory(self, like: torch.Tensor) -> Memory:
-        """The memory, where the model computes and in its type."""
-        return self.memory.to(like.device, like.dtype)
 
     def predict(self, state: State) -> Prediction:
         """A polynomial of the time since the cell was set."""

@@ -16,9 +16,9 @@ hidden state from the memory instead. The combination is ours.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
 from sklearn.utils._param_validation import StrOptions
@@ -113,14 +113,6 @@ class PolyODERNN(SequenceModel):
         self.start = Start(n_static, size)
         self.field = WalledMLP(size, hidden_layer_sizes, generator=generator).stand_still()
         self.cell = drawn(nn.GRUCell, 3 * n_channels + n_static, hidden_size, generator=generator)
-
-    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
-        """Move or convert the weights, as of any module, and the memory along with them."""
-        super()._apply(fn, recurse)
-        if self.history is not None:
-            weight = next(self.field.parameters())
-            self.history = self.history.to(weight.device, weight.dtype)
-        return self
 
     @property
     def signals(self) -> slice:

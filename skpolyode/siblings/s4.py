@@ -129,7 +129,7 @@ class S4(SequenceModel):
         state = {"x": x, "r": r, "since": zeros(n, 1)}
         if self.memory is not None:
             value = zeros(n, self.n_channels)
-            state |= {"value": value, "c": self._memory(value).constant(value)}
+            state |= {"value": value, "c": self.memory.constant(value)}
         return state
 
     def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
@@ -139,7 +139,7 @@ class S4(SequenceModel):
         x = torch.stack([layer.flow(x, norm(r), gap) for layer, norm, x, r in columns], dim=1)
         moved = {"x": x, "since": state["since"] + gap[:, None].to(x.dtype)}
         if self.memory is not None:
-            moved["c"] = self._memory(x).hold(state["c"], state["value"], gap, elapsed)
+            moved["c"] = self.memory.hold(state["c"], state["value"], gap, elapsed)
         return state | moved
 
     def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
@@ -219,7 +219,7 @@ class S4(SequenceModel):
         for k, now in enumerate(parts):
             if k:
                 value, c = (state[name][: len(now)] for name in ("value", "c"))
-                held = self._memory(value).hold(c, value, data.gap[now], data.elapsed[now])
+                held = self.memory.hold(c, value, data.gap[now], data.elapsed[now])
                 state = {"value": value, "c": held}
             before.append(state)
             state = self._remember(state, data, now)
@@ -230,11 +230,7 @@ class S4(SequenceModel):
         value = state["value"]
         rise = torch.where(data.mask[rows], data.x[rows] - value, 0.0)
         last = data.seen[rows], data.channel_gap[rows], data.elapsed[rows]
-        return {"value": value + rise, "c": state["c"] + take_in(self._memory(value), rise, *last)}
-
-    def _memory(self, like: torch.Tensor) -> Memory:
-        """The memory, where the model computes and in its type."""
-        return self.memory.to(like.device, like.dtype)
+        return {"value": value + rise, "c": state["c"] + take_in(self.memory, rise, *last)}
 
     def _output(self, k: int, x: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
         """Output (n, H) of layer k, from its states and its inputs at the last observation."""
