@@ -19,15 +19,15 @@ import numpy as np
 import torch
 from protocol import PAPER_WINDOW, downstream
 
-import skpolyode.transformers
+import skpolyode
 from skpolyode.datasets import make_lorenz63, make_lorenz96
 from skpolyode.transformers.neural import NeuralTransformer
 
 MAKERS = {"lorenz63": make_lorenz63, "lorenz96": make_lorenz96}
 MODELS = {
-    name.removesuffix("Transformer"): getattr(skpolyode.transformers, name)
-    for name in skpolyode.transformers.__all__
-    if issubclass(getattr(skpolyode.transformers, name), NeuralTransformer)
+    name.removesuffix("Transformer"): vars(skpolyode)[name]
+    for name in skpolyode.__all__
+    if name.endswith("Transformer") and issubclass(vars(skpolyode)[name], NeuralTransformer)
 }
 # Beside the defaults of each class.
 VARIANTS = {

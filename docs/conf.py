@@ -154,6 +154,7 @@ PURPOSES = {
 # Where new exports of a module go, after what is listed above.
 HOMES = {
     "transformers": "Features of series",
+    "siblings": "Features of series",
     "heads": "Labels and numbers",
     "forecasting": "Forecasts",
     "streams": "Streams",

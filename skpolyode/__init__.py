@@ -3,21 +3,23 @@
 from skpolyode.heads import PolyODEClassifier, PolyODERegressor
 from skpolyode.panel import Panel
 from skpolyode.saving import load
-from skpolyode.transformers import (
+from skpolyode.siblings import (
     GRUODEBayesTransformer,
     HiPPORNNTransformer,
-    HiPPOTransformer,
-    InterpolationTransformer,
-    LegendreFitTransformer,
     LinODENetTransformer,
     NeuralRDETransformer,
     ODERNNTransformer,
-    PanelImputer,
     PastDecoder,
     PolyODERNNTransformer,
+    S4Transformer,
+)
+from skpolyode.transformers import (
+    HiPPOTransformer,
+    InterpolationTransformer,
+    LegendreFitTransformer,
+    PanelImputer,
     PolyODETransformer,
     Resampler,
-    S4Transformer,
     StaticFeatures,
     SummaryStatsTransformer,
 )

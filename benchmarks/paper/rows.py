@@ -14,12 +14,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import roc_auc_score
 from sklearn.utils import Bunch
 
-import skpolyode.transformers
+import skpolyode
 from benchmarks.paper.simple import ChannelMean, LastValue
 from benchmarks.protocol import label_auc, label_regression_mse
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel
-from skpolyode.transformers import InterpolationTransformer, PastDecoder
+from skpolyode.siblings import PastDecoder
+from skpolyode.transformers import InterpolationTransformer
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.neural import NeuralTransformer
 
@@ -126,9 +127,9 @@ def all_rows() -> dict[str, Row]:
 
 
 def _transformer_rows() -> Iterator[Row]:
-    for exported in skpolyode.transformers.__all__:
-        kind = getattr(skpolyode.transformers, exported)
-        if not issubclass(kind, SeriesTransformer) or inspect.isabstract(kind):
+    for exported in skpolyode.__all__:
+        kind = getattr(skpolyode, exported)
+        if not inspect.isclass(kind) or not issubclass(kind, SeriesTransformer):
             continue
         # One does not read the series, the other one embeds by one of the rows.
         if kind in (skpolyode.StaticFeatures, PastDecoder):

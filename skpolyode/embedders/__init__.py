@@ -1,7 +1,6 @@
 """What fit leaves behind: objects that embed, read back and forecast, without scikit-learn."""
 
 from skpolyode.embedders.base import Embedder
-from skpolyode.embedders.decoded import DecodedEmbedder
 from skpolyode.embedders.direct import LeastSquaresEmbedder, PathEmbedder
 from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.embedders.model import ModelEmbedder
@@ -10,7 +9,6 @@ from skpolyode.units import ChannelScaler, Units
 
 __all__ = [
     "ChannelScaler",
-    "DecodedEmbedder",
     "Embedder",
     "LeastSquaresEmbedder",
     "MemoryReadout",

@@ -61,8 +61,7 @@ def new_readout(
 ) -> MemoryReadout:
     """Units and memory of a direct embedder; its unit of time is the window."""
     # A measure of the whole history has no window; the longest one is the unit of durations.
-    whole = np.isinf(MEMORIES[measure].reach(1.0))
-    length = choose_window("auto" if whole else window, rows)
+    length = choose_window("auto" if MEMORIES[measure].whole_history else window, rows)
     units = Units(ChannelScaler.of(rows.values), length)
     return MemoryReadout(MEMORIES[measure](n_coefficients, 1.0), length, units)
 

@@ -17,8 +17,8 @@ from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.panel import Panel
 from skpolyode.training import Checkpoint
+from skpolyode.training.losses import with_weights
 from skpolyode.training.tasks import SubsampledTask
-from skpolyode.training.weights import with_weights
 
 __all__ = ["LARGEST_EPOCH", "find_checkpoint", "make_task"]
 

@@ -72,11 +72,11 @@ class MemoryReadout:
     @property
     def features(self) -> list[str]:
         """Names of the features of a series that its coefficients do not tell."""
-        return ["duration"] if self.memory.needs_duration else []
+        return ["duration"] if self.memory.whole_history else []
 
     def with_duration(self, features: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
         """Features (B, F), and the length of each history in windows if coefficients need it."""
-        if not self.memory.needs_duration:
+        if not self.memory.whole_history:
             return features
         return np.column_stack([features, (end - start) / self.window])
 

@@ -19,8 +19,12 @@ MEMORIES: dict[str, type[Memory]] = {
     "fout": FouTMemory,
 }
 
+PATH_MEASURES = ("legt", "legs")
+"""Those offered by trained models, whose memory follows a learned path."""
+
 __all__ = [
     "MEMORIES",
+    "PATH_MEASURES",
     "FouTMemory",
     "LagTMemory",
     "LegSMemory",

@@ -40,7 +40,7 @@ class Memory(ABC):
     Results are finite for any gap: signals that move within 1e-75 of a unit of time change nothing,
     and knots of third derivatives may be 1e95 old.
 
-    A measure declares its properties by :attr:`context`, :attr:`needs_duration` and :meth:`reach`,
+    A measure declares its properties by :attr:`context`, :attr:`whole_history` and :meth:`reach`,
     for the class and its instances. Nothing outside this package checks its name.
 
     Parameters
@@ -72,8 +72,9 @@ class Memory(ABC):
 
     # Number of past windows that a state depends on, to 1e-12 with 32 coefficients.
     context: ClassVar[float] = math.inf
-    # Whether coefficients have a meaning only together with the length of their history.
-    needs_duration: ClassVar[bool] = False
+    # Whether all of the past is remembered: the measure has no window then, and its coefficients
+    # mean nothing without the length of the history.
+    whole_history: ClassVar[bool] = False
     # Age beyond which a knot is forgotten to 1e-16 (may be infinite).
     horizon: float
 
@@ -128,8 +129,12 @@ class Memory(ABC):
 
     @classmethod
     def reach(cls, window: float) -> float:
-        """Largest age at which a memory of `window` can be read (may be infinite)."""
-        return window * (1 + 1e-9)  # ages are differences of times, and round
+        """Largest age at which a memory of `window` can be read (may be infinite).
+
+        Before the start of a whole history its first value can be read.
+        """
+        # Ages are differences of times, and round.
+        return math.inf if cls.whole_history else window * (1 + 1e-9)
 
     @abstractmethod
     def unit_at(self, elapsed: float) -> float:

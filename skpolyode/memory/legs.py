@@ -85,13 +85,8 @@ class LegSMemory(Memory):
     [[[4.0, 0.866]]]
     """
 
-    needs_duration = True
+    whole_history = True
     horizon = math.inf  # nothing is forgotten
-
-    @classmethod
-    def reach(cls, window: float) -> float:
-        """The whole history can be read, and before it the first value."""
-        return math.inf
 
     @classmethod
     @lru_cache(maxsize=16)

@@ -1,36 +1,61 @@
-"""What everything that reads series in order has in common: a state that flows and jumps.
+"""The contract of sequence models: a state that flows between observations and jumps at them.
 
-A model says how a state begins, how it moves while nothing is observed, and what an observation
-does to it. The pass over all observations, forecasts, training and streams are written once over
-that, for any model.
+A model says how its state begins, how it moves while nothing is observed, and what an observation
+does to it. The pass over all observations, forecasts, training and streams are written once, for
+any model.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import nn
 
+from skpolyode.memory import Memory
+from skpolyode.models.gain import Gain
 from skpolyode.models.packed import Packed
 
-__all__ = ["Prediction", "SequenceModel", "State", "Step", "join", "select"]
+__all__ = ["Prediction", "SequenceModel", "Sizes", "State", "Step", "join", "select"]
 
 State = dict[str, torch.Tensor]
-"""Tensors by name, each with one row a series."""
+"""Tensors by name, each with one row per series."""
+
+
+class Sizes(NamedTuple):
+    """What the size of a new model depends on."""
+
+    n_channels: int
+    n_static: int  # features of static covariates
+    duration: float  # of the longest series, in the model's unit of time
+    unit: float = 1.0  # of the model's time, in the units of `times`
+
+    def of_state(self, hidden_size: int | str) -> int:
+        """Length of a state; "auto" is that of PolyODE's coefficients, up to 256 if it can be."""
+        if hidden_size != "auto":
+            return int(hidden_size)
+        return min(32 * self.n_channels, max(256, 2 * self.n_channels))
+
+    def of_model(self, hidden_size: int | str) -> tuple[int, int, int]:
+        """Numbers of channels and of static features, and the length of the state."""
+        return self.n_channels, self.n_static, self.of_state(hidden_size)
+
+    def window(self, window: float | str) -> float:
+        """Length of a window in the model's unit of time; "auto" is that of the longest series."""
+        return (self.duration or 1.0) if window == "auto" else float(window) / self.unit
 
 
 class Prediction(NamedTuple):
-    """What is expected of n rows of D channels, in standard deviations of the channels.
+    """Predicted values of n rows with D channels, in standard deviations of the channels.
 
     Parameters
     ----------
     mean : Tensor of shape (..., D)
         Expected values.
     log_scale : Tensor of shape (..., D) or None, default=None
-        Logarithms of the standard deviations of the errors, of a model that knows them.
+        Logarithms of the predictive standard deviations; None if the model has none.
 
     Examples
     --------
@@ -45,18 +70,18 @@ class Prediction(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Observations that were taken in together, n of them, at most one a series.
+    """One step of a run: n observations taken in together, at most one per series.
 
     Parameters
     ----------
     rows : int64 Tensor of shape (n,)
         Their rows in the packed data.
     before : dict of str to Tensor
-        State just before them, one row each.
+        States just before the observations.
     prediction : Prediction
-        What was expected in it.
+        Predictions from these states.
     state : dict of str to Tensor
-        State after them.
+        States after the observations.
 
     Examples
     --------
@@ -80,28 +105,31 @@ class Step(NamedTuple):
 
 
 def select(state: State, index: Any) -> State:
-    """Some rows of a state."""
+    """Rows of a state, by any index that tensors take."""
     return {name: part[index] for name, part in state.items()}
 
 
 def join(states: list[State]) -> State:
-    """Rows of several states, one after the other."""
+    """Concatenate the rows of several states."""
     return {name: torch.cat([state[name] for state in states]) for name in states[0]}
 
 
 class SequenceModel(nn.Module, ABC):
     """A state that flows between observations and jumps at them.
 
-    Five methods make a model. A state has one row a series; rows do not depend on each other.
-    Values are in standard deviations of their channel and times in units of the model, float64.
-    `elapsed` is the time since the first observation of a series, at the moment that the result
-    is for.
+    Five methods make a model. A state has one row per series; rows do not depend on each other.
+    Values are in standard deviations of their channel; times are float64, in the model's unit.
+    `elapsed` is the time since the first observation of a series, at the moment of the result.
+    See :class:`~skpolyode.models.Packed` for the columns of `data`.
 
-    See :class:`~skpolyode.models.Packed` for what `data` holds of its `rows`.
+    Attributes
+    ----------
+    gain : Gain or None
+        Makes the model a filter, which moves its signal only a share of the way to an observation.
 
     Examples
     --------
-    What is expected is the last value of each channel:
+    A model that predicts the last value of each channel:
 
     >>> import numpy as np
     >>> import torch
@@ -129,10 +157,20 @@ class SequenceModel(nn.Module, ABC):
 
     def __init__(self) -> None:
         super().__init__()
+        self.gain: Gain | None = None
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
+        """Move or convert the weights, as of any module, and the memories along with them."""
+        super()._apply(fn, recurse)
+        for name, part in vars(self).items():
+            if isinstance(part, Memory):
+                weight = next(self.parameters())
+                setattr(self, name, part.to(weight.device, weight.dtype))
+        return self
 
     @abstractmethod
     def initial(self, data: Packed, rows: torch.Tensor) -> State:
-        """State before the first observations of series, given by their first rows."""
+        """State before the first observations of series, whose first rows are given."""
 
     @abstractmethod
     def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
@@ -140,34 +178,33 @@ class SequenceModel(nn.Module, ABC):
 
     @abstractmethod
     def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
-        """State after taking in the observations of some rows; `data.mask` says of what."""
+        """State after the observations at `rows`; `data.mask` says which channels were observed."""
 
     @abstractmethod
     def predict(self, state: State) -> Prediction:
-        """What is expected to be observed in a state."""
+        """Prediction of an observation made in this state."""
 
     @abstractmethod
     def features(self, state: State) -> dict[str, torch.Tensor]:
-        """Blocks of features, each of shape (n, D, size) if it is of channels, else (n, size)."""
+        """Features by block: (n, D, size) if it has a part per channel, else (n, size)."""
 
     @property
     def filters(self) -> bool:
-        """Whether observations are taken for noisy: a state goes a share of the way to them."""
-        return False
+        """Whether observations are taken as noisy."""
+        return self.gain is not None
 
     def share(self, data: Packed, rows: torch.Tensor) -> torch.Tensor | None:
-        """Share (n, D) of the innovations of some rows that is taken over; None is all."""
-        return None
+        """Share (n, D) of its innovation by which an observation moves the signal; None is 1."""
+        return None if self.gain is None else self.gain(data.channel_gap[rows], data.seen[rows])
 
     def update_loss(self, state: State, data: Packed, rows: torch.Tensor) -> torch.Tensor | None:
-        """Loss (n, D) of a state after the observations of some rows, of each observed value.
+        """Loss (n, D) of each observed value in the states after the observations at `rows`.
 
-        Training adds its mean to that of the forecasts. None, which most models leave it at, is no
-        such loss.
+        Training adds its mean to that of the forecasts. None is no such loss.
         """
         return None
 
-    # The rest is written over these. A model may know faster ways to the same results.
+    # The rest builds on these methods. A model may override it by a faster way to the same result.
 
     def run_block(self, data: Packed, block: list[slice]) -> Iterator[Step]:
         """Run over some series: all first observations, then all second ones, and so on.
@@ -182,16 +219,16 @@ class SequenceModel(nn.Module, ABC):
         yield from self.run_from(self.initial(data, rows[0]), data, rows)
 
     def run_from(self, before: State, data: Packed, rows: list[torch.Tensor]) -> Iterator[Step]:
-        """Run over parts of series, from their states just before the first rows of each.
+        """Run over segments of series, from the states just before their first rows.
 
         Parameters
         ----------
         before : dict of str to Tensor
-            States of n parts of series.
+            States of n segments.
         data : Packed
         rows : list of int64 Tensor
-            First rows (n,) of the parts, then their second ones, and so on; of parts that have
-            ended, which are the last ones, there are none.
+            First rows (n,) of the segments, then the second rows, and so on. The longest segments
+            come first: those that have ended are missing at the end.
         """
         state: State = {}
         for k, now in enumerate(rows):
@@ -202,12 +239,12 @@ class SequenceModel(nn.Module, ABC):
             yield Step(now, before, self.predict(before), state)
 
     def run(self, data: Packed) -> Iterator[Step]:
-        """Run over all observations of all series, each in the order of its times."""
+        """Run over all series, each in the order of its times."""
         for block in data.blocks():
             yield from self.run_block(data, block)
 
     def predictions(self, data: Packed) -> torch.Tensor:
-        """Values (P, D) expected just before each observation."""
+        """Predictions (P, D) just before each observation."""
         result = torch.empty_like(data.x)
         for step in self.run(data):
             result[step.rows] = step.prediction.mean
@@ -224,9 +261,9 @@ class SequenceModel(nn.Module, ABC):
         return select(join(states), torch.cat(series).argsort())
 
     def look_ahead(self, state: State, since: torch.Tensor, elapsed: torch.Tensor) -> Prediction:
-        """What is expected at times (n, Q) after a state, if nothing is observed meanwhile.
+        """Predictions at times (n, Q) after states, if nothing is observed meanwhile.
 
-        No answer depends on what other times are asked for. `elapsed` (n,) is that of the state.
+        No answer depends on the other times asked for. `elapsed` (n,) is that of the states.
         """
         n_times = since.shape[1]
         row = torch.arange(len(since), device=since.device).repeat_interleave(n_times)
@@ -242,16 +279,16 @@ class SequenceModel(nn.Module, ABC):
         gap: torch.Tensor,
         elapsed: torch.Tensor,
     ) -> Prediction:
-        """What is expected on the way from states to the next observations of their series.
+        """Predictions between states and the next observations of their series.
 
         Parameters
         ----------
         state : dict of str to Tensor
             n states after an observation.
         row : int64 Tensor of shape (Q,)
-            Which of them each answer follows.
+            Which state each answer follows.
         since : float64 Tensor of shape (Q,)
-            How long after it, at most its `gap`.
+            Time since that state, at most its `gap`.
         gap : float64 Tensor of shape (n,)
             Time to the next observation; infinite if there is none.
         elapsed : float64 Tensor of shape (n,)

@@ -1,8 +1,7 @@
-"""Layers of learned cells: their weights come from a generator of their own."""
+"""Layers that neural models share; their weights come from a generator that is passed in."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,8 +11,8 @@ from skpolyode.models.contract import State
 from skpolyode.models.packed import Packed
 
 __all__ = [
+    "LONGEST",
     "AgeHead",
-    "ResNet",
     "Start",
     "drawn",
     "observed_inputs",
@@ -21,22 +20,21 @@ __all__ = [
     "zero_map",
 ]
 
-_HALFWAY = 2.0  # units of time, of the share of infinity that polynomials of time are of
-_DEGREE = 4
-_FAR = 1e9  # units of time, from which on nothing changes any more
+LONGEST = 1e9
+"""Units of time after which nothing changes any more, so that infinite times can be read."""
 
 
 def drawn(
     kind: type[nn.Module], *sizes: int, generator: torch.Generator | None, **options: Any
 ) -> nn.Module:
-    """A layer of torch with torch's default distribution; the global generator is left alone.
+    """A layer with torch's default distribution, drawn without torch's global generator.
 
     Parameters
     ----------
     kind : type
         `nn.Linear` or `nn.GRUCell`.
     *sizes : int
-        Its first arguments, those of its input and of its output.
+        Lengths of its input and output.
     generator : torch.Generator or None
         Source of the weights.
     **options : dict
@@ -82,9 +80,9 @@ class Start(nn.Module):
 
 
 class AgeHead(nn.Module):
-    """Polynomials of the time since an observation, whose coefficients a network gives.
+    """Polynomials of degree 4 of the time since an observation; a network gives the coefficients.
 
-    The variable is ``t / (2 + t)``: near the observation it goes as time, and far from it it is a
+    The variable is ``t / (2 + t)``: near the observation it grows as time, and far away it is
     constant, so that forecasts are bounded. A network that reads the time among its inputs overfits
     more (HiPPO-RNN, 200 series of Lorenz63: 0.15 instead of 0.11).
 
@@ -105,53 +103,27 @@ class AgeHead(nn.Module):
     ) -> None:
         super().__init__()
         self.inner = drawn(nn.Linear, n_inputs, width, generator=generator)
-        self.outer = drawn(nn.Linear, width, n_channels * (1 + _DEGREE), generator=generator)
+        self.outer = drawn(nn.Linear, width, 5 * n_channels, generator=generator)
 
     def forward(self, x: torch.Tensor, since: torch.Tensor) -> torch.Tensor:
         """Values (n, D), of inputs (n, `n_inputs`) and times (n, 1)."""
-        coefficients = self.outer(nn.functional.silu(self.inner(x))).unflatten(1, (-1, 1 + _DEGREE))
-        since = since.clamp(max=_FAR)
-        share = since / (_HALFWAY + since)
-        powers = share ** torch.arange(1 + _DEGREE, device=since.device)
+        coefficients = self.outer(nn.functional.silu(self.inner(x))).unflatten(
+            1, (-1, 5)
+        )  # (n, D, 5)
+        since = since.clamp(max=LONGEST)
+        share = since / (2.0 + since)
+        powers = share ** torch.arange(5, device=since.device)  # (n, 5)
         return (coefficients * powers[:, None]).sum(dim=2)
 
 
-class ResNet(nn.Module):
-    """Residual blocks ``x + s (W' silu(W x + b) + b')``; the identity at first (ReZero).
-
-    Parameters
-    ----------
-    size : int
-        Length of input and output.
-    widths : sequence of int
-        Width inside each block.
-    generator : torch.Generator or None
-        Source of the weights.
-    """
-
-    def __init__(self, size: int, widths: Sequence[int], generator: torch.Generator | None) -> None:
-        super().__init__()
-        self.inner, self.outer = (
-            nn.ModuleList(drawn(nn.Linear, *shape, generator=generator) for shape in shapes)
-            for shapes in ([(size, n) for n in widths], [(n, size) for n in widths])
-        )
-        self.strength = nn.Parameter(torch.zeros(len(widths)))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of any rows (n, size)."""
-        for strength, inner, outer in zip(self.strength, self.inner, self.outer, strict=True):
-            x = x + strength * outer(nn.functional.silu(inner(x)))
-        return x
-
-
 def observed_inputs(data: Packed, rows: torch.Tensor) -> torch.Tensor:
-    """What was observed, of what, and static covariates: (n, 2 D + S), the input of plain cells."""
+    """Observed values, mask and static covariates (n, 2 D + S): the input of plain cells."""
     x = data.x[rows]
     return torch.cat([x, data.mask[rows].to(x.dtype), data.static[rows]], dim=1)
 
 
 def zero_map(n_in: int, n_out: int) -> nn.Linear:
-    """A linear map that says nothing at first."""
+    """A linear map whose weights are zero at first."""
     layer = nn.Linear(n_in, n_out, device="meta")  # draws nothing from the global generator
     layer.weight = nn.Parameter(torch.zeros(n_out, n_in))
     layer.bias = nn.Parameter(torch.zeros(n_out))
@@ -159,10 +131,7 @@ def zero_map(n_in: int, n_out: int) -> nn.Linear:
 
 
 def where_observed(mask: torch.Tensor, new: State, old: State) -> State:
-    """New parts of a state in the rows with any observation; all others, and the rest, as before.
-
-    `mask` (n, D) says what was observed.
-    """
+    """Replace parts of a state in the rows with an observation, by the `mask` (n, D) of these."""
     rows = mask.any(dim=1)
     if rows.all():
         return old | new

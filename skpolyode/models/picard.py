@@ -1,24 +1,22 @@
 """The pass over all observations as a fixed point: all intervals at once.
 
-Which states the intervals start from is nearly fixed by the data, and hardly depends on the paths
-in the intervals before. So all of them are integrated at once from the states of the last pass,
-and only the memory, which is linear and cheap, goes through each series in order. Every sweep
-brings the states about ten times closer to those of :func:`~skpolyode.models.scan.scan`. Depth:
-the steps of the longest interval, instead of those of the longest series.
+The data nearly fix the states that the intervals start from; these hardly depend on the paths in
+the intervals before. So all intervals are integrated at once from the states of the last pass, and
+only the memory, which is linear and cheap, goes through each series in order. Every sweep, one
+Picard iteration, brings the states about ten times closer to those of the pass in order
+(:mod:`skpolyode.models.scan`). Its depth is the number of steps of the longest interval, instead of
+that of the longest series.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import torch
 
-from skpolyode.models.followed import driven
+from skpolyode.memory.update import drive
 from skpolyode.models.packed import Packed
-
-if TYPE_CHECKING:
-    from skpolyode.models.polyode import PolyODE
+from skpolyode.models.polyode import PolyODE
 
 __all__ = ["CHUNK", "observed_states", "picard_predictions", "sweep"]
 
@@ -29,7 +27,7 @@ CHUNK = 4096  # intervals at once: bounds memory
 def sweep(
     model: PolyODE, data: Packed, block: list[slice], states: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """States and memories after every observation of a block, from earlier such states.
+    """One Picard iteration: states and memories after all observations of a block.
 
     Parameters
     ----------
@@ -38,7 +36,7 @@ def sweep(
     block : list of slice
         Rows of the block, n together, as :meth:`Packed.blocks` gives them.
     states : Tensor of shape (n, D, 1 + N)
-        States after the observations, as an earlier pass left them.
+        States after the observations, from an earlier pass.
 
     Returns
     -------
@@ -58,18 +56,23 @@ def sweep(
     c = start.new_zeros(*states.shape[:2], start.shape[-1])
     c[: len(first)] = start
     origins = rows[data.next[rows] >= 0]
-    # Intervals of about the same length together: none is padded to a much longer one.
+    # Chunks are of intervals of about the same length: none is padded to a much longer one.
     origins = origins[data.gap[data.next[origins]].argsort()]
-    for some in origins.split(CHUNK):
-        target = data.next[some]
+    for chunk in origins.split(CHUNK):
+        target = data.next[chunk]
         gap, elapsed = data.gap[target], data.elapsed[target]
-        end, path = model.trace(states[some - begin], gap)
+        end, path = model.trace(states[chunk - begin], gap)
         ends[target - begin] = end
-        own = end[..., 0], gap, elapsed, model.max_gap
-        c[target - begin] = driven(model.memory, path, *own)
-    for some in rows.split(CHUNK):
-        c[some - begin] += model.corrected(model.memory, ends[some - begin, :, 0], data, some)
-    _accumulate(model, data, block, c)
+        signal = end[..., 0]  # (n, D)
+        c[target - begin] = drive(model.memory, path, signal, gap, elapsed, model.max_gap)
+    for chunk in rows.split(CHUNK):
+        c[chunk - begin] += model.corrected(model.memory, ends[chunk - begin, :, 0], data, chunk)
+    # What each observation added is carried on, step after step, through the series.
+    for earlier, later in pairwise(block):
+        n_rows = later.stop - later.start  # series that go on come first
+        before = c[earlier.start - begin :][:n_rows]
+        kept = model.memory.propagate(before, data.gap[later], data.elapsed[later])
+        c[later.start - begin : later.stop - begin] += kept
     return ends[..., 0], model.reset(ends, c, data, rows), c
 
 
@@ -81,7 +84,7 @@ def observed_states(model: PolyODE, x: torch.Tensor) -> torch.Tensor:
 
 
 def picard_predictions(model: PolyODE, data: Packed, n_sweeps: int) -> torch.Tensor:
-    """Signal just before each observation, after some sweeps from the observations alone.
+    """Signal just before each observation, after sweeps that start from the observations alone.
 
     Parameters
     ----------
@@ -117,13 +120,3 @@ def picard_predictions(model: PolyODE, data: Packed, n_sweeps: int) -> torch.Ten
         for _ in range(n_sweeps):
             predictions[rows], states, _ = sweep(model, data, block, states)
     return predictions
-
-
-def _accumulate(model: PolyODE, data: Packed, block: list[slice], c: torch.Tensor) -> None:
-    """Add to each memory, in place, what is left of those before it in its series."""
-    begin = block[0].start
-    for earlier, rows in pairwise(block):
-        n_rows = rows.stop - rows.start  # the longest series, which come first
-        before = c[earlier.start - begin :][:n_rows]
-        kept = model.memory.propagate(before, data.gap[rows], data.elapsed[rows])
-        c[rows.start - begin : rows.stop - begin] += kept

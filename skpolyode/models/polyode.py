@@ -13,8 +13,7 @@ section 3; the bridge and the gain are ours.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import nn
@@ -22,24 +21,23 @@ from torch import nn
 from skpolyode.cubic import CubicPath, evaluate_path
 from skpolyode.dynamics import STEPPERS, Stepper, WalledMLP, integrate, rollout
 from skpolyode.memory import Memory
-from skpolyode.models.contract import Prediction, SequenceModel, State, Step
-from skpolyode.models.followed import corrected, remembered
+from skpolyode.memory.update import drive, take_in
+from skpolyode.models.contract import Prediction, State
 from skpolyode.models.gain import Gain
 from skpolyode.models.packed import Packed
-from skpolyode.models.scan import scan
+from skpolyode.models.scan import ScanModel
 from skpolyode.saving.codec import register
 
 __all__ = ["PolyODE"]
 
 
-class PolyODE(SequenceModel):
+class PolyODE(ScanModel):
     """The alternation of dynamics and memory over packed observations.
 
-    Values are in standard deviations of their channel and times in units of the model. A state has
-    the parts `z` (n, D, 1 + N), the signal and the hidden copy of the coefficients of each channel,
-    and the memory `c` (n, D, N). With a second memory, which follows the same path but is never
-    seen by the dynamics, it has a part `history` (n, D, M) as well, once the model has been set to
-    `eval`: training does without.
+    A state has the parts `z` (n, D, 1 + N), the signal and the hidden copy of the coefficients of
+    each channel, and the memory `c` (n, D, N). A second memory, which follows the same path but
+    which the dynamics never see, is the part `history` (n, D, M); it is there in `eval` mode only,
+    as training does without it.
 
     Parameters
     ----------
@@ -47,21 +45,21 @@ class PolyODE(SequenceModel):
         Vector field on the flat state, of length D (1 + N).
     memory : Memory
         Measure with N coefficients, which the hidden state copies at observations: the recent past
-        that the dynamics go on from.
+        that the dynamics start from.
     step_size : float
         Longest integration step.
     max_gap : float
-        Longest gap that is integrated; after it the signal is held. The dynamics cannot know
-        anything that long after the last observation, and cost would grow with the gap.
+        Longest gap that is integrated; after it the signal is held. So long after the last
+        observation the dynamics know nothing, and the cost would grow with the gap.
     stepper : str, default="rk4"
         Name of a Runge-Kutta method of :data:`skpolyode.dynamics.STEPPERS`.
     history : Memory or None, default=None
-        Another measure, of any size and window, for the coefficients that are features; None takes
+        Measure, of any size and window, for the coefficients that are features; None takes
         `memory`.
     start : nn.Module or None, default=None
-        Maps static covariates (rows, S) to what they add to a flat state that is set anew.
+        Maps static covariates (rows, S) to what they add to a flat state that is reset.
     gain : Gain or None, default=None
-        Share of an innovation that is taken over; None is all of it.
+        Share of an innovation by which an observation moves the signal; None is all of it.
 
     Examples
     --------
@@ -111,15 +109,6 @@ class PolyODE(SequenceModel):
             return {"c": self.memory}
         return {"c": self.memory, "history": self.history}
 
-    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
-        """Move or convert the weights, as of any module, and the memory along with them."""
-        super()._apply(fn, recurse)
-        weight = next(self.field.parameters())
-        self.memory = self.memory.to(weight.device, weight.dtype)
-        if self.history is not None:
-            self.history = self.history.to(weight.device, weight.dtype)
-        return self
-
     @property
     def arguments(self) -> dict[str, Any]:
         """What makes a model of the same settings, with the same field, memory and start."""
@@ -132,17 +121,12 @@ class PolyODE(SequenceModel):
         return STEPPERS["midpoint" if self.is_coarse else self.stepper_name]
 
     @property
-    def filters(self) -> bool:
-        """Whether it has a gain."""
-        return self.gain is not None
-
-    @property
     def signals(self) -> slice:
         """Coordinates of a flat state that are the signals."""
         return slice(None, None, 1 + self.memory.n_coefficients)
 
     def initial(self, data: Packed, rows: torch.Tensor) -> State:
-        """State before the first observations: zero, or what static covariates say."""
+        """State before the first observations: zero, or set by static covariates."""
         if self.start is None:
             z = data.x.new_zeros(len(rows), data.x.shape[1], 1 + self.memory.n_coefficients)
         else:
@@ -151,7 +135,7 @@ class PolyODE(SequenceModel):
         return {"z": z} | constant
 
     def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
-        """State after gaps; one without memory, which is all that training needs, stays so."""
+        """State after gaps; a state without memory, which training uses, has none after them."""
         if "c" not in state:
             return {"z": self._integrate(state["z"], gap, None)[0]}
         z, path = self.trace(state["z"], gap)
@@ -173,20 +157,16 @@ class PolyODE(SequenceModel):
     def features(self, state: State) -> dict[str, torch.Tensor]:
         """Coefficients (n, D, M), and the state (n, D, 1 + N) that the dynamics go on from.
 
-        The latter is that of all channels as after a reset: the hidden copy of a channel that was
-        not observed for long has drifted, its memory has not. Beside coefficients of a longer
-        history it is scaled by the root of its share of it, so that the squared distance of two
-        embeddings is that of the histories, with the recent part counted twice.
+        All channels of that state are as after a reset: the hidden copy of a channel that was not
+        observed for long has drifted, its memory has not. Next to coefficients of a longer history
+        the state is scaled by the root of its share of that history, so that the squared distance
+        of two embeddings is that of the histories, with the recent part counted twice.
         """
         hidden = torch.cat([state["z"][..., :1], state["c"].to(state["z"].dtype)], dim=-1)
         if self.history is None:
             return {"coefficients": state["c"], "hidden": hidden}
         share = (self.memory.window / self.history.window) ** 0.5
         return {"coefficients": state["history"], "hidden": share * hidden}
-
-    def run_block(self, data: Packed, block: list[slice]) -> Iterator[Step]:
-        """Run over some series, each at its own pace; see :func:`~skpolyode.models.scan.scan`."""
-        return scan(self, data, block)
 
     def between(
         self,
@@ -198,8 +178,8 @@ class PolyODE(SequenceModel):
     ) -> Prediction:
         """Signals on the way to the next observations, read from the paths that memory follows."""
         furthest = since.new_zeros(len(gap)).scatter_reduce(0, row, since, "amax")
-        # Ahead of the last observation whole steps, so that a forecast does not depend on what
-        # other times are asked for.
+        # Ahead of the last observation the steps are whole ones, so that a forecast does not
+        # depend on the other times asked for.
         n_steps = (furthest / self.step_size).ceil().clamp(min=1)
         reach = torch.where(gap.isinf(), n_steps * self.step_size, gap).clamp(max=self.max_gap)
         _, path = self.trace(state["z"], reach)
@@ -207,14 +187,12 @@ class PolyODE(SequenceModel):
 
     def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:
         """States (n, D, 1 + N) after gaps (n,), and the path of the signals (up to `max_gap`)."""
-        end, path = self._integrate(z, gap, self.signals)
-        assert path is not None
-        return end, path
+        return self._integrate(z, gap, self.signals)
 
     def visit(self, z: torch.Tensor, row: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
         """Signals (Q, D) after gaps (Q,) that follow one another from states z (n, D, 1 + N).
 
-        See :func:`~skpolyode.dynamics.rollout`: `row` (Q,) says which state each is of.
+        See :func:`~skpolyode.dynamics.rollout`: `row` (Q,) is the state that each belongs to.
         """
         return rollout(
             self.field,
@@ -228,7 +206,8 @@ class PolyODE(SequenceModel):
 
     def _integrate(
         self, z: torch.Tensor, gap: torch.Tensor, recorded: slice | None
-    ) -> tuple[torch.Tensor, CubicPath | None]:
+    ) -> tuple[torch.Tensor, Any]:
+        """States after gaps, and the path of the coordinates `recorded`, None of none."""
         end, path = integrate(
             self.field,
             z.flatten(1),
@@ -247,49 +226,45 @@ class PolyODE(SequenceModel):
         gap: torch.Tensor,
         elapsed: torch.Tensor,
     ) -> State:
-        """Memories after the path of a gap, its `end` (n, D) held for what is not integrated."""
+        """Memories after the path of a gap, whose `end` (n, D) is held after `max_gap`."""
         return {
-            name: remembered(memory, state[name], path, end, gap, elapsed, self.max_gap)
+            name: memory.propagate(state[name], gap, elapsed)
+            + drive(memory, path, end, gap, elapsed, self.max_gap)
             for name, memory in self.memories.items()
         }
 
     def corrected(
         self, memory: Memory, signal: torch.Tensor, data: Packed, rows: torch.Tensor
     ) -> torch.Tensor:
-        """What the observations of some rows add to a memory that followed `signal` (n, D)."""
+        """Coefficients that observations add to a memory which followed `signal` (n, D)."""
         rise = torch.where(data.mask[rows], data.x[rows] - signal, 0.0)
         if (share := self.share(data, rows)) is not None:
-            rise = share * rise  # of the first observation of a channel all
-        return corrected(memory, rise, data, rows)
-
-    def share(self, data: Packed, rows: torch.Tensor) -> torch.Tensor | None:
-        """Share (n, D) of the innovations of some rows that is taken over; None is all."""
-        return None if self.gain is None else self.gain(data.channel_gap[rows], data.seen[rows])
+            rise = share * rise  # the share of the first observation of a channel is 1
+        return take_in(memory, rise, data.seen[rows], data.channel_gap[rows], data.elapsed[rows])
 
     def reset(
         self, z: torch.Tensor, c: torch.Tensor, data: Packed, rows: torch.Tensor
     ) -> torch.Tensor:
-        """State after the observations of some rows, from that before and the memory after."""
+        """State after observations, from the state before and the memory after them."""
         hidden = c.to(z.dtype)
         if self.start is not None:
             hidden = hidden + self._offset(data, rows)[..., 1:]
         signal, share = data.x[rows], self.share(data, rows)
         if share is not None:
             signal = torch.lerp(z[..., 0], signal, share)
-        anew = torch.cat([signal[..., None], hidden], dim=-1)
+        anew = torch.cat([signal[..., None], hidden], dim=-1)  # (n, D, 1 + N)
         return torch.where(data.mask[rows][..., None], anew, z)
 
     def _offset(self, data: Packed, rows: torch.Tensor) -> torch.Tensor:
-        """What static covariates add to a state (n, D, 1 + N) that is set anew.
+        """What static covariates add to a state (n, D, 1 + N) that is reset.
 
-        They set h(0); as every observation resets h_j := c_j, which would erase them, they are
+        They set h(0). As every observation resets h_j := c_j, which would erase them, they are
         added there too.
         """
-        assert self.start is not None
         return self.start(data.static[rows]).unflatten(1, (data.x.shape[1], -1))
 
     def static_part(self, data: Packed, rows: torch.Tensor) -> torch.Tensor:
-        """Part of the states after the observations of some rows that `start` contributed."""
+        """Part (n, D, 1 + N) of the states after observations that `start` contributed."""
         mask = data.mask[rows]
         anew = mask | (data.elapsed[rows] == 0)[:, None]
         signal, hidden = self._offset(data, rows).split([1, self.memory.n_coefficients], dim=2)

@@ -8,43 +8,99 @@ observations, of the longest gap at each: on Lorenz63 80 rounds instead of 330, 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from skpolyode.cubic import CubicPath
-from skpolyode.dynamics import NetworkSteps, count_steps
+from skpolyode.dynamics import NetworkSteps, Stepper, WalledMLP, count_steps
 from skpolyode.dynamics.steps import Start
-from skpolyode.models.contract import State, Step, join
+from skpolyode.memory import Memory
+from skpolyode.models.contract import SequenceModel, State, Step, join
 from skpolyode.models.packed import Packed
 
-if TYPE_CHECKING:
-    from skpolyode.models.polyode import PolyODE
-
-__all__ = ["scan"]
+__all__ = ["ScanModel"]
 
 
-class _Paths(NamedTuple):
-    """Where the paths of the intervals are written down: one place for each series of a block."""
+class ScanModel(SequenceModel):
+    """A model that integrates a state `z` in steps, while memories follow the path of its signals.
 
-    values: torch.Tensor  # (B, K + 1, D): the signal at the ends of the steps
-    slopes: torch.Tensor  # (B, K + 1, D): its derivative there
+    Attributes
+    ----------
+    field : WalledMLP
+        Vector field on the flat state.
+    stepper : Stepper
+        Runge-Kutta method of the integration.
+    step_size, max_gap : float
+        Longest step, and longest gap that is integrated.
+    signals : slice
+        Coordinates of a flat state that are the signals.
+    memories : dict of str to Memory
+        Memories that follow the path, by the name of their part of a state.
+    """
 
-    def record(self, steps: NetworkSteps, run: _Running) -> Start:
-        """Write down the signal and its derivative after the steps taken; begin the next."""
-        flat = run.z.flatten(1)
-        start = steps.begin(flat)
-        place = run.place, run.taken
-        self.values.index_put_(place, flat[:, steps.recorded])
-        self.slopes.index_put_(place, steps.slope(flat, start))
-        return start
+    field: WalledMLP
+    stepper: Stepper
+    step_size: float
+    max_gap: float
+    signals: slice
+    memories: dict[str, Memory]
 
-    def of(self, run: _Running) -> CubicPath:
-        """Those of some series at the end of their interval."""
-        last = int(run.n_steps.max()) + 1
-        columns = (part[run.place, :last].transpose(0, 1) for part in self)
-        return CubicPath(*columns, run.step, run.n_steps)
+    @abstractmethod
+    def remember(
+        self,
+        state: State,
+        path: CubicPath,
+        end: torch.Tensor,
+        gap: torch.Tensor,
+        elapsed: torch.Tensor,
+    ) -> State:
+        """Memories after the path of a gap, whose `end` (n, D) is held after `max_gap`."""
+
+    def run_block(self, data: Packed, block: list[slice]) -> Iterator[Step]:
+        """Run over some series, each at its own pace: a step has the observations of one round."""
+        steps = NetworkSteps(self.field, self.stepper, self.signals)
+        rows = torch.arange(block[0].start, block[0].stop, device=data.x.device)
+        step = self._take_in(self.initial(data, rows), data, rows)
+        yield step
+        gaps = data.gap[block[0].start : block[-1].stop].clamp(max=self.max_gap)
+        n_knots = int(count_steps(gaps, self.step_size).max()) + 1
+        path = data.x.new_zeros(len(rows), n_knots, data.x.shape[1])
+        paths = _Paths(path, path.clone())
+        run = self._depart(step, data, rows - block[0].start)
+        while len(run.target):
+            start = paths.record(steps, run)
+            arrived = run.taken == run.n_steps
+            if arrived.any():
+                there = run.select(arrived.nonzero()[:, 0])
+                gap, elapsed = data.gap[there.target], data.elapsed[there.target]
+                end = there.z[..., 0]
+                memories = self.remember(there.memories, paths.of(there), end, gap, elapsed)
+                step = self._take_in({"z": there.z} | memories, data, there.target)
+                yield step
+                new = self._depart(step, data, there.place)
+                on_the_way = (~arrived).nonzero()[:, 0]
+                pairs = zip(start, paths.record(steps, new), strict=True)
+                start = Start(*(torch.cat([x.index_select(0, on_the_way), y]) for x, y in pairs))
+                run = run.select(on_the_way).join(new)
+            flat = run.z.flatten(1)
+            end = steps.end(flat, start, run.step.to(flat.dtype)[:, None])
+            run = run._replace(z=end.view_as(run.z), taken=run.taken + 1)
+
+    def _take_in(self, before: State, data: Packed, rows: torch.Tensor) -> Step:
+        return Step(rows, before, self.predict(before), self.observe(before, data, rows))
+
+    def _depart(self, step: Step, data: Packed, place: torch.Tensor) -> _Running:
+        """Set out from the observations of a step, but for those that are last in their series."""
+        going_on = (data.next[step.rows] >= 0).nonzero()[:, 0]
+        target = data.next[step.rows[going_on]]
+        gap = data.gap[target].clamp(max=self.max_gap)
+        n_steps = count_steps(gap, self.step_size)
+        memories = {name: step.state[name][going_on] for name in self.memories}
+        z, taken = step.state["z"][going_on], torch.zeros_like(n_steps)
+        return _Running(place[going_on], target, z, memories, taken, n_steps, gap / n_steps)
 
 
 class _Running(NamedTuple):
@@ -69,64 +125,23 @@ class _Running(NamedTuple):
         return _Running(*(join(list(p)) if isinstance(p[0], dict) else torch.cat(p) for p in pairs))
 
 
-def scan(model: PolyODE, data: Packed, block: list[slice]) -> Iterator[Step]:
-    """Run a block of series over all their observations.
+class _Paths(NamedTuple):
+    """Paths of the intervals as they are integrated: one place for each series of a block."""
 
-    Parameters
-    ----------
-    model : PolyODE
-    data : Packed
-    block : list of slice
-        Rows of the block, as :meth:`Packed.blocks` gives them.
+    values: torch.Tensor  # (B, K + 1, D): the signal at the ends of the steps
+    slopes: torch.Tensor  # (B, K + 1, D): its derivative there
 
-    Yields
-    ------
-    Step
-        The observations taken in by a round.
-    """
-    steps = NetworkSteps(model.field, model.stepper, model.signals)
-    rows = torch.arange(block[0].start, block[0].stop, device=data.x.device)
-    step = _take_in(model, data, rows, model.initial(data, rows))
-    yield step
-    gaps = data.gap[block[0].start : block[-1].stop].clamp(max=model.max_gap)
-    n_knots = int(count_steps(gaps, model.step_size).max()) + 1
-    path = data.x.new_zeros(len(rows), n_knots, data.x.shape[1])
-    paths = _Paths(path, path.clone())
-    run = _depart(model, data, step, rows - block[0].start)
-    while len(run.target):
-        start = paths.record(steps, run)
-        arrived = run.taken == run.n_steps
-        if arrived.any():
-            there = run.select(arrived.nonzero()[:, 0])
-            step = _arrive(model, data, there, paths.of(there))
-            yield step
-            new = _depart(model, data, step, there.place)
-            on_the_way = (~arrived).nonzero()[:, 0]
-            pairs = zip(start, paths.record(steps, new), strict=True)
-            start = Start(*(torch.cat([x.index_select(0, on_the_way), y]) for x, y in pairs))
-            run = run.select(on_the_way).join(new)
+    def record(self, steps: NetworkSteps, run: _Running) -> Start:
+        """Write down the signal and its derivative after the steps taken; begin the next."""
         flat = run.z.flatten(1)
-        end = steps.end(flat, start, run.step.to(flat.dtype)[:, None])
-        run = run._replace(z=end.view_as(run.z), taken=run.taken + 1)
+        start = steps.begin(flat)
+        place = run.place, run.taken
+        self.values.index_put_(place, flat[:, steps.recorded])
+        self.slopes.index_put_(place, steps.slope(flat, start))
+        return start
 
-
-def _depart(model: PolyODE, data: Packed, step: Step, place: torch.Tensor) -> _Running:
-    """Set out from observations just taken in, those that are the last of their series left out."""
-    going_on = (data.next[step.rows] >= 0).nonzero()[:, 0]
-    target = data.next[step.rows[going_on]]
-    gap = data.gap[target].clamp(max=model.max_gap)
-    n_steps = count_steps(gap, model.step_size)
-    memories = {name: step.state[name][going_on] for name in model.memories}
-    z, taken = step.state["z"][going_on], torch.zeros_like(n_steps)
-    return _Running(place[going_on], target, z, memories, taken, n_steps, gap / n_steps)
-
-
-def _arrive(model: PolyODE, data: Packed, run: _Running, path: CubicPath) -> Step:
-    """Let the memory follow the path of the interval, then take in the observation."""
-    gap, elapsed = data.gap[run.target], data.elapsed[run.target]
-    memories = model.remember(run.memories, path, run.z[..., 0], gap, elapsed)
-    return _take_in(model, data, run.target, {"z": run.z} | memories)
-
-
-def _take_in(model: PolyODE, data: Packed, rows: torch.Tensor, before: State) -> Step:
-    return Step(rows, before, model.predict(before), model.observe(before, data, rows))
+    def of(self, run: _Running) -> CubicPath:
+        """Paths of series that are at the end of their interval."""
+        last = int(run.n_steps.max()) + 1
+        columns = (part[run.place, :last].transpose(0, 1) for part in self)  # (K + 1, B, D)
+        return CubicPath(*columns, run.step, run.n_steps)

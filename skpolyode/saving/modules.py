@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import OrderedDict
 from collections.abc import Callable
 from itertools import chain
@@ -19,10 +20,10 @@ _FEW = 32  # entries of the arguments, beside one for each weight
 
 def register_module(
     cls: type[nn.Module],
-    arguments: Callable[[Any], dict[str, Any]],
+    arguments: Callable[[Any], dict[str, Any]] | None = None,
     **options: Any,
-) -> None:
-    """Let files hold instances of a class of torch modules.
+) -> type[nn.Module]:
+    """Let files hold instances of a class of torch modules; serves as a decorator of the class.
 
     What is saved are the constructor's arguments, all that `state_dict` gives, and whether the
     module trains. When it is loaded the constructor allocates and draws nothing: all memory is
@@ -32,23 +33,29 @@ def register_module(
     ----------
     cls : type
         Exactly this class, not its subclasses. A module inside another need not be registered.
-    arguments : callable
+    arguments : callable or None, default=None
         Gives the arguments, by name, with which the constructor makes a module of the same
-        structure. An argument that says how often to repeat something must be the list of sizes,
-        not their number: with a number a file of a few bytes could ask for a million layers.
+        structure. None: the attributes named as the constructor's parameters, without `generator`.
+        An argument that says how often to repeat something must be the list of sizes, not their
+        number: with a number a file of a few bytes could ask for a million layers.
     **options : dict
         `part` of :func:`skpolyode.saving.codec.register`.
+
+    Returns
+    -------
+    type
+        The class.
 
     Examples
     --------
     >>> import torch
     >>> from skpolyode.saving.codec import Decoder, Encoder
     >>> from skpolyode.saving.modules import register_module
-    >>> class Rotation(torch.nn.Module):
+    >>> @register_module
+    ... class Rotation(torch.nn.Module):
     ...     def __init__(self, size):
     ...         super().__init__()
     ...         self.size, self.weight = size, torch.nn.Parameter(torch.zeros(size, size))
-    >>> register_module(Rotation, lambda module: {"size": module.size}, part="example")
     >>> encoder = Encoder()
     >>> document = encoder.encode(Rotation(2), "rotation")
     >>> Decoder(encoder.arrays).decode(document).weight.shape
@@ -56,8 +63,13 @@ def register_module(
     """
 
     def to_state(module: nn.Module) -> dict[str, Any]:
+        if arguments is None:
+            names = set(inspect.signature(cls).parameters) - {"generator"}
+            given = {name: getattr(module, name) for name in sorted(names)}
+        else:
+            given = arguments(module)
         weights = dict(module.state_dict())
-        return {"arguments": arguments(module), "weights": weights, "training": module.training}
+        return {"arguments": given, "weights": weights, "training": module.training}
 
     def from_state(state: dict[str, Any]) -> nn.Module:
         given, weights = state["arguments"], state["weights"]
@@ -68,9 +80,11 @@ def register_module(
         module.load_state_dict(weights, assign=True)  # raises unless names and shapes agree
         if any(tensor.is_meta for tensor in chain(module.parameters(), module.buffers())):
             raise ValueError(f"{cls.__name__} has tensors that its state_dict leaves out")
-        return module.train(state["training"])
+        # What a module moves along with its weights, such as tables, gets their type and device.
+        return module.train(state["training"])._apply(lambda tensor: tensor)
 
     register(cls, to_state, from_state, **options)
+    return cls
 
 
 def _entries(value: Any) -> int:

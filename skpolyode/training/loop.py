@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from sklearn.exceptions import ConvergenceWarning
@@ -24,10 +24,11 @@ __all__ = ["Task", "Trainer", "TrainingReport", "one_cycle"]
 _ERROR = "validation_error"
 _INTERRUPTED = "interrupted"
 _INFINITE = "the loss became infinite"
+_KEPT = ("best", "best_error", "best_epoch", "epochs_since_best", "history")
 
 
 def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
-    """Share of the peak learning rate at a step: a linear rise, then a cosine to zero.
+    """Share of the peak learning rate at a step: a linear warm-up, then a cosine to zero.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
     total : int
         Steps of the whole cycle.
     warm_up : float, default=0.02
-        Share of the cycle that rises.
+        Share of the cycle in which the rate rises.
 
     Examples
     --------
@@ -50,24 +51,44 @@ def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
     return 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, total - rise)))
 
 
-class Task(Protocol):
-    """What can be trained."""
+class Task:
+    """What can be trained: a preparation of each epoch, and the loss of a minibatch.
+
+    Attributes
+    ----------
+    items : Tensor of shape (n, ...)
+        What minibatches are drawn from.
+    is_preliminary : bool
+        Whether the last validation error cannot be compared with later ones.
+    item_size : float
+        Mean number of intervals between observations of an item.
+    scans : bool
+        Whether `refresh` goes through series in order, which costs as much as the gradients.
+    """
 
     items: torch.Tensor
-    is_preliminary: bool
-    """Whether the last `refresh` gave an error that is not to be compared with later ones."""
+    is_preliminary = False
+    item_size = 1.0
+    scans = False
 
     def refresh(self, progress: float) -> float:
         """Prepare an epoch, which may change `items`; returns the present validation error.
 
         `progress` is the share of the epochs that is done, 1 at the end.
         """
+        raise NotImplementedError
 
     def loss(self, index: torch.Tensor) -> torch.Tensor:
         """Loss of a minibatch, given by positions in `items`."""
+        raise NotImplementedError
+
+    def keeps_states(self, progress: float) -> bool:
+        """Whether the next `refresh` will leave what was prepared as it is."""
+        return False
 
     def state_dict(self) -> dict[str, Any]:
         """What `refresh` has prepared, for a checkpoint."""
+        return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to it."""
@@ -80,9 +101,9 @@ class TrainingReport:
     Parameters
     ----------
     history : list of dict
-        For each epoch ``epoch``, ``validation_error``, ``training_loss``, ``n_items`` (that it went
-        through), ``seconds`` (since the start). The error is that of the weights before the
-        epoch's steps; the last entry, without a training loss, is that of the final weights.
+        For each epoch ``epoch``, ``validation_error``, ``training_loss``, ``n_items`` (trained on)
+        and ``seconds`` (since the start). The error is that of the weights before the epoch; the
+        last entry, without a training loss, has that of the final weights.
     best_error : float
         Validation error of the weights that the module was left with; infinite if there is none.
     best_epoch : int
@@ -116,7 +137,7 @@ class TrainingReport:
         return sum("training_loss" in entry for entry in self.history)
 
     def followed_by(self, later: TrainingReport) -> TrainingReport:
-        """Of this training and one that went on from its weights, as of one."""
+        """Join this report with that of a training which continued from its weights."""
         n_epochs, seconds = self.n_epochs, self.history[-1]["seconds"]
         moved = [
             entry | {"epoch": entry["epoch"] + n_epochs, "seconds": entry["seconds"] + seconds}
@@ -132,7 +153,7 @@ class TrainingReport:
 
     @property
     def message(self) -> str:
-        """The same in words, for users who wait."""
+        """One sentence for users."""
         where = f"in epoch {self.history[-1]['epoch']}" if self.history else "at its start"
         what = {
             _INTERRUPTED: f"training was interrupted {where}",
@@ -152,7 +173,7 @@ class Trainer:
     learning_rate : float
         Peak of the schedule.
     batch_size : int
-        Items a minibatch.
+        Items per minibatch.
     max_epochs : int
         Passes over the items; the schedule spans all of them.
     patience : int or None
@@ -164,7 +185,7 @@ class Trainer:
         Makes an optimizer of the parameters and the keyword `lr`. It must offer what
         :class:`Muon` does: `lr`, `state`, `zero_grad`, `step` and `restore`.
     remedy : str, default="lower it"
-        What the warning about an infinite loss, which ends with the learning rate, tells to do.
+        What to do, at the end of the warning about an infinite loss, which names the rate.
 
     Examples
     --------
@@ -215,17 +236,16 @@ class Trainer:
         generator : torch.Generator
             Source of the minibatches; no global generator is touched.
         checkpoint : Checkpoint or None, default=None
-            Where the state of the training is kept until it ends. If it holds one, training goes
-            on from there, and ends as it would have without the interruption.
+            Where the state of the training is stored until it ends. If it holds a state, training
+            continues from it, and ends as it would have without the interruption.
         bar : tqdm or None, default=None
             Progress bar that counts the epochs.
 
         Returns
         -------
         TrainingReport
-            Also after Ctrl-C, so that the caller can store what was learned; it should raise
-            `KeyboardInterrupt` again then, with the report's message, since whoever called it,
-            such as a search, has been asked to stop as well.
+            Also after Ctrl-C, so that the caller can store what was learned. It should then raise
+            `KeyboardInterrupt` with the report's message, so that a search around it stops as well.
 
         Warns
         -----
@@ -250,7 +270,7 @@ class Trainer:
 
 
 class _Run:
-    """One training: what changes while it goes on."""
+    """The changing state of one training."""
 
     def __init__(
         self, trainer: Trainer, module: nn.Module, task: Task, generator: torch.Generator
@@ -258,12 +278,15 @@ class _Run:
         self.trainer, self.module, self.task, self.generator = trainer, module, task, generator
         self.optimizer = self._new_optimizer()
         self.history: list[dict[str, float]] = []
-        self.best = copy.deepcopy(module.state_dict())
+        self.best = self._weights()
         self.best_error, self.best_epoch = float("inf"), 0
         self.epochs_since_best = 0
 
     def _new_optimizer(self) -> Any:
         return self.trainer.optimizer(self.module.parameters(), lr=self.trainer.learning_rate)
+
+    def _weights(self) -> dict[str, torch.Tensor]:
+        return copy.deepcopy(dict(self.module.state_dict()))
 
     def train(self, checkpoint: Checkpoint | None, bar: tqdm) -> str:
         """Train until there is a reason to stop, which is returned."""
@@ -288,7 +311,7 @@ class _Run:
             bar.update()
 
     def _validate(self, epoch: int, start: float) -> None:
-        """Prepare the epoch, and see how good the weights are before it."""
+        """Prepare the epoch, and validate the weights before it."""
         error = self.task.refresh(epoch / self.trainer.max_epochs)
         seconds = time.perf_counter() - start
         self.history.append({"epoch": epoch, _ERROR: error, "seconds": seconds})
@@ -296,7 +319,7 @@ class _Run:
             return
         if error < self.best_error:
             self.best_error, self.best_epoch, self.epochs_since_best = error, epoch, 0
-            self.best = copy.deepcopy(self.module.state_dict())
+            self.best = self._weights()
         else:
             self.epochs_since_best += 1
 
@@ -313,15 +336,14 @@ class _Run:
         return None
 
     def settle_for_present(self) -> None:
-        """Take the present weights for the best where only the untrained ones could compete.
+        """Take the present weights as the best if errors were preliminary so far.
 
-        While errors are preliminary no trained weights can be the best; to go back to the start
-        would throw away all that was learned.
+        Otherwise the untrained weights would be the best, and all that was learned would be lost.
         """
         if len(self.history) > 1 and self.best_epoch == 0 and self.task.is_preliminary:
             last = self.history[-1]
             if math.isfinite(last[_ERROR]):
-                self.best = copy.deepcopy(self.module.state_dict())
+                self.best = self._weights()
                 self.best_error, self.best_epoch = last[_ERROR], last["epoch"]
 
     def _train_epoch(self, epoch: int) -> float:
@@ -344,13 +366,8 @@ class _Run:
 
     def _state(self) -> dict[str, Any]:
         """All that the rest of the training depends on, before an epoch."""
-        return {
+        return {name: getattr(self, name) for name in _KEPT} | {
             "weights": dict(self.module.state_dict()),
-            "best": dict(self.best),
-            "best_error": self.best_error,
-            "best_epoch": self.best_epoch,
-            "epochs_since_best": self.epochs_since_best,
-            "history": self.history,
             "optimizer": self.optimizer.state,
             "generator": self.generator.get_state(),
             "task": self.task.state_dict(),
@@ -383,6 +400,4 @@ class _Run:
             raise ValueError("weights of another module")
         if [entry["epoch"] for entry in state["history"]] != list(range(len(state["history"]))):
             raise ValueError("epochs that do not follow each other")
-        self.best, self.best_error = state["best"], state["best_error"]
-        self.best_epoch, self.history = state["best_epoch"], state["history"]
-        self.epochs_since_best = state["epochs_since_best"]
+        vars(self).update({name: state[name] for name in _KEPT})

@@ -1,43 +1,27 @@
-"""Errors of forecasts as what is learned from, and as one number."""
+"""Losses and errors of forecasts, in which series may have weights."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
-from skpolyode.models.contract import Prediction, SequenceModel, State
+from skpolyode.models.contract import Prediction, SequenceModel
 from skpolyode.models.packed import Packed
-from skpolyode.training.weights import weighed
 
-__all__ = ["RunningMean", "add_update_loss", "forecasting_mse", "prediction_loss"]
-
-
-class RunningMean:
-    """Mean of the counted entries of several tensors, kept on the device."""
-
-    def __init__(self) -> None:
-        self.total: float | torch.Tensor = 0.0
-        self.count: int | torch.Tensor = 0
-
-    def add(self, values: torch.Tensor, counted: torch.Tensor) -> None:
-        """Take in some values; what is not counted may be anything."""
-        self.total = self.total + torch.where(counted, values, 0.0).sum()
-        self.count = self.count + counted.sum()
-
-    def value(self) -> torch.Tensor:
-        """The mean; zero of nothing."""
-        return torch.as_tensor(self.total / max(int(self.count), 1))
+__all__ = ["WeightedMean", "forecasting_mse", "prediction_loss", "with_mean_one", "with_weights"]
 
 
 def prediction_loss(prediction: Prediction, x: torch.Tensor) -> torch.Tensor:
-    """Loss of each value: the squared error, or the negative log-likelihood of a known scale.
+    """Loss of each value: the squared error, or the negative log-likelihood if there is a scale.
 
     Parameters
     ----------
     prediction : Prediction
-        Of a model; with `log_scale` s the loss is ``s + (x - mean)**2 exp(-2 s) / 2``, that of a
-        normal distribution up to a constant.
+        With a `log_scale` s the loss is ``s + (x - mean)**2 exp(-2 s) / 2``, that of a normal
+        distribution up to a constant.
     x : Tensor of shape (..., D)
-        What came.
+        The observed values.
 
     Returns
     -------
@@ -57,26 +41,48 @@ def prediction_loss(prediction: Prediction, x: torch.Tensor) -> torch.Tensor:
     return prediction.log_scale + 0.5 * square * torch.exp(-2 * prediction.log_scale)
 
 
-def add_update_loss(
-    mean: RunningMean, model: SequenceModel, state: State, data: Packed, rows: torch.Tensor
-) -> None:
-    """Take in the loss of states after the observations of some rows, if the model has such one."""
-    loss = model.update_loss(state, data, rows)
-    if loss is not None:
-        mean.add(weighed(loss, data, rows), data.mask[rows])
+class WeightedMean:
+    """Running mean, kept on the device, of losses times the weights of their series.
+
+    Parameters
+    ----------
+    data : Packed
+        All series, with their weights if they have any.
+    """
+
+    def __init__(self, data: Packed) -> None:
+        self.data = data
+        self.total: float | torch.Tensor = 0.0
+        self.count: int | torch.Tensor = 0
+
+    def add(
+        self, losses: torch.Tensor | None, rows: torch.Tensor | slice, counted: torch.Tensor
+    ) -> WeightedMean:
+        """Add the counted losses (n, D) of some rows; those not counted may be anything."""
+        if losses is None:
+            return self
+        if self.data.weight is not None:
+            losses = losses * self.data.weight[rows][:, None]
+        self.total = self.total + torch.where(counted, losses, 0.0).sum()
+        self.count = self.count + counted.sum()
+        return self
+
+    def value(self) -> torch.Tensor:
+        """The mean; zero if nothing was counted."""
+        return torch.as_tensor(self.total / max(int(self.count), 1))
 
 
 def forecasting_mse(model: SequenceModel, data: Packed) -> float:
     """Mean squared one-step error of the forecasts of all observed values.
 
-    The first row of a series, which starts the state, is not forecast and does not count.
+    The first row of a series starts its state; it is not forecast and does not count.
 
     Parameters
     ----------
     model : SequenceModel
-        What forecasts.
+        The model that forecasts.
     data : Packed
-        All series. Weights, if it has any, should have a mean of one.
+        All series. Weights, if there are any, should have a mean of one.
 
     Returns
     -------
@@ -98,10 +104,37 @@ def forecasting_mse(model: SequenceModel, data: Packed) -> float:
     >>> forecasting_mse(model, data) > 0
     True
     """
-    mean = RunningMean()
+    mean, counted = WeightedMean(data), data.mask & (data.elapsed > 0)[:, None]
     with torch.no_grad():
         for step in model.run(data):
-            counted = data.mask[step.rows] & (data.elapsed[step.rows] > 0)[:, None]
             error = (data.x[step.rows] - step.prediction.mean).square()
-            mean.add(weighed(error, data, step.rows), counted)
+            mean.add(error, step.rows, counted[step.rows])
     return float(mean.value())
+
+
+def with_weights(data: Packed, weights: torch.Tensor) -> Packed:
+    """Packed data with a weight (n_series,) for each series, in the order of the input."""
+    return replace(data, weight=weights.to(data.series.device)[data.series])
+
+
+def with_mean_one(data: Packed, held_out: torch.Tensor) -> Packed:
+    """Scale weights to a mean of one over all forecast values, so that mean errors are weighted.
+
+    The series that train and those that only validate are scaled separately.
+
+    Parameters
+    ----------
+    data : Packed
+    held_out : bool Tensor of shape (n_series,)
+        Series that only validate.
+    """
+    if data.weight is None:
+        return data
+    n_values = (data.mask & (data.elapsed > 0)[:, None]).sum(dim=1)  # (P,)
+    validating, weight = held_out[data.series], data.weight.clone()
+    for part in (validating, ~validating):
+        own, count = weight[part], n_values[part]
+        if len(own) and own.max() > 0:
+            own = own / own.max()  # the smallest numbers have no inverse
+            weight[part] = own * (count.sum() / (own * count).sum().clamp(min=1e-300))
+    return replace(data, weight=weight)

@@ -18,6 +18,7 @@ from skpolyode.embedders.holdout import FitOptions, Split, split_series
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed, SequenceModel
+from skpolyode.models.contract import Sizes
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.known import known_rows, known_values
 from skpolyode.panel.select import (
@@ -37,7 +38,6 @@ from skpolyode.transformers._input import (
     read_panel,
     warn_if_nothing_was_learned,
 )
-from skpolyode.transformers._sizes import Sizes
 from skpolyode.transformers._training import CONSTRAINTS, TRAINED, TRAINING
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.stages import (

@@ -14,7 +14,7 @@ from torch import nn
 from skpolyode.dynamics import WalledMLP
 from skpolyode.embedders import ChannelScaler, MemoryReadout, ModelEmbedder, Units
 from skpolyode.embedders.static import StaticEncoder
-from skpolyode.memory import MEMORIES, LegTMemory
+from skpolyode.memory import MEMORIES, PATH_MEASURES, LegTMemory
 from skpolyode.models import Packed, PolyODE, SequenceModel
 from skpolyode.models.gain import Gain
 from skpolyode.models.layers import zero_map
@@ -176,7 +176,7 @@ class PolyODETransformer(UncertainTransformer):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **NeuralTransformer._parameter_constraints,
         "n_coefficients": [COUNT],
-        "measure": [StrOptions({"legt", "legs"})],
+        "measure": [StrOptions(set(PATH_MEASURES))],
         "window": [POSITIVE, StrOptions({"auto"})],
         "context": [POSITIVE, StrOptions({"auto"})],
         "step_size": [POSITIVE, StrOptions({"auto"})],
@@ -290,7 +290,7 @@ class PolyODETransformer(UncertainTransformer):
 
     def _lengths(self, rows: Observed, size: int) -> tuple[float, float]:
         """Window and context, in the units of `times`; the latter has `size` coefficients."""
-        whole = np.isinf(MEMORIES[self.measure].reach(1.0))
+        whole = MEMORIES[self.measure].whole_history
         window = choose_window("auto" if whole else self.window, rows)
         return window, choose_context(self.context, window, rows, size)
 

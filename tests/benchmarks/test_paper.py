@@ -22,7 +22,7 @@ from benchmarks.paper.tables import Number, published, setting_tables, summarise
 from benchmarks.paper.truth import with_truth
 from skpolyode.datasets import make_lorenz96
 from skpolyode.panel import Panel
-from skpolyode.transformers import PastDecoder
+from skpolyode.siblings import PastDecoder
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.neural import NeuralTransformer
 from tests.datasets.test_mimic import make_tables, write_hdf
@@ -55,7 +55,7 @@ def test_cell_of_every_row(name):
 def test_every_public_transformer_has_a_row():
     kinds = {row.kind for row in all_rows().values()}
     public = {type(transformer) for transformer in all_transformers().values()} - {PastDecoder}
-    assert {kind for kind in public if kind.__name__ in skpolyode.transformers.__all__} <= kinds
+    assert {kind for kind in public if kind.__name__ in skpolyode.__all__} <= kinds
 
 
 def test_cells_of_equal_seeds_are_equal_and_of_others_differ():

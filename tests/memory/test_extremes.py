@@ -57,7 +57,7 @@ def test_after_an_age_only_what_was_held_is_left(name, gap):
     # A ramp as long: of a window its end alone, of the history the whole, as of any length.
     ramp = memory.bridge(value, double([gap, gap]), now)
     like = memory.bridge(value, double([2.0, 2.0]), double(2.0))
-    assert_close(ramp, like if memory.needs_duration else kept)
+    assert_close(ramp, like if memory.whole_history else kept)
     steps = np.stack([0 * value[0].numpy(), value[0].numpy() / gap], axis=1)
     answer = single.respond(steps[None], np.array([gap]), gap)
     assert_close(torch.from_numpy(answer), ramp)
@@ -65,7 +65,7 @@ def test_after_an_age_only_what_was_held_is_left(name, gap):
     steps = torch.from_numpy(np.random.default_rng(1).normal(size=(1, 2, 4)))
     recent = memory.respond(steps, double(2.0), now)
     like = memory.respond(steps, double(2.0), double(2.0))
-    assert_close(recent, 0 * like if memory.needs_duration else like)
+    assert_close(recent, 0 * like if memory.whole_history else like)
     answer = single.respond(steps.numpy(), np.array([2.0]), gap)
     assert_close(torch.from_numpy(answer), recent)
 
@@ -111,7 +111,7 @@ def test_ages_before_ages(name, degree):
     times, values = np.array([0.0, 1.0, 1e3, 1e6]), np.array([2.0, 4.0, 1.0, 1.0])
     found = remember(memory, path(1e110 * times, values, slopes, degree), double(1e116))
     line = remember(memory, path(times, values, slopes, min(degree, 1)), double(1e6))
-    expected = line if memory.needs_duration else memory.constant(double([1.0]))
+    expected = line if memory.whole_history else memory.constant(double([1.0]))
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 
@@ -121,7 +121,7 @@ def test_a_piece_of_ages_is_remembered_by_its_end(name, gap, degree):
     memory, slopes = make_memory(name, SIZE), np.array([0.5, -0.3, 2.0, -1.0]) / gap
     times, values = np.array([0.0, 1.0, 2.0, gap]), np.array([1.0, 4.0, 2.0, -3.0])
     found = remember(memory, path(times, values, slopes, degree), double(gap))
-    if memory.needs_duration:  # it is as long as the history: a piece of any length is like it
+    if memory.whole_history:  # it is as long as the history: a piece of any length is like it
         slopes = slopes[2:] * gap / 5
         degree = min(degree, 1) if gap > 1e95 else degree  # beyond it all pieces are lines
         like = path(np.array([0.0, 5.0]), values[2:], slopes, degree)

@@ -83,7 +83,7 @@ def test_what_is_forgotten_leaves_no_rounding_errors(name):
     age = 1e4 - double(0.0, 0.4, 0.9, 1.3, 1.8)
     pieces = Pieces(torch.zeros(5, dtype=torch.int64), age, start, end)
     c = remember(memory, pieces, double(1e4))
-    if not memory.needs_duration:
+    if not memory.whole_history:
         expected = memory.constant(double([2.0]))
         torch.testing.assert_close(c, expected, rtol=0, atol=1e-12)
 

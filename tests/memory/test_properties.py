@@ -244,7 +244,7 @@ def test_what_a_measure_declares_is_so(name):
         moved = memory.propagate(torch.eye(32).double()[None], gap, gap)
         assert float(torch.linalg.matrix_norm(moved)) < 1e-12
     one, other = memory.basis(double(0.5, 0.5), elapsed)
-    assert torch.equal(one, other) != measure.needs_duration
+    assert torch.equal(one, other) != measure.whole_history
     if np.isinf(measure.reach(WINDOW)):  # and before the start is as at the start
         before, start = memory.basis(double(5e3, 1e3), elapsed[:1].expand(2))
         assert torch.equal(before, start)

@@ -11,9 +11,11 @@ from typing import Any
 
 from sklearn.base import clone
 
-from skpolyode import transformers
+from skpolyode import siblings, transformers
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.neural import NeuralTransformer
+
+ROOMS = (transformers, siblings)
 
 _ONE_EPOCH = {"max_epochs": 1, "random_state": 0}
 _NEURAL = {"hidden_layer_sizes": (4,), **_ONE_EPOCH}
@@ -25,7 +27,7 @@ CHEAP: dict[str, dict[str, Any]] = {
     "NeuralRDETransformer": {"hidden_size": 4, "stretch": 2, **_ONE_EPOCH},
     "ODERNNTransformer": {"hidden_size": 4, **_NEURAL},
     "PastDecoder": {
-        "embedder": transformers.ODERNNTransformer(hidden_size=4, **_NEURAL),
+        "embedder": siblings.ODERNNTransformer(hidden_size=4, **_NEURAL),
         "n_coefficients": 3,
         **_ONE_EPOCH,
     },
@@ -37,7 +39,7 @@ CHEAP: dict[str, dict[str, Any]] = {
 
 def all_transformers() -> dict[str, SeriesTransformer]:
     """A cheap, not fitted instance of every exported transformer, by the name of its class."""
-    exported = {name: vars(transformers)[name] for name in transformers.__all__}
+    exported = {name: vars(part)[name] for part in ROOMS for name in part.__all__}
     return {
         name: clone(cls(**CHEAP.get(name, {})))
         for name, cls in exported.items()

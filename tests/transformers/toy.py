@@ -11,6 +11,7 @@ from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.neural import NeuralTransformer, Sizes
 
 
+@register_module
 class ToyModel(SequenceModel):
     """A cell that takes in observations; between them its state fades."""
 
@@ -58,5 +59,4 @@ class ToyTransformer(NeuralTransformer):
         return model
 
 
-register_module(ToyModel, lambda model: {"n_channels": model.n_channels, "size": model.size})
 register_estimator(ToyTransformer)

@@ -1,14 +1,13 @@
 """Training tasks: what one epoch prepares, and the loss of a minibatch."""
 
-from skpolyode.training.tasks.decoding import DecodingTask
-from skpolyode.training.tasks.interval import IntervalTask, SeriesTask
+from skpolyode.training.tasks.interval import IntervalTask, Minibatches, SeriesTask
 from skpolyode.training.tasks.polyode import PolyODETask
 from skpolyode.training.tasks.segment import SegmentTask
 from skpolyode.training.tasks.subsample import SubsampledTask
 
 __all__ = [
-    "DecodingTask",
     "IntervalTask",
+    "Minibatches",
     "PolyODETask",
     "SegmentTask",
     "SeriesTask",

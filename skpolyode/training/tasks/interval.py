@@ -1,9 +1,9 @@
-"""What training asks of a model: a refresh before each epoch, and a loss on some items.
+"""Training of any model on intervals between observations, or through whole series.
 
 :class:`IntervalTask` is the fast one: one pass without gradients stores the states of all
 observations, and minibatches are then drawn from all intervals of all series, so that the
 sequential depth of a gradient step is that of a few intervals. :class:`SeriesTask`
-back-propagates through whole series. Both serve any model.
+back-propagates through whole series.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ import torch
 
 from skpolyode.models.contract import Prediction, SequenceModel, State, select
 from skpolyode.models.packed import Packed
-from skpolyode.training.losses import RunningMean, add_update_loss, forecasting_mse, prediction_loss
-from skpolyode.training.weights import weighed, with_mean_one
+from skpolyode.training.loop import Task
+from skpolyode.training.losses import WeightedMean, forecasting_mse, prediction_loss, with_mean_one
 
 __all__ = ["IntervalTask", "Minibatches", "SeriesTask"]
 
-_DECAY = 0.7  # weight of each further observation that is looked at without updates
-# Looks far ahead take many steps: none while the dynamics are far off, few minibatches later on,
-# and the further ahead the fewer intervals.
-_FAR_FROM = 1 / 4  # of the training
+_DECAY = 0.7  # factor of the loss of each further observation that is forecast without updates
+# Forecasts far ahead take many steps: there are none while the dynamics are far off, few
+# minibatches have them later on, and the further ahead, the fewer intervals have them.
+_FAR_FROM = 1 / 4  # share of the training
 _FAR_EVERY = 6  # minibatches
 HALVED_EVERY = 4  # observations
 
 
 class Minibatches(NamedTuple):
-    """How many items are taken together where nothing is said of it.
+    """Default sizes of minibatches.
 
     Parameters
     ----------
     number : int
         Minibatches of an epoch.
     smallest : int
-        Items of one, at least.
+        Least number of items of a minibatch.
     n_most : int
-        Intervals of one, at most, unless that are fewer items.
+        Largest number of intervals of a minibatch, unless `smallest` items have more.
     """
 
     number: int
@@ -46,31 +46,31 @@ class Minibatches(NamedTuple):
     n_most: int
 
 
-class IntervalTask:
+class IntervalTask(Task):
     """Train on a few intervals at a time, from stored states.
 
     Parameters
     ----------
     model : SequenceModel
     data : Packed
-        Training and validation series together: one pass serves both. Each error counts as many
-        times as the weight of its series says, in units of the mean weight.
+        Training and validation series together: one pass serves both. Errors are weighted by the
+        weights of their series.
     held_out : bool Tensor of shape (n_series,)
-        Series that only validate. If there are none, the training error stands in.
+        Series that only validate. If there are none, the training error is taken instead.
     horizon : int, default=1
-        Observations looked ahead from each stored state, without updates in between.
+        Observations forecast from each stored state without updates in between.
     length : int, default=1
-        Observations predicted one after the other from each stored state, *with* the updates in
-        between. An update with weights learns best from more than one.
+        Observations forecast one after the other from each stored state, *with* the updates in
+        between. A learned update learns best from more than one.
     furthest : int, default=1
-        Observations that every sixth minibatch looks ahead without updates, once a quarter of the
-        training is done. Each of them counts in units of its own size: the errors far ahead, which
-        are larger, would drown those of the next observation otherwise.
+        Observations that every sixth minibatch forecasts without updates, once a quarter of the
+        training is done. The loss of each is scaled to that of the next observation at most: the
+        larger errors far ahead would dominate otherwise.
 
     Notes
     -----
-    What is stored are the states just before the observations, so that the loss passes through
-    the update at which an interval starts.
+    The states just before observations are stored, so that gradients pass through the update at
+    which an interval starts.
 
     Examples
     --------
@@ -92,14 +92,8 @@ class IntervalTask:
     True
     """
 
-    scans = False
-    """Whether a refresh goes through the series in order where minibatches need not."""
-
     minibatches = Minibatches(16, smallest=64, n_most=512)
-    """Fewer intervals cost as much: the depth of a step is that of one."""
-
-    item_size = 1.0
-    """Intervals of an item, in the mean."""
+    """Fewer intervals would cost as much: the depth of a step is that of one."""
 
     def __init__(
         self,
@@ -113,11 +107,10 @@ class IntervalTask:
     ) -> None:
         self.model, self.horizon, self.length = model, horizon, length
         self.furthest, self.progress, self.n_batches = furthest, 0.0, 0
-        self.is_preliminary = False
         self.take(data, held_out)
 
     def take(self, data: Packed, held_out: torch.Tensor) -> None:
-        """Go on with other series, of which no states are known."""
+        """Continue with other series, whose states are not known yet."""
         self.data = with_mean_one(data, held_out)
         validating = held_out[data.series]
         self.items = ((data.next >= 0) & ~validating).nonzero()[:, 0]
@@ -127,12 +120,8 @@ class IntervalTask:
 
     @property
     def n_stored(self) -> int:
-        """Of how many rows states are kept."""
+        """Number of rows whose states are stored."""
         return len(self.data)
-
-    def keeps_states(self, progress: float) -> bool:
-        """Whether the next `refresh` will leave the states as they are."""
-        return False
 
     @torch.no_grad()
     def refresh(self, progress: float = 1.0) -> float:
@@ -140,35 +129,35 @@ class IntervalTask:
 
         `progress` is the share of the training that is done.
         """
-        mean = RunningMean()
+        mean = WeightedMean(self.data)
         self.progress, self.n_batches = progress, 0
         for block in self.data.blocks():
             for rows, prediction, stored in self._pass(block, progress):
                 self._store(rows, stored)
                 error = (self.data.x[rows] - prediction).square()
-                mean.add(weighed(error, self.data, rows), self.counted[rows])
+                mean.add(error, rows, self.counted[rows])
         return float(mean.value())
 
     def _pass(
         self, block: list[slice], progress: float
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor, State]]:
-        """Some rows (n,) of a block, their predictions (n, D), and what to store of them."""
+        """Rows (n,) of a block, their predictions (n, D), and the states to store."""
         for step in self.model.run_block(self.data, block):
             yield step.rows, step.prediction.mean, step.before
 
     def _depart(self, rows: torch.Tensor) -> State:
-        """States after the observations of some rows, from the stored ones; differentiable."""
+        """Differentiable states after the observations at `rows`, from the stored ones."""
         return self.model.observe(self._before(rows), self.data, rows)
 
     def _store(self, rows: torch.Tensor, states: State) -> None:
-        """Keep states of some rows until the next refresh."""
+        """Store states of rows until the next refresh."""
         for name, part in states.items():
             if name not in self.states:
                 self.states[name] = part.new_empty(self.n_stored, *part.shape[1:])
             self.states[name][rows] = part
 
     def _before(self, rows: torch.Tensor) -> State:
-        """States just before the observations of some rows: stored, but the start, which learns."""
+        """States just before observations: stored, but for the initial ones, which learn."""
         stored, first = self._stored(rows), self.data.elapsed[rows] == 0
         if first.any():
             start = self.model.initial(self.data, rows[first])
@@ -177,82 +166,71 @@ class IntervalTask:
         return stored
 
     def _stored(self, rows: torch.Tensor) -> State:
-        """States just before the observations of some rows, as a refresh has left them."""
+        """States just before observations, from the last refresh."""
         return select(self.states, rows)
 
     def loss(self, index: torch.Tensor) -> torch.Tensor:
-        """Mean loss over the next observations of some intervals."""
+        """Mean loss over the next observations of a minibatch of intervals."""
         rows = self._chosen(self.items[index])
         state = self._depart(rows)
-        of_update = self._update_loss(state, rows)
+        loss = self._update_loss(state, rows)
         state, rows = self._arrive(state, rows)
-        loss = of_update + self._mean_loss(self.model.predict(state), rows)
-        total = self._further((loss, 1.0), state, rows, self.length, 1.0, updates=True)
-        return self._with_leads(total, state, rows)
+        loss, weights = loss + self._mean_loss(self.model.predict(state), rows), 1.0
+        then, at = state, rows
+        for _ in range(1, self.length):
+            then = self.model.observe(then, self.data, at)
+            loss = loss + self._update_loss(then, at)
+            then, at = self._arrive(then, at)
+            if not len(at):
+                break
+            loss, weights = loss + self._mean_loss(self.model.predict(then), at), weights + 1.0
+        return self._with_leads(loss, weights, state, rows)
 
     def _with_leads(
-        self, total: tuple[torch.Tensor, float], state: State, rows: torch.Tensor
+        self, loss: torch.Tensor, weights: float, state: State, rows: torch.Tensor
     ) -> torch.Tensor:
-        """Mean of losses, a sum and its weights, and of those of looks ahead without updates."""
-        loss, weights = self._further(total, state, rows, self.horizon, _DECAY, updates=False)
-        self.n_batches += 1
-        if self.n_batches % _FAR_EVERY == 0 and self.progress >= _FAR_FROM:
-            return self._with_far(loss / weights, state, rows)
-        return loss / weights
+        """Weighted mean of losses, whose sum is given, and of forecasts without updates.
 
-    def _further(
-        self,
-        total: tuple[torch.Tensor, float],
-        state: State,
-        rows: torch.Tensor,
-        count: int,
-        decay: float,
-        *,
-        updates: bool,
-    ) -> tuple[torch.Tensor, float]:
-        """A sum of losses and its weights, with those on from states that arrived at some rows."""
-        loss, weights = total
-        for k in range(1, count):
-            if updates:
-                state = self.model.observe(state, self.data, rows)
-                loss = loss + self._update_loss(state, rows)
-            state, rows = self._arrive(state, rows)
-            if not len(rows):
+        These start from states that arrived at `rows`.
+        """
+        then, at = state, rows
+        for k in range(1, self.horizon):
+            then, at = self._arrive(then, at)
+            if not len(at):
                 break
-            loss = loss + decay**k * self._mean_loss(self.model.predict(state), rows)
-            weights += decay**k
-        return loss, weights
-
-    def _with_far(self, near: torch.Tensor, state: State, rows: torch.Tensor) -> torch.Tensor:
-        """Mean of a loss and of those further ahead of states that arrived at some rows."""
-        far = []
+            loss = loss + _DECAY**k * self._mean_loss(self.model.predict(then), at)
+            weights += _DECAY**k
+        near, far = loss / weights, []
+        self.n_batches += 1
+        if self.n_batches % _FAR_EVERY or self.progress < _FAR_FROM:
+            return near
         for prediction, at in self._leads(state, rows):
             loss = self._mean_loss(prediction, at)
-            if prediction.log_scale is None:  # a likelihood knows its own unit
+            if prediction.log_scale is None:  # a likelihood has a unit already
                 loss = loss * (near / loss.clamp(min=1e-12)).clamp(max=1).detach()
             far.append(loss)
         return (near + torch.stack(far).mean()) / 2 if far else near
 
     def _leads(self, state: State, rows: torch.Tensor) -> Iterator[tuple[Prediction, torch.Tensor]]:
-        """Predictions further ahead of states that arrived at some rows, and what rows they are of.
+        """Forecasts further ahead of states that arrived at `rows`, with the rows forecast.
 
         The further ahead, the fewer.
         """
         for k in range(1, self.furthest):
             if k % HALVED_EVERY == 1:
-                some = slice(0, -(-len(rows) // 2))
-                state, rows = select(state, some), rows[some]
+                half = slice(0, -(-len(rows) // 2))
+                state, rows = select(state, half), rows[half]
             state, rows = self._arrive(state, rows)
             if not len(rows):
                 return
             yield self.model.predict(state), rows
 
     def _chosen(self, rows: torch.Tensor) -> torch.Tensor:
-        """Which intervals of a minibatch, by the rows that they start from, are learned from."""
+        """Rows of a minibatch whose intervals are learned from."""
         return rows
 
     def _arrive(self, state: State, rows: torch.Tensor) -> tuple[State, torch.Tensor]:
-        """States just before the next observations, of the series that go on, and their rows."""
+        """States just before the next observations of the series that have one, and their rows."""
         rows = self.data.next[rows]
         if not (exists := rows >= 0).all():
             state, rows = select(state, exists), rows[exists]
@@ -261,21 +239,19 @@ class IntervalTask:
         return state, rows
 
     def _mean_loss(self, prediction: Prediction, rows: torch.Tensor) -> torch.Tensor:
-        mean, loss = RunningMean(), prediction_loss(prediction, self.data.x[rows])
-        mean.add(weighed(loss, self.data, rows), self.data.mask[rows])
-        return mean.value()
+        loss = prediction_loss(prediction, self.data.x[rows])
+        return WeightedMean(self.data).add(loss, rows, self.data.mask[rows]).value()
 
     def _update_loss(self, state: State, rows: torch.Tensor) -> torch.Tensor:
-        mean = RunningMean()
-        add_update_loss(mean, self.model, state, self.data, rows)
-        return mean.value()
+        loss = self.model.update_loss(state, self.data, rows)
+        return WeightedMean(self.data).add(loss, rows, self.data.mask[rows]).value()
 
     def state_dict(self) -> dict[str, Any]:
-        """What `refresh` has prepared."""
+        """Stored states and progress."""
         return {"states": self.states, "progress": self.progress}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to what an earlier `refresh` prepared."""
+        """Restore the states of an earlier `refresh`."""
         device = self.data.x.device
         if any(len(part) != self.n_stored for part in state["states"].values()):
             raise ValueError("states of other series")
@@ -283,8 +259,8 @@ class IntervalTask:
         self.progress, self.n_batches = state["progress"], 0
 
 
-class SeriesTask:
-    """Train through whole series: slow and deep, but with all of the gradient.
+class SeriesTask(Task):
+    """Train through whole series: slow and deep, but with the whole gradient.
 
     Parameters
     ----------
@@ -311,50 +287,31 @@ class SeriesTask:
     True
     """
 
-    scans = False
-    """Nothing is prepared."""
-
     minibatches = Minibatches(16, smallest=32, n_most=512)
-    """Fewer series cost as much."""
-
-    item_size = 1.0
-    """Minibatches are of so many series."""
 
     def __init__(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> None:
         self.model = model
-        self.is_preliminary = False
         self.take(data, held_out)
 
     def take(self, data: Packed, held_out: torch.Tensor) -> None:
-        """Go on with other series."""
+        """Continue with other series."""
         self.data = with_mean_one(data, held_out)
-        # One observation alone has nothing to learn from; a minibatch of such has no gradient.
+        # A series of one observation has nothing to forecast, and a minibatch of such no gradient.
         several = torch.bincount(data.series, minlength=len(held_out)) > 1
         self.items = (several & ~held_out).nonzero()[:, 0]
         self.validation = (held_out if held_out.any() else ~held_out).nonzero()[:, 0]
-
-    def keeps_states(self, progress: float) -> bool:
-        """No: there are none."""
-        return False
 
     def refresh(self, progress: float = 1.0) -> float:
         """Return the validation error; there is nothing to store."""
         return forecasting_mse(self.model, self.data.select(self.validation))
 
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing is prepared."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing was prepared."""
-
     def loss(self, index: torch.Tensor) -> torch.Tensor:
-        """Mean one-step loss over some series."""
+        """Mean one-step loss over a minibatch of series."""
         data = self.data.select(self.items[index])
-        mean, of_updates = RunningMean(), RunningMean()
+        forecasts, updates = WeightedMean(data), WeightedMean(data)
         for step in self.model.run(data):
-            counted = data.mask[step.rows] & (data.elapsed[step.rows] > 0)[:, None]
-            loss = prediction_loss(step.prediction, data.x[step.rows])
-            mean.add(weighed(loss, data, step.rows), counted)
-            add_update_loss(of_updates, self.model, step.state, data, step.rows)
-        return mean.value() + of_updates.value()
+            rows, mask = step.rows, data.mask[step.rows]
+            loss = prediction_loss(step.prediction, data.x[rows])
+            forecasts.add(loss, rows, mask & (data.elapsed[rows] > 0)[:, None])
+            updates.add(self.model.update_loss(step.state, data, rows), rows, mask)
+        return forecasts.value() + updates.value()

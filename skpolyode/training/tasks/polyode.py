@@ -1,8 +1,8 @@
-"""Training PolyODE on intervals: what its reset at observations, and its linear memory, allow.
+"""Training PolyODE on intervals, faster than other models by its reset and its linear memory.
 
-An observation sets the state anew from data and memory, so that the state after it needs no
-memory to go on from in training, and is nearly fixed by the data: sweeps over all intervals at
-once renew it, and at first that of straight lines does.
+An observation resets the state from data and memory. So training goes on from the state after it
+without the memory, and the data nearly fix that state: Picard iterations over all intervals at
+once update it, and at first the state of straight lines serves.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from skpolyode.models.contract import Prediction, State, Step
 from skpolyode.models.packed import Packed
 from skpolyode.models.picard import CHUNK, observed_states, sweep
 from skpolyode.models.polyode import PolyODE
-from skpolyode.training.losses import RunningMean
+from skpolyode.training.losses import WeightedMean
 from skpolyode.training.tasks.interval import HALVED_EVERY, IntervalTask
-from skpolyode.training.weights import weighed
 
 __all__ = ["PolyODETask"]
 
-_LAST_SWEEPS = 4  # bring the last states within 1e-4 of their distance to the exact ones
-# The first part of the training, in which the field is still far off. Midpoint steps, the states of
-# straight lines and the intervals of few steps show it where to go, and cost less.
-_COARSE_SHARE = 1 / 8
-_COARSE_STEPS = 4
-_FEW_SERIES = 300  # fewer make minibatches so small that a round costs as much as with one row
+_LAST_SWEEPS = 4  # of the last epoch: the distance to the exact states falls to 1e-4 of itself
+# While the field is far off, midpoint steps, the states of straight lines and short intervals show
+# it where to go, and cost less.
+_COARSE_SHARE = 1 / 8  # of the training
+_COARSE_STEPS = 4  # longest intervals in it
+_FEW_SERIES = 300  # below that minibatches are so small that a round costs as much as with one row
 
 
 class PolyODETask(IntervalTask):
@@ -39,14 +38,14 @@ class PolyODETask(IntervalTask):
     data : Packed
         Training and validation series together: one pass serves both.
     held_out : bool Tensor of shape (n_series,)
-        Series that only validate. If there are none, the training error stands in.
+        Series that only validate. If there are none, the training error is taken instead.
     horizon : int, default=1
-        Observations looked ahead from each stored state, without updates in between.
+        Observations forecast from each stored state without updates in between.
     furthest : int, default=1
-        Observations that every sixth minibatch looks ahead; see
+        Observations that every sixth minibatch forecasts; see
         :class:`~skpolyode.training.tasks.IntervalTask`.
     can_sweep : bool, default=True
-        Whether the memory may follow a path that is integrated without it, by the usual steps.
+        Whether Picard iterations serve: the dynamics are integrated without the memory.
 
     Examples
     --------
@@ -80,27 +79,26 @@ class PolyODETask(IntervalTask):
     ) -> None:
         super().__init__(model, data, held_out, horizon=horizon, furthest=furthest)
         self.can_sweep = can_sweep
-        self.filters = model.gain is not None
         self.starts_anew = model.field.stands_still
         self.n_refreshed = 0
 
     def take(self, data: Packed, held_out: torch.Tensor) -> None:
-        """Go on with other series, from the states of straight lines."""
+        """Continue with other series, from the states of straight lines."""
         super().take(data, held_out)
         self.n_series = len(held_out)
-        # All that a field which stands still depends on. Without what static covariates add: that
-        # is known by the present weights, and learns.
+        # All that a field which stands still depends on. The part of static covariates is left out:
+        # it follows from the present weights, and learns.
         self.states = {"z": observed_states(self.model, data.x)}
         self.is_new = True
         self.validating = ((data.next >= 0) & self.scored).nonzero()[:, 0]
 
     @property
     def scans(self) -> bool:
-        """Whether a refresh goes through the series in order: sweeps cost much less."""
+        """Whether a refresh goes through the series in order; sweeps cost much less."""
         return not self.can_sweep or not bool(self.data.mask.all())
 
     def keeps_states(self, progress: float) -> bool:
-        """Whether the coarse part goes on, whose states are all from its beginning."""
+        """Whether the coarse part continues, which keeps the states of its beginning."""
         return self.n_refreshed > 0 and self.starts_anew and progress < _COARSE_SHARE
 
     @torch.no_grad()
@@ -120,65 +118,62 @@ class PolyODETask(IntervalTask):
         return self._validate() if self.model.is_coarse else error
 
     def _validate(self) -> float:
-        """Validation error from the states as they are stored."""
-        error, data = RunningMean(), self.data
+        """Validation error from the stored states."""
+        error, data = WeightedMean(self.data), self.data
         for rows in self.validating.split(CHUNK):
             target = data.next[rows]
             state = self.model.flow(self._depart(rows), data.gap[target], data.elapsed[target])
             wrong = data.x[target] - self.model.predict(state).mean
-            error.add(weighed(wrong.square(), data, target), self.counted[target])
+            error.add(wrong.square(), target, self.counted[target])
         return float(error.value())
 
     def _pass(
         self, block: list[slice], progress: float
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor, State]]:
-        """Exact states by a scan, or better ones by sweeps."""
+        """Exact states by a scan, or better ones by sweeps.
+
+        A sweep is close to the present weights where all channels are observed together: each
+        observation resets the state. A channel that is not observed carries its state on, and a
+        sweep brings it no further than one observation: weights that blow up over several would
+        look good.
+        """
         rows = torch.arange(block[0].start, block[-1].stop, device=self.data.x.device)
         static = self._static_part(rows)
-        if self._must_scan():
+        starts_far = self.is_new and not (self.starts_anew and self.n_refreshed == 0)
+        if starts_far or self.scans:
             states = torch.empty_like(self.states["z"][rows])
             predictions = torch.empty_like(states[..., 0])
             for step in self.model.run_block(self.data, block):
                 own = step.rows - block[0].start
-                predictions[own], states[own] = step.prediction.mean, self._kept(step)
+                predictions[own], states[own] = step.prediction.mean, self._stored_part(step)
         else:
-            states = torch.cat([self._depart(some)["z"] for some in rows.split(CHUNK)])
+            states = torch.cat([self._depart(chunk)["z"] for chunk in rows.split(CHUNK)])
             for _ in range(_LAST_SWEEPS if progress == 1 else 1):
                 predictions, states, c = sweep(self.model, self.data, block, states)
-            if self.filters:
+            if self.model.filters:
                 before = c - self.model.corrected(self.model.memory, predictions, self.data, rows)
                 states = torch.cat([predictions[..., None], before.to(states.dtype)], dim=-1)
         yield rows, predictions, {"z": states - static}
 
-    def _kept(self, step: Step) -> torch.Tensor:
-        """What to store of observations that were taken in."""
-        if not self.filters:
+    def _stored_part(self, step: Step) -> torch.Tensor:
+        """States to store: after the observations, or of a filter before them, with the memory."""
+        if not self.model.filters:
             return step.state["z"]
         z, c = step.before["z"], step.before["c"]
         hidden = torch.cat([z[..., :1], c.to(z.dtype)], dim=-1)
         return torch.where(self.data.mask[step.rows][..., None], hidden, z)
 
-    def _must_scan(self) -> bool:
-        """Whether a sweep would be too far from the states of the present weights.
-
-        Where all channels are observed together it is not: each observation sets the state anew.
-        A channel that is not observed carries its state on, and a sweep brings it no further than
-        one observation: weights that blow up over several would look good.
-        """
-        starts_far = self.is_new and not (self.starts_anew and self.n_refreshed == 0)
-        return starts_far or self.scans
-
     def _depart(self, rows: torch.Tensor) -> State:
-        if not self.filters:
+        if not self.model.filters:
             return {"z": self.states["z"][rows] + self._static_part(rows)}
         return {"z": super()._depart(rows)["z"]}
 
     def _leads(self, state: State, rows: torch.Tensor) -> Iterator[tuple[Prediction, torch.Tensor]]:
-        """As of any model; of few series in one run, since there it is rounds that cost."""
+        """As for any model; in one run for few series, where the number of rounds is the cost."""
         if self.n_series >= _FEW_SERIES or not self.can_sweep:
             yield from super()._leads(state, rows)
             return
-        starts, targets = [], []  # of each lead: the states that it goes on from, and its rows
+        starts, targets = [], []  # of each lead: the states that it starts from, and its rows
         start = torch.arange(len(rows), device=rows.device)
         for k in range(1, self.furthest):
             if k % HALVED_EVERY == 1:
@@ -201,24 +196,24 @@ class PolyODETask(IntervalTask):
         return {"z": z, "c": z[..., 1:].to(self.model.memory.dtype)}
 
     def _static_part(self, rows: torch.Tensor) -> torch.Tensor | float:
-        if self.filters or self.model.start is None:
+        if self.model.filters or self.model.start is None:
             return 0.0
         return self.model.static_part(self.data, rows)
 
     def _chosen(self, rows: torch.Tensor) -> torch.Tensor:
-        """In the coarse part those that are followed by a short gap, if there are any."""
+        """Rows followed by a short gap in the coarse part, if there are any; all rows later."""
         if not self.model.is_coarse:
             return rows
         short = self.data.gap[self.data.next[rows]] <= _COARSE_STEPS * self.model.step_size
         return rows[short] if short.any() else rows
 
     def state_dict(self) -> dict[str, Any]:
-        """What `refresh` has prepared."""
+        """Stored states and progress."""
         prepared = {"n_refreshed": self.n_refreshed, "coarse": self.model.is_coarse}
         return super().state_dict() | prepared
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to what an earlier `refresh` prepared."""
+        """Restore the states of an earlier `refresh`."""
         super().load_state_dict(state)
         self.n_refreshed, self.model.is_coarse = state["n_refreshed"], state["coarse"]
         self.is_new = False

@@ -1,4 +1,4 @@
-"""Training on parts of series as a whole: for models that go through many observations at once."""
+"""Training on segments of series, for models that go through many observations at once."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from skpolyode.training.tasks.interval import IntervalTask, Minibatches
 
 __all__ = ["SegmentTask"]
 
-_MOST_LEADS = 512  # states of a minibatch that look far ahead
-
 
 class SegmentTask(IntervalTask):
-    """Segments of series, with all updates in them, from the states that they start from.
+    """Train on segments of series, with all updates in them, from their stored first states.
 
-    What an :class:`IntervalTask` goes through with updates in between is a few observations from
-    each one; here each observation is gone through once, and the gradient reaches back to the
-    beginning of its segment. That costs less where a model does it for all of them at once.
+    An :class:`IntervalTask` goes through a few observations from each one; here each observation is
+    gone through once, and its gradient reaches back to the beginning of its segment. That costs
+    less where a model computes a segment at once.
 
     Parameters
     ----------
@@ -28,9 +26,9 @@ class SegmentTask(IntervalTask):
     data : Packed
         Training and validation series together.
     held_out : bool Tensor of shape (n_series,)
-        Series that only validate. If there are none, the training error stands in.
+        Series that only validate. If there are none, the training error is taken instead.
     horizon : int, default=1
-        Observations looked ahead from each one, without updates in between.
+        Observations forecast from each one without updates in between.
     length : int, default=64
         Intervals of a segment.
     furthest : int, default=1
@@ -52,7 +50,7 @@ class SegmentTask(IntervalTask):
     """
 
     minibatches = Minibatches(32, smallest=8, n_most=1024)
-    """Each observation is gone through once, not four times, and kept for the gradient."""
+    """Each observation is gone through once, not four times, and stays in memory."""
 
     def __init__(
         self,
@@ -67,51 +65,51 @@ class SegmentTask(IntervalTask):
         super().__init__(model, data, held_out, horizon=horizon, length=length, furthest=furthest)
 
     def take(self, data: Packed, held_out: torch.Tensor) -> None:
-        """Go on with other series, of which no states are known."""
+        """Continue with other series, whose states are not known yet."""
         super().take(data, held_out)
         starts = self.items[data.steps()[self.items] % self.length == 0]
         self.item_size = len(self.items) / len(starts) if len(starts) else 1.0
         self.items = starts
-        self.place = torch.full_like(data.series, -1)  # of a row, among those with stored states
+        self.place = torch.full_like(data.series, -1)  # (P,), of a row among the stored states
         self.place[starts] = torch.arange(len(starts), device=starts.device)
 
     @property
     def n_stored(self) -> int:
-        """Of how many rows states are kept: of those that segments start from."""
+        """Number of rows whose states are stored: those that segments start from."""
         return len(self.items)
 
     def _store(self, rows: torch.Tensor, states: State) -> None:
-        """Keep states of those of some rows that segments start from."""
+        """Store the states of rows that segments start from."""
         place = self.place[rows]
         super()._store(place[place >= 0], select(states, place >= 0))
 
     def _stored(self, rows: torch.Tensor) -> State:
-        """States just before the first rows of segments, as a refresh has left them."""
+        """States just before the first rows of segments, from the last refresh."""
         return select(self.states, self.place[rows])
 
     def loss(self, index: torch.Tensor) -> torch.Tensor:
-        """Mean loss over all intervals of some segments."""
+        """Mean loss over all intervals of a minibatch of segments."""
         parts = self._segments(self.items[index])
         steps = list(self.model.run_from(self._before(parts[0]), self.data, parts))
-        of_update = [self._update_loss(step.state, step.rows) for step in steps[:-1]]
+        updates = [self._update_loss(step.state, step.rows) for step in steps[:-1]]
         state, rows = join([step.before for step in steps[1:]]), torch.cat(parts[1:])
         columns = zip(*(step.prediction for step in steps[1:]), strict=True)
         prediction = Prediction(*(None if x[0] is None else torch.cat(x) for x in columns))
-        near = self._mean_loss(prediction, rows)
-        return self._with_leads((near + torch.stack(of_update).mean(), 1.0), state, rows)
+        loss = self._mean_loss(prediction, rows) + torch.stack(updates).mean()
+        return self._with_leads(loss, 1.0, state, rows)
 
     def _leads(self, state: State, rows: torch.Tensor) -> Iterator[tuple[Prediction, torch.Tensor]]:
-        """As of any intervals, from some of the states, drawn at random."""
-        drawn = torch.randperm(len(rows), generator=torch.Generator().manual_seed(self.n_batches))
-        some = drawn[:_MOST_LEADS].to(rows.device)
-        yield from super()._leads(select(state, some), rows[some])
+        """As for intervals, from a random sample of as many states as a minibatch of these has."""
+        order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(self.n_batches))
+        sample = order[: IntervalTask.minibatches.n_most].to(rows.device)
+        yield from super()._leads(select(state, sample), rows[sample])
 
     def _segments(self, first: torch.Tensor) -> list[torch.Tensor]:
-        """Rows of segments by the first ones, step after step; longest segments first."""
+        """Rows of segments from their first ones, step after step; longest segments first."""
         steps = [first]
         for _ in range(self.length):
             steps.append(torch.where(steps[-1] >= 0, self.data.next[steps[-1]], -1))
-        rows = torch.stack(steps)
+        rows = torch.stack(steps)  # (length + 1, n), -1 after the end of a series
         lengths = (rows >= 0).sum(dim=0)
         rows = rows[:, lengths.argsort(descending=True, stable=True)]
         return [own for now in rows if len(own := now[now >= 0])]

@@ -1,4 +1,4 @@
-"""Training on more series than it needs: each epoch goes through a part of them, drawn anew."""
+"""Training on a large set: each epoch goes through another subsample of the series."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ import numpy as np
 import torch
 
 from skpolyode.models.packed import Packed
+from skpolyode.training.loop import Task
 from skpolyode.training.tasks.interval import IntervalTask, SeriesTask
 
 __all__ = ["SubsampledTask"]
 
 
-class SubsampledTask:
-    """A task that goes on with another part of the series in each epoch.
+class SubsampledTask(Task):
+    """A task that continues with another subsample of the series in each epoch.
 
-    What a gradient needs does not grow with the data, so that neither does an epoch. Parts are
-    dealt from the series in random order; no series comes again before all others came. Where the
-    states of a part cost a pass in order through its series, as much as its gradients, they serve
-    two epochs.
+    The cost of an epoch then does not grow with the data. Subsamples are dealt from the series in
+    random order, so that no series comes again before all others came. Where storing the states of
+    a subsample takes a pass in order, which costs as much as its gradients, they serve two epochs.
 
     Parameters
     ----------
     new_task : callable
-        Makes the task, an :class:`IntervalTask` or :class:`SeriesTask`, of a part: its data, and
-        which of its series only validate.
+        Makes the task, an :class:`IntervalTask` or :class:`SeriesTask`, of the data of a subsample
+        and of which of its series only validate.
     read : callable
-        From positions (n,) of series to such a part. It adds the series that validate, always
-        the same.
+        From positions (n,) of series to these two. It adds the series that validate, always the
+        same.
     n_series : int
-        How many there are to learn from.
+        Number of series to learn from.
     n_drawn : int
-        How many of them are a part.
+        Number of series in a subsample.
     seed : int
-        Of the order of the series; nothing else is drawn.
+        Seed of the order of the series; nothing else is drawn.
 
     Examples
     --------
@@ -80,39 +80,42 @@ class SubsampledTask:
         self.error = float("inf")
 
     def positions(self, number: int) -> np.ndarray:
-        """Series of a part, counted from 0 through all epochs."""
+        """Series of a subsample, counted from 0 through all epochs."""
         turns = np.arange(self.n_drawn) + number * self.n_drawn
         deals, places = np.divmod(turns, self.n_series)
-        return np.concatenate([self._order(k)[places[deals == k]] for k in np.unique(deals)])
-
-    def _order(self, deal: int) -> np.ndarray:
-        """In which all series are dealt for one time."""
-        return np.random.default_rng((self.seed, deal)).permutation(self.n_series)
+        found = []
+        for deal in np.unique(deals):  # of all series, each deal in another order
+            order = np.random.default_rng((self.seed, deal)).permutation(self.n_series)
+            found.append(order[places[deals == deal]])
+        return np.concatenate(found)
 
     @property
     def items(self) -> torch.Tensor:
-        """What of the present part is learned from."""
+        """Items of the present subsample."""
         return self.task.items
 
     @property
     def item_size(self) -> float:
-        """Intervals of an item, in the mean."""
+        """Mean number of intervals of an item."""
         return self.task.item_size
 
     @property
     def data(self) -> Packed:
-        """The present part, with what validates."""
+        """The present subsample, with the series that validate."""
         return self.task.data
 
     @property
     def is_preliminary(self) -> bool:
-        """Whether the last `refresh` gave an error that is not to be compared with later ones."""
+        """Whether the last validation error cannot be compared with later ones."""
         return self.stays or self.task.is_preliminary
 
     def refresh(self, progress: float = 1.0) -> float:
-        """Go on with the next part, unless the task keeps its own; returns the validation error."""
+        """Continue with the next subsample, unless its states serve once more.
+
+        Returns the validation error.
+        """
         self.stays = self.may_stay and progress < 1
-        if self.stays:  # with the states as they are, and the error of then
+        if self.stays:  # the states and the error are those of the last epoch
             self.may_stay = False
             return self.error
         if self.is_used and not self.task.keeps_states(progress):
@@ -124,17 +127,17 @@ class SubsampledTask:
         return self.error
 
     def loss(self, index: torch.Tensor) -> torch.Tensor:
-        """Loss of some items."""
+        """Loss of a minibatch."""
         return self.task.loss(index)
 
     def state_dict(self) -> dict[str, Any]:
-        """Which part it is, and what was prepared of it."""
-        own = {"number": self.number, "may_stay": self.may_stay, "stays": self.stays}
-        return own | {"error": self.error, "task": self.task.state_dict()}
+        """Number of the subsample, and the state of its task."""
+        names = ("number", "may_stay", "stays", "error")
+        return {name: getattr(self, name) for name in names} | {"task": self.task.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to a part."""
-        self.number, self.is_used = state["number"], True
-        self.may_stay, self.stays, self.error = (state[k] for k in ("may_stay", "stays", "error"))
+        """Go back to a subsample."""
+        self.number, self.error, self.is_used = state["number"], state["error"], True
+        self.may_stay, self.stays = state["may_stay"], state["stays"]
         self.task.take(*self.read(self.positions(self.number)))
         self.task.load_state_dict(state["task"])

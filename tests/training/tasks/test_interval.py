@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from skpolyode.models import Prediction, SequenceModel, pack, polyode
+from skpolyode.models import Prediction, SequenceModel, pack
 from skpolyode.training import forecasting_mse, prediction_loss
-from skpolyode.training.tasks import IntervalTask, PolyODETask, SegmentTask, SeriesTask
+from skpolyode.training.tasks import IntervalTask, PolyODETask, SegmentTask, SeriesTask, polyode
 from tests.models.cases import flat_series, make_model
 
 LENGTHS = [6, 1, 4, 9, 2]

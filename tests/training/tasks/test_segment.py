@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skpolyode.memory import LegTMemory
-from skpolyode.models import S4, SequenceModel, pack, s4
-from skpolyode.models.recurrence import LinearRecurrence, before_each
+from skpolyode.models import SequenceModel, pack
+from skpolyode.siblings import S4, s4
+from skpolyode.siblings.state_space import LinearRecurrence, before_each
 from skpolyode.training import forecasting_mse
 from skpolyode.training.tasks import SegmentTask
-from skpolyode.transformers._training import usual_batch
+from skpolyode.transformers.stages import usual_batch
 from tests.models.cases import flat_series, make_model
 from tests.models.weights import shaken, states
 from tests.training.tasks.test_interval import check_gradient, masked_mse

@@ -8,8 +8,8 @@ import torch
 from torchdiffeq import odeint
 
 from skpolyode.memory import LegTMemory
-from skpolyode.models import BackwardODE, NetworkDecoder
-from skpolyode.training.tasks import DecodingTask
+from skpolyode.siblings import BackwardODE, NetworkDecoder
+from skpolyode.siblings.decoders import DecodingTask
 from tests.models.weights import shaken, states
 
 F, D, N, LENGTH = 3, 2, 12, 2.0

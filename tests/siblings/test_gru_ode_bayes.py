@@ -9,7 +9,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 from torchdiffeq import odeint
 
-from skpolyode.models import GRUODEBayes, pack
+from skpolyode.models import pack
+from skpolyode.siblings import GRUODEBayes
 from skpolyode.training import prediction_loss
 from skpolyode.training.tasks import IntervalTask, SeriesTask
 from tests.models.cases import flat_series

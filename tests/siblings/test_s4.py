@@ -9,8 +9,9 @@ from scipy.signal import cont2discrete
 
 from skpolyode import HiPPOTransformer, S4Transformer
 from skpolyode.memory import LegTMemory
-from skpolyode.models import S4, pack
-from skpolyode.models.s4 import DiagonalStateSpace
+from skpolyode.models import pack
+from skpolyode.siblings import S4
+from skpolyode.siblings.state_space import DiagonalStateSpace
 from tests.models.cases import flat_series
 from tests.models.weights import observations, shaken, states
 from tests.transformers.data import oscillators

@@ -11,8 +11,9 @@ import pytest
 import torch
 from torchdiffeq import odeint
 
-from skpolyode.models import NeuralRDE, pack
-from skpolyode.models.log_signature import continued, log_signature, lyndon_words, trivial
+from skpolyode.models import pack
+from skpolyode.siblings import NeuralRDE
+from skpolyode.siblings.log_signature import continued, log_signature, lyndon_words, trivial
 from tests.models.cases import flat_series
 from tests.models.weights import observations, shaken, states
 

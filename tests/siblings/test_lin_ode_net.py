@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy.linalg import expm
 
-from skpolyode.models import LinODENet, pack
+from skpolyode.models import pack
+from skpolyode.siblings import LinODENet
 from tests.models.cases import flat_series
 from tests.models.weights import observations, shaken, states
 

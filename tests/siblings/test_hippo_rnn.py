@@ -11,7 +11,8 @@ from numpy.polynomial import legendre
 from scipy.integrate import quad, solve_ivp
 
 from skpolyode.memory import MEMORIES, legt_matrices
-from skpolyode.models import HiPPORNN, pack
+from skpolyode.models import pack
+from skpolyode.siblings import HiPPORNN
 from tests.models.cases import flat_series
 from tests.models.weights import observations, shaken, states
 

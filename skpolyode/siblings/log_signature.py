@@ -1,10 +1,11 @@
 r"""Signatures of paths that are made of straight pieces, and their logarithms.
 
 The signature of a path X in v dimensions is, to depth n, the tensors of its iterated integrals,
-``S_k = int_{t1 < .. < tk} dX(t1) x .. x dX(tk)``, k = 1..n. Of a straight piece with the increment
-d it is ``d^k / k!``, and a path that is continued multiplies its own with it (Chen's identity).
-The logarithm of the signature says the same in fewer numbers: increments, areas between pairs of
-dimensions, and so on; here its entries at the Lyndon words, of which all others are combinations.
+``S_k = int_{t1 < .. < tk} dX(t1) x .. x dX(tk)``, k = 1..n. For a straight piece with increment d
+it is ``d^k / k!``, and the signature of a continued path is the product with that of the new piece
+(Chen's identity). The logarithm of the signature holds the same in fewer numbers: increments, areas
+between pairs of dimensions, and so on; here its entries at the Lyndon words, of which all others
+are combinations.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ Signature = list[torch.Tensor]
 
 
 def trivial(n: int, n_dims: int, depth: int, like: torch.Tensor) -> Signature:
-    """Signatures of n paths that have not begun."""
+    """Signatures of n paths of length zero."""
     return [like.new_zeros(n, *[n_dims] * k) for k in range(1, depth + 1)]
 
 
 def continued(signature: Signature, increment: torch.Tensor) -> Signature:
-    """Signatures of paths that go on straight by increments (n, v).
+    """Signatures of paths that are continued by straight increments (n, v).
 
     Examples
     --------
     A step to the right and one upwards enclose an area of 1/2:
 
     >>> import torch
-    >>> from skpolyode.models.log_signature import continued, log_signature, trivial
+    >>> from skpolyode.siblings.log_signature import continued, log_signature, trivial
     >>> right, up = torch.eye(2)[:, None]
     >>> signature = trivial(1, 2, 2, like=right)
     >>> log_signature(continued(continued(signature, right), up))
@@ -64,7 +65,7 @@ def lyndon_words(n_dims: int, depth: int) -> list[tuple[int, ...]]:
 
     Examples
     --------
-    >>> from skpolyode.models.log_signature import lyndon_words
+    >>> from skpolyode.siblings.log_signature import lyndon_words
     >>> lyndon_words(2, 3)
     [(0,), (1,), (0, 1), (0, 0, 1), (0, 1, 1)]
     """
@@ -80,7 +81,7 @@ def lyndon_words(n_dims: int, depth: int) -> list[tuple[int, ...]]:
 
 @lru_cache(maxsize=64)
 def _places(n_dims: int, length: int) -> list[int]:
-    """Where the Lyndon words of a length are in a flat level."""
+    """Positions of the Lyndon words of a length in a flat level."""
     words = [word for word in lyndon_words(n_dims, length) if len(word) == length]
     return [sum(d * n_dims ** (length - 1 - k) for k, d in enumerate(word)) for word in words]
 

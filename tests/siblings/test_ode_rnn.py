@@ -7,7 +7,8 @@ import torch
 from scipy.special import expit
 from torchdiffeq import odeint
 
-from skpolyode.models import ODERNN, pack
+from skpolyode.models import pack
+from skpolyode.siblings import ODERNN
 from tests.models.cases import flat_series
 from tests.models.weights import observations, shaken, states
 

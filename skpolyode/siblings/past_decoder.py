@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,53 +13,114 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
+from torch import nn
 
-from skpolyode.embedders import DecodedEmbedder, MemoryReadout
+from skpolyode.embedders import Embedder, MemoryReadout
 from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
 from skpolyode.memory import LegTMemory
-from skpolyode.models import BackwardODE, NetworkDecoder
 from skpolyode.panel import Panel
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import observed_part, observed_rows, take
+from skpolyode.saving.codec import saved
+from skpolyode.siblings.decoders import BackwardODE, DecodingTask, NetworkDecoder
+from skpolyode.siblings.ode_rnn import ODERNNTransformer
 from skpolyode.training import Trainer, intra_op_threads
-from skpolyode.training.tasks import DecodingTask
 from skpolyode.transformers._checks import local_random_state
 from skpolyode.transformers._training import COUNT, POSITIVE
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.ode_rnn import ODERNNTransformer
 from skpolyode.transformers.stages import usual_batch, usual_patience
-from skpolyode.units import choose_window
+from skpolyode.units import Units, choose_window
 
-__all__ = ["PastDecoder"]
+__all__ = ["DecodedEmbedder", "PastDecoder"]
 
 _DECODERS = {"network": NetworkDecoder, "ode": BackwardODE}
-_MOMENTS = 4  # of each series, at which its past is to be told from the features
-_HELD_OUT = 0.1  # share of the series
+_MOMENTS = 4  # of each series, at which its past is decoded from the features
+
+
+@saved
+@dataclass(frozen=True, eq=False)
+class DecodedEmbedder(Embedder):
+    """Coefficients that are decoded from the features of another embedder.
+
+    Parameters
+    ----------
+    source : Embedder
+        Whose features are decoded.
+    center : float64 ndarray of shape (F,)
+        What is subtracted from them first.
+    spread : float64 ndarray of shape (F,)
+        What they are divided by then.
+    decoder : nn.Module
+        From features (n, F) to coefficients (n, D, N), in float32 as it was trained.
+    past : MemoryReadout
+        How coefficients are read back.
+
+    Examples
+    --------
+    >>> from skpolyode import Panel, PastDecoder, SummaryStatsTransformer
+    >>> panel = Panel.from_series([([0.0, 0.4, 2.0], [1.0, 2.0, 0.0]), ([0.0, 2.0], [0.0, 1.0])])
+    >>> decoder = PastDecoder(SummaryStatsTransformer(), n_coefficients=4, max_epochs=1)
+    >>> embedder = decoder.fit(panel).embedder_
+    >>> embedder.features(panel).shape, embedder.coefficients(panel).shape
+    ((2, 4), (2, 1, 4))
+    """
+
+    source: Embedder
+    center: np.ndarray
+    spread: np.ndarray
+    decoder: nn.Module
+    past: MemoryReadout
+
+    @property
+    def units(self) -> Units:
+        """Those of the other embedder."""
+        return self.source.units
+
+    @cached_property
+    def exact(self) -> nn.Module:
+        """The decoder in float64."""
+        return copy.deepcopy(self.decoder).double().cpu()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what follows from the rest."""
+        return {name: value for name, value in self.__dict__.items() if name != "exact"}
+
+    def coefficients(self, panel: Panel) -> np.ndarray:
+        """Coefficients (B, D, N) of standardised channels, at each series' last observation."""
+        features = (self.source.features(panel) - self.center) / self.spread
+        with torch.no_grad():
+            coefficients = self.exact(torch.from_numpy(features)).numpy()
+        observed = self.units.scaler.observed
+        return coefficients if observed is None else coefficients * observed[:, None]
+
+    def features(self, panel: Panel) -> np.ndarray:
+        """The same, one row (D N,) a series."""
+        return self.coefficients(panel).reshape(panel.n_series, -1)
 
 
 class PastDecoder(SeriesTransformer):
     """Read the past out of an embedding that has no memory, by a decoder trained for it.
 
-    The embedder is fitted first, and then left as it is. A small network learns, from its features
-    at several moments of each series, coefficients of polynomials that come close to what was
+    The embedder is fitted first, and then left as it is. A small network learns to map its features
+    at several moments of each series to coefficients of polynomials that are close to what was
     observed in the window before. `transform` gives these coefficients; `reconstruct` and
-    `inverse_transform` read them as those of `PolyODETransformer` and `HiPPOTransformer`.
+    `inverse_transform` read them like those of `PolyODETransformer` and `HiPPOTransformer`.
 
-    Take it to see how much of the past an embedding still holds: the error of `reconstruct` on new
-    series is a bound from above. To remember the past choose an embedding with coefficients of its
-    own, which needs no decoder.
+    Use it to see how much of the past an embedding still holds: the error of `reconstruct` on new
+    series is an upper bound. To remember the past, choose an embedding that has coefficients and
+    needs no decoder.
 
     Parameters
     ----------
     embedder : transformer or None, default=None
-        What embeds; not fitted itself, but a clone of it, unless it is a fitted one in
+        What embeds. A clone of it is fitted, unless it is a fitted one in a
         `sklearn.frozen.FrozenEstimator`. None: an `ODERNNTransformer` with its defaults.
     kind : {"network", "ode"}, default="network"
         What decodes: "network" gives the coefficients at once, "ode" a path that runs back in time
         from the last observation, as in the auto-encoder of ODE-RNN. Both learn from frozen
         features; in the paper of ODE-RNN decoder and encoder are trained together.
     n_coefficients : int, default=32
-        Coefficients a channel. Raise it if the window holds more than about ten swings.
+        Coefficients per channel. Raise it if the window holds more than about ten swings.
     window : float or "auto", default="auto"
         Length of the past that is decoded, in the units of `times`. "auto" takes the length of the
         longest series of `fit`.
@@ -155,14 +219,14 @@ class PastDecoder(SeriesTransformer):
         length = window / source.units.time_scale
         past = MemoryReadout(LegTMemory(self.n_coefficients, length), window, source.units)
 
-        # Some moments of each series, what is known of it by then, and what was observed before.
+        # The last rows before several moments of each series, and the features at these moments.
         share = np.arange(1, _MOMENTS + 1)[:, None] / _MOMENTS
         stops = np.unique(seen.offsets[:-1] + np.ceil(share * seen.lengths).astype(np.int64))
         series = np.searchsorted(seen.offsets, stops) - 1
         features = source.features(take(seen, series, seen.offsets[series], stops))
         held_out = np.zeros(panel.n_series, dtype=bool)
         if panel.n_series >= FEWEST_TO_SPLIT:
-            count = max(round(_HELD_OUT * panel.n_series), 1)
+            count = max(round(0.1 * panel.n_series), 1)
             held_out[rng.permutation(panel.n_series)[:count]] = True
         held_out = held_out[series]
         center, spread = features[~held_out].mean(axis=0), features[~held_out].std(axis=0)
@@ -175,8 +239,18 @@ class PastDecoder(SeriesTransformer):
         columns = _observed_before(seen, seen.offsets[series], stops, past)
         known = torch.from_numpy((features - center) / spread).float()
         task = DecodingTask(decoder, known, *columns, torch.from_numpy(held_out))
+        trainer = Trainer(
+            learning_rate=self.learning_rate_init,
+            batch_size=usual_batch(task),
+            max_epochs=self.max_epochs,
+            patience=usual_patience(self.max_epochs),
+            remedy="lower learning_rate_init",
+        )
+        with intra_op_threads(1):
+            report = trainer.run(decoder, task, generator)
         self.embedder_ = DecodedEmbedder(source, center, spread, decoder, past)
-        return self._train(task, generator)
+        self.history_, self.validation_error_ = report.history, report.best_error
+        return report.message if report.was_interrupted else None
 
     def _fitted(self, panel: Panel, seed: int) -> SeriesTransformer:
         """The embedder, fitted."""
@@ -195,26 +269,13 @@ class PastDecoder(SeriesTransformer):
             )
         return embedder
 
-    def _train(self, task: DecodingTask, generator: torch.Generator) -> str | None:
-        trainer = Trainer(
-            learning_rate=self.learning_rate_init,
-            batch_size=usual_batch(task),
-            max_epochs=self.max_epochs,
-            patience=usual_patience(self.max_epochs),
-            remedy="lower learning_rate_init",
-        )
-        with intra_op_threads(1):
-            report = trainer.run(task.decoder, task, generator, None)
-        self.history_, self.validation_error_ = report.history, report.best_error
-        return report.message if report.was_interrupted else None
-
 
 def _observed_before(
     seen: Panel, start: np.ndarray, stop: np.ndarray, past: MemoryReadout
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Offsets, polynomials and values of what was observed in the window before some moments.
+    """Offsets, polynomials and values of the observations in the window before each moment.
 
-    `start` and `stop` are the rows of their series up to them.
+    `start` and `stop` bound the rows of its series until then.
     """
     moment = np.repeat(np.arange(len(stop)), stop - start)
     rows = np.arange(len(moment)) + (start - offsets_from(stop - start)[:-1])[moment]

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from skpolyode.models import GRUODEBayes, pack
+from skpolyode.models import pack
+from skpolyode.siblings import GRUODEBayes
+from skpolyode.training.losses import with_weights
 from skpolyode.training.tasks import IntervalTask, PolyODETask, SegmentTask, SeriesTask
-from skpolyode.training.weights import with_weights
 from tests.models.cases import flat_series, join, make_model, part, some_gain
 
 TASKS = {task.__name__: task for task in (IntervalTask, PolyODETask, SegmentTask, SeriesTask)}

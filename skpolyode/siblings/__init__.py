@@ -1,0 +1,32 @@
+"""Neural siblings of PolyODE: each model with its transformer in one file, and their past."""
+
+from skpolyode.siblings.decoders import BackwardODE, NetworkDecoder
+from skpolyode.siblings.gru_ode_bayes import GRUODEBayes, GRUODEBayesTransformer
+from skpolyode.siblings.hippo_rnn import HiPPORNN, HiPPORNNTransformer
+from skpolyode.siblings.lin_ode_net import LinODENet, LinODENetTransformer
+from skpolyode.siblings.neural_rde import NeuralRDE, NeuralRDETransformer
+from skpolyode.siblings.ode_rnn import ODERNN, ODERNNTransformer
+from skpolyode.siblings.past_decoder import DecodedEmbedder, PastDecoder
+from skpolyode.siblings.polyode_rnn import PolyODERNN, PolyODERNNTransformer
+from skpolyode.siblings.s4 import S4, S4Transformer
+
+__all__ = [
+    "ODERNN",
+    "S4",
+    "BackwardODE",
+    "DecodedEmbedder",
+    "GRUODEBayes",
+    "GRUODEBayesTransformer",
+    "HiPPORNN",
+    "HiPPORNNTransformer",
+    "LinODENet",
+    "LinODENetTransformer",
+    "NetworkDecoder",
+    "NeuralRDE",
+    "NeuralRDETransformer",
+    "ODERNNTransformer",
+    "PastDecoder",
+    "PolyODERNN",
+    "PolyODERNNTransformer",
+    "S4Transformer",
+]

@@ -1,0 +1,248 @@
+r"""GRU-ODE-Bayes: a continuous gated cell between observations, a Bayesian jump at observations.
+
+Between observations a state h in (-1, 1) follows the continuous limit of a gated recurrent unit::
+
+    dh/dt = v (1 - z) (u - h),   r, z = sigmoid(U h + b),   u = tanh(U_h (r h) + b_h)
+
+A head gives mean and log standard deviation (mu, s) of each channel. At an observation x with mask
+m the state jumps by a discrete unit that reads the error of the forecast of each channel::
+
+    f_j = m_j relu(q_j W_j + b_j),   q_j = [x, mu, 2 s, (x - mu) exp(-s)]_j,   h' = GRU(f, h)
+
+The loss is the negative log-likelihood before the jump plus ``lambda KL(N(mu', exp(s')^2) ||
+N(x, 0.01^2))`` after it, in standardised units. (E. De Brouwer, J. Simm, A. Arany, Y. Moreau,
+"GRU-ODE-Bayes: continuous modeling of sporadically-observed time series", NeurIPS 2019.)
+
+The cell relaxes at a rate of at most v. With a fixed v the unit of time would decide what it can
+follow, so v is learned for each entry of the state.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import torch
+from sklearn.utils._param_validation import StrOptions
+from torch import nn
+
+from skpolyode.dynamics import STEPPERS, integrate
+from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
+from skpolyode.models.layers import Start, drawn
+from skpolyode.models.packed import Packed
+from skpolyode.saving.modules import register_module
+from skpolyode.transformers._training import COUNT
+from skpolyode.transformers.neural import NeuralTransformer
+
+__all__ = ["GRUODEBayes", "GRUODEBayesTransformer"]
+
+_NOISE = 0.01  # standard deviation of an observation, in the divergence after a jump
+_WEIGHT = 1e-4  # of that divergence in the loss
+
+
+@register_module
+class GRUODEBayes(SequenceModel):
+    """A continuous gated cell that jumps at observations.
+
+    The state has the part `h` (n, H).
+
+    Parameters
+    ----------
+    n_channels : int
+        Number D of channels.
+    n_static : int, default=0
+        Features of static covariates: they set the start, and are inputs of the jump.
+    hidden_size : int, default=64
+        Length H of the state.
+    head_size : int, default=64
+        Width of the hidden layer of the head.
+    step_size : float, default=0.5
+        Longest integration step.
+    max_gap : float, default=64.0
+        Longest gap that is integrated; after it the state is held.
+    stepper : str, default="midpoint"
+        Name of a Runge-Kutta method of :data:`skpolyode.dynamics.STEPPERS`.
+    generator : torch.Generator or None, default=None
+        Source of the initial weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skpolyode.models import pack
+    >>> from skpolyode.siblings import GRUODEBayes
+    >>> model = GRUODEBayes(1, hidden_size=4, generator=torch.Generator().manual_seed(0)).double()
+    >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
+    >>> data = pack(times, values, np.array([0, 3]))
+    >>> model.embed(data)["h"].shape
+    torch.Size([1, 4])
+    """
+
+    def __init__(
+        self,
+        n_channels: int,
+        n_static: int = 0,
+        hidden_size: int = 64,
+        *,
+        head_size: int = 64,
+        step_size: float = 0.5,
+        max_gap: float = 64.0,
+        stepper: str = "midpoint",
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.n_channels, self.n_static, self.hidden_size = n_channels, n_static, hidden_size
+        self.head_size = head_size
+        self.step_size, self.max_gap, self.stepper = step_size, max_gap, stepper
+        self.start = Start(n_static, hidden_size)
+        self.gates = drawn(nn.Linear, hidden_size, 2 * hidden_size, generator=generator)
+        self.candidate = drawn(nn.Linear, hidden_size, hidden_size, generator=generator)
+        self.speed_logit = nn.Parameter(torch.zeros(hidden_size))
+        self.head = nn.Sequential(
+            drawn(nn.Linear, hidden_size, head_size, generator=generator),
+            nn.ReLU(),
+            drawn(nn.Linear, head_size, 2 * n_channels, generator=generator),
+        )
+        # 25 features (P) of each channel are made of its value, forecast, scale and error.
+        self.prepare = nn.Parameter(torch.empty(n_channels, 4, 25))
+        self.prepare_bias = nn.Parameter(torch.full((n_channels, 25), 0.1))
+        with torch.no_grad():
+            self.prepare.normal_(0, (2 / (4 + 25)) ** 0.5, generator=generator)
+        n_inputs = n_channels * 25 + n_static
+        self.jump = drawn(nn.GRUCell, n_inputs, hidden_size, generator=generator)
+
+    def initial(self, data: Packed, rows: torch.Tensor) -> State:
+        """Learned state before the first observations, which depends on static covariates."""
+        return {"h": torch.tanh(self.start(data, rows))}
+
+    def field(self, h: torch.Tensor) -> torch.Tensor:
+        """Time derivative (rows, H) at `h` (rows, H)."""
+        r, z = torch.sigmoid(self.gates(h)).chunk(2, dim=1)
+        # Rates are at most 2 per unit of time, which steps of half a unit still follow.
+        rate = 2.0 * torch.sigmoid(self.speed_logit)
+        return rate * (1 - z) * (torch.tanh(self.candidate(r * h)) - h)
+
+    def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
+        """State after gaps."""
+        gap, stepper = gap.clamp(max=self.max_gap), STEPPERS[self.stepper]
+        h, _ = integrate(self.field, state["h"], gap, step_size=self.step_size, stepper=stepper)
+        return {"h": h}
+
+    def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
+        """State after observations; unchanged where nothing was observed."""
+        h, x, mask = state["h"], data.x[rows], data.mask[rows]
+        mean, log_scale = self.predict(state)
+        error = (x - mean) * torch.exp(-log_scale)
+        q = torch.stack([x, mean, 2 * log_scale, error], dim=2)  # (n, D, 4)
+        f = torch.relu(torch.einsum("ndq,dqp->ndp", q, self.prepare) + self.prepare_bias)
+        f = (f * mask[..., None]).flatten(1)  # (n, D P)
+        jumped = self.jump(torch.cat([f, data.static[rows]], dim=1), h)
+        return {"h": torch.where(mask.any(dim=1, keepdim=True), jumped, h)}
+
+    def predict(self, state: State) -> Prediction:
+        """A normal distribution of each channel."""
+        mean, log_scale = self.head(state["h"]).chunk(2, dim=1)
+        return Prediction(mean, log_scale.clamp(-5.0, 3.0))
+
+    def features(self, state: State) -> dict[str, torch.Tensor]:
+        """The state."""
+        return state
+
+    def update_loss(self, state: State, data: Packed, rows: torch.Tensor) -> torch.Tensor:
+        """Weighted divergence of the distribution after a jump from that of the observation."""
+        mean, log_scale = self.predict(state)
+        square = torch.exp(2 * log_scale) + (mean - data.x[rows]).square()
+        return _WEIGHT * (math.log(_NOISE) - log_scale + square / (2 * _NOISE**2) - 0.5)
+
+
+class GRUODEBayesTransformer(NeuralTransformer):
+    """Embed irregular series by a continuous gated cell that jumps at observations (GRU-ODE-Bayes).
+
+    Between observations a bounded state follows the continuous limit of a gated recurrent unit; at
+    an observation it jumps, by the forecast of each observed channel and the error of that
+    forecast. The model forecasts normal distributions and is trained by their likelihood. The
+    embedding is the state after the last observation.
+
+    Use it where channels are observed one at a time and series are noisy: each channel is read by
+    separate weights, and an error counts relative to its forecast standard deviation. The state
+    forgets what does not help to forecast, and cannot be turned back into the series.
+
+    Parameters
+    ----------
+    hidden_size : int or "auto", default="auto"
+        Length of the state, and number of features. "auto" takes 32 per channel, as many features
+        as `PolyODETransformer` has coefficients, but no more than 256.
+    head_size : int, default=64
+        Width of the hidden layer that gives mean and scale of the channels.
+    learning_rate_init : float, default=0.1
+        Peak of the one-cycle schedule. Lower it if training diverges.
+    %(training)s
+
+    Attributes
+    ----------
+    %(trained)s
+
+    See Also
+    --------
+    ODERNNTransformer : A plain cell, and a free vector field between observations.
+    LinODENetTransformer : A linear latent state, which costs no integration.
+
+    Notes
+    -----
+    With the state h, the gates r and z and the candidate u of a gated recurrent unit, and the
+    forecast mean mu and standard deviation sigma of each channel::
+
+        dh/dt = v (1 - z) (u - h),   h' = GRU(f(m, [x, mu, log sigma^2, (x - mu) / sigma]), h)
+
+    The rates v are learned, so that the unit of time does not decide what the cell can follow; none
+    is more than two a typical gap, which the steps of half such a gap (midpoint) still follow.
+    After 64 typical gaps without observations the state is held. The loss is the negative
+    log-likelihood of what was observed plus, with weight 1e-4, the divergence of the distribution
+    after the jump from a normal one of standard deviation 0.01 around the observation. Static
+    covariates set the state that series start from, and are inputs of each jump.
+
+    The cost of a gap grows with its length, two evaluations of the cell for half a typical gap.
+
+    References
+    ----------
+    E. De Brouwer, J. Simm, A. Arany and Y. Moreau, "GRU-ODE-Bayes: continuous modeling of
+    sporadically-observed time series", NeurIPS 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode import GRUODEBayesTransformer
+    >>> rng = np.random.default_rng(0)
+    >>> times = [np.sort(rng.uniform(0, 6, size=n)) for n in (12, 15, 9, 14, 11, 13)]
+    >>> series = [(t, np.sin(2 * t + phase)) for phase, t in enumerate(times)]
+    >>> embedder = GRUODEBayesTransformer(hidden_size=8, max_epochs=2, random_state=0)
+    >>> embedder.fit_transform(series).shape
+    (6, 8)
+    >>> embedder.forecast(series, [6.5, 7.0])
+    Panel(6 series, 1 channel, 12 observations, 100% of cells observed, times 6.5 to 7)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **NeuralTransformer._parameter_constraints,
+        "hidden_size": [COUNT, StrOptions({"auto"})],
+        "head_size": [COUNT],
+    }
+
+    def __init__(
+        self,
+        *,
+        hidden_size: int | str = "auto",
+        head_size: int = 64,
+        learning_rate_init: float = 0.1,
+        **training: Any,
+    ) -> None:
+        self.hidden_size = hidden_size
+        self.head_size = head_size
+        super().__init__(learning_rate_init=learning_rate_init, **training)
+
+    def _new_model(self, sizes: Sizes, generator: torch.Generator) -> GRUODEBayes:
+        return GRUODEBayes(
+            *sizes.of_model(self.hidden_size),
+            head_size=self.head_size,
+            generator=generator,
+        )

@@ -1,0 +1,238 @@
+r"""HiPPO-RNN: a gated cell whose memory is an exact polynomial projection over true gaps.
+
+The cell reads a polynomial memory c of a few signals u, which it writes itself::
+
+    h_k = GRU([m x, m, s, log(1 + gap), c], h),   u_k = W_u h_k,   c = memory of the path of u
+
+with the mask m of an observation x and static covariates s. Between observations u goes along
+lines: it is held, and at the next observation a line replaces the held value. The memory takes both
+in by exact steps over the gap, whatever its length. (A. Gu, T. Dao, S. Ermon, A.
+Rudra, C. Re, "HiPPO: recurrent memory with optimal polynomial projections", NeurIPS 2020, section
+2.5 for the cell; its code takes bilinear steps, those of the sliding window for all gaps alike.)
+
+Forecasts are a polynomial of the time since the last observation, with coefficients from h.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from sklearn.utils._param_validation import StrOptions
+from torch import nn
+
+from skpolyode.memory import MEMORIES, PATH_MEASURES, Memory
+from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
+from skpolyode.models.layers import AgeHead, Start, drawn, observed_inputs, where_observed
+from skpolyode.models.packed import Packed
+from skpolyode.saving.modules import register_module
+from skpolyode.transformers._training import COUNT, POSITIVE
+from skpolyode.transformers.neural import NeuralTransformer
+
+__all__ = ["HiPPORNN", "HiPPORNNTransformer"]
+
+
+@register_module
+class HiPPORNN(SequenceModel):
+    """A gated cell with an exact polynomial memory of the signals that it writes.
+
+    The state has the parts `h` (n, H), the written signals `u` (n, M), their memory `c` (n, M, N),
+    and the times `since` the last and `elapsed` since the first observation, both (n, 1).
+
+    Parameters
+    ----------
+    n_channels : int
+        Number D of channels.
+    n_static : int, default=0
+        Features of static covariates: they set the start, and are inputs of the cell.
+    hidden_size : int, default=64
+        Length H of the state of the cell.
+    memory : Memory
+        Measure with N coefficients a signal, in the model's unit of time.
+    n_signals : int, default=1
+        Number M of signals that the cell writes.
+    head_size : int, default=64
+        Width of the hidden layer of the head.
+    generator : torch.Generator or None, default=None
+        Source of the initial weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skpolyode.memory import LegTMemory
+    >>> from skpolyode.models import pack
+    >>> from skpolyode.siblings import HiPPORNN
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> model = HiPPORNN(1, hidden_size=4, memory=LegTMemory(3, 2.0), generator=generator).double()
+    >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
+    >>> data = pack(times, values, np.array([0, 3]))
+    >>> {name: tuple(part.shape) for name, part in model.embed(data).items()}
+    {'h': (1, 4), 'u': (1, 1), 'c': (1, 1, 3), 'since': (1, 1), 'elapsed': (1, 1)}
+    """
+
+    def __init__(
+        self,
+        n_channels: int,
+        n_static: int = 0,
+        hidden_size: int = 64,
+        *,
+        memory: Memory,
+        n_signals: int = 1,
+        head_size: int = 64,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.n_channels, self.n_static, self.hidden_size = n_channels, n_static, hidden_size
+        self.memory, self.n_signals, self.head_size = memory, n_signals, head_size
+        n_inputs = 2 * n_channels + n_static + 1 + n_signals * memory.n_coefficients
+        self.start = Start(n_static, hidden_size)
+        self.cell = drawn(nn.GRUCell, n_inputs, hidden_size, generator=generator)
+        self.write = drawn(nn.Linear, hidden_size, n_signals, generator=generator)
+        self.head = AgeHead(hidden_size, head_size, n_channels, generator)
+
+    def initial(self, data: Packed, rows: torch.Tensor) -> State:
+        """Learned state before the first observations, which depends on static covariates."""
+        u = data.x.new_zeros(len(rows), self.n_signals)
+        never = data.x.new_zeros(len(rows), 1)
+        h, c = torch.tanh(self.start(data, rows)), self.memory.constant(u)
+        return {"h": h, "u": u, "c": c, "since": never, "elapsed": never}
+
+    def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
+        """State after gaps: the memory moves on, of signals that are held."""
+        since = state["since"] + gap[:, None].to(state["since"].dtype)
+        c = self.memory.hold(state["c"], state["u"], gap, elapsed)
+        return state | {"c": c, "since": since, "elapsed": elapsed[:, None].to(since.dtype)}
+
+    def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
+        """State after observations; unchanged where nothing was observed."""
+        now, age = observed_inputs(data, rows), torch.log1p(state["since"])
+        h = self.cell(torch.cat([now, age, state["c"].flatten(1)], dim=1), state["h"])
+        u, memory = self.write(h), self.memory
+        # The first signals are taken as constant in the past; later ones are led up to by a line.
+        first = (data.elapsed[rows] == 0)[:, None]
+        rise = torch.where(first, 0.0, u - state["u"])
+        gap = torch.where(first[:, 0], 1.0, data.gap[rows])[:, None].expand_as(rise)
+        bridged = state["c"] + memory.bridge(rise, gap, data.elapsed[rows])
+        c = torch.where(first[..., None], memory.constant(u), bridged)
+        new = {"h": h, "u": u, "c": c, "since": torch.zeros_like(state["since"])}
+        return where_observed(data.mask[rows], new, state)
+
+    def predict(self, state: State) -> Prediction:
+        """A polynomial of the time since the cell was set."""
+        return Prediction(self.head(state["h"], state["since"]))
+
+    def features(self, state: State) -> dict[str, torch.Tensor]:
+        """The memory of the signals (n, M N), and the state of the cell (n, H).
+
+        With a measure of the whole history also its length in windows, which the coefficients do
+        not contain.
+        """
+        blocks = {"memory": state["c"].flatten(1), "hidden": state["h"]}
+        if self.memory.whole_history:
+            blocks["duration"] = state["elapsed"] / (self.memory.window or 1.0)
+        return blocks
+
+
+class HiPPORNNTransformer(NeuralTransformer):
+    """Embed irregular series by a gated cell with a polynomial memory (HiPPO-RNN).
+
+    At each observation a gated recurrent cell writes a few signals, mixtures of what was observed
+    and of its state; a memory of orthogonal polynomials follows these signals by exact steps over
+    true gaps, and the cell reads it. The embedding is that memory, with the state of the cell.
+
+    Use it where the past matters but there is too much of it to remember channel by channel: many
+    channels share a few signals. The signals are mixtures that help to forecast, and cannot be
+    turned back into the series.
+
+    Parameters
+    ----------
+    hidden_size : int or "auto", default="auto"
+        Length of the state of the cell. "auto" takes 32 per channel, but no more than 256.
+    n_coefficients : int, default=32
+        Coefficients of the memory of each signal that the cell writes. The number of signals
+        follows: all together have 32 coefficients per channel, but no more than 256. With the
+        default there are as many signals as channels, up to eight; a lower number makes more and
+        coarser signals.
+    measure : {"legt", "legs"}, default="legt"
+        How the past is weighted: "legt" remembers the last `window` evenly, "legs" the whole
+        history, however long.
+    window : float or "auto", default="auto"
+        Length of the remembered past, in the units of `times`. "auto" takes the length of the
+        longest series of `fit`. Lower it if only the recent past matters. Not used by "legs".
+    %(training)s
+
+    Attributes
+    ----------
+    %(trained)s
+
+    See Also
+    --------
+    HiPPOTransformer : The memory of the observations themselves, without training.
+    PolyODETransformer : A memory of the channels, driven by learned dynamics.
+
+    Notes
+    -----
+    With the mask m of an observation x and static covariates s::
+
+        h' = GRU([m x, m, s, log(1 + gap), c], h),   u = W h' + b,   c' = memory of the path of u
+        forecast = network(h', time since then)
+
+    The memory takes the signals in along straight lines. Forecasts far ahead tend to a constant of
+    each state. Static covariates also set the state that series start from. With
+    ``measure="legs"`` the last feature is "duration0", the length of the history, in lengths of the
+    longest series of training.
+
+    A gap costs the same however long it is: two products with tables of the memory.
+
+    References
+    ----------
+    A. Gu, T. Dao, S. Ermon, A. Rudra and C. Re, "HiPPO: recurrent memory with optimal polynomial
+    projections", NeurIPS 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode import HiPPORNNTransformer
+    >>> rng = np.random.default_rng(0)
+    >>> times = [np.sort(rng.uniform(0, 6, size=n)) for n in (12, 15, 9, 14, 11, 13)]
+    >>> series = [(t, np.sin(2 * t + phase)) for phase, t in enumerate(times)]
+    >>> embedder = HiPPORNNTransformer(hidden_size=8, max_epochs=2, random_state=0)
+    >>> embedder.fit_transform(series).shape
+    (6, 40)
+    >>> embedder.forecast(series, [6.5, 7.0])
+    Panel(6 series, 1 channel, 12 observations, 100% of cells observed, times 6.5 to 7)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **NeuralTransformer._parameter_constraints,
+        "hidden_size": [COUNT, StrOptions({"auto"})],
+        "n_coefficients": [COUNT],
+        "measure": [StrOptions(set(PATH_MEASURES))],
+        "window": [POSITIVE, StrOptions({"auto"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        hidden_size: int | str = "auto",
+        n_coefficients: int = 32,
+        measure: str = "legt",
+        window: float | str = "auto",
+        **training: Any,
+    ) -> None:
+        self.hidden_size = hidden_size
+        self.n_coefficients = n_coefficients
+        self.measure = measure
+        self.window = window
+        super().__init__(**training)
+
+    def _new_model(self, sizes: Sizes, generator: torch.Generator) -> HiPPORNN:
+        measure = MEMORIES[self.measure]
+        window = sizes.window("auto" if measure.whole_history else self.window)
+        return HiPPORNN(
+            *sizes.of_model(self.hidden_size),
+            memory=measure(self.n_coefficients, window),
+            n_signals=max(1, sizes.of_state("auto") // self.n_coefficients),
+            generator=generator,
+        ).float()
