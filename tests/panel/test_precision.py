@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from skpolyode.panel import Panel, as_panel, query_times
-from skpolyode.panel.blank import blank_panel
+from skpolyode.panel.empty import blank_panel
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import keep_rows, observed_rows, take
 
