@@ -27,7 +27,6 @@ from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import (
     last_seen_rows,
-    observed_part,
     observed_series,
     take,
 )
@@ -183,9 +182,7 @@ def _known(panel: Panel) -> Panel:
     """Rows with an observation; channels by position, as sktime's formats name them differently."""
     panel = drop_empty(panel, "y")
     static = None if panel.static is None else panel.static.reset_index(drop=True)
-    return observed_part(
-        Panel(panel.times, panel.values, panel.offsets, static=static, time_unit=panel.time_unit)
-    )
+    return Panel(panel.times, panel.values, panel.offsets, static=static, time_unit=panel.time_unit)
 
 
 def _train(embedder: NeuralTransformer, panel: Panel) -> None:

@@ -16,7 +16,6 @@ from skpolyode.panel.rows import (
     default_channel_names,
     inside_series,
     merge_duplicates,
-    offsets_from,
     sort_rows,
 )
 from skpolyode.panel.timeaxis import LAST_WHOLE, MICROSECONDS
@@ -65,7 +64,8 @@ STATIC = FaultKind(
     "static rows that do not fit", "give one row for each series, indexed by the ids"
 )
 
-SHORTEST, LONGEST = 1e-50, 1e50  # in the user's units: products of several such times are numbers
+# In the user's units; the longest time is 1 / SHORTEST. Products of several such times are numbers.
+SHORTEST = 1e-50
 
 Empty = Literal["error", "keep"]
 
@@ -136,7 +136,7 @@ def check_rows(rows: Rows, faults: Faults) -> None:
     note_cells(INFINITE, np.isinf(rows.values), "values must not be infinity, got {}", rows, faults)
     if rows.keeps_empty:
         return
-    empty = np.diff(offsets_from(~np.isnan(rows.values).all(axis=1))[rows.offsets]) == 0
+    empty = rows.n_observed == 0
     empty[list(rows.unreadable)] = False  # these have a fault already
 
     def line(series: int) -> str:
@@ -199,8 +199,8 @@ def note_extremes(rows: Rows, faults: Faults) -> None:
     gaps[rows.offsets[:-1][rows.lengths > 0]] = np.inf
     rule = f"the time since the row before it is less than {SHORTEST:g}"
     _note_rows(EXTREME, gaps < SHORTEST, rule, rows, faults)
-    rule = f"the time since the first row is more than {LONGEST:g}"
-    _note_rows(EXTREME, rows.elapsed > LONGEST, rule, rows, faults)
+    rule = f"the time since the first row is more than {1 / SHORTEST:g}"
+    _note_rows(EXTREME, rows.elapsed > 1 / SHORTEST, rule, rows, faults)
 
 
 def note_cells(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults: Faults) -> None:

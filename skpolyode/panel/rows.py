@@ -39,6 +39,20 @@ class Rows:
         """Select rows, in the order of the index, as the rows of series with these offsets."""
         return replace(self, times=self.times.at(index), values=self.values[index], offsets=offsets)
 
+    def keep(self, kept: np.ndarray) -> Rows:
+        """Select the rows that a mask (n_obs,) keeps; a series may be left without any."""
+        return self.at(kept, offsets_from(kept)[self.offsets])
+
+    @property
+    def observed(self) -> np.ndarray:
+        """Mask (n_obs,) of the rows that hold an observation."""
+        return ~np.isnan(self.values).all(axis=1)
+
+    @property
+    def n_observed(self) -> np.ndarray:
+        """Number (n_series,) of rows of each series that hold an observation."""
+        return np.diff(offsets_from(self.observed)[self.offsets])
+
     @property
     def elapsed(self) -> np.ndarray:
         """Times since the first row of the series, float64 (n_obs,), of exact differences."""
@@ -202,8 +216,8 @@ def merge_duplicates(rows: Rows, how: Duplicates) -> Rows:
     if not same.any():
         return rows
     first = np.concatenate([[True], ~same])
-    merged = rows.at(first, offsets_from(first)[rows.offsets])
-    return replace(merged, values=reduce_groups(rows.values, np.flatnonzero(first), how))
+    values = reduce_groups(rows.values, np.flatnonzero(first), how)
+    return replace(rows.keep(first), values=values)
 
 
 def reduce_groups(values: np.ndarray, starts: np.ndarray, how: Duplicates) -> np.ndarray:

@@ -63,16 +63,14 @@ def observed_series(panel: Panel) -> np.ndarray:
     """Tell which series (n_series,) hold an observation: all, unless others are kept."""
     if not panel.rows.keeps_empty or panel.is_observed:
         return np.ones(panel.n_series, dtype=bool)
-    observed = ~np.isnan(panel.values).all(axis=1)
-    return np.diff(offsets_from(observed)[panel.offsets]) > 0
+    return panel.rows.n_observed > 0
 
 
 def observed_part(panel: Panel) -> Panel:
     """Leave out the rows that hold no observation; the panel itself if all of them do."""
     if panel.is_observed:
         return panel
-    kept = ~np.isnan(panel.values).all(axis=1)
-    rows = panel.rows.at(kept, offsets_from(kept)[panel.offsets])
+    rows = panel.rows.keep(panel.rows.observed)
     observed = bool((rows.lengths > 0).all())  # otherwise a series is left without any row
     return panel.from_rows(rows, checked=panel.is_checked and observed, observed=observed)
 
@@ -84,7 +82,7 @@ def first_series(panel: Panel, n_rows: int) -> Panel:
 
 def keep_rows(panel: Panel, kept: np.ndarray) -> Panel:
     """Panel of the rows that a mask (n_obs,) keeps; a series may be left without any."""
-    return panel.from_rows(panel.rows.at(kept, offsets_from(kept)[panel.offsets]), checked=False)
+    return panel.from_rows(panel.rows.keep(kept), checked=False)
 
 
 def series_of_rows(panel: Panel) -> np.ndarray:

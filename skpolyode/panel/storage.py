@@ -114,8 +114,8 @@ class PanelStorage:
         with panels of which this is true.
         """
         if self._observed is None:
-            has_rows = bool((self.lengths > 0).all())
-            self._observed = has_rows and not np.isnan(self.values).all(axis=1).any()
+            counts = self._rows.n_observed
+            self._observed = bool(((counts == self.lengths) & (counts > 0)).all())
         return self._observed
 
     @property
@@ -445,11 +445,9 @@ class PanelStorage:
 
     def __repr__(self) -> str:
         """Describe the panel in one line."""
-        counts = [
-            _count(self.n_series, "series", "series"),
-            _count(self.n_channels, "channel", "channels"),
-            _count(self.n_observations, "observation", "observations"),
-        ]
+        counts = [f"{self.n_series:,} series".replace(",", " ")]
+        for number, word in (self.n_channels, "channel"), (self.n_observations, "observation"):
+            counts.append(f"{number:,} {word}{'s' * (number != 1)}".replace(",", " "))
         if self.n_observations:
             observed = 100 * np.mean(~np.isnan(self.values))
             times = self._rows.times
@@ -479,21 +477,21 @@ class PanelStorage:
         if not isinstance(other, PanelStorage):
             return False
         one, two = self.rows, other.rows
-        if (one.times.axis, one.channel_names) != (two.times.axis, two.channel_names):
-            return False
-        if (one.static is None) != (two.static is None):
-            return False
+        pairs = [
+            (one.offsets, two.offsets),
+            (one.times.counts, two.times.counts),
+            (one.values, two.values),
+        ]
         ticks = one.times.ticks, two.times.ticks
         # Micro- beside nanoseconds, or none: then the counts must do.
-        is_exact = not any(t is None for t in ticks) and one.times.per_unit == two.times.per_unit
+        if one.times.per_unit == two.times.per_unit and not any(t is None for t in ticks):
+            pairs.append(ticks)
+        labels = pd.Index(one.ids, tupleize_cols=False), pd.Index(two.ids, tupleize_cols=False)
         return (
-            np.array_equal(one.offsets, two.offsets)
-            and np.array_equal(self.times, other.times, equal_nan=True)
-            and (not is_exact or np.array_equal(*ticks))
-            and np.array_equal(one.values, two.values, equal_nan=True)
-            and pd.Index(one.ids, tupleize_cols=False).equals(
-                pd.Index(two.ids, tupleize_cols=False)
-            )
+            (one.times.axis, one.channel_names) == (two.times.axis, two.channel_names)
+            and all(np.array_equal(*pair, equal_nan=True) for pair in pairs)
+            and labels[0].equals(labels[1])
+            and (one.static is None) == (two.static is None)
             and (one.static is None or one.static.equals(two.static))
         )
 
@@ -541,10 +539,6 @@ class PanelStorage:
             full = rows.times._replace(counts=times, ticks=None)
         rows = replace(rows, times=full, values=values, offsets=offsets, origin=None)
         return self.from_rows(rows, checked=False)
-
-
-def _count(number: int, singular: str, plural: str) -> str:
-    return f"{number:,} {singular if number == 1 else plural}".replace(",", " ")
 
 
 def _positions(key: object, n_series: int) -> np.ndarray:

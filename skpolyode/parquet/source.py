@@ -18,9 +18,9 @@ __all__ = ["ROWS_PER_CHUNK", "Reading", "first_rows", "identity", "open_source",
 
 ROWS_PER_CHUNK = 500_000  # read, and held, at once
 
-_TIMES = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_temporal)
-# What a channel may be of, by pyarrow's tests; what is null may be a channel nowhere observed.
-_NUMBERS = (*_TIMES[:3], pa.types.is_boolean, pa.types.is_null)
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+_TIMES = (*_NUMBERS, pa.types.is_temporal)
+_VALUES = (*_NUMBERS, pa.types.is_boolean, pa.types.is_null)  # null: a channel nowhere observed
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def _check_file(
             f"{schema.field(time).type}: write them alike."
         )
     for name in channels:
-        if name in kinds and not any(test(kinds[name]) for test in _NUMBERS):
+        if name in kinds and not any(test(kinds[name]) for test in _VALUES):
             raise ValueError(
                 f"{where}: the channel {name!r} is of type {kinds[name]}, not of numbers: convert "
                 "it, name it in static=, or leave it out of channels=."

@@ -95,6 +95,14 @@ def test_every_reader_and_every_selection_is_exact(stamps):
         assert cut.elapsed[1] == panel.elapsed[3]
 
 
+def test_panels_seen_from_their_starts_are_joined_on_the_clock_of_the_user():
+    panel = panel_of(NANO.view("M8[ns]"), NANO[2:].view("M8[ns]"), ids=["a", "b"])
+    seen = panel.since_start()
+    joined = Panel.concat([seen[:1], seen[1:]])
+    assert joined.equals(panel)
+    assert joined.since_start().equals(seen)
+
+
 def test_a_panel_seen_from_its_start_answers_in_the_times_of_the_user():
     panel = panel_of(NANO.view("M8[ns]"), NANO[2:].view("M8[ns]"), ids=["a", "b"])
     seen = panel.since_start()

@@ -37,11 +37,6 @@ class Table:
     ids: np.ndarray
     times: Times
 
-    @property
-    def n_series(self) -> int:
-        """Number of series."""
-        return len(self.ids)
-
     def where(self, row: int, faults: Faults, channel: str = "") -> str:
         """Name the series, the channel and the time of a row."""
         time = self.times.axis.format(self.times.counts[row])
@@ -121,7 +116,7 @@ def group_rows(
     for index, (column, name) in enumerate(zip(columns, names, strict=True)):
         values[:, index] = _numbers(column, name, table, faults)
     times = table.times
-    offsets = offsets_from(np.bincount(table.codes, minlength=table.n_series))
+    offsets = offsets_from(np.bincount(table.codes, minlength=len(table.ids)))
     if np.any(table.codes[1:] < table.codes[:-1]):
         order = stable_order(table.codes)
         times, values = times.at(order), values[order]
@@ -160,7 +155,7 @@ def pivot(
     values = np.full((int(new_row.sum()), len(names)), np.nan)
     row = np.cumsum(new_row) - 1
     values[row[starts], channels[starts]] = reduce_groups(cells[:, None], starts, how)[:, 0]
-    offsets = offsets_from(np.bincount(codes[new_row], minlength=table.n_series))
+    offsets = offsets_from(np.bincount(codes[new_row], minlength=len(table.ids)))
     kept = table.times.at(order[new_row])
     return Rows(kept, values, offsets, channel_names=tuple(map(str, names)))
 
@@ -198,7 +193,7 @@ def _numbers(column: object, name: str, table: Table, faults: Faults) -> np.ndar
 
 
 def _constant_columns(df: Any, table: Table, names: Sequence[str], faults: Faults) -> pd.DataFrame:
-    row = np.empty(table.n_series, dtype=np.int64)
+    row = np.empty(len(table.ids), dtype=np.int64)
     row[table.codes] = np.arange(len(table.codes))  # any row of each series will do
     columns = {}
     for name in names:
