@@ -7,13 +7,17 @@ each kind, so that one run shows everything there is to repair.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
+from typing import TypeVar
 
 import numpy as np
 
 __all__ = ["FaultKind", "Faults"]
+
+Item = TypeVar("Item")
 
 
 def plain_repr(label: object) -> str:
@@ -120,12 +124,6 @@ class FaultKind:
     remedy: str
 
 
-@dataclass
-class _Found:
-    lines: list[str] = field(default_factory=list)
-    total: int = 0
-
-
 class Faults:
     """Collector of the faults of one input.
 
@@ -164,16 +162,17 @@ class Faults:
         self.name = name
         self.ids = ids
         self.channel_names = channel_names
-        self._found: dict[FaultKind, _Found] = {}
+        self._lines: dict[FaultKind, list[str]] = {}
+        self._totals: Counter[FaultKind] = Counter()
 
     def __bool__(self) -> bool:
         """Whether anything was found."""
-        return bool(self._found)
+        return bool(self._totals)
 
     @property
     def total(self) -> int:
         """Number of faults found so far."""
-        return sum(found.total for found in self._found.values())
+        return self._totals.total()
 
     def series(self, position: int) -> str:
         """Name one series by its position and, where it has one, its id.
@@ -223,11 +222,26 @@ class Faults:
             How many faults there are, when `lines` holds only the first ones.
         """
         count = len(lines) if total is None else total
-        if not count:
-            return
-        found = self._found.setdefault(kind, _Found())
-        found.lines.extend(lines[: self.limit - len(found.lines)])
-        found.total += count
+        if count:
+            kept = self._lines.setdefault(kind, [])
+            kept.extend(lines[: self.limit - len(kept)])
+            self._totals[kind] += count
+
+    def add_each(
+        self, kind: FaultKind, found: Sequence[Item] | np.ndarray, line: Callable[[Item], str]
+    ) -> None:
+        """Note one fault of a kind for each item that was found to be wrong.
+
+        Parameters
+        ----------
+        kind : FaultKind
+            The kind.
+        found : sequence or ndarray
+            Wrong items, such as the positions of rows or series.
+        line : callable
+            Writes the line about one item. It is called for the first `limit` items only.
+        """
+        self.add(kind, [line(item) for item in found[: self.limit]], len(found))
 
     def raise_if_any(self) -> None:
         """Raise one `ValueError` with all that was found; do nothing when nothing was.
@@ -242,26 +256,17 @@ class Faults:
 
     def _message(self) -> str:
         if self.total == 1:
-            ((kind, found),) = self._found.items()
-            return f"{self.name}: {found.lines[0]}. Remedy: {kind.remedy}."
-        lines = self._shown_lines()
-        more = self.total - len(lines)
-        text = [f"{self.name} has {self.total} faults:", *(f"  {line}" for line in lines)]
-        if more:
+            ((kind, lines),) = self._lines.items()
+            return f"{self.name}: {lines[0]}. Remedy: {kind.remedy}."
+        shown: list[str] = []
+        for later, lines in zip(range(len(self._lines))[::-1], self._lines.values(), strict=True):
+            room = self.limit - len(shown)
+            shown += lines[
+                : max(room - later, min(room, 1))
+            ]  # a line for each kind, while they fit
+        text = [f"{self.name} has {self.total} faults:", *(f"  {line}" for line in shown)]
+        if more := self.total - len(shown):
             text.append(f"  ... and {more} more, {self.total} in all")
         text.append("Remedies:")
-        text += [f"  {kind.title} ({found.total}): {kind.remedy}" for kind, found in self._pairs()]
+        text += [f"  {kind.title} ({n}): {kind.remedy}" for kind, n in self._totals.items()]
         return "\n".join(text)
-
-    def _shown_lines(self) -> list[str]:
-        """Return the first lines, with at least one of every kind while there is room."""
-        lines: list[str] = []
-        kinds_left = len(self._found)
-        for _, found in self._pairs():
-            kinds_left -= 1
-            room = self.limit - len(lines)
-            lines += found.lines[: max(room - kinds_left, min(room, 1))]
-        return lines
-
-    def _pairs(self) -> list[tuple[FaultKind, _Found]]:
-        return list(self._found.items())

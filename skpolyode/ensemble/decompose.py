@@ -128,7 +128,7 @@ class Decomposition:
                 if self.by_series:
                     scale[i, j] = self._scale(j, parts[i, 0, j], values[rows, j][seen])
         values /= np.repeat(scale, pasts.lengths, axis=0)
-        left = Panel._of(replace(pasts.rows, values=values), checked=False)
+        left = Panel.from_rows(replace(pasts.rows, values=values), checked=False)
         return Decomposed(left, parts, scale, end, self.span)
 
     def _scale(self, channel: int, level: float, left: np.ndarray) -> float:

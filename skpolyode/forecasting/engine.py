@@ -23,11 +23,10 @@ from skpolyode.ensemble.stacking import StackedForecast, cross_fitted
 from skpolyode.forecasting.backtests import drawn, in_units, spreads_of, tried, tried_simply
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.known import known_part
+from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import (
     last_seen_rows,
-    observed_part,
     observed_series,
     take,
 )
@@ -181,11 +180,9 @@ def _given(choices: dict[str, Any]) -> dict[str, Any]:
 
 def _known(panel: Panel) -> Panel:
     """Rows with an observation; channels by position, as sktime's formats name them differently."""
-    panel = known_part(panel, "y")
+    panel = drop_empty(panel, "y")
     static = None if panel.static is None else panel.static.reset_index(drop=True)
-    return observed_part(
-        Panel(panel.times, panel.values, panel.offsets, static=static, time_unit=panel.time_unit)
-    )
+    return Panel(panel.times, panel.values, panel.offsets, static=static, time_unit=panel.time_unit)
 
 
 def _train(embedder: NeuralTransformer, panel: Panel) -> None:

@@ -23,7 +23,7 @@ from skpolyode.embedders import ChannelScaler
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.heads.features import FEATURES, MANY_SERIES, without_static
 from skpolyode.panel import Panel
-from skpolyode.panel.known import known_part
+from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.select import observed_series
 from skpolyode.saving.objects import save
 from skpolyode.transformers import PolyODETransformer, StaticFeatures
@@ -116,7 +116,7 @@ class HeadEstimator(BaseEstimator):
             check_consistent_length(np.empty(panel.n_series), target)
             known = observed_series(panel)
             labels = None if groups is None else one_each(groups, panel, "groups")[known]
-            panel, target = known_part(panel), self._read_target(target[known])
+            panel, target = drop_empty(panel), self._read_target(target[known])
             rng = local_random_state(self.random_state)
             seed = int(rng.randint(2**31 - 1))
             kinds = self._fit_embedder(panel, labels, seed)

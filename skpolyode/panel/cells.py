@@ -10,7 +10,6 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 NUMBER_KINDS = "biuf"
-_LONGEST = 200  # characters of a cell in a message
 
 
 class BadCell(NamedTuple):
@@ -21,7 +20,7 @@ class BadCell(NamedTuple):
 
     def __str__(self) -> str:
         text = repr(self.content)
-        text = text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}..."
+        text = text if len(text) <= 200 else f"{text[:100]}..."
         return f"got {text} ({type(self.content).__name__})"
 
 

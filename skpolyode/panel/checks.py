@@ -1,23 +1,24 @@
-"""What may be wrong with rows: each fault with its remedy, found in one pass over the arrays."""
+"""Checks of rows and labels: each fault with its remedy, found in one pass over the arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Literal, TypedDict, get_args
 
 import numpy as np
+import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults
-from skpolyode.panel.labels import fit_channel_names, fit_ids, fit_static
-from skpolyode.panel.merge import (
+from skpolyode.panel.rows import (
     Duplicates,
-    check_duplicates,
+    Rows,
+    default_channel_names,
     inside_series,
     merge_duplicates,
     sort_rows,
 )
-from skpolyode.panel.rows import Rows, offsets_from
+from skpolyode.panel.timeaxis import LAST_WHOLE, MICROSECONDS
 
 UNSORTED = FaultKind(
     "times out of order",
@@ -57,11 +58,14 @@ NOT_NUMERIC = FaultKind(
     "cells that are not numbers",
     "convert them to numbers (for example one-hot columns), or to NaN where not observed",
 )
+IDS = FaultKind("ids that do not fit", "give one unique id for each series")
+NAMES = FaultKind("channel names that do not fit", "give one unique name for each channel")
+STATIC = FaultKind(
+    "static rows that do not fit", "give one row for each series, indexed by the ids"
+)
 
-
-_LAST_WHOLE = 2.0**53  # float64 holds all whole numbers up to here
-SHORTEST, LONGEST = 1e-50, 1e50  # in the user's units: products of several such times are numbers
-
+# In the user's units; the longest time is 1 / SHORTEST. Products of several such times are numbers.
+SHORTEST = 1e-50
 
 Empty = Literal["error", "keep"]
 
@@ -78,45 +82,51 @@ class PanelOptions(TypedDict, total=False):
     empty: Empty
 
 
-def finish(
-    rows: Rows,
-    faults: Faults,
+def build_rows(
+    name: str,
+    reader: Callable[..., Rows],
+    data: object,
     *,
+    ids: object = None,
     channel_names: Sequence[str] | None = None,
     static: object = None,
+    time_unit: str | None = None,
     sort: bool = False,
     duplicates: Duplicates = "error",
     empty: Empty = "error",
 ) -> Rows:
-    """Sort, merge and check rows, fit the labels, and raise all faults together."""
-    check_duplicates(duplicates)
+    """Read data that the user calls `name`; sort, merge and check them, and fit the labels.
+
+    All faults are raised together.
+    """
+    if time_unit is not None and time_unit not in MICROSECONDS:
+        units = ", ".join(map(repr, MICROSECONDS))
+        raise ValueError(f"time_unit must be None or one of {units}, got {time_unit!r}.")
+    if duplicates not in get_args(Duplicates):
+        choices = ", ".join(map(repr, get_args(Duplicates)))
+        raise ValueError(f"duplicates must be one of {choices}, got {duplicates!r}.")
     if empty not in get_args(Empty):
         raise ValueError(f"empty must be one of {list(get_args(Empty))}, got {empty!r}.")
-    rows = replace(rows, keeps_empty=empty == "keep")
-    if sort:
-        rows = sort_rows(rows)
-    if duplicates != "error":
-        rows = merge_duplicates(rows, duplicates)
-    n_channels = rows.values.shape[1]
-    if n_channels == 0:
-        raise ValueError(
-            f"{faults.name} has 0 feature(s) (channels) while a minimum of 1 is required."
-        )
+    faults = Faults(name, read_ids(ids), channel_names)
+    rows = replace(reader(data, faults, time_unit), keeps_empty=empty == "keep")
+    rows = sort_rows(rows) if sort else rows
+    rows = rows if duplicates == "error" else merge_duplicates(rows, duplicates)
+    if rows.values.shape[1] == 0:
+        raise ValueError(f"{name} has 0 feature(s) (channels) while a minimum of 1 is required.")
     given = rows.channel_names if channel_names is None else channel_names
-    names = fit_channel_names(given, n_channels, faults)
+    names = fit_channel_names(given, rows.values.shape[1], faults)
     faults.channel_names = names
     check_rows(rows, faults)
-    ids = fit_ids(faults.ids, rows.n_input, faults)
-    table = fit_static(rows.static if static is None else static, ids, faults)
+    labels = fit_ids(faults.ids, len(rows.offsets) - 1, faults)
+    table = fit_static(rows.static if static is None else static, labels, faults)
     faults.raise_if_any()
     return replace(
         rows,
         values=np.ascontiguousarray(rows.values),
-        ids=ids,
+        ids=labels,
         channel_names=names,
         has_channel_names=given is not None,
         static=table,
-        positions=None,
     )
 
 
@@ -126,94 +136,165 @@ def check_rows(rows: Rows, faults: Faults) -> None:
     note_cells(INFINITE, np.isinf(rows.values), "values must not be infinity, got {}", rows, faults)
     if rows.keeps_empty:
         return
-    observed = ~np.isnan(rows.values).all(axis=1)
-    empty = np.flatnonzero(np.diff(offsets_from(observed)[rows.offsets]) == 0)
-    lines = [
-        f"{faults.series(rows.position(index))}: "
-        + (f"all values of its {length} row(s) are NaN" if length else "has no rows")
-        for index, length in zip(
-            empty[: faults.limit], rows.lengths[empty[: faults.limit]], strict=True
-        )
-    ]
-    faults.add(UNOBSERVED, lines, len(empty))
+    empty = rows.n_observed == 0
+    empty[list(rows.unreadable)] = False  # these have a fault already
+
+    def line(series: int) -> str:
+        length = rows.lengths[series]
+        what = f"all values of its {length} row(s) are NaN" if length else "has no rows"
+        return f"{faults.series(series)}: {what}"
+
+    faults.add_each(UNOBSERVED, np.flatnonzero(empty), line)
 
 
 def _check_times(rows: Rows, faults: Faults) -> None:
-    known = np.isfinite(rows.times)
-    _add_rows(BAD_TIME, ~known, "the time must be finite", rows, faults)
-    times = rows.order if known.all() else np.where(known, rows.times, np.nan)
+    counts, ticks = rows.times.counts, rows.times.ticks
+    known = np.isfinite(counts)
+    _note_rows(BAD_TIME, ~known, "the time must be finite", rows, faults)
+    times = rows.times.order if known.all() else np.where(known, counts, np.nan)
     inside = inside_series(rows.offsets, len(times))
     with np.errstate(over="ignore", invalid="ignore"):
         gaps = np.diff(times)
     back = np.flatnonzero((gaps < 0) & inside) + 1
-    lines = [
-        f"{_where(rows, faults, row)}: times must increase, but the time before it is "
-        f"{rows.format_time(row - 1)}"
-        for row in back[: faults.limit]
-    ]
     swapped = rows.values.shape[1] == 1 and len(back) > max(1, inside.sum() / 4)
     if swapped:  # perhaps: times hardly go to and fro, unlike values
         values = rows.values[:, 0]
         swapped = (values[1:] > values[:-1])[inside].all()
-    faults.add(SWAPPED if swapped else UNSORTED, lines, len(back))
+    faults.add_each(
+        SWAPPED if swapped else UNSORTED,
+        back,
+        lambda row: (
+            f"{_where(rows, faults, row)}: times must increase, but the time before it is "
+            f"{rows.times.format(row - 1)}"
+        ),
+    )
     same = np.zeros(len(times), dtype=bool)
     same[1:] = (gaps == 0) & inside
-    late = (np.abs(times) >= _LAST_WHOLE) & (rows.ticks is None)
-    _add_rows(DUPLICATE, same & ~late, "the row before it has the same time", rows, faults)
-    rule = f"float64 does not tell it from the one before: above {_LAST_WHOLE:g} it has gaps"
-    _add_rows(TOO_LATE, same & late, rule, rows, faults)
+    late = (np.abs(times) >= LAST_WHOLE) & (ticks is None)
+    _note_rows(DUPLICATE, same & ~late, "the row before it has the same time", rows, faults)
+    rule = f"float64 does not tell it from the one before: above {LAST_WHOLE:g} it has gaps"
+    _note_rows(TOO_LATE, same & late, rule, rows, faults)
     if not len(times) or not known.all():
         return
     # Estimators compute with the times since the first row, which have 16 digits.
     rises = inside & (gaps > 0)
     with np.errstate(over="ignore"):
-        smallest, span = gaps.min(where=rises, initial=gaps.max(initial=0)), np.ptp(rows.order)
+        smallest, span = gaps.min(where=rises, initial=gaps.max(initial=0)), np.ptp(times)
     if smallest > 1e-15 * span and np.isfinite(span):  # the usual case, in a fifth of the time
         return
     elapsed = rows.elapsed
     far = ~np.isfinite(elapsed)
-    _add_rows(TOO_FAR, far, "the time since the first row is too large for a number", rows, faults)
+    _note_rows(TOO_FAR, far, "the time since the first row is too large for a number", rows, faults)
     close = np.zeros(len(elapsed), dtype=bool)
     close[1:] = (elapsed[1:] == elapsed[:-1]) & rises & ~far[1:]
     rule = "beside the time since the first row, that since the row before it is lost"
-    _add_rows(TOO_CLOSE, close, rule, rows, faults)
+    _note_rows(TOO_CLOSE, close, rule, rows, faults)
 
 
 def note_extremes(rows: Rows, faults: Faults) -> None:
-    """Add the rows whose times estimators cannot compute with; they are in order."""
-    if rows.ticks is not None:  # whole numbers, of 64 bits
+    """Add the rows whose times estimators cannot compute with; the rows are in order."""
+    if rows.times.ticks is not None:  # whole numbers, of 64 bits
         return
-    gaps = np.diff(rows.times, prepend=-np.inf)
+    gaps = np.diff(rows.times.counts, prepend=-np.inf)
     gaps[rows.offsets[:-1][rows.lengths > 0]] = np.inf
     rule = f"the time since the row before it is less than {SHORTEST:g}"
-    _add_rows(EXTREME, gaps < SHORTEST, rule, rows, faults)
-    rule = f"the time since the first row is more than {LONGEST:g}"
-    _add_rows(EXTREME, rows.elapsed > LONGEST, rule, rows, faults)
+    _note_rows(EXTREME, gaps < SHORTEST, rule, rows, faults)
+    rule = f"the time since the first row is more than {1 / SHORTEST:g}"
+    _note_rows(EXTREME, rows.elapsed > 1 / SHORTEST, rule, rows, faults)
 
 
 def note_cells(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults: Faults) -> None:
-    """Add the cells (P, D) that are wrong; `rule` says of a value what is."""
+    """Add the cells (n_obs, D) that are wrong; `rule` is a format that takes the value."""
     if not wrong.any():
         return
-    cells = np.argwhere(wrong)
-    lines = [
-        f"{faults.series(rows.series_of(row))}, {faults.channel(channel)}, "
-        f"time {rows.format_time(row)}: {rule.format(rows.values[row, channel])}"
-        for row, channel in cells[: faults.limit]
-    ]
-    faults.add(kind, lines, len(cells))
+
+    def line(cell: np.ndarray) -> str:
+        row, channel = cell
+        where = f"{faults.series(rows.series_of(row))}, {faults.channel(channel)}"
+        return f"{where}, time {rows.times.format(row)}: {rule.format(rows.values[row, channel])}"
+
+    faults.add_each(kind, np.argwhere(wrong), line)
 
 
-def _add_rows(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults: Faults) -> None:
+def _note_rows(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults: Faults) -> None:
     found = np.flatnonzero(wrong)
-    lines = [f"{_where(rows, faults, row)}: {rule}" for row in found[: faults.limit]]
-    faults.add(kind, lines, len(found))
+    faults.add_each(kind, found, lambda row: f"{_where(rows, faults, row)}: {rule}")
 
 
 def _where(rows: Rows, faults: Faults, row: int) -> str:
-    series = rows.series_of(row)
-    time = rows.times[row]
+    series, time = rows.series_of(row), rows.times.counts[row]
     if np.isfinite(time):
-        return f"{faults.series(series)}, time {rows.format_time(row)}"
-    start = rows.offsets[np.searchsorted(rows.offsets, row, side="right") - 1]
-    return f"{faults.series(series)}, row {row - start}, time {time}"
+        return f"{faults.series(series)}, time {rows.times.format(row)}"
+    return f"{faults.series(series)}, row {row - rows.offsets[series]}, time {time}"
+
+
+def read_ids(ids: object) -> np.ndarray | None:
+    """Return ids as a 1-D array of their kind."""
+    if ids is None:
+        return None
+    try:
+        if isinstance(ids, str | bytes):
+            raise TypeError
+        labels = np.array(pd.Index(ids, tupleize_cols=False).to_numpy())
+        set(labels.tolist())  # raises for what cannot be a label, such as a list
+        return labels
+    except (TypeError, ValueError):
+        raise TypeError(f"ids must be a 1-D sequence of labels, got {ids!r}.") from None
+
+
+def fit_ids(ids: np.ndarray | None, n_series: int, faults: Faults) -> np.ndarray:
+    """Return one id a series, 0, 1, ... when none were given."""
+    if ids is not None and len(ids) != n_series:
+        faults.add(IDS, [f"{len(ids)} ids for {n_series} series"])
+    if ids is None or len(ids) != n_series:
+        return np.arange(n_series)
+    repeated = np.flatnonzero(pd.Index(ids, tupleize_cols=False).duplicated())
+    faults.add_each(IDS, repeated, lambda k: f"{faults.series(k)}: its id occurs before")
+    return ids
+
+
+def fit_channel_names(
+    names: Sequence[Hashable] | None, n_channels: int, faults: Faults
+) -> tuple[str, ...]:
+    """Return one name a channel, x0, x1, ... when none were given."""
+    if names is None:
+        return default_channel_names(n_channels)
+    if isinstance(names, str):
+        raise TypeError(f"channel_names must be a sequence of names, got the text {names!r}.")
+    found = tuple(map(str, names))
+    if len(found) != n_channels:
+        faults.add(NAMES, [f"{len(found)} channel names for {n_channels} channels"])
+        return default_channel_names(n_channels)
+    repeated = sorted({name for name in found if found.count(name) > 1})
+    faults.add(NAMES, [f"channel name {name!r} occurs more than once" for name in repeated])
+    return found
+
+
+def fit_static(static: object, ids: np.ndarray, faults: Faults) -> pd.DataFrame | None:
+    """Return static rows in the order of the ids.
+
+    A frame whose index holds exactly the ids is aligned by them; otherwise rows are taken in
+    their order, unless the index holds only a part of the ids: then a guess could be wrong.
+    """
+    if static is None:
+        return None
+    table = static
+    if not isinstance(static, pd.DataFrame):
+        array = np.array(static)
+        if array.ndim != 2:
+            raise TypeError(
+                "static must be a DataFrame or a 2-D array with one row a series, got "
+                f"{type(static)}."
+            )
+        table = pd.DataFrame(array)
+    if len(table) != len(ids):
+        faults.add(STATIC, [f"{len(table)} static rows for {len(ids)} series"])
+        return None
+    index = pd.Index(ids, tupleize_cols=False)
+    known = table.index.isin(index)
+    if known.all() and table.index.is_unique and index.is_unique:
+        return table.reindex(index)
+    if known.any() and not table.index.equals(pd.RangeIndex(len(table))):
+        faults.add(STATIC, ["the index of static holds some of the ids, but not each of them once"])
+        return None
+    return table.set_axis(index, axis=0)

@@ -11,13 +11,11 @@ import pandas as pd
 from scipy.sparse import issparse
 
 from skpolyode.errors import Faults
-from skpolyode.panel.checks import check_rows
-from skpolyode.panel.labels import read_ids
-from skpolyode.panel.panel import Panel, build_panel
+from skpolyode.panel.checks import build_rows, check_rows, read_ids
+from skpolyode.panel.panel import Panel
 from skpolyode.panel.readers.arrays import rows_from_array
-from skpolyode.panel.readers.kinds import first_of, holds_text, is_array, is_vector
+from skpolyode.panel.readers.kinds import first_of, holds_text, is_vector, refusal
 from skpolyode.panel.readers.lists import rows_from_frames, rows_from_series, rows_from_tables
-from skpolyode.panel.readers.refused import refusal
 from skpolyode.panel.rows import Rows, require_series
 
 
@@ -26,29 +24,40 @@ class Reader(NamedTuple):
 
     kind: str
     accepts: Callable[[Any], bool]
-    read: Callable[..., Rows]
-    is_ragged: bool = True  # whether scikit-learn's own validation cannot read it
+    read: Callable[[Any, Faults, str | None], Rows]
+    is_ragged: bool = True  # whether scikit-learn's validation cannot read it
 
 
 def _is_list_of_pairs(X: Any) -> bool:
     first = first_of(X)
     if not isinstance(first, tuple) or len(first) == 0:
         return False
-    # (values, times) are read too, to be refused for what they are.
+    # (values, times) are read too, so that the error can say what they look like.
     return is_vector(first[0]) or (len(first) == 2 and is_vector(first[1]))
 
 
+def _is_list_of_frames(X: Any) -> bool:
+    return isinstance(first_of(X), pd.DataFrame | pd.Series)
+
+
+def _is_list_of_tables(X: Any) -> bool:
+    return getattr(first_of(X), "ndim", 0) == 2
+
+
 def _is_dict_of_series(X: Any) -> bool:
-    if not isinstance(X, Mapping):
-        return False
-    reader = _reader_of(list(X.values()))
+    reader = _reader_of(list(X.values())) if isinstance(X, Mapping) else None
     return reader is not None and reader.is_ragged
+
+
+def _is_array(X: Any) -> bool:
+    array_like = hasattr(X, "__array__") or hasattr(X, "__array_interface__")
+    return array_like or isinstance(X, list | tuple)
 
 
 def _rows_from_dict(X: Mapping[Any, Any], faults: Faults, time_unit: str | None) -> Rows:
     faults.ids = read_ids(list(X))
     series = list(X.values())
-    return _reader_of(series).read(series, faults=faults, time_unit=time_unit)
+    return _reader_of(series).read(series, faults, time_unit)
 
 
 def _rows_from_array(array: Any, faults: Faults, time_unit: str | None) -> Rows:
@@ -61,26 +70,18 @@ def _rows_from_array(array: Any, faults: Faults, time_unit: str | None) -> Rows:
             f"({faults.name}) reads it as it is, without this warning.",
             stacklevel=4,
         )
-    return rows_from_array(array, None, faults, time_unit)
+    return rows_from_array(array, faults, time_unit)
 
 
-# The first that accepts an input reads it. Another container is another entry.
+# The first that accepts an input reads it. A further container is a further entry.
 READERS = (
     Reader("a list of (times, values) pairs", _is_list_of_pairs, rows_from_series),
-    Reader(
-        "a list of DataFrames or Series indexed by time",
-        lambda X: isinstance(first_of(X), pd.DataFrame | pd.Series),
-        rows_from_frames,
-    ),
-    Reader(
-        "a list of 2-D arrays (time, channel)",
-        lambda X: getattr(first_of(X), "ndim", 0) == 2,
-        rows_from_tables,
-    ),
+    Reader("a list of DataFrames or Series indexed by time", _is_list_of_frames, rows_from_frames),
+    Reader("a list of 2-D arrays (time, channel)", _is_list_of_tables, rows_from_tables),
     Reader("a dict of such series by their ids", _is_dict_of_series, _rows_from_dict),
     Reader(
         "a 3-D array (series, time, channel); a 2-D array or DataFrame (series, time)",
-        is_array,
+        _is_array,
         _rows_from_array,
         is_ragged=False,
     ),
@@ -100,9 +101,9 @@ def as_panel(X: Any, *, name: str = "X") -> Panel:
         The series: a `Panel` (returned as it is); a list of panels; a list, tuple or 1-D object
         array of pairs (times, values); a list of DataFrames or Series indexed by time; a list of
         arrays of shape (L, D), at times 0, 1, ..., L - 1; a dict of such series, whose keys are
-        the ids; an array of shape (n_series, n_times, D), in which rows
-        of NaN at the end of a series are padding; an array, frame or list of lists of shape
-        (n_series, n_times), each row a univariate series at times 0, 1, ..., n_times - 1.
+        the ids; an array of shape (n_series, n_times, D), in which rows of NaN at the end of a
+        series are padding; an array, frame or list of lists of shape (n_series, n_times), each row
+        a univariate series at times 0, 1, ..., n_times - 1.
     name : str, default="X"
         The word for the input in error messages.
 
@@ -142,7 +143,7 @@ def as_panel(X: Any, *, name: str = "X") -> Panel:
     reader = _reader_of(X)
     if reader is None:
         raise TypeError(f"{name} must be a collection of series, got {type(X)}. {_FORMATS}")
-    return build_panel(Panel, name, reader.read, X, {})
+    return Panel.from_rows(build_rows(name, reader.read, X))
 
 
 def is_ragged(X: Any) -> bool:
@@ -158,7 +159,7 @@ def is_ragged(X: Any) -> bool:
     bool
         True for a `Panel` and for lists, tuples, dicts and 1-D object arrays of panels, pairs,
         frames or 2-D arrays; False for arrays, frames and lists of lists of numbers, which
-        scikit-learn's own validation can read. True also for what is none of these (one bare pair,
+        scikit-learn's validation can read. True also for what is none of these (one bare pair,
         a frame indexed by times or with a column of them, text, a generator), so that `as_panel`
         gets to refuse it.
 

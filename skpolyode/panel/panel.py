@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self, TypeVar, Unpack
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, Self, Unpack
 
 import pandas as pd
 
-from skpolyode.errors import Faults
-from skpolyode.panel.checks import Empty, PanelOptions, finish
+from skpolyode.panel.checks import Empty, PanelOptions, build_rows
 from skpolyode.panel.concat import concat_rows
-from skpolyode.panel.labels import read_ids
-from skpolyode.panel.merge import Duplicates
 from skpolyode.panel.readers.arrays import rows_from_array, rows_from_flat
 from skpolyode.panel.readers.lists import rows_from_frames, rows_from_series
 from skpolyode.panel.readers.long import rows_from_long
 from skpolyode.panel.readers.sktime import rows_from_sktime
-from skpolyode.panel.rows import Rows
-from skpolyode.panel.timeaxis import check_unit
+from skpolyode.panel.rows import Duplicates
 from skpolyode.panel.views import PanelViews
 
 
@@ -124,15 +121,15 @@ class Panel(PanelViews):
         duplicates: Duplicates = "error",
         empty: Empty = "error",
     ) -> None:
-        check_unit(time_unit)
-        faults = Faults("Panel", read_ids(ids), channel_names)
-        rows = rows_from_flat(times, values, offsets, faults, time_unit)
         self._store(
-            finish(
-                rows,
-                faults,
+            build_rows(
+                "Panel",
+                rows_from_flat,
+                (times, values, offsets),
+                ids=ids,
                 channel_names=channel_names,
                 static=static,
+                time_unit=time_unit,
                 sort=sort,
                 duplicates=duplicates,
                 empty=empty,
@@ -162,7 +159,7 @@ class Panel(PanelViews):
         >>> Panel.from_series([([0, 2, 3], [[1.0, 5.0], [2.0, None], [3.0, 6.0]])])
         Panel(1 series, 2 channels, 3 observations, 83% of cells observed, times 0 to 3)
         """
-        return build_panel(cls, "series", rows_from_series, series, options)
+        return cls.from_rows(build_rows("series", rows_from_series, series, **options))
 
     @classmethod
     def from_frames(
@@ -193,7 +190,7 @@ class Panel(PanelViews):
         >>> panel.channel_names, panel.times
         (('hr',), array([19723. , 19724.5]))
         """
-        return build_panel(cls, "frames", rows_from_frames, frames, options)
+        return cls.from_rows(build_rows("frames", rows_from_frames, frames, **options))
 
     @classmethod
     def from_array(
@@ -225,7 +222,8 @@ class Panel(PanelViews):
         >>> Panel.from_array(np.zeros((3, 5, 2)))
         Panel(3 series, 2 channels, 15 observations, 100% of cells observed, times 0 to 4)
         """
-        return build_panel(cls, "array", rows_from_array, array, options, times=times)
+        reader = partial(rows_from_array, times=times)
+        return cls.from_rows(build_rows("array", reader, array, **options))
 
     @classmethod
     def from_long(
@@ -282,17 +280,17 @@ class Panel(PanelViews):
         >>> panel.channel_names, panel.static["sex"].tolist()
         (('hr',), [1, 0])
         """
-        columns = {"id": id, "time": time, "values": values, "channel": channel, "value": value}
-        return build_panel(
-            cls,
-            "df",
+        reader = partial(
             rows_from_long,
-            df,
-            options,
-            **columns,
+            id=id,
+            time=time,
+            values=values,
+            channel=channel,
+            value=value,
             static=static,
             duplicates=options.get("duplicates", "error"),
         )
+        return cls.from_rows(build_rows("df", reader, df, **options))
 
     @classmethod
     def from_sktime(cls, X: object, **options: Unpack[PanelOptions]) -> Self:
@@ -320,8 +318,8 @@ class Panel(PanelViews):
         >>> Panel.from_sktime(pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=index))
         Panel(2 series, 1 channel, 3 observations, 100% of cells observed, times 0 to 1)
         """
-        duplicates = options.get("duplicates", "error")
-        return build_panel(cls, "X", rows_from_sktime, X, options, duplicates=duplicates)
+        reader = partial(rows_from_sktime, duplicates=options.get("duplicates", "error"))
+        return cls.from_rows(build_rows("X", reader, X, **options))
 
     @classmethod
     def concat(cls, panels: Iterable[Panel], *, ids: object = None) -> Self:
@@ -353,24 +351,4 @@ class Panel(PanelViews):
         >>> Panel.concat([ann, bob]).ids.tolist()
         ['ann', 'bob']
         """
-        return cls._of(*concat_rows(list(panels), ids))
-
-
-PanelType = TypeVar("PanelType", bound=Panel)
-
-
-def build_panel(
-    cls: type[PanelType],
-    name: str,
-    reader: Callable[..., Rows],
-    data: object,
-    options: PanelOptions,
-    **details: object,
-) -> PanelType:
-    """Read `data`, which the user knows as `name`, and check what the reader returns."""
-    kept = dict(options)
-    time_unit = kept.pop("time_unit", None)
-    check_unit(time_unit)
-    faults = Faults(name, read_ids(kept.pop("ids", None)), kept.get("channel_names"))
-    rows = reader(data, faults=faults, time_unit=time_unit, **details)
-    return cls._of(finish(rows, faults, **kept))
+        return cls.from_rows(*concat_rows(list(panels), ids))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,6 @@ from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import observed_rows
 from skpolyode.panel.timeaxis import TimeBlock, Times, join_times, read_times
-
-Check = Callable[[TimeBlock, Panel, str], None]
 
 
 def query_times(
@@ -61,7 +58,7 @@ def query_times(
     (array([0.5, 4. , 1.5, 5. ]), array([0, 2, 4]))
     """
     if relative_to is None:
-        return _on_the_clock(panel, times)
+        return times_since(panel, times, None)
     rows = observed_rows(panel)
     return times_since(panel, times, edge(relative_to, rows.start, rows.end))
 
@@ -73,48 +70,36 @@ def edge(relative_to: str, start: np.ndarray, end: np.ndarray) -> np.ndarray:
     return start if relative_to == "start" else end
 
 
-def times_since(panel: Panel, times: Any, since: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """As `query_times`, of times that count from `since` (n_series,); no times where it is NaN."""
-    reads = _reads(panel, times, _check_duration)
-    whose = reads * (panel.n_series // len(reads))
-    blocks = [np.empty(0)]
-    blocks += [
-        start + read.counts if np.isfinite(start) else np.empty(0)
-        for start, read in zip(since, whose, strict=True)
-    ]
-    return np.concatenate(blocks), offsets_from([len(block) for block in blocks[1:]])
+def times_since(
+    panel: Panel, times: Any, since: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `query_times`, of times that count from `since` (n_series,); no times where it is NaN.
 
-
-def _on_the_clock(panel: Panel, times: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Times of the panel's own clock."""
-    reads, origin = _reads(panel, times, _check_kind), panel.rows.origin
-    if len(reads) > 1:
-        blocks = [read.counts for read in reads]
-        if origin is not None:
-            blocks = [panel.rows.since_origin(*own) for own in zip(reads, origin, strict=True)]
-        return np.concatenate(blocks), offsets_from([len(block) for block in blocks])
-    read = reads[0]
-    offsets = np.arange(panel.n_series + 1) * len(read.counts)
-    if origin is not None:
-        return panel.rows.since_origin(read, origin[:, None]).ravel(), offsets
-    return np.tile(read.counts, panel.n_series), offsets
-
-
-def _reads(panel: Panel, times: Any, check: Check) -> list[Times]:
-    """Times of each series, or only one of all."""
+    None: the panel's clock.
+    """
+    relative, origin = since is not None, panel.rows.origin
     if isinstance(times, np.ndarray) and times.dtype != object:
         one_each = times.ndim == 2
     else:
         first = times[0] if isinstance(times, list | tuple | np.ndarray) and len(times) else None
         one_each = isinstance(first, list | tuple) or getattr(first, "ndim", 0) == 1
     if not one_each:
-        return [_read(times, panel, "times", check)]
-    if len(times) != panel.n_series:
+        reads = [_read(times, panel, "times", relative)] * panel.n_series
+    elif len(times) == panel.n_series:
+        reads = [_read(t, panel, f"times of series {i}", relative) for i, t in enumerate(times)]
+    else:
         raise ValueError(
             f"times must be one list for all series or one for each of the {panel.n_series} "
             f"series, got {len(times)} lists."
         )
-    return [_read(own, panel, f"times of series {i}", check) for i, own in enumerate(times)]
+    if relative:
+        starts = zip(since, reads, strict=True)
+        blocks = [t + read.counts if np.isfinite(t) else np.empty(0) for t, read in starts]
+    elif origin is None:
+        blocks = [read.counts for read in reads]
+    else:
+        blocks = [panel.rows.since_origin(*pair) for pair in zip(reads, origin, strict=True)]
+    return np.concatenate([np.empty(0), *blocks]), offsets_from([len(block) for block in blocks])
 
 
 def name_query(panel: Panel, series: int, time: float, gap: float) -> str:
@@ -129,7 +114,7 @@ def name_query(panel: Panel, series: int, time: float, gap: float) -> str:
     return f"{whose}: {panel.rows.format_from(series, time)}, {gap:g} {panel.time_unit}"
 
 
-def _read(times: Any, panel: Panel, name: str, check: Check) -> Times:
+def _read(times: Any, panel: Panel, name: str, relative: bool) -> Times:
     scalar = np.ndim(times) == 0
     try:
         block = read_times([times] if scalar else times)
@@ -137,7 +122,8 @@ def _read(times: Any, panel: Panel, name: str, check: Check) -> Times:
         raise TypeError(f"{name}: {error}") from error
     if block.data.ndim != 1 or block.data.size == 0:
         raise ValueError(f"{name} must be one-dimensional and not empty, got {times!r}.")
-    check(block, panel, name)
+    if block.kind != "number":
+        _check_kind(block, panel, name, relative)
     read = join_times([block], panel.time_unit)
     if not np.isfinite(read.counts).all():
         row = int(np.flatnonzero(~np.isfinite(read.counts))[0])
@@ -145,9 +131,16 @@ def _read(times: Any, panel: Panel, name: str, check: Check) -> Times:
     return read
 
 
-def _check_kind(block: TimeBlock, panel: Panel, name: str) -> None:
-    if block.kind == "number":
-        return
+def _check_kind(block: TimeBlock, panel: Panel, name: str, relative: bool) -> None:
+    """Refuse datetimes and timedeltas that do not fit those of the panel."""
+    if relative:
+        if block.kind == "timedelta" and panel.is_datetime:
+            return
+        wanted = "timedeltas, or counts of their unit" if panel.is_datetime else "numbers"
+        raise TypeError(
+            f"{name} must be {wanted} where they are relative to the start or the end of a series "
+            f"of {'datetimes' if panel.is_datetime else 'numbers'}, got {block.kind}s."
+        )
     if block.kind == "timedelta" or not panel.is_datetime:
         wanted = "datetimes, or counts of their unit" if panel.is_datetime else "numbers"
         remedy = (
@@ -163,13 +156,3 @@ def _check_kind(block: TimeBlock, panel: Panel, name: str) -> None:
             f"{name} must have a time zone exactly if the panel has; the panel has {own}, times "
             f"have {other}; use tz_localize."
         )
-
-
-def _check_duration(block: TimeBlock, panel: Panel, name: str) -> None:
-    if block.kind == "number" or (block.kind == "timedelta" and panel.is_datetime):
-        return
-    wanted = "timedeltas, or counts of their unit" if panel.is_datetime else "numbers"
-    raise TypeError(
-        f"{name} must be {wanted} where they are relative to the start or the end of a series of "
-        f"{'datetimes' if panel.is_datetime else 'numbers'}, got {block.kind}s."
-    )

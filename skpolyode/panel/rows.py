@@ -1,15 +1,17 @@
-"""The flat rows that a panel stores."""
+"""The flat rows that a panel stores: exact times, values, sorting and merging."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from skpolyode.panel.timeaxis import MICROSECONDS, TimeAxis, Times, to_ticks
+from skpolyode.panel.timeaxis import Times, to_ticks
+
+Duplicates = Literal["error", "mean", "first", "last"]
 
 _NEAR_TICK = 1e-3  # ticks that rounding may move a time between them
 
@@ -18,132 +20,92 @@ _NEAR_TICK = 1e-3  # ticks that rounding may move a time between them
 class Rows:
     """Everything that a panel stores: rows of all series one after the other, and labels."""
 
-    times: np.ndarray
+    times: Times
     values: np.ndarray
     offsets: np.ndarray
-    axis: TimeAxis
     ids: np.ndarray | None = None
     channel_names: tuple[str, ...] | None = None
-    # Whether somebody gave the channels their names, or they are x0, x1, ... for want of any.
+    # Whether the input named the channels; otherwise their names x0, x1, ... were made up.
     has_channel_names: bool = False
     static: pd.DataFrame | None = None
-    # Places in the input of the series that were kept; None: all of them.
-    positions: np.ndarray | None = None
-    n_broken: int = 0
-    # Exact times, int64 (n_obs,) in ticks of 1 / per_unit; None where the float64 are all there is.
-    ticks: np.ndarray | None = None
-    per_unit: int = 1
+    # Positions of series that could not be read, and stand here without rows until that is raised.
+    unreadable: Sequence[int] = ()
     # Whether series without any observation are there on purpose.
     keeps_empty: bool = False
     # Of a panel seen from its start: the ticks (n_series,) from which `times` are counted.
     origin: np.ndarray | None = None
 
-    @classmethod
-    def of(cls, times: Times, values: np.ndarray, offsets: np.ndarray, **labels: Any) -> Rows:
-        """Rows at times as the readers give them."""
-        return cls(
-            times.counts,
-            values,
-            offsets,
-            times.axis,
-            ticks=times.ticks,
-            per_unit=times.per_unit,
-            **labels,
-        )
-
     def at(self, index: Any, offsets: np.ndarray) -> Rows:
-        """These rows of mine, in this order, as the rows of series with these offsets."""
-        return replace(
-            self,
-            times=self.times[index],
-            values=self.values[index],
-            offsets=offsets,
-            ticks=None if self.ticks is None else self.ticks[index],
-        )
+        """Select rows, in the order of the index, as the rows of series with these offsets."""
+        return replace(self, times=self.times.at(index), values=self.values[index], offsets=offsets)
+
+    def keep(self, kept: np.ndarray) -> Rows:
+        """Select the rows that a mask (n_obs,) keeps; a series may be left without any."""
+        return self.at(kept, offsets_from(kept)[self.offsets])
 
     @property
-    def order(self) -> np.ndarray:
-        """Something that rises as the times do, however close they are."""
-        return self.times if self.ticks is None else self.ticks
+    def observed(self) -> np.ndarray:
+        """Mask (n_obs,) of the rows that hold an observation."""
+        return ~np.isnan(self.values).all(axis=1)
+
+    @property
+    def n_observed(self) -> np.ndarray:
+        """Number (n_series,) of rows of each series that hold an observation."""
+        return np.diff(offsets_from(self.observed)[self.offsets])
 
     @property
     def elapsed(self) -> np.ndarray:
         """Times since the first row of the series, float64 (n_obs,), of exact differences."""
-        if len(self.times) == 0:
-            return self.times
-        first = np.minimum(self.offsets[:-1], len(self.times) - 1)  # of series without rows, any
-        if self.ticks is None:
+        counts, _, ticks, per_unit = self.times
+        if len(counts) == 0:
+            return counts
+        first = np.minimum(self.offsets[:-1], len(counts) - 1)  # any row, for series without rows
+        if ticks is None:
             with np.errstate(over="ignore"):  # which the checks tell
-                return self.times - np.repeat(self.times[first], self.lengths)
-        since = (self.ticks - np.repeat(self.ticks[first], self.lengths)) / self.per_unit
-        return np.where(np.isnan(self.times), np.nan, since)
-
-    def format_time(self, row: int) -> str:
-        """Return the time of a row as text."""
-        if self.ticks is None or self.axis.unit is None or np.isnan(self.times[row]):
-            return self.axis.format(self.times[row])
-        return str(self.axis.of_ticks(self.ticks[row : row + 1], self._per_us)[0])
+                return counts - np.repeat(counts[first], self.lengths)
+        since = (ticks - np.repeat(ticks[first], self.lengths)) / per_unit
+        return np.where(np.isnan(counts), np.nan, since)
 
     def since_start(self) -> Rows:
-        """These rows with times counted from the first row of each series, where ticks tell it."""
-        if self.ticks is None or self.origin is not None:
+        """Count times from the first row of each series, where ticks tell it exactly."""
+        ticks = self.times.ticks
+        if ticks is None or self.origin is not None:
             return self
-        first = np.minimum(self.offsets[:-1], max(len(self.ticks) - 1, 0))
-        origin = self.ticks[first] if len(self.ticks) else np.zeros(len(first), dtype=np.int64)
-        return replace(self, times=self.elapsed, origin=origin)
+        first = np.minimum(self.offsets[:-1], max(len(ticks) - 1, 0))
+        origin = ticks[first] if len(ticks) else np.zeros(len(first), dtype=np.int64)
+        return replace(self, times=self.times._replace(counts=self.elapsed), origin=origin)
 
     def since_origin(self, times: Times, origin: np.ndarray) -> np.ndarray:
-        """Count other times from the origins (...,) of some of these series, in their units."""
+        """Count other times from the origins (...,) of their series, in the units of these rows."""
+        (_, axis, _, per_unit), rest = self.times, 0.0
         if times.ticks is not None:
-            factor = max(times.per_unit // self.per_unit, 1)
-            whole, rest = np.divmod(times.ticks, factor)
-            whole = whole * max(self.per_unit // times.per_unit, 1)
-            rest = rest / factor
-        elif self.axis.unit is not None:
-            whole, rest = to_ticks(times.counts, self.axis.unit, self._per_us), 0.0
+            whole, rest = np.divmod(times.ticks, max(times.per_unit // per_unit, 1))
+            rest = rest / max(times.per_unit // per_unit, 1)
+            whole = whole * max(per_unit // times.per_unit, 1)
+        elif axis.unit is not None:
+            whole = to_ticks(times.counts, axis.unit, self.times.per_us)
         else:
-            ticks = times.counts * self.per_unit
-            whole = np.floor(ticks)
-            whole, rest = whole.astype(np.int64), ticks - whole
-        return ((whole - origin) + rest) / self.per_unit
+            ticks = times.counts * per_unit
+            whole = np.floor(ticks).astype(np.int64)
+            rest = ticks - np.floor(ticks)
+        return ((whole - origin) + rest) / per_unit
 
     def format_from(self, series: int, time: float) -> str:
         """Return a time as text that counts from the origin of a series, if it has one."""
-        if self.origin is not None:
-            own = self.since_1970(np.array([time]), self.origin[[series]])
-            if own.ticks is not None and self.axis.unit is not None:
-                return str(self.axis.of_ticks(own.ticks, self._per_us)[0])
-            time = float(own.counts[0])
-        return self.axis.format(time)
+        if self.origin is None:
+            return self.times.axis.format(time)
+        return self.since_1970(np.array([time]), self.origin[[series]]).format(0)
 
     def since_1970(self, times: np.ndarray, origin: np.ndarray) -> Times:
         """Turn times that count from their origins (n_obs,) into those of the user."""
-        ticks = times * self.per_unit
+        _, axis, _, per_unit = self.times
+        ticks = times * per_unit
         whole = np.rint(ticks)
         rounded = np.maximum(_NEAR_TICK, 4e-16 * np.abs(ticks))
         exact = np.isfinite(ticks) & (np.abs(ticks - whole) <= rounded)
-        own = origin + np.where(exact, whole, 0.0).astype(np.int64)
-        counts = np.where(exact, own / self.per_unit, origin / self.per_unit + times)
-        return Times(counts, self.axis, own if exact.all() else None, self.per_unit)
-
-    @property
-    def user_times(self) -> np.ndarray | pd.DatetimeIndex:
-        """Times in the user's type."""
-        if self.ticks is None:
-            return self.axis.to_user(self.times)
-        if self.axis.unit is not None:
-            return self.axis.of_ticks(self.ticks, self._per_us)
-        # Timedeltas become plain numbers; whole numbers stay what they were.
-        return self.ticks if self.per_unit == 1 else self.times
-
-    @property
-    def _per_us(self) -> int:
-        return self.per_unit // MICROSECONDS[self.axis.unit]
-
-    @property
-    def n_input(self) -> int:
-        """Series of the input, kept or not."""
-        return len(self.offsets) - 1 + self.n_broken
+        absolute = origin + np.where(exact, whole, 0.0).astype(np.int64)
+        counts = np.where(exact, absolute / per_unit, origin / per_unit + times)
+        return Times(counts, axis, absolute if exact.all() else None, per_unit)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -151,12 +113,8 @@ class Rows:
         return np.diff(self.offsets)
 
     def series_of(self, row: int) -> int:
-        """Return the place, in the input, of the series that a row belongs to."""
-        return self.position(int(np.searchsorted(self.offsets, row, side="right")) - 1)
-
-    def position(self, index: int) -> int:
-        """Return the place, in the input, of one of these series."""
-        return index if self.positions is None else int(self.positions[index])
+        """Return the position of the series that a row belongs to."""
+        return int(np.searchsorted(self.offsets, row, side="right")) - 1
 
 
 def offsets_from(lengths: np.ndarray | Sequence[int]) -> np.ndarray:
@@ -232,6 +190,55 @@ def stable_order(codes: np.ndarray) -> np.ndarray:
         order = order[np.argsort((high[order] & 0xFFFF).astype(np.uint16), kind="stable")]
         high = high >> 16
     return order
+
+
+def inside_series(offsets: np.ndarray, n_rows: int) -> np.ndarray:
+    """Mark every row, but the first, that has its predecessor in the same series."""
+    inside = np.ones(max(n_rows - 1, 0), dtype=bool)
+    borders = offsets[(offsets > 0) & (offsets < n_rows)]
+    inside[borders - 1] = False
+    return inside
+
+
+def sort_rows(rows: Rows) -> Rows:
+    """Return the rows of each series in the order of time (equal times keep their order)."""
+    times, inside = rows.times.order, inside_series(rows.offsets, len(rows.values))
+    if not np.any((times[1:] < times[:-1]) & inside):
+        return rows
+    order = np.argsort(times, kind="stable")
+    return rows.at(order[stable_order(series_index(rows.offsets)[order])], rows.offsets)
+
+
+def merge_duplicates(rows: Rows, how: Duplicates) -> Rows:
+    """Return rows in which neighbours of equal time are merged, channel by channel."""
+    times = rows.times.order
+    same = (times[1:] == times[:-1]) & inside_series(rows.offsets, len(times))
+    if not same.any():
+        return rows
+    first = np.concatenate([[True], ~same])
+    values = reduce_groups(rows.values, np.flatnonzero(first), how)
+    return replace(rows.keep(first), values=values)
+
+
+def reduce_groups(values: np.ndarray, starts: np.ndarray, how: Duplicates) -> np.ndarray:
+    """Reduce groups of rows to one row each; NaN cells count only where a group has no other.
+
+    `values` (n_rows, D) are the rows, `starts` (n_groups,) the first row of each group, increasing
+    from 0; the result is of shape (n_groups, D).
+    """
+    group = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
+    if how != "mean":
+        return pd.DataFrame(values).groupby(group).agg(how).to_numpy()
+    known = ~np.isnan(values)
+    count = np.add.reduceat(known.astype(np.float64), starts)
+    share = np.where(known, values, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.add.reduceat(share, starts)
+    mean = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    if np.isinf(total).any():  # the sum of two finite numbers can overflow, their mean cannot
+        smaller = np.add.reduceat(share / np.maximum(count, 1)[group], starts)
+        mean = np.where(np.isinf(total), smaller, mean)
+    return mean
 
 
 def require_series(n_series: int, name: str) -> None:

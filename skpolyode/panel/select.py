@@ -1,4 +1,4 @@
-"""Parts of the rows of a panel: kept by a mask, cut into windows, recent, or observed at all."""
+"""Parts of the rows of a panel: those with an observation, windows, and recent rows."""
 
 from __future__ import annotations
 
@@ -51,27 +51,28 @@ class Observed(NamedTuple):
 
 def observed_rows(panel: Panel) -> Observed:
     """Leave out rows without any observation; times become relative, in float64."""
-    kept = ~np.isnan(panel.values).all(axis=1)
-    rows = panel.rows.at(kept, offsets_from(kept)[panel.offsets])
-    times, offsets = rows.times, rows.offsets
-    ends = np.full((2, panel.n_series), np.nan)
-    some = rows.lengths > 0
-    ends[:, some] = times[offsets[:-1][some]], times[offsets[1:][some] - 1]
-    start, end = ends
+    rows = observed_part(panel).rows
+    times, offsets = rows.times.counts, rows.offsets
+    start, end = ends = np.full((2, panel.n_series), np.nan)
+    filled = rows.lengths > 0
+    ends[:, filled] = times[offsets[:-1][filled]], times[offsets[1:][filled] - 1]
     return Observed(times - np.repeat(start, rows.lengths), rows.values, offsets, start, end)
 
 
 def observed_series(panel: Panel) -> np.ndarray:
     """Tell which series (n_series,) hold an observation: all, unless others are kept."""
-    if not panel.rows.keeps_empty:
+    if not panel.rows.keeps_empty or panel.is_observed:
         return np.ones(panel.n_series, dtype=bool)
-    observed = ~np.isnan(panel.values).all(axis=1)
-    return np.diff(offsets_from(observed)[panel.offsets]) > 0
+    return panel.rows.n_observed > 0
 
 
 def observed_part(panel: Panel) -> Panel:
-    """Leave out the rows that hold no observation."""
-    return keep_rows(panel, ~np.isnan(panel.values).all(axis=1))
+    """Leave out the rows that hold no observation; the panel itself if all of them do."""
+    if panel.is_observed:
+        return panel
+    rows = panel.rows.keep(panel.rows.observed)
+    observed = bool((rows.lengths > 0).all())  # otherwise a series is left without any row
+    return panel.from_rows(rows, checked=panel.is_checked and observed, observed=observed)
 
 
 def first_series(panel: Panel, n_rows: int) -> Panel:
@@ -81,7 +82,7 @@ def first_series(panel: Panel, n_rows: int) -> Panel:
 
 def keep_rows(panel: Panel, kept: np.ndarray) -> Panel:
     """Panel of the rows that a mask (n_obs,) keeps; a series may be left without any."""
-    return type(panel)._of(panel.rows.at(kept, offsets_from(kept)[panel.offsets]), checked=False)
+    return panel.from_rows(panel.rows.keep(kept), checked=False)
 
 
 def series_of_rows(panel: Panel) -> np.ndarray:
@@ -96,10 +97,10 @@ def take(panel: Panel, series: np.ndarray, start: np.ndarray, stop: np.ndarray) 
     """
     offsets = offsets_from(stop - start)
     rows = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], stop - start)
-    own = panel.without_rows()[series].rows  # indexing copies rows, once for every stretch
-    taken = panel.rows.at(rows, offsets)
-    taken = replace(taken, ids=own.ids, static=own.static, origin=own.origin)
-    return type(panel)._of(taken, checked=False)
+    labels = panel.without_rows()[series].rows  # indexing copies rows, once for every stretch
+    times, values = panel.rows.times.at(rows), panel.values[rows]
+    taken = replace(labels, times=times, values=values, offsets=offsets)
+    return panel.from_rows(taken, checked=False)
 
 
 def cut_windows(panel: Panel, length: int, overlap: int) -> Panel:

@@ -1,16 +1,18 @@
-"""What a panel holds: attributes, indexing, and other rows or labels."""
+"""What a panel holds: attributes, and panels of selected series or channels."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self, overload
 
 import numpy as np
 import pandas as pd
 
+from skpolyode.errors import plain_repr
 from skpolyode.panel.rows import Rows, are_offsets, offsets_from, series_index
+from skpolyode.panel.timeaxis import Times
 
 
 class Series(NamedTuple):
@@ -38,30 +40,61 @@ class Series(NamedTuple):
 class PanelStorage:
     """Read-only flat storage of ragged series; `Panel` adds the ways to build one."""
 
-    __slots__ = ("_checked", "_rows")
+    __slots__ = ("_checked", "_observed", "_rows")
 
     _rows: Rows
     _checked: bool
+    _observed: bool | None  # None: `is_observed` has not been asked yet
 
     @classmethod
-    def _of(cls, rows: Rows, checked: bool = True) -> Self:
-        """Return a panel of rows whose labels are complete."""
+    def from_rows(cls, rows: Rows, checked: bool = True, observed: bool | None = None) -> Self:
+        """Return a panel of rows whose labels are complete.
+
+        Parameters
+        ----------
+        rows : Rows
+            Everything that the panel holds. Arrays are not copied.
+        checked : bool, default=True
+            See `is_checked`.
+        observed : bool or None, default=None
+            See `is_observed`; None if that is not known.
+
+        Returns
+        -------
+        Panel
+            The series.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0.0], [1.0])])
+        >>> Panel.from_rows(panel.rows).equals(panel)
+        True
+        """
         panel = cls.__new__(cls)
-        panel._store(rows, checked)
+        panel._store(rows, checked, observed)
         return panel
 
-    def _store(self, rows: Rows, checked: bool = True) -> None:
-        names = ("times", "values", "offsets", "ids", "ticks")
-        arrays = {name: getattr(rows, name) for name in names}
-        frozen = {name: array.view() for name, array in arrays.items() if array is not None}
-        for view in frozen.values():
-            view.flags.writeable = False
-        self._rows = replace(rows, **frozen)
-        self._checked = checked
+    def _store(self, rows: Rows, checked: bool = True, observed: bool | None = None) -> None:
+        def read_only(array: np.ndarray | None) -> np.ndarray | None:
+            if array is not None:
+                array = array.view()
+                array.flags.writeable = False
+            return array
+
+        counts, axis, ticks, per_unit = rows.times
+        self._rows = replace(
+            rows,
+            times=Times(read_only(counts), axis, read_only(ticks), per_unit),
+            values=read_only(rows.values),
+            offsets=read_only(rows.offsets),
+            ids=read_only(rows.ids),
+        )
+        self._checked, self._observed = checked, observed
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle and copy through `_of`, since arrays forget that they are read-only."""
-        return type(self)._of, (self._rows, self._checked)
+        """Pickle and copy through `from_rows`, since arrays forget that they are read-only."""
+        return type(self).from_rows, (self._rows, self._checked, self._observed)
 
     @property
     def rows(self) -> Rows:
@@ -74,9 +107,21 @@ class PanelStorage:
         return self._checked
 
     @property
+    def is_observed(self) -> bool:
+        """Whether every row holds an observation, and every series has such a row.
+
+        It is computed once. Estimators drop empty rows and series where data come in, and compute
+        with panels of which this is true.
+        """
+        if self._observed is None:
+            counts = self._rows.n_observed
+            self._observed = bool(((counts == self.lengths) & (counts > 0)).all())
+        return self._observed
+
+    @property
     def times(self) -> np.ndarray:
         """Times of all rows, float64 of shape (n_obs,)."""
-        return self._rows.times
+        return self._rows.times.counts
 
     @property
     def elapsed(self) -> np.ndarray:
@@ -120,17 +165,17 @@ class PanelStorage:
     @property
     def time_unit(self) -> str | None:
         """Unit of the counts in `times` for datetimes, None for plain numbers."""
-        return self._rows.axis.unit
+        return self._rows.times.axis.unit
 
     @property
     def tz(self) -> str | None:
         """Name of the time zone of datetimes."""
-        return self._rows.axis.tz
+        return self._rows.times.axis.tz
 
     @property
     def is_datetime(self) -> bool:
         """Whether the times are datetimes."""
-        return self._rows.axis.unit is not None
+        return self._rows.times.axis.unit is not None
 
     @property
     def n_series(self) -> int:
@@ -201,27 +246,218 @@ class PanelStorage:
             # Row k of the result is row k + shift of its series' old place.
             shift = rows.offsets[positions] - offsets[:-1]
             picked = np.arange(offsets[-1]) + np.repeat(shift, lengths)
-        static = None if rows.static is None else rows.static.iloc[positions]
-        origin = None if rows.origin is None else rows.origin[positions]
         selected = replace(
-            rows.at(picked, offsets), ids=rows.ids[positions], static=static, origin=origin
+            rows.at(picked, offsets),
+            ids=rows.ids[positions],
+            static=None if rows.static is None else rows.static.iloc[positions],
+            origin=None if rows.origin is None else rows.origin[positions],
         )
-        return type(self)._of(selected, self._checked)
+        return self.from_rows(selected, self._checked, self._observed or None)
+
+    def select_ids(self, ids: Any) -> Self:
+        """Return a panel of some of the series, in the order in which their ids are given.
+
+        Parameters
+        ----------
+        ids : label or sequence of labels
+            Ids of series, each of them known; repetitions are allowed.
+
+        Returns
+        -------
+        Panel
+            The series.
+
+        Raises
+        ------
+        KeyError
+            If there is no series with one of the ids.
+        ValueError
+            If an id is that of several series.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0.0], [1.0]), ([2.0], [3.0])], ids=["ann", "bob"])
+        >>> panel.select_ids("bob").times
+        array([2.])
+        """
+        index = pd.Index(self.ids, tupleize_cols=False)
+        is_label = isinstance(ids, str | bytes) or not isinstance(ids, Iterable)
+        chosen = [ids] if is_label or (isinstance(ids, tuple) and ids in index) else list(ids)
+        if not index.is_unique:
+            repeated = plain_repr(index[index.duplicated()][0])
+            raise ValueError(f"id {repeated} is that of several series; select by position.")
+        positions = index.get_indexer(pd.Index(chosen, tupleize_cols=False))
+        if (positions < 0).any():
+            unknown = plain_repr(chosen[int(np.argmin(positions))])
+            raise KeyError(f"there is no series with the id {unknown}; panel.ids lists all.")
+        return self[positions]
+
+    def select_channels(self, names: str | Sequence[str]) -> Self:
+        """Return a panel of some of the channels, in the order in which they are named.
+
+        Parameters
+        ----------
+        names : str or sequence of str of shape (D_chosen,)
+            Names of channels, each at most once.
+
+        Returns
+        -------
+        Panel
+            The same series and times. A series without any observation in these channels is
+            reported when the panel is handed to an estimator.
+
+        Raises
+        ------
+        ValueError
+            If a name is not known or occurs twice, or if there is none.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0.0], [[61.0, 120.0]])], channel_names=["hr", "bp"])
+        >>> panel.select_channels(["bp", "hr"]).values
+        array([[120.,  61.]])
+        """
+        known = list(self.channel_names)
+        chosen = [names] if isinstance(names, str) else list(map(str, names))
+        if not chosen:
+            raise ValueError(f"choose at least one channel, of {known}.")
+        for name in chosen:
+            if name not in known:
+                raise ValueError(f"there is no channel {name!r}; the panel has {known}.")
+            if chosen.count(name) > 1:
+                raise ValueError(f"channel {name!r} is chosen more than once.")
+        if chosen == known:
+            return self
+        rows = replace(
+            self._rows,
+            values=np.ascontiguousarray(self.values[:, [known.index(name) for name in chosen]]),
+            channel_names=tuple(chosen),
+            has_channel_names=True,  # whoever orders them knows them by name
+        )
+        return self.from_rows(rows, self._checked and len(chosen) == len(known))
+
+    def align_channels(
+        self, names: Sequence[str], *, named: bool, owner: str, name: str = "X"
+    ) -> Self:
+        """Return a panel with its channels in the order that `owner` was fitted on.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the channels that `owner` was fitted on.
+        named : bool
+            Whether these names were given (`has_channel_names`) or made up.
+        owner : str
+            The fitted estimator, in messages.
+        name : str, default="X"
+            The word for this panel in messages.
+
+        Returns
+        -------
+        Panel
+            Channels by name where both sides have names, else by position.
+
+        Raises
+        ------
+        ValueError
+            If there are other names, or another number of channels.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0.0], [[61.0, 120.0]])], channel_names=["hr", "bp"])
+        >>> panel.align_channels(["bp", "hr"], named=True, owner="HiPPOTransformer").values
+        array([[120.,  61.]])
+        """
+        found, wanted = list(self.channel_names), list(names)
+        if self.has_channel_names:
+            if sorted(found) == sorted(wanted):
+                return self.select_channels(wanted)
+            # The columns [1, 0] of a frame are those of an array, seen from its end.
+            if not named and sorted(found) == sorted(map(str, range(len(wanted)))):
+                return self.select_channels([str(k) for k in range(len(wanted))])
+            if named:
+                unknown = [channel for channel in found if channel not in wanted]
+                missing = [channel for channel in wanted if channel not in found]
+                also = f", {unknown} are not known" if unknown else ""
+                remedy = (
+                    f"{missing} are missing{also}. Give every series the channels of fit under "
+                    "these names, NaN where not observed."
+                    if missing
+                    else f"{unknown} are not known. Leave them out with "
+                    f"Panel.select_channels({wanted})."
+                )
+                raise ValueError(
+                    f"{name} has the channels {found}, but {owner} was fitted on {wanted}: {remedy}"
+                )
+        if len(found) != len(wanted):
+            raise ValueError(
+                f"{name} has {len(found)} channels ({', '.join(found)}), but {owner} was fitted on "
+                f"{len(wanted)} ({', '.join(wanted)}): {name} has {len(found)} features, but "
+                f"{owner} is expecting {len(wanted)} features as input. Give every series the "
+                "channels of fit, NaN where not observed."
+            )
+        return self
+
+    def since_start(self) -> Self:
+        """Return a panel whose times are counted from the first row of each series.
+
+        Counts since 1970 are rounded (to 2e-7 s today), differences of datetimes and of large
+        integers are not: estimators compute with this panel. `query_times` reads times for it, and
+        `like` gives answers in the user's times again.
+
+        Returns
+        -------
+        Panel
+            The same series, with `elapsed` for `times`; the panel itself where `times` are plain
+            numbers, which have no other digits.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from skpolyode.panel import Panel
+        >>> days = pd.date_range("2024-01-01", periods=2, freq="36h")
+        >>> Panel.from_series([(days, [1.0, 2.0])], time_unit="D").since_start().times
+        array([0. , 1.5])
+        """
+        rows = self._rows.since_start()
+        return self if rows is self._rows else self.from_rows(rows, self._checked, self._observed)
+
+    def without_rows(self) -> Self:
+        """Return a panel of the same series before their first row.
+
+        Returns
+        -------
+        Panel
+            Labels and the meaning of times, for `like`; of a panel seen from its start also where
+            that was.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> Panel.from_series([([0.0], [1.0])], ids=["ann"]).without_rows()
+        Panel(1 series, 1 channel, 0 observations)
+        """
+        rows = self._rows.at(slice(0, 0), np.zeros(self.n_series + 1, dtype=np.int64))
+        return self.from_rows(rows, checked=False)
 
     def __repr__(self) -> str:
         """Describe the panel in one line."""
-        counts = [
-            _count(self.n_series, "series", "series"),
-            _count(self.n_channels, "channel", "channels"),
-            _count(self.n_observations, "observation", "observations"),
-        ]
+        counts = [f"{self.n_series:,} series".replace(",", " ")]
+        for number, word in (self.n_channels, "channel"), (self.n_observations, "observation"):
+            counts.append(f"{number:,} {word}{'s' * (number != 1)}".replace(",", " "))
         if self.n_observations:
             observed = 100 * np.mean(~np.isnan(self.values))
-            axis = self._rows.axis
-            first, last = axis.format(self.times.min(), 6), axis.format(self.times.max(), 6)
-            if self._rows.ticks is not None and self.is_datetime:
-                ends = np.argmin(self._rows.ticks), np.argmax(self._rows.ticks)
-                first, last = map(self._rows.format_time, map(int, ends))
+            times = self._rows.times
+            if self.is_datetime:
+                ends = int(np.argmin(times.order)), int(np.argmax(times.order))
+                first, last = map(times.format, ends)
+            else:
+                first, last = (
+                    times.axis.format(t, 6) for t in (self.times.min(), self.times.max())
+                )
             counts += [f"{observed:.0f}% of cells observed", f"times {first} to {last}"]
         return f"{type(self).__name__}({', '.join(counts)})"
 
@@ -241,20 +477,21 @@ class PanelStorage:
         if not isinstance(other, PanelStorage):
             return False
         one, two = self.rows, other.rows
-        if (one.axis, one.channel_names) != (two.axis, two.channel_names):
-            return False
-        if (one.static is None) != (two.static is None):
-            return False
+        pairs = [
+            (one.offsets, two.offsets),
+            (one.times.counts, two.times.counts),
+            (one.values, two.values),
+        ]
+        ticks = one.times.ticks, two.times.ticks
         # Micro- beside nanoseconds, or none: then the counts must do.
-        has_ticks = one.ticks is not None and two.ticks is not None and one.per_unit == two.per_unit
+        if one.times.per_unit == two.times.per_unit and not any(t is None for t in ticks):
+            pairs.append(ticks)
+        labels = pd.Index(one.ids, tupleize_cols=False), pd.Index(two.ids, tupleize_cols=False)
         return (
-            np.array_equal(one.offsets, two.offsets)
-            and np.array_equal(one.times, two.times, equal_nan=True)
-            and (not has_ticks or np.array_equal(one.ticks, two.ticks))
-            and np.array_equal(one.values, two.values, equal_nan=True)
-            and pd.Index(one.ids, tupleize_cols=False).equals(
-                pd.Index(two.ids, tupleize_cols=False)
-            )
+            (one.times.axis, one.channel_names) == (two.times.axis, two.channel_names)
+            and all(np.array_equal(*pair, equal_nan=True) for pair in pairs)
+            and labels[0].equals(labels[1])
+            and (one.static is None) == (two.static is None)
             and (one.static is None or one.static.equals(two.static))
         )
 
@@ -293,17 +530,15 @@ class PanelStorage:
                 f"times, values and offsets must have the shapes {expected}, and offsets rise from "
                 f"0 to {len(times)}; got the shapes {found}."
             )
-        rows = replace(self._rows, times=times, values=values, offsets=offsets)
-        if times is not self.times:
-            rows = replace(rows, ticks=None)  # of other times nobody knows them
-        if self._rows.origin is not None:
-            own = self._rows.since_1970(times, self._rows.origin[series_index(offsets)])
-            rows = replace(rows, times=own.counts, ticks=own.ticks, origin=None)
-        return type(self)._of(rows, checked=False)
-
-
-def _count(number: int, singular: str, plural: str) -> str:
-    return f"{number:,} {singular if number == 1 else plural}".replace(",", " ")
+        rows = self._rows
+        if rows.origin is not None:
+            full = rows.since_1970(times, rows.origin[series_index(offsets)])
+        elif times is self.times:
+            full = rows.times
+        else:  # the ticks of other times are not known
+            full = rows.times._replace(counts=times, ticks=None)
+        rows = replace(rows, times=full, values=values, offsets=offsets, origin=None)
+        return self.from_rows(rows, checked=False)
 
 
 def _positions(key: object, n_series: int) -> np.ndarray:

@@ -1,8 +1,8 @@
 """Times of any kind to float64 and back.
 
 Datetimes become counts of a unit since 1970-01-01 UTC. Today such a count in seconds is rounded to
-2.4e-7: what is computed from the differences of times needs the ticks (whole micro- or nanoseconds,
-or the user's own integers), which are kept beside the counts.
+2.4e-7, so differences of times are computed from ticks (whole micro- or nanoseconds, or the user's
+integers), which are kept beside the counts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,8 +36,7 @@ _INDEX_OF = {
 _RESOLUTIONS = {1: "us", 1000: "ns"}
 _NAT = np.iinfo(np.int64).min
 _LAST = np.iinfo(np.int64).max
-_OVERFLOW = _NAT + 1
-_EXACT = 2**53  # whole numbers up to it are float64
+LAST_WHOLE = int(1 / np.finfo(np.float64).epsneg)  # 2**53: float64 holds all whole numbers up to it
 
 
 @dataclass(frozen=True)
@@ -83,29 +82,43 @@ class TimeBlock(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Times of all rows."""
+    """Times of all rows: counts that everything computes with, and exact ticks beside them."""
 
     counts: np.ndarray  # float64 (n_obs,), NaN where missing
     axis: TimeAxis
-    ticks: np.ndarray | None = None  # int64 (n_obs,): exactly `per_unit` times the counts
+    # int64 (n_obs,), exactly `per_unit` times the counts; None where the counts are all there is.
+    ticks: np.ndarray | None = None
     per_unit: int = 1
 
-    def at(self, index: np.ndarray) -> Times:
-        """Times of some rows."""
+    def at(self, index: Any) -> Times:
+        """Times of the rows that an index selects."""
         ticks = None if self.ticks is None else self.ticks[index]
         return self._replace(counts=self.counts[index], ticks=ticks)
 
     @property
     def order(self) -> np.ndarray:
-        """Something that rises as the times do, however close they are."""
+        """Numbers that rise as the times do, however close these are."""
         return self.counts if self.ticks is None else self.ticks
 
+    @property
+    def per_us(self) -> int:
+        """Ticks of a microsecond, for datetimes: 1 or 1000."""
+        return self.per_unit // MICROSECONDS[self.axis.unit]
 
-def check_unit(unit: str | None) -> None:
-    """Refuse a unit of time that is not known."""
-    if unit is not None and unit not in MICROSECONDS:
-        units = ", ".join(map(repr, MICROSECONDS))
-        raise ValueError(f"time_unit must be None or one of {units}, got {unit!r}.")
+    def format(self, row: int) -> str:
+        """Return the time of a row as text."""
+        if self.ticks is None or self.axis.unit is None or np.isnan(self.counts[row]):
+            return self.axis.format(self.counts[row])
+        return str(self.axis.of_ticks(self.ticks[[row]], self.per_us)[0])
+
+    def to_user(self) -> np.ndarray | pd.DatetimeIndex:
+        """Return the times in the user's type."""
+        if self.ticks is None:
+            return self.axis.to_user(self.counts)
+        if self.axis.unit is not None:
+            return self.axis.of_ticks(self.ticks, self.per_us)
+        # Timedeltas become plain numbers; whole numbers stay what they were.
+        return self.ticks if self.per_unit == 1 else self.counts
 
 
 def read_times(times: object) -> TimeBlock:
@@ -163,13 +176,14 @@ def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:
     if kinds == {"number"}:
         data = np.concatenate([block.data for block in filled])
         counts = data.astype(np.float64, copy=False)
-        large = data.dtype.kind in "iu" and _EXACT < np.abs(counts).max() < float(_LAST)
+        large = data.dtype.kind in "iu" and LAST_WHOLE < np.abs(counts).max() < float(_LAST)
         return Times(counts, TimeAxis(time_unit), *_spanned(data, 1) if large else ())
     unit = time_unit or DEFAULT_UNIT
     per_us = max(block.per_us for block in filled)
+    coarse = [block.data for block in filled if block.per_us < per_us]
+    if any((np.abs(ticks) >= _LAST // per_us).any() for ticks in coarse):
+        per_us = 1  # too far from 1970 for nanoseconds
     data = np.concatenate([_as_ticks(block, per_us) for block in filled])
-    if (data == _OVERFLOW).any():  # too far from 1970 for nanoseconds
-        per_us, data = 1, np.concatenate([_as_ticks(block, 1) for block in filled])
     per_unit = per_us * MICROSECONDS[unit]
     counts = np.where(data == _NAT, np.nan, data / per_unit)
     if kinds == {"timedelta"}:
@@ -185,14 +199,9 @@ def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:
 
 
 def _as_ticks(block: TimeBlock, per_us: int) -> np.ndarray:
-    """Ticks of a block in another resolution; `_OVERFLOW` where there are none."""
-    if block.per_us == per_us:
-        return block.data
-    missing = block.data == _NAT
-    if block.per_us > per_us:
-        return np.where(missing, _NAT, block.data // block.per_us)
-    fits = np.abs(block.data) < _LAST // per_us
-    return np.where(missing, _NAT, np.where(fits, block.data * per_us, _OVERFLOW))
+    """Ticks of a block, micro- or nanoseconds, in another of the two resolutions."""
+    ticks = block.data // max(block.per_us // per_us, 1) * max(per_us // block.per_us, 1)
+    return np.where(block.data == _NAT, _NAT, ticks)
 
 
 def _spanned(ticks: np.ndarray, per_unit: int) -> tuple[np.ndarray, int] | tuple[()]:

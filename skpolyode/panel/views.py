@@ -1,17 +1,13 @@
-"""Other views of a panel: some of it, seen from its start, as lists, tables, arrays, summaries."""
+"""A panel as lists, tables, arrays, summaries and plots."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from html import escape
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skpolyode.errors import plain_repr
-from skpolyode.panel.plot import plot_series
 from skpolyode.panel.rows import series_index
 from skpolyode.panel.storage import PanelStorage
 
@@ -23,132 +19,6 @@ class PanelViews(PanelStorage):
 
     __slots__ = ()
 
-    def select_ids(self, ids: Any) -> Self:
-        """Return a panel of some of the series, in the order in which their ids are given.
-
-        Parameters
-        ----------
-        ids : label or sequence of labels
-            Ids of series, each of them known; repetitions are allowed.
-
-        Returns
-        -------
-        Panel
-            The series.
-
-        Raises
-        ------
-        KeyError
-            If there is no series with one of the ids.
-        ValueError
-            If an id is that of several series.
-
-        Examples
-        --------
-        >>> from skpolyode.panel import Panel
-        >>> panel = Panel.from_series([([0.0], [1.0]), ([2.0], [3.0])], ids=["ann", "bob"])
-        >>> panel.select_ids("bob").times
-        array([2.])
-        """
-        index = pd.Index(self.ids, tupleize_cols=False)
-        is_label = isinstance(ids, str | bytes) or not isinstance(ids, Iterable)
-        chosen = [ids] if is_label or (isinstance(ids, tuple) and ids in index) else list(ids)
-        if not index.is_unique:
-            repeated = plain_repr(index[index.duplicated()][0])
-            raise ValueError(f"id {repeated} is that of several series; select by position.")
-        positions = index.get_indexer(pd.Index(chosen, tupleize_cols=False))
-        if (positions < 0).any():
-            unknown = plain_repr(chosen[int(np.argmin(positions))])
-            raise KeyError(f"there is no series with the id {unknown}; panel.ids lists all.")
-        return self[positions]
-
-    def select_channels(self, names: str | Sequence[str]) -> Self:
-        """Return a panel of some of the channels, in the order in which they are named.
-
-        Parameters
-        ----------
-        names : str or sequence of str of shape (D_chosen,)
-            Names of channels, each at most once.
-
-        Returns
-        -------
-        Panel
-            The same series and times. A series without any observation in these channels is
-            reported when the panel is handed to an estimator.
-
-        Raises
-        ------
-        ValueError
-            If a name is not known or occurs twice, or if there is none.
-
-        Examples
-        --------
-        >>> from skpolyode.panel import Panel
-        >>> panel = Panel.from_series([([0.0], [[61.0, 120.0]])], channel_names=["hr", "bp"])
-        >>> panel.select_channels(["bp", "hr"]).values
-        array([[120.,  61.]])
-        """
-        known = list(self.channel_names)
-        chosen = [names] if isinstance(names, str) else list(map(str, names))
-        if not chosen:
-            raise ValueError(f"choose at least one channel, of {known}.")
-        for name in chosen:
-            if name not in known:
-                raise ValueError(f"there is no channel {name!r}; the panel has {known}.")
-            if chosen.count(name) > 1:
-                raise ValueError(f"channel {name!r} is chosen more than once.")
-        if chosen == known:
-            return self
-        rows = replace(
-            self._rows,
-            values=np.ascontiguousarray(self.values[:, [known.index(name) for name in chosen]]),
-            channel_names=tuple(chosen),
-            has_channel_names=True,  # x1 before x0 is what somebody wants
-        )
-        return type(self)._of(rows, self._checked and len(chosen) == len(known))
-
-    def since_start(self) -> Self:
-        """Return a panel whose times are counted from the first row of each series.
-
-        Counts since 1970 are rounded (to 2e-7 s today), differences of datetimes and of large
-        integers are not: estimators compute with this panel. `query_times` reads times for it, and
-        `like` gives answers in the user's times again.
-
-        Returns
-        -------
-        Panel
-            The same series, with `elapsed` for `times`; the panel itself where `times` are plain
-            numbers, which have no other digits.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from skpolyode.panel import Panel
-        >>> days = pd.date_range("2024-01-01", periods=2, freq="36h")
-        >>> Panel.from_series([(days, [1.0, 2.0])], time_unit="D").since_start().times
-        array([0. , 1.5])
-        """
-        rows = self._rows.since_start()
-        return self if rows is self._rows else type(self)._of(rows, self._checked)
-
-    def without_rows(self) -> Self:
-        """Return a panel of the same series before their first row.
-
-        Returns
-        -------
-        Panel
-            Labels and the meaning of times, for `like`; of a panel seen from its start also where
-            that was.
-
-        Examples
-        --------
-        >>> from skpolyode.panel import Panel
-        >>> Panel.from_series([([0.0], [1.0])], ids=["ann"]).without_rows()
-        Panel(1 series, 1 channel, 0 observations)
-        """
-        rows = self._rows.at(slice(0, 0), np.zeros(self.n_series + 1, dtype=np.int64))
-        return type(self)._of(rows, checked=False)
-
     def user_times(self) -> np.ndarray | pd.DatetimeIndex:
         """Return the times of all rows in the type in which they were given.
 
@@ -158,7 +28,7 @@ class PanelViews(PanelStorage):
             Datetimes in the panel's time zone, exact, or the numbers (int64 where they are too
             large for float64).
         """
-        return self._rows.user_times
+        return self._rows.times.to_user()
 
     def to_series(self) -> list[tuple[np.ndarray | pd.DatetimeIndex, np.ndarray]]:
         """Return a list of (times, values), the inverse of `Panel.from_series`.
@@ -306,7 +176,30 @@ class PanelViews(PanelStorage):
         >>> [len(axes.lines) for axes in panel.plot()]
         [1, 1]
         """
-        return plot_series(self, ax, max_series)
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            size = (7.0, 1.0 + 1.7 * self.n_channels)
+            options = {"sharex": True, "squeeze": False, "layout": "constrained"}
+            ax = plt.subplots(self.n_channels, 1, figsize=size, **options)[1]
+        axes = np.asarray(ax, dtype=object).ravel()
+        if len(axes) != self.n_channels:
+            raise ValueError(
+                f"ax holds {len(axes)} axes, but there are {self.n_channels} channels "
+                f"({', '.join(self.channel_names)}): pass one axes for each."
+            )
+        times = self.user_times()
+        if isinstance(times, pd.DatetimeIndex):  # matplotlib would show them in UTC
+            times = times.tz_localize(None).as_unit("us").to_pydatetime()
+        for start, stop in zip(self.offsets[:-1][:max_series], self.offsets[1:], strict=False):
+            when, rows = np.asarray(times[start:stop]), self.values[start:stop]
+            for one, values in zip(axes, rows.T, strict=True):
+                seen = ~np.isnan(values)
+                one.plot(when[seen], values[seen], marker=".", linewidth=1.0)
+        for one, name in zip(axes, self.channel_names, strict=True):
+            one.set_ylabel(name)
+        axes[-1].set_xlabel("time" if self.tz is None else f"time ({self.tz})")
+        return axes
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
         """Return an array of objects: panels of one series each, which `as_panel` puts together.

@@ -16,14 +16,19 @@ import pyarrow as pa
 from sklearn.utils import check_scalar
 from tqdm.auto import tqdm
 
-from skpolyode.parquet.batching import first_rows, read_chunks
-from skpolyode.parquet.reading import Reading, open_reading
 from skpolyode.parquet.sink import Sink
-from skpolyode.parquet.source import identity
+from skpolyode.parquet.source import (
+    ROWS_PER_CHUNK,
+    Reading,
+    first_rows,
+    identity,
+    open_source,
+    read_chunks,
+)
 
 __all__ = ["embed_dataset"]
 
-_TRIES = 3  # in a row that lose a worker before any part is written; then it is no accident
+_TRIES = 3  # in a row that lose a worker before a part is written: then it is no accident
 _COMPARED = 20  # series embedded again, to see that the estimator is the one of an earlier run
 
 
@@ -36,16 +41,16 @@ def embed_dataset(
     time: str = "time",
     channels: str | Sequence[str] | None = None,
     static: str | Sequence[str] | None = None,
-    rows_per_chunk: int = 500_000,
+    rows_per_chunk: int = ROWS_PER_CHUNK,
     n_jobs: int | None = None,
     verbose: int = 0,
     **options: Any,
 ) -> int:
     """Embed a long table on disk that does not fit in memory.
 
-    The table is read in chunks of whole series; the embeddings of each are written to a file of
-    their own in the folder `sink`. A run that was interrupted goes on where it stopped when it is
-    called again; one that loses a worker, to a reboot or for want of memory, goes on by itself.
+    The table is read in chunks of whole series, and the embeddings of each chunk are written to one
+    file in the folder `sink`. Call the function again to continue an interrupted run where it
+    stopped. A run that loses a worker, to a reboot or for want of memory, continues by itself.
 
     Parameters
     ----------
@@ -127,7 +132,7 @@ def embed_dataset(
     (2, ['id', 'hr_c0', 'hr_c1'])
     """
     rows_per_chunk = int(check_scalar(rows_per_chunk, "rows_per_chunk", Integral, min_val=1))
-    dataset, reading = open_reading(source, id, time, channels, static, options)
+    dataset, reading = open_source(source, id, time, channels, static, options)
     settings = {**asdict(reading), "rows_per_chunk": rows_per_chunk, "source": identity(dataset)}
     features = [str(name) for name in estimator.get_feature_names_out()]
     if id in features:
@@ -138,8 +143,15 @@ def embed_dataset(
     while True:
         chunks = read_chunks(dataset, reading.columns, id, rows_per_chunk)
         try:
+            # Waiting chunks take memory, so that there is no more than one in reserve.
+            parallel = joblib.Parallel(
+                n_jobs, return_as="generator", batch_size=1, pre_dispatch="n_jobs + 1"
+            )
+            n_series = 0
             with tqdm(total=total, disable=not verbose, unit="row", unit_scale=True) as bar:
-                n_series = _run(_jobs(estimator, reading, target, chunks), n_jobs, bar)
+                for rows, series in parallel(_jobs(estimator, reading, target, chunks)):
+                    bar.update(rows)
+                    n_series += series
             target.clean()
             return n_series
         except Exception as error:
@@ -147,25 +159,11 @@ def embed_dataset(
             is_lost = isinstance(error, BrokenExecutor | CancelledError)
             if not is_lost and type(error).__module__.partition(".")[0] != "distributed":
                 raise
-            tries, n_parts, before = tries + 1, target.n_parts, n_parts
-            if n_parts > before:
-                tries = 0
-            elif tries == _TRIES:
+            before, n_parts = n_parts, target.n_parts
+            tries = 0 if n_parts > before else tries + 1
+            if tries == _TRIES:
                 error.add_note("Workers are lost: lower rows_per_chunk if their memory is short.")
                 raise
-
-
-def _run(jobs: Iterator[tuple], n_jobs: int | None, bar: tqdm) -> int:
-    """Do all jobs; returns the number of series."""
-    # Waiting chunks take memory, so that there is no more than one in reserve.
-    parallel = joblib.Parallel(
-        n_jobs, return_as="generator", batch_size=1, pre_dispatch="n_jobs + 1"
-    )
-    n_series = 0
-    for rows, series in parallel(jobs):
-        bar.update(rows)
-        n_series += series
-    return n_series
 
 
 def _jobs(
@@ -181,11 +179,11 @@ def _jobs(
         if not compared:
             _compare(estimator, reading, sink, number, table)
             compared = True
-        yield joblib.delayed(_count)(table.num_rows, len(ids))
+        yield joblib.delayed(tuple)([table.num_rows, len(ids)])
 
 
 def _ids(reading: Reading, table: pa.Table) -> pa.ChunkedArray:
-    """Id of each series of a chunk. Taken from the table and not from the panel, ids keep type."""
+    """Id of each series of a chunk, from the table, since a panel changes the types of ids."""
     return table[reading.id].take(pa.array(first_rows(table[reading.id])))
 
 
@@ -201,10 +199,6 @@ def _embed(
     ids = _ids(reading, table)
     sink.write(number, reading.id, ids, features)
     return table.num_rows, len(ids)
-
-
-def _count(rows: int, series: int) -> tuple[int, int]:
-    return rows, series
 
 
 def _compare(estimator: Any, reading: Reading, sink: Sink, number: int, table: pa.Table) -> None:

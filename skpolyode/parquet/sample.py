@@ -1,4 +1,4 @@
-"""Random series of a table on disk: what a model is fitted to, since it needs no more."""
+"""Random series of a table on disk, to fit a model to."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from sklearn.utils import check_random_state, check_scalar
 from tqdm.auto import tqdm
 
 from skpolyode.panel import Panel
-from skpolyode.parquet.batching import first_rows, read_chunks
-from skpolyode.parquet.reading import open_reading
+from skpolyode.parquet.source import ROWS_PER_CHUNK, first_rows, open_source, read_chunks
 
 __all__ = ["sample_dataset"]
-
-_ROWS_AT_ONCE = 500_000
 
 
 def sample_dataset(
@@ -36,9 +33,9 @@ def sample_dataset(
     """Draw whole series from a long table on disk that does not fit in memory, to fit a model.
 
     With ``max_epochs="auto"`` a fit goes through at most 40 times 32 000 intervals, each epoch
-    through series that no other has seen if there are so many. As many rows as that are drawn
-    here, at random and in advance: to fit on them is to fit on the whole table, but for the scales
-    of channels and the window, which are those of the sample.
+    through other series if there are enough. This function draws as many rows at random, in
+    advance. A fit on them is as good as a fit on the whole table, except that the scales of
+    channels and the window are those of the sample.
 
     Parameters
     ----------
@@ -97,28 +94,27 @@ def sample_dataset(
     Panel(10 series, 1 channel, 40 observations, 100% of cells observed, times 0 to 3)
     """
     n_rows = int(check_scalar(n_rows, "n_rows", Integral, min_val=1))
-    dataset, reading = open_reading(source, id, time, channels, static, options)
+    dataset, reading = open_source(source, id, time, channels, static, options)
     with tqdm(
         total=2 * dataset.count_rows(), disable=not verbose, unit="row", unit_scale=True
     ) as bar:
-        found = [lengths for _, lengths in _chunks(dataset, [id], id, bar)]
-        lengths = np.concatenate(found)
+        lengths = np.concatenate([counts for _, counts in _chunks(dataset, [id], id, bar)])
         order = check_random_state(random_state).permutation(len(lengths))
         n_drawn = 1 + np.searchsorted(np.cumsum(lengths[order]), n_rows)
         drawn = np.zeros(len(lengths), dtype=bool)
         drawn[order[:n_drawn]] = True
         parts, first = [], 0
-        for table, own in _chunks(dataset, reading.columns, id, bar):
-            kept = np.repeat(drawn[first : first + len(own)], own)
+        for table, counts in _chunks(dataset, reading.columns, id, bar):
+            kept = np.repeat(drawn[first : first + len(counts)], counts)
             parts.append(table.filter(pa.array(kept)))
-            first += len(own)
+            first += len(counts)
     return reading.panel(pa.concat_tables(parts))
 
 
 def _chunks(
     dataset: ds.Dataset, columns: Sequence[str], id: str, bar: tqdm
 ) -> Iterator[tuple[pa.Table, np.ndarray]]:
-    """Whole series, and the number of rows of each."""
-    for table in read_chunks(dataset, columns, id, _ROWS_AT_ONCE):
+    """Read whole series, with the number of rows of each."""
+    for table in read_chunks(dataset, columns, id, ROWS_PER_CHUNK):
         yield table, np.diff(first_rows(table[id]), append=table.num_rows)
         bar.update(table.num_rows)

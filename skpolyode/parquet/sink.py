@@ -50,7 +50,13 @@ class Sink:
         if not foreign:
             text = json.dumps(settings, indent=1)
             _replace(path, lambda part: part.write_text(text, "utf-8"), first=True)
-        _compare(json.loads(path.read_text("utf-8")), settings, folder)
+        before = json.loads(path.read_text("utf-8"))
+        for name in [name for name in settings if before.get(name) != settings[name]]:
+            made = f"{name}={before.get(name)!r}, not {settings[name]!r}"
+            raise ValueError(
+                f"sink {str(folder)!r} holds embeddings made with {_LONG.get(name, made)}: pass "
+                "another folder, or the same estimator, source and settings to go on."
+            )
 
     def part(self, number: int) -> Path:
         """File of a part."""
@@ -100,19 +106,6 @@ class Sink:
         for name in (_SETTINGS, "part-*.parquet"):
             for left in self.folder.glob(f".{name}.*"):
                 left.unlink(missing_ok=True)
-
-
-def _compare(before: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
-    for name in now:
-        if before.get(name) == now[name]:
-            continue
-        made = f"{name}={before.get(name)!r}, not {now[name]!r}"
-        if name in _LONG:
-            made = _LONG[name]
-        raise ValueError(
-            f"sink {str(folder)!r} holds embeddings made with {made}: pass another folder, or the "
-            "same estimator, source and settings to go on."
-        )
 
 
 def _replace(path: Path, write: Callable[[Path], object], *, first: bool = False) -> None:

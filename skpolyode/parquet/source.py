@@ -1,27 +1,73 @@
-"""Parquet files that are one table: whether they are, and what tells them from others."""
+"""Parquet files that are one table: checked when opened, then read in chunks of whole series."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-__all__ = ["identity", "open_source"]
+from skpolyode.errors import plain_repr
+from skpolyode.panel import Panel
 
-# What a channel may be of, by pyarrow's tests; what is null may be a channel nowhere observed.
-_NUMBERS = (
-    *(pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
-    *(pa.types.is_boolean, pa.types.is_null),
-)
-_TIMES = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_temporal)
+__all__ = ["ROWS_PER_CHUNK", "Reading", "first_rows", "identity", "open_source", "read_chunks"]
+
+ROWS_PER_CHUNK = 500_000  # read, and held, at once
+
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+_TIMES = (*_NUMBERS, pa.types.is_temporal)
+_VALUES = (*_NUMBERS, pa.types.is_boolean, pa.types.is_null)  # null: a channel nowhere observed
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a table becomes a panel: columns, and the options of :meth:`skpolyode.Panel.from_long`.
+
+    Parameters
+    ----------
+    id, time : str
+        Columns.
+    channels : list of str
+    static : list of str or None
+    options : dict
+    """
+
+    id: str
+    time: str
+    channels: list[str]
+    static: list[str] | None
+    options: dict[str, Any]
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read."""
+        return [self.id, self.time, *self.channels, *(self.static or [])]
+
+    def panel(self, table: pa.Table) -> Panel:
+        """Series of a table that holds all of their rows."""
+        return Panel.from_long(
+            table.to_pandas(),
+            id=self.id,
+            time=self.time,
+            values=self.channels,
+            static=self.static,
+            **self.options,
+        )
 
 
 def open_source(
-    source: Any, id: str, time: str, channels: Sequence[str] | None, static: Sequence[str]
-) -> tuple[ds.Dataset, list[str]]:
-    """Open a Parquet file, a folder or a list of them; check all of its files.
+    source: Any,
+    id: str,
+    time: str,
+    channels: str | Sequence[str] | None,
+    static: str | Sequence[str] | None,
+    options: dict[str, Any],
+) -> tuple[ds.Dataset, Reading]:
+    """Open Parquet files and check that all of them hold the columns, of the same types.
 
     pyarrow knows the columns of the first file only, fills what a later one lacks with nulls and
     reads text as numbers: what is not the same in all files is therefore an error.
@@ -31,14 +77,16 @@ def open_source(
     source : str, PathLike, list of such, or Dataset
     id, time : str
         Columns.
-    channels : sequence of str or None
+    channels : str, sequence of str or None
         None: all columns that have no other use.
-    static : sequence of str
+    static : str, sequence of str or None
+    options : dict
+        Further options of :meth:`skpolyode.Panel.from_long`.
 
     Returns
     -------
     dataset : Dataset
-    channels : list of str
+    reading : Reading
 
     Raises
     ------
@@ -47,39 +95,29 @@ def open_source(
     ValueError
         If a file lacks a column, or if a channel or the times are of a type that is not allowed.
     """
-    opened = isinstance(source, ds.Dataset)
+    is_open = isinstance(source, ds.Dataset)
     try:
-        dataset = source if opened else ds.dataset(source, format="parquet")
+        dataset = source if is_open else ds.dataset(source, format="parquet")
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"source: there is no {str(error)!r}: pass a Parquet file, a folder or a list of them."
         ) from error
-    schema, used = dataset.schema, [id, time, *static]
-    if missing := [name for name in (*used, *(channels or [])) if name not in schema.names]:
+    schema = dataset.schema
+    static = [static] if isinstance(static, str) else static and list(static)
+    used = [id, time, *(static or [])]
+    if channels is None:
+        names = [name for name in schema.names if name not in used]
+    else:
+        names = [channels] if isinstance(channels, str) else list(channels)
+    if missing := [name for name in (*used, *names) if name not in schema.names]:
         raise ValueError(f"source has no column {missing[0]!r}; its columns are {schema.names}.")
-    names = [name for name in schema.names if name not in used] if channels is None else channels
     mixed = set()
     for fragment in dataset.get_fragments():
-        path = getattr(fragment, "path", None)
-        where = "source" if path is None else f"source: file {path!r}"
-        kinds = {field.name: field.type for field in fragment.physical_schema}
-        _check_columns(where, fragment, [*used, *names], names)
-        if channels is None and (new := [name for name in kinds if name not in schema.names]):
-            raise ValueError(
-                f"{where} has a column {new[0]!r} that is not in the first file: name the channels "
-                "by channels=, or give all files the same columns."
-            )
-        if time in kinds:
-            _check_times(where, time, kinds[time], schema.field(time).type)
-        for name in [name for name in names if name in kinds]:
-            if not any(test(kinds[name]) for test in _NUMBERS):
-                raise ValueError(
-                    f"{where}: the channel {name!r} is of type {kinds[name]}, not of numbers: "
-                    "convert it, name it in static=, or leave it out of channels=."
-                )
-            if schema.field(name).type not in (kinds[name], pa.float64()):
+        kinds = _check_file(fragment, schema, used, names, may_have_more=channels is not None)
+        for name in names:
+            if name in kinds and schema.field(name).type not in (kinds[name], pa.float64()):
                 mixed.add(name)
-    if mixed and opened:
+    if mixed and is_open:
         raise ValueError(
             f"source: channels are of different types in its files ({', '.join(sorted(mixed))}): "
             "open it with a schema in which they are float64, or pass the paths."
@@ -89,42 +127,165 @@ def open_source(
             field = pa.field(name, pa.float64())
             schema = schema.set(schema.get_field_index(name), field)
         dataset = ds.dataset(source, format="parquet", schema=schema)
-    return dataset, list(names)
+    return dataset, Reading(id, time, names, static, options)
 
 
-def _check_columns(
-    where: str, fragment: ds.Fragment, needed: Sequence[str], channels: Sequence[str]
-) -> None:
+def _check_file(
+    fragment: ds.Fragment,
+    schema: pa.Schema,
+    used: Sequence[str],
+    channels: Sequence[str],
+    *,
+    may_have_more: bool,
+) -> dict[str, pa.DataType]:
+    """Check the columns of one file and return their types; `used` are those of no channel."""
+    path = getattr(fragment, "path", None)
+    where = "source" if path is None else f"source: file {path!r}"
+    kinds = {field.name: field.type for field in fragment.physical_schema}
     keys = ds.get_partition_keys(fragment.partition_expression)  # columns in the names of folders
-    present = [*fragment.physical_schema.names, *keys]
-    if missing := [name for name in needed if name not in present]:
+    if missing := [name for name in (*used, *channels) if name not in kinds and name not in keys]:
         remedy = "give it the column"
         if missing[0] in channels:
             remedy += ", of nulls if the channel was not observed there"
         raise ValueError(
             f"{where} has no column {missing[0]!r}, which other files have; its columns are "
-            f"{present}: {remedy}."
+            f"{[*kinds, *keys]}: {remedy}."
         )
-
-
-def _check_times(where: str, name: str, kind: pa.DataType, first: pa.DataType) -> None:
-    if not any(test(kind) for test in _TIMES):
+    if not may_have_more and (new := [name for name in kinds if name not in schema.names]):
         raise ValueError(
-            f"{where}: the times {name!r} are of type {kind}, not numbers or timestamps: convert "
-            "them."
+            f"{where} has a column {new[0]!r} that is not in the first file: name the channels by "
+            "channels=, or give all files the same columns."
         )
-    if kind != first:
+    time = used[1]
+    if time in kinds and not any(test(kinds[time]) for test in _TIMES):
         raise ValueError(
-            f"{where}: the times {name!r} are of type {kind}, in the first file of {first}: write "
-            "them alike."
+            f"{where}: the times {time!r} are of type {kinds[time]}, not numbers or timestamps: "
+            "convert them."
         )
+    if kinds.get(time, schema.field(time).type) != schema.field(time).type:
+        raise ValueError(
+            f"{where}: the times {time!r} are of type {kinds[time]}, in the first file of "
+            f"{schema.field(time).type}: write them alike."
+        )
+    for name in channels:
+        if name in kinds and not any(test(kinds[name]) for test in _VALUES):
+            raise ValueError(
+                f"{where}: the channel {name!r} is of type {kinds[name]}, not of numbers: convert "
+                "it, name it in static=, or leave it out of channels=."
+            )
+    return kinds
 
 
 def identity(dataset: ds.Dataset) -> dict[str, Any]:
-    """What tells one source from another without reading it: columns, files, sizes, dates."""
+    """What tells a source from others without reading it: columns, files, sizes and dates."""
     files = getattr(dataset, "files", [])
     infos = dataset.filesystem.get_file_info(files) if files else []
     return {
         "columns": [f"{field.name}: {field.type}" for field in dataset.schema],
         "files": [[info.path, info.size, info.mtime_ns] for info in infos],
     }
+
+
+def read_chunks(
+    dataset: ds.Dataset, columns: Sequence[str], id: str, rows_per_chunk: int
+) -> Iterator[pa.Table]:
+    """Read consecutive series of at least `rows_per_chunk` rows in all; fewer in the last chunk.
+
+    Where a chunk ends depends on the rows only, not on how files are cut into groups of rows: a
+    later run meets the same chunks.
+
+    Raises
+    ------
+    ValueError
+        If an id is missing, or comes again after rows of another one.
+    """
+    is_parquet = isinstance(getattr(dataset, "format", None), ds.ParquetFileFormat)
+    # Few batches ahead and no buffers of whole files: speed is that of the embedding anyway.
+    options = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
+    scanner = dataset.scanner(
+        columns=list(columns),
+        batch_size=-(-rows_per_chunk // 8),  # small beside a chunk, and still quick to read
+        batch_readahead=2,
+        fragment_readahead=1,
+        fragment_scan_options=options if is_parquet else None,
+    )
+    series = _SeriesStarts(id)
+    held: list[pa.RecordBatch] = []  # of the chunk that is being filled
+    n_held = 0
+    for batch in scanner.to_batches():
+        if not batch.num_rows:
+            continue
+        starts, begin = series.find(batch.column(id)), 0
+        while True:
+            index = int(np.searchsorted(starts, begin + rows_per_chunk - n_held))
+            if index == len(starts):
+                break
+            end = int(starts[index])
+            yield pa.Table.from_batches([*held, batch.slice(begin, end - begin)])
+            held, n_held, begin = [], 0, end
+        held.append(batch.slice(begin))
+        n_held += batch.num_rows - begin
+    if not held:
+        raise ValueError("source has no rows: pass files that hold series.")
+    yield pa.Table.from_batches(held)
+
+
+def first_rows(ids: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Rows at which a series begins."""
+    ids = _decoded(ids)
+    changes = pc.not_equal(ids.slice(1), ids.slice(0, max(len(ids) - 1, 0)))
+    return np.flatnonzero(np.concatenate([[True], changes.to_numpy(zero_copy_only=False)]))
+
+
+def _decoded(ids: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Ids without the dictionary of a categorical column, whose codes differ between batches."""
+    return ids.cast(ids.type.value_type) if pa.types.is_dictionary(ids.type) else ids
+
+
+class _SeriesStarts:
+    """Finds where series begin, in batch after batch, and checks that none begins twice.
+
+    As long as ids ascend, no earlier one can come again; a set of the ids so far is made only when
+    the order first breaks.
+    """
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.n_rows = 0
+        self.last: object = None  # id of the last row; a missing id is an error
+        self.ascending: list[pa.Array] | None = []
+        self.seen: set[object] = set()
+
+    def find(self, ids: pa.Array) -> np.ndarray:
+        """Return the rows of the next batch at which series begin."""
+        ids = _decoded(ids)
+        missing = pc.is_null(ids, nan_is_null=True).to_numpy(zero_copy_only=False)
+        if missing.any():
+            row = self.n_rows + int(np.argmax(missing))
+            raise ValueError(
+                f"source: row {row} has no {self.id!r}; give it one, or leave such rows out."
+            )
+        starts = first_rows(ids)
+        if ids[0].as_py() == self.last:
+            starts = starts[1:]
+        new = ids.take(pa.array(starts))
+        if len(new) and self.ascending is not None:
+            steps_up = pc.less(new.slice(0, len(new) - 1), new.slice(1))
+            ascends = pc.all(steps_up, min_count=0).as_py()
+            if ascends and (self.last is None or self.last < new[0].as_py()):
+                self.ascending.append(new)
+            else:
+                self.seen = {id for part in self.ascending for id in part.to_pylist()}
+                self.ascending = None
+        if self.ascending is None:
+            for label, start in zip(new.to_pylist(), starts, strict=True):
+                if label in self.seen:
+                    raise ValueError(
+                        f"source: the series with {self.id} {plain_repr(label)} goes on at row "
+                        f"{self.n_rows + start}, after rows of another: sort the source by "
+                        f"{self.id!r} (and time)."
+                    )
+                self.seen.add(label)
+        self.n_rows += len(ids)
+        self.last = ids[-1].as_py()
+        return starts

@@ -11,7 +11,7 @@ from skpolyode.embedders import ChannelScaler
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel import Panel
 from skpolyode.panel.cells import unmasked
-from skpolyode.panel.checks import EXTREME, INFINITE, LONGEST, SHORTEST, TOO_LARGE
+from skpolyode.panel.checks import EXTREME, INFINITE, SHORTEST, TOO_LARGE
 from skpolyode.panel.timeaxis import Times, join_times, read_times
 
 __all__ = ["NewRows", "first_times", "read_rows", "read_series"]
@@ -193,12 +193,12 @@ def _check(
     large = scaler.is_too_far(values).any(axis=1) & ~infinite
     if not (unknown | infinite | large).any():  # the usual case has to be quick
         half = times / 2 - previous / 2
-        if ((half >= SHORTEST / 2) & ((half <= LONGEST / 2) | (previous == -np.inf))).all():
+        if ((half >= SHORTEST / 2) & ((half <= 0.5 / SHORTEST) | (previous == -np.inf))).all():
             return
     late = ~unknown & (times <= previous)
     with np.errstate(over="ignore"):
         gap = np.where(late | unknown | np.isinf(previous), 1.0, times - previous)
-    extreme = (gap < SHORTEST) | (gap > LONGEST)
+    extreme = (gap < SHORTEST) | (gap > 1 / SHORTEST)
     if not (unknown | infinite | large | late | extreme).any():
         return
     faults = Faults("update", panel.ids, panel.channel_names)

@@ -22,7 +22,7 @@ from sklearn.utils.metaestimators import available_if
 from skpolyode.embedders import Embedder
 from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel, query_times, series_index
-from skpolyode.panel.blank import blank_panel
+from skpolyode.panel.empty import blank_panel
 from skpolyode.panel.query import edge, name_query, times_since
 from skpolyode.panel.select import observed_rows, observed_series
 from skpolyode.panel.timeaxis import MICROSECONDS
@@ -317,7 +317,7 @@ class SeriesStream:
             "time_unit": panel.time_unit,
             "tz": panel.tz,
             "origin": panel.rows.origin,
-            "per_unit": panel.rows.per_unit,
+            "per_unit": panel.rows.times.per_unit,
         }
 
     def _get_state(self) -> dict[str, Any]:

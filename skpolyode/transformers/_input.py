@@ -17,9 +17,8 @@ from skpolyode.errors import Faults, plain_repr
 from skpolyode.fit_report import FitReport
 from skpolyode.panel import Panel, as_panel, is_ragged
 from skpolyode.panel.cells import with_nan
-from skpolyode.panel.channels import align_channels
 from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
-from skpolyode.panel.known import known_part
+from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.select import observed_series
 from skpolyode.training import TrainingReport
 from skpolyode.transformers._checks import check_parameters
@@ -51,17 +50,17 @@ def fit_series(
     check_parameters(estimator)
     with unchanged_by_errors(estimator):
         panel = read_panel(estimator, X, reset=True)
-        used, known = observed_series(panel), known_part(panel)
+        used, known = observed_series(panel), drop_empty(panel)
         own = {k: one_each(told[k], panel, k) for k in told if told[k] is not None}
         if sample_weight is not None:
             own["sample_weight"] = weights = read_weights(sample_weight, panel)
             used &= weights > 0
             if not used.any():
                 raise ValueError("sample_weight is zero for every series that has an observation.")
-            known = panel if used.all() else panel[used]
+            known = drop_empty(panel[used])
         own = {name: values[used] for name, values in own.items()}
         if validation is not None:
-            own["validation"] = known_part(_like_fit(estimator, validation), "validation")
+            own["validation"] = drop_empty(_like_fit(estimator, validation), "validation")
         estimator.fit_report_ = FitReport()
         _report_data(estimator, panel, known)
         interruption = estimator._fit(known, **own, **(settings or {}))
@@ -253,7 +252,7 @@ def _aligned(estimator: BaseEstimator, panel: Panel, name: str = "X") -> Panel:
     """Panel with the channels of fit, in their order; a ValueError if it is of something else."""
     owner, names = type(estimator).__name__, estimator.channel_names_
     named = estimator.has_channel_names_
-    panel = align_channels(panel, names, named=named, owner=owner, name=name)
+    panel = panel.align_channels(names, named=named, owner=owner, name=name)
     if panel.time_unit != estimator.time_unit_:
         raise ValueError(
             f"the times of {name} are in {_unit(panel.time_unit)}, but {owner} was fitted on times "

@@ -22,8 +22,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skpolyode.embedders import ChannelScaler, Embedder, MemoryReadout
 from skpolyode.panel import Panel, is_ragged, query_times
-from skpolyode.panel.blank import blank_panel
-from skpolyode.panel.known import known_rows, known_values
+from skpolyode.panel.empty import blank_panel, fill_rows, fill_values
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.objects import register_estimator, save
 from skpolyode.streams.stream import SeriesStream
@@ -133,7 +132,7 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
-        features = known_rows(panel, self.embedder_.features, lambda: self._n_features_out)
+        features = fill_rows(panel, self.embedder_.features, lambda: self._n_features_out)
         has_ids = is_ragged(X) or getattr(X, "ndim", 2) == 3
         if has_ids and _get_output_config("transform", self)["dense"] == "pandas":
             # As in Panel.static; scikit-learn knows no index but that of a flat frame.
@@ -265,7 +264,7 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         panel, past = read_panel(self, X, reset=False), self.embedder_.past
         own = past.own_times(panel, observed_rows(panel)) if times is None else None
         flat, offsets = own or query_times(panel, times, relative_to)
-        return panel.like(flat, known_values(panel, flat, offsets, read), offsets)
+        return panel.like(flat, fill_values(panel, flat, offsets, read), offsets)
 
     def _remembered(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Values (Q, D) at times (Q,) within the window of each series."""
@@ -318,7 +317,7 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         panel = read_panel(self, X, reset=False)
         own = panel.times, panel.offsets
         flat, offsets = own if times is None else query_times(panel, times, relative_to)
-        return panel.like(flat, known_values(panel, flat, offsets, read), offsets)
+        return panel.like(flat, fill_values(panel, flat, offsets, read), offsets)
 
     @available_if(_streams)
     def stream(self, X: Any = 1, static: Any = None) -> SeriesStream:

@@ -20,7 +20,7 @@ from skpolyode.errors import check_switch
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import Sizes
 from skpolyode.panel import Panel, query_times
-from skpolyode.panel.known import known_rows, known_values
+from skpolyode.panel.empty import drop_empty, fill_rows, fill_values
 from skpolyode.panel.select import (
     observed_part,
     observed_rows,
@@ -205,9 +205,10 @@ class NeuralTransformer(SeriesTransformer):
         """
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
-        values = known_values(
-            panel, panel.times, panel.offsets, lambda known, *_: self.embedder_.residuals(known)[0]
-        )
+        values = np.full(panel.values.shape, np.nan)
+        observed = ~np.isnan(panel.values).all(axis=1)
+        if observed.any():
+            values[observed] = self.embedder_.residuals(drop_empty(panel))[0]
         return panel.like(panel.times, values, panel.offsets)
 
     def score_samples(self, X: Any) -> np.ndarray:
@@ -228,7 +229,7 @@ class NeuralTransformer(SeriesTransformer):
         """
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
-        return -known_rows(panel, self.embedder_.mean_errors, lambda: 1)[:, 0]
+        return -fill_rows(panel, self.embedder_.mean_errors, lambda: 1)[:, 0]
 
     def forecast(
         self, X: Any, times: Any, relative_to: str | None = None, combine: bool = True
@@ -266,7 +267,7 @@ class NeuralTransformer(SeriesTransformer):
         panel = read_panel(self, X, reset=False)
         flat, offsets = query_times(panel, times, relative_to)
         compute = partial(self.embedder_.forecast_values, combine=combine)
-        return panel.like(flat, known_values(panel, flat, offsets, compute), offsets)
+        return panel.like(flat, fill_values(panel, flat, offsets, compute), offsets)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> SequenceModel:
         """Untrained model; weights are drawn from the generator."""

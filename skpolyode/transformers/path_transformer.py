@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import HasMethods
 
 from skpolyode.embedders import ChannelScaler
 from skpolyode.panel import Panel
-from skpolyode.panel.known import known_part
+from skpolyode.panel.empty import drop_empty
 from skpolyode.saving.objects import save
 from skpolyode.transformers._input import read_panel, unchanged_by_errors
 from skpolyode.transformers.base import SeriesTransformer
@@ -62,7 +62,7 @@ class PathTransformer(TransformerMixin, BaseEstimator):
         self._validate_params()
         with unchanged_by_errors(self):
             panel = read_panel(self, X, reset=True)
-            panel = known_part(panel)
+            panel = drop_empty(panel)
             self._prepare(panel)
             embedder = PolyODETransformer() if self.embedder is None else clone(self.embedder)
             self.embedder_ = embedder.fit(panel, y)  # a FrozenEstimator insists on a y

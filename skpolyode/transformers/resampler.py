@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.panel import Panel, query_times
-from skpolyode.panel.known import known_values
+from skpolyode.panel.empty import fill_values
 from skpolyode.panel.select import observed_rows
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers._input import read_panel
@@ -166,6 +166,6 @@ class Resampler(PathTransformer):
             edge = rows.start if self.relative_to == "start" else rows.end
             times = (edge[:, None] + self.grid_).ravel()
             offsets = np.arange(panel.n_series + 1) * len(self.grid_)
-        found = known_values(panel, times, offsets, self.embedder_.embedder_.path_values)
+        found = fill_values(panel, times, offsets, self.embedder_.embedder_.path_values)
         values = found.reshape(panel.n_series, len(self.grid_), panel.n_channels)
         return np.ascontiguousarray(values.transpose(0, 2, 1))

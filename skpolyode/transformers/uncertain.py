@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders.variance import path_std, std_coefficients, with_variance
 from skpolyode.panel import Panel
-from skpolyode.panel.known import known_part
-from skpolyode.panel.select import observed_part
+from skpolyode.panel.empty import drop_empty
 from skpolyode.transformers._checks import local_random_state
 from skpolyode.transformers._input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
@@ -80,7 +79,7 @@ class UncertainTransformer(NeuralTransformer):
         (True, True)
         """
         check_is_fitted(self)
-        panel = observed_part(known_part(read_panel(self, X, reset=False)))
+        panel = drop_empty(read_panel(self, X, reset=False))
         self.embedder_ = with_variance(self.embedder_, panel, local_random_state(self.random_state))
         return self
 

@@ -11,7 +11,6 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skpolyode.panel import Panel, as_panel
-from skpolyode.panel.channels import align_channels
 
 T, AB = np.arange(3.0), np.array([[1.0, 4.0], [2.0, np.nan], [3.0, 6.0]])
 
@@ -21,7 +20,7 @@ def frame(columns: object) -> Panel:
 
 
 def align(panel: Panel, names: list[str], named: bool = True) -> Panel:
-    return align_channels(panel, names, named=named, owner="Owner")
+    return panel.align_channels(names, named=named, owner="Owner")
 
 
 def test_channels_of_a_tidy_table_are_in_the_order_of_their_names():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from skpolyode.panel import Panel, as_panel, query_times
-from skpolyode.panel.blank import blank_panel
+from skpolyode.panel.empty import blank_panel
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import keep_rows, observed_rows, take
 
@@ -93,6 +93,14 @@ def test_every_reader_and_every_selection_is_exact(stamps):
         assert np.asarray(part.user_times()).astype(np.int64).tolist() == nanoseconds[1:].tolist()
         cut = take(panel, np.array([1, 1]), np.array([2, 3]), np.array([4, 4]))
         assert cut.elapsed[1] == panel.elapsed[3]
+
+
+def test_panels_seen_from_their_starts_are_joined_on_the_clock_of_the_user():
+    panel = panel_of(NANO.view("M8[ns]"), NANO[2:].view("M8[ns]"), ids=["a", "b"])
+    seen = panel.since_start()
+    joined = Panel.concat([seen[:1], seen[1:]])
+    assert joined.equals(panel)
+    assert joined.since_start().equals(seen)
 
 
 def test_a_panel_seen_from_its_start_answers_in_the_times_of_the_user():

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skpolyode.panel import Panel
+from skpolyode.panel.empty import drop_empty, fill_rows, fill_values
 from skpolyode.panel.select import (
     context_starts,
     cut_windows,
@@ -92,3 +93,41 @@ def test_a_recent_part_has_the_rows_that_are_asked_for():
     assert recent_part(panel, 2.0).lengths.tolist() == [3, 3]
     assert recent_part(panel, 2.0, np.array([5, 8])).values[:, 0].tolist() == [*range(5, 14)]
     assert recent_part(panel, 4.5) is panel
+
+
+def test_a_panel_tells_whether_it_has_empty_rows():
+    panel = Panel.from_series([([0, 1, 2], [NAN, 1.0, NAN]), ([0, 3], [5.0, 6.0])])
+    assert not panel.is_observed
+    kept = observed_part(panel)
+    assert kept.is_observed
+    assert observed_part(kept) is kept
+    assert kept[[1]].is_observed
+    assert kept.since_start().is_observed
+    assert panel[1:].is_observed
+    blank = kept.like(kept.times, np.full((3, 1), NAN), kept.offsets)
+    assert not blank.is_observed
+
+
+def test_a_series_that_is_left_without_rows_is_not_observed():
+    panel = Panel.from_series([([0, 1], [NAN, NAN]), ([0, 3], [5.0, 6.0])], empty="keep")
+    kept = observed_part(panel)
+    assert kept.lengths.tolist() == [0, 2]
+    assert not kept.is_observed
+    assert drop_empty(panel).ids.tolist() == [1]
+    assert drop_empty(panel).is_observed
+    with pytest.raises(ValueError, match="X has no observation in any series"):
+        drop_empty(panel[:1])
+
+
+def test_series_without_observations_are_skipped_and_filled_with_nan():
+    panel = Panel.from_series([([0, 1], [NAN, NAN]), ([0, 2, 3], [5.0, NAN, 6.0])], empty="keep")
+
+    def lengths(part):
+        assert part.is_observed
+        return part.lengths[:, None].astype(float)
+
+    np.testing.assert_array_equal(fill_rows(panel, lengths, lambda: 1), [[NAN], [2.0]])
+    answer = fill_values(
+        panel, np.arange(4.0), np.array([0, 1, 4]), lambda part, times, _: times[:, None]
+    )
+    np.testing.assert_array_equal(answer[:, 0], [NAN, 1.0, 2.0, 3.0])

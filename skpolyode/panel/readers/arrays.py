@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -9,16 +11,14 @@ from skpolyode.errors import Faults
 from skpolyode.panel.cells import BadCell, read_values
 from skpolyode.panel.checks import NOT_NUMERIC
 from skpolyode.panel.rows import Rows, are_offsets, offsets_from, require_series
-from skpolyode.panel.timeaxis import TimeBlock, join_times, read_times
+from skpolyode.panel.timeaxis import TimeBlock, Times, join_times, read_times
 
 
 def rows_from_flat(
-    times: object, values: object, offsets: object, faults: Faults, time_unit: str | None
+    data: tuple[object, object, object], faults: Faults, time_unit: str | None
 ) -> Rows:
-    """Read rows that are flat already."""
-    block = read_times(times)
-    array, bad = read_values(values)
-    bounds = np.asarray(offsets)
+    """Read times, values and offsets that are flat already."""
+    block, (array, bad), bounds = read_times(data[0]), read_values(data[1]), np.asarray(data[2])
     if block.data.ndim != 1 or array.ndim not in (1, 2) or len(array) != block.data.size:
         raise ValueError(
             f"{faults.name}: flat times must be of shape (n_obs,) and values (n_obs, D), got "
@@ -30,19 +30,14 @@ def rows_from_flat(
             f"{len(array)}, got {bounds!r}."
         )
     require_series(len(bounds) - 1, faults.name)
-    array = array[:, None] if array.ndim == 1 else array
-    values = np.array(array, dtype=np.float64)
-    rows = Rows.of(join_times([block], time_unit), values, bounds.astype(np.int64))
-    lines = [_bad_cell_line(cell, rows, faults) for cell in bad[: faults.limit]]
-    faults.add(NOT_NUMERIC, lines, len(bad))
-    return rows
+    values = np.array(array[:, None] if array.ndim == 1 else array, dtype=np.float64)
+    return _rows(join_times([block], time_unit), values, bounds.astype(np.int64), bad, faults)
 
 
-def rows_from_array(array: object, times: object, faults: Faults, time_unit: str | None) -> Rows:
-    """Read an array of shape (n, time) or (n, time, channel), all rows of it or without padding."""
-    ids = faults.ids
-    if ids is None and isinstance(array, pd.DataFrame) and array.index.is_unique:
-        ids = array.index.to_numpy()
+def rows_from_array(
+    array: object, faults: Faults, time_unit: str | None, times: object = None
+) -> Rows:
+    """Read an array of shape (n, time), all rows of it, or (n, time, channel) without padding."""
     try:
         values, bad = read_values(array)
     except ValueError as error:
@@ -55,43 +50,41 @@ def rows_from_array(array: object, times: object, faults: Faults, time_unit: str
             f"channel), got shape {values.shape}; give series of different length as a list of "
             "(times, values)."
         )
-    keep_trailing = values.ndim == 2
-    values = (values[:, :, None] if keep_trailing else values).astype(np.float64)
+    has_padding = values.ndim == 3
+    values = (values if has_padding else values[:, :, None]).astype(np.float64)
     block = TimeBlock(np.arange(values.shape[1])) if times is None else read_times(times)
     if block.data.shape not in (values.shape[1:2], values.shape[:2]):
         raise ValueError(
             f"{faults.name}: times must be of shape {values.shape[1:2]} (for all series) or "
             f"{values.shape[:2]} (for each), got {block.data.shape}."
         )
-    times = join_times([block._replace(data=block.data.ravel())], time_unit)
+    if faults.ids is None and isinstance(array, pd.DataFrame) and array.index.is_unique:
+        faults.ids = array.index.to_numpy()
+    clock = join_times([block._replace(data=block.data.ravel())], time_unit)
     place = np.arange(block.data.size).reshape(block.data.shape)  # of each cell among the times
     place = np.broadcast_to(place, values.shape[:2])
-    keep = _rows_to_keep(values, times.counts[place], block.data.ndim == 2, keep_trailing)
-    faults.ids = ids
-    flat = values.reshape(place.size, values.shape[2])
     bounds = np.arange(len(values) + 1) * values.shape[1]
-    full = Rows.of(times.at(place.ravel()), flat, bounds)
-    lines = [_bad_cell_line(cell, full, faults) for cell in bad[: faults.limit]]
-    faults.add(NOT_NUMERIC, lines, len(bad))
-    if keep.all():
-        return full
-    return full.at(keep.ravel(), offsets_from(keep.sum(axis=1)))
+    rows = _rows(clock.at(place.ravel()), values.reshape(place.size, -1), bounds, bad, faults)
+    kept = ~np.isnan(values).all(axis=2)
+    if block.data.ndim == 2:  # padding is where the time is NaN as well
+        kept |= ~np.isnan(clock.counts[place])
+    elif has_padding:  # up to the last observation
+        kept = np.maximum.accumulate(kept[:, ::-1], axis=1)[:, ::-1]
+    else:
+        return rows
+    return rows if kept.all() else rows.at(kept.ravel(), offsets_from(kept.sum(axis=1)))
 
 
-def _rows_to_keep(
-    values: np.ndarray, grid: np.ndarray, own_times: bool, keep_trailing: bool
-) -> np.ndarray:
-    """Mark the rows of (n, time) that are not padding."""
-    observed = ~np.isnan(values).all(axis=2)
-    if own_times:
-        return observed | ~np.isnan(grid)
-    if keep_trailing:
-        return np.ones_like(observed)
-    return np.maximum.accumulate(observed[:, ::-1], axis=1)[:, ::-1]
+def _rows(
+    times: Times, values: np.ndarray, offsets: np.ndarray, bad: Sequence[BadCell], faults: Faults
+) -> Rows:
+    """Rows of an array, and faults for its cells that are not numbers."""
+    rows = Rows(times, values, offsets)
 
+    def line(cell: BadCell) -> str:
+        row, channel = divmod(cell.position, values.shape[1])
+        where = f"{faults.series(rows.series_of(row))}, {faults.channel(channel)}"
+        return f"{where}, time {times.format(row)}: not a number, {cell}"
 
-def _bad_cell_line(cell: BadCell, rows: Rows, faults: Faults) -> str:
-    row, channel = divmod(cell.position, rows.values.shape[1])
-    series = faults.series(rows.series_of(row))
-    time = rows.format_time(row)
-    return f"{series}, {faults.channel(channel)}, time {time}: not a number, {cell}"
+    faults.add_each(NOT_NUMERIC, bad, line)
+    return rows

@@ -1,9 +1,10 @@
-"""What a container is, as far as it can be seen from outside."""
+"""What a container is, as far as it can be seen from outside, and which kinds are refused."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+import numbers
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,21 +12,14 @@ import pandas as pd
 
 from skpolyode.panel.cells import NUMBER_KINDS
 
-# Columns of a flat frame are moments, those of a frame of one series are channels: a column of
-# one of these names is neither.
 _TIME_NAMES = frozenset(
     f"{unit}{plural}"
     for unit in ("time", "timestamp", "datetime", "date", "day", "hour", "minute", "second")
     for plural in ("", "s")
 )
 _TEXT_AND_DATES = (
-    str,
-    bytes,
-    np.datetime64,
-    np.timedelta64,
-    datetime.date,
-    datetime.timedelta,
-    pd.Period,
+    *(str, bytes, np.datetime64, np.timedelta64),
+    *(datetime.date, datetime.timedelta, pd.Period),
 )
 
 
@@ -40,6 +34,42 @@ def is_time_name(name: object) -> bool:
     return str(name).lower() in _TIME_NAMES
 
 
+def column_names(X: Any) -> list[Any]:
+    """Return the names of the columns of a pandas, polars or pyarrow frame, else none."""
+    if isinstance(X, pd.DataFrame):
+        return list(X.columns)
+    return list(getattr(X, "column_names", _polars_schema(X)))
+
+
+def column(frame: Any, name: object) -> pd.Series | np.ndarray:
+    """Return a column of a pandas or polars frame."""
+    found = frame[name]
+    if isinstance(found, pd.DataFrame):
+        raise ValueError(f"column {name!r} occurs more than once.")
+    if isinstance(found, pd.Series):
+        return found
+    array = found.to_numpy()  # the way of polars to pandas needs pyarrow
+    zone = getattr(found.dtype, "time_zone", None)
+    if zone is None:
+        return array
+    return pd.Series(pd.DatetimeIndex(array).tz_localize("UTC").tz_convert(zone))
+
+
+def _polars_schema(X: Any) -> Mapping[str, Any]:
+    schema = getattr(X, "schema", None)
+    return schema if isinstance(schema, Mapping) else {}
+
+
+def _time_columns(X: Any) -> list[str]:
+    """Columns of times, by their type or else by their name."""
+    if isinstance(X, pd.DataFrame):
+        kinds = ((str(name), kind) for name, kind in X.dtypes.items())
+        found = [n for n, kind in kinds if kind.kind in "mM" or isinstance(kind, pd.PeriodDtype)]
+    else:
+        found = [name for name, kind in _polars_schema(X).items() if kind.is_temporal()]
+    return found or [str(name) for name in column_names(X) if is_time_name(name)]
+
+
 def holds_text(X: Any) -> bool:
     """Tell whether 2-D input holds text or dates, which are no measurements.
 
@@ -47,34 +77,21 @@ def holds_text(X: Any) -> bool:
     """
     if isinstance(X, pd.DataFrame):
         columns = (X.iloc[:, k] for k in range(X.shape[1]))
-        return any(_has_text(column) for column in columns if column.dtype.kind not in NUMBER_KINDS)
+        return any(_has_text(cells) for cells in columns if cells.dtype.kind not in NUMBER_KINDS)
     if isinstance(X, np.ndarray):
         is_text = X.dtype.kind in "USmM"
         return is_text or (X.dtype == object and X.ndim == 2 and _has_text(X.ravel()))
     if isinstance(X, list | tuple):
         return any(isinstance(row, list | tuple) and _has_text(row) for row in X)
-    return any(kind.to_python() in (str, bytes) for kind in schema_of(X).values())
+    return any(kind.to_python() in (str, bytes) for kind in _polars_schema(X).values())
 
 
 def _has_text(cells: Iterable[object]) -> bool:
     return any(isinstance(cell, _TEXT_AND_DATES) and cell is not pd.NaT for cell in cells)
 
 
-def schema_of(X: Any) -> Mapping[str, Any]:
-    """Return the columns of a polars frame and their kinds; nothing of anything else."""
-    schema = getattr(X, "schema", None)
-    return schema if isinstance(schema, Mapping) else {}
-
-
-def column_names(X: Any) -> list[Any]:
-    """Return the names of the columns of a pandas, polars or pyarrow frame."""
-    if isinstance(X, pd.DataFrame):
-        return list(X.columns)
-    return list(getattr(X, "column_names", schema_of(X)))
-
-
 def first_of(X: Any) -> Any:
-    """Return the first element of a list, a tuple or a 1-D array of objects, None of the rest."""
+    """Return the first element of a list, a tuple or a 1-D array of objects, else None."""
     is_objects = isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1
     return X[0] if (is_objects or isinstance(X, list | tuple)) and len(X) else None
 
@@ -86,12 +103,55 @@ def is_vector(item: Any) -> bool:
     return isinstance(item, list | tuple) and (len(item) == 0 or np.ndim(item[0]) == 0)
 
 
-def is_array(X: Any) -> bool:
-    """Tell whether numpy can make an array of an object."""
-    array_like = hasattr(X, "__array__") or hasattr(X, "__array_interface__")
-    return array_like or isinstance(X, list | tuple)
-
-
 def is_nested(X: pd.DataFrame) -> bool:
     """Tell whether the cells of a frame hold whole series."""
     return X.size > 0 and isinstance(X.iat[0, 0], pd.Series | np.ndarray)
+
+
+def refusal(X: Any) -> str | None:
+    """Say why an input would be misread, and how to pass it; None if it would not."""
+    if isinstance(X, pd.api.typing.DataFrameGroupBy):
+        return "is a groupby; pass dict(list(X)), whose keys are the ids."
+    if isinstance(X, Iterator):
+        return f"is a {type(X).__name__}, which can be read only once; pass list(X)."
+    if isinstance(X, tuple) and len(X) == 2 and is_vector(X[0]) and not isinstance(X[0], pd.Series):
+        return "is one bare pair (times, values); wrap it in a list: [(times, values)]."
+    first = first_of(X)
+    if isinstance(first, tuple) and len(first) == 2 and isinstance(first[1], pd.DataFrame):
+        key, frame = first
+        is_times = isinstance(key, tuple) and len(key) == len(frame)
+        if isinstance(key, str | tuple | numbers.Number) and not is_times:
+            return "is a list of pairs (key, frame); pass dict(X), whose keys are the ids."
+    return _frame_refusal(X)
+
+
+def _frame_refusal(X: Any) -> str | None:
+    """Refuse frames whose rows are no series: tables with a row for each time, nested frames."""
+    is_pandas = isinstance(X, pd.DataFrame)
+    if is_pandas and isinstance(X.index, pd.MultiIndex):
+        return (
+            "is a DataFrame with a MultiIndex, whose rows are time points and not series; "
+            "convert it with Panel.from_sktime(X), or with Panel.from_long(X.reset_index(), ...)."
+        )
+    if is_pandas and is_nested(X):
+        return "is a DataFrame whose cells hold whole series; convert it with Panel.from_sktime(X)."
+    meaning = "each row of a flat frame is a series and each column a moment of all series"
+    if times := _time_columns(X):
+        return (
+            f"has columns of times ({', '.join(times)}), but {meaning}; convert a table with a row "
+            f"for each time with Panel.from_long(X, id=..., time={times[0]!r})."
+        )
+    if ids := [name for name in column_names(X) if is_id_name(name)]:
+        return (
+            f"has a column of ids ({ids[0]}), but {meaning}; convert a table with a row for each "
+            f"time with Panel.from_long(X, id={ids[0]!r}, time=...), or move the ids of a row for "
+            f"each series to the index with X.set_index({ids[0]!r})."
+        )
+    kinds = pd.DatetimeIndex | pd.TimedeltaIndex | pd.PeriodIndex
+    if is_pandas and (isinstance(X.index, kinds) or X.index.dtype.kind == "f"):
+        return (
+            f"is one DataFrame with a {type(X.index).__name__} of {X.index.dtype}, which looks "
+            "like times, but each row of a flat frame is a series; pass a list, [X], if it is one "
+            "series indexed by time, and Panel.from_array(X) if its rows are series."
+        )
+    return None

@@ -1,69 +1,153 @@
-"""Rows from lists of series: pairs, tables and frames."""
+"""Rows from lists of series: pairs (times, values), tables and frames."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults
-from skpolyode.panel.cells import read_values
-from skpolyode.panel.readers.blocks import Block, rows_from_blocks
+from skpolyode.panel.cells import BadCell, read_values
+from skpolyode.panel.checks import NOT_NUMERIC
 from skpolyode.panel.readers.kinds import is_id_name, is_time_name
-from skpolyode.panel.rows import Rows
-from skpolyode.panel.timeaxis import TimeBlock, read_times
+from skpolyode.panel.rows import Rows, offsets_from, require_series
+from skpolyode.panel.timeaxis import TimeBlock, join_times, read_times
 
+Block = tuple[TimeBlock, np.ndarray, Sequence[BadCell]]  # times and values of one series
+
+LENGTHS = FaultKind("times and values of different length", "give one time for each row of values")
+SHAPE = FaultKind(
+    "wrong number of dimensions",
+    "give times of shape (L,) and values of shape (L,) or (L, D)",
+)
+CHANNELS = FaultKind(
+    "different numbers of channels",
+    "give every series the same channels, with NaN where one was not observed",
+)
 COLUMNS = FaultKind(
     "different channel names",
     "give every frame the same columns in the same order, with frame.reindex(columns=...)",
 )
 
 
-def rows_from_series(series: Iterable[object], faults: Faults, time_unit: str | None) -> Rows:
-    """Read a list of (times, values) pairs."""
-
-    def read(pair: object) -> Block:
-        if not isinstance(pair, tuple) or len(pair) != 2:
+def rows_from_list(
+    items: Iterable[object],
+    faults: Faults,
+    time_unit: str | None,
+    read: Callable[[object], Block],
+) -> Rows:
+    """Read a list of series one by one; series of a wrong shape are faults."""
+    fitting: dict[int, tuple[TimeBlock, np.ndarray]] = {}
+    kind, position = "", -1
+    for position, item in enumerate(items):
+        try:
+            times, values, bad = read(item)
+        except (TypeError, ValueError) as error:
+            error_type = TypeError if isinstance(error, TypeError) else ValueError
+            raise error_type(f"{faults.name}: {faults.series(position)}: {error}") from error
+        kind = kind or (times.kind if times.data.size else "")
+        if times.data.size and times.kind != kind:
             raise TypeError(
-                "must be a pair (times, values), a tuple of two, got "
-                + (f"{len(pair)} items" if isinstance(pair, tuple) else f"{type(pair)}")
+                f"{faults.name}: {faults.series(position)}: times must be of one kind in all "
+                f"series, got {times.kind}s after {kind}s; convert them to one kind."
             )
-        times, values = pair
-        return read_times(times), *read_values(values)
+        values = values[:, None] if values.ndim == 1 else values
+        if bad:
+            faults.add_each(NOT_NUMERIC, bad, partial(_bad_cell, faults, position, times, values))
+        if fault := _misfit(times.data, values, fitting, faults):
+            faults.add(fault[0], [f"{faults.series(position)}: {fault[1]}"])
+        else:
+            fitting[position] = times, values
+    require_series(position + 1, faults.name)
+    if not fitting:
+        faults.raise_if_any()
+    lengths = np.zeros(position + 1, dtype=np.int64)
+    lengths[list(fitting)] = [len(values) for _, values in fitting.values()]
+    return Rows(
+        join_times([times for times, _ in fitting.values()], time_unit),
+        np.concatenate([v for _, v in fitting.values()], dtype=np.float64, casting="unsafe"),
+        offsets_from(lengths),
+        unreadable=[k for k in range(position + 1) if k not in fitting],
+    )
 
-    return rows_from_blocks(series, read, faults, time_unit)
+
+def _bad_cell(
+    faults: Faults, position: int, times: TimeBlock, values: np.ndarray, cell: BadCell
+) -> str:
+    row, channel = divmod(cell.position, max(values.shape[-1], 1))
+    time = times.format(row) if row < times.data.size else "unknown"
+    where = f"{faults.series(position)}, {faults.channel(channel)}"
+    return f"{where}, time {time}: not a number, {cell}"
 
 
-def rows_from_tables(tables: Iterable[object], faults: Faults, time_unit: str | None) -> Rows:
-    """Read a list of (L, D) arrays, at times 0, 1, ..., L - 1."""
+def _misfit(
+    times: np.ndarray,
+    values: np.ndarray,
+    fitting: dict[int, tuple[TimeBlock, np.ndarray]],
+    faults: Faults,
+) -> tuple[FaultKind, str] | None:
+    """Say what is wrong with the shape of a series, by itself or beside the first that fits."""
+    if times.ndim != 1 or values.ndim != 2:
+        swapped = times.ndim == 2 and values.shape == (len(times), 1)
+        hint = ", which look swapped: times come first, (times, values)" if swapped else ""
+        return SHAPE, f"times of shape {times.shape}, values of shape {values.shape}{hint}"
+    if len(times) != len(values):
+        return LENGTHS, f"{len(times)} times but {len(values)} rows of values"
+    first = next(iter(fitting), None)
+    if first is None or values.shape[1] == (n_first := fitting[first][1].shape[1]):
+        return None
+    where = faults.series(first)
+    return CHANNELS, f"{values.shape[1]} channel(s), where {where} has {n_first}"
 
-    def read(table: object) -> Block:
-        array, bad = read_values(table)
-        if array.ndim != 2:
-            raise ValueError(f"must be 2-D (time, channel) like the others, got {array.ndim}-D")
-        return TimeBlock(np.arange(len(array))), array, bad
 
-    return rows_from_blocks(tables, read, faults, time_unit)
+def _read_pair(pair: object) -> Block:
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        got = f"{len(pair)} items" if isinstance(pair, tuple) else f"{type(pair)}"
+        raise TypeError(f"must be a pair (times, values), a tuple of two, got {got}")
+    return read_times(pair[0]), *read_values(pair[1])
+
+
+def _read_table(table: object) -> Block:
+    array, bad = read_values(table)
+    if array.ndim != 2:
+        raise ValueError(f"must be 2-D (time, channel) like the others, got {array.ndim}-D")
+    return TimeBlock(np.arange(len(array))), array, bad
+
+
+def _read_frame(table: object) -> Block:
+    """Read a frame, unless the name of a column tells that its rows are only counted."""
+    if not isinstance(table, pd.DataFrame | pd.Series):
+        raise TypeError(f"must be a DataFrame or Series like the others, got {type(table)}")
+    is_counted = table.index.name is None and table.index.dtype.kind in "iu"
+    for name in table.columns if isinstance(table, pd.DataFrame) and is_counted else ():
+        if is_time_name(name):
+            raise TypeError(
+                f"the column {name!r} would be a channel and not the times; index the frame by it, "
+                f"with frame.set_index({name!r}), or call it otherwise"
+            )
+        if is_id_name(name):
+            raise TypeError(
+                f"the column {name!r} would be a channel and not the id; drop it, with "
+                f"frame.drop(columns={name!r}), and pass ids= to Panel.from_frames"
+            )
+    return read_times(table.index), *read_values(table)
+
+
+rows_from_series = partial(rows_from_list, read=_read_pair)
+rows_from_tables = partial(rows_from_list, read=_read_table)  # at times 0, 1, ..., L - 1
 
 
 def rows_from_frames(
     frames: Iterable[pd.DataFrame | pd.Series], faults: Faults, time_unit: str | None
 ) -> Rows:
     """Read a list of DataFrames or Series that are indexed by time."""
-
-    def read(table: object) -> Block:
-        if not isinstance(table, pd.DataFrame | pd.Series):
-            raise TypeError(f"must be a DataFrame or Series like the others, got {type(table)}")
-        if isinstance(table, pd.DataFrame) and (reason := _column_that_is_no_channel(table)):
-            raise TypeError(reason)
-        return read_times(table.index), *read_values(table)
-
     tables = list(frames)
     if faults.channel_names is None and tables and isinstance(tables[0], pd.DataFrame):
         faults.channel_names = _column_names(tables[0])
-    rows = rows_from_blocks(tables, read, faults, time_unit)
+    rows = rows_from_list(tables, faults, time_unit, _read_frame)
     framed = [(i, table) for i, table in enumerate(tables) if isinstance(table, pd.DataFrame)]
     if not framed:  # names of Series count only where all are equal
         names = {table.name for table in tables}
@@ -72,37 +156,16 @@ def rows_from_frames(
     first_position, first = framed[0]
     for position, frame in framed[1:]:
         if len(frame.columns) == len(first.columns) and not frame.columns.equals(first.columns):
-            line = (
-                f"columns {_columns(frame)}, where {faults.series(first_position)} has "
-                f"{_columns(first)}"
-            )
-            faults.add(COLUMNS, [f"{faults.series(position)}: {line}"])
+            where = f"where {faults.series(first_position)} has {_columns(first)}"
+            line = f"{faults.series(position)}: columns {_columns(frame)}, {where}"
+            faults.add(COLUMNS, [line])
     return replace(rows, channel_names=_column_names(first))
-
-
-def _column_that_is_no_channel(table: pd.DataFrame) -> str | None:
-    """Say why a column by its name is no channel of a frame whose rows are only counted."""
-    if table.index.name is not None or table.index.dtype.kind not in "iu":
-        return None
-    for name in table.columns:
-        if is_time_name(name):
-            return (
-                f"the column {name!r} would be a channel and not the times; index the frame by it, "
-                f"with frame.set_index({name!r}), or call it otherwise"
-            )
-        if is_id_name(name):
-            return (
-                f"the column {name!r} would be a channel and not the id; drop it, with "
-                f"frame.drop(columns={name!r}), and pass ids= to Panel.from_frames"
-            )
-    return None
 
 
 def _column_names(frame: pd.DataFrame) -> tuple[str, ...] | None:
     """Return the columns as text, or None where pandas has only counted them."""
-    if isinstance(frame.columns, pd.RangeIndex):
-        return None
-    return tuple(map(str, frame.columns))
+    is_counted = isinstance(frame.columns, pd.RangeIndex)
+    return None if is_counted else tuple(map(str, frame.columns))
 
 
 def _columns(frame: pd.DataFrame) -> str:

@@ -12,8 +12,15 @@ import pandas as pd
 from skpolyode.errors import FaultKind, Faults, plain_repr
 from skpolyode.panel.cells import read_values
 from skpolyode.panel.checks import DUPLICATE, NOT_NUMERIC
-from skpolyode.panel.merge import Duplicates, reduce_groups
-from skpolyode.panel.rows import Rows, offsets_from, require_series, stable_order
+from skpolyode.panel.readers.kinds import column as column_of
+from skpolyode.panel.rows import (
+    Duplicates,
+    Rows,
+    offsets_from,
+    reduce_groups,
+    require_series,
+    stable_order,
+)
 from skpolyode.panel.timeaxis import Times, join_times, read_times
 
 NOT_CONSTANT = FaultKind(
@@ -30,18 +37,10 @@ class Table:
     ids: np.ndarray
     times: Times
 
-    @property
-    def n_series(self) -> int:
-        """Number of series."""
-        return len(self.ids)
-
-    def where(self, row: int, faults: Faults) -> str:
-        """Name the series and the time of a row."""
-        return f"{faults.series(self.codes[row])}, time {self.format_time(row)}"
-
-    def format_time(self, row: int) -> str:
-        """Return the time of a row as text."""
-        return self.times.axis.format(self.times.counts[row])
+    def where(self, row: int, faults: Faults, channel: str = "") -> str:
+        """Name the series, the channel and the time of a row."""
+        time = self.times.axis.format(self.times.counts[row])
+        return f"{faults.series(self.codes[row])}{channel}, time {time}"
 
 
 def rows_from_long(
@@ -79,16 +78,18 @@ def rows_from_long(
     used = [id, time, *static_columns, *([channel, value] if channel is not None else [])]
     names = [values] if isinstance(values, str) else values
     names = [name for name in df.columns if name not in used] if names is None else list(names)
-    _check_columns(df, [*used, *names], faults)
+    if missing := [name for name in (*used, *names) if name not in df.columns]:
+        raise ValueError(
+            f"{faults.name} has no column {missing[0]!r}; its columns are {list(df.columns)}."
+        )
     require_series(len(df), faults.name)
-    table = read_table(_column(df, id), _column(df, time), faults, time_unit)
+    table = read_table(column_of(df, id), column_of(df, time), faults, time_unit)
     if channel is not None:
         rows = _pivot_columns(df, table, channel, value, faults, duplicates)
     else:
-        columns = [_column(df, name) for name in names]
-        rows = group_rows(table, columns, names, faults)
+        rows = group_rows(table, [column_of(df, name) for name in names], names, faults)
     if static_columns:
-        return replace(rows, static=_constant_columns(df, table, static_columns, faults))
+        static = _constant_columns(df, table, static_columns, faults)
     return replace(rows, static=static)
 
 
@@ -115,11 +116,11 @@ def group_rows(
     for index, (column, name) in enumerate(zip(columns, names, strict=True)):
         values[:, index] = _numbers(column, name, table, faults)
     times = table.times
-    offsets = offsets_from(np.bincount(table.codes, minlength=table.n_series))
+    offsets = offsets_from(np.bincount(table.codes, minlength=len(table.ids)))
     if np.any(table.codes[1:] < table.codes[:-1]):
         order = stable_order(table.codes)
         times, values = times.at(order), values[order]
-    return Rows.of(times, values, offsets, channel_names=tuple(map(str, names)))
+    return Rows(times, values, offsets, channel_names=tuple(map(str, names)))
 
 
 def pivot(
@@ -141,34 +142,35 @@ def pivot(
     new_cell = new_row.copy()
     new_cell[1:] |= channels[1:] != channels[:-1]
     if duplicates == "error":
-        again = np.flatnonzero(~new_cell)
-        lines = [
-            f"{table.where(order[k], faults)}: channel {plain_repr(names[channels[k]])} occurs "
-            "again"
-            for k in again[: faults.limit]
-        ]
-        faults.add(DUPLICATE, lines, len(again))
+        faults.add_each(
+            DUPLICATE,
+            np.flatnonzero(~new_cell),
+            lambda k: (
+                f"{table.where(order[k], faults)}: channel {plain_repr(names[channels[k]])} "
+                "occurs again"
+            ),
+        )
     how = "first" if duplicates == "error" else duplicates
     starts = np.flatnonzero(new_cell)
     values = np.full((int(new_row.sum()), len(names)), np.nan)
     row = np.cumsum(new_row) - 1
     values[row[starts], channels[starts]] = reduce_groups(cells[:, None], starts, how)[:, 0]
-    offsets = offsets_from(np.bincount(codes[new_row], minlength=table.n_series))
+    offsets = offsets_from(np.bincount(codes[new_row], minlength=len(table.ids)))
     kept = table.times.at(order[new_row])
-    return Rows.of(kept, values, offsets, channel_names=tuple(map(str, names)))
+    return Rows(kept, values, offsets, channel_names=tuple(map(str, names)))
 
 
 def _pivot_columns(
     df: Any, table: Table, channel: str, value: str, faults: Faults, duplicates: Duplicates
 ) -> Rows:
-    channels, names = pd.factorize(_column(df, channel))
+    channels, names = pd.factorize(column_of(df, channel))
     missing = np.flatnonzero(channels < 0)
     if len(missing):
         raise ValueError(
             f"{faults.name}: {table.where(missing[0], faults)}: the column {channel!r} is empty "
             f"there, and in {len(missing)} row(s) in all; drop these rows."
         )
-    cells = _numbers(_column(df, value), value, table, faults)
+    cells = _numbers(column_of(df, value), value, table, faults)
     numbered = range(len(names))
     try:
         order = sorted(numbered, key=lambda k: names[k])
@@ -180,46 +182,25 @@ def _pivot_columns(
 
 def _numbers(column: object, name: str, table: Table, faults: Faults) -> np.ndarray:
     array, bad = read_values(column)
-    lines = [
-        f"{faults.series(table.codes[cell.position])}, channel {name!r}, "
-        f"time {table.format_time(cell.position)}: not a number, {cell}"
-        for cell in bad[: faults.limit]
-    ]
-    faults.add(NOT_NUMERIC, lines, len(bad))
+    faults.add_each(
+        NOT_NUMERIC,
+        bad,
+        lambda cell: (
+            f"{table.where(cell.position, faults, f', channel {name!r}')}: not a number, {cell}"
+        ),
+    )
     return array.astype(np.float64)
 
 
 def _constant_columns(df: Any, table: Table, names: Sequence[str], faults: Faults) -> pd.DataFrame:
-    row = np.empty(table.n_series, dtype=np.int64)
+    row = np.empty(len(table.ids), dtype=np.int64)
     row[table.codes] = np.arange(len(table.codes))  # any row of each series will do
     columns = {}
     for name in names:
-        column = pd.Series(_column(df, name))
+        column = pd.Series(column_of(df, name))
         content = pd.factorize(column)[0]
         varies = np.unique(table.codes[content != content[row][table.codes]])
         lines = [f"{faults.series(code)}: static column {name!r} varies" for code in varies]
         faults.add(NOT_CONSTANT, lines)
         columns[name] = column.iloc[row].array
     return pd.DataFrame(columns, index=pd.Index(table.ids, tupleize_cols=False))
-
-
-def _check_columns(df: Any, names: Sequence[object], faults: Faults) -> None:
-    missing = [name for name in names if name not in df.columns]
-    if missing:
-        raise ValueError(
-            f"{faults.name} has no column {missing[0]!r}; its columns are {list(df.columns)}."
-        )
-
-
-def _column(df: Any, name: object) -> pd.Series | np.ndarray:
-    """Return a column; a polars one through numpy, since its own way to pandas needs pyarrow."""
-    column = df[name]
-    if isinstance(column, pd.Series | pd.DataFrame):
-        if isinstance(column, pd.DataFrame):
-            raise ValueError(f"column {name!r} occurs more than once.")
-        return column
-    zone = getattr(column.dtype, "time_zone", None)
-    array = column.to_numpy()
-    if zone is None:
-        return array
-    return pd.Series(pd.DatetimeIndex(array).tz_localize("UTC").tz_convert(zone))

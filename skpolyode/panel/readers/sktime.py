@@ -7,12 +7,11 @@ import pandas as pd
 
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.panel.cells import read_values
-from skpolyode.panel.merge import Duplicates
 from skpolyode.panel.readers.arrays import rows_from_array
 from skpolyode.panel.readers.kinds import is_nested
 from skpolyode.panel.readers.lists import rows_from_frames
 from skpolyode.panel.readers.long import Table, group_rows, pivot, read_table
-from skpolyode.panel.rows import Rows, offsets_from, require_series, series_index
+from skpolyode.panel.rows import Duplicates, Rows, offsets_from, require_series, series_index
 from skpolyode.panel.timeaxis import join_times, read_times
 
 
@@ -23,7 +22,7 @@ def rows_from_sktime(
     if isinstance(X, list | tuple):
         return rows_from_frames(X, faults, time_unit)
     if isinstance(X, np.ndarray) and X.ndim == 3:
-        return rows_from_array(X.transpose(0, 2, 1), None, faults=faults, time_unit=time_unit)
+        return rows_from_array(X.transpose(0, 2, 1), faults, time_unit)
     if isinstance(X, pd.DataFrame):
         require_series(len(X), faults.name)
         if isinstance(X.index, pd.MultiIndex):
