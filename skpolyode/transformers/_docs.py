@@ -10,8 +10,10 @@ __all__ = ["complete"]
 _ENTRY = re.compile(r"^((\w+) : .*\n(?:^    .*\n)*)", re.MULTILINE)
 
 
-def complete(cls: type, training: str, trained: str) -> None:
+def complete(cls: type, training: type) -> None:
     """Write what a class shares with its parent into its signature and its docstring.
+
+    ``%(training)s`` and ``%(trained)s`` stand for the parameters and attributes of `training`.
 
     A parameter that the class names itself, because of another default, is its own in both.
     """
@@ -21,12 +23,16 @@ def complete(cls: type, training: str, trained: str) -> None:
     own = own[:-1] if takes_more else []
     names = {p.name for p in own}
     if cls.__doc__:
-        shared = {"training": training, "Parameters": _section(parent, "Parameters")}
+        shared = {
+            "training": _section(training, "Parameters"),
+            "Parameters": _section(parent, "Parameters"),
+        }
         parts = {
             key: "".join(entry for entry, name in _ENTRY.findall(text) if name not in names)
             for key, text in shared.items()
         }
-        parts |= {"trained": trained, "Attributes": _section(parent, "Attributes")}
+        parts["trained"] = _section(training, "Attributes")
+        parts["Attributes"] = _section(parent, "Attributes")
         doc = inspect.cleandoc(cls.__doc__) + "\n"  # as Python 3.13 has it anyway
         for name, text in parts.items():
             doc = doc.replace(f"%({name})s\n", text)

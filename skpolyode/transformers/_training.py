@@ -1,105 +1,106 @@
-"""Parameters of training and what it leaves: their descriptions and the values they may have."""
+"""Parameters of training, and what it leaves: described once, for all neural transformers."""
 
 from __future__ import annotations
 
 import os
 from numbers import Integral, Real
+from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-__all__ = [
-    "CONSTRAINTS",
-    "COUNT",
-    "POSITIVE",
-    "TRAINED",
-    "TRAINING",
-]
+__all__ = ["COUNT", "POSITIVE", "Training"]
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
 
-CONSTRAINTS: dict[str, list] = {
-    "horizon": [COUNT, StrOptions({"auto"})],
-    "learning_rate_init": [POSITIVE],
-    "batch_size": [COUNT, StrOptions({"auto"})],
-    "max_epochs": [COUNT, StrOptions({"auto"})],
-    "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
-    "warm_start": ["boolean"],
-    "checkpoint_dir": [str, os.PathLike, None],
-    "random_state": ["random_state"],
-    "device": [str],
-    "verbose": ["verbose"],
-}
 
-TRAINING = """\
-horizon : int or "auto", default="auto"
-    Observations that the loss looks ahead. "auto" looks one ahead, and in every sixth minibatch up
-    to twelve, or half of the rows of the typical (median) series, with all leads in units of their
-    own error: forecasts one step ahead and free runs are learned together. 1 trains a third
-    faster, for one-step forecasts and embeddings alone; a larger number, slower, for errors at the
-    nearest leads, the further the less.
-learning_rate_init : float, default=0.05
-    Peak of the one-cycle schedule. Lower it if training diverges.
-batch_size : int or "auto", default="auto"
-    Intervals a minibatch; "auto" makes sixteen minibatches an epoch, of 64 to 512 intervals.
-max_epochs : int or "auto", default="auto"
-    Passes over the intervals. The learning rate falls to zero over them. "auto" makes forty, none
-    over more than 32 000 intervals: of larger sets each takes other series, drawn at random, and a
-    fixed sample of the held-out ones validates, so that a fit costs no more from there on. An int
-    is the most of a whole fit, and takes all series in each pass; where the fit decides whether
-    observations are noisy, it keeps a third of them for a training as a filter. Raise it if a large
-    set deserves hours.
-validation_fraction : float or None, default=0.1
-    Share of the series held out, of which nothing is learned, not even scales. Training stops
-    early when their forecasting error has not fallen for half of `max_epochs` (ten epochs at
-    least, and not before it was better than that of the untrained model), and keeps the weights
-    with the least. From twenty held-out series on, one half of them stops training and the other
-    half judges forecasts. With fewer than five series this share is the last rows of each that
-    has at least 384; without any, the training error stands in. None trains on all series through
-    all epochs; forecasts then rely on the model too much. Not used by a `fit` that is told which
-    other series validate.
-warm_start : bool, default=False
-    Continue from the weights, scales and other settings of the last fit.
-checkpoint_dir : str, PathLike or None, default=None
-    Folder where the state of the training is kept, written after an epoch but not more than
-    once a second. A `fit` that was killed goes on from there when it is called again with the
-    same data and parameters, and ends in the same weights; `random_state` must be an int.
-random_state : int, RandomState instance or None, default=None
-    Seed of initial weights, minibatches and held-out series. Global generators are not used.
-device : str, default="cpu"
-    Where torch trains and embeds, for example "cuda".
-verbose : int, default=0
-    1 shows a progress bar over all stages of the fit, in epochs.
-"""
+class Training:
+    """What every neural transformer has, whatever its model.
 
-TRAINED = """\
-embedder_ : ModelEmbedder
-    The trained model with its units; it knows no scikit-learn.
-scaler_ : ChannelScaler
-    Mean and standard deviation of each channel, in what was trained on.
-time_scale_ : float
-    Typical gap between observations there; the model's unit of time.
-history_ : list of dict
-    For each epoch, which is a pass over all series or over those that were drawn for it, ``epoch``,
-    ``validation_error``, ``training_loss``, ``n_items`` (intervals in it) and ``seconds``;
-    ``pandas.DataFrame(history_)`` is a table of them.
-n_epochs_ : int
-    Epochs run.
-best_epoch_ : int
-    Epochs after which the model had the weights that were kept.
-stop_reason_ : str
-    Why training stopped: "all epochs", "no improvement for 21 epochs", "the loss became infinite",
-    "interrupted" or "nothing to train on".
-validation_error_ : float
-    Best one-step forecasting MSE on the held-out series, in standardised units; with weights of
-    series a weighted mean.
-validation_error_se_ : float
-    Its standard error, from how the error differs between the series that judge; NaN if none is
-    held out. Errors of few series are luck: compare models by more than two of these.
-fit_report_ : FitReport
-    What `fit` decided, by which figures, from how many series and in how many seconds; print it.
-n_features_in_ : int
-    Number of channels, or of time points if fitted on a 2-D array.
-n_channels_in_ : int
-    Number of channels.
-"""
+    Parameters
+    ----------
+    horizon : int or "auto", default="auto"
+        Number of observations that the loss looks ahead. "auto" looks one observation ahead, and in
+        every sixth minibatch up to twelve, or up to half of the rows of the median series. Each
+        lead then counts in units of its own error, so that one-step forecasts and free runs are
+        learned together. 1 trains a third faster, for one-step forecasts and embeddings only. A
+        larger number trains slower, and weighs near leads more.
+    learning_rate_init : float, default=0.05
+        Peak of the one-cycle schedule. Lower it if training diverges.
+    batch_size : int or "auto", default="auto"
+        Intervals a minibatch; "auto" makes sixteen minibatches an epoch, of 64 to 512 intervals.
+    max_epochs : int or "auto", default="auto"
+        Passes over the intervals, over which the learning rate falls to zero. "auto" makes forty.
+        In sets of more than 32 000 intervals each of them takes other series, drawn at random, and
+        a fixed sample of the held-out series validates: such a fit costs no more than a smaller
+        one. An int is the maximum of a whole fit, and each pass takes all series. Where the fit
+        decides whether observations are noisy, it keeps a third of them for training a filter.
+        Raise it if a large set deserves hours.
+    validation_fraction : float or None, default=0.1
+        Share of the series that is held out: nothing is learned from them, not even scales.
+        Training stops when their forecasting error has not fallen for half of `max_epochs`, but for
+        ten epochs at least and not before it was better than that of the untrained model. The
+        weights with the least error are kept. From twenty held-out series on, one half of them
+        stops training and the other half judges forecasts. With fewer than five series this share
+        is the last rows of each that has at least 384; without any, the training error stands in.
+        None trains on all series through all epochs; forecasts then rely on the model too much. Not
+        used by a `fit` that is told which other series validate.
+    warm_start : bool, default=False
+        Continue from the weights, scales and other settings of the last fit.
+    checkpoint_dir : str, PathLike or None, default=None
+        Folder where the state of the training is kept, written after an epoch but not more than
+        once a second. A `fit` that was killed goes on from there when it is called again with the
+        same data and parameters, and ends in the same weights; `random_state` must be an int.
+    random_state : int, RandomState instance or None, default=None
+        Seed of initial weights, minibatches and held-out series. Global generators are not used.
+    device : str, default="cpu"
+        Where torch trains and embeds, for example "cuda".
+    verbose : int, default=0
+        1 shows a progress bar over all stages of the fit, in epochs.
+
+    Attributes
+    ----------
+    embedder_ : ModelEmbedder
+        The trained model with its units; it knows no scikit-learn.
+    scaler_ : ChannelScaler
+        Mean and standard deviation of each channel, in what was trained on.
+    time_scale_ : float
+        Typical gap between observations there; the model's unit of time.
+    history_ : list of dict
+        For each epoch, which is a pass over all series or over those that were drawn for it,
+        ``epoch``, ``validation_error``, ``training_loss``, ``n_items`` (intervals in it) and
+        ``seconds``; ``pandas.DataFrame(history_)`` is a table of them.
+    n_epochs_ : int
+        Epochs run.
+    best_epoch_ : int
+        Epochs after which the model had the weights that were kept.
+    stop_reason_ : str
+        Why training stopped: "all epochs", "no improvement for 21 epochs", "the loss became
+        infinite", "interrupted" or "nothing to train on".
+    validation_error_ : float
+        Best one-step forecasting MSE on the held-out series, in standardised units; with weights of
+        series a weighted mean.
+    validation_error_se_ : float
+        Its standard error, from how the error differs between the series that judge; NaN if none is
+        held out. Errors of few series are luck: compare models by more than two of these.
+    fit_report_ : FitReport
+        What `fit` decided, by which figures, from how many series and in how many seconds; print
+        it.
+    n_features_in_ : int
+        Number of channels, or of time points if fitted on a 2-D array.
+    n_channels_in_ : int
+        Number of channels.
+    """
+
+    constraints: ClassVar[dict[str, list]] = {
+        "horizon": [COUNT, StrOptions({"auto"})],
+        "learning_rate_init": [POSITIVE],
+        "batch_size": [COUNT, StrOptions({"auto"})],
+        "max_epochs": [COUNT, StrOptions({"auto"})],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+        "warm_start": ["boolean"],
+        "checkpoint_dir": [str, os.PathLike, None],
+        "random_state": ["random_state"],
+        "device": [str],
+        "verbose": ["verbose"],
+    }

@@ -38,7 +38,7 @@ from skpolyode.transformers._input import (
     read_panel,
     warn_if_nothing_was_learned,
 )
-from skpolyode.transformers._training import CONSTRAINTS, TRAINED, TRAINING
+from skpolyode.transformers._training import Training
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.stages import (
     FEWEST_EPOCHS,
@@ -76,7 +76,7 @@ class NeuralTransformer(SeriesTransformer):
     %(trained)s
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = CONSTRAINTS
+    _parameter_constraints: ClassVar[dict[str, list]] = Training.constraints
 
     has_path = True
     uses_static = True
@@ -113,7 +113,7 @@ class NeuralTransformer(SeriesTransformer):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        complete(cls, TRAINING, TRAINED)
+        complete(cls, Training)
 
     def fit(
         self,
@@ -421,4 +421,4 @@ def _suffixes(block: str, size: int) -> list[str]:
     return [f"{block}{k}" for k in range(size)]
 
 
-complete(NeuralTransformer, TRAINING, TRAINED)
+complete(NeuralTransformer, Training)
