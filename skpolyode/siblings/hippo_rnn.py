@@ -108,11 +108,11 @@ class HiPPORNN(SequenceModel):
         """State after observations; unchanged where nothing was observed."""
         now, age = observed_inputs(data, rows), torch.log1p(state["since"])
         h = self.cell(torch.cat([now, age, state["c"].flatten(1)], dim=1), state["h"])
-        u, memory = self.write(h), self.memory
+        u, memory = self.write(h), self.memory  # (n, M)
         # The first signals are taken as constant in the past; later ones are led up to by a line.
         first = (data.elapsed[rows] == 0)[:, None]
         rise = torch.where(first, 0.0, u - state["u"])
-        gap = torch.where(first[:, 0], 1.0, data.gap[rows])[:, None].expand_as(rise)
+        gap = torch.where(first[:, 0], 1.0, data.gap[rows])[:, None].expand_as(rise)  # (n, M)
         bridged = state["c"] + memory.bridge(rise, gap, data.elapsed[rows])
         c = torch.where(first[..., None], memory.constant(u), bridged)
         new = {"h": h, "u": u, "c": c, "since": torch.zeros_like(state["since"])}

@@ -110,7 +110,7 @@ class LinODENet(SequenceModel):
         """State after gaps: each pair of entries is rotated, and decays."""
         real, imaginary = state["z"].unflatten(1, (-1, 2)).unbind(2)  # (n, H / 2) each
         gap = gap[:, None].to(real.dtype)
-        angle, length = gap * self.frequency, torch.exp(-gap * self.log_decay.exp())
+        angle, length = gap * self.frequency, torch.exp(-gap * self.log_decay.exp())  # (n, H / 2)
         c, s = length * torch.cos(angle), length * torch.sin(angle)
         pairs = torch.stack([c * real - s * imaginary, s * real + c * imaginary], dim=2)
         return {"z": pairs.flatten(1)}
@@ -118,7 +118,7 @@ class LinODENet(SequenceModel):
     def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
         """State after observations; unchanged where nothing was observed."""
         z, mask = state["z"], data.mask[rows]
-        u = self.decode(z)
+        u = self.decode(z)  # (n, H)
         seen = self.encode(self.filter(u, data.x[rows], mask.to(z.dtype)))
         return {"z": torch.where(mask.any(dim=1, keepdim=True), seen, z)}
 
@@ -195,8 +195,8 @@ class ErrorFilter(nn.Module):
 
     def forward(self, u: torch.Tensor, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Corrected rows (n, H), from values and mask (n, D)."""
-        error = (u[:, : self.n_channels] - x) * mask
-        spread = self.spread(error)
+        error = (u[:, : self.n_channels] - x) * mask  # (n, D)
+        spread = self.spread(error)  # (n, H)
         spread = spread + self.outer(torch.relu(self.inner(spread)))
         direct = F.pad(error, (0, u.shape[1] - self.n_channels))
         gain, strength = self.strength

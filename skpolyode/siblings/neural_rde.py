@@ -125,10 +125,10 @@ class NeuralRDE(SequenceModel):
 
     def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
         """State after gaps: time goes on."""
-        before = state["since"]
+        before = state["since"]  # (n, 1)
         since = before + gap[:, None].to(before.dtype)
         passed = since.clamp(max=self.max_gap) - before.clamp(max=self.max_gap)
-        still = passed.new_zeros(len(passed), 2 * self.n_channels)
+        still = passed.new_zeros(len(passed), 2 * self.n_channels)  # values and counts
         return state | self._continued(state, torch.cat([passed, still], dim=1)) | {"since": since}
 
     def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
@@ -139,7 +139,7 @@ class NeuralRDE(SequenceModel):
         # The first observations are where the path begins.
         first = (data.elapsed[rows] == 0)[:, None]
         begun = self.start(data, rows) + self.enter(observed_inputs(data, rows))
-        jump = torch.cat([torch.zeros_like(step[:, :1]), step, seen], dim=1)
+        jump = torch.cat([torch.zeros_like(step[:, :1]), step, seen], dim=1)  # (n, V)
         new = state | self._continued(state, torch.where(first, 0.0, jump))
         new["z"] = torch.where(first, begun, state["z"])
         new["count"] = state["count"] + (~first).to(x.dtype)

@@ -223,7 +223,7 @@ class PastDecoder(SeriesTransformer):
         share = np.arange(1, _MOMENTS + 1)[:, None] / _MOMENTS
         stops = np.unique(seen.offsets[:-1] + np.ceil(share * seen.lengths).astype(np.int64))
         series = np.searchsorted(seen.offsets, stops) - 1
-        features = source.features(take(seen, series, seen.offsets[series], stops))
+        features = source.features(take(seen, series, seen.offsets[series], stops))  # (S, F)
         held_out = np.zeros(panel.n_series, dtype=bool)
         if panel.n_series >= FEWEST_TO_SPLIT:
             count = max(round(0.1 * panel.n_series), 1)

@@ -140,7 +140,7 @@ class PolyODERNN(SequenceModel):
         if not follows:
             return {"h": h}
         c = self.history.propagate(state["history"], gap, elapsed)
-        signal = h[:, self.signals]
+        signal = h[:, self.signals]  # (n, D)
         c = c + drive(self.history, path, signal, gap, elapsed, self.max_gap)
         return {"h": h, "history": c}
 

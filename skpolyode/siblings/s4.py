@@ -188,17 +188,18 @@ class S4(SequenceModel):
         """Steps of a few observations together, from the states before the first ones."""
         sizes, rows = [len(now) for now in parts], torch.cat(parts)
         gap, earlier = data.gap[rows[sizes[0] :]], before_each(sizes, rows.device)
-        since = torch.cat([start["since"], gap[:, None].to(data.x.dtype)])
+        since = torch.cat([start["since"], gap[:, None].to(data.x.dtype)])  # (P, 1)
         times = {"since": since}
         if self.memory is not None:
             times |= self._remembered(start, data, parts)
-        after, r = self._take_in(times, data, rows)
-        columns = []  # of each layer: its states and inputs, before and after
+        after, r = self._take_in(times, data, rows)  # r (P, H)
+        columns = []  # of each layer: states and inputs before the observations, and after them
         for k, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
-            x = layer.scan(start["x"][:, k], norm(r), gap, sizes)
-            columns.append((*x, torch.cat([start["r"][:, k], r[earlier]]), r))
-            r = self._output(k, x[1], r)
-        x_before, x_after, r_before, r_after = (
+            r_before = torch.cat([start["r"][:, k], r[earlier]])  # (P, H)
+            x_before, x_after = layer.scan(start["x"][:, k], norm(r), gap, sizes)  # (P, 2, H, K)
+            columns.append((x_before, r_before, x_after, r))
+            r = self._output(k, x_after, r)
+        x_before, r_before, x_after, r_after = (
             torch.stack(parts, dim=1) for parts in zip(*columns, strict=True)
         )
         before = {"x": x_before, "r": r_before} | times

@@ -85,7 +85,7 @@ class DiagonalStateSpace(nn.Module):
             return turn, None
         # exp(lambda gap) - 1, accurate for short gaps as well
         less = torch.expm1(a) * cosine - 2 * torch.sin(b / 2).square(), size * sine
-        factor = speed * torch.complex(*self.b) / rates
+        factor = speed * torch.complex(*self.b) / rates  # (H, K)
         p, q = factor.real, factor.imag
         weight = torch.stack([p * less[0] - q * less[1], q * less[0] + p * less[1]], dim=1)
         return turn, weight[row]
@@ -112,10 +112,10 @@ class DiagonalStateSpace(nn.Module):
         """
         turn, weight = self.over(gap)
         if weight is not None:
-            push = weight * u[before_each(sizes, u.device), None, :, None]
+            push = weight * u[before_each(sizes, u.device), None, :, None]  # (P - n, 2, H, K)
             before = after = LinearRecurrence.apply(x, turn, push, sizes)
         else:
-            kick = self.rates()[1] * self.b * u[:, None, :, None]
+            kick = self.rates()[1] * self.b * u[:, None, :, None]  # (P, 2, H, K)
             after = LinearRecurrence.apply(x + kick[: sizes[0]], turn, kick[sizes[0] :], sizes)
             before = after - kick
         return before, after

@@ -1,9 +1,10 @@
 """Training: one loop for every neural model."""
 
 from skpolyode.training.checkpoint import Checkpoint
-from skpolyode.training.loop import Trainer, TrainingReport, one_cycle
+from skpolyode.training.loop import Trainer, one_cycle
 from skpolyode.training.losses import forecasting_mse, prediction_loss
 from skpolyode.training.muon import Muon, orthogonalise
+from skpolyode.training.report import TrainingReport
 from skpolyode.training.threads import intra_op_threads
 
 __all__ = [

@@ -7,7 +7,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -18,12 +18,11 @@ from tqdm.auto import tqdm
 
 from skpolyode.training.checkpoint import Checkpoint
 from skpolyode.training.muon import Muon
+from skpolyode.training.report import INFINITE, INTERRUPTED, TrainingReport
 
-__all__ = ["Task", "Trainer", "TrainingReport", "one_cycle"]
+__all__ = ["Task", "Trainer", "one_cycle"]
 
 _ERROR = "validation_error"
-_INTERRUPTED = "interrupted"
-_INFINITE = "the loss became infinite"
 _KEPT = ("best", "best_error", "best_epoch", "epochs_since_best", "history")
 
 
@@ -52,7 +51,7 @@ def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
 
 
 class Task:
-    """What can be trained: a preparation of each epoch, and the loss of a minibatch.
+    """The preparation of each epoch of a training, and the loss of a minibatch.
 
     Attributes
     ----------
@@ -92,76 +91,6 @@ class Task:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to it."""
-
-
-@dataclass(frozen=True)
-class TrainingReport:
-    """How a training went.
-
-    Parameters
-    ----------
-    history : list of dict
-        For each epoch ``epoch``, ``validation_error``, ``training_loss``, ``n_items`` (trained on)
-        and ``seconds`` (since the start). The error is that of the weights before the epoch; the
-        last entry, without a training loss, has that of the final weights.
-    best_error : float
-        Validation error of the weights that the module was left with; infinite if there is none.
-    best_epoch : int
-        Epoch before which the module had these weights.
-    reason : str
-        Why training stopped: "all epochs", "no improvement for 11 epochs", "the loss became
-        infinite", "interrupted" or "nothing to train on".
-
-    Examples
-    --------
-    >>> from skpolyode.training import TrainingReport
-    >>> history = [
-    ...     {"epoch": 0, "validation_error": 1.0, "seconds": 0.1, "training_loss": 0.8},
-    ...     {"epoch": 1, "validation_error": 0.5, "seconds": 0.2},
-    ... ]
-    >>> report = TrainingReport(history, best_error=0.5, best_epoch=1, reason="interrupted")
-    >>> report.n_epochs
-    1
-    >>> report.message
-    'training was interrupted in epoch 1; the best weights so far are kept (validation error 0.5)'
-    """
-
-    history: list[dict[str, float]]
-    best_error: float
-    best_epoch: int
-    reason: str
-
-    @property
-    def n_epochs(self) -> int:
-        """Epochs that were trained to their end."""
-        return sum("training_loss" in entry for entry in self.history)
-
-    def followed_by(self, later: TrainingReport) -> TrainingReport:
-        """Join this report with that of a training which continued from its weights."""
-        n_epochs, seconds = self.n_epochs, self.history[-1]["seconds"]
-        moved = [
-            entry | {"epoch": entry["epoch"] + n_epochs, "seconds": entry["seconds"] + seconds}
-            for entry in later.history
-        ]
-        history = [*self.history[:n_epochs], *moved]
-        return replace(later, history=history, best_epoch=later.best_epoch + n_epochs)
-
-    @property
-    def was_interrupted(self) -> bool:
-        """Whether the user stopped it (Ctrl-C)."""
-        return self.reason == _INTERRUPTED
-
-    @property
-    def message(self) -> str:
-        """One sentence for users."""
-        where = f"in epoch {self.history[-1]['epoch']}" if self.history else "at its start"
-        what = {
-            _INTERRUPTED: f"training was interrupted {where}",
-            _INFINITE: f"the training loss became infinite or NaN {where}",
-        }.get(self.reason, f"training ended {where} ({self.reason})")
-        if not math.isfinite(self.best_error):
-            return f"{what}; nothing was learned yet"
-        return f"{what}; the best weights so far are kept (validation error {self.best_error:.3g})"
 
 
 @dataclass(frozen=True)
@@ -256,14 +185,14 @@ class Trainer:
         try:
             reason = run.train(checkpoint, tqdm(disable=True) if bar is None else bar)
         except KeyboardInterrupt:
-            reason = _INTERRUPTED
+            reason = INTERRUPTED
             run.settle_for_present()
         else:
             if checkpoint is not None:
                 checkpoint.remove()
         module.load_state_dict(run.best)
         report = TrainingReport(run.history, run.best_error, run.best_epoch, reason)
-        if reason == _INFINITE:
+        if reason == INFINITE:
             rate = f"the peak learning rate is {self.learning_rate:g}: {self.remedy}"
             warnings.warn(f"{report.message}; {rate}.", ConvergenceWarning, stacklevel=2)
         return report
@@ -307,7 +236,7 @@ class _Run:
             loss = self._train_epoch(epoch)
             self.history[-1] |= {"training_loss": loss, "n_items": len(self.task.items)}
             if not math.isfinite(loss):
-                return _INFINITE
+                return INFINITE
             bar.update()
 
     def _validate(self, epoch: int, start: float) -> None:

@@ -8,7 +8,6 @@ import torch
 
 __all__ = ["Muon", "orthogonalise"]
 
-_QUINTIC = (3.4445, -4.775, 2.0315)  # maps singular values in (0, 1] close to 1 in five rounds
 _FEW = 64  # inputs, as of a usual hidden layer, for which the learning rate is meant
 
 
@@ -37,9 +36,9 @@ def orthogonalise(matrix: torch.Tensor, rounds: int = 5) -> torch.Tensor:
     True
     """
     tall = matrix.shape[0] > matrix.shape[1]
-    x = matrix.t() if tall else matrix
+    x = matrix.t() if tall else matrix  # (n, m) with n <= m
     x = x / x.norm().clamp(min=1e-12)
-    a, b, c = _QUINTIC
+    a, b, c = 3.4445, -4.775, 2.0315  # map singular values in (0, 1] close to 1 in five rounds
     for _ in range(rounds):
         gram = x @ x.t()
         x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)

@@ -1,93 +1,25 @@
-"""State spaces against exact discretisations of SciPy, and against convolutions on even grids."""
+"""S4: its inputs, its memory, and its pass over many observations at once."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from scipy.signal import cont2discrete
 
 from skpolyode import HiPPOTransformer, S4Transformer
 from skpolyode.memory import LegTMemory
-from skpolyode.models import pack
-from skpolyode.siblings import S4
-from skpolyode.siblings.state_space import DiagonalStateSpace
+from skpolyode.models import SequenceModel, pack
+from skpolyode.siblings import S4, s4
 from tests.models.cases import flat_series
-from tests.models.weights import observations, shaken, states
+from tests.models.weights import observations, shaken
 from tests.transformers.data import oscillators
 
 H, K = 3, 2
-
-
-def make_layer(is_held=True):
-    return shaken(DiagonalStateSpace(H, K, is_held, None), size=2.0)
+LENGTHS = [6, 1, 14, 9, 2]
 
 
 def make_model(n_static=0, **options):
     return shaken(S4(2, n_static, H, pairs=(K, K), **options))
-
-
-def matrices(layer, feature):
-    """What drives the states of a feature, in real numbers: ``dx/dt = A x + B u, y = C x + D u``.
-
-    The states are the real parts, then the imaginary parts.
-    """
-    with torch.no_grad():
-        rates, speed = (part[feature].numpy() for part in layer.rates())
-        b, c = layer.b[:, feature].numpy(), layer.c[:, feature].numpy()
-        d = layer.d[feature].item()
-    real, imaginary = np.diag(rates.real), np.diag(rates.imag)
-    A = np.block([[real, -imaginary], [imaginary, real]])
-    return A, speed * b.reshape(-1, 1), 2 * np.concatenate([c[0], -c[1]])[None], np.array([[d]])
-
-
-def test_rates_decay_whatever_the_weights():
-    rates, speed = make_layer().rates()
-    assert (rates.real < 0).all()
-    assert (speed > 0).all()
-    untrained, _ = DiagonalStateSpace(H, 3, True, None).rates()
-    ratio = (untrained.imag / untrained.real).detach()
-    torch.testing.assert_close(ratio, -2 * torch.pi * torch.arange(3.0).expand(H, -1))
-
-
-@pytest.mark.parametrize("gap", [1e-6, 0.02, 0.7, 40.0])
-def test_held_features_are_an_exact_discretisation(gap):
-    layer, x, u = make_layer(), states(1, 2 * H * K).view(1, 2, H, K), states(1, H, 1)
-    with torch.no_grad():
-        found = layer.flow(x, u, torch.tensor([gap], dtype=torch.float64))
-        read = layer(found, u)
-    for h in range(H):
-        system = matrices(layer, h)
-        A, B, C, D, _ = cont2discrete(system, gap, method="zoh")
-        after = A @ x[0, :, h].flatten().numpy() + B[:, 0] * u[0, h].item()
-        np.testing.assert_allclose(found[0, :, h].flatten(), after, rtol=1e-9, atol=1e-12)
-        expected = C[0] @ after + D[0, 0] * u[0, h].item()
-        assert read[0, h].item() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("is_held", [True, False])
-def test_recurrence_is_a_convolution_on_an_even_grid(is_held):
-    layer, gap = make_layer(is_held), 0.3
-    signal = states(7, H)
-    x, found = torch.zeros(1, 2, H, K, dtype=torch.float64), []
-    with torch.no_grad():
-        for k, u in enumerate(signal[:, None]):
-            if k:
-                x = layer.flow(x, signal[k - 1 : k], torch.tensor([gap], dtype=torch.float64))
-            x = layer.observe(x, u)
-            found.append(layer(x, u)[0])
-    for h in range(H):
-        A, B, C, D = matrices(layer, h)
-        Ad, Bd, *_ = cont2discrete((A, B, C, D), gap, method="zoh")
-        powers = [np.linalg.matrix_power(Ad, k) for k in range(len(signal))]
-        if is_held:  # what is held acts from the next observation on
-            kernel = [D.item(), *((C @ power @ Bd).item() for power in powers[:-1])]
-        else:
-            kernel = [
-                (C @ power @ B).item() + (k == 0) * D.item() for k, power in enumerate(powers)
-            ]
-        expected = np.convolve(kernel, signal[:, h].numpy())[: len(signal)]
-        np.testing.assert_allclose(torch.stack(found)[:, h], expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("inputs", ["held", "impulses"])
@@ -162,3 +94,37 @@ def test_gradient(options):
         return step.prediction.mean
 
     assert torch.autograd.gradcheck(last_forecast, tuple(model.parameters()), atol=1e-6)
+
+
+@pytest.mark.parametrize("at_once", [1, 200, 2**20])
+@pytest.mark.parametrize("options", [{}, {"inputs": "impulses", "memory": LegTMemory(4, 3.0)}])
+def test_layer_by_layer_is_observation_by_observation(options, at_once, monkeypatch):
+    """All states, before and after, and the gradient; whatever is taken together."""
+    monkeypatch.setattr(s4, "_AT_ONCE", at_once)
+    model = shaken(S4(2, 1, 3, pairs=(2, 2), **options))
+    static = np.linspace(-1, 1, len(LENGTHS))[:, None]
+    data, found = pack(*flat_series(LENGTHS), static=static), []
+    for run in (S4.run_from, SequenceModel.run_from):
+        monkeypatch.setattr(S4, "run_from", run)
+        steps = list(model.run(data))
+        loss = sum(step.prediction.mean.square().sum() for step in steps)
+        gradient = torch.autograd.grad(loss, list(model.parameters()))
+        found.append((steps, gradient))
+    for one, other in zip(*(steps for steps, _ in found), strict=True):
+        torch.testing.assert_close(one._asdict(), other._asdict(), rtol=0, atol=1e-13)
+    for one, other in zip(*(gradient for _, gradient in found), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_rows_without_any_observation_change_nothing():
+    times, values, offsets = flat_series(LENGTHS)
+    series = np.repeat(np.arange(len(LENGTHS)), LENGTHS)
+    step = np.arange(len(times)) - offsets[series]
+    gone = (step % 4 == 2) & (step < np.array(LENGTHS)[series] - 1)
+    values[gone] = np.nan
+    kept = np.searchsorted(series[~gone], np.arange(len(LENGTHS) + 1))
+    model = shaken(S4(2, 0, 3, pairs=(2, 2)))
+    with torch.no_grad():
+        found = model.embed(pack(times, values, offsets))
+        expected = model.embed(pack(times[~gone], values[~gone], kept))
+    torch.testing.assert_close(found, expected)

@@ -38,7 +38,8 @@ class SegmentTask(IntervalTask):
     --------
     >>> import numpy as np
     >>> import torch
-    >>> from skpolyode.models import S4, pack
+    >>> from skpolyode.models import pack
+    >>> from skpolyode.siblings import S4
     >>> from skpolyode.training.tasks import SegmentTask
     >>> model = S4(1, hidden_size=4, generator=torch.Generator().manual_seed(0)).double()
     >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])

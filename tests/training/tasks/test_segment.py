@@ -1,101 +1,20 @@
-"""Segments of series, and linear recurrences that go through many observations at once."""
+"""Segments of series: their rows, stored states and losses."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from skpolyode.memory import LegTMemory
-from skpolyode.models import SequenceModel, pack
-from skpolyode.siblings import S4, s4
-from skpolyode.siblings.state_space import LinearRecurrence, before_each
+from skpolyode.models import pack
+from skpolyode.siblings import S4
 from skpolyode.training import forecasting_mse
 from skpolyode.training.tasks import SegmentTask
 from skpolyode.transformers.stages import usual_batch
 from tests.models.cases import flat_series, make_model
-from tests.models.weights import shaken, states
+from tests.models.weights import shaken
 from tests.training.tasks.test_interval import check_gradient, masked_mse
 
 LENGTHS = [6, 1, 14, 9, 2]
-SIZES = [4, 3, 3, 1]
-
-
-def recurrence(sizes=SIZES, width=3):
-    """Start, factors and additions of random states of two real numbers each."""
-    n, later = sizes[0], sum(sizes) - sizes[0]
-    return tuple(
-        states(k, 2 * width, seed).view(k, 2, width) for seed, k in enumerate((n, *[later] * 2))
-    )
-
-
-def as_complex(x):
-    return torch.complex(x[:, 0], x[:, 1])
-
-
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=6).map(lambda n: sorted(n, reverse=True)))
-def test_recurrence_is_that_of_each_series(sizes):
-    x, turn, push = recurrence(sizes)
-    found = as_complex(LinearRecurrence.apply(x, turn, push, sizes))
-    starts = np.cumsum([0, *sizes])
-    for series in range(sizes[0]):
-        y = as_complex(x)[series]
-        for k, size in enumerate(sizes):
-            if series >= size:
-                break
-            row = starts[k] + series
-            if k:
-                y = as_complex(turn)[row - sizes[0]] * y + as_complex(push)[row - sizes[0]]
-            torch.testing.assert_close(found[row], y)
-
-
-def test_rows_before_are_those_of_the_same_series():
-    data = pack(*flat_series(LENGTHS))
-    (block,) = data.blocks()
-    rows = before_each([part.stop - part.start for part in block], data.x.device)
-    first = block[0].stop
-    assert torch.equal(data.next[rows], torch.arange(first, len(data)))
-
-
-def test_gradient_of_the_recurrence():
-    weights = tuple(part.requires_grad_() for part in recurrence())
-    assert torch.autograd.gradcheck(lambda *parts: LinearRecurrence.apply(*parts, SIZES), weights)
-
-
-@pytest.mark.parametrize("at_once", [1, 200, 2**20])
-@pytest.mark.parametrize("options", [{}, {"inputs": "impulses", "memory": LegTMemory(4, 3.0)}])
-def test_layer_by_layer_is_observation_by_observation(options, at_once, monkeypatch):
-    """All states, before and after, and the gradient; whatever is taken together."""
-    monkeypatch.setattr(s4, "_AT_ONCE", at_once)
-    model = shaken(S4(2, 1, 3, pairs=(2, 2), **options))
-    static = np.linspace(-1, 1, len(LENGTHS))[:, None]
-    data, found = pack(*flat_series(LENGTHS), static=static), []
-    for run in (S4.run_from, SequenceModel.run_from):
-        monkeypatch.setattr(S4, "run_from", run)
-        steps = list(model.run(data))
-        loss = sum(step.prediction.mean.square().sum() for step in steps)
-        gradient = torch.autograd.grad(loss, list(model.parameters()))
-        found.append((steps, gradient))
-    for one, other in zip(*(steps for steps, _ in found), strict=True):
-        torch.testing.assert_close(one._asdict(), other._asdict(), rtol=0, atol=1e-13)
-    for one, other in zip(*(gradient for _, gradient in found), strict=True):
-        torch.testing.assert_close(one, other)
-
-
-def test_rows_without_any_observation_change_nothing():
-    times, values, offsets = flat_series(LENGTHS)
-    series = np.repeat(np.arange(len(LENGTHS)), LENGTHS)
-    step = np.arange(len(times)) - offsets[series]
-    gone = (step % 4 == 2) & (step < np.array(LENGTHS)[series] - 1)
-    values[gone] = np.nan
-    kept = np.searchsorted(series[~gone], np.arange(len(LENGTHS) + 1))
-    model = shaken(S4(2, 0, 3, pairs=(2, 2)))
-    with torch.no_grad():
-        found = model.embed(pack(times, values, offsets))
-        expected = model.embed(pack(times[~gone], values[~gone], kept))
-    torch.testing.assert_close(found, expected)
 
 
 def segment_task(model, length, lengths=LENGTHS, block_rows=200_000, **options):
