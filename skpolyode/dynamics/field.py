@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from scipy.special import expit
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from skpolyode.saving.modules import register_module
@@ -20,13 +20,13 @@ __all__ = ["ACTIVATION", "Activation", "WalledMLP"]
 class Activation(NamedTuple):
     """The nonlinearity between two layers, in the forms that its users need."""
 
-    of_tensor: Callable[[torch.Tensor], torch.Tensor]
+    of_tensor: Callable[[Tensor], Tensor]
     of_array: Callable[[np.ndarray], np.ndarray]
-    slope: Callable[[torch.Tensor], torch.Tensor]
-    backward: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of gradient and input
+    slope: Callable[[Tensor], Tensor]
+    backward: Callable[[Tensor, Tensor], Tensor]  # of gradient and input
 
 
-def _silu_slope(x: torch.Tensor) -> torch.Tensor:
+def _silu_slope(x: Tensor) -> Tensor:
     sigmoid = x.sigmoid()
     return sigmoid * (1 + x * (1 - sigmoid))
 
@@ -99,11 +99,11 @@ class WalledMLP(nn.Module):
         """Whether the output is zero everywhere inside the box."""
         return not any(bool(parameter.any()) for parameter in self.layers[-1].parameters())
 
-    def forward(self, z: torch.Tensor) -> torch.Tensor:
+    def forward(self, z: Tensor) -> Tensor:
         """Time derivative (rows, M) at `z` (rows, M)."""
         return self.bind()(z)
 
-    def bind(self) -> Callable[[torch.Tensor], torch.Tensor]:
+    def bind(self) -> Callable[[Tensor], Tensor]:
         """The field as a plain function, with its current weights looked up once.
 
         This saves time where the same weights are evaluated hundreds of times on few rows.
@@ -111,7 +111,7 @@ class WalledMLP(nn.Module):
         *inner, (weight, bias) = self.affine()
         wall, pull, activation = self.wall, self.pull, ACTIVATION.of_tensor
 
-        def field(z: torch.Tensor) -> torch.Tensor:
+        def field(z: Tensor) -> Tensor:
             inside = out = z.clamp(-wall, wall)
             for inner_weight, inner_bias in inner:
                 out = activation(F.linear(out, inner_weight, inner_bias))
@@ -119,7 +119,7 @@ class WalledMLP(nn.Module):
 
         return field
 
-    def affine(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    def affine(self) -> list[tuple[Tensor, Tensor]]:
         """Weight and bias of each layer."""
         return [(layer.weight, layer.bias) for layer in self.layers]
 
@@ -135,13 +135,8 @@ def _linear(n_in: int, n_out: int, generator: torch.Generator | None) -> nn.Line
 
 
 def _arguments(field: WalledMLP) -> dict[str, Any]:
-    sizes = [layer.in_features for layer in field.layers]
-    return {
-        "size": sizes[0],
-        "hidden_layer_sizes": sizes[1:],
-        "wall": field.wall,
-        "pull": field.pull,
-    }
+    size, *hidden = (layer.in_features for layer in field.layers)
+    return {"size": size, "hidden_layer_sizes": hidden, "wall": field.wall, "pull": field.pull}
 
 
 register_module(WalledMLP, _arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from skpolyode.cubic import CubicPath
 from skpolyode.dynamics.rk_backward import take_rounds
@@ -12,7 +13,7 @@ from skpolyode.dynamics.steps import Field, steps_of
 __all__ = ["count_steps", "integrate", "rollout"]
 
 
-def count_steps(gap: torch.Tensor, step_size: float) -> torch.Tensor:
+def count_steps(gap: Tensor, step_size: float) -> Tensor:
     """Number of equal steps, none longer than `step_size`, that make up each gap.
 
     A gap that is a multiple of `step_size` up to rounding takes exactly that multiple, so that
@@ -39,20 +40,20 @@ def count_steps(gap: torch.Tensor, step_size: float) -> torch.Tensor:
     return (gap / step_size - 1e-6).ceil().clamp(min=1).long()
 
 
-def _count_rows(n_steps: torch.Tensor) -> torch.Tensor:
+def _count_rows(n_steps: Tensor) -> Tensor:
     """How many rows take at least 1, 2, 3, ... steps."""
     return torch.bincount(n_steps)[1:].flip(0).cumsum(0).flip(0)
 
 
 def integrate(
     field: Field,
-    z: torch.Tensor,
-    gap: torch.Tensor,
+    z: Tensor,
+    gap: Tensor,
     *,
     step_size: float,
     stepper: Stepper,
     recorded: slice | None = None,
-) -> tuple[torch.Tensor, CubicPath | None]:
+) -> tuple[Tensor, CubicPath | None]:
     """Integrate ``dz/dt = field(z)`` over one interval for each row, each of its own length.
 
     Parameters
@@ -115,7 +116,7 @@ def integrate(
     return end[inverse], CubicPath(*grids, step, n_steps)
 
 
-def _grid(starts: list[torch.Tensor], last: torch.Tensor, n_steps: torch.Tensor) -> torch.Tensor:
+def _grid(starts: list[Tensor], last: Tensor, n_steps: Tensor) -> Tensor:
     """Padded grid (K + 1, B, D) from the starts of the steps and the end of each row."""
     grid = last.new_zeros(len(starts) + 1, *last.shape)
     for k, start in enumerate(starts):
@@ -126,14 +127,14 @@ def _grid(starts: list[torch.Tensor], last: torch.Tensor, n_steps: torch.Tensor)
 
 def rollout(
     field: Field,
-    z: torch.Tensor,
-    row: torch.Tensor,
-    gap: torch.Tensor,
+    z: Tensor,
+    row: Tensor,
+    gap: Tensor,
     *,
     step_size: float,
     stepper: Stepper,
     recorded: slice,
-) -> torch.Tensor:
+) -> Tensor:
     """Integrate ``dz/dt = field(z)`` through several intervals of each row, one after the other.
 
     The steps are those of :func:`~skpolyode.dynamics.integrate` over one interval after the other,

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from skpolyode.dynamics.field import ACTIVATION
@@ -28,16 +29,16 @@ from skpolyode.dynamics.steps import FieldSteps, NetworkSteps, TakenStep
 
 __all__ = ["take_rounds"]
 
-Pairs = list[tuple[torch.Tensor, torch.Tensor]]
+Pairs = list[tuple[Tensor, Tensor]]
 
 
 def take_rounds(
     steps: NetworkSteps | FieldSteps,
-    y: torch.Tensor,
-    order: torch.Tensor,
-    lengths: Sequence[torch.Tensor],
+    y: Tensor,
+    order: Tensor,
+    lengths: Sequence[Tensor],
     recorded: slice = slice(0),
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Take rounds of steps, each of no more rows than the one before; differentiable.
 
     Parameters
@@ -70,12 +71,12 @@ def take_rounds(
 
 
 def _rounds(
-    step: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-    y: torch.Tensor,
-    order: torch.Tensor,
-    lengths: Sequence[torch.Tensor],
+    step: Callable[[Tensor, Tensor], Tensor],
+    y: Tensor,
+    order: Tensor,
+    lengths: Sequence[Tensor],
     recorded: slice,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     y, finished, signals = y.index_select(0, order), [], []
     for h in lengths:
         if len(h) < len(y):
@@ -92,12 +93,12 @@ class _Rounds(torch.autograd.Function):
     def forward(
         ctx: Any,
         steps: NetworkSteps,
-        order: torch.Tensor,
-        lengths: Sequence[torch.Tensor],
+        order: Tensor,
+        lengths: Sequence[Tensor],
         recorded: slice,
-        y: torch.Tensor,
-        *weights: torch.Tensor,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        y: Tensor,
+        *weights: Tensor,
+    ) -> tuple[Tensor, Tensor]:
         """The plain loop with a tape. The `weights` are those of `steps`, for torch to see."""
         ctx.steps, ctx.order, ctx.recorded, ctx.tape = steps, order, recorded, []
         ctx.matrices = weights[::2]  # of the first layer, the inner ones, the last, and the turn
@@ -105,9 +106,7 @@ class _Rounds(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(
-        ctx: Any, of_end: torch.Tensor, of_signals: torch.Tensor
-    ) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, of_end: Tensor, of_signals: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of the states at the start and of the weights."""
         # Gradients of the outputs of each matrix (n, H) beside its inputs (n, H'), by step.
         pairs: list[Pairs] = [[] for _ in ctx.matrices]
@@ -127,7 +126,7 @@ class _Rounds(torch.autograd.Function):
             else:
                 decay = torch.expm1(-ctx.steps.pull * taken.h) * grad
                 grad = grad + torch.where(taken.beyond, decay, of_drive @ ctx.matrices[0])
-        of_weights: list[torch.Tensor] = []
+        of_weights: list[Tensor] = []
         for matrix, own in zip(ctx.matrices, pairs, strict=True):
             if own:
                 out, into = (torch.cat(column) for column in zip(*own, strict=True))
@@ -138,14 +137,14 @@ class _Rounds(torch.autograd.Function):
         return None, None, None, None, of_start, *of_weights
 
 
-def _of_drive(ctx: Any, taken: TakenStep, grad: torch.Tensor, pairs: list[Pairs]) -> torch.Tensor:
+def _of_drive(ctx: Any, taken: TakenStep, grad: Tensor, pairs: list[Pairs]) -> Tensor:
     """Gradient (n, H) of the drive at the start of a step, from that of its end (n, M)."""
     stepper, (*_, last, turn) = ctx.steps.stepper, ctx.matrices
     scaled = taken.h * grad
     pairs[-2].append((scaled, taken.mean))
     of_mean = scaled @ last
-    of_drive: torch.Tensor | None = None
-    of_turns: list[torch.Tensor | None] = [None] * len(taken.stages)  # (n, H), the dt_j
+    of_drive: Tensor | None = None
+    of_turns: list[Tensor | None] = [None] * len(taken.stages)  # (n, H), the dt_j
     for i in reversed(range(len(taken.stages))):
         of_turn, stage = of_turns[i], taken.stages[i]
         if of_turn is None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 __all__ = ["STEPPERS", "Stepper", "combine", "weighted_sum"]
 
@@ -50,11 +51,11 @@ class Stepper:
 
     def step(
         self,
-        field: Callable[[torch.Tensor], torch.Tensor],
-        y: torch.Tensor,
-        slope: torch.Tensor,
-        h: torch.Tensor,
-    ) -> torch.Tensor:
+        field: Callable[[Tensor], Tensor],
+        y: Tensor,
+        slope: Tensor,
+        h: Tensor,
+    ) -> Tensor:
         """One step of length `h` (rows, 1) from `y` (rows, M), where ``slope = field(y)``."""
         slopes = [slope]  # (rows, M) of each stage
         for row in self.a:
@@ -62,9 +63,7 @@ class Stepper:
         return combine(y, h, self.b, slopes)
 
 
-def combine(
-    y: torch.Tensor, h: torch.Tensor, weights: tuple[float, ...], slopes: list[torch.Tensor]
-) -> torch.Tensor:
+def combine(y: Tensor, h: Tensor, weights: tuple[float, ...], slopes: list[Tensor]) -> Tensor:
     """``y + h sum_i weights_i slopes_i``."""
     for weight, slope in zip(weights, slopes, strict=True):
         if weight:
@@ -72,7 +71,7 @@ def combine(
     return y
 
 
-def weighted_sum(weights: Sequence[float], parts: Sequence[torch.Tensor]) -> torch.Tensor:
+def weighted_sum(weights: Sequence[float], parts: Sequence[Tensor]) -> Tensor:
     """``sum_i weights_i parts_i``."""
     (first, part), *others = [pair for pair in zip(weights, parts, strict=True) if pair[0]]
     total = part * first

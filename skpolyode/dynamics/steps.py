@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from skpolyode.dynamics.field import ACTIVATION, WalledMLP
@@ -27,32 +28,32 @@ from skpolyode.dynamics.steppers import Stepper, combine, weighted_sum
 
 __all__ = ["FieldSteps", "Layers", "NetworkSteps", "Start", "TakenStep", "steps_of"]
 
-Field = Callable[[torch.Tensor], torch.Tensor]
-Affine = tuple[torch.Tensor, torch.Tensor]  # weight and bias
+Field = Callable[[Tensor], Tensor]
+Affine = tuple[Tensor, Tensor]  # weight and bias
 
 
 class Start(NamedTuple):
     """Evaluation of the network where a step starts."""
 
-    drive: torch.Tensor  # (rows, H), output of the first layer before its activation
-    features: torch.Tensor  # (rows, H'), input of the last layer
+    drive: Tensor  # (rows, H), output of the first layer before its activation
+    features: Tensor  # (rows, H'), input of the last layer
 
 
 class Stage(NamedTuple):
     """One evaluation of the features, with all that its gradient needs."""
 
-    before: list[torch.Tensor]  # (rows, H) of each hidden layer, before its activation
-    after: list[torch.Tensor]  # the same after it; the last ones are the features
+    before: list[Tensor]  # (rows, H) of each hidden layer, before its activation
+    after: list[Tensor]  # the same after it; the last ones are the features
 
 
 class TakenStep(NamedTuple):
     """A step as its gradient needs it."""
 
-    h: torch.Tensor  # (rows, 1), length of the step
-    inside: torch.Tensor  # (rows, M): nearest point of the box to where it started
-    beyond: torch.Tensor | None  # bool (rows, M): coordinates beyond the wall; None if none
+    h: Tensor  # (rows, 1), length of the step
+    inside: Tensor  # (rows, M): nearest point of the box to where it started
+    beyond: Tensor | None  # bool (rows, M): coordinates beyond the wall; None if none
     stages: list[Stage]
-    mean: torch.Tensor  # (rows, H'), of the features, weighted as the method says
+    mean: Tensor  # (rows, H'), of the features, weighted as the method says
 
 
 class Layers(NamedTuple):
@@ -74,7 +75,7 @@ class Layers(NamedTuple):
         identity = torch.eye(len(last[1]), dtype=last[1].dtype, device=last[1].device)
         return cls((identity, torch.zeros_like(last[1])), [], last, last, True)
 
-    def stage(self, drive: torch.Tensor) -> Stage:
+    def stage(self, drive: Tensor) -> Stage:
         """Evaluate the features at a drive (rows, H)."""
         if self.is_linear:
             return Stage([], [drive])
@@ -116,26 +117,24 @@ class NetworkSteps:
         if recorded is not None:
             self.readout = [part[recorded].contiguous() for part in self.layers.last]
 
-    def begin(self, y: torch.Tensor) -> Start:
+    def begin(self, y: Tensor) -> Start:
         """Evaluate the network where a step starts, at `y` (rows, M)."""
         drive = F.linear(self.inside(y), *self.layers.first)
         return Start(drive, self.layers.stage(drive).after[-1])
 
-    def slope(self, y: torch.Tensor, start: Start) -> torch.Tensor:
+    def slope(self, y: Tensor, start: Start) -> Tensor:
         """Derivative of the recorded coordinates there."""
         y = y[:, self.recorded]
         return F.linear(start.features, *self.readout).add(y - self.inside(y), alpha=-self.pull)
 
-    def end(self, y: torch.Tensor, start: Start, h: torch.Tensor) -> torch.Tensor:
+    def end(self, y: Tensor, start: Start, h: Tensor) -> Tensor:
         """End of the step of length `h` (rows, 1)."""
         mean = self._mean(start.drive, [Stage([], [start.features])], h)
         moved = torch.addcmul(y, h, F.linear(mean, *self.layers.last))
         # Coordinates inside the box add exactly zero here.
         return torch.addcmul(moved, y - self.inside(y), torch.expm1(-self.pull * h))
 
-    def step(
-        self, y: torch.Tensor, h: torch.Tensor, tape: list[TakenStep] | None = None
-    ) -> torch.Tensor:
+    def step(self, y: Tensor, h: Tensor, tape: list[TakenStep] | None = None) -> Tensor:
         """`end` of what `begin` gives, to the last bit; cheaper where all rows are in the box.
 
         If a `tape` is given, the step is appended to it for its gradient.
@@ -156,16 +155,16 @@ class NetworkSteps:
             tape.append(TakenStep(h, inside, None if all_inside else y != inside, stages, mean))
         return end
 
-    def _mean(self, drive: torch.Tensor, stages: list[Stage], h: torch.Tensor) -> torch.Tensor:
+    def _mean(self, drive: Tensor, stages: list[Stage], h: Tensor) -> Tensor:
         """Mean (rows, H') of the features over a step, whose stages after the first it adds."""
         # All of this happens in the drive (rows, H), not in the longer state (rows, M).
-        turns: list[torch.Tensor] = []
+        turns: list[Tensor] = []
         for row in self.stepper.a:
             turns.append(F.linear(stages[-1].after[-1], *self.layers.turn))
             stages.append(self.layers.stage(combine(drive, h, row, turns)))
         return weighted_sum(self.stepper.b, [stage.after[-1] for stage in stages])
 
-    def inside(self, y: torch.Tensor) -> torch.Tensor:
+    def inside(self, y: Tensor) -> Tensor:
         """Nearest point of the box."""
         return y.clamp(-self.wall, self.wall)
 
@@ -178,19 +177,19 @@ class FieldSteps:
     def __init__(self, field: Field, stepper: Stepper, recorded: slice | None = None) -> None:
         self.field, self.stepper, self.recorded = field, stepper, recorded
 
-    def begin(self, y: torch.Tensor) -> torch.Tensor:
+    def begin(self, y: Tensor) -> Tensor:
         """Derivative (rows, M) where a step starts."""
         return self.field(y)
 
-    def slope(self, y: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+    def slope(self, y: Tensor, start: Tensor) -> Tensor:
         """Derivative of the recorded coordinates there."""
         return start[:, self.recorded]
 
-    def end(self, y: torch.Tensor, start: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+    def end(self, y: Tensor, start: Tensor, h: Tensor) -> Tensor:
         """End of the step of length `h` (rows, 1)."""
         return self.stepper.step(self.field, y, start, h)
 
-    def step(self, y: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+    def step(self, y: Tensor, h: Tensor) -> Tensor:
         """`end` of what `begin` gives."""
         return self.end(y, self.begin(y), h)
 

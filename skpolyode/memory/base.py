@@ -215,10 +215,10 @@ class Memory(ABC):
             c = self.driven(parts, elapsed[row] - rest)  # those without a rest are the first
             past = self.propagate(c[n_rows:], rest[n_rows:], elapsed[row[n_rows:]])
             return c[:n_rows].index_add(0, row[n_rows:], past)
-        knots = path_knots(path, self.horizon)
-        response = self.respond(knots.steps, knots.age, elapsed[knots.row]).to(self.dtype)
-        c = response.new_zeros(len(elapsed), *response.shape[1:])
-        return c.index_add_(0, knots.row, response)
+        row, age, steps = path_knots(path, self.horizon)
+        response = self.respond(steps, age, elapsed[row]).to(self.dtype)
+        c = response.new_zeros(n_rows, *response.shape[1:])
+        return c.index_add_(0, row, response)
 
     def hold(self, c: Tensor, value: Tensor, gap: Tensor, elapsed: Tensor) -> Tensor:
         """Coefficients (B, D, N) after a `gap` (B,) of the constant signal `value` (B, D)."""

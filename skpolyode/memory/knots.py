@@ -7,14 +7,12 @@ knots (:class:`~skpolyode.memory.tables.ResponseTable`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from skpolyode.cubic import CubicPath, hermite_derivatives
 
-__all__ = ["LONGEST_PART", "SHORTEST_GAP", "Knots", "Parts", "path_knots", "path_parts"]
+__all__ = ["LONGEST_PART", "SHORTEST_GAP", "path_knots", "path_parts"]
 
 # In the units of the model: shorter gaps count as this one. A signal that moves within it changes
 # nothing to 1e-16, and its third derivatives would overflow.
@@ -25,19 +23,20 @@ SHORTEST_GAP = 1e-75
 LONGEST_PART = 32
 
 
-class Parts(NamedTuple):
-    """Paths cut into parts, the last part of each row first."""
-
-    row: Tensor  # int64 (P,), that the part belongs to
-    rest: Tensor  # float64 (P,): time between the end of the part and the end of the row
-    path: CubicPath  # of P rows
-
-
-def path_parts(path: CubicPath, horizon: float) -> Parts:
+def path_parts(path: CubicPath, horizon: float) -> tuple[Tensor, Tensor, CubicPath]:
     """Cut paths, from their ends, into parts of at most `LONGEST_PART` pieces.
 
     Parts that ended more than `horizon` ago are forgotten, and left out. Parts without a rest come
     first, in the order of the rows.
+
+    Returns
+    -------
+    row : int64 Tensor of shape (P,)
+        Row that each part belongs to.
+    rest : float64 Tensor of shape (P,)
+        Time between the end of the part and the end of its row.
+    parts : CubicPath
+        The parts, one in each of P rows.
     """
     n_parts = (len(path.values) - 2) // LONGEST_PART + 1
     after = LONGEST_PART * torch.arange(n_parts, device=path.step.device)[:, None]  # pieces
@@ -49,23 +48,24 @@ def path_parts(path: CubicPath, horizon: float) -> Parts:
     index = torch.minimum(index, last)  # (LONGEST_PART + 1, P)
     step = path.step[row]
     part = CubicPath(path.values[index, row], path.slopes[index, row], step, last - first)
-    return Parts(row, after[place, 0] * step, part)
+    return row, after[place, 0] * step, part
 
 
-class Knots(NamedTuple):
-    """Knots of many rows: which row, how long before the row's end, and which steps."""
-
-    row: Tensor  # int64 (P,)
-    age: Tensor  # float64 (P,)
-    steps: Tensor  # float64 (P, D, 4): value and first three derivatives
-
-
-def path_knots(path: CubicPath, horizon: float) -> Knots:
+def path_knots(path: CubicPath, horizon: float) -> tuple[Tensor, Tensor, Tensor]:
     """Knots of a path, as seen from the end of each row.
 
     Pieces that ended more than `horizon` ago are forgotten and left out; the first remaining piece
     starts the signal. (If they were kept, the large steps of their third derivatives times the cube
     of a long age would cancel to nothing but rounding errors.)
+
+    Returns
+    -------
+    row : int64 Tensor of shape (P,)
+        Row that each knot belongs to.
+    age : float64 Tensor of shape (P,)
+        Time between the knot and the end of its row.
+    steps : float64 Tensor of shape (P, D, 4)
+        Steps of the value and of its first three derivatives at the knot.
     """
     step = path.step.clamp(min=SHORTEST_GAP)[:, None]
     y0, y1 = path.values[:-1].double(), path.values[1:].double()
@@ -88,4 +88,4 @@ def path_knots(path: CubicPath, horizon: float) -> Knots:
         ],
         dim=-1,
     )
-    return Knots(row, (age_end + path.step)[piece, row], steps)
+    return row, (age_end + path.step)[piece, row], steps

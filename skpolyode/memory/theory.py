@@ -111,7 +111,6 @@ def reconstruction_error_bound(
         warnings.warn(
             'form="paper" is the printed Result 3.1 with constants of your choice; it is not a '
             'bound. Use form="sharp" or "position_free".',
-            UserWarning,
             stacklevel=2,
         )
         N, pieces, total = n_coefficients, len(sizes) + 1, sizes.sum()
@@ -130,7 +129,10 @@ def reconstruction_error_bound(
             raise ValueError(
                 f"jump_ages must be in [0, {window:g}], the window; got {ages.tolist()}."
             )
-        tails = _step_errors(1 - 2 * ages / window, n_coefficients)
+        b, n = 1 - 2 * ages / window, np.arange(1, n_coefficients)
+        values = legendre.legvander(b, n_coefficients)  # (K, N + 1)
+        gains = (values[:, n - 1] - values[:, n + 1]) ** 2 / (4 * (2 * n + 1))
+        tails = np.maximum((1 - b) / 2 - ((1 - b) / 2) ** 2 - gains.sum(axis=1), 0.0)
     elif form == "position_free":
         # The largest N T_N(b) over b and N >= 2, found numerically for N <= 130; exact for N = 1.
         kappa = 3 / 16 if n_coefficients > 1 else 1 / 4
@@ -138,15 +140,6 @@ def reconstruction_error_bound(
     else:
         raise ValueError(f'form must be "sharp", "position_free" or "paper", got {form!r}.')
     return float(smooth + sizes @ np.sqrt(tails))
-
-
-def _step_errors(positions: np.ndarray, n_coefficients: int) -> np.ndarray:
-    """Squared error of projecting a unit step at each position in [-1, 1]."""
-    values = legendre.legvander(positions, n_coefficients)
-    n = np.arange(1, n_coefficients)
-    tail = (1 - positions) / 2 - ((1 - positions) / 2) ** 2
-    differences = values[:, n - 1] - values[:, n + 1]
-    return np.maximum(tail - (differences**2 / (4 * (2 * n + 1))).sum(axis=1), 0.0)
 
 
 def legt_closure_error(

@@ -100,13 +100,13 @@ def test_a_short_piece_may_straddle_the_horizon():
 def test_parts_of_a_path_that_are_forgotten_are_left_out():
     values = torch.zeros(401, 2, 1, dtype=torch.float64)
     path = CubicPath(values, values, double(0.1, 1.0), torch.tensor([400, 70]))
-    parts = path_parts(path, horizon=5.0)
-    assert parts.row.tolist() == [0, 1, 0]
-    assert parts.path.n_steps.tolist() == [32, 32, 32]
-    torch.testing.assert_close(parts.rest, double(0.0, 0.0, 3.2))
-    parts = path_parts(path, horizon=float("inf"))
-    assert torch.bincount(parts.row, parts.path.n_steps).tolist() == [400, 70]
-    assert torch.equal(parts.row[:2], torch.arange(2))
+    row, rest, parts = path_parts(path, horizon=5.0)
+    assert row.tolist() == [0, 1, 0]
+    assert parts.n_steps.tolist() == [32, 32, 32]
+    torch.testing.assert_close(rest, double(0.0, 0.0, 3.2))
+    row, _, parts = path_parts(path, horizon=float("inf"))
+    assert torch.bincount(row, parts.n_steps).tolist() == [400, 70]
+    assert torch.equal(row[:2], torch.arange(2))
 
 
 @pytest.mark.parametrize("name", MEMORIES)
