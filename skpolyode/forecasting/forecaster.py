@@ -24,7 +24,7 @@ from skpolyode.forecasting.panels import PanelForecaster
 from skpolyode.forecasting.tags import FITTED, MTYPES, TAGS
 from skpolyode.panel import Panel
 from skpolyode.saving.objects import register_estimator, save_by_name
-from skpolyode.transformers import PolyODETransformer
+from skpolyode.transformers import ODERNNTransformer, PolyODETransformer
 from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["PolyODEForecaster"]
@@ -309,7 +309,13 @@ class PolyODEForecaster(PanelForecaster):
         list of dict
         """
         # One integration step a gap and windows of eight rows: sktime's checks fit 700 times.
-        small = {"n_coefficients": 2, "hidden_layer_sizes": (8,), "step_size": 1e7}
-        models = [PolyODETransformer(**small, max_epochs=k, horizon=k) for k in (1, 2)]
-        own = ({"update_epochs": k, "random_state": k} for k in (0, 1))
-        return [{"embedder": model} | rest for model, rest in zip(models, own, strict=True)]
+        small = {"hidden_layer_sizes": (4,), "max_epochs": 1}
+        models = [
+            PolyODETransformer(n_coefficients=2, step_size=1e7, horizon=1, **small),
+            ODERNNTransformer(hidden_size=4, **small),
+        ]
+        as_it_is = {"detrend": False, "period": None, "normalize": "channel"}
+        return [
+            {"embedder": models[0], "update_epochs": 0, "random_state": 0},
+            {"embedder": models[1], "update_epochs": 1, "random_state": 1, **as_it_is},
+        ]

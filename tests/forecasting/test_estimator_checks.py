@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from sklearn.utils import check_random_state
+from sktime.utils._testing import hierarchical, series
 from sktime.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from skpolyode.forecasting import PolyODEForecaster
+from tests.fits import train_once
 
 pytestmark = [
     # Its distributions live in skpro; without it, it warns and uses one of its own.
@@ -17,6 +20,19 @@ pytestmark = [
 ]
 
 
+TRAINED: dict[bytes, bytes] = {}
+
+
+@pytest.fixture(autouse=True)
+def seeded(monkeypatch):
+    """sktime draws its series from the global generator: other ones at each run and each call."""
+    for data in (series, hierarchical):
+        monkeypatch.setattr(data, "check_random_state", lambda seed: check_random_state(seed or 0))
+
+
 @parametrize_with_checks([PolyODEForecaster])
-def test_sktime_check(obj, test_name):
+def test_sktime_check(obj, test_name, monkeypatch):
+    # Most checks fit the same series, many of them once a horizon, to look at something else.
+    if not test_name.startswith(("test_fit", "test_pretrain")):
+        train_once(monkeypatch, PolyODEForecaster, "_train", TRAINED)
     check_estimator(obj, tests_to_run=test_name, raise_exceptions=True, verbose=False)
