@@ -24,7 +24,8 @@ from skpolyode.forecasting.panels import PanelForecaster
 from skpolyode.forecasting.tags import FITTED, MTYPES, TAGS
 from skpolyode.panel import Panel
 from skpolyode.saving.objects import register_estimator, save_by_name
-from skpolyode.transformers import ODERNNTransformer, PolyODETransformer
+from skpolyode.siblings import ODERNNTransformer
+from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["PolyODEForecaster"]
