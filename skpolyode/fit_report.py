@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -43,7 +43,7 @@ class Decision:
 
     stage: str
     outcome: str
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: dict[str, Any]
     n_series: int | None = None
     seconds: float | None = None
 
@@ -78,15 +78,32 @@ class FitReport:
     window  window 2, covers 100% of the typical series  observations_per_coefficient 0.625  2
     """
 
-    decisions: list[Decision] = field(default_factory=list)
+    decisions: list[Decision]
 
     def add(self, stage: str, outcome: str, n_series: int | None = None, **figures: Any) -> None:
-        """Note a decision."""
+        """Note a decision.
+
+        Parameters
+        ----------
+        stage : str
+            Part of the fit.
+        outcome : str
+            What was decided.
+        n_series : int or None, default=None
+            From how many series.
+        **figures : float, int, str or None
+            What the decision rests on, by name.
+        """
         self.decisions.append(Decision(stage, outcome, figures, n_series))
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Tell the decisions that are noted inside how long all of it took."""
+        """Time a stage: what it takes is noted with its first decision.
+
+        Returns
+        -------
+        context manager
+        """
         first, start = len(self.decisions), time.perf_counter()
         yield
         for decision in self.decisions[first:][:1]:
@@ -99,7 +116,12 @@ class FitReport:
         raise KeyError(f"{stage!r}; the stages are {[d.stage for d in self.decisions]}")
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each decision, with the columns of the printed table."""
+        """One row for each decision, with the columns of the printed table.
+
+        Returns
+        -------
+        DataFrame
+        """
         rows = [
             (
                 decision.stage,
@@ -126,7 +148,12 @@ class FitReport:
         return f"FitReport({[decision.stage for decision in self.decisions]})"
 
     def to_html(self) -> str:
-        """The table for notebooks."""
+        """The table for notebooks.
+
+        Returns
+        -------
+        str
+        """
         frame = self.to_frame()
         lines = [("th", frame.columns), *(("td", row) for row in frame.to_numpy().tolist())]
         rows = ("".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) for tag, cells in lines)

@@ -5,7 +5,7 @@ from skpolyode.embedders.direct import LeastSquaresEmbedder, PathEmbedder
 from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.embedders.summary import SummaryEmbedder
-from skpolyode.units import ChannelScaler, Units
+from skpolyode.panel.units import ChannelScaler, Units
 
 __all__ = [
     "ChannelScaler",

@@ -9,7 +9,7 @@ import torch
 
 from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.panel import Panel
-from skpolyode.units import Units
+from skpolyode.panel.units import Units
 
 __all__ = ["Embedder"]
 

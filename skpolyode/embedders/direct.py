@@ -24,8 +24,8 @@ from skpolyode.memory import MEMORIES, legt_basis
 from skpolyode.memory.pieces import remember
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import Observed, observed_rows
+from skpolyode.panel.units import ChannelScaler, Units, choose_window
 from skpolyode.saving.codec import saved
-from skpolyode.units import ChannelScaler, Units, choose_window
 
 __all__ = ["DirectEmbedder", "LeastSquaresEmbedder", "PathEmbedder", "new_readout"]
 

@@ -15,8 +15,8 @@ from skpolyode.memory import Memory
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import Observed, observed_rows
+from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
-from skpolyode.units import Units
 
 __all__ = ["MemoryReadout"]
 

@@ -11,8 +11,8 @@ import pandas as pd
 from skpolyode.embedders.base import Embedder
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel import Panel
+from skpolyode.panel.units import LARGEST, ChannelScaler, Units
 from skpolyode.saving.codec import saved
-from skpolyode.units import LARGEST, ChannelScaler, Units
 
 __all__ = ["StaticEmbedder", "StaticEncoder"]
 

@@ -11,8 +11,8 @@ from skpolyode.embedders.batching import map_chunks
 from skpolyode.embedders.paths import ChannelRows, split_channels
 from skpolyode.panel import Panel
 from skpolyode.panel.select import Observed, observed_rows
+from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
-from skpolyode.units import Units
 
 __all__ = ["STATISTICS", "SummaryEmbedder"]
 

@@ -22,7 +22,7 @@ from skpolyode.models.gain import Gain
 from skpolyode.models.variance_head import VarianceHead
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_part, observed_rows, recent_part, series_of_rows
-from skpolyode.units import Standardised, Units
+from skpolyode.panel.units import Standardised, Units
 
 __all__ = ["TrainedModel", "agree"]
 

@@ -23,7 +23,7 @@ from skpolyode.embedders.trained_model import TrainedModel
 from skpolyode.models.variance_head import Hidden, learn_variance
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import Observed, first_series, observed_part, series_of_rows
-from skpolyode.units import Units
+from skpolyode.panel.units import Units
 
 __all__ = ["VarianceSettings", "path_std", "std_ahead", "std_coefficients", "with_variance"]
 

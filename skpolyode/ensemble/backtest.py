@@ -11,7 +11,7 @@ from skpolyode.ensemble.ridge import DirectRidge, Sample
 from skpolyode.ensemble.stacking import ANCHORED, Backtest, StackedForecast, knots_of, members_of
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import series_of_rows
-from skpolyode.units import Standardised, Units
+from skpolyode.panel.units import Standardised, Units
 
 __all__ = [
     "Forecasts",

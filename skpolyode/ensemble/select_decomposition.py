@@ -18,7 +18,7 @@ from skpolyode.ensemble.decompose import Decomposition
 from skpolyode.ensemble.naive import records_at, simple_forecasts
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows, series_of_rows
-from skpolyode.units import ChannelScaler, typical_gap
+from skpolyode.panel.units import ChannelScaler, typical_gap
 
 __all__ = ["checked_choices", "select_decomposition"]
 

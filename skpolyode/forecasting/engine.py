@@ -32,9 +32,9 @@ from skpolyode.panel.select import (
 )
 from skpolyode.structural.averaging import StructuralModels
 from skpolyode.transformers import PolyODETransformer
-from skpolyode.transformers._checks import check_repeatable, local_random_state
-from skpolyode.transformers._input import read_panel
+from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
+from skpolyode.transformers.parameters import check_repeatable, local_random_state
 
 __all__ = ["Answers", "Trained", "answer", "fit_forecaster", "retrain", "train_forecaster"]
 

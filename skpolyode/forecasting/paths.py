@@ -15,7 +15,7 @@ from skpolyode.ensemble.error_scale import spreads_at
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import observed_part, series_of_rows, take
 from skpolyode.saving.codec import saved
-from skpolyode.transformers._input import read_panel
+from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["OnPath", "PathCalibration", "calibrate_paths", "on_path"]

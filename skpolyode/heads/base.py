@@ -27,10 +27,10 @@ from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.select import observed_series
 from skpolyode.saving.objects import save
 from skpolyode.transformers import PolyODETransformer, StaticFeatures
-from skpolyode.transformers._checks import local_random_state
-from skpolyode.transformers._input import one_each, read_panel, unchanged_by_errors
 from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.input import one_each, read_panel, unchanged_by_errors
 from skpolyode.transformers.neural import NeuralTransformer
+from skpolyode.transformers.parameters import local_random_state
 
 __all__ = ["Fold", "HeadEstimator", "spread_folds"]
 

@@ -31,8 +31,8 @@ from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
 from skpolyode.models.layers import Start, drawn
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
-from skpolyode.transformers._training import COUNT
 from skpolyode.transformers.neural import NeuralTransformer
+from skpolyode.transformers.parameters import COUNT
 
 __all__ = ["GRUODEBayes", "GRUODEBayesTransformer"]
 

@@ -26,8 +26,8 @@ from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
 from skpolyode.models.layers import AgeHead, Start, drawn, observed_inputs, where_observed
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
-from skpolyode.transformers._training import COUNT, POSITIVE
 from skpolyode.transformers.neural import NeuralTransformer
+from skpolyode.transformers.parameters import COUNT, POSITIVE
 
 __all__ = ["HiPPORNN", "HiPPORNNTransformer"]
 

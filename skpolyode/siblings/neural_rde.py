@@ -31,8 +31,8 @@ from skpolyode.models.layers import Start, drawn, observed_inputs, where_observe
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.log_signature import continued, log_signature, lyndon_words, trivial
-from skpolyode.transformers._training import COUNT
 from skpolyode.transformers.neural import NeuralTransformer
+from skpolyode.transformers.parameters import COUNT
 
 __all__ = ["NeuralRDE", "NeuralRDETransformer"]
 

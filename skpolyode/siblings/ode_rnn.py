@@ -20,9 +20,8 @@ from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
 from skpolyode.models.layers import Start, drawn, observed_inputs
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
-from skpolyode.transformers._checks import layer_sizes
-from skpolyode.transformers._training import COUNT
 from skpolyode.transformers.neural import NeuralTransformer
+from skpolyode.transformers.parameters import COUNT, layer_sizes
 
 __all__ = ["ODERNN", "ODERNNTransformer"]
 

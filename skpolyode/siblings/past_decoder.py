@@ -21,15 +21,14 @@ from skpolyode.memory import LegTMemory
 from skpolyode.panel import Panel
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import observed_part, observed_rows, take
+from skpolyode.panel.units import Units, choose_window
 from skpolyode.saving.codec import saved
 from skpolyode.siblings.decoders import BackwardODE, DecodingTask, NetworkDecoder
 from skpolyode.siblings.ode_rnn import ODERNNTransformer
 from skpolyode.training import Trainer, intra_op_threads
-from skpolyode.transformers._checks import local_random_state
-from skpolyode.transformers._training import COUNT, POSITIVE
 from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.parameters import COUNT, POSITIVE, local_random_state
 from skpolyode.transformers.stages import usual_batch, usual_patience
-from skpolyode.units import Units, choose_window
 
 __all__ = ["DecodedEmbedder", "PastDecoder"]
 

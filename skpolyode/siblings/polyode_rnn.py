@@ -34,11 +34,10 @@ from skpolyode.models.layers import Start, drawn
 from skpolyode.models.packed import Packed
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
+from skpolyode.panel.units import choose_window
 from skpolyode.saving.modules import register_module
-from skpolyode.transformers._checks import check_coefficients, layer_sizes
-from skpolyode.transformers._training import COUNT, POSITIVE
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.units import choose_window
+from skpolyode.transformers.parameters import COUNT, POSITIVE, check_coefficients, layer_sizes
 
 __all__ = ["PolyODERNN", "PolyODERNNTransformer"]
 

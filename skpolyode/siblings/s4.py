@@ -39,8 +39,8 @@ from skpolyode.saving.modules import register_module
 from skpolyode.siblings.state_space import DiagonalStateSpace, before_each
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import SegmentTask
-from skpolyode.transformers._training import COUNT, POSITIVE
 from skpolyode.transformers.neural import NeuralTransformer
+from skpolyode.transformers.parameters import COUNT, POSITIVE
 
 __all__ = ["S4", "S4Transformer"]
 

@@ -24,10 +24,10 @@ from skpolyode.embedders import ChannelScaler, Embedder, MemoryReadout
 from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.empty import blank_panel, fill_rows, fill_values
 from skpolyode.panel.select import Observed, observed_rows
+from skpolyode.panel.units import covered
 from skpolyode.saving.objects import register_estimator, save
 from skpolyode.streams.stream import SeriesStream
-from skpolyode.transformers._input import fit_series, read_panel
-from skpolyode.units import covered
+from skpolyode.transformers.input import fit_series, read_panel
 
 __all__ = ["SeriesTransformer"]
 
@@ -102,7 +102,7 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         UserWarning
             If a channel was never observed, or static covariates are not used: with the remedy.
         """
-        return fit_series(self, X)
+        return fit_series(self, self._fit, X)
 
     if TYPE_CHECKING:  # scikit-learn has no types
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from skpolyode.panel import Panel, is_ragged
 from skpolyode.panel.select import series_of_rows
 from skpolyode.saving.objects import register_estimator
-from skpolyode.transformers._input import read_panel
+from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.path_transformer import PathTransformer
 
 __all__ = ["PanelImputer"]

@@ -26,20 +26,25 @@ from skpolyode.panel.select import (
     observed_rows,
     observed_series,
 )
+from skpolyode.panel.units import typical_gap
 from skpolyode.streams import ModelStream
 from skpolyode.training import intra_op_threads
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import IntervalTask
-from skpolyode.transformers._checks import check_device, check_repeatable, local_random_state
-from skpolyode.transformers._docs import complete
-from skpolyode.transformers._input import (
+from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.input import (
     check_sizes,
     fit_series,
     read_panel,
     warn_if_nothing_was_learned,
 )
-from skpolyode.transformers._training import Training
-from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.parameters import (
+    Training,
+    check_device,
+    check_repeatable,
+    local_random_state,
+)
+from skpolyode.transformers.shared_docs import complete
 from skpolyode.transformers.stages import (
     FEWEST_EPOCHS,
     EstimateError,
@@ -50,7 +55,6 @@ from skpolyode.transformers.stages import (
     judging_part,
     run_stages,
 )
-from skpolyode.units import typical_gap
 
 __all__ = ["NeuralTransformer", "Sizes"]
 
@@ -165,7 +169,7 @@ class NeuralTransformer(SeriesTransformer):
             those of the untrained model, or than the mean.
         """
         told = {"groups": groups, "sample_weight": sample_weight, "validation": validation}
-        return fit_series(self, X, **told)
+        return fit_series(self, self._fit, X, **told)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the one-step forecasting MSE, in standardised units: larger is better.
@@ -299,7 +303,7 @@ class NeuralTransformer(SeriesTransformer):
         if unknown := set(skip) - {stage.name for stage in self.stages}:
             known = [stage.name for stage in self.stages]
             raise ValueError(f"skip holds {sorted(unknown)}; the stages are {known}.")
-        return fit_series(self, X, settings={"window_rows": window_rows, "skip": skip})
+        return fit_series(self, self._fit, X, settings={"window_rows": window_rows, "skip": skip})
 
     def _fit(
         self,

@@ -15,8 +15,8 @@ from skpolyode.embedders import ChannelScaler
 from skpolyode.panel import Panel
 from skpolyode.panel.empty import drop_empty
 from skpolyode.saving.objects import save
-from skpolyode.transformers._input import read_panel, unchanged_by_errors
 from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.input import read_panel, unchanged_by_errors
 from skpolyode.transformers.polyode import PolyODETransformer
 
 __all__ = ["PathTransformer"]

@@ -20,11 +20,16 @@ from skpolyode.models.gain import Gain
 from skpolyode.models.layers import zero_map
 from skpolyode.panel import Panel
 from skpolyode.panel.select import Observed, observed_rows
+from skpolyode.panel.units import (
+    auto_step_size,
+    choose_context,
+    choose_window,
+    typical_gap,
+)
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask
-from skpolyode.transformers._checks import check_coefficients, layer_sizes
-from skpolyode.transformers._training import COUNT, POSITIVE
 from skpolyode.transformers.neural import NeuralTransformer
+from skpolyode.transformers.parameters import COUNT, POSITIVE, check_coefficients, layer_sizes
 from skpolyode.transformers.stages import (
     CheckStepSize,
     EstimateError,
@@ -34,12 +39,6 @@ from skpolyode.transformers.stages import (
     Train,
 )
 from skpolyode.transformers.uncertain import UncertainTransformer
-from skpolyode.units import (
-    auto_step_size,
-    choose_context,
-    choose_window,
-    typical_gap,
-)
 
 __all__ = ["PolyODETransformer"]
 

@@ -13,8 +13,8 @@ from skpolyode.panel import Panel, query_times
 from skpolyode.panel.empty import fill_values
 from skpolyode.panel.select import observed_rows
 from skpolyode.saving.objects import register_estimator
-from skpolyode.transformers._input import read_panel
 from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.path_transformer import PathTransformer
 
 __all__ = ["Resampler"]

@@ -7,8 +7,8 @@ from typing import ClassVar
 from skpolyode.embedders.summary import STATISTICS, SummaryEmbedder
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
+from skpolyode.panel.units import ChannelScaler, Units
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.units import ChannelScaler, Units
 
 __all__ = ["SummaryStatsTransformer"]
 

@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.embedders.variance import path_std, std_coefficients, with_variance
 from skpolyode.panel import Panel
 from skpolyode.panel.empty import drop_empty
-from skpolyode.transformers._checks import local_random_state
-from skpolyode.transformers._input import read_panel
+from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
+from skpolyode.transformers.parameters import local_random_state
 
 __all__ = ["UncertainTransformer"]
 

@@ -13,12 +13,12 @@ from benchmarks.paper.study.paper import ORIGINS, UPDATES, PaperPolyODE
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.models import Packed, PolyODE, SequenceModel
 from skpolyode.panel.select import Observed
+from skpolyode.panel.units import choose_context, choose_window
 from skpolyode.saving.objects import register_estimator
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask, SeriesTask
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.stages import CheckStepSize, SelectFilter, two_sweeps
-from skpolyode.units import choose_context, choose_window
 
 __all__ = ["GRADIENTS", "PaperPolyODETransformer"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,9 +20,9 @@ from skpolyode.panel.cells import with_nan
 from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
 from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.select import observed_series
+from skpolyode.panel.units import LARGEST, ChannelScaler
 from skpolyode.training import TrainingReport
-from skpolyode.transformers._checks import check_parameters
-from skpolyode.units import LARGEST, ChannelScaler
+from skpolyode.transformers.parameters import check_parameters
 
 __all__ = [
     "check_sizes",
@@ -36,6 +36,7 @@ __all__ = [
 
 def fit_series(
     estimator: Any,
+    learn: Callable[..., str | None],
     X: Any,
     *,
     sample_weight: Any = None,
@@ -43,7 +44,7 @@ def fit_series(
     settings: Mapping[str, Any] | None = None,
     **told: Any,
 ) -> Any:
-    """Fit a transformer, which learns in `_fit`.
+    """Fit a transformer: check parameters and series, and `learn` from those that are used.
 
     `told` has an entry for each series, and `settings` are of the fit as a whole.
     """
@@ -61,9 +62,9 @@ def fit_series(
         own = {name: values[used] for name, values in own.items()}
         if validation is not None:
             own["validation"] = drop_empty(_like_fit(estimator, validation), "validation")
-        estimator.fit_report_ = FitReport()
+        estimator.fit_report_ = FitReport([])
         _report_data(estimator, panel, known)
-        interruption = estimator._fit(known, **own, **(settings or {}))
+        interruption = learn(known, **own, **(settings or {}))
     _warn_of_what_is_not_used(estimator, panel)
     if interruption:  # who called, perhaps a search, has been asked to stop as well
         raise KeyboardInterrupt(interruption)
