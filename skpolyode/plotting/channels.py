@@ -18,10 +18,13 @@ Columns = tuple[np.ndarray | pd.DatetimeIndex, np.ndarray]
 
 # Distinct without colours too: broad and pale, thin and dark, and points. The truth is broad
 # enough to be seen behind a line that follows it.
-TRUTH = {"color": "0.8", "linewidth": 4.0, "zorder": 1, "label": "truth"}
-LINE = {"color": "C0", "linewidth": 1.5, "zorder": 3}
 _POINTS = {"color": "black", "marker": "o", "markersize": 4, "linestyle": "none", "zorder": 4}
-OBSERVED = _POINTS | {"label": "observed"}
+STYLES = {
+    "truth": {"color": "0.8", "linewidth": 4.0, "zorder": 1, "label": "truth"},
+    "line": {"color": "C0", "linewidth": 1.5, "zorder": 3},
+    "observed": _POINTS | {"label": "observed"},
+    "future": _POINTS | {"markerfacecolor": "white", "label": "to come"},
+}
 
 
 def require(estimator: Any, method: str, display: str) -> None:

@@ -11,9 +11,7 @@ import numpy as np
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.select import keep_rows, observed_part
 from skpolyode.plotting.channels import (
-    LINE,
-    OBSERVED,
-    TRUTH,
+    STYLES,
     as_columns,
     channel_axes,
     check_levels,
@@ -29,7 +27,6 @@ from skpolyode.plotting.channels import (
 
 __all__ = ["ForecastDisplay"]
 
-_FUTURE = OBSERVED | {"markerfacecolor": "white", "label": "to come"}
 _BAND = {"color": "C0", "linewidth": 0, "zorder": 2}
 
 
@@ -228,10 +225,10 @@ class ForecastDisplay:
         """
         n_channels = as_columns(self.values).shape[1]
         axes = channel_axes(ax, self.channel_names, n_channels, sharex=True)
-        self.truth_lines_ = draw_columns(axes, self.truth, TRUTH, truth_kw)
-        self.observed_lines_ = draw_columns(axes, self.observed, OBSERVED, observed_kw)
-        self.future_lines_ = draw_columns(axes, self.future, _FUTURE, future_kw)
-        style = LINE | {"label": "forecast"}
+        self.truth_lines_ = draw_columns(axes, self.truth, STYLES["truth"], truth_kw)
+        self.observed_lines_ = draw_columns(axes, self.observed, STYLES["observed"], observed_kw)
+        self.future_lines_ = draw_columns(axes, self.future, STYLES["future"], future_kw)
+        style = STYLES["line"] | {"label": "forecast"}
         self.lines_ = draw_columns(axes, (self.times, self.values), style, line_kw)
         intervals, times = self.intervals or {}, plottable(self.times)
         self.bands_: dict[float, list[Any]] = {}

@@ -11,9 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.panel.select import observed_rows
 from skpolyode.plotting.channels import (
-    LINE,
-    OBSERVED,
-    TRUTH,
+    STYLES,
     as_columns,
     channel_axes,
     columns_of,
@@ -188,10 +186,10 @@ class ReconstructionDisplay:
         """
         n_channels = as_columns(self.values).shape[1]
         axes = channel_axes(ax, self.channel_names, n_channels, sharex=True)
-        self.truth_lines_ = draw_columns(axes, self.truth, TRUTH, truth_kw)
-        style = LINE | {"label": "reconstruction"}
+        self.truth_lines_ = draw_columns(axes, self.truth, STYLES["truth"], truth_kw)
+        style = STYLES["line"] | {"label": "reconstruction"}
         self.lines_ = draw_columns(axes, (self.times, self.values), style, line_kw)
-        self.observed_lines_ = draw_columns(axes, self.observed, OBSERVED, observed_kw)
+        self.observed_lines_ = draw_columns(axes, self.observed, STYLES["observed"], observed_kw)
         label_time(axes, self.times, legend=ax is None)
         self.axes_, self.figure_ = axes, axes[0].figure
         return self

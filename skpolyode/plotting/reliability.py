@@ -12,7 +12,7 @@ from skpolyode.panel import Panel, as_panel
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.select import keep_rows, observed_part, series_of_rows
 from skpolyode.plotting.channels import (
-    LINE,
+    STYLES,
     as_columns,
     channel_positions,
     check_levels,
@@ -217,7 +217,7 @@ class ReliabilityDisplay:
         (self.diagonal_,) = ax.plot([0, 1], [0, 1], label="calibrated", **style)
         self.lines_ = []
         for j, (share, name) in enumerate(zip(coverage.T, names, strict=True)):
-            style = LINE | {"color": f"C{j}", "marker": "o", "label": name}
+            style = STYLES["line"] | {"color": f"C{j}", "marker": "o", "label": name}
             self.lines_ += ax.plot(self.levels, share, **styled(style, line_kw))
         ax.set(xlabel="level", ylabel="coverage", xlim=(0, 1), ylim=(0, 1), aspect="equal")
         if is_new:
@@ -231,10 +231,10 @@ def _cut(panel: Panel, cutoff: float) -> tuple[Panel, Panel]:
     first, last = panel.times[panel.offsets[:-1]], panel.times[panel.offsets[1:] - 1]
     series = series_of_rows(panel)
     later = panel.times > (first + cutoff * (last - first))[series]
-    some = np.flatnonzero(np.bincount(series[later], minlength=panel.n_series))
-    if not len(some):
+    kept = np.unique(series[later])
+    if not len(kept):
         raise ValueError(
             f"no series has observations after {cutoff:g} of its duration: there is nothing to "
             "compare with; lower the cutoff, or give longer series."
         )
-    return keep_rows(panel, ~later)[some], keep_rows(panel, later)[some]
+    return keep_rows(panel, ~later)[kept], keep_rows(panel, later)[kept]
