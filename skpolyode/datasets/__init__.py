@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from skpolyode.datasets._benchmark import Truth
-from skpolyode.datasets._bundled import load_japanese_vowels, load_plaid
-from skpolyode.datasets._lorenz import make_lorenz63, make_lorenz96
-from skpolyode.datasets._make_ode import make_ode_system
-from skpolyode.datasets._mimic import load_mimic_extract
-from skpolyode.datasets._missing import drop_cells, drop_times
-from skpolyode.datasets._physionet import load_physionet2012
-from skpolyode.datasets._synthetic import make_synthetic
+from skpolyode.datasets.bundled import load_japanese_vowels, load_plaid
+from skpolyode.datasets.lorenz import make_lorenz63, make_lorenz96
+from skpolyode.datasets.mimic import load_mimic_extract
+from skpolyode.datasets.missing import drop_cells, drop_times
+from skpolyode.datasets.ode_systems import make_ode_system
+from skpolyode.datasets.physionet import load_physionet2012
+from skpolyode.datasets.simulation import Truth
+from skpolyode.datasets.synthetic import make_synthetic
 
 __all__ = [
     "Truth",

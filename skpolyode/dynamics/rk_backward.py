@@ -127,9 +127,9 @@ class _Rounds(torch.autograd.Function):
                 decay = torch.expm1(-ctx.steps.pull * taken.h) * grad
                 grad = grad + torch.where(taken.beyond, decay, of_drive @ ctx.matrices[0])
         of_weights: list[Tensor] = []
-        for matrix, own in zip(ctx.matrices, pairs, strict=True):
-            if own:
-                out, into = (torch.cat(column) for column in zip(*own, strict=True))
+        for matrix, products in zip(ctx.matrices, pairs, strict=True):
+            if products:
+                out, into = (torch.cat(column) for column in zip(*products, strict=True))
                 of_weights += [out.t() @ into, out.sum(dim=0)]
             else:  # a method with one stage never turns the drive
                 of_weights += [torch.zeros_like(matrix), matrix.new_zeros(len(matrix))]
@@ -148,19 +148,19 @@ def _of_drive(ctx: Any, taken: TakenStep, grad: Tensor, pairs: list[Pairs]) -> T
     for i in reversed(range(len(taken.stages))):
         of_turn, stage = of_turns[i], taken.stages[i]
         if of_turn is None:
-            own = of_mean * stepper.b[i]
+            of_stage = of_mean * stepper.b[i]
         else:
             pairs[-1].append((of_turn, stage.after[-1]))
-            own = torch.addmm(of_mean, of_turn, turn, beta=stepper.b[i])
+            of_stage = torch.addmm(of_mean, of_turn, turn, beta=stepper.b[i])
         for k in range(len(stage.before) - 1, 0, -1):  # back through the hidden layers
-            own = ACTIVATION.backward(own, stage.before[k])
-            pairs[k].append((own, stage.after[k - 1]))
-            own = own @ ctx.matrices[k]
-        own = ACTIVATION.backward(own, stage.before[0])  # dv_i
-        of_drive = own if of_drive is None else of_drive + own
+            of_stage = ACTIVATION.backward(of_stage, stage.before[k])
+            pairs[k].append((of_stage, stage.after[k - 1]))
+            of_stage = of_stage @ ctx.matrices[k]
+        of_stage = ACTIVATION.backward(of_stage, stage.before[0])  # dv_i
+        of_drive = of_stage if of_drive is None else of_drive + of_stage
         for j, share in enumerate(stepper.a[i - 1] if i else ()):
             if share:
-                part, before = own * (share * taken.h), of_turns[j]
+                part, before = of_stage * (share * taken.h), of_turns[j]
                 of_turns[j] = part if before is None else before + part
     pairs[0].append((of_drive, taken.inside))
     return of_drive

@@ -1,8 +1,8 @@
-"""Displays: figures of what a memory holds and of what a forecast says, in scikit-learn's style.
+"""Displays: figures of embeddings, reconstructions and forecasts, in scikit-learn's style.
 
-A display is made of arrays, or of a fitted estimator and series by `from_estimator`; `plot` draws
-it, on axes of yours if you like, and keeps the artists as attributes. matplotlib is loaded by the
-first plot.
+A display is made from arrays, or from a fitted estimator and series by `from_estimator`; `plot`
+draws it, on given axes if you like, and keeps the artists as attributes. The first plot loads
+matplotlib.
 """
 
 from skpolyode.plotting.coefficients import CoefficientDisplay

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skpolyode.plotting._axes import channel_axes
-from skpolyode.plotting._selection import channel_positions, one_series
-from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.plotting.channels import channel_axes, select_series
 
 __all__ = ["CoefficientDisplay"]
 
 
+@dataclass(eq=False, repr=False)
 class CoefficientDisplay:
-    """The polynomial coefficients of one series, one axes a channel.
+    """The polynomial coefficients of one series, with one axes for each channel.
 
     All channels share one scale: the coefficients are in standard deviations of their channel, and
-    orthonormal, so that the sum of their squares is the mean square of the remembered history. If
-    the last ones are not small, `n_coefficients` is too low for what the window holds.
+    belong to orthonormal polynomials, so that the sum of their squares is the mean square of the
+    remembered history. If the last ones are not small, `n_coefficients` is too low for the signal
+    in the window.
 
-    Use `from_estimator`; the constructor is for arrays that you have already.
+    Use `from_estimator`, or the constructor for arrays that you have already.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ class CoefficientDisplay:
     figure_ : matplotlib Figure
         The figure.
     axes_ : ndarray of Axes of shape (D,)
-        One axes a channel.
+        One axes for each channel.
     stems_ : list of StemContainer
         The stems of each channel.
 
@@ -57,9 +58,9 @@ class CoefficientDisplay:
     >>> plt.close(display.figure_)
     """
 
-    def __init__(self, coefficients: Any, *, channel_names: Sequence[str] | None = None) -> None:
-        self.coefficients = coefficients
-        self.channel_names = channel_names
+    coefficients: Any
+    _: KW_ONLY
+    channel_names: Sequence[str] | None = None
 
     @classmethod
     def from_estimator(
@@ -85,7 +86,7 @@ class CoefficientDisplay:
         channel : str, int, sequence of those or None, default=None
             Channels to show, by name or position. None: all.
         ax : Axes, array-like of Axes of shape (D,) or None, default=None
-            Where to draw, one axes a shown channel. None: a new figure.
+            Where to draw, one axes for each channel that is shown. None: a new figure.
         **stem_kw : dict
             Passed to ``Axes.stem``.
 
@@ -96,7 +97,7 @@ class CoefficientDisplay:
         Raises
         ------
         TypeError
-            If the estimator embeds in something else than coefficients.
+            If the embedding of the estimator has no coefficients.
         ValueError
             If the series or a channel is not known.
 
@@ -112,17 +113,15 @@ class CoefficientDisplay:
         >>> display = CoefficientDisplay.from_estimator(embedder, series, channel="x0")
         >>> plt.close(display.figure_)
         """
-        if not (isinstance(estimator, SeriesTransformer) and estimator.has_coefficients):
+        if not getattr(estimator, "has_coefficients", False):
             raise TypeError(
                 f"{cls.__name__} needs a transformer that embeds in coefficients, got "
                 f"{type(estimator).__name__}; of a pipeline or a search pass the fitted step "
                 "itself, of a forecaster its embedder_."
             )
         check_is_fitted(estimator)
-        panel = one_series(X, series)
-        chosen = channel_positions(channel, panel.channel_names)
+        panel, chosen, names = select_series(X, series, channel)
         coefficients = estimator.embedder_.coefficients(panel)[0][chosen]
-        names = [panel.channel_names[j] for j in chosen]
         return cls(coefficients, channel_names=names).plot(ax, **stem_kw)
 
     def plot(self, ax: Any = None, **stem_kw: Any) -> Self:
@@ -131,7 +130,7 @@ class CoefficientDisplay:
         Parameters
         ----------
         ax : Axes, array-like of Axes of shape (D,) or None, default=None
-            Where to draw, one axes a channel. None: a new figure.
+            Where to draw, one axes for each channel. None: a new figure.
         **stem_kw : dict
             Passed to ``Axes.stem``.
 
@@ -144,13 +143,12 @@ class CoefficientDisplay:
         axes = channel_axes(ax, self.channel_names, n_channels, sharex=True, sharey=True)
         style = {"linefmt": "C0-", "markerfmt": "C0.", "basefmt": "k-"} | stem_kw
         degrees = np.arange(n_coefficients)
-        self.stems_ = [
-            own.stem(degrees, c, **style) for own, c in zip(axes, coefficients, strict=True)
-        ]
-        for own in axes:
-            own.set_xlabel("coefficient")
-            own.xaxis.get_major_locator().set_params(integer=True)
+        self.stems_ = []
+        for channel_ax, c in zip(axes, coefficients, strict=True):
+            self.stems_.append(channel_ax.stem(degrees, c, **style))
+            channel_ax.set_xlabel("coefficient")
+            channel_ax.xaxis.get_major_locator().set_params(integer=True)
             if ax is None:
-                own.label_outer()
+                channel_ax.label_outer()
         self.axes_, self.figure_ = axes, axes[0].figure
         return self

@@ -1,40 +1,36 @@
-"""What a memory still knows of the past."""
+"""The past of a series, read out of its embedding."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.panel.select import observed_rows
-from skpolyode.plotting._axes import (
-    LINE,
-    OBSERVED,
-    TRUTH,
+from skpolyode.plotting.channels import (
+    STYLES,
     as_columns,
     channel_axes,
+    columns_of,
     draw_columns,
     label_time,
-    show_legend,
-    styled,
-)
-from skpolyode.plotting._selection import (
-    channel_positions,
-    columns_of,
-    one_series,
     read_truth,
     require,
+    select_series,
 )
 
 __all__ = ["ReconstructionDisplay"]
 
 
+@dataclass(eq=False, repr=False)
 class ReconstructionDisplay:
     """The past of one series, read out of its embedding, beside what was observed.
 
-    One axes a channel. Use `from_estimator`; the constructor is for arrays that you have already.
+    There is one axes for each channel. Use `from_estimator`, or the constructor for arrays that
+    you have already.
 
     Parameters
     ----------
@@ -54,7 +50,7 @@ class ReconstructionDisplay:
     figure_ : matplotlib Figure
         The figure.
     axes_ : ndarray of Axes of shape (D,)
-        One axes a channel.
+        One axes for each channel.
     lines_ : list of Line2D
         The reconstruction of each channel.
     observed_lines_ : list of Line2D
@@ -65,7 +61,7 @@ class ReconstructionDisplay:
     See Also
     --------
     CoefficientDisplay : The coefficients that the reconstruction is read from.
-    ForecastDisplay : The other direction.
+    ForecastDisplay : The future of the series.
 
     Examples
     --------
@@ -80,20 +76,12 @@ class ReconstructionDisplay:
     >>> plt.close(display.figure_)
     """
 
-    def __init__(
-        self,
-        times: Any,
-        values: Any,
-        *,
-        observed: tuple[Any, Any],
-        truth: tuple[Any, Any] | None = None,
-        channel_names: Sequence[str] | None = None,
-    ) -> None:
-        self.times = times
-        self.values = values
-        self.observed = observed
-        self.truth = truth
-        self.channel_names = channel_names
+    times: Any
+    values: Any
+    _: KW_ONLY
+    observed: tuple[Any, Any]
+    truth: tuple[Any, Any] | None = None
+    channel_names: Sequence[str] | None = None
 
     @classmethod
     def from_estimator(
@@ -107,9 +95,7 @@ class ReconstructionDisplay:
         truth: tuple[Any, Any] | None = None,
         grid_resolution: int = 200,
         ax: Any = None,
-        line_kw: dict[str, Any] | None = None,
-        observed_kw: dict[str, Any] | None = None,
-        truth_kw: dict[str, Any] | None = None,
+        **plot_kw: dict[str, Any] | None,
     ) -> Self:
         """Reconstruct the past of a series and draw it.
 
@@ -120,8 +106,8 @@ class ReconstructionDisplay:
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
         times : array-like of shape (Q,) or None, default=None
-            Times to reconstruct, as for `reconstruct`. None: an even grid over what the memory
-            reaches of the series.
+            Times to reconstruct, as for `reconstruct`. None: an even grid over the part of the
+            series that the memory reaches.
         series : int, default=0
             Position of the series in `X`.
         channel : str, int, sequence of those or None, default=None
@@ -130,11 +116,11 @@ class ReconstructionDisplay:
             The true course of all channels of the series, where it is known: times of shape (T,),
             values of shape (T, D).
         grid_resolution : int, default=200
-            Points of that grid.
+            Number of points of that grid.
         ax : Axes, array-like of Axes of shape (D,) or None, default=None
-            Where to draw, one axes a shown channel. None: a new figure.
-        line_kw, observed_kw, truth_kw : dict or None, default=None
-            Passed to ``Axes.plot`` for the reconstruction, the observations and the truth.
+            Where to draw, one axes for each channel that is shown. None: a new figure.
+        **plot_kw : dict
+            Keywords of the lines: `line_kw`, `observed_kw` and `truth_kw` of :meth:`plot`.
 
         Returns
         -------
@@ -163,22 +149,19 @@ class ReconstructionDisplay:
         """
         require(estimator, "reconstruct", cls.__name__)
         check_is_fitted(estimator)
-        panel = one_series(X, series)
-        chosen = channel_positions(channel, panel.channel_names)
-        known = read_truth(panel, truth)
+        panel, chosen, names = select_series(X, series, channel)
         if times is None:
             rows, reach = observed_rows(panel), estimator.embedder_.past.reach
             # A little inside, since rounding could put the end of the window outside of it.
             earliest = np.nextafter(rows.end[0] - reach * (1 - 1e-9), np.inf)
             times = np.linspace(max(rows.start[0], earliest), rows.end[0], grid_resolution)
-        answer = columns_of(estimator.reconstruct(panel, times), chosen)
         display = cls(
-            *answer,
+            *columns_of(estimator.reconstruct(panel, times), chosen),
             observed=columns_of(panel, chosen),
-            truth=None if known is None else columns_of(known, chosen),
-            channel_names=[panel.channel_names[j] for j in chosen],
+            truth=read_truth(panel, truth, chosen),
+            channel_names=names,
         )
-        return display.plot(ax, line_kw=line_kw, observed_kw=observed_kw, truth_kw=truth_kw)
+        return display.plot(ax, **plot_kw)
 
     def plot(
         self,
@@ -193,7 +176,7 @@ class ReconstructionDisplay:
         Parameters
         ----------
         ax : Axes, array-like of Axes of shape (D,) or None, default=None
-            Where to draw, one axes a channel. None: a new figure, with a legend.
+            Where to draw, one axes for each channel. None: a new figure, with a legend.
         line_kw, observed_kw, truth_kw : dict or None, default=None
             Passed to ``Axes.plot`` for the reconstruction, the observations and the truth.
 
@@ -203,12 +186,10 @@ class ReconstructionDisplay:
         """
         n_channels = as_columns(self.values).shape[1]
         axes = channel_axes(ax, self.channel_names, n_channels, sharex=True)
-        self.truth_lines_ = draw_columns(axes, self.truth, styled(TRUTH, truth_kw))
-        style = styled(LINE | {"label": "reconstruction"}, line_kw)
-        self.lines_ = draw_columns(axes, (self.times, self.values), style)
-        self.observed_lines_ = draw_columns(axes, self.observed, styled(OBSERVED, observed_kw))
-        label_time(axes, self.times)
-        if ax is None:
-            show_legend(axes)
+        self.truth_lines_ = draw_columns(axes, self.truth, STYLES["truth"], truth_kw)
+        style = STYLES["line"] | {"label": "reconstruction"}
+        self.lines_ = draw_columns(axes, (self.times, self.values), style, line_kw)
+        self.observed_lines_ = draw_columns(axes, self.observed, STYLES["observed"], observed_kw)
+        label_time(axes, self.times, legend=ax is None)
         self.axes_, self.figure_ = axes, axes[0].figure
         return self

@@ -1,8 +1,9 @@
-"""Whether intervals keep what they promise."""
+"""The coverage of intervals beside their level."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -10,28 +11,35 @@ import numpy as np
 from skpolyode.panel import Panel, as_panel
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.select import keep_rows, observed_part, series_of_rows
-from skpolyode.plotting._axes import LINE, as_columns, styled
-from skpolyode.plotting._selection import channel_positions, require
+from skpolyode.plotting.channels import (
+    STYLES,
+    as_columns,
+    channel_positions,
+    check_levels,
+    quantile_intervals,
+    require,
+    styled,
+)
 
 __all__ = ["ReliabilityDisplay"]
 
 _LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-_KEPT = {"color": "0.6", "linewidth": 1.0, "linestyle": "--", "zorder": 1, "label": "kept"}
 
 
+@dataclass(eq=False, repr=False)
 class ReliabilityDisplay:
-    """The share of values within intervals, beside the share that they promise.
+    """The share of values within intervals, beside the level of the intervals.
 
-    One line a channel. Intervals keep their promise on the diagonal; below it they are too narrow,
-    above it too wide. Use `from_estimator` or `from_predictions`; the constructor is for shares
-    that you have already.
+    There is one line for each channel. Intervals are calibrated on the diagonal, too narrow below
+    it and too wide above it. Use `from_estimator` or `from_predictions`, or the constructor for
+    shares that you have already.
 
     Parameters
     ----------
     levels : array-like of shape (L,)
-        What the intervals promise, between 0 and 1.
+        Nominal coverage of the intervals, between 0 and 1.
     coverage : array-like of shape (L, D)
-        The share of the values of each channel that they hold; a vector is one channel.
+        Share of the values of each channel within them; a vector is one channel.
     channel_names : sequence of str of shape (D,) or None, default=None
         Names of the channels. None: x0, x1, ...
 
@@ -44,7 +52,7 @@ class ReliabilityDisplay:
     lines_ : list of Line2D
         The line of each channel.
     diagonal_ : Line2D
-        What would be kept.
+        The line of calibrated intervals.
 
     See Also
     --------
@@ -60,12 +68,10 @@ class ReliabilityDisplay:
     >>> plt.close(display.figure_)
     """
 
-    def __init__(
-        self, levels: Any, coverage: Any, *, channel_names: Sequence[str] | None = None
-    ) -> None:
-        self.levels = levels
-        self.coverage = coverage
-        self.channel_names = channel_names
+    levels: Any
+    coverage: Any
+    _: KW_ONLY
+    channel_names: Sequence[str] | None = None
 
     @classmethod
     def from_estimator(
@@ -79,16 +85,16 @@ class ReliabilityDisplay:
         ax: Any = None,
         line_kw: dict[str, Any] | None = None,
     ) -> Self:
-        """Forecast the ends of series, and draw how much of them the intervals hold.
+        """Forecast the ends of series, and draw the share of their values within the intervals.
 
         Parameters
         ----------
         estimator : estimator with a method `forecast_quantiles`
             The fitted forecaster.
         X : Panel, list of (times, values), list of DataFrames, or array
-            Series that it has not seen.
+            Series that it was not trained on.
         cutoff : float, default=0.6
-            Share of the duration of each series that forecasts know.
+            Share of the duration of each series that is known to the forecasts.
         levels : sequence of float or None, default=None
             Probabilities of the intervals. None: 0.1, 0.2, ... 0.9 and 0.95.
         channel : str, int, sequence of those or None, default=None
@@ -115,14 +121,10 @@ class ReliabilityDisplay:
         panel = observed_part(as_panel(X))
         chosen = channel_positions(channel, panel.channel_names)
         past, future = _cut(panel, cutoff)
-        ends = _ends(_LEVELS if levels is None else levels)
-        alpha = sorted({a for pair in ends.values() for a in pair})
+        levels = _LEVELS if levels is None else levels
+        check_levels("levels", levels)
         times = np.split(future.times, future.offsets[1:-1])
-        found = estimator.forecast_quantiles(past, times, alpha)
-        intervals = {
-            level: (found[low].values[:, chosen], found[high].values[:, chosen])
-            for level, (low, high) in ends.items()
-        }
+        intervals = quantile_intervals(estimator, past, times, levels, chosen)
         names = [panel.channel_names[j] for j in chosen]
         actual = future.values[:, chosen]
         return cls.from_predictions(actual, intervals, channel_names=names, ax=ax, line_kw=line_kw)
@@ -137,12 +139,12 @@ class ReliabilityDisplay:
         ax: Any = None,
         line_kw: dict[str, Any] | None = None,
     ) -> Self:
-        """Draw how much of some values intervals hold.
+        """Draw the share of values within their intervals.
 
         Parameters
         ----------
         values : array-like of shape (Q, D)
-            What came, NaN where it is not known; a vector is one channel.
+            Actual values, NaN where not known; a vector is one channel.
         intervals : mapping of float to tuple of (lower, upper)
             Ends of the interval of each level, of the shape of `values`.
         channel_names : sequence of str of shape (D,) or None, default=None
@@ -173,7 +175,7 @@ class ReliabilityDisplay:
         [0.26, 0.75]
         >>> plt.close(display.figure_)
         """
-        _ends(intervals)
+        check_levels("levels", intervals)
         actual = as_columns(values)
         known, shares = np.isfinite(actual), []
         for level in sorted(intervals):
@@ -206,34 +208,22 @@ class ReliabilityDisplay:
         coverage = as_columns(self.coverage)
         names = self.channel_names
         names = default_channel_names(coverage.shape[1]) if names is None else names
-        own = ax
-        if own is None:
+        is_new = ax is None
+        if is_new:
             import matplotlib.pyplot as plt
 
-            own = plt.subplots(figsize=(4.5, 4.5), layout="constrained")[1]
-        (self.diagonal_,) = own.plot([0, 1], [0, 1], **_KEPT)
-        self.lines_ = [
-            own.plot(
-                self.levels,
-                share,
-                **styled(LINE | {"color": f"C{j}", "marker": "o", "label": name}, line_kw),
-            )[0]
-            for j, (share, name) in enumerate(zip(coverage.T, names, strict=True))
-        ]
-        own.set(xlabel="promised", ylabel="within", xlim=(0, 1), ylim=(0, 1), aspect="equal")
-        if ax is None:
-            own.legend(frameon=False)
-        self.ax_, self.figure_ = own, own.figure
+            ax = plt.subplots(figsize=(4.5, 4.5), layout="constrained")[1]
+        style = {"color": "0.6", "linewidth": 1.0, "linestyle": "--", "zorder": 1}
+        (self.diagonal_,) = ax.plot([0, 1], [0, 1], label="calibrated", **style)
+        self.lines_ = []
+        for j, (share, name) in enumerate(zip(coverage.T, names, strict=True)):
+            style = STYLES["line"] | {"color": f"C{j}", "marker": "o", "label": name}
+            self.lines_ += ax.plot(self.levels, share, **styled(style, line_kw))
+        ax.set(xlabel="level", ylabel="coverage", xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        if is_new:
+            ax.legend(frameon=False)
+        self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _ends(levels: Any) -> dict[float, tuple[float, float]]:
-    """Probabilities of the ends of the interval of each level."""
-    wrong = [level for level in levels if not 0 < level < 1]
-    if wrong or not len(levels):
-        got = f"got {wrong[0]!r}" if wrong else "there is none"
-        raise ValueError(f"levels must lie between 0 and 1, {got}.")
-    return {level: ((1 - level) / 2, (1 + level) / 2) for level in levels}
 
 
 def _cut(panel: Panel, cutoff: float) -> tuple[Panel, Panel]:
@@ -241,10 +231,10 @@ def _cut(panel: Panel, cutoff: float) -> tuple[Panel, Panel]:
     first, last = panel.times[panel.offsets[:-1]], panel.times[panel.offsets[1:] - 1]
     series = series_of_rows(panel)
     later = panel.times > (first + cutoff * (last - first))[series]
-    some = np.flatnonzero(np.bincount(series[later], minlength=panel.n_series))
-    if not len(some):
+    kept = np.unique(series[later])
+    if not len(kept):
         raise ValueError(
             f"no series has observations after {cutoff:g} of its duration: there is nothing to "
             "compare with; lower the cutoff, or give longer series."
         )
-    return keep_rows(panel, ~later)[some], keep_rows(panel, later)[some]
+    return keep_rows(panel, ~later)[kept], keep_rows(panel, later)[kept]

@@ -11,12 +11,12 @@ from scipy import stats
 from scipy.interpolate import CubicSpline
 
 from skpolyode.datasets import (
-    _lorenz,
+    lorenz,
     make_lorenz63,
     make_lorenz96,
     make_synthetic,
 )
-from skpolyode.datasets._sampling import poisson_rows
+from skpolyode.datasets.simulation import Simulation
 
 MAKERS = [make_synthetic, make_lorenz63, make_lorenz96]
 LORENZ = [make_lorenz63, make_lorenz96]
@@ -119,7 +119,7 @@ def test_states_follow_the_standardised_invariant_measure(make):
 
 def test_lorenz63_stays_on_its_attractor():
     truth = make_lorenz63(500, random_state=0).truth
-    x, y, z = np.moveaxis(truth.values * _lorenz._LORENZ63.scale + _lorenz._LORENZ63.mean, -1, 0)
+    x, y, z = np.moveaxis(truth.values * lorenz._LORENZ63.scale + lorenz._LORENZ63.mean, -1, 0)
     assert np.abs(x).max() < 21.0
     assert np.abs(y).max() < 29.0
     assert z.min() > 0.0
@@ -130,13 +130,13 @@ def test_lorenz63_stays_on_its_attractor():
 
 def test_lorenz96_stays_in_its_trapping_ball():
     truth = make_lorenz96(500, random_state=0).truth
-    states = truth.values * _lorenz._LORENZ96.scale + _lorenz._LORENZ96.mean
+    states = truth.values * lorenz._LORENZ96.scale + lorenz._LORENZ96.mean
     assert (states**2).sum(axis=-1).max() <= 5 * 8.0**2
 
 
 @pytest.mark.parametrize(
     ("attractor", "divergence"),
-    [(_lorenz._LORENZ63, -(10.0 + 1.0 + 8.0 / 3.0)), (_lorenz._LORENZ96, -5.0)],
+    [(lorenz._LORENZ63, -(10.0 + 1.0 + 8.0 / 3.0)), (lorenz._LORENZ96, -5.0)],
 )
 def test_fields_contract_volume_at_their_constant_rate(attractor, divergence):
     state = np.random.default_rng(0).normal(size=(len(attractor.mean), 1)) * 5.0
@@ -148,7 +148,7 @@ def test_fields_contract_volume_at_their_constant_rate(attractor, divergence):
 
 def test_advection_of_lorenz96_conserves_energy():
     state = np.random.default_rng(0).normal(size=(5, 7)) * 4.0
-    power = (state * _lorenz.lorenz96(state, np.full((1, 7), 8.0))).sum(axis=0)
+    power = (state * lorenz.lorenz96(state, np.full((1, 7), 8.0))).sum(axis=0)
     assert_allclose(power, (8.0 * state - state**2).sum(axis=0))
 
 
@@ -225,22 +225,18 @@ def test_nothing_of_the_dense_truth_was_observed():
 def test_rows_are_sorted_inside_the_span_and_at_least_two_a_process(
     n_series, n_channels, expected, span, per_channel, seed
 ):
-    rows = poisson_rows(
-        np.random.RandomState(seed),
-        n_series=n_series,
-        n_channels=n_channels,
-        expected=expected,
-        span=span,
-        per_channel=per_channel,
-    )
-    assert rows.mask.shape == (len(rows.times), n_channels)
-    assert (np.diff(rows.series) >= 0).all()
-    assert (np.diff(rows.times)[np.diff(rows.series) == 0] > 0).all()
-    assert rows.times.min() >= 0.0
-    assert rows.times.max() <= span
-    counts = np.add.reduceat(rows.mask, rows.offsets(n_series)[:-1], axis=0)
+    names, rng = tuple("abc"[:n_channels]), np.random.RandomState(seed)
+    simulation = Simulation(rng, names, names, n_series, 1.0, "independent", 0.0, per_channel)
+    series, times, mask = simulation.poisson_rows(expected, span)
+    assert mask.shape == (len(times), n_channels)
+    assert (np.diff(series) >= 0).all()
+    assert (np.diff(times)[np.diff(series) == 0] > 0).all()
+    assert times.min() >= 0.0
+    assert times.max() <= span
+    offsets = np.searchsorted(series, np.arange(n_series + 1))
+    counts = np.add.reduceat(mask, offsets[:-1], axis=0)
     assert counts.min() >= 2
-    assert rows.offsets(n_series)[-1] == len(rows.times)
+    assert offsets[-1] == len(times)
 
 
 @pytest.mark.parametrize(

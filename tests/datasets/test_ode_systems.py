@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import solve_ivp
 
 from skpolyode.datasets import make_ode_system
-from skpolyode.datasets._integration import Trajectories
-from skpolyode.datasets._lorenz import lorenz63
-from skpolyode.datasets._ode_systems import SYSTEMS, OdeSystem
+from skpolyode.datasets.lorenz import lorenz63
+from skpolyode.datasets.ode_systems import SYSTEMS, OdeSystem
+from skpolyode.datasets.trajectories import Trajectories
 
 
 def oscillator(state, params):

@@ -188,7 +188,7 @@ def test_input_is_not_changed() -> None:
         ({"series": 12}, r"series must be a position from 0 to 11 in X, got 12"),
         ({"series": "a"}, r"got 'a'; to choose by id"),
         ({"series": True}, r"got True"),
-        ({"channel": "z"}, r"channel 'z' is not in X; give one or some of \['x0', 'x1'\]"),
+        ({"channel": "z"}, r"channel 'z' is not in X; pass one or several of \['x0', 'x1'\]"),
         ({"channel": [0, 2]}, r"channel 2 is not in X.*positions from 0 to 1"),
         ({"truth": [1.0, 2.0]}, r"truth must be a pair \(times, values\), got list"),
         ({"truth": ([1.0], [2.0])}, r"shape \(1, 2\), one row a time .*\(x0, x1\), got \(1, 1\)"),

@@ -28,7 +28,11 @@ def test_intervals_of_the_right_law_are_kept() -> None:
     for j, line in enumerate(display.lines_):
         np.testing.assert_array_equal(line.get_xdata(), LEVELS)
         np.testing.assert_array_equal(line.get_ydata(), display.coverage[:, j])
-    assert [own.get_text() for own in display.ax_.get_legend().get_texts()] == ["kept", "a", "b"]
+    assert [own.get_text() for own in display.ax_.get_legend().get_texts()] == [
+        "calibrated",
+        "a",
+        "b",
+    ]
 
 
 def test_a_forecaster_is_asked_for_the_ends_of_series() -> None:

@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from skpolyode.datasets._benchmark import Label, Settings, States, continuous_bunch, grid_bunch
-
-_STATES = States(names=("x",), observed=("x",))
-_THRESHOLD = 0.5
-_SPAN = 10.0
-_LABEL_TIME = 5.0
-_PAPER_GRID = np.linspace(1.0, 10.0, 200)[1:-1:20]
-_PAPER_LABEL_INDEX = 5
+from skpolyode.datasets.simulation import Simulation
 
 
 def _signal(times: np.ndarray, phase: np.ndarray) -> np.ndarray:
@@ -44,16 +37,16 @@ def make_synthetic(
         is observed.
     protocol : {"independent", "paper-code"}, default="independent"
         ``"independent"``: a Poisson process on [0, 10] and the label at time 5, as the paper's
-        text says. ``"paper-code"``: what the paper's experiments ran: a grid of 10 times from
-        1.045 to 9.186, thinned, with the last point always observed, and the label at the sixth
-        grid point (5.568), which is itself observed with probability `rate`. Use it only to
+        text says. ``"paper-code"``: the setting of the paper's experiments, a grid of 10 times
+        from 1.045 to 9.186, thinned, with the last point always observed, and the label at the
+        sixth grid point (5.568), which is itself observed with probability `rate`. Use it only to
         compare with the published numbers.
     noise : float, default=0.0
         Standard deviation of Gaussian noise added to the observations, in the units of the
         values. Labels and truth stay free of noise.
     per_channel : bool, default=False
-        Whether every channel is observed at times of its own. The signal has one channel, so
-        this changes nothing here; it is accepted for symmetry with the other generators.
+        Whether each channel is observed at different times. The signal has one channel, so this
+        changes nothing here; it is accepted for symmetry with the other generators.
     random_state : int, RandomState instance or None, default=None
         Pass an int for reproducible data.
 
@@ -77,18 +70,16 @@ def make_synthetic(
     >>> data.panel.n_series, data.truth.values.shape
     (20, (20, 200, 1))
     """
-    settings = Settings(n_series, rate, protocol, noise, per_channel)
     rng = check_random_state(random_state)
-    phase = 2.0 * np.pi * rng.standard_normal(n_series)
+    simulation = Simulation(rng, ("x",), ("x",), n_series, rate, protocol, noise, per_channel)
+    phase, threshold = 2.0 * np.pi * rng.standard_normal(n_series), 0.5
     if protocol == "paper-code":
-        values = _signal(_PAPER_GRID, phase[:, None])
-        label = Label(values[:, _PAPER_LABEL_INDEX], _THRESHOLD)
-        return grid_bunch(rng, settings, _STATES, _PAPER_GRID, values[:, :, None], label)
+        times = np.linspace(1.0, 10.0, 200)[1:-1:20]
+        values = _signal(times, phase[:, None])
+        return simulation.on_grid(times, values[:, :, None], values[:, 5], threshold)
 
     def evaluate(series: np.ndarray, times: np.ndarray) -> np.ndarray:
         return _signal(times, phase[series])[:, None]
 
-    label = Label(_signal(np.full(n_series, _LABEL_TIME), phase), _THRESHOLD)
-    return continuous_bunch(
-        rng, settings, _STATES, evaluate, label, expected=10.0 * rate, span=_SPAN
-    )
+    label = _signal(np.full(n_series, 5.0), phase)
+    return simulation.continuous(evaluate, label, threshold, expected=10.0 * rate, span=10.0)

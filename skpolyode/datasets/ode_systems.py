@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
+from sklearn.utils import Bunch, check_random_state
 
-from skpolyode.datasets._benchmark import States
-from skpolyode.datasets._integration import Field
+from skpolyode.datasets.simulation import Simulation
+from skpolyode.datasets.trajectories import Field, Trajectories
 
 Range = tuple[float, float]
 
@@ -31,11 +33,11 @@ class OdeSystem:
     observed : tuple of str
         The states that are observed.
     label : str
-        The parameter that the label is made of: its class is "above the middle of the range".
+        The parameter that gives the label: whether it is above the middle of its range.
     span : float
-        Length of the series, in the system's own time.
+        Length of the series, in the system's time.
     step : float, default=0.01
-        Integration step, in the system's own time.
+        Integration step, in the system's time.
     total : float or None, default=None
         If given, the last state starts at `total` minus the others instead of in a range.
     """
@@ -58,26 +60,16 @@ class OdeSystem:
         if not set(self.observed) <= set(self.initial):
             raise ValueError(f"observed {self.observed} are not all in {tuple(self.initial)}.")
 
-    @property
-    def states(self) -> States:
-        """Names of the states and which are observed."""
-        return States(tuple(self.initial), self.observed)
-
-    def draw_params(self, rng: np.random.RandomState, n_series: int) -> np.ndarray:
-        """Draw parameters, shape (n_params, n_series)."""
-        return _draw(rng, self.params, n_series)
-
-    def draw_initial(self, rng: np.random.RandomState, n_series: int) -> np.ndarray:
-        """Draw initial states, shape (n_states, n_series)."""
-        state = _draw(rng, self.initial, n_series)
+    def draw(self, rng: np.random.RandomState, n_series: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draw parameters (n_params, n_series) and initial states (n_states, n_series)."""
+        values = []
+        for ranges in (self.params, self.initial):
+            low, high = np.array(list(ranges.values())).T[:, :, None]
+            values.append(low + (high - low) * rng.random_sample((len(ranges), n_series)))
+        params, state = values
         if self.total is not None:
             state[-1] = self.total - state[:-1].sum(axis=0)
-        return state
-
-
-def _draw(rng: np.random.RandomState, ranges: Mapping[str, Range], n_series: int) -> np.ndarray:
-    low, high = np.array(list(ranges.values())).T[:, :, None]
-    return low + (high - low) * rng.random_sample((len(ranges), n_series))
+        return params, state
 
 
 def _lotka_volterra(state: np.ndarray, params: np.ndarray) -> np.ndarray:
@@ -135,12 +127,8 @@ def _fitzhugh_nagumo(state: np.ndarray, params: np.ndarray) -> np.ndarray:
 SYSTEMS: Mapping[str, OdeSystem] = {
     "lotka_volterra": OdeSystem(
         field=_lotka_volterra,
-        params={
-            "growth": (0.8, 1.4),
-            "predation": (0.8, 1.2),
-            "efficiency": (0.8, 1.2),
-            "death": (0.8, 1.2),
-        },
+        params={"growth": (0.8, 1.4)}
+        | dict.fromkeys(("predation", "efficiency", "death"), (0.8, 1.2)),
         initial={"prey": (0.5, 2.0), "predator": (0.5, 2.0)},
         observed=("prey",),
         label="growth",
@@ -167,12 +155,8 @@ SYSTEMS: Mapping[str, OdeSystem] = {
         field=_double_pendulum,
         params={"mass_ratio": (0.5, 1.5), "gravity": (9.81, 9.81)},
         # Released at rest within one radian: too little energy for an arm to flip over.
-        initial={
-            "angle1": (-1.0, 1.0),
-            "angle2": (-1.0, 1.0),
-            "velocity1": (0.0, 0.0),
-            "velocity2": (0.0, 0.0),
-        },
+        initial=dict.fromkeys(("angle1", "angle2"), (-1.0, 1.0))
+        | dict.fromkeys(("velocity1", "velocity2"), (0.0, 0.0)),
         observed=("angle1", "angle2"),
         label="mass_ratio",
         span=5.0,
@@ -207,3 +191,86 @@ SYSTEMS: Mapping[str, OdeSystem] = {
         step=0.05,
     ),
 }
+
+
+def make_ode_system(
+    name: str,
+    n_series: int = 1000,
+    *,
+    rate: float = 0.3,
+    noise: float = 0.0,
+    per_channel: bool = False,
+    random_state: int | np.random.RandomState | None = None,
+) -> Bunch:
+    """Make irregularly observed solutions of a textbook system of differential equations.
+
+    The parameters and the start of each series are drawn uniformly from the ranges of the system,
+    and it is observed by a Poisson process. The label is a parameter of the system, which can only
+    be inferred from the course of the series.
+
+    Parameters
+    ----------
+    name : {"lotka_volterra", "brusselator", "damped_pendulum", "double_pendulum", "sir", \
+            "van_der_pol", "fitzhugh_nagumo"}
+        The system. Observed, label and length of a series:
+
+        - ``"lotka_volterra"``: the prey; its growth rate; 20 time units.
+        - ``"brusselator"``: the first concentration; ``b``, above 2 an oscillator; 20 time units.
+        - ``"damped_pendulum"``: the angle in radians; the damping; 15 seconds.
+        - ``"double_pendulum"``: both angles in radians; the mass ratio; 5 seconds.
+        - ``"sir"``: the infected part of the population; the contact rate; 100 days.
+        - ``"van_der_pol"``: position and velocity; the damping; 20 time units.
+        - ``"fitzhugh_nagumo"``: voltage and recovery of a nerve cell; the current; 100 time units.
+    n_series : int, default=1000
+        Number of series.
+    rate : float, default=0.3
+        Density of the observations: a series has ``100 * rate`` on average, at least two.
+    noise : float, default=0.0
+        Standard deviation of Gaussian noise added to the observations, as a part of the standard
+        deviation of the channel. Labels and truth have no noise.
+    per_channel : bool, default=False
+        Whether each channel is observed at different times, with the given `rate`.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for reproducible data.
+
+    Returns
+    -------
+    Bunch
+        ``panel`` (:class:`~skpolyode.panel.Panel`; times and values in the units of the system,
+        not standardised), ``y`` (int ndarray: is the label parameter above the middle of its
+        range), ``label_value`` (float ndarray, the label parameter), ``truth``
+        (:class:`~skpolyode.datasets.Truth` with all states), ``split`` (str ndarray, 50 %
+        ``"train"``, 25 % ``"validation"``, 25 % ``"test"``), ``protocol`` (``"independent"``)
+        and ``parameters`` (DataFrame, one row a series).
+
+    Raises
+    ------
+    ValueError
+        If `name` is not a known system or `n_series`, `rate` or `noise` is outside its range.
+
+    See Also
+    --------
+    make_lorenz63, make_lorenz96 : Chaotic systems.
+
+    Examples
+    --------
+    >>> from skpolyode.datasets import make_ode_system
+    >>> data = make_ode_system("sir", 20, random_state=0)
+    >>> data.panel.channel_names, data.truth.channel_names
+    (('infected',), ('susceptible', 'infected', 'recovered'))
+    """
+    if name not in SYSTEMS:
+        raise ValueError(f"name must be one of {tuple(SYSTEMS)}, got {name!r}.")
+    system, rng = SYSTEMS[name], check_random_state(random_state)
+    states, arguments = tuple(system.initial), (rate, "independent", noise, per_channel)
+    simulation = Simulation(rng, states, system.observed, n_series, *arguments)
+    params, initial = system.draw(rng, n_series)
+    parameters = pd.DataFrame(params.T, columns=list(system.params))
+    paths = Trajectories.integrate(
+        system.field, initial, params, step=system.step, span=system.span
+    )
+    label, threshold = parameters[system.label].to_numpy(), np.mean(system.params[system.label])
+    sizes = {"expected": 100.0 * rate, "span": system.span}
+    data = simulation.continuous(paths.at, label, float(threshold), **sizes, relative_noise=True)
+    data.parameters = parameters
+    return data

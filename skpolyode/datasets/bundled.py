@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import numpy as np
-import pandas as pd
 from sklearn.utils import Bunch
 
 from skpolyode.errors import require
@@ -104,14 +103,9 @@ def _load(name: str, split: str | None, channel_names: Sequence[str]) -> Bunch:
         raise ValueError(f"split must be 'train', 'test' or None, got {split!r}.")
     require("sktime", extra="sktime", what=f"{name}()")
     load = getattr(import_module("sktime.datasets"), name)
-    frames: list[pd.DataFrame] = []
-    labels: list[np.ndarray] = []
-    parts: list[str] = []
-    for part in _PARTS if split is None else (split,):
-        part_frames, part_labels = load(split=part, return_X_y=True, return_type="df-list")
-        frames += part_frames
-        labels.append(part_labels)
-        parts += [part] * len(part_frames)
+    parts = _PARTS if split is None else (split,)
+    loaded = [load(split=part, return_X_y=True, return_type="df-list") for part in parts]
+    frames = [frame for part_frames, _ in loaded for frame in part_frames]
     lengths = [len(frame) for frame in frames]
     panel = Panel(
         np.concatenate([np.arange(length, dtype=np.float64) for length in lengths]),
@@ -119,4 +113,6 @@ def _load(name: str, split: str | None, channel_names: Sequence[str]) -> Bunch:
         offsets_from(lengths),
         channel_names=channel_names,
     )
-    return Bunch(panel=panel, y=np.concatenate(labels).astype(np.int64), split=np.array(parts))
+    labels = np.concatenate([part_labels for _, part_labels in loaded])
+    of_series = np.repeat(parts, [len(part_frames) for part_frames, _ in loaded])
+    return Bunch(panel=panel, y=labels.astype(np.int64), split=of_series)

@@ -1,7 +1,7 @@
 """Fixed-step Runge-Kutta integration of many small systems at once.
 
 States are stored channel first, ``(n_states, n_series)``, so that a vector field can unpack its
-state by name (``x, y, z = state``); what leaves this package is ``(..., time, channel)`` again.
+state by name (``x, y, z = state``); data sets are ``(..., time, channel)`` again.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# ``field(state, params)``: (n_states, n), (n_params, n) -> derivative, (n_states, n).
 Field = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""``field(state, params)``: (n_states, n), (n_params, n) -> derivative, (n_states, n)."""
 
 
 def rk4_step(
@@ -24,15 +24,6 @@ def rk4_step(
     k3 = field(state + 0.5 * step * k2, params)
     k4 = field(state + step * k3, params)
     return state + step / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
-
-
-def rk4_final(
-    field: Field, state: np.ndarray, params: np.ndarray, *, step: float, n_steps: int
-) -> np.ndarray:
-    """State after `n_steps` steps; nothing in between is kept."""
-    for _ in range(n_steps):
-        state = rk4_step(field, state, params, step)
-    return state
 
 
 @dataclass(frozen=True)
@@ -48,7 +39,7 @@ class Trajectories:
     path : ndarray of shape (n_steps + 1, n_states, n_series)
         States at the times ``0, step, 2 * step, ...``.
     step : float
-        Integration step, in the system's own time.
+        Integration step, in the system's time.
     """
 
     field: Field
@@ -72,14 +63,14 @@ class Trajectories:
         """States of the given series at the given times.
 
         One partial Runge-Kutta step leads from the stored state before each time to the time
-        itself: the answer has the accuracy of the integration, which interpolation would not.
+        itself: unlike interpolation, this has the accuracy of the integration.
 
         Parameters
         ----------
         series : int ndarray of shape (n_rows,)
             Index of the series of each row.
         times : ndarray of shape (n_rows,)
-            Time of each row, in the system's own time.
+            Time of each row, in the system's time.
 
         Returns
         -------

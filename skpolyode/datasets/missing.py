@@ -63,17 +63,13 @@ def drop_cells(
     >>> bool(np.all(np.isnan(kept.values) | np.isnan(dropped.values)))
     True
     """
-    _check(fraction, min_observed)
     observed = ~np.isnan(panel.values)
     row, channel = np.nonzero(observed)
     drop = np.zeros_like(observed)
     drop[row, channel] = _choose(series_of_rows(panel)[row], fraction, min_observed, random_state)
-    kept = np.where(drop, np.nan, panel.values)
-    dropped = np.where(drop, panel.values, np.nan)
-    return (
-        panel.like(panel.times, kept, panel.offsets),
-        panel.like(panel.times, dropped, panel.offsets),
-    )
+    kept, dropped = np.where(drop, np.nan, panel.values), np.where(drop, panel.values, np.nan)
+    times, offsets = panel.times, panel.offsets
+    return panel.like(times, kept, offsets), panel.like(times, dropped, offsets)
 
 
 def drop_times(
@@ -124,21 +120,10 @@ def drop_times(
     >>> kept.n_observations + dropped.n_observations == panel.n_observations
     True
     """
-    _check(fraction, min_observed)
     rows = np.flatnonzero(~np.isnan(panel.values).all(axis=1))
     drop = np.zeros(panel.n_observations, dtype=bool)
     drop[rows] = _choose(series_of_rows(panel)[rows], fraction, min_observed, random_state)
     return keep_rows(panel, ~drop), keep_rows(panel, drop)
-
-
-def _check(fraction: float, min_observed: int) -> None:
-    if not isinstance(fraction, numbers.Real) or not 0 <= fraction <= 1:
-        raise ValueError(f"fraction must be in [0, 1], got {fraction!r}.")
-    if not isinstance(min_observed, numbers.Integral) or min_observed < 1:
-        raise ValueError(
-            f"min_observed must be an integer of at least 1, got {min_observed!r}: a series "
-            "without any observation is not a series."
-        )
 
 
 def _choose(
@@ -147,7 +132,14 @@ def _choose(
     min_observed: int,
     random_state: int | np.random.RandomState | None,
 ) -> np.ndarray:
-    """Mask of the dropped items; `series`, in ascending order, says whose item each one is."""
+    """Mask of the dropped items; `series` (ascending) says which series each one belongs to."""
+    if not isinstance(fraction, numbers.Real) or not 0 <= fraction <= 1:
+        raise ValueError(f"fraction must be in [0, 1], got {fraction!r}.")
+    if not isinstance(min_observed, numbers.Integral) or min_observed < 1:
+        raise ValueError(
+            f"min_observed must be an integer of at least 1, got {min_observed!r}: a series "
+            "without any observation is not a series."
+        )
     chance = check_random_state(random_state).random_sample(len(series))
     # The items with the highest numbers are kept whatever the fraction is.
     order = np.lexsort((-chance, series))

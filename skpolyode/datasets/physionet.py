@@ -20,16 +20,15 @@ PHYSIONET_VARIABLES = (
     "pH",
 )
 _DESCRIPTORS = ("Age", "Gender", "Height", "ICUType")
-_HEADER = "Time,Parameter,Value"
 _LABEL = "In-hospital_death"
 
 
 def load_physionet2012(path: str | PathLike[str], subset: str = "a") -> Bunch:
     """Load one set of the PhysioNet/Computing in Cardiology Challenge 2012.
 
-    The first 48 hours in intensive care of 4000 patients, 37 variables at times of their own, and
-    in-hospital mortality. Download and unpack the challenge's files first; nothing is downloaded
-    here.
+    The first 48 hours in intensive care of 4000 patients: 37 variables measured at different times,
+    and in-hospital mortality. Download and unpack the challenge's files first; this function
+    downloads nothing.
 
     Parameters
     ----------
@@ -142,8 +141,8 @@ def _read_records(folder: Path) -> pd.DataFrame:
 def _lines(file: Path) -> list[str]:
     """Lines of one file, each with the record number in front."""
     header, *lines = file.read_text(encoding="ascii", errors="replace").splitlines() or [""]
-    if header.strip() != _HEADER:
-        raise ValueError(f"{file} must start with the line {_HEADER!r}, got {header!r}.")
+    if header.strip() != (expected := "Time,Parameter,Value"):
+        raise ValueError(f"{file} must start with the line {expected!r}, got {header!r}.")
     record = file.stem
     if not record.isdigit():
         raise ValueError(f"{file} must be named after its record number, such as 132539.txt.")

@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy.integrate import odeint
 from sklearn.utils import Bunch, check_random_state
 
-from skpolyode.datasets._benchmark import Label, Settings, States, continuous_bunch, grid_bunch
-from skpolyode.datasets._integration import Field, Trajectories, rk4_final
-
-_SPAN = 10.0
-_LABEL_TIME = 6.0
-_PHYSICAL_SPAN = 5.0
-"""Time units of the system that are stretched over [0, 10]."""
-_STEP = 0.005
-_BURN_IN_STEP, _BURN_IN_STEPS = 0.02, 1000
-
-_PAPER_WINDOW, _PAPER_STRIDE, _PAPER_LABEL_INDEX = 500, 5, 60
-_PAPER_GRID = np.linspace(1.0, 10.0, _PAPER_WINDOW)[::_PAPER_STRIDE]
+from skpolyode.datasets.simulation import Simulation
+from skpolyode.datasets.trajectories import Field, Trajectories, rk4_step
 
 
 def lorenz63(state: np.ndarray, params: np.ndarray) -> np.ndarray:
@@ -52,7 +43,7 @@ def _paper_path_lorenz63() -> np.ndarray:
             )
         )
     states = np.array(path)
-    return _read_only((states - states.mean(axis=0)) / states.std(axis=0))
+    return _standardised(states, axis=0)
 
 
 @cache
@@ -62,62 +53,60 @@ def _paper_path_lorenz96() -> np.ndarray:
     start[0] += 0.01
     forcing = np.array([8.0])
     path = odeint(lambda x, _: lorenz96(x, forcing), start, np.arange(10_000) * 0.01)
-    return _read_only((path - path.mean()) / path.std())
+    return _standardised(path, axis=None)
 
 
-def _read_only(array: np.ndarray) -> np.ndarray:
-    array.flags.writeable = False
-    return array
+def _standardised(path: np.ndarray, axis: int | None) -> np.ndarray:
+    path = (path - path.mean(axis=axis)) / path.std(axis=axis)
+    path.flags.writeable = False  # it is cached
+    return path
 
 
 @dataclass(frozen=True)
 class _Attractor:
     """A chaotic system and how each protocol uses it.
 
-    `mean` and `scale` are those of the invariant measure (1.2e7 states of a long run): constants,
-    so that data sets made by separate calls share their units.
+    `mean` and `scale` are those of the invariant measure (1.2e7 states of a long run). They are
+    constants, so that data sets made by separate calls share their units.
     """
 
-    states: States
+    names: tuple[str, ...]
+    observed: tuple[str, ...]
     field: Field
     params: tuple[float, ...]
     mean: np.ndarray
     scale: np.ndarray
     paper_path: Callable[[], np.ndarray]
 
-    def make(self, settings: Settings, rng: np.random.RandomState) -> Bunch:
-        """Build the data set of the protocol in `settings`."""
-        if settings.protocol == "paper-code":  # windows of one trajectory
-            path = self.paper_path()
+    def make(self, random_state: int | np.random.RandomState | None, *arguments: Any) -> Bunch:
+        """Build the data set of a protocol from the other arguments of `Simulation`."""
+        rng = check_random_state(random_state)
+        simulation = Simulation(rng, self.names, self.observed, *arguments)
+        n_series, rate = simulation.n_series, simulation.rate
+        if simulation.protocol == "paper-code":
+            # Windows of 500 points of one trajectory, of which every fifth is on the grid.
+            path, every = self.paper_path(), np.arange(0, 500, 5)
             # The absolute value folds the starts in [-1000, 0) back: double density below 1000.
-            start = np.abs((10_000 * rng.random_sample(settings.n_series) - 1000).astype(np.int64))
-            values = path[start[:, None] + np.arange(0, _PAPER_WINDOW, _PAPER_STRIDE)]
-            label = Label(values[:, _PAPER_LABEL_INDEX, -1], 0.0)
-            return grid_bunch(rng, settings, self.states, _PAPER_GRID, values, label)
-        n_series, stretch = settings.n_series, _PHYSICAL_SPAN / _SPAN
+            start = np.abs((10_000 * rng.random_sample(n_series) - 1000).astype(np.int64))
+            times, values = np.linspace(1.0, 10.0, 500)[every], path[start[:, None] + every]
+            return simulation.on_grid(times, values, values[:, 60, -1], 0.0)
         params = np.repeat(np.array(self.params)[:, None], n_series, axis=1)
-        noise = rng.standard_normal((n_series, len(self.states.names)))
-        start = (self.mean + self.scale * noise).T
-        start = rk4_final(self.field, start, params, step=_BURN_IN_STEP, n_steps=_BURN_IN_STEPS)
-        paths = Trajectories.integrate(self.field, start, params, step=_STEP, span=_PHYSICAL_SPAN)
+        start = (self.mean + self.scale * rng.standard_normal((n_series, len(self.names)))).T
+        for _ in range(1000):  # a burn-in of 20 time units leads to the attractor
+            start = rk4_step(self.field, start, params, 0.02)
+        paths = Trajectories.integrate(self.field, start, params, step=0.005, span=5.0)
 
         def evaluate(series: np.ndarray, times: np.ndarray) -> np.ndarray:
-            return (paths.at(series, times * stretch) - self.mean) / self.scale
+            # Five time units of the system are stretched over [0, 10].
+            return (paths.at(series, times * 0.5) - self.mean) / self.scale
 
-        last = evaluate(np.arange(n_series), np.full(n_series, _LABEL_TIME))[:, -1]
-        return continuous_bunch(
-            rng,
-            settings,
-            self.states,
-            evaluate,
-            Label(last, 0.0),
-            expected=100.0 * settings.rate,
-            span=_SPAN,
-        )
+        label = evaluate(np.arange(n_series), np.full(n_series, 6.0))[:, -1]
+        return simulation.continuous(evaluate, label, 0.0, expected=100.0 * rate, span=10.0)
 
 
 _LORENZ63 = _Attractor(
-    states=States(names=("x", "y", "z"), observed=("x", "y")),
+    names=("x", "y", "z"),
+    observed=("x", "y"),
     field=lorenz63,
     params=(10.0, 28.0, 8.0 / 3.0),
     mean=np.array([0.0, 0.0, 23.55]),
@@ -125,7 +114,8 @@ _LORENZ63 = _Attractor(
     paper_path=_paper_path_lorenz63,
 )
 _LORENZ96 = _Attractor(
-    states=States(names=("x0", "x1", "x2", "x3", "x4"), observed=("x0", "x1", "x2", "x3")),
+    names=("x0", "x1", "x2", "x3", "x4"),
+    observed=("x0", "x1", "x2", "x3"),
     field=lorenz96,
     params=(8.0,),
     mean=np.full(5, 2.303),
@@ -158,19 +148,19 @@ def make_lorenz63(
         on average (at least two). ``"paper-code"``: probability, in (0, 1], that a point of the
         grid of 100 times is observed.
     protocol : {"independent", "paper-code"}, default="independent"
-        ``"independent"``: every series starts at a point of its own on the attractor (20 time
-        units of burn-in from a random state), is observed by a Poisson process on [0, 10], and is
-        labelled at time 6, as the paper's text says. ``"paper-code"``: what the paper's
-        experiments ran: overlapping windows of one explicit Euler trajectory with
+        ``"independent"``: every series starts at a different point on the attractor (20 time units
+        of burn-in from a random state), is observed by a Poisson process on [0, 10], and is
+        labelled at time 6, as the paper's text says. ``"paper-code"``: the setting of the paper's
+        experiments, overlapping windows of one explicit Euler trajectory with
         :math:`\beta = 2.667`, on 100 grid times from 1 to 9.928, thinned, with the last point
         always observed, labelled at grid point 60 (time 6.411). There a test window shares nearly
         all its samples with some training window: use it only to compare with the published
         numbers.
     noise : float, default=0.0
         Standard deviation of Gaussian noise added to the observations, in standardised units.
-        Labels and truth stay free of noise.
+        Labels and truth have no noise.
     per_channel : bool, default=False
-        Whether every channel is observed at times of its own, each at the given `rate`.
+        Whether each channel is observed at different times, with the given `rate`.
     random_state : int, RandomState instance or None, default=None
         Pass an int for reproducible data.
 
@@ -203,8 +193,7 @@ def make_lorenz63(
     >>> data.truth.channel_names, data.truth.values.shape
     (('x', 'y', 'z'), (20, 200, 3))
     """
-    settings = Settings(n_series, rate, protocol, noise, per_channel)
-    return _LORENZ63.make(settings, check_random_state(random_state))
+    return _LORENZ63.make(random_state, n_series, rate, protocol, noise, per_channel)
 
 
 def make_lorenz96(
@@ -231,18 +220,18 @@ def make_lorenz96(
         on average (at least two). ``"paper-code"``: probability, in (0, 1], that a point of the
         grid of 100 times is observed.
     protocol : {"independent", "paper-code"}, default="independent"
-        ``"independent"``: every series starts at a point of its own on the attractor (20 time
-        units of burn-in from a random state), is observed by a Poisson process on [0, 10], and is
-        labelled at time 6, as the paper's text says. ``"paper-code"``: what the paper's
-        experiments ran: overlapping windows of one trajectory from (8.01, 8, 8, 8, 8), on 100
+        ``"independent"``: every series starts at a different point on the attractor (20 time units
+        of burn-in from a random state), is observed by a Poisson process on [0, 10], and is
+        labelled at time 6, as the paper's text says. ``"paper-code"``: the setting of the paper's
+        experiments, overlapping windows of one trajectory from (8.01, 8, 8, 8, 8), on 100
         grid times from 1 to 9.928, thinned, with the last point always observed, labelled at grid
         point 60 (time 6.411). There a test window shares nearly all its samples with some
         training window: use it only to compare with the published numbers.
     noise : float, default=0.0
         Standard deviation of Gaussian noise added to the observations, in standardised units.
-        Labels and truth stay free of noise.
+        Labels and truth have no noise.
     per_channel : bool, default=False
-        Whether every channel is observed at times of its own, each at the given `rate`.
+        Whether each channel is observed at different times, with the given `rate`.
     random_state : int, RandomState instance or None, default=None
         Pass an int for reproducible data.
 
@@ -273,5 +262,4 @@ def make_lorenz96(
     >>> data.panel.n_channels, data.truth.observed.tolist()
     (4, [True, True, True, True, False])
     """
-    settings = Settings(n_series, rate, protocol, noise, per_channel)
-    return _LORENZ96.make(settings, check_random_state(random_state))
+    return _LORENZ96.make(random_state, n_series, rate, protocol, noise, per_channel)

@@ -13,22 +13,14 @@ from sklearn.utils import Bunch, check_random_state
 from skpolyode.panel import Panel
 
 MIMIC_VARIABLES = (
-    "heart rate",
-    "mean blood pressure",
-    "diastolic blood pressure",
-    "oxygen saturation",
-    "respiratory rate",
-    "glucose",
-    "blood urea nitrogen",
-    "white blood cell count",
-    "temperature",
-    "creatinine",
+    *("heart rate", "mean blood pressure", "diastolic blood pressure", "oxygen saturation"),
+    *("respiratory rate", "glucose", "blood urea nitrogen", "white blood cell count"),
+    *("temperature", "creatinine"),
 )
 _STAY = ["subject_id", "hadm_id", "icustay_id"]
 _TABLES = {"vitals_labs": [*_STAY, "hours_in"], "patients": _STAY}
 _N_HOURS = 24
-_MIN_HOURS = 30
-"""A stay counts if it lasts longer: the day that is seen and a gap before the outcome."""
+_MIN_HOURS = 30  # a stay counts if it is longer: the day that is read, a gap, and the outcome
 
 
 def load_mimic_extract(
@@ -148,7 +140,7 @@ def _read_tables(path: Path) -> dict[str, pd.DataFrame]:
 
 
 def _select(vitals: pd.DataFrame, patients: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Hourly means that rest on a measurement, and the stays, long enough, that have any."""
+    """Hourly means with at least one measurement, and the stays, long enough, that have any."""
     if missing := [name for name in ("mort_hosp", "max_hours") if name not in patients.columns]:
         raise ValueError(
             f"table 'patients' lacks the columns {missing}; it has {list(patients.columns)}."
@@ -182,6 +174,6 @@ def _select(vitals: pd.DataFrame, patients: pd.DataFrame) -> tuple[pd.DataFrame,
 
 
 def _channelwise(statistic: Callable[[np.ndarray], float], values: np.ndarray) -> np.ndarray:
-    """Statistic of the observed values of every channel; NaN where there is none."""
+    """Statistic of the observed values of each channel; NaN where there are none."""
     observed = (column[~np.isnan(column)] for column in values.T)
     return np.array([statistic(column) if len(column) else np.nan for column in observed])

@@ -1,0 +1,236 @@
+"""The series and channels that a display shows, and what it draws on the axes of each channel."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skpolyode.errors import plain_repr
+from skpolyode.panel import Panel, as_panel, query_times
+from skpolyode.panel.rows import default_channel_names
+
+# Times (L,) in the user's type and values (L, D).
+Columns = tuple[np.ndarray | pd.DatetimeIndex, np.ndarray]
+
+# Distinct without colours too: broad and pale, thin and dark, and points. The truth is broad
+# enough to be seen behind a line that follows it.
+_POINTS = {"color": "black", "marker": "o", "markersize": 4, "linestyle": "none", "zorder": 4}
+STYLES = {
+    "truth": {"color": "0.8", "linewidth": 4.0, "zorder": 1, "label": "truth"},
+    "line": {"color": "C0", "linewidth": 1.5, "zorder": 3},
+    "observed": _POINTS | {"label": "observed"},
+    "future": _POINTS | {"markerfacecolor": "white", "label": "to come"},
+}
+
+
+def require(estimator: Any, method: str, display: str) -> None:
+    """Raise a TypeError if an estimator lacks the method that a display needs."""
+    if not hasattr(estimator, method):
+        raise TypeError(
+            f"{display} needs an estimator with a method {method}, which "
+            f"{type(estimator).__name__} does not have; of a pipeline or a search pass the fitted "
+            "step itself."
+        )
+
+
+def one_series(X: Any, series: int) -> Panel:
+    """Panel of the one series at a position of the input.
+
+    Raises
+    ------
+    ValueError
+        If there is no such position.
+    """
+    panel = as_panel(X)
+    known = isinstance(series, Integral) and not isinstance(series, bool)
+    if not known or not -panel.n_series <= series < panel.n_series:
+        raise ValueError(
+            f"series must be a position from 0 to {panel.n_series - 1} in X, got "
+            f"{plain_repr(series)}; to choose by id pass panel.select_ids([id])."
+        )
+    return panel[[int(series)]]
+
+
+def channel_positions(channel: Any, names: Sequence[str]) -> list[int]:
+    """Positions of the chosen channels; None chooses all.
+
+    Raises
+    ------
+    ValueError
+        If a channel is not known.
+    """
+    if channel is None:
+        return list(range(len(names)))
+    positions = []
+    for item in [channel] if isinstance(channel, str | Integral) else channel:
+        if item in names:
+            positions.append(list(names).index(item))
+        elif isinstance(item, Integral) and 0 <= item < len(names):
+            positions.append(int(item))
+        else:
+            raise ValueError(
+                f"channel {plain_repr(item)} is not in X; pass one or several of {list(names)}, or "
+                f"positions from 0 to {len(names) - 1}."
+            )
+    return positions
+
+
+def select_series(X: Any, series: int, channel: Any) -> tuple[Panel, list[int], list[str]]:
+    """Panel of one series, and the positions and names of its chosen channels."""
+    panel = one_series(X, series)
+    chosen = channel_positions(channel, panel.channel_names)
+    return panel, chosen, [panel.channel_names[j] for j in chosen]
+
+
+def columns_of(panel: Panel, channels: Sequence[int]) -> Columns:
+    """Times in the user's type and values of the chosen channels of a panel of one series."""
+    return panel.user_times(), panel.values[:, list(channels)]
+
+
+def read_truth(panel: Panel, truth: Any, channels: Sequence[int]) -> Columns | None:
+    """Columns of the true course of a series, in the channels that are shown.
+
+    Raises
+    ------
+    ValueError
+        If it is not a pair of times (T,) and values (T, D) with the channels of the panel.
+    """
+    if truth is None:
+        return None
+    if not isinstance(truth, tuple) or len(truth) != 2:
+        raise ValueError(f"truth must be a pair (times, values), got {type(truth).__name__}.")
+    flat, offsets = query_times(panel, truth[0])
+    values = as_columns(truth[1])
+    if values.shape != (len(flat), panel.n_channels):
+        raise ValueError(
+            f"truth must have values of shape {(len(flat), panel.n_channels)}, one row a time and "
+            f"one column a channel of X ({', '.join(panel.channel_names)}), got {values.shape}."
+        )
+    return columns_of(panel.like(flat, values, offsets), channels)
+
+
+def check_levels(name: str, levels: Collection[float]) -> None:
+    """Raise a ValueError, which calls them `name`, if levels of intervals are not possible."""
+    if not len(levels):
+        raise ValueError(f"{name} must hold at least one level, but there is none.")
+    for level in levels:
+        if not 0 < level < 1:
+            raise ValueError(f"{name} must lie between 0 and 1, got {level!r}.")
+
+
+def quantile_intervals(
+    estimator: Any, past: Panel, times: Any, levels: Collection[float], channels: Sequence[int]
+) -> dict[float, tuple[np.ndarray, np.ndarray]]:
+    """Lower and upper ends (Q, D) of the forecast interval of each level."""
+    ends = {level: ((1 - level) / 2, (1 + level) / 2) for level in levels}
+    alpha = sorted({a for pair in ends.values() for a in pair})
+    quantiles = estimator.forecast_quantiles(past, times, alpha)
+    values = {a: panel.values[:, list(channels)] for a, panel in quantiles.items()}
+    return {level: (values[low], values[high]) for level, (low, high) in ends.items()}
+
+
+def as_columns(values: Any) -> np.ndarray:
+    """Values (L, D) as floats; a vector is one channel."""
+    values = np.asarray(values, dtype=np.float64)
+    return values[:, None] if values.ndim == 1 else values
+
+
+def plottable(times: Any) -> np.ndarray:
+    """Times in the form that matplotlib needs: it would show a DatetimeIndex in UTC."""
+    if isinstance(times, pd.DatetimeIndex):
+        return times.as_unit("us").to_pydatetime()
+    return np.asarray(times)
+
+
+def styled(style: dict[str, Any], keywords: dict[str, Any] | None) -> dict[str, Any]:
+    """Style of lines with the user's keywords, which may be abbreviated ("c", "lw")."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.lines import Line2D
+
+    return style | normalize_kwargs(keywords, Line2D)
+
+
+def channel_axes(
+    ax: Any, channel_names: Sequence[str] | None, n_channels: int, **shared: Any
+) -> np.ndarray:
+    """Axes (D,) of the channels, labelled with their names.
+
+    Parameters
+    ----------
+    ax : Axes, array-like of Axes or None
+        One axes for each channel; None for a new figure, with the channels below one another.
+    channel_names : sequence of str or None
+        Names of the channels; None: x0, x1, ...
+    n_channels : int
+        Number of channels D.
+    **shared : dict
+        Passed to ``matplotlib.pyplot.subplots`` for a new figure.
+
+    Raises
+    ------
+    ValueError
+        If there are not D axes or not D names.
+    """
+    names = default_channel_names(n_channels) if channel_names is None else channel_names
+    if len(names) != n_channels:
+        raise ValueError(
+            f"channel_names must have one name for each of the {n_channels} channels, got "
+            f"{list(names)}."
+        )
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        size = (7.0, 1.0 + 1.7 * n_channels)  # inches
+        figure, grid = plt.subplots(
+            n_channels, 1, figsize=size, layout="constrained", squeeze=False, **shared
+        )
+        figure.align_ylabels(grid)
+        ax = grid[:, 0]
+    axes = np.asarray(ax, dtype=object).ravel()
+    if len(axes) != n_channels:
+        raise ValueError(
+            f"ax holds {len(axes)} axes, but there are {n_channels} channels "
+            f"({', '.join(map(str, names))}): pass one axes for each, or choose one with channel=."
+        )
+    for channel_ax, name in zip(axes, names, strict=True):
+        channel_ax.set_ylabel(name)
+    return axes
+
+
+def draw_columns(
+    axes: Sequence[Any],
+    columns: tuple[Any, Any] | None,
+    style: dict[str, Any],
+    keywords: dict[str, Any] | None = None,
+) -> list[Any]:
+    """Lines of a pair (times, values), each column on the axes of its channel; none of None."""
+    if columns is None:
+        return []
+    times, values = plottable(columns[0]), as_columns(columns[1])
+    style = styled(style, keywords)
+    return [ax.plot(times, column, **style)[0] for ax, column in zip(axes, values.T, strict=True)]
+
+
+def label_time(axes: Sequence[Any], times: Any, *, legend: bool = False) -> None:
+    """Label the time axis; dates are written short, in the time zone of `times`.
+
+    One `legend` for all channels is put above the figure, where it hides nothing.
+    """
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    zone = getattr(times, "tz", None)
+    for ax in axes:
+        ax.set_xlabel("time" if zone is None else f"time ({zone})")
+        locator = ax.xaxis.get_major_locator()
+        if isinstance(locator, AutoDateLocator):
+            ax.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=zone))
+        if legend:
+            ax.label_outer()
+    if legend:
+        handles, labels = axes[0].get_legend_handles_labels()
+        style = {"loc": "outside upper center", "ncols": min(len(labels), 5), "frameon": False}
+        axes[0].figure.legend(handles, labels, **style)
