@@ -1,4 +1,4 @@
-"""Units that a model computes in, and settings that follow from the data if none are given."""
+"""Units that a model computes in, and settings that follow from the data by default."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = [
     "typical_gap",
 ]
 
-LARGEST = 1e304  # in the user's units: differences of such values are still numbers
-_TOO_LITTLE = 0.5  # of the typical series, covered by a window
-_ONE_MEMORY = 1.25  # windows of so many contexts need no memory of their own
-_FURTHEST = 1e100  # from the mean, in standard deviations: so are products and slopes
+LARGEST = 1e304  # in the user's units: differences of such values are still finite
+_TOO_LITTLE = 0.5  # share of the typical series below which a window warns
+_ONE_MEMORY = 1.25  # contexts up to which one memory serves the window as well
+_FURTHEST = 1e100  # standard deviations from the mean: products and slopes are still finite
 
 
 @saved
@@ -43,12 +43,12 @@ class ChannelScaler(NamedTuple):
         Standard deviations; one of a channel that is constant.
     observed : bool ndarray of shape (D,) or None, default=None
         Which channels training saw at all; None if it saw all of them. The others have the mean
-        0 and the scale 1, and what comes in them is not read: nothing is known of it.
+        0 and the scale 1, and their later values are not read.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skpolyode.embedders import ChannelScaler
+    >>> from skpolyode.units import ChannelScaler
     >>> scaler = ChannelScaler.of(np.array([[1.0], [np.nan], [3.0]]))
     >>> scaler.transform(np.array([[4.0]])).tolist()
     [[2.0]]
@@ -81,7 +81,7 @@ class ChannelScaler(NamedTuple):
         return self._replace(mean=np.zeros_like(self.mean))
 
     def is_too_far(self, values: np.ndarray) -> np.ndarray:
-        """Whether values are too large, in themselves or beside those of `fit`, to compute with."""
+        """Whether values are too large to compute with, absolutely or beside those of `fit`."""
         reach = np.minimum(self.scale, 10 * LARGEST / _FURTHEST) * _FURTHEST
         lowest = np.maximum(self.mean - reach, -LARGEST)
         return (values < lowest) | (values > np.minimum(self.mean + reach, LARGEST))
@@ -113,10 +113,26 @@ class ChannelScaler(NamedTuple):
 
 
 class Standardised(NamedTuple):
-    """Rows of series in the units of a model."""
+    """Rows of series in the units of a model.
 
-    times: np.ndarray  # float64 (P,), since the first row of the series
-    values: np.ndarray  # float64 (P, D), NaN where not observed
+    Parameters
+    ----------
+    times : float64 ndarray of shape (P,)
+        Since the first row of the series.
+    values : float64 ndarray of shape (P, D)
+        In standard deviations from the mean, NaN where not observed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode.units import Standardised
+    >>> rows = Standardised(np.array([0.0, 1.0]), np.array([[-1.0], [np.nan]]))
+    >>> int(np.isnan(rows.values).sum())
+    1
+    """
+
+    times: np.ndarray
+    values: np.ndarray
 
 
 @saved
@@ -133,7 +149,7 @@ class Units(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from skpolyode.embedders import ChannelScaler, Units
+    >>> from skpolyode.units import ChannelScaler, Units
     >>> Units(ChannelScaler(np.zeros(1), np.ones(1)), time_scale=60.0).time_scale
     60.0
     """
@@ -147,6 +163,20 @@ def typical_gap(rows: Observed) -> float:
 
     The unit of time of the model. The mean bounds the number of integration steps by the number
     of observations; the cap keeps a few enormous gaps from setting the scale.
+
+    Parameters
+    ----------
+    rows : Observed
+        Of the series of training.
+
+    Examples
+    --------
+    >>> from skpolyode.panel import Panel
+    >>> from skpolyode.panel.select import observed_rows
+    >>> from skpolyode.units import typical_gap
+    >>> times = [0.0, 1.0, 3.0, 6.0]
+    >>> typical_gap(observed_rows(Panel.from_series([(times, times)])))
+    2.0
     """
     gaps = rows.gaps
     if not len(gaps):
@@ -155,7 +185,24 @@ def typical_gap(rows: Observed) -> float:
 
 
 def choose_window(window: float | str, rows: Observed) -> float:
-    """Length of the past that is remembered: by default that of the longest series."""
+    """Length of the past that is remembered: by default that of the longest series.
+
+    Parameters
+    ----------
+    window : float or "auto"
+        In the units of `times`.
+    rows : Observed
+        Of the series of training.
+
+    Examples
+    --------
+    >>> from skpolyode.panel import Panel
+    >>> from skpolyode.panel.select import observed_rows
+    >>> from skpolyode.units import choose_window
+    >>> rows = observed_rows(Panel.from_series([([0.0, 6.0], [1.0, 2.0]), ([0.0], [1.0])]))
+    >>> choose_window("auto", rows), choose_window(3, rows)
+    (6.0, 3.0)
+    """
     if window != "auto":
         return float(window)
     return float((rows.end - rows.start).max()) or 1.0
@@ -169,6 +216,26 @@ def choose_context(
     That is two coefficients an observation. Measured on Lorenz63 (32 coefficients, gap 0.3):
     held-out reconstruction error 0.008 at a length of 5, 0.08 at 9. A window that is not much
     longer is taken itself, so that one memory serves both.
+
+    Parameters
+    ----------
+    context : float or "auto"
+        In the units of `times`.
+    window : float
+        Length of the past that is remembered.
+    rows : Observed
+        Of the series of training.
+    n_coefficients : int
+        Of a channel, in the memory that the dynamics see.
+
+    Examples
+    --------
+    >>> from skpolyode.panel import Panel
+    >>> from skpolyode.panel.select import observed_rows
+    >>> from skpolyode.units import choose_context
+    >>> rows = observed_rows(Panel.from_series([(range(31), range(31))]))
+    >>> choose_context("auto", 30.0, rows, n_coefficients=8)
+    4.0
     """
     if context != "auto":
         return float(context)
@@ -177,9 +244,27 @@ def choose_context(
 
 
 def covered(rows: Observed, window: float) -> tuple[float, float]:
-    """Share of the typical (median) series that a window covers, and the rows of it.
+    """Share of the typical (median) series that a window covers, and its number of rows.
 
-    Warns if it is little: the user may not know what is left out.
+    Parameters
+    ----------
+    rows : Observed
+        Of the series of training.
+    window : float
+        Length of the past that is remembered.
+
+    Warns
+    -----
+    UserWarning
+        If the share is small: the user may not know what is left out.
+
+    Examples
+    --------
+    >>> from skpolyode.panel import Panel
+    >>> from skpolyode.panel.select import observed_rows
+    >>> from skpolyode.units import covered
+    >>> covered(observed_rows(Panel.from_series([(range(31), range(31))])), window=15.0)
+    (0.5, 15.5)
     """
     typical = float(np.median(rows.end - rows.start))
     share = min(1.0, window / typical) if typical > 0 else 1.0
@@ -199,5 +284,23 @@ def auto_step_size(rows: Observed, context: float, n_coefficients: int) -> float
 
     The second keeps paths as fine as the memory can resolve where gaps are long. Measured on
     Synthetic (gap 1.2): held-out error 0.04 with steps of 0.16, 0.42 with steps of 0.8.
+
+    Parameters
+    ----------
+    rows : Observed
+        Of the series of training.
+    context : float
+        Length of the past that the dynamics see.
+    n_coefficients : int
+        Of a channel, in the memory that the dynamics see.
+
+    Examples
+    --------
+    >>> from skpolyode.panel import Panel
+    >>> from skpolyode.panel.select import observed_rows
+    >>> from skpolyode.units import auto_step_size
+    >>> rows = observed_rows(Panel.from_series([(range(31), range(31))]))
+    >>> auto_step_size(rows, context=8.0, n_coefficients=20)
+    0.5
     """
     return min(2 / 3 * typical_gap(rows), 1.25 * context / n_coefficients)
