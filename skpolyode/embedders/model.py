@@ -12,7 +12,7 @@ from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.batching import lead_batches
 from skpolyode.embedders.trained_model import TrainedModel
 from skpolyode.embedders.variance import std_coefficients
-from skpolyode.ensemble.naive import records_at
+from skpolyode.ensemble.naive import Records, records_at
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import context_starts, observed_rows, series_of_rows, take
@@ -115,12 +115,12 @@ class ModelEmbedder(TrainedModel, Embedder):
         states: State,
         durations: np.ndarray,
         leads: np.ndarray,
-        records: np.ndarray | None = None,
+        records: Records | None = None,
     ) -> np.ndarray:
         """Values (B, Q, D) at times `leads` (B, Q) after the last observations, from states there.
 
         `durations` (B,) are those of the histories; all in the user's units. With the `records`
-        (B, D, 12) of the series forecasts are stacked, without them they are the free run.
+        (B, D) of the series forecasts are stacked, without them they are the free run.
         """
         run = self._free_run(states, durations, leads)
         if records is not None and self.stacking is not None:
@@ -161,10 +161,11 @@ class ModelEmbedder(TrainedModel, Embedder):
 
     def known_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Records (Q, D, 12) up to each origin, and the elapsed times (Q,) of `forecast_from`."""
+    ) -> tuple[Records, np.ndarray]:
+        """Records (Q, D) up to each origin, and the elapsed times (Q,) of `forecast_from`."""
         own, origin = self.standardised(panel), np.repeat(origins, counts)
-        records = np.repeat(records_at(*own, panel.offsets, origins), counts, axis=0)
+        records = records_at(*own, panel.offsets, origins)
+        records = records[np.repeat(np.arange(len(origins)), counts)]
         return records, own.times[origin] + (times - panel.times[origin]) / self.units.time_scale
 
     def runs_from(

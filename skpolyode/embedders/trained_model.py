@@ -14,7 +14,7 @@ import torch
 from skpolyode.embedders.batching import cut, map_chunks
 from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.embedders.static import StaticEncoder
-from skpolyode.ensemble.naive import records_at
+from skpolyode.ensemble.naive import Records, records_at
 from skpolyode.ensemble.stacking import StackedForecast
 from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, join, select
@@ -116,8 +116,8 @@ class TrainedModel:
         times = panel.times - np.repeat(panel.times[panel.offsets[:-1]], panel.lengths)
         return Standardised(times / self.units.time_scale, self.units.scaler.read(panel.values))
 
-    def records(self, panel: Panel) -> np.ndarray:
-        """What naive forecasts know of each series, (B, D, 12)."""
+    def records(self, panel: Panel) -> Records:
+        """What naive forecasts know of each series, (B, D)."""
         seen = observed_part(panel)
         return records_at(*self.standardised(seen), seen.offsets, seen.offsets[1:] - 1)
 

@@ -1,29 +1,34 @@
-"""How far forecasts of few series lean on the learned dynamics, and not on their structure."""
+"""Blends for few series: how much of the learned dynamics to add to structural models."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Self
 
 import numpy as np
 
-from skpolyode.ensemble.stacking import effective_count
+from skpolyode.ensemble.backtest import N_FOLDS, are_known, effective_count, equal_bins, folds_of
+from skpolyode.ensemble.stacking import SETTINGS as STACKING
 from skpolyode.saving.codec import saved
 
-__all__ = ["Blend"]
+__all__ = ["Blend", "BlendSettings", "cross_fitted_blend"]
 
-_MAX_KNOTS = 6
-_PAIRS_A_KNOT = 50
-_PRIOR = 10.0  # forecasts, with the error of the better one, that speak for the structure
-_ERRORS = 3.0  # standard errors by which the dynamics have to be better in one series
-_GAIN = 0.1  # share of the squared error by which they have to be
+
+@dataclass(frozen=True)
+class BlendSettings:
+    """By how much the dynamics have to be better than structural models to have any share."""
+
+    standard_errors: float = 3.0  # that the gain must exceed, of one series
+    gain: float = 0.1  # share of the squared error that must be gained
+
+
+_SETTINGS = BlendSettings()
 
 
 @saved
 @dataclass(frozen=True, eq=False)
 class Blend:
-    """Share of the learned dynamics in forecasts, by channel and lead; the rest is the structure's.
+    """Share of the learned dynamics in forecasts, by channel and lead; structural models the rest.
 
     Parameters
     ----------
@@ -45,54 +50,69 @@ class Blend:
     def learn(
         cls,
         leads: np.ndarray,
-        run: np.ndarray,
-        simple: np.ndarray,
+        dynamics: np.ndarray,
+        structural: np.ndarray,
         actual: np.ndarray,
         series: np.ndarray,
         times: np.ndarray,
     ) -> Self:
-        """Shares that would have been best in M forecasts, arrays (M, D), shrunk towards none.
+        """Shares of the least squared error in M forecasts, arrays (M, D), shrunk towards none.
 
-        Where the dynamics are not better for sure there is no share: these forecasts are few, and
-        the dynamics have been fitted to them a little. Errors count as many times as there are
-        forecasts, of some `series` (M,) for some `times` (M,), that do not overlap; those of one
-        series are alike all the same, so that three standard errors are asked of one, one of nine.
+        Where the dynamics are not significantly better, their share is none: these forecasts are
+        few, and the dynamics may have fitted noise. Errors count as many times as there are
+        forecasts, of some `series` (M,) for some `times` (M,), that do not overlap. As errors of
+        one series are alike, three standard errors are asked of one series, one of nine.
         """
-        known = np.isfinite(leads) & np.isfinite(actual) & np.isfinite(simple) & (leads > 0)
+        known = are_known(leads, actual) & np.isfinite(structural)
         if not known.any():
             return cls.none(leads.shape[1])
-        n_knots = int(np.clip(known.sum() // _PAIRS_A_KNOT, 1, _MAX_KNOTS))
-        limits = np.quantile(leads[known], np.linspace(0, 1, n_knots + 1))
-        knots, shares = np.empty(n_knots), np.zeros((n_knots, leads.shape[1]))
-        for k, (low, high) in enumerate(pairwise(limits)):
-            near = known & (leads >= low) & (leads <= high)
-            knots[k] = np.median(leads[near])
-            for j, own in enumerate(near.T):
-                if own.any():
-                    apart = effective_count(series[own], times[own], knots[k])
-                    errors = (part[own, j] - actual[own, j] for part in (run, simple))
-                    n_series = len(np.unique(series[own]))
-                    shares[k, j] = _share(*errors, apart, n_series)
+        row, channel = np.nonzero(known)
+        bins = equal_bins(leads[known])
+        knots, shares = np.empty(len(bins)), np.zeros((len(bins), leads.shape[1]))
+        for k, members in enumerate(bins):
+            knots[k] = np.median(leads[known][members])
+            for j in np.unique(channel[members]):
+                own = row[members[channel[members] == j]]
+                apart = effective_count(series[own], times[own], knots[k])
+                errors = (part[own, j] - actual[own, j] for part in (dynamics, structural))
+                shares[k, j] = _share(*errors, apart, len(np.unique(series[own])))
         knots, first = np.unique(knots, return_index=True)
         return cls(knots, shares[first])
 
-    def blend(self, leads: np.ndarray, run: np.ndarray, simple: np.ndarray) -> np.ndarray:
-        """Forecasts (Q, D) at leads (Q, D); those of the dynamics where there is no structure."""
+    def combine(
+        self, leads: np.ndarray, dynamics: np.ndarray, structural: np.ndarray
+    ) -> np.ndarray:
+        """Forecasts (Q, D) at leads (Q, D); those of the dynamics where there are no others."""
         columns = zip(leads.T, self.shares.T, strict=True)
         shares = np.stack([np.interp(lead, self.leads, own) for lead, own in columns], axis=1)
-        blended = np.where(shares == 0, simple, simple + shares * (run - simple))
-        return np.where(np.isfinite(simple), blended, run)
+        blended = np.where(shares == 0, structural, structural + shares * (dynamics - structural))
+        return np.where(np.isfinite(structural), blended, dynamics)
 
 
-def _share(run: np.ndarray, simple: np.ndarray, apart: float, n_series: int) -> float:
-    """Share of the forecasts with errors `run` (m,) beside those with errors `simple` (m,)."""
-    gain = simple**2 - run**2
+def cross_fitted_blend(*columns: np.ndarray) -> np.ndarray:
+    """Blended forecasts (M, D), each by shares that were learned from the other folds.
+
+    The `columns` are the arguments of `Blend.learn`.
+    """
+    *_, actual, series, times = columns
+    result, folds = np.empty_like(actual), folds_of(series, N_FOLDS, times)
+    for fold in np.unique(folds):
+        out = folds == fold
+        blend = Blend.learn(*(column[~out] for column in columns))
+        result[out] = blend.combine(*(column[out] for column in columns[:3]))
+    return result
+
+
+def _share(dynamics: np.ndarray, structural: np.ndarray, apart: float, n_series: int) -> float:
+    """Share of the dynamics from errors (m,) of both, `apart` of which do not overlap."""
+    gain = structural**2 - dynamics**2
     if not np.isfinite(gain).all():
         return 0.0
-    chance = _ERRORS * gain.std() / np.sqrt(apart * n_series)
-    if gain.mean() <= max(chance, _GAIN * np.mean(simple**2)):
+    chance = _SETTINGS.standard_errors * gain.std() / np.sqrt(apart * n_series)
+    if gain.mean() <= max(chance, _SETTINGS.gain * np.mean(structural**2)):
         return 0.0
-    least, difference = min(np.mean(run**2), np.mean(simple**2)), simple - run
-    share = apart * np.mean(simple * difference)
-    share /= apart * np.mean(difference**2) + _PRIOR * least + 1e-300
+    least = min(np.mean(dynamics**2), np.mean(structural**2))
+    difference = structural - dynamics
+    share = apart * np.mean(structural * difference)
+    share /= apart * np.mean(difference**2) + STACKING.prior * least + 1e-300
     return float(np.clip(share, 0.0, 1.0))

@@ -1,46 +1,109 @@
-"""Simple forecasts of a channel, from a short record of what it was so far.
+"""Naive forecasts of a channel, from a summary of its past that takes constant memory.
 
-A record is kept in constant memory, so that a stream has the same one as a whole series: the count
-of the channel's observations, their mean, the first one, and the last few.
+A stream keeps the same summary row by row as a whole series gives at once: the number of
+observations, their mean, the first one, and the last few.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Self
 
 import numpy as np
 
 from skpolyode.panel import series_index
 
-__all__ = [
-    "NAIVE",
-    "blank_records",
-    "last_values",
-    "observation_counts",
-    "records_at",
-    "simple_forecasts",
-    "slopes",
-    "take_in",
-    "time_since",
-]
+__all__ = ["NAIVE", "NEGLIGIBLE", "Records", "naive_forecasts", "records_at"]
 
-NAIVE = ("last", "recent", "mean", "motion", "drift")
-"""What can be known without a model: the last value, the mean of the last four and of all values,
-and the last value moved on as it moved lately, and from the first one on."""
+NAIVE = ("last", "moving_average", "mean", "local_drift", "drift")
+"""Forecasts without a model: the last value, the mean of the last four, the mean of all, and the
+last value continued along the line from an observation shortly before it (local drift) or from the
+first observation (drift)."""
 
-_KEPT = 4  # last observations
-_COUNT, _MEAN, _FIRST_TIME, _FIRST = range(4)
-_TIMES, _VALUES = slice(4, 4 + _KEPT), slice(4 + _KEPT, 4 + 2 * _KEPT)
-_SHORTEST = 0.5  # typical gaps that a motion is measured over, or noise is taken for it
+NEGLIGIBLE = 1e-6  # standard deviations of a channel; smaller differences count as none
+
+_N_RECENT = 4  # last observations that a record keeps
+_SHORTEST_DRIFT = 0.5  # typical gaps; over shorter times, noise would pass for a drift
 
 
-def blank_records(n_series: int, n_channels: int) -> np.ndarray:
-    """Records (B, D, 12) of channels that have not been observed."""
-    return np.zeros((n_series, n_channels, _VALUES.stop))
+@dataclass(frozen=True, eq=False)
+class Records:
+    """What naive forecasts know of channels, arrays (...) and (..., 4).
+
+    Times are in typical gaps since the start of the series, values in standard deviations from
+    the mean of the channel. Before the fifth observation, the first one fills the places of those
+    that are missing; before the first observation, all is zero.
+    """
+
+    n_values: np.ndarray  # (...): number of observations
+    mean: np.ndarray  # (...)
+    first_time: np.ndarray  # (...)
+    first_value: np.ndarray  # (...)
+    times: np.ndarray  # (..., 4): of the last observations
+    values: np.ndarray  # (..., 4)
+
+    @classmethod
+    def blank(cls, *shape: int) -> Self:
+        """Records of channels that have not been observed."""
+        return cls(*np.zeros((4, *shape)), *np.zeros((2, *shape, _N_RECENT)))
+
+    @classmethod
+    def unpack(cls, packed: np.ndarray) -> Self:
+        """Records from one array of all their columns; see `pack`."""
+        scalars, times, values = np.split(packed, [4, 4 + _N_RECENT], axis=-1)
+        return cls(*np.moveaxis(scalars, -1, 0), times, values)
+
+    @property
+    def columns(self) -> list[np.ndarray]:
+        """All arrays, in the order of the fields."""
+        return [getattr(self, field.name) for field in fields(self)]
+
+    def pack(self) -> np.ndarray:
+        """One array of all columns, side by side along a last axis."""
+        columns = self.columns
+        return np.concatenate([np.stack(columns[:4], axis=-1), *columns[4:]], axis=-1)
+
+    def __getitem__(self, key: object) -> Records:
+        """Records at an index or mask of the leading axes."""
+        return Records(*(column[key] for column in self.columns))
+
+    @property
+    def last(self) -> np.ndarray:
+        """Last observations (...), 0 without any."""
+        return self.values[..., -1]
+
+    def time_since(self, elapsed: np.ndarray) -> np.ndarray:
+        """Time (...) from the last observation to `elapsed` (...), infinite without one."""
+        return np.where(self.n_values > 0, elapsed - self.times[..., -1], np.inf)
+
+    def slopes(self) -> np.ndarray:
+        """Slopes (..., 2) from the third and fourth last observation to the last, 0 without."""
+        age, rise = self.times[..., -1:] - self.times, self.values[..., -1:] - self.values
+        return (rise / np.maximum(age, _SHORTEST_DRIFT))[..., 1::-1]
+
+    def updated(self, elapsed: np.ndarray, values: np.ndarray, mask: np.ndarray) -> Records:
+        """Records (n, D) after one more observation of each series, at times `elapsed` (n,).
+
+        `values` (n, D) count where `mask` (n, D) says that they are observed.
+        """
+        x, t = np.where(mask, values, 0.0), np.broadcast_to(elapsed[:, None], mask.shape)
+        n, is_first = self.n_values + 1, self.n_values == 0
+
+        def moved_on(kept: np.ndarray, latest: np.ndarray) -> np.ndarray:
+            later = np.concatenate([kept[..., 1:], latest[..., None]], axis=-1)
+            return np.where(is_first[..., None], latest[..., None], later)
+
+        mean = self.mean + (x - self.mean) / n
+        first = np.where(is_first, t, self.first_time), np.where(is_first, x, self.first_value)
+        new = n, mean, *first, moved_on(self.times, t), moved_on(self.values, x)
+        masks = [mask] * 4 + [mask[..., None]] * 2
+        return Records(*map(np.where, masks, new, self.columns))
 
 
 def records_at(
     times: np.ndarray, values: np.ndarray, offsets: np.ndarray, rows: np.ndarray
-) -> np.ndarray:
-    """Records (n, D, 12) after some rows, of the rows of their series up to them.
+) -> Records:
+    """Records (n, D) of series up to some of their rows, which are included.
 
     Parameters
     ----------
@@ -51,92 +114,49 @@ def records_at(
     offsets : int64 ndarray of shape (B + 1,)
         Where the rows of each series start.
     rows : int64 ndarray of shape (n,)
-        They count over all series.
+        Positions among the rows of all series.
     """
-    found = blank_records(len(rows), values.shape[1])
+    records = Records.blank(len(rows), values.shape[1])
     start = offsets[series_index(offsets)[rows]]
-    for record, own in zip(found.swapaxes(0, 1), values.T, strict=True):
-        seen = np.flatnonzero(~np.isnan(own))
-        first = np.searchsorted(seen, start)
-        stop = np.searchsorted(seen, rows, side="right")
-        some = np.flatnonzero(stop > first)
-        if not len(some):
+    for j, channel in enumerate(values.T):
+        observed = np.flatnonzero(~np.isnan(channel))
+        first = np.searchsorted(observed, start)
+        stop = np.searchsorted(observed, rows, side="right")
+        known = np.flatnonzero(stop > first)
+        if not len(known):
             continue
-        first, stop, x, t = first[some], stop[some], own[seen], times[seen]
-        # Each sum is of its own values: one series cannot take the digits of another.
+        first, stop, x, t = first[known], stop[known], channel[observed], times[observed]
+        # Each sum takes its own values only: differences of cumulative sums would lose the digits
+        # of a series that follows one of much larger values.
         bounds = np.stack([first, stop], axis=1).ravel()
         sums = np.add.reduceat(np.append(x, 0.0), bounds)[::2]
-        kept = np.maximum(stop[:, None] - np.arange(_KEPT, 0, -1), first[:, None])
-        columns = stop - first, sums / (stop - first), t[first], x[first]
-        record[some] = np.hstack([np.stack(columns, axis=1), t[kept], x[kept]])
-    return found
+        kept = np.maximum(stop[:, None] - np.arange(_N_RECENT, 0, -1), first[:, None])
+        columns = stop - first, sums / (stop - first), t[first], x[first], t[kept], x[kept]
+        for column, own in zip(records.columns, columns, strict=True):
+            column[known, j] = own
+    return records
 
 
-def take_in(
-    records: np.ndarray, elapsed: np.ndarray, values: np.ndarray, mask: np.ndarray
-) -> np.ndarray:
-    """Records (n, D, 12) after one more observation of each series, at times `elapsed` (n,).
+def naive_forecasts(records: Records, leads: np.ndarray) -> np.ndarray:
+    """Forecasts (..., 5) from records (...), in the order of :data:`NAIVE`.
 
-    `values` (n, D) are anything where `mask` (n, D) does not say that they are observed.
+    `leads` (...) are the finite times since the channels were last observed. The forecast of a
+    channel without observations is 0, its mean in training.
     """
-    count = records[..., _COUNT]
-    x, t = np.where(mask, values, 0.0), np.broadcast_to(elapsed[:, None], mask.shape)
-    moved = records.copy()
-    moved[..., _COUNT] = count + 1
-    moved[..., _MEAN] += (x - records[..., _MEAN]) / (count + 1)
-    for part, new in ((_TIMES, t), (_VALUES, x)):
-        moved[..., part.start : part.stop - 1] = records[..., part.start + 1 : part.stop]
-        moved[..., part.stop - 1] = new
-    first = count == 0  # stands for those that are missing
-    moved[..., _FIRST_TIME] = np.where(first, t, moved[..., _FIRST_TIME])
-    moved[..., _FIRST] = np.where(first, x, moved[..., _FIRST])
-    for part, new in ((_TIMES, t), (_VALUES, x)):
-        moved[..., part] = np.where(first[..., None], new[..., None], moved[..., part])
-    return np.where(mask[..., None], moved, records)
-
-
-def time_since(records: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
-    """Time (...) from the last observations in records (..., 12) to `elapsed` (...).
-
-    It is infinite of a channel that has not been observed.
-    """
-    return np.where(records[..., _COUNT] > 0, elapsed - records[..., _TIMES.stop - 1], np.inf)
-
-
-def last_values(records: np.ndarray) -> np.ndarray:
-    """Last observations (...) in records (..., 12), 0 without any."""
-    return records[..., _VALUES.stop - 1]
-
-
-def observation_counts(records: np.ndarray) -> np.ndarray:
-    """How many observations (...) records (..., 12) are of."""
-    return records[..., _COUNT]
-
-
-def simple_forecasts(records: np.ndarray, leads: np.ndarray) -> np.ndarray:
-    """Forecasts (..., 5) of records (..., 12), in the order of :data:`NAIVE`.
-
-    `leads` (...) are the times since the channels were last observed, finite ones. A channel that
-    has not been observed is expected at its mean in training, which is 0.
-    """
-    count, mean = records[..., _COUNT], records[..., _MEAN]
-    times, values = records[..., _TIMES], records[..., _VALUES]
-    age, last = times[..., -1:] - times, values[..., -1]
-    n_kept = np.clip(count, 1, _KEPT)[..., None]
-    recent = (values * (np.arange(_KEPT, 0, -1) <= n_kept)).sum(axis=-1) / n_kept[..., 0]
-    # From the latest one that is not too close to the last, or the earliest there is.
-    base = _KEPT - 1 - np.argmax(age[..., ::-1] >= _SHORTEST, axis=-1)
-    base = np.where((age >= _SHORTEST).any(axis=-1), base, 0)[..., None]
+    times, values, last = records.times, records.values, records.last
+    n_recent = np.clip(records.n_values, 1, _N_RECENT)[..., None]
+    recent = values * (np.arange(_N_RECENT, 0, -1) <= n_recent)
+    average = recent.sum(axis=-1) / n_recent[..., 0]
+    # The local drift is from the latest observation that is not too close to the last one, or
+    # else from the earliest.
+    age = times[..., -1:] - times
+    is_apart = age >= _SHORTEST_DRIFT
+    base = _N_RECENT - 1 - np.argmax(is_apart[..., ::-1], axis=-1)
+    base = np.where(is_apart.any(axis=-1), base, 0)[..., None]
     rise = last - np.take_along_axis(values, base, axis=-1)[..., 0]
-    over = np.take_along_axis(age, base, axis=-1)[..., 0]
-    motion = last + leads * rise / np.maximum(over, _SHORTEST)
-    over = times[..., -1] - records[..., _FIRST_TIME]
-    drift = last + leads * (last - records[..., _FIRST]) / np.maximum(over, _SHORTEST)
-    return np.stack(np.broadcast_arrays(last, recent, mean, motion, drift), axis=-1)
-
-
-def slopes(records: np.ndarray) -> np.ndarray:
-    """Slopes (..., 2) from the third and fourth last observation to the last, 0 without them."""
-    times, values = records[..., _TIMES], records[..., _VALUES]
-    age, rise = times[..., -1:] - times, values[..., -1:] - values
-    return (rise / np.maximum(age, _SHORTEST))[..., 1::-1]
+    duration = np.take_along_axis(age, base, axis=-1)[..., 0]
+    local = last + leads * rise / np.maximum(duration, _SHORTEST_DRIFT)
+    duration = times[..., -1] - records.first_time
+    rise = last - records.first_value
+    drift = last + leads * rise / np.maximum(duration, _SHORTEST_DRIFT)
+    return np.stack(np.broadcast_arrays(last, average, records.mean, local, drift), axis=-1)

@@ -1,36 +1,39 @@
 """From a panel to a trained forecaster, and from it to forecasts at any times.
 
-This module knows panels and numbers; sktime's frames and horizons are translated elsewhere.
+This module knows panels and numbers; :mod:`skpolyode.forecasting.frames` translates sktime's
+frames and horizons.
 """
 
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from numbers import Integral
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
 
 from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
-from skpolyode.ensemble.backtest import ridge_sample
-from skpolyode.ensemble.blend import Blend
-from skpolyode.ensemble.conformal import Calibration
-from skpolyode.ensemble.decompose import Decomposition
-from skpolyode.ensemble.select_decomposition import checked_choices, select_decomposition
-from skpolyode.ensemble.stacking import StackedForecast, cross_fitted
-from skpolyode.forecasting.backtests import drawn, in_units, spreads_of, tried, tried_simply
+from skpolyode.ensemble.backtest import (
+    FEWEST_TO_HOLD_OUT,
+    rolling_origins,
+    run_backtest,
+    sample_records,
+)
+from skpolyode.ensemble.blend import Blend, cross_fitted_blend
+from skpolyode.ensemble.conformal import Calibration, volatility_at
+from skpolyode.ensemble.decompose import Decomposition, Residuals, select_decomposition
+from skpolyode.ensemble.naive import NEGLIGIBLE
+from skpolyode.ensemble.stacking import StackedForecast, cross_fitted, with_ridge
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.query import name_query
-from skpolyode.panel.select import (
-    last_seen_rows,
-    observed_series,
-    take,
-)
-from skpolyode.structural.averaging import StructuralModels
+from skpolyode.panel.select import last_seen_rows, observed_series, take
+from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
@@ -38,12 +41,27 @@ from skpolyode.transformers.parameters import check_repeatable, local_random_sta
 
 __all__ = ["Answers", "Trained", "answer", "fit_forecaster", "retrain", "train_forecaster"]
 
-_SERIES_TO_HOLD_OUT = 10  # with fewer, the ends of all series are held out instead
-_ROWS_A_COEFFICIENT = 4  # of the stretches of long series that training goes through
-_COEFFICIENTS = 32  # taken as the number of a model that has none
-_SHORTEST_STRETCH = 16
-_FOLDS = 5  # of backtest, whose errors are those of weights that the others gave
-_ROWS_TO_HOLD_OUT = 10  # a shorter series has no end to spare
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Into how long windows training cuts long series."""
+
+    rows_a_coefficient: int = 4  # length of a window, for each coefficient of the memory
+    n_coefficients: int = 32  # of a model that has no coefficients
+    shortest_window: int = 16  # rows
+
+
+_SETTINGS = TrainingSettings()
+
+
+class Trained(NamedTuple):
+    """What fit leaves behind; the forecaster has all of it as attributes."""
+
+    transformer: NeuralTransformer
+    calibration: Calibration
+    decomposition: Decomposition
+    path_calibration: PathCalibration | None
+    structural: StructuralModels | None  # of few series
 
 
 class Answers(NamedTuple):
@@ -51,173 +69,223 @@ class Answers(NamedTuple):
 
     values: np.ndarray  # (Q, D), in standard deviations from the mean
     leads: np.ndarray  # (Q, D): time since the channel was last observed; inf if it never was
-    shift: np.ndarray  # (Q, D): what the user's values are beside `scale` times the model's
+    shift: np.ndarray  # (Q, D): with `scale`, restores what decomposition has removed
     scale: np.ndarray  # (Q, D)
-    spreads: np.ndarray  # (Q, D, 2): how wild the series was before
-    apart: np.ndarray  # (Q, D): from the observations around a point of the path; NaN elsewhere
-    expected: np.ndarray  # (Q, D): size of the errors, where it is known; else 1
+    volatility: np.ndarray  # (Q, D, 2): of the series before
+    apart: np.ndarray  # (Q, D): distance of a point of the path to observations; NaN elsewhere
+    expected: np.ndarray  # (Q, D): expected size of the errors, where it is known; else 1
     at_row: np.ndarray  # bool (Q,): whether the path is asked for where something was observed
 
+    @classmethod
+    def blank(cls, n_times: int, n_channels: int) -> Self:
+        """Answers where nothing is known."""
+        shape = n_times, n_channels
+        units = np.zeros(shape), np.ones(shape), np.zeros((*shape, 2))
+        blank, ones = np.full(shape, np.nan), np.ones(shape)
+        return cls(blank, blank + np.inf, *units, blank.copy(), ones, np.zeros(n_times, dtype=bool))
 
-class Trained(NamedTuple):
-    """What fit leaves behind."""
-
-    embedder: NeuralTransformer
-    calibration: Calibration
-    adjustment: Decomposition
-    path_calibration: PathCalibration | None
-    structure: StructuralModels | None  # of few series
+    def put(self, where: np.ndarray, **columns: Any) -> None:
+        """Write some columns at positions (m,)."""
+        for name, column in columns.items():
+            getattr(self, name)[where] = column
 
 
 def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
-    """Train and calibrate a clone of an embedder; see the parameters of `PolyODEForecaster`."""
-    embedder, random_state = parameters["embedder"], parameters["random_state"]
-    if embedder is None:
-        embedder = PolyODETransformer()
-    if not isinstance(embedder, NeuralTransformer):
+    """Train and calibrate a clone of a transformer; see the parameters of `PolyODEForecaster`."""
+    transformer, random_state = parameters["transformer"], parameters["random_state"]
+    if transformer is None:
+        transformer = PolyODETransformer()
+    if not isinstance(transformer, NeuralTransformer):
         raise TypeError(
-            "embedder must be a transformer that learns to forecast, such as "
-            f"PolyODETransformer(), got {embedder!r}."
+            "transformer must be one that learns to forecast, such as PolyODETransformer(), got "
+            f"{transformer!r}."
         )
-    choices = checked_choices(parameters)
-    seed = embedder.random_state if random_state is None else random_state
-    if embedder.checkpoint_dir is not None:
-        check_repeatable(seed)
-    rng = local_random_state(seed)
-    own = {"random_state": int(rng.randint(2**31 - 1)), "warm_start": False}
-    model, share = clone(embedder).set_params(**own), parameters["calibration_fraction"]
-    return fit_forecaster(model, panel, share, rng, **choices)
+    choices = _checked_choices(**parameters)
+    if random_state is None:
+        random_state = transformer.random_state
+    if transformer.checkpoint_dir is not None:
+        check_repeatable(random_state)
+    rng = local_random_state(random_state)
+    transformer = clone(transformer)
+    transformer.set_params(random_state=int(rng.randint(2**31 - 1)), warm_start=False)
+    is_seed = isinstance(random_state, Integral)
+    seed = int(random_state if is_seed else rng.randint(2**31 - 1))
+    share = parameters["calibration_fraction"]
+    return fit_forecaster(transformer, panel, share, rng, seed, **choices)
+
+
+def _checked_choices(
+    *,
+    calibration_fraction: float,
+    update_epochs: int,
+    detrend: bool | str,
+    period: float | Sequence[float] | str | None,
+    normalize: str,
+    **others: Any,
+) -> dict[str, Any]:
+    """What to remove from series; a ValueError names a parameter that makes no sense."""
+    if not 0 < calibration_fraction < 1:
+        raise ValueError(
+            f"calibration_fraction must be between 0 and 1, got {calibration_fraction!r}."
+        )
+    if update_epochs < 0:
+        raise ValueError(f"update_epochs must not be negative, got {update_epochs!r}.")
+    if not (isinstance(detrend, bool | np.bool_) or detrend == "auto"):
+        raise ValueError(f'detrend must be True, False or "auto", got {detrend!r}.')
+    if normalize not in ("auto", "channel", "series"):
+        raise ValueError(f'normalize must be "auto", "channel" or "series", got {normalize!r}.')
+    if period is not None and not (isinstance(period, str) and period == "auto"):
+        try:
+            lengths = np.atleast_1d(np.asarray(period, dtype=np.float64))
+        except (TypeError, ValueError):
+            lengths = np.empty(0)
+        is_valid = lengths.ndim == 1 and len(lengths) and np.isfinite(lengths).all()
+        if not is_valid or not (lengths > 0).all():
+            raise ValueError(
+                f'period must be a positive length, some of them, None or "auto", got {period!r}.'
+            )
+        period = tuple(lengths.tolist())
+    return {"detrend": detrend, "period": period, "normalize": normalize}
 
 
 def fit_forecaster(
-    embedder: NeuralTransformer,
+    transformer: NeuralTransformer,
     panel: Panel,
     share: float,
     rng: np.random.RandomState,
+    seed: int = 0,
     **choices: Any,
 ) -> Trained:
-    """Train an embedder and calibrate its forecasts on held-out data.
+    """Train a transformer, and calibrate its forecasts on held-out data.
 
-    With many series a share of them is held out. With few, the last `share` of each is, and a
-    model that is trained anew on all of the data takes over its calibration.
-
-    Few series are forecast by their structure as well, and rather.
+    With many series, a share of them is held out. With few, the last `share` of each is, and a
+    model that is trained anew on all data takes over the calibration. Few series also have
+    structural models, drawn with the `seed`.
 
     `choices` are `detrend`, `period` and `normalize` of the forecaster.
     """
-    panel = _known(panel)
-    if panel.n_series >= _SERIES_TO_HOLD_OUT:
+    panel = _observed(panel)
+    # Trends and seasons that are not asked for are left to the model that many series share.
+    asked_for = {"detrend": False, "period": None}
+    asked_for = choices | {k: no for k, no in asked_for.items() if choices[k] == "auto"}
+    if panel.n_series >= FEWEST_TO_HOLD_OUT:
         held_out = np.zeros(panel.n_series, dtype=bool)
-        n_held_out = max(1, round(share * panel.n_series))
-        held_out[rng.permutation(panel.n_series)[:n_held_out]] = True
+        held_out[rng.permutation(panel.n_series)[: max(1, round(share * panel.n_series))]] = True
         known, tested = panel[~held_out], panel[held_out]
-        adjustment = select_decomposition(known, known.offsets[1:], **_given(choices))
-        return _fitted(embedder, adjustment, known, tested, None, rng)
+        decomposition = select_decomposition(known, known.offsets[1:], **asked_for)
+        return _calibrated(transformer, decomposition, known, tested, None, rng)
     parts = {name: choices[name] for name in ("detrend", "period")}
-    ends = panel.offsets[1:] - np.where(
-        panel.lengths >= _ROWS_TO_HOLD_OUT, np.ceil(share * panel.lengths), 0
-    ).astype(np.int64)
-    if (ends == panel.offsets[1:]).all():  # too little data: errors of the training stand in
-        adjustment = select_decomposition(panel, ends, **_given(choices))
-        structure = StructuralModels.learn(panel, **parts)
-        return _fitted(embedder, adjustment, panel, panel, None, rng, structure)
-    adjustment = select_decomposition(panel, ends, **choices)
+    spares_end = panel.lengths >= FEWEST_TO_HOLD_OUT
+    n_held_out = np.where(spares_end, np.ceil(share * panel.lengths), 0).astype(np.int64)
+    ends = panel.offsets[1:] - n_held_out
+    if not n_held_out.any():  # too little data: errors in training stand in
+        decomposition = select_decomposition(panel, ends, **asked_for)
+        structural = StructuralModels.learn(panel, seed, **parts)
+        return _calibrated(transformer, decomposition, panel, panel, None, rng, structural)
+    decomposition = select_decomposition(panel, ends, **choices)
     known = take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends)
-    structure = StructuralModels.learn(known, **parts)
-    trained = _fitted(embedder, adjustment, known, panel, ends, rng, structure)
-    stacking, unit = embedder.embedder_.stacking, embedder.time_scale_
-    left = adjustment.left(panel)
-    _train(embedder, left)
-    bounds = embedder.embedder_.range_of(left)
-    stacking = stacking.rescaled(unit / embedder.time_scale_, *bounds)
-    embedder.embedder_ = replace(embedder.embedder_, stacking=stacking)
-    structure = replace(StructuralModels.learn(panel, **parts), trust=trained.structure.trust)
-    return trained._replace(structure=structure)
+    structural = StructuralModels.learn(known, seed, **parts)
+    trained = _calibrated(transformer, decomposition, known, panel, ends, rng, structural)
+    stacking, unit = transformer.embedder_.stacking, transformer.time_scale_
+    residuals = decomposition.residuals(panel)
+    _train(transformer, residuals)
+    bounds = transformer.embedder_.range_of(residuals)
+    stacking = stacking.rescaled(unit / transformer.time_scale_, *bounds)
+    transformer.embedder_ = replace(transformer.embedder_, stacking=stacking)
+    structural = StructuralModels.learn(panel, seed, **parts)
+    return trained._replace(structural=replace(structural, blend=trained.structural.blend))
 
 
-def _fitted(
-    embedder: NeuralTransformer,
-    adjustment: Decomposition,
+def _calibrated(
+    transformer: NeuralTransformer,
+    decomposition: Decomposition,
     known: Panel,
     tested: Panel,
     ends: np.ndarray | None,
     rng: np.random.RandomState,
-    structure: StructuralModels | None = None,
+    structural: StructuralModels | None = None,
 ) -> Trained:
-    """Train an embedder on what is known; let it lean, and calibrate, on forecasts of the rest."""
-    left = adjustment.left(known)
-    _train(embedder, left)
-    asked = drawn(embedder, adjustment, tested, rng, ends)
-    sample = None
-    if ends is None and adjustment.is_none:  # what is left of whole series knows their future
-        sample = ridge_sample(embedder.embedder_, left, rng)
-    backtest, spreads = tried(embedder, asked, sample)
-    bounds = embedder.embedder_.range_of(left)
-    stacking = StackedForecast.learn(backtest, *bounds)
-    embedder.embedder_ = replace(embedder.embedder_, stacking=stacking)
-    unit, forecasts = embedder.time_scale_, cross_fitted(backtest, _FOLDS)
-    leads, actual = backtest.leads * unit, backtest.actual
-    shared, expected = (backtest.series, backtest.times * unit), None
-    if structure is not None:
-        simple, expected = tried_simply(embedder, structure, asked)
-        if ends is not None:  # or the dynamics have seen what they forecast
-            trust = Blend.learn(leads, forecasts, simple, actual, *shared)
-            structure = replace(structure, trust=trust)
-        forecasts = structure.trust.blend(leads, forecasts, simple)
-    calibration = Calibration.of(leads, forecasts, actual, *shared, spreads, expected)
-    paths = calibrate_paths(embedder, adjustment, tested, rng, ends)
-    return Trained(embedder, calibration, adjustment, paths, structure)
+    """Train a transformer on `known` series; learn weights and intervals from a backtest.
 
-
-def _given(choices: dict[str, Any]) -> dict[str, Any]:
-    """Choices where trends and seasons of single series cannot be compared: what is given, or none.
-
-    Many series share one model, which learns them as well.
+    The backtest is on the `tested` series from their `ends` on, or from everywhere. Weights that
+    judge a forecast are learned from other folds.
     """
-    given = {"detrend": False, "period": None}
-    return choices | {name: no for name, no in given.items() if choices[name] == "auto"}
+    residuals = decomposition.residuals(known)
+    _train(transformer, residuals)
+    model = transformer.embedder_
+    asked = rolling_origins(model, tested, rng, ends)
+    sample = None
+    if ends is None and decomposition.is_none:  # residuals of whole series know their future
+        sample = sample_records(model, residuals, rng)
+    past = decomposition.remove(tested, asked.origins)
+    backtest, ridge = with_ridge(run_backtest(model, asked, past), sample)
+    stacking = StackedForecast.learn(backtest, *model.range_of(residuals), ridge)
+    transformer.embedder_ = replace(model, stacking=stacking)
+    unit, forecasts, expected = transformer.time_scale_, cross_fitted(backtest), None
+    leads, shared = backtest.leads * unit, (backtest.series, backtest.times * unit)
+    origin = np.repeat(np.arange(len(asked.origins)), asked.counts)
+    if structural is not None:
+        found = structural.forecast_from(tested, asked.origins, asked.times, asked.counts)
+        found = _standardised(transformer, found, *past.restoring(origin, asked.times))
+        alternative, expected = (column[asked.is_ahead] for column in found)
+        columns = leads, forecasts, alternative, backtest.actual, *shared
+        forecasts = structural.blend.combine(*columns[:3])
+        if ends is not None:  # or the dynamics have been trained on what they forecast
+            structural = replace(structural, blend=Blend.learn(*columns))
+            forecasts = cross_fitted_blend(*columns)
+    volatility = _volatility(transformer, past)[origin[asked.is_ahead]]
+    errors = leads, forecasts, backtest.actual, *shared, volatility, expected
+    paths = calibrate_paths(transformer, decomposition, tested, rng, ends)
+    return Trained(transformer, Calibration.learn(*errors), decomposition, paths, structural)
 
 
-def _known(panel: Panel) -> Panel:
+def _train(transformer: NeuralTransformer, panel: Panel) -> None:
+    """Fit a transformer; long series are cut, and stacking is left to the forecaster."""
+    n_coefficients = getattr(transformer, "n_coefficients", _SETTINGS.n_coefficients)
+    length = _SETTINGS.rows_a_coefficient * n_coefficients
+    if panel.n_series < FEWEST_TO_SPLIT:
+        # Windows have to be short, so that some can be held out: training stops by their errors.
+        length = min(length, max(_SETTINGS.shortest_window, panel.n_observations // 8))
+    transformer.fit_stages(panel, window_rows=length, skip=["stacking"])
+
+
+def retrain(trained: Trained, panel: Panel, n_epochs: int) -> NeuralTransformer:
+    """Go on training, at a lower rate, with a panel; return a new transformer."""
+    # A shallow copy: fit makes new attributes, and trains a copy of the model.
+    old = trained.transformer
+    transformer, rate = copy.copy(old), old.learning_rate_init / 4
+    transformer.set_params(warm_start=True, max_epochs=n_epochs, learning_rate_init=rate)
+    _train(transformer, trained.decomposition.residuals(_observed(panel)))
+    return transformer.set_params(**old.get_params(deep=False))
+
+
+def _observed(panel: Panel) -> Panel:
     """Rows with an observation; channels by position, as sktime's formats name them differently."""
     panel = drop_empty(panel, "y")
     static = None if panel.static is None else panel.static.reset_index(drop=True)
     return Panel(panel.times, panel.values, panel.offsets, static=static, time_unit=panel.time_unit)
 
 
-def _train(embedder: NeuralTransformer, panel: Panel) -> None:
-    length = _ROWS_A_COEFFICIENT * getattr(embedder, "n_coefficients", _COEFFICIENTS)
-    if panel.n_series < FEWEST_TO_SPLIT:
-        # Short enough for ends to be held out: nothing else shows when training goes too far.
-        length = min(length, max(_SHORTEST_STRETCH, panel.n_observations // 8))
-    # Cut in the fit, once it has been decided what validates; the forecaster stacks by itself.
-    embedder.fit_stages(panel, window_rows=length, skip=["stacking"])
+def _standardised(
+    transformer: NeuralTransformer, found: StructuralForecasts, shift: np.ndarray, scale: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Structural forecasts (Q, D) and their expected errors, in the units of the model.
+
+    Expected errors that are not known are those of the mean, 1.
+    """
+    values = transformer.scaler_.read((found.means - shift) / scale)
+    expected = found.deviations / scale / transformer.scaler_.scale
+    return values, np.where(np.isnan(expected), 1.0, np.maximum(expected, NEGLIGIBLE))
 
 
-def retrain(
-    embedder: NeuralTransformer, adjustment: Decomposition, panel: Panel, n_epochs: int
-) -> NeuralTransformer:
-    """Embedder that has gone on training, gently, on a panel; the one given is left as it is."""
-    # A shallow copy: fit makes new attributes, and trains a copy of the model.
-    trained = copy.copy(embedder).set_params(
-        warm_start=True,
-        max_epochs=n_epochs,
-        learning_rate_init=embedder.learning_rate_init / 4,
-    )
-    _train(trained, adjustment.left(_known(panel)))
-    return trained.set_params(**embedder.get_params(deep=False))
-
-
-def _leads(panel: Panel, origins: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Time (Q, D) since each channel was last observed, up to the origin of each forecast."""
-    seen = last_seen_rows(panel)[origins]
-    return np.where(seen < 0, np.inf, times[:, None] - panel.times[seen])
+def _volatility(transformer: NeuralTransformer, past: Residuals) -> np.ndarray:
+    """Volatility (O, D, 2) of the residuals up to each origin."""
+    values = transformer.embedder_.standardised(past.panel).values
+    return volatility_at(values, past.panel.offsets, past.last)
 
 
 def answer(
-    embedder: NeuralTransformer,
-    adjustment: Decomposition,
-    structure: StructuralModels | None,
+    trained: Trained,
     context: Panel,
     times: np.ndarray,
     offsets: np.ndarray,
@@ -225,132 +293,83 @@ def answer(
 ) -> Answers:
     """Values of every channel at any times from the first row of each series on.
 
-    NaN of series without any observation.
-
     - After the last observation: the forecast.
     - At an observation: its forecast from the observations before; the mean at the first one. The
       path, if `path_at_rows`.
     - Between two observations: the learned path, which leads from one to the other.
+    - In series without any observation: NaN.
 
     Parameters
     ----------
-    embedder : NeuralTransformer
-        Fitted.
-    adjustment : Decomposition
-        What was taken out before.
-    structure : StructuralModels or None
-        What few series are forecast by beside the embedder.
+    trained : Trained
     context : Panel
-        What is known of each series.
+        Observations so far.
     times : float64 ndarray of shape (Q,)
         Times for all series, one after the other, in the units of the context.
     offsets : int64 ndarray of shape (n_series + 1,)
         Where the times of each series start.
+    path_at_rows : bool, default=False
     """
-    known, counts = observed_series(context), np.diff(offsets)
-    asked, shape = np.repeat(known, counts), (len(times), context.n_channels)
-    answers = Answers(
-        np.full(shape, np.nan),
-        np.full(shape, np.inf),
-        np.zeros(shape),
-        np.ones(shape),
-        np.zeros((*shape, 2)),
-        np.full(shape, np.nan),
-        np.ones(shape),
-        np.zeros(len(times), dtype=bool),
-    )
-    if known.any():
-        own = times[asked], offsets_from(counts[known]), path_at_rows
-        found = _answer(embedder, adjustment, structure, context[known], *own)
-        for column, values in zip(answers, found, strict=True):
-            column[asked] = values
+    answers, known = Answers.blank(len(times), context.n_channels), observed_series(context)
+    if not known.any():
+        return answers
+    asked = np.flatnonzero(np.repeat(known, np.diff(offsets)))
+    panel, offsets, times = context[known], offsets_from(np.diff(offsets)[known]), times[asked]
+    early = panel.times[panel.offsets[:-1]][series_index(offsets)] - times
+    if (early > 0).any():
+        first = int(np.argmax(early > 0))
+        series = series_index(offsets)[first]
+        raise ValueError(
+            f"{name_query(panel, series, times[first], early[first])} before its first row "
+            f"({int((early > 0).sum())} such times): nothing is known from there."
+        )
+    panel = _observed(panel)
+    read_panel(trained.transformer, panel, reset=False)  # raises errors that name the channels
+    before, is_between = _places(panel, times, offsets, path_at_rows)
+    start = np.flatnonzero(~is_between & (before < 0))
+    shift, scale = trained.decomposition.prior(trained.transformer.scaler_)
+    answers.put(asked[start], values=0.0, shift=shift, scale=scale)
+    # Time since each channel was last observed, up to the origin of each forecast.
+    seen = np.where(before[:, None] < 0, -1, last_seen_rows(panel)[before])
+    answers.put(asked, leads=np.where(seen < 0, np.inf, times[:, None] - panel.times[seen]))
+    ahead = np.flatnonzero(~is_between & (before >= 0))
+    if len(ahead):
+        ahead = ahead[np.argsort(before[ahead], kind="stable")]
+        origins, counts = np.unique(before[ahead], return_counts=True)
+        leads = answers.leads[asked[ahead]]
+        found = _forecasts(trained, panel, origins, times[ahead], counts, leads)
+        answers.put(asked[ahead], **found)
+    if is_between.any():
+        own = times[is_between], offsets_from(is_between)[offsets]
+        path = on_path(trained.transformer, trained.decomposition, panel, *own)
+        answers.put(asked[is_between], **path._asdict())
     return answers
 
 
-def _answer(
-    embedder: NeuralTransformer,
-    adjustment: Decomposition,
-    structure: StructuralModels | None,
-    context: Panel,
-    times: np.ndarray,
-    offsets: np.ndarray,
-    path_at_rows: bool,
-) -> Answers:
-    """As `answer`, of series that all hold an observation."""
-    ahead = times - context.times[context.offsets[:-1]][series_index(offsets)]
-    if (ahead < 0).any():
-        first = int(np.argmax(ahead < 0))
-        series = series_index(offsets)[first]
-        raise ValueError(
-            f"{name_query(context, series, times[first], -ahead[first])} before its first row "
-            f"({int((ahead < 0).sum())} such times): nothing is known from there."
-        )
-    panel = _known(context)
-    read_panel(embedder, panel, reset=False)  # or an error that names the channels
-    before, is_between = _places(panel, times, offsets, path_at_rows)
-    leads = _leads(panel, np.maximum(before, 0), times)
-    leads = np.where(before[:, None] < 0, np.inf, leads)
-    none, unknown = np.zeros(leads.shape), np.zeros((*leads.shape, 2))
-    own = _unadjusted(embedder, adjustment, leads.shape)
-    blank = np.full(leads.shape, np.nan), np.ones(leads.shape), np.zeros(len(times), dtype=bool)
-    found = Answers(none, leads, *own, unknown, *blank)
-    asked = np.flatnonzero(~is_between & (before >= 0))
-    if len(asked):
-        asked = asked[np.argsort(before[asked], kind="stable")]
-        unique, counts = np.unique(before[asked], return_counts=True)
-        own = panel, unique, times[asked], counts, leads[asked]
-        ahead = _ahead(embedder, adjustment, structure, *own)
-        for name, column in ahead.items():
-            getattr(found, name)[asked] = column
-    if is_between.any():
-        kept = offsets_from(is_between)[offsets]
-        path = on_path(embedder, adjustment, panel, times[is_between], kept)
-        for name, column in path._asdict().items():
-            getattr(found, name)[is_between] = column
-    return found
-
-
-def _ahead(
-    embedder: NeuralTransformer,
-    adjustment: Decomposition,
-    structure: StructuralModels | None,
+def _forecasts(
+    trained: Trained,
     panel: Panel,
     origins: np.ndarray,
     times: np.ndarray,
     counts: np.ndarray,
     leads: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Columns of answers: `counts` (O,) forecasts from the rows up to each of some origins (O,)."""
-    past, last = panel, origins
-    shift, scale = _unadjusted(embedder, adjustment, leads.shape)
-    if not adjustment.is_none:
-        adjusted = adjustment.remove(panel, origins)
-        own = adjusted.of(np.repeat(np.arange(len(origins)), counts))
-        shift, scale = adjustment.base(own, times), own.scale
-        past, last = adjusted.panel, adjusted.panel.offsets[1:] - 1
-    simple, expected = np.full(leads.shape, np.nan), np.ones(leads.shape)
-    if structure is not None:
-        found = structure.forecast_from(panel, origins, times, counts)
-        simple, expected = in_units(embedder, found, shift, scale)
-    values = simple
-    if structure is None or structure.trust.shares.any() or np.isnan(simple).any():
-        values = embedder.embedder_.forecast_from(past, last, times, counts)
-    if structure is not None:
-        values = structure.trust.blend(leads, values, simple)
-    spreads = np.repeat(spreads_of(embedder, past, last), counts, axis=0)
-    columns = {"values": values, "shift": shift, "scale": scale, "spreads": spreads}
+    """Columns of answers: `counts` (O,) forecasts from the rows up to each of the origins (O,)."""
+    transformer, structural = trained.transformer, trained.structural
+    past = trained.decomposition.remove(panel, origins)
+    origin = np.repeat(np.arange(len(origins)), counts)
+    shift, scale = past.restoring(origin, times)
+    values, expected = np.full(leads.shape, np.nan), np.ones(leads.shape)
+    if structural is not None:
+        found = structural.forecast_from(panel, origins, times, counts)
+        values, expected = _standardised(transformer, found, shift, scale)
+    if structural is None or structural.blend.shares.any() or np.isnan(values).any():
+        dynamics = transformer.embedder_.forecast_from(past.panel, past.last, times, counts)
+        blend = Blend.none(panel.n_channels) if structural is None else structural.blend
+        values = blend.combine(leads, dynamics, values)
+    volatility = _volatility(transformer, past)[origin]
+    columns = {"values": values, "shift": shift, "scale": scale, "volatility": volatility}
     return columns | {"expected": expected}
-
-
-def _unadjusted(
-    embedder: NeuralTransformer, adjustment: Decomposition, shape: tuple[int, ...]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Shift and scale where nothing was taken out, or nothing is known of the series yet."""
-    if adjustment.is_none:
-        return np.zeros(shape), np.ones(shape)
-    scale = adjustment.moments[1] / embedder.scaler_.scale
-    shift = adjustment.moments[0] - scale * embedder.scaler_.mean
-    return np.broadcast_to(shift, shape).copy(), np.broadcast_to(scale, shape).copy()
 
 
 def _places(

@@ -20,8 +20,7 @@ from skpolyode.forecasting.frames import (
     read_index,
     warn_of_exogenous,
 )
-from skpolyode.forecasting.panels import PanelForecaster
-from skpolyode.forecasting.tags import FITTED, MTYPES, TAGS
+from skpolyode.forecasting.panels import FITTED, PanelForecaster
 from skpolyode.panel import Panel
 from skpolyode.saving.objects import register_estimator, save_by_name
 from skpolyode.siblings import ODERNNTransformer
@@ -29,6 +28,8 @@ from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["PolyODEForecaster"]
+
+_MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]  # formats that it reads
 
 
 @register_estimator
@@ -38,45 +39,48 @@ class PolyODEForecaster(PanelForecaster):
     One model of the dynamics is learned from all series: single series, panels and hierarchies,
     with missing values, series of unequal length and channels observed at different times.
     Forecasts continue each series from its own last observation, at times that need not lie on
-    any grid, and lean on simple ones as far as these were better on held-out data: with few series
-    on models of level, trend and season. Prediction intervals come from the errors there.
+    any grid. They are stacked with naive forecasts, and those of few series are blended with
+    structural models of level, trend and season, as a backtest on held-out data decides. Its errors
+    also give the prediction intervals.
     Use it where series are sparse samples of some dynamics, best many of them.
 
     Parameters
     ----------
-    embedder : transformer of this package that forecasts, or None, default=None
-        The model of the dynamics; not fitted itself, but a clone of it. Its parameters are reached
-        as ``embedder__<name>``; times are in the units of the index (seconds for datetimes). Raise
+    transformer : transformer of this package that forecasts, or None, default=None
+        The model of the dynamics; a clone of it is fitted. Its parameters are reached as
+        ``transformer__<name>``; times are in the units of the index (seconds for datetimes). Raise
         its `horizon` if the nearest forecasts matter most. None: ``PolyODETransformer()``.
     calibration_fraction : float, default=0.2
         Share of the data held out to calibrate forecasts and intervals. With ten series or more,
-        it is that of the series. With fewer, it is the end of each series, and a second model,
-        trained on all data, takes it over. Raise it for exact intervals, lower it if data are few.
+        a share of the series is held out. With fewer, the end of each series is, and a second
+        model, trained on all data, takes over the calibration. Raise it for exact intervals, lower
+        it if data are few.
     update_epochs : int, default=2
         Epochs that `update` trains on the new context with ``update_params=True``; 0 never trains.
     detrend : bool or "auto", default="auto"
-        Whether a line is taken out of each series first. "auto": with fewer than ten series, where
-        simple forecasts gain a fifth. Set it if series go where training has not been.
+        Whether a line is removed from each series first. "auto": with fewer than ten series, if
+        naive forecasts gain a fifth. Set it if series leave the range of training.
     period : float, sequence of float, "auto" or None, default="auto"
-        Lengths of seasons, in the units of `times` (seconds for datetimes), which are taken out
-        likewise. "auto" looks for one, and compares as for `detrend`; None: there are none.
+        Lengths of seasons, in the units of `times` (seconds for datetimes), which are removed
+        likewise. "auto" searches for one, and compares as for `detrend`; None: there are none.
     normalize : {"auto", "channel", "series"}, default="auto"
-        Whether the model sees series in units of their own, from the mean and by the scale so far:
-        set it for very different levels. "auto": where simple regressions gain a fifth.
+        Whether the model sees each series minus its mean so far, divided by its scale so far: set
+        it for very different levels. "auto": if regressions on naive forecasts gain a fifth.
     random_state : int, RandomState instance or None, default=None
-        Seed of the embedder, in place of its own, and of what is held out. None: that of the
-        embedder. Global generators are not used.
+        Seed of the transformer, of the structural models and of the choice of held-out series. It
+        replaces the seed of the transformer; None: the seed of the transformer decides. Global
+        generators are not used.
 
     Attributes
     ----------
-    embedder_ : PolyODETransformer, or what was given
+    transformer_ : PolyODETransformer, or what was given
         The trained model.
     calibration_ : Calibration
         Half widths of the intervals, by channel and lead.
     path_calibration_ : PathCalibration or None
         Half widths between observations; None if too few of them could be hidden.
     decomposition_ : Decomposition
-        What is taken out of series first.
+        What is removed from series first.
     structural_ : StructuralModels or None
         Models of level, trend and season of few series; None with ten or more.
 
@@ -100,11 +104,11 @@ class PolyODEForecaster(PanelForecaster):
     are refused. Answers are sorted by instance.
 
     **Intervals** are split conformal: at each level, the quantile of the absolute errors of
-    held-out forecasts with about the same lead, or the largest; wider, the fewer of these do not
-    overlap. Errors are first divided by a scale that is expected from the spread and the steps of
-    the series before (with five held-out series or more): quiet series get narrower intervals. They
-    are symmetric, never narrow with the lead, and are held beyond the longest lead that was tried
-    (two contexts, or 32 typical gaps of an embedder without). With fewer than ten rows in every
+    held-out forecasts with about the same lead, or the largest; the fewer of these do not overlap,
+    the wider. Errors are first divided by a scale that is expected from the volatility of the
+    series before (with five held-out series or more): calm series get narrower intervals. Intervals
+    are symmetric, never narrow with the lead, and are held beyond the longest lead of the backtest
+    (two contexts, or 32 typical gaps of a transformer without). With fewer than ten rows in every
     series nothing is held out, and they are too narrow.
 
     References
@@ -117,7 +121,8 @@ class PolyODEForecaster(PanelForecaster):
     >>> import numpy as np
     >>> import pandas as pd
     >>> from skpolyode.forecasting import PolyODEForecaster
-    >>> from skpolyode.transformers import PolyODETransformer
+    >>> from skpolyode.siblings import ODERNNTransformer
+    from skpolyode.transformers import PolyODETransformer
     >>> hours = np.cumsum(np.random.default_rng(0).exponential(size=40))
     >>> index = pd.Timestamp("2024-01-01") + pd.to_timedelta(hours.round(3), unit="h")
     >>> y = pd.Series(np.sin(hours), index=index)
@@ -134,13 +139,34 @@ class PolyODEForecaster(PanelForecaster):
     _config: ClassVar[dict[str, Any]] = {"remember_data": False}
     _y = None
     _X = None
-    _tags: ClassVar[dict[str, Any]] = TAGS
+    _tags: ClassVar[dict[str, Any]] = {
+        "authors": ["the skpolyode developers"],
+        "maintainers": ["the skpolyode developers"],
+        "python_dependencies": ["torch"],
+        "y_inner_mtype": _MTYPES,
+        "X_inner_mtype": _MTYPES,
+        "capability:multivariate": True,
+        "capability:exogenous": False,
+        "capability:missing_values": True,
+        "capability:unequal_length": True,
+        "capability:categorical_in_X": False,
+        "capability:insample": True,
+        "capability:pred_int": True,
+        "capability:pred_int:insample": True,
+        "capability:update": True,
+        "capability:pretrain": True,
+        "pretrain:fitted_params": list(FITTED),
+        "capability:random_state": True,
+        "property:randomness": "derandomized",
+        "requires-fh-in-fit": False,
+        "X-y-must-have-same-index": False,
+    }
 
     save = save_by_name(BaseForecaster.save)
 
     def __init__(
         self,
-        embedder: NeuralTransformer | None = None,
+        transformer: NeuralTransformer | None = None,
         calibration_fraction: float = 0.2,
         update_epochs: int = 2,
         detrend: bool | str = "auto",
@@ -148,7 +174,7 @@ class PolyODEForecaster(PanelForecaster):
         normalize: str = "auto",
         random_state: Any = None,
     ) -> None:
-        self.embedder = embedder
+        self.transformer = transformer
         self.calibration_fraction = calibration_fraction
         self.update_epochs = update_epochs
         self.detrend = detrend
@@ -201,7 +227,7 @@ class PolyODEForecaster(PanelForecaster):
         if self.state == "new":
             self._train(y)
         else:
-            self._retrain(y, self.embedder_.max_epochs)
+            self._retrain(y, self.transformer_.max_epochs)
         self._pretrained_attrs = list(FITTED)
         self._state = "pretrained"
         return self
@@ -225,7 +251,7 @@ class PolyODEForecaster(PanelForecaster):
         self.check_is_fitted()
         if isinstance(y, np.ndarray):
             return super().predict_residuals(y, X)
-        inner = self._context.y if y is None else convert_to(y, MTYPES)
+        inner = self._context.y if y is None else convert_to(y, _MTYPES)
         query = read_index(self._context, inner.index)
         means = self._quantile(self._answer(query), 0.5)
         residuals = inner - query.rows_at(means, inner.index)
@@ -238,7 +264,7 @@ class PolyODEForecaster(PanelForecaster):
         return self
 
     def _pretrain_update(self, y: pd.DataFrame, X: Any = None, fh: Any = None) -> Self:
-        self._retrain(read_context(y.astype(np.float64)).panel, self.embedder_.max_epochs)
+        self._retrain(read_context(y.astype(np.float64)).panel, self.transformer_.max_epochs)
         return self
 
     def _fit(self, y: pd.DataFrame, X: Any, fh: Any) -> Self:
@@ -246,10 +272,10 @@ class PolyODEForecaster(PanelForecaster):
         panel = self._context.panel
         if self.state != "pretrained":
             self._train(panel)
-        elif panel.n_channels != self.embedder_.n_channels_in_:
+        elif panel.n_channels != self.transformer_.n_channels_in_:
             raise ValueError(
                 f"y has {panel.n_channels} channels, but the forecaster was pretrained on "
-                f"{self.embedder_.n_channels_in_}: give the same ones, NaN where not observed."
+                f"{self.transformer_.n_channels_in_}: give the same ones, NaN where not observed."
             )
         return self
 
@@ -291,10 +317,10 @@ class PolyODEForecaster(PanelForecaster):
             setattr(self, name, value)
 
     def _retrain(self, panel: Panel, n_epochs: int) -> None:
-        self.embedder_ = retrain(self.embedder_, self.decomposition_, panel, n_epochs)
+        self.transformer_ = retrain(self._trained, panel, n_epochs)
 
     def _answer(self, query: Query) -> Answers:
-        return answer(*self._trained, self._context.panel, query.times, query.offsets)
+        return answer(self._trained, self._context.panel, query.times, query.offsets)
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
@@ -317,6 +343,6 @@ class PolyODEForecaster(PanelForecaster):
         ]
         as_it_is = {"detrend": False, "period": None, "normalize": "channel"}
         return [
-            {"embedder": models[0], "update_epochs": 0, "random_state": 0},
-            {"embedder": models[1], "update_epochs": 1, "random_state": 1, **as_it_is},
+            {"transformer": models[0], "update_epochs": 0, "random_state": 0},
+            {"transformer": models[1], "update_epochs": 1, "random_state": 1, **as_it_is},
         ]

@@ -1,4 +1,4 @@
-"""What a forecaster answers about panels, which sktime's formats cannot hold."""
+"""Forecasts of panels, which may have times and series that sktime's formats cannot hold."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from sktime.forecasting.base import BaseForecaster
 
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.decompose import Decomposition
-from skpolyode.forecasting.engine import Answers, answer
+from skpolyode.forecasting.engine import Answers, Trained, answer
 from skpolyode.forecasting.paths import PathCalibration
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.structural.averaging import StructuralModels
 from skpolyode.transformers.neural import NeuralTransformer
 
-__all__ = ["PanelForecaster"]
+__all__ = ["FITTED", "PanelForecaster"]
 
-_N_LEVELS = 50  # that a variance is the mean of
+FITTED = tuple(f"{name}_" for name in Trained._fields)
+"""Attributes that training sets."""
+
+_N_LEVELS = 50  # quantiles that a variance is computed from
 
 
 class PanelForecaster(BaseForecaster):
@@ -26,28 +29,27 @@ class PanelForecaster(BaseForecaster):
 
     Attributes
     ----------
-    embedder_ : transformer
+    transformer_ : transformer
         The trained model.
     calibration_ : Calibration
         Half widths of the intervals, by channel and lead.
     path_calibration_ : PathCalibration or None
         Half widths between observations.
     decomposition_ : Decomposition
-        What is taken out of series first.
+        What is removed from series first.
     structural_ : StructuralModels or None
         Models of level, trend and season of few series.
     """
 
-    embedder_: NeuralTransformer
+    transformer_: NeuralTransformer
     decomposition_: Decomposition
     structural_: StructuralModels | None
     calibration_: Calibration
     path_calibration_: PathCalibration | None
 
     @property
-    def _trained(self) -> tuple[NeuralTransformer, Decomposition, StructuralModels | None]:
-        """What answers about any series."""
-        return self.embedder_, self.decomposition_, self.structural_
+    def _trained(self) -> Trained:
+        return Trained(*(getattr(self, name) for name in FITTED))
 
     def forecast(self, y: Any, times: Any, relative_to: str | None = None) -> Panel:
         """Continue any series with the trained model; what was fitted is left as it is.
@@ -105,13 +107,13 @@ class PanelForecaster(BaseForecaster):
             self.check_is_fitted()
         panel = as_panel(y, name="y")
         flat, offsets = query_times(panel, times, relative_to)
-        answers = answer(*self._trained, panel, flat, offsets)
+        answers = answer(self._trained, panel, flat, offsets)
         return {a: panel.like(flat, self._quantile(answers, a), offsets) for a in alpha}
 
     def forecast_interval(
         self, y: Any, times: Any, coverage: float = 0.9, relative_to: str | None = None
     ) -> tuple[Panel, Panel]:
-        """Intervals around the forecasts of any series, wider for series that were wild so far.
+        """Intervals around the forecasts of any series, wider for volatile series.
 
         Parameters
         ----------
@@ -155,9 +157,9 @@ class PanelForecaster(BaseForecaster):
         -------
         tuple of two Panels
             The lower and the upper ends, of what would have been observed, around the path of the
-            embedder, in all channels at these times. Both ends are the observation where a channel
-            was observed, unless the embedder takes observations for noisy; where no observation of
-            it follows, they are those of `forecast_interval`.
+            transformer, in all channels at these times. Both ends are the observation where a
+            channel was observed, unless the transformer takes observations for noisy; where no
+            observation of it follows, they are those of `forecast_interval`.
         """
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}.")
@@ -166,7 +168,7 @@ class PanelForecaster(BaseForecaster):
         panel = as_panel(y, name="y")
         own = panel.times, panel.offsets
         flat, offsets = own if times is None else query_times(panel, times, relative_to)
-        answers = answer(*self._trained, panel, flat, offsets, path_at_rows=True)
+        answers = answer(self._trained, panel, flat, offsets, path_at_rows=True)
         lower, upper = (
             panel.like(flat, self._quantile(answers, (1 + side * coverage) / 2), offsets)
             for side in (-1, 1)
@@ -176,22 +178,22 @@ class PanelForecaster(BaseForecaster):
     def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
         """Quantile (Q, D) in the units of the data; the median is the forecast itself."""
         widths = self._half_widths(answers, abs(2 * alpha - 1))
-        own = self.embedder_.scaler_.inverse(answers.values + np.sign(alpha - 0.5) * widths)
+        own = self.transformer_.scaler_.inverse(answers.values + np.sign(alpha - 0.5) * widths)
         return answers.shift + answers.scale * own
 
     def _variance(self, answers: Answers) -> np.ndarray:
         """Mean square (Q, D) of the errors whose quantiles the half widths are."""
         levels = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
         square = np.mean([self._half_widths(answers, own) ** 2 for own in levels], axis=0)
-        return square * (answers.scale * self.embedder_.scaler_.scale) ** 2
+        return square * (answers.scale * self.transformer_.scaler_.scale) ** 2
 
     def _half_widths(self, answers: Answers, level: float) -> np.ndarray:
         """Half widths (Q, D) of the intervals of a level, in standard deviations."""
         expected = answers.expected if self.calibration_.is_relative else 1.0
-        own = answers.leads, level, answers.spreads
+        own = answers.leads, level, answers.volatility
         widths = expected * self.calibration_.half_widths(*own)
         if self.path_calibration_ is None:
             return widths
-        own = answers.apart, level, answers.spreads, answers.at_row
+        own = answers.apart, level, answers.volatility, answers.at_row
         bridged = answers.expected * self.path_calibration_.half_widths(*own)
         return np.where(np.isnan(answers.apart), widths, bridged)

@@ -1,4 +1,4 @@
-"""Values between observations, and what hidden ones say of how far off these are."""
+"""Values between observations, and their intervals, calibrated by hiding observations."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.variance import path_std
-from skpolyode.ensemble.conformal import Calibration
+from skpolyode.ensemble.backtest import N_FOLDS
+from skpolyode.ensemble.conformal import Calibration, volatility_at
 from skpolyode.ensemble.decompose import Decomposition
-from skpolyode.ensemble.error_scale import spreads_at
+from skpolyode.ensemble.naive import NEGLIGIBLE
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import observed_part, series_of_rows, take
 from skpolyode.saving.codec import saved
@@ -20,42 +21,48 @@ from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["OnPath", "PathCalibration", "calibrate_paths", "on_path"]
 
-_PARTS = 5  # of the rows, or the values; each is hidden at once
-_ENOUGH = 2000  # hidden rows
-_FEWEST = 20  # observations; fewer say nothing of paths
-_LEAST = 1e-6  # standard deviation that is expected of a path, in those of the channel
+
+@dataclass(frozen=True)
+class PathSettings:
+    """How many observations are hidden."""
+
+    enough: int = 2000  # hidden rows; folds beyond that are left out
+    fewest: int = 20  # hidden observations; with fewer there is no calibration
+
+
+_SETTINGS = PathSettings()
 
 
 class OnPath(NamedTuple):
-    """Points of learned paths at Q times, series after series."""
+    """Points of learned paths at Q times, series after series; as columns of `Answers`."""
 
     values: np.ndarray  # (Q, D), in standard deviations from the mean
-    shift: np.ndarray  # (Q, D): what the user's values are beside `scale` times the model's
+    shift: np.ndarray  # (Q, D): with `scale`, restores what decomposition has removed
     scale: np.ndarray  # (Q, D)
-    spreads: np.ndarray  # (Q, D, 2): how wild the series is
-    apart: np.ndarray  # (Q, D): from the observations of the channel; NaN after the last one
-    expected: np.ndarray  # (Q, D): size of the error, where the embedder knows it; else 1
+    volatility: np.ndarray  # (Q, D, 2): of the whole series
+    apart: np.ndarray  # (Q, D): distance to the channel's observations; NaN after the last one
+    expected: np.ndarray  # (Q, D): expected size of the error, where it is known; else 1
     at_row: np.ndarray  # bool (Q,): whether anything was observed then
 
 
 def on_path(
-    embedder: NeuralTransformer,
-    adjustment: Decomposition,
+    transformer: NeuralTransformer,
+    decomposition: Decomposition,
     panel: Panel,
     times: np.ndarray,
     offsets: np.ndarray,
 ) -> OnPath:
     """Points between the first and the last observation of each series.
 
-    How far they are `apart` from the observations of a channel is half the harmonic mean of the
-    times since the last one and to the next one: of a random walk it is the variance.
+    The distance `apart` from the observations of a channel is half the harmonic mean of the times
+    since the last one and to the next one: in a random walk, the variance is proportional to it.
 
     Parameters
     ----------
-    embedder : NeuralTransformer
+    transformer : NeuralTransformer
         Fitted.
-    adjustment : Decomposition
-        What was taken out before.
+    decomposition : Decomposition
+        What is removed from series first.
     panel : Panel
         All rows hold an observation.
     times : float64 ndarray of shape (Q,)
@@ -63,27 +70,25 @@ def on_path(
     offsets : int64 ndarray of shape (n_series + 1,)
         Where the times of each series start.
     """
-    series, own = series_index(offsets), embedder.embedder_
-    whole = read_panel(embedder, panel, reset=False)
-    shift, scale = np.zeros((len(times), panel.n_channels)), np.ones((len(times), panel.n_channels))
-    if not adjustment.is_none:
-        adjusted = adjustment.remove(panel, panel.offsets[1:] - 1, longest=None)
-        parts, whole = adjusted.of(series), read_panel(embedder, adjusted.panel, reset=False)
-        shift, scale = adjustment.base(parts, times), parts.scale
+    series, model = series_index(offsets), transformer.embedder_
+    past = decomposition.remove(panel, panel.offsets[1:] - 1, longest=None)
+    shift, scale = past.restoring(series, times)
+    whole = read_panel(transformer, past.panel, reset=False)
     # Times count from the starts of the series there, which keeps their differences exact.
     at = times + (whole.times - panel.times)[panel.offsets[:-1]][series]
-    values = embedder.scaler_.transform(own.path_values(whole, at, offsets))
-    spreads = spreads_at(own.standardised(whole).values, whole.offsets, whole.offsets[1:] - 1)
+    values = transformer.scaler_.transform(model.path_values(whole, at, offsets))
+    last = whole.offsets[1:] - 1
+    volatility = volatility_at(model.standardised(whole).values, whole.offsets, last)[series]
     asked = PathQuery.of(whole, at, offsets)
     apart, expected = _apart(asked), np.ones(values.shape)
-    if own.filters:  # the path need not pass through observations
+    if model.filters:  # the path need not pass through observations
         apart = np.maximum(apart, np.finfo(np.float64).tiny)
-    if own.scale is not None:
-        deviation = path_std(own, whole, at, offsets) / embedder.scaler_.scale
-        noise = own.scale.noise.double().sqrt().cpu().numpy()
-        expected = np.maximum(np.hypot(deviation, noise), _LEAST)
+    if model.scale is not None:
+        deviation = path_std(model, whole, at, offsets) / transformer.scaler_.scale
+        noise = model.scale.noise.double().sqrt().cpu().numpy()
+        expected = np.maximum(np.hypot(deviation, noise), NEGLIGIBLE)
     at_row = asked.times == asked.seen.times[asked.row]
-    return OnPath(values, shift, scale, spreads[series], apart, expected, at_row)
+    return OnPath(values, shift, scale, volatility, apart, expected, at_row)
 
 
 def _apart(asked: PathQuery) -> np.ndarray:
@@ -97,14 +102,14 @@ def _apart(asked: PathQuery) -> np.ndarray:
 @saved
 @dataclass(frozen=True, eq=False)
 class PathCalibration:
-    """Half widths of intervals around paths, by how far they are `apart` from observations.
+    """Half widths of intervals around paths, by the distance `apart` from observations.
 
     Parameters
     ----------
     between : Calibration
-        Where nothing was observed, from rows that were hidden.
+        Where nothing was observed; from the errors at hidden rows.
     at_rows : Calibration or None
-        Where other channels were observed, from single values that were hidden; None of one
+        Where other channels were observed; from the errors at single hidden values. None of one
         channel.
     """
 
@@ -112,80 +117,81 @@ class PathCalibration:
     at_rows: Calibration | None
 
     def half_widths(
-        self, apart: np.ndarray, level: float, spreads: np.ndarray, at_row: np.ndarray
+        self, apart: np.ndarray, level: float, volatility: np.ndarray, at_row: np.ndarray
     ) -> np.ndarray:
-        """Half widths (Q, D) in expected sizes of the error; 0 where the value is known."""
-        widths = self.between.half_widths(apart, level, spreads)
+        """Half widths (Q, D) in multiples of the expected error; 0 where the value is known."""
+        widths = self.between.half_widths(apart, level, volatility)
         if self.at_rows is not None:
-            widths[at_row] = self.at_rows.half_widths(apart[at_row], level, spreads[at_row])
+            widths[at_row] = self.at_rows.half_widths(apart[at_row], level, volatility[at_row])
         return np.where(apart > 0, widths, 0.0)
 
 
 def calibrate_paths(
-    embedder: NeuralTransformer,
-    adjustment: Decomposition,
+    transformer: NeuralTransformer,
+    decomposition: Decomposition,
     panel: Panel,
     rng: np.random.RandomState,
     earliest: np.ndarray | None,
 ) -> PathCalibration | None:
-    """Hide observations, and see how far paths over the others miss them.
+    """Hide observations, and learn from how far the paths over the others miss them.
 
     Parameters
     ----------
-    embedder : NeuralTransformer
+    transformer : NeuralTransformer
         Fitted.
-    adjustment : Decomposition
-        What was taken out before.
+    decomposition : Decomposition
+        What is removed from series first.
     panel : Panel
-        Series that have not trained the embedder; all rows hold an observation.
+        Series that have not trained the transformer; all rows hold an observation.
     rng : RandomState
-        Draws what is hidden.
+        Draws the folds that are hidden.
     earliest : int64 ndarray of shape (n_series,) or None
         First row of each series that may be hidden; None: the second one.
 
     Returns
     -------
     PathCalibration or None
-        None of too few observations.
+        None if there are too few observations.
     """
     row, series = np.arange(panel.n_observations), series_of_rows(panel)
     first = panel.offsets[:-1] + 1
     first = first if earliest is None else np.maximum(first, earliest)
     inner = (row >= first[series]) & (row < panel.offsets[1:][series] - 1)
-    may_go, (n_rows, n_channels) = inner[:, None] & ~np.isnan(panel.values), panel.values.shape
-    one, each = (rng.randint(_PARTS, size=(n_rows, n)) for n in (1, n_channels))
-    between = _calibrated(embedder, adjustment, panel, may_go, one)
+    may_hide, (n_rows, n_channels) = inner[:, None] & ~np.isnan(panel.values), panel.values.shape
+    one, each = (rng.randint(N_FOLDS, size=(n_rows, n)) for n in (1, n_channels))
+    between = _calibrated(transformer, decomposition, panel, may_hide, one)
     if between is None:
         return None
-    at_rows = None
-    if n_channels > 1:
-        at_rows = _calibrated(embedder, adjustment, panel, may_go, each)
+    if n_channels == 1:
+        return PathCalibration(between, None)
+    at_rows = _calibrated(transformer, decomposition, panel, may_hide, each)
     return PathCalibration(between, at_rows)
 
 
 def _calibrated(
-    embedder: NeuralTransformer,
-    adjustment: Decomposition,
+    transformer: NeuralTransformer,
+    decomposition: Decomposition,
     panel: Panel,
-    may_go: np.ndarray,
-    part: np.ndarray,
+    may_hide: np.ndarray,
+    fold: np.ndarray,
 ) -> Calibration | None:
-    """Errors at values that `may_go` (P, D), hidden by parts: whole rows (P, 1), or (P, D)."""
-    # A copy of the series for each part, which all go through the model together.
-    n_parts = min(_PARTS, -(-_ENOUGH * _PARTS // max(int(may_go.any(axis=1).sum()), 1)))
+    """Calibrate on values that `may_hide` (P, D); a fold hides rows (P, 1) or values (P, D)."""
+    # The series are copied for each fold, and all copies go through the model together.
+    n_rows = max(int(may_hide.any(axis=1).sum()), 1)
+    n_folds = min(N_FOLDS, -(-_SETTINGS.enough * N_FOLDS // n_rows))
     whole = np.arange(panel.n_series), panel.offsets[:-1], panel.offsets[1:]
-    copies = take(panel, *(np.tile(x, n_parts) for x in whole))
-    hidden = np.concatenate([may_go & (part == k) for k in range(n_parts)])
-    if part.shape[1] > 1:  # something is left in each row
+    copies = take(panel, *(np.tile(x, n_folds) for x in whole))
+    hidden = np.concatenate([may_hide & (fold == k) for k in range(n_folds)])
+    if fold.shape[1] > 1:  # each row keeps a value
         hidden &= (~np.isnan(copies.values) & ~hidden).any(axis=1, keepdims=True)
     known = copies.like(copies.times, np.where(hidden, np.nan, copies.values), copies.offsets)
     asked = hidden.any(axis=1)
     times, offsets = copies.times[asked], offsets_from(asked)[copies.offsets]
-    found = on_path(embedder, adjustment, observed_part(known), times, offsets)
+    found = on_path(transformer, decomposition, observed_part(known), times, offsets)
     actual = np.where(hidden, copies.values, np.nan)[asked]
-    actual = embedder.scaler_.read((actual - found.shift) / found.scale)
-    if np.isfinite(found.apart * actual).sum() < _FEWEST:
+    actual = transformer.scaler_.read((actual - found.shift) / found.scale)
+    if np.isfinite(found.apart * actual).sum() < _SETTINGS.fewest:
         return None
     own = found.values / found.expected, actual / found.expected
     series = series_of_rows(copies)[asked] % panel.n_series
-    return Calibration.of(found.apart, *own, series, times, found.spreads)
+    return Calibration.learn(found.apart, *own, series, times, found.volatility)

@@ -48,7 +48,7 @@ class ChannelScaler(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from skpolyode.units import ChannelScaler
+    >>> from skpolyode.panel.units import ChannelScaler
     >>> scaler = ChannelScaler.of(np.array([[1.0], [np.nan], [3.0]]))
     >>> scaler.transform(np.array([[4.0]])).tolist()
     [[2.0]]
@@ -125,7 +125,7 @@ class Standardised(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from skpolyode.units import Standardised
+    >>> from skpolyode.panel.units import Standardised
     >>> rows = Standardised(np.array([0.0, 1.0]), np.array([[-1.0], [np.nan]]))
     >>> int(np.isnan(rows.values).sum())
     1
@@ -149,7 +149,7 @@ class Units(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from skpolyode.units import ChannelScaler, Units
+    >>> from skpolyode.panel.units import ChannelScaler, Units
     >>> Units(ChannelScaler(np.zeros(1), np.ones(1)), time_scale=60.0).time_scale
     60.0
     """
@@ -173,7 +173,7 @@ def typical_gap(rows: Observed) -> float:
     --------
     >>> from skpolyode.panel import Panel
     >>> from skpolyode.panel.select import observed_rows
-    >>> from skpolyode.units import typical_gap
+    >>> from skpolyode.panel.units import typical_gap
     >>> times = [0.0, 1.0, 3.0, 6.0]
     >>> typical_gap(observed_rows(Panel.from_series([(times, times)])))
     2.0
@@ -198,7 +198,7 @@ def choose_window(window: float | str, rows: Observed) -> float:
     --------
     >>> from skpolyode.panel import Panel
     >>> from skpolyode.panel.select import observed_rows
-    >>> from skpolyode.units import choose_window
+    >>> from skpolyode.panel.units import choose_window
     >>> rows = observed_rows(Panel.from_series([([0.0, 6.0], [1.0, 2.0]), ([0.0], [1.0])]))
     >>> choose_window("auto", rows), choose_window(3, rows)
     (6.0, 3.0)
@@ -232,7 +232,7 @@ def choose_context(
     --------
     >>> from skpolyode.panel import Panel
     >>> from skpolyode.panel.select import observed_rows
-    >>> from skpolyode.units import choose_context
+    >>> from skpolyode.panel.units import choose_context
     >>> rows = observed_rows(Panel.from_series([(range(31), range(31))]))
     >>> choose_context("auto", 30.0, rows, n_coefficients=8)
     4.0
@@ -262,7 +262,7 @@ def covered(rows: Observed, window: float) -> tuple[float, float]:
     --------
     >>> from skpolyode.panel import Panel
     >>> from skpolyode.panel.select import observed_rows
-    >>> from skpolyode.units import covered
+    >>> from skpolyode.panel.units import covered
     >>> covered(observed_rows(Panel.from_series([(range(31), range(31))])), window=15.0)
     (0.5, 15.5)
     """
@@ -298,7 +298,7 @@ def auto_step_size(rows: Observed, context: float, n_coefficients: int) -> float
     --------
     >>> from skpolyode.panel import Panel
     >>> from skpolyode.panel.select import observed_rows
-    >>> from skpolyode.units import auto_step_size
+    >>> from skpolyode.panel.units import auto_step_size
     >>> rows = observed_rows(Panel.from_series([(range(31), range(31))]))
     >>> auto_step_size(rows, context=8.0, n_coefficients=20)
     0.5

@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.batching import lead_batches
 from skpolyode.embedders.variance import std_ahead
-from skpolyode.ensemble.naive import blank_records, take_in
+from skpolyode.ensemble.naive import Records
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed, PolyODE
 from skpolyode.models.contract import State, select
@@ -114,7 +114,7 @@ class ModelStream(SeriesStream):
         state = self._states(chosen)
         clock, records = self._clock.take(chosen), None
         if combine and _RECORD in self._parts:
-            records = self._parts[_RECORD].cpu().numpy()[chosen]
+            records = Records.unpack(self._parts[_RECORD].cpu().numpy()[chosen])
         durations = clock.last - clock.start
         panel, flat, offsets = self._asked(chosen, times, relative_to)
         values = np.empty((len(flat), panel.n_channels))
@@ -174,7 +174,7 @@ class ModelStream(SeriesStream):
         with torch.no_grad():
             state = self._model.initial(data, data.series) | {_STATIC: data.static}
         if self._embedder.stacking is not None:
-            records = torch.from_numpy(blank_records(*nothing.shape))
+            records = torch.from_numpy(Records.blank(*nothing.shape).pack())
             state[_RECORD] = records.to(data.x.device)
         # It will be written to: a state may be a view of weights, the same for all series.
         return {name: part.clone() for name, part in state.items()}
@@ -182,7 +182,7 @@ class ModelStream(SeriesStream):
     def _resume(self, panel: Panel) -> Parts:
         parts = self._parts | self._embedder.states(panel)
         if _RECORD in parts:
-            records = torch.from_numpy(self._embedder.records(panel))
+            records = torch.from_numpy(self._embedder.records(panel).pack())
             parts[_RECORD] = records.to(parts[_RECORD].device)
         return parts
 
@@ -197,9 +197,9 @@ class ModelStream(SeriesStream):
             state = self._model.observe(self._run_up(state, data), data, data.series)
         state = state | {_STATIC: parts[_STATIC]}
         if _RECORD in parts:
-            known = parts[_RECORD]
-            moved = take_in(known.cpu().numpy(), moment.elapsed, values, moment.mask)
-            state[_RECORD] = torch.from_numpy(moved).to(known.device)
+            known = Records.unpack(parts[_RECORD].cpu().numpy())
+            moved = known.updated(moment.elapsed, values, moment.mask).pack()
+            state[_RECORD] = torch.from_numpy(moved).to(parts[_RECORD].device)
         return state
 
     def _pack(self, values: np.ndarray, moment: Moment, static: torch.Tensor) -> Packed:

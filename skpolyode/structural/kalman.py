@@ -1,4 +1,4 @@
-"""Kalman's filter for many structural models of one series at once, at irregular times."""
+"""Kalman filter for many structural models of one series at once, at irregular times."""
 
 from __future__ import annotations
 
@@ -9,35 +9,36 @@ from scipy.special import gammaln
 
 from skpolyode.structural.components import LEVEL, SLOPE, Components
 
-__all__ = ["Filtered", "ahead", "filtered"]
+__all__ = ["Filtered", "kalman_filter", "predict"]
 
-_PRIOR = 0.5  # half of the observations that speak for errors of one typical step
+_PRIOR = 0.5  # half the number of observations that speak for errors of one typical step
 
 
 class Filtered(NamedTuple):
-    """What G models know after each of n observations."""
+    """States and likelihoods of G models after each of n observations."""
 
-    log_likelihood: np.ndarray  # float64 (n, G): of the observations so far, but the first one
+    log_likelihood: np.ndarray  # float64 (n, G): of the observations so far without the first
     states: np.ndarray  # float64 (n, G, p): means
-    errors: np.ndarray  # float64 (n, G): of forecasts from the one before, in expected errors
-    scale: np.ndarray  # float64 (n, G): what variances are to be multiplied by
-    covariances: np.ndarray  # float64 (m, G, p, p): after those that were asked for
+    errors: np.ndarray  # float64 (n, G): of one-step forecasts, in expected errors
+    scale: np.ndarray  # float64 (n, G): estimated factor of all variances
+    covariances: np.ndarray  # float64 (m, G, p, p): after the observations asked for
 
 
-def filtered(
+def kalman_filter(
     times: np.ndarray, values: np.ndarray, models: Components, asked: np.ndarray | None = None
 ) -> Filtered:
-    """Run through a series.
+    """Filter a series with each model.
 
-    The scale of all variances is learned on the way, so that errors have Student's t distribution
-    (West and Harrison, "Bayesian forecasting and dynamic models", 1997, section 4.5).
+    The common scale of a model's variances is estimated on the way, so that errors have Student's
+    t distribution (West and Harrison, "Bayesian forecasting and dynamic models", 1997, section
+    4.5).
 
     Parameters
     ----------
     times : float64 ndarray of shape (n,)
         Rising.
     values : float64 ndarray of shape (n, G)
-        As each model sees them, its logarithm taken where it does.
+        As each model sees them: logarithms, for those that model these.
     models : Components
         G models with p states.
     asked : int64 ndarray of shape (m,) or None, default=None
@@ -52,7 +53,7 @@ def filtered(
     covariances = np.empty((len(kept), *covariance.shape))
     found = Filtered(zeros[0], states, zeros[1], np.ones(values.shape), covariances)
     shape, squares, log_likelihood = _PRIOR, np.full(len(models), _PRIOR), np.zeros(len(models))
-    moves: dict[float, tuple[np.ndarray, ...]] = {}  # most gaps of most series are alike
+    moves: dict[float, tuple[np.ndarray, ...]] = {}  # for the last gap: most gaps are alike
     for i, (time, own) in enumerate(zip(times, seen, strict=True)):
         if i:
             gap = float(time - times[i - 1])
@@ -62,16 +63,16 @@ def filtered(
         error = values[i] - (own * mean).sum(axis=1)
         known = np.matmul(covariance, own[:, :, None])[:, :, 0]
         expected = (own * known).sum(axis=1) + models.noise
-        if i:  # of the first one nothing was known
+        if i:  # the first observation sets the level, and has no likelihood
             square = error**2 / expected
             log_likelihood += gammaln(shape + 0.5) - gammaln(shape)
             log_likelihood -= 0.5 * np.log(2 * np.pi * squares * expected)
             log_likelihood -= (shape + 0.5) * np.log1p(square / (2 * squares))
             shape, squares = shape + 0.5, squares + square / 2
             found.errors[i] = error / np.sqrt(expected)
-        share = known / expected[:, None]
-        mean = mean + share * error[:, None]
-        covariance = covariance - share[:, :, None] * known[:, None, :]
+        gain = known / expected[:, None]
+        mean = mean + gain * error[:, None]
+        covariance = covariance - gain[:, :, None] * known[:, None, :]
         found.log_likelihood[i], found.states[i] = log_likelihood, mean
         found.scale[i] = squares / shape
         if i in kept:
@@ -100,17 +101,17 @@ def _moved(
     return moved, covariance
 
 
-def ahead(
+def predict(
     models: Components,
     states: np.ndarray,
     covariances: np.ndarray,
     origins: np.ndarray,
     leads: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Expected values (Q, G) of observations, and their variances, but for the scale.
+    """Means (Q, G) and variances (Q, G) of observations, up to the scale of the variances.
 
-    They follow from states (Q, G, p), and what is not known of them (Q, G, p, p), at times
-    `origins` (Q,), `leads` (Q,) before.
+    They follow from states (Q, G, p) with covariances (Q, G, p, p) at times `origins` (Q,), and
+    are for times `leads` (Q,) later.
     """
     then = models.seen(origins + leads)
     seen = then * models.kept(leads)
@@ -118,6 +119,6 @@ def ahead(
     expected = np.einsum("qgp,qgp->qg", seen, states)
     known = np.matmul(covariances, seen[..., None])[..., 0]
     added = models.added(leads)[0]
-    # The slope is not observed: what it shares with the level does not matter.
+    # The slope is not observed, so that its covariance with the level does not matter.
     variance = (seen * known).sum(axis=-1) + (then**2 * added).sum(axis=-1) + models.noise
     return expected, variance

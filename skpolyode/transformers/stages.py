@@ -20,7 +20,7 @@ from skpolyode.embedders.filter_selection import forecasts_no_worse, select_gain
 from skpolyode.embedders.fitting import LARGEST_EPOCH, make_task
 from skpolyode.embedders.holdout import Split
 from skpolyode.embedders.variance import with_variance
-from skpolyode.ensemble.backtest import learn_stacking
+from skpolyode.ensemble.stacking import learn_stacking
 from skpolyode.fit_report import FitReport
 from skpolyode.models import Packed, PolyODE, SequenceModel, picard_predictions
 from skpolyode.panel import Panel

@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from skpolyode.ensemble.backtest import ANCHORED, Backtest
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.ensemble.stacking import ANCHORED, Backtest, StackedForecast, cross_fitted
+from skpolyode.ensemble.stacking import StackedForecast, cross_fitted
 
 
-def undamped(leads: np.ndarray, errors: np.ndarray) -> Calibration:
+def calibrated(leads: np.ndarray, errors: np.ndarray) -> Calibration:
     """From errors alone: of forecasts that were at the mean."""
-    return Calibration.of(leads, np.zeros_like(errors), errors)
+    return Calibration.learn(leads, np.zeros_like(errors), errors)
 
 
 def diffusion(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -26,7 +27,7 @@ def diffusion(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95])
 def test_coverage_at_every_lead(level):
-    intervals = undamped(*diffusion(6000, 0))
+    intervals = calibrated(*diffusion(6000, 0))
     leads, errors = diffusion(40_000, 1)
     inside = np.abs(errors) <= intervals.half_widths(leads, level)
     for low, high in ((0.0, 4.0), (0.5, 1.0), (2.0, 2.5), (3.5, 4.0)):
@@ -40,7 +41,7 @@ def test_small_samples_cover_at_least_as_much_as_asked():
     covered = []
     for _ in range(2000):
         errors = rng.exponential(size=(19, 1))
-        width = undamped(np.ones((19, 1)), errors).half_widths(np.ones((1, 1)), 0.9)[0, 0]
+        width = calibrated(np.ones((19, 1)), errors).half_widths(np.ones((1, 1)), 0.9)[0, 0]
         covered.append(rng.exponential() <= width)
     # ceil(20 * 0.9) = 18th of 19: exactly 18 of 20 in the mean
     assert np.mean(covered) == pytest.approx(0.9, abs=0.02)
@@ -49,7 +50,7 @@ def test_small_samples_cover_at_least_as_much_as_asked():
 @given(seed=st.integers(0, 1000), n=st.integers(1, 700))
 def test_widths_never_fall_with_lead_or_level(seed, n):
     rng = np.random.default_rng(seed)
-    intervals = undamped(rng.exponential(size=(n, 1)), rng.standard_cauchy((n, 1)))
+    intervals = calibrated(rng.exponential(size=(n, 1)), rng.standard_cauchy((n, 1)))
     leads = np.concatenate([np.linspace(0, 10, 60), [np.inf]])[:, None]
     widths = np.stack([intervals.half_widths(leads, level) for level in (0.1, 0.5, 0.9, 0.99)])
     assert (np.diff(widths, axis=1) >= 0).all()
@@ -58,7 +59,7 @@ def test_widths_never_fall_with_lead_or_level(seed, n):
 
 
 def test_beyond_the_longest_lead_the_width_is_held():
-    intervals = undamped(*diffusion(5000, 0))
+    intervals = calibrated(*diffusion(5000, 0))
     far = intervals.half_widths(np.array([[4.0, 4.0], [100.0, np.inf]]), 0.9)
     np.testing.assert_array_equal(far[0], far[1])
 
@@ -66,9 +67,9 @@ def test_beyond_the_longest_lead_the_width_is_held():
 def test_a_channel_without_errors_gets_one_scale():
     leads, errors = diffusion(200, 0)
     errors[:, 1] = np.nan
-    assert undamped(leads, errors).half_widths(np.full((1, 2), 1.0), 0.9)[0, 1] == 1.0
+    assert calibrated(leads, errors).half_widths(np.full((1, 2), 1.0), 0.9)[0, 1] == 1.0
     empty = np.empty((0, 2))
-    np.testing.assert_array_equal(undamped(empty, empty).half_widths(np.ones((1, 2)), 0.5), 1)
+    np.testing.assert_array_equal(calibrated(empty, empty).half_widths(np.ones((1, 2)), 0.5), 1)
 
 
 def paths(n_series: int, seed: int) -> tuple[np.ndarray, ...]:
@@ -91,7 +92,7 @@ def paths(n_series: int, seed: int) -> tuple[np.ndarray, ...]:
     return leads[:, None], forecasts[:, None], actual[:, None], series, times
 
 
-def trials(leads, forecasts, actual, series, times) -> Backtest:
+def backtest_of(leads, forecasts, actual, series, times) -> Backtest:
     """Where the free run is the best forecast, and nothing else is known but the mean."""
     members = np.concatenate([forecasts, np.zeros((len(forecasts), 5))], axis=1)[:, None]
     return Backtest(leads, members, actual, series, times, ANCHORED)
@@ -102,9 +103,9 @@ def test_few_series_cover_as_much_as_many(n_series):
     """Thousands of pairs of few series are a handful of forecasts that do not overlap."""
     covered, apart = [], []
     for seed in range(150 if n_series < 9 else 8):
-        known, new = trials(*paths(n_series, seed)), trials(*paths(8, 1000 + seed))
+        known, new = backtest_of(*paths(n_series, seed)), backtest_of(*paths(8, 1000 + seed))
         forecasts = cross_fitted(known, 5)
-        calibration = Calibration.of(
+        calibration = Calibration.learn(
             known.leads, forecasts, known.actual, known.series, known.times
         )
         stacking = StackedForecast.learn(known, np.array([-np.inf]), np.array([np.inf]))
@@ -122,11 +123,11 @@ def test_forecasts_that_do_not_overlap_are_counted():
     series = np.array([0] * 10 + [1] * 3)
     times = np.array([3, 1, 2, 0, 4, 5, 6, 9, 8, 7, 0, 0.1, 0.2])
     leads, errors = np.full((13, 1), 2.0), np.ones((13, 1))
-    ((own,),) = Calibration.of(leads, np.zeros((13, 1)), errors, series, times).errors
+    ((own,),) = Calibration.learn(leads, np.zeros((13, 1)), errors, series, times).errors
     assert own.n_independent == 5 + 1
     few, many = (stats.t.ppf(0.95, n) for n in (6, 13))
     assert own.quantile(0.9) == pytest.approx(few / many)
-    ((alone,),) = Calibration.of(leads, np.zeros((13, 1)), errors).errors
+    ((alone,),) = Calibration.learn(leads, np.zeros((13, 1)), errors).errors
     assert alone.quantile(0.9) == 1.0
 
 
@@ -136,5 +137,5 @@ def test_forecasts_that_do_not_overlap_are_counted():
 def test_rank_of_the_conformal_quantile(level, rank):
     """Of 19 errors 1 to 19: the (20 level)-th, or the largest."""
     errors = np.random.default_rng(0).permutation(19.0 + np.arange(-18.0, 1))[:, None]
-    width = undamped(np.ones((19, 1)), errors).half_widths(np.ones((1, 1)), level)
+    width = calibrated(np.ones((19, 1)), errors).half_widths(np.ones((1, 1)), level)
     assert width[0, 0] == rank

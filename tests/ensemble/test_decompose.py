@@ -8,14 +8,13 @@ import pytest
 
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.ensemble.decompose import Decomposition
-from skpolyode.ensemble.select_decomposition import select_decomposition
+from skpolyode.ensemble.decompose import Decomposition, select_decomposition
 from skpolyode.forecasting import PolyODEForecaster
 
 
 def small(**options: object) -> PolyODEForecaster:
-    embedder = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
-    return PolyODEForecaster(embedder, random_state=0, **options)
+    transformer = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
+    return PolyODEForecaster(transformer, random_state=0, **options)
 
 
 def irregular(n: int, seed: int = 0, stretch: float = 1.0) -> np.ndarray:
@@ -68,9 +67,8 @@ def test_parts_are_put_back_as_they_were_taken_out():
     assert own.panel.lengths.tolist() == [21, 60]
     for i, rows in enumerate((slice(0, 21), slice(0, 60))):
         which = np.full(rows.stop, i)
-        own_rows = own.of(which)
-        left = own.panel[i].values
-        back = option.base(own_rows, panel.times[rows]) + own_rows.scale * left
+        shift, scale = own.restoring(which, panel.times[rows])
+        back = shift + scale * own.panel[i].values
         np.testing.assert_allclose(back, panel.values[rows], atol=1e-9)
 
 
@@ -84,8 +82,9 @@ def test_a_line_is_continued_and_an_outlier_does_not_bend_it():
     np.testing.assert_allclose(found, 5 - 0.25 * ahead, atol=0.2)
     x[70] += 500.0
     option = forecaster.decomposition_
-    own = option.remove(Panel.from_series([(t, x)]), np.array([79])).of(np.zeros(3, dtype=int))
-    np.testing.assert_allclose(option.base(own, ahead)[:, 0], 5 - 0.25 * ahead, atol=1.5)
+    own = option.remove(Panel.from_series([(t, x)]), np.array([79]))
+    line = own.restoring(np.zeros(3, dtype=int), ahead)[0][:, 0]
+    np.testing.assert_allclose(line, 5 - 0.25 * ahead, atol=1.5)
 
 
 def test_a_season_is_repeated():

@@ -1,18 +1,11 @@
-"""Simple forecasts against plain loops, and records that grow row by row."""
+"""Naive forecasts against plain loops, and records that grow row by row."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from skpolyode.ensemble.naive import (
-    NAIVE,
-    blank_records,
-    records_at,
-    simple_forecasts,
-    take_in,
-    time_since,
-)
+from skpolyode.ensemble.naive import NAIVE, Records, naive_forecasts, records_at
 
 RNG = np.random.default_rng(0)
 LENGTHS = [7, 1, 12, 3]
@@ -33,9 +26,9 @@ def plain(times: np.ndarray, values: np.ndarray, when: float) -> dict[str, float
     t0, x0 = apart[-1] if apart else last_four[0]
     return {
         "last": x,
-        "recent": np.mean([value for _, value in last_four]),
+        "moving_average": np.mean([value for _, value in last_four]),
         "mean": values.mean(),
-        "motion": x + (when - t) * (x - x0) / max(t - t0, 0.5),
+        "local_drift": x + (when - t) * (x - x0) / max(t - t0, 0.5),
         "drift": x + (when - t) * (x - values[0]) / max(t - times[0], 0.5),
     }
 
@@ -46,8 +39,8 @@ def test_each_is_that_of_a_plain_loop():
     for row in rows:
         first = OFFSETS[np.searchsorted(OFFSETS, row, side="right") - 1]
         own, when = slice(first, row + 1), TIMES[row] + 1.7
-        leads = time_since(records[row], np.array(when))
-        found = simple_forecasts(records[row], np.where(np.isinf(leads), 0.0, leads))
+        leads = records[row].time_since(np.array(when))
+        found = naive_forecasts(records[row], np.where(np.isinf(leads), 0.0, leads))
         for j in range(3):
             seen = ~np.isnan(VALUES[own, j])
             expected = plain(TIMES[own][seen], VALUES[own, j][seen], when)
@@ -56,23 +49,26 @@ def test_each_is_that_of_a_plain_loop():
 
 
 def test_records_grow_row_by_row():
-    records = blank_records(len(LENGTHS), 3)
+    records = Records.blank(len(LENGTHS), 3)
     for k in range(max(LENGTHS)):
         own = np.flatnonzero(np.array(LENGTHS) > k)
         rows = OFFSETS[own] + k
         mask = ~np.isnan(VALUES[rows])
-        records[own] = take_in(records[own], TIMES[rows], VALUES[rows], mask)
-        expected = records_at(TIMES, VALUES, OFFSETS, rows)
-        np.testing.assert_allclose(records[own], expected, rtol=1e-13, atol=1e-13)
+        packed = records.pack()
+        packed[own] = records[own].updated(TIMES[rows], VALUES[rows], mask).pack()
+        records = Records.unpack(packed)
+        expected = records_at(TIMES, VALUES, OFFSETS, rows).columns
+        for column, wanted in zip(records[own].columns, expected, strict=True):
+            np.testing.assert_allclose(column, wanted, rtol=1e-13, atol=1e-13)
 
 
 def test_no_series_takes_the_digits_of_another():
     values = np.array([[1e300], [3.0], [4.0]])
     records = records_at(np.array([0.0, 0.0, 1.0]), values, np.array([0, 1, 3]), np.array([0, 2]))
-    assert simple_forecasts(records[1], np.zeros(1))[0, NAIVE.index("mean")] == 3.5
+    assert naive_forecasts(records[1], np.zeros(1))[0, NAIVE.index("mean")] == 3.5
 
 
 def test_all_that_starts_from_the_last_value_is_there_at_no_lead():
-    found = simple_forecasts(records_at(TIMES, VALUES, OFFSETS, OFFSETS[1:] - 1), np.zeros((4, 3)))
-    for name in ("motion", "drift"):
+    found = naive_forecasts(records_at(TIMES, VALUES, OFFSETS, OFFSETS[1:] - 1), np.zeros((4, 3)))
+    for name in ("local_drift", "drift"):
         np.testing.assert_array_equal(found[..., NAIVE.index(name)], found[..., 0])

@@ -1,4 +1,4 @@
-"""The regression on simple forecasts: what it finds, and that it is the same everywhere."""
+"""The ridge regression on naive forecasts: what it finds, and that it is the same everywhere."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from sklearn.linear_model import Ridge
 
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.ensemble.naive import records_at
-from skpolyode.ensemble.ridge import DirectRidge, Sample, nearness
+from skpolyode.ensemble import ridge
+from skpolyode.ensemble.backtest import Sample, nearness
+from skpolyode.ensemble.naive import Records, records_at
+from skpolyode.ensemble.ridge import DirectRidge
 
 LEADS = np.array([1.0, 2.0, 4.0])
 
@@ -33,41 +35,63 @@ def ridge_sample(panel: Panel, known: int = 3) -> Sample:
     lead = since - since[last]
     asked = (lead > 0) & (lead <= LEADS[-1])
     records = records_at(since, panel.values, panel.offsets, last[asked])
-    return Sample(records, since[asked], panel.values[asked])
+    return Sample(records, since[asked], panel.values[asked], series[asked])
 
 
 def test_what_other_channels_say_is_found():
-    own = DirectRidge.learn(
-        LEADS, ridge_sample(pushed(200, 0)), test := ridge_sample(pushed(50, 1))
-    )
+    own, test = DirectRidge.learn(LEADS, ridge_sample(pushed(200, 0))), ridge_sample(pushed(50, 1))
     wrong = own.at(test.records, test.elapsed) - test.actual
-    last = test.records[:, :, 11] - test.actual
+    last = test.records.last - test.actual
     assert np.mean(wrong[:, 0] ** 2) < 0.02 * np.mean(last[:, 0] ** 2)
     assert np.abs(wrong[:, 1]).max() < 1e-6
 
 
-def test_it_is_a_ridge_regression_at_each_lead():
-    """On what it knows, of what is left by the best simple forecast."""
-    rng, panel = np.random.default_rng(0), pushed(40, 2, n_rows=4)
+@pytest.mark.parametrize("strength", [10.0, 100.0])
+def test_it_is_a_ridge_regression_at_each_lead(strength, monkeypatch):
+    """On its features, of the errors of the best naive forecast."""
+    monkeypatch.setattr(ridge, "_SETTINGS", ridge.RidgeSettings(strengths=(strength,)))
+    rng, panel = np.random.default_rng(0), pushed(200, 2, n_rows=4)
     sample = ridge_sample(panel)
     sample = sample._replace(actual=sample.actual + rng.standard_normal(sample.actual.shape))
-    every = DirectRidge._of_strengths(LEADS[:1], sample, False)
-    for strength, own in zip((10, 100, 1000), every, strict=True):
-        found = own.at(sample.records, sample.elapsed)[:, 0]
+    own = DirectRidge.learn(LEADS[:1], sample)
+    found = own.at(sample.records, sample.elapsed)[:, 0]
 
-        x, simple = _design(own, sample)
-        ridge = Ridge(alpha=strength, fit_intercept=False)
-        base = simple[:, own.bases[0, 0]]
-        expected = base + ridge.fit(x, sample.actual[:, 0] - base).predict(x)
-        np.testing.assert_allclose(found, expected, atol=1e-8)
+    features = ridge._Features.of(sample.records, sample.elapsed, own.with_products, LEADS[0])
+    x, naive = features.of_channel(0, np.ones(len(sample.elapsed), dtype=bool))
+    x, base = ridge._standardised(x, own.centre[0], own.scale[0]), naive[:, own.bases[0, 0]]
+    oracle = Ridge(alpha=strength, fit_intercept=False)
+    expected = base + oracle.fit(x, sample.actual[:, 0] - base).predict(x)
+    np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
-def _design(own: DirectRidge, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
-    from skpolyode.ensemble.ridge import _Known, _standardised
-
-    what = _Known.of(sample.records, sample.elapsed, own.with_products, own.leads[-1])
-    x, simple = what.of_channel(0, np.ones(len(sample.elapsed), dtype=bool))
-    return _standardised(x, own.centre[0], own.scale[0]), simple
+def test_strength_is_that_of_the_least_error_in_cross_validation(monkeypatch):
+    """Against a loop that fits each fold's complement by itself."""
+    rng, panel = np.random.default_rng(3), pushed(40, 2, n_rows=4)
+    sample = ridge_sample(panel)
+    sample = sample._replace(actual=sample.actual + rng.standard_normal(sample.actual.shape))
+    sample = sample._replace(actual=np.where([True, False], sample.actual, np.nan))
+    folds, known = sample.series % 5, np.ones(len(sample.series), dtype=bool)
+    errors = {}
+    for with_products in (False, True):
+        features = ridge._Features.of(sample.records, sample.elapsed, with_products, LEADS[0])
+        x, naive = features.of_channel(0, known)
+        x = np.column_stack([np.clip((x - x.mean(0)) / np.maximum(x.std(0), 1e-9), -5, 5), known])
+        x[:, :-1] *= features.of_channel(0, known)[0].std(axis=0) > 1e-6
+        wrong = sample.actual[:, 0, None] - naive
+        for strength in (10.0, 100.0, 1000.0):
+            left = np.empty(len(x))
+            for k in range(5):
+                out = folds == k
+                base = (wrong[~out] ** 2).sum(axis=0).argmin()
+                model = Ridge(alpha=strength, fit_intercept=False).fit(x[~out], wrong[~out, base])
+                left[out] = wrong[out, base] - model.predict(x[out])
+            errors[with_products, strength] = np.mean(left**2)
+    products, strength = min(errors, key=errors.get)
+    own = DirectRidge.learn(LEADS[:1], sample)
+    monkeypatch.setattr(ridge, "_SETTINGS", ridge.RidgeSettings(strengths=(strength,)))
+    assert own.with_products == products
+    again = DirectRidge.learn(LEADS[:1], sample)
+    np.testing.assert_allclose(again.coefficients, own.coefficients)
 
 
 def test_each_lead_is_of_the_knots_around_it():
@@ -79,21 +103,21 @@ def test_each_lead_is_of_the_knots_around_it():
 
 def test_what_was_not_observed_is_not_forecast():
     panel = pushed(60, 0)
-    own = DirectRidge.learn(LEADS, ridge_sample(panel), test := ridge_sample(pushed(20, 1)))
-    records = test.records.copy()
+    own, test = DirectRidge.learn(LEADS, ridge_sample(panel)), ridge_sample(pushed(20, 1))
+    records = test.records.pack()
     records[:, 1] = 0.0
-    found = own.at(records, test.elapsed)
+    found = own.at(Records.unpack(records), test.elapsed)
     assert np.isfinite(found).all()
     assert not found[:, 1].any()
 
 
 def test_without_anything_to_learn_from_there_is_none():
     sample = ridge_sample(pushed(20, 0))
-    none = Sample(*(part[:0] for part in sample))
-    assert DirectRidge.learn(LEADS, none, sample) is None
-    assert DirectRidge.learn(LEADS, sample, none) is None
-    constant = sample._replace(actual=sample.records[:, :, 11])
-    assert DirectRidge.learn(LEADS, constant, constant) is None
+    assert DirectRidge.learn(LEADS, sample.of(sample.series < 0)) is None
+    constant = sample._replace(actual=sample.records.last)
+    assert DirectRidge.learn(LEADS, constant) is None
+    unknown = sample._replace(actual=np.full_like(sample.actual, np.nan))
+    assert DirectRidge.learn(LEADS, unknown) is None
 
 
 def test_many_channels_are_forecast_from_their_own():
@@ -101,17 +125,17 @@ def test_many_channels_are_forecast_from_their_own():
     panel = pushed(30, 0)
     values = np.hstack([panel.values, rng.normal(size=(panel.n_observations, 60))])
     wide = Panel(panel.times, values, panel.offsets)
-    own = DirectRidge.learn(LEADS, ridge_sample(wide), ridge_sample(wide))
+    own = DirectRidge.learn(LEADS, ridge_sample(wide))
     assert own.coefficients.shape[-1] < 20
 
 
 def test_it_answers_before_other_channels_were_last_observed():
-    own = DirectRidge.learn(LEADS, ridge_sample(pushed(60, 0)), test := ridge_sample(pushed(20, 1)))
+    own, test = DirectRidge.learn(LEADS, ridge_sample(pushed(60, 0))), ridge_sample(pushed(20, 1))
     assert np.isfinite(own.at(test.records, np.full(len(test.elapsed), -5.0))).all()
 
 
 def test_forecasts_at_many_times_are_those_at_each():
-    own = DirectRidge.learn(LEADS, ridge_sample(pushed(60, 0)), test := ridge_sample(pushed(20, 1)))
+    own, test = DirectRidge.learn(LEADS, ridge_sample(pushed(60, 0))), ridge_sample(pushed(20, 1))
     elapsed = test.elapsed[:, None] + [0.0, 0.5, 30.0]
     found = own.at_times(test.records, elapsed)
     for k in range(3):
@@ -124,7 +148,7 @@ def test_transformers_streams_and_files_have_it(spread, tmp_path):
     model = PolyODETransformer(n_coefficients=4, hidden_layer_sizes=(4,), max_epochs=1)
     model.set_params(random_state=0).fit(train)
     stacking = model.embedder_.stacking
-    assert stacking.regression is not None
+    assert stacking.ridge is not None
     ends = [times[-1] for times, _ in test]
     asked = [[end, end + 0.7 * spread, end + 4 * spread] for end in ends]
     found = model.forecast(test, asked).values.reshape(5, 3, 2)

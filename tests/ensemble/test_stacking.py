@@ -1,4 +1,4 @@
-"""Weights that lean on the best forecast at each lead."""
+"""Stacking: weights of the best forecasts at each lead."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
+from skpolyode.ensemble.backtest import ANCHORED, Backtest, folds_of
 from skpolyode.ensemble.naive import NAIVE
-from skpolyode.ensemble.stacking import ANCHORED, Backtest, StackedForecast, Weights, cross_fitted
+from skpolyode.ensemble.stacking import StackedForecast, Weights, cross_fitted, learn_stacking
 from tests.transformers.registry import all_transformers
 from tests.transformers.toy import ToyTransformer
 
@@ -21,10 +22,12 @@ MEMBERS = ("run", *NAIVE)
 INF = np.array([np.inf])
 
 
-def trials(members: np.ndarray, actual: np.ndarray, leads: np.ndarray, **of: object) -> Backtest:
+def backtest_of(
+    members: np.ndarray, actual: np.ndarray, leads: np.ndarray, **of: object
+) -> Backtest:
     """One channel, each forecast of a series of its own."""
     n = len(leads)
-    own = {"series": np.arange(n), "times": np.zeros(n), "starters": ANCHORED} | of
+    own = {"series": np.arange(n), "times": np.zeros(n), "anchored": ANCHORED} | of
     return Backtest(leads[:, None], members[:, None], actual[:, None], **own)
 
 
@@ -34,7 +37,7 @@ def simulated(n: int, seed: int, errors: dict[str, float], **of: object) -> Back
     actual, leads = rng.standard_normal(n), rng.uniform(0.1, 8.0, n)
     sizes = np.array([errors.get(name, 3.0) for name in MEMBERS])
     members = actual[:, None] + sizes * rng.standard_normal((n, len(MEMBERS)))
-    return trials(members, actual, leads, **of)
+    return backtest_of(members, actual, leads, **of)
 
 
 def weights_at(stacking: StackedForecast, leads: list[float]) -> np.ndarray:
@@ -47,7 +50,7 @@ def learned(own: Backtest) -> StackedForecast:
 
 @given(seed=st.integers(0, 200), n=st.integers(1, 300), start=st.booleans())
 def test_weights_are_convex_everywhere(seed, n, start):
-    own = simulated(n, seed, {"run": 0.3, "last": 0.4}, starters=ANCHORED[not start :])
+    own = simulated(n, seed, {"run": 0.3, "last": 0.4}, anchored=ANCHORED[not start :])
     w = weights_at(learned(own), [0.0, 0.01, 0.3, 2.0, 9.0, np.inf])
     assert (w >= 0).all()
     assert (w.sum(axis=1) <= 1 + 1e-9).all()
@@ -75,11 +78,11 @@ def test_nothing_that_is_known_goes_to_the_mean():
     known = np.exp(-leads)
     actual = known * run + np.sqrt(1 - known**2) * rng.standard_normal(len(leads))
     members = np.column_stack([run, 9 + np.zeros((len(leads), 5))])
-    w = weights_at(learned(trials(members, actual, leads)), [0.5, 1.0, 2.0])
+    w = weights_at(learned(backtest_of(members, actual, leads)), [0.5, 1.0, 2.0])
     np.testing.assert_allclose(w[:, 0], np.exp([-0.5, -1.0, -2.0]), atol=0.06)
 
 
-def test_without_trials_the_free_run_is_trusted():
+def test_without_a_backtest_all_weight_is_on_the_free_run():
     stacking = learned(simulated(0, 0, {}))
     np.testing.assert_array_equal(weights_at(stacking, [0.0, 3.0]), np.eye(6)[[0, 0]])
 
@@ -91,6 +94,27 @@ def test_cross_fitting_uses_no_errors_of_the_series_itself():
     mine = own.series == 3
     np.testing.assert_array_equal(cross_fitted(changed, 4)[mine], whole[mine])
     assert not np.allclose(cross_fitted(changed, 4)[~mine], whole[~mine])
+
+
+def test_folds_are_of_series_or_of_blocks_in_time():
+    series, times = (
+        np.repeat([7, 2, 5], [10, 5, 4]),
+        np.concatenate([np.arange(10.0)[::-1], range(9)]),
+    )
+    assert folds_of(series, 3).tolist() == [2] * 10 + [0] * 5 + [1] * 4
+    folds = folds_of(series, 5, times)
+    assert folds[:10].tolist() == [4, 4, 3, 3, 2, 2, 1, 1, 0, 0]
+    assert folds[10:].tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 3]
+    np.testing.assert_array_equal(folds_of(series, 3, times), folds_of(series, 3))
+
+
+def test_few_series_are_cross_fitted_by_blocks_in_time():
+    times = np.tile(np.arange(20.0), 2)
+    own = simulated(40, 0, {"run": 0.5, "last": 0.5}, series=np.repeat([0, 1], 20), times=times)
+    whole, block = cross_fitted(own), times < 4
+    changed = own._replace(actual=np.where(block[:, None], 1e3, own.actual))
+    np.testing.assert_array_equal(cross_fitted(changed)[block], whole[block])
+    assert not np.allclose(cross_fitted(changed)[~block], whole[~block])
 
 
 # In transformers
@@ -115,7 +139,7 @@ TRANSFORMERS = {
 }
 
 
-def leaning_on(transformer, member: str):
+def all_weight_on(transformer, member: str):
     """The same with all weight on one forecast."""
     row, unlimited = np.eye(6)[[MEMBERS.index(member)] * 2], np.full(2, np.inf)
     weights = Weights(np.array([0.0, 1e9]), row)
@@ -137,13 +161,13 @@ def test_with_all_weight_on_one_it_is_that_forecast(fitted):
     for name, rule in {
         "last": lambda x: x[-1],
         "mean": np.mean,
-        "recent": lambda x: x[-4:].mean(),
+        "moving_average": lambda x: x[-4:].mean(),
     }.items():
-        found = leaning_on(fitted, name).forecast(panel, asked).values.reshape(3, 3, 2)
+        found = all_weight_on(fitted, name).forecast(panel, asked).values.reshape(3, 3, 2)
         for own, (_, values) in zip(found, panel, strict=True):
             expected = [rule(x[~np.isnan(x)]) for x in values.T]
             np.testing.assert_allclose(own, np.tile(expected, (3, 1)), atol=1e-12)
-    free = leaning_on(fitted, "run").forecast(panel, asked)
+    free = all_weight_on(fitted, "run").forecast(panel, asked)
     own = fitted.forecast(panel, asked, combine=False)
     np.testing.assert_allclose(free.values, own.values, atol=1e-12)
 
@@ -155,7 +179,7 @@ def test_at_the_last_observation_it_is_the_observation(fitted):
     np.testing.assert_allclose(fitted.forecast(panel, ends).values, last, atol=1e-9)
 
 
-def test_streams_and_files_lean_as_well(fitted, tmp_path):
+def test_streams_and_files_are_stacked_as_well(fitted, tmp_path):
     panel = waves(4, 3)
     ends = [times[-1] for times, _ in panel]
     asked = [[end, end + 0.4, end + 9] for end in ends]
@@ -207,3 +231,16 @@ def test_a_run_that_is_no_number_is_not_answered(fitted):
     broken = np.full((2, 1, 2), np.nan)
     found = own.stacking.combine(broken, own.records(panel), np.full((2, 1), 99.0))
     assert np.isfinite(found).all()
+
+
+def test_what_judges_the_ridge_has_no_part_in_it():
+    model = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
+    embedder = model.set_params(random_state=0).fit(waves(20, 0)).embedder_
+    train, test = waves(20, 1), waves(6, 2)
+    other = test.like(test.times, test.values * np.cos(test.times)[:, None], test.offsets)
+    one, two = (
+        learn_stacking(embedder, train, tested, np.random.RandomState(0))
+        for tested in (test, other)
+    )
+    np.testing.assert_array_equal(one.ridge.coefficients, two.ridge.coefficients)
+    assert (one.channels[0].weights != two.channels[0].weights).any()

@@ -40,7 +40,7 @@ def frame(panel: Panel, unit: str = "h") -> pd.DataFrame:
 
 
 def tiny(**options) -> PolyODEForecaster:
-    """Options are those of the forecaster, or else of its embedder."""
+    """Options are those of the forecaster, or else of its transformer."""
     own = {"random_state": 0}
     own |= {name: options.pop(name) for name in OWN if name in options}
     small = {"n_coefficients": 2, "hidden_layer_sizes": (4,), "max_epochs": 1, **options}
@@ -56,10 +56,10 @@ def y() -> pd.DataFrame:
 @pytest.fixture(scope="session")
 def trained() -> PolyODEForecaster:
     """Pretrained; clone it before fitting."""
-    embedder = PolyODETransformer(
+    transformer = PolyODETransformer(
         n_coefficients=6, hidden_layer_sizes=(24,), horizon=2, max_epochs=12
     )
-    forecaster = PolyODEForecaster(embedder, calibration_fraction=0.4, random_state=0)
+    forecaster = PolyODEForecaster(transformer, calibration_fraction=0.4, random_state=0)
     return forecaster.pretrain(frame(waves(80, seed=0)))
 
 

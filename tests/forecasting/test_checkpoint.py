@@ -15,10 +15,10 @@ N_EPOCHS = 4
 
 def forecaster(checkpoint_dir=None) -> PolyODEForecaster:
     small = {"n_coefficients": 3, "hidden_layer_sizes": (4,), "horizon": 4}
-    embedder = PolyODETransformer(
+    transformer = PolyODETransformer(
         **small, max_epochs=N_EPOCHS, validation_fraction=None, checkpoint_dir=checkpoint_dir
     )
-    return PolyODEForecaster(embedder, random_state=0)
+    return PolyODEForecaster(transformer, random_state=0)
 
 
 class Counted:

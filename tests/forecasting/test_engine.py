@@ -28,7 +28,7 @@ def small(**parameters: object) -> PolyODETransformer:
 def seen(monkeypatch):
     """Rows that were trained on, that validated, and that calibrated, training by training."""
     found = {"training": [], "validating": [], "calibrating": []}
-    new_task, of = PolyODETransformer._new_task, Calibration.of
+    new_task, learn = PolyODETransformer._new_task, Calibration.learn
 
     def spied_task(self, model, data, held_out):
         # The units are not stored yet: standardised values are compared by their ranks.
@@ -39,22 +39,22 @@ def seen(monkeypatch):
 
     def spied_calibration(leads, forecasts, actual, *where):
         found["calibrating"].append(actual[:, 0])
-        return of(leads, forecasts, actual, *where)
+        return learn(leads, forecasts, actual, *where)
 
     monkeypatch.setattr(PolyODETransformer, "_new_task", spied_task)
-    monkeypatch.setattr(Calibration, "of", spied_calibration)
+    monkeypatch.setattr(Calibration, "learn", spied_calibration)
     return found
 
 
-def names(embedder: PolyODETransformer, values: np.ndarray) -> set[int]:
-    return set(embedder.scaler_.inverse(values).round().astype(int))
+def names(transformer: PolyODETransformer, values: np.ndarray) -> set[int]:
+    return set(transformer.scaler_.inverse(values).round().astype(int))
 
 
 def test_series_that_calibrate_are_not_trained_on(seen):
     lengths = [30] * 15
     rng = np.random.RandomState(0)
-    embedder = engine.fit_forecaster(small(), named(lengths), 0.2, rng, **PLAIN).embedder
-    trained, validating, calibrating = (names(embedder, own[0]) for own in seen.values())
+    transformer = engine.fit_forecaster(small(), named(lengths), 0.2, rng, **PLAIN).transformer
+    trained, validating, calibrating = (names(transformer, own[0]) for own in seen.values())
     series = [{name // 10_000 for name in own} for own in (trained, validating, calibrating)]
     assert len(series[2]) == 3
     assert not series[2] & (series[0] | series[1])
@@ -96,9 +96,11 @@ def test_ends_that_calibrate_are_not_trained_on(seen, lengths):
 
 @pytest.mark.parametrize("lengths", [[100], [600], [40, 300], [90] * 6])
 def test_what_validates_is_not_trained_on_however_series_are_cut(seen, lengths):
-    embedder = small()
-    engine._train(embedder, named(lengths))
-    training, validating = (names(embedder, seen[kind][0]) for kind in ("training", "validating"))
+    transformer = small()
+    engine._train(transformer, named(lengths))
+    training, validating = (
+        names(transformer, seen[kind][0]) for kind in ("training", "validating")
+    )
     assert validating
     assert not training & validating
 

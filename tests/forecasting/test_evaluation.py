@@ -84,8 +84,8 @@ def test_cutoffs_of_datetimes():
 
 def test_an_untrained_model_is_trained_on_the_past_only():
     panel = waves(12, seed=0)
-    embedder = PolyODETransformer(n_coefficients=2, hidden_layer_sizes=(4,), max_epochs=1)
-    model = PolyODEForecaster(embedder, random_state=0)
+    transformer = PolyODETransformer(n_coefficients=2, hidden_layer_sizes=(4,), max_epochs=1)
+    model = PolyODEForecaster(transformer, random_state=0)
     scores = evaluate_forecasts(model, panel)
     assert model.state == "new"
     # What comes after the cutoffs does not matter to training: other futures, same forecasts.

@@ -105,8 +105,8 @@ def test_only_the_recent_past_of_a_long_series_matters(forecaster):
     changed = long.copy()
     changed.iloc[:900] = 1.0
     panels = [Panel.from_frames([own], channel_names=["x0", "x1"]) for own in (long, changed)]
-    embedder, ahead = forecaster.embedder_, [index[-1] + HOUR, index[-1] + 5 * HOUR]
-    free = [embedder.forecast(own, ahead, combine=False).values for own in panels]
+    transformer, ahead = forecaster.transformer_, [index[-1] + HOUR, index[-1] + 5 * HOUR]
+    free = [transformer.forecast(own, ahead, combine=False).values for own in panels]
     np.testing.assert_array_equal(*free)
 
 
@@ -120,7 +120,7 @@ def test_at_an_observation_the_answer_is_its_forecast(forecaster, y):
         before = forecaster.fit(own.iloc[:row]).predict(own.index[[row]])
         np.testing.assert_allclose(answer.iloc[k], before.iloc[0], rtol=1e-6)
     first = forecaster.fit(own).predict(own.index[:1])
-    np.testing.assert_allclose(first.iloc[0], forecaster.embedder_.scaler_.mean)
+    np.testing.assert_allclose(first.iloc[0], forecaster.transformer_.scaler_.mean)
 
 
 def test_between_observations_the_answer_knows_both_sides(forecaster):
@@ -185,28 +185,28 @@ def test_new_instances_join_by_update(forecaster, y):
 
 
 def weights(forecaster: PolyODEForecaster) -> np.ndarray:
-    parameters = forecaster.embedder_.field_.parameters()
+    parameters = forecaster.transformer_.field_.parameters()
     return np.concatenate([p.detach().numpy().ravel() for p in parameters])
 
 
 def test_update_trains_only_on_request(y):
     head = y.groupby(level="who").head(15)
     fitted = tiny(update_epochs=3).fit(head)
-    before, embedder = weights(fitted), fitted.embedder_
+    before, transformer = weights(fitted), fitted.transformer_
     fitted.update(y, update_params=False)
-    assert fitted.embedder_ is embedder
+    assert fitted.transformer_ is transformer
     fitted.update(y, update_params=True)
     assert not np.array_equal(weights(fitted), before)
-    assert fitted.embedder_.get_params() == embedder.get_params()
+    assert fitted.transformer_.get_params() == transformer.get_params()
     still = tiny(update_epochs=0).fit(head)
-    embedder = still.embedder_
-    assert still.update(y, update_params=True).embedder_ is embedder
+    transformer = still.transformer_
+    assert still.update(y, update_params=True).transformer_ is transformer
 
 
 def test_fit_after_pretrain_only_sets_the_context(forecaster, y):
-    embedder, before = forecaster.embedder_, weights(forecaster)
+    transformer, before = forecaster.transformer_, weights(forecaster)
     forecaster.fit(y)
-    assert forecaster.embedder_ is embedder
+    assert forecaster.transformer_ is transformer
     np.testing.assert_array_equal(weights(forecaster), before)
 
 
@@ -236,7 +236,7 @@ def test_a_long_series_is_learned_in_windows():
     t = np.cumsum(np.random.default_rng(0).exponential(size=400))
     index = START + pd.to_timedelta(t, unit="h")
     fitted = tiny(n_coefficients=4).fit(pd.Series(np.sin(t), index=index))
-    assert fitted.embedder_.context_ < 20 * 3600 < fitted.embedder_.window_
+    assert fitted.transformer_.context_ < 20 * 3600 < fitted.transformer_.window_
     assert np.isfinite(fitted.predict([HOUR])).all()
 
 
@@ -277,7 +277,7 @@ def test_intervals_cover_and_widen(forecaster):
 
 def test_free_runs_stay_near_the_data(forecaster, y):
     forecaster.fit(y)
-    window = forecaster.embedder_.window_
+    window = forecaster.transformer_.window_
     far = pd.to_timedelta(np.linspace(0.1, 10, 100) * window, unit="s").round("ms")
     answer = forecaster.predict(far)
     low, high, spread = y.min(), y.max(), 3 * y.std()
@@ -290,7 +290,7 @@ def test_free_runs_stay_near_the_data(forecaster, y):
 def test_equal_seeds_give_equal_forecasts(y):
     answers = [tiny(random_state=3).fit(y).predict([HOUR]) for _ in range(2)]
     pd.testing.assert_frame_equal(answers[0], answers[1], check_exact=True)
-    seeds = [tiny(random_state=k).fit(y).embedder_.field_.layers[0].weight for k in (3, 4)]
+    seeds = [tiny(random_state=k).fit(y).transformer_.field_.layers[0].weight for k in (3, 4)]
     assert not seeds[0].equal(seeds[1])
 
 

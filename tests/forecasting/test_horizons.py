@@ -98,7 +98,7 @@ def test_static_covariates_reach_the_embedder():
     static = pd.DataFrame({"group": np.tile(["a", "b"], 6), "size": np.arange(12.0)})
     told = Panel(panel.times, panel.values, panel.offsets, ids=list("abcdefghijkl"), static=static)
     learned = tiny().pretrain(told)
-    assert learned.embedder_.embedder_.static.names == ["size", "group_a", "group_b"]
+    assert learned.transformer_.embedder_.static.names == ["size", "group_a", "group_b"]
     answer = learned.forecast(told, [13.0])
     other = told.rows.static.assign(size=5.0)
     changed = Panel(panel.times, panel.values, panel.offsets, static=other.reset_index(drop=True))

@@ -17,8 +17,8 @@ from tests.forecasting.conftest import waves
 
 
 def quick() -> PolyODEForecaster:
-    embedder = PolyODETransformer(n_coefficients=2, hidden_layer_sizes=(4,), max_epochs=1)
-    return PolyODEForecaster(embedder, update_epochs=0, random_state=0)
+    transformer = PolyODETransformer(n_coefficients=2, hidden_layer_sizes=(4,), max_epochs=1)
+    return PolyODEForecaster(transformer, update_epochs=0, random_state=0)
 
 
 def round_trip(forecaster: PolyODEForecaster, folder: Path) -> PolyODEForecaster:

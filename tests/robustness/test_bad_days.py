@@ -119,7 +119,7 @@ def test_forecaster(series, one):
     y = (as_frame if one else as_table)(series)
     embedder = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
     forecaster = PolyODEForecaster(embedder, random_state=0)
-    if judge(lambda y: forecaster.fit(y).embedder_.step_size_, y) is not None:
+    if judge(lambda y: forecaster.fit(y).transformer_.step_size_, y) is not None:
         judge(lambda series: forecaster.forecast(series, later(series)), series)
 
 

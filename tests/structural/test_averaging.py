@@ -1,4 +1,4 @@
-"""Level, slope, season and noise of few series: the filter, what it finds, and whom it trusts."""
+"""Structural models of few series: the Kalman filter, their forecasts, and the blend."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from scipy.stats import multivariate_t
 
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.ensemble.blend import Blend
+from skpolyode.ensemble.blend import Blend, cross_fitted_blend
 from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.structural import averaging
 from skpolyode.structural.averaging import StructuralModels
-from skpolyode.structural.components import Components, drawn, near, points
-from skpolyode.structural.kalman import ahead, filtered
+from skpolyode.structural.components import (
+    Components,
+    draw_components,
+    nearby_points,
+    sobol_points,
+)
+from skpolyode.structural.kalman import kalman_filter, predict
 from skpolyode.structural.periods import likely_periods
 
 NOTHING = {
@@ -60,7 +66,7 @@ def single(t: np.ndarray, x: np.ndarray) -> Panel:
 
 
 def learned(panel: Panel, **options: object) -> StructuralModels:
-    return StructuralModels.learn(panel, **({"detrend": "auto", "period": "auto"} | options))
+    return StructuralModels.learn(panel, 0, **({"detrend": "auto", "period": "auto"} | options))
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -69,9 +75,9 @@ def test_filter_is_regression_by_a_gaussian_process(name):
     own, rng = model(**parts), np.random.default_rng(0)
     t = np.cumsum(np.append(0.0, rng.exponential(size=9)))
     x = rng.standard_normal(10)
-    found = filtered(t, x[:, None], own, asked=np.array([4, 9]))
+    found = kalman_filter(t, x[:, None], own, asked=np.array([4, 9]))
     lead, known = 2.5, (found.states[-1:], found.covariances[-1:])
-    (expected,), (variance,) = ahead(own, *known, t[-1:], np.array([lead]))
+    (expected,), (variance,) = predict(own, *known, t[-1:], np.array([lead]))
     every = np.append(t, t[-1] + lead)
     matrix = 1e6 + covariance(every[:, None], every) + 0.3 * np.eye(11)
     weights = np.linalg.solve(matrix[:10, :10], matrix[:10, 10])
@@ -86,7 +92,7 @@ def test_filter_is_regression_by_a_gaussian_process(name):
 
 
 def test_drawn_models_add_one_in_a_gap_and_simple_ones_are_among_them():
-    own = drawn(points(256, 0), (12.0, 5.0), trend=True, positive=True)
+    own = draw_components(sobol_points(256, 0), (12.0, 5.0), trend=True, positive=True)
     added, both = own.added(1.0)
     np.testing.assert_allclose(own.noise + added[:, 1], 1.0)
     assert (added >= 0).all()
@@ -96,11 +102,11 @@ def test_drawn_models_add_one_in_a_gap_and_simple_ones_are_among_them():
     assert (last & (own.slope == 0)).any()
     assert (mean & (own.slope > 0) & (own.slope_rate == 0)).any()
     assert set(own.period) == {12.0, 5.0}
-    still = drawn(points(256, 0), (), trend=False, positive=False)
+    still = draw_components(sobol_points(256, 0), (), trend=False, positive=False)
     for part in (still.slope, still.slope_walk, still.is_log):
         assert not part.any()
     assert not still.n_harmonics.any()
-    moved = near(points(64, 0), np.random.RandomState(0))
+    moved = nearby_points(sobol_points(64, 0), np.random.RandomState(0))
     assert ((moved >= 0) & (moved < 1)).all()
 
 
@@ -185,14 +191,12 @@ def test_values_may_cease_to_be_positive():
 
 
 def test_long_series_are_run_through_in_blocks(monkeypatch):
-    from skpolyode.forecasting import _structure
-
     t = np.arange(300.0)
     panel = single(t, wave(t) + 0.1 * np.random.default_rng(0).standard_normal(300))
     own, origins = learned(panel), np.array([5, 150, 299])
     asked = origins, t[origins] + 3.0, np.ones(3, int)
     whole = own.forecast_from(panel, *asked).means
-    monkeypatch.setattr(_structure, "_LONGEST", 100)
+    monkeypatch.setattr(averaging, "LONGEST_PAST", 100)
     found = own.forecast_from(panel, *asked).means
     np.testing.assert_allclose(found, whole, atol=0.2)
 
@@ -209,7 +213,7 @@ def test_choices_of_the_forecaster():
     assert learned(Panel(t, np.stack([t, np.nan * t], axis=1), [0, 60])).channels[1] is None
 
 
-def trials(run: float, simple: float, n: int = 300, seed: int = 0):
+def errors_of(run: float, simple: float, n: int = 300, seed: int = 0):
     """Errors of these sizes at leads up to six, in one series."""
     rng = np.random.default_rng(seed)
     leads, actual = np.tile(np.arange(1.0, 7), n)[:, None], rng.standard_normal((6 * n, 1))
@@ -221,26 +225,36 @@ def trials(run: float, simple: float, n: int = 300, seed: int = 0):
     ("run", "simple", "least", "most"),
     [(0.01, 1, 0.98, 1), (0.8, 1, 0, 0.8), (1, 1, 0, 0.3), (1, 0.8, 0, 0.1), (1, 0.01, 0, 0)],
 )
-def test_dynamics_are_trusted_where_they_are_better(run, simple, least, most):
-    leads, *others = trials(run, simple)
-    trust = Blend.learn(leads, *others)
-    assert trust.shares.min() >= least
-    assert trust.shares.max() <= most
-    blended = trust.blend(leads, *others[:2])
+def test_dynamics_have_a_share_where_they_are_better(run, simple, least, most):
+    leads, *others = errors_of(run, simple)
+    blend = Blend.learn(leads, *others)
+    assert blend.shares.min() >= least
+    assert blend.shares.max() <= most
+    blended = blend.combine(leads, *others[:2])
     assert np.mean((blended - others[2]) ** 2) <= 1.001 * np.mean((others[1] - others[2]) ** 2)
 
 
+def test_blend_is_cross_fitted_by_blocks_in_time():
+    """The share that blends a forecast does not depend on its own error."""
+    columns = leads, run, simple, actual, series, times = errors_of(0.3, 1)
+    whole, block = cross_fitted_blend(*columns), times < 50
+    changed = leads, run, simple, np.where(block[:, None], run, actual), series, times
+    np.testing.assert_array_equal(cross_fitted_blend(*changed)[block], whole[block])
+    assert not np.allclose(cross_fitted_blend(*changed)[~block], whole[~block])
+    np.testing.assert_allclose(whole, Blend.learn(*columns).combine(leads, run, simple), atol=0.1)
+
+
 def test_without_structure_there_are_the_dynamics():
-    trust, run = Blend.none(2), np.ones((1, 2))
-    blended = trust.blend(np.array([[1.0, np.inf]]), run, np.array([[3.0, np.nan]]))
+    blend, run = Blend.none(2), np.ones((1, 2))
+    blended = blend.combine(np.array([[1.0, np.inf]]), run, np.array([[3.0, np.nan]]))
     assert blended.tolist() == [[3.0, 1.0]]
     nothing = np.empty((0, 2))
     assert Blend.learn(*[nothing] * 4, np.empty(0, int), np.empty(0)).shares.tolist() == [[0, 0]]
 
 
 def small(**options: object) -> PolyODEForecaster:
-    embedder = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
-    return PolyODEForecaster(embedder, random_state=0, **options)
+    transformer = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
+    return PolyODEForecaster(transformer, random_state=0, **options)
 
 
 @pytest.mark.parametrize("detrend", [False, True])
@@ -264,6 +278,17 @@ def test_forecaster_of_few_series(n_rows, detrend, tmp_path):
     np.testing.assert_array_equal(new[0.1].values, found[0.1].values)
 
 
+def test_random_state_draws_the_models():
+    t = np.arange(40.0)
+    panel = single(t, wave(t))
+    groups = [
+        small().set_params(random_state=k).pretrain(panel).structural_.channels[0].groups[0]
+        for k in (0, 0, 1)
+    ]
+    np.testing.assert_array_equal(groups[0].noise, groups[1].noise)
+    assert not np.array_equal(groups[0].noise, groups[2].noise)
+
+
 def test_only_few_series_have_a_structure():
     t = np.arange(12.0)
     panel = Panel.from_series([(t, np.sin(t + k)) for k in range(10)])
@@ -271,12 +296,12 @@ def test_only_few_series_have_a_structure():
     assert small().pretrain(panel[:9]).structural_ is not None
 
 
-def test_forecasts_are_those_of_the_structure_where_dynamics_are_not_trusted():
+def test_forecasts_are_structural_where_dynamics_have_no_share():
     t = np.arange(60.0)
     panel = single(t, 0.3 * t + wave(t))
     forecaster = small(detrend=True, period=11.0).pretrain(panel)
     own = forecaster.structural_
-    forecaster.structural_ = replace(own, trust=Blend.none(1))
+    forecaster.structural_ = replace(own, blend=Blend.none(1))
     ahead = np.arange(60.0, 66)
     expected = own.forecast_from(panel, np.array([59]), ahead, np.array([6])).means
     np.testing.assert_allclose(forecaster.forecast(panel, ahead).values, expected, rtol=1e-9)

@@ -152,5 +152,5 @@ def test_it_serves_the_forecaster(name):
     forecaster = PolyODEForecaster(clone(NEURAL[name]), random_state=0)
     panel = Panel.from_series(SERIES)
     found = forecaster.pretrain(panel).forecast(panel, [4.5, 6.0])
-    assert type(forecaster.embedder_) is type(NEURAL[name])
+    assert type(forecaster.transformer_) is type(NEURAL[name])
     assert np.isfinite(found.values).all()

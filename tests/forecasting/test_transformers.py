@@ -16,7 +16,7 @@ from tests.transformers.registry import all_transformers
 from tests.transformers.toy import ToyTransformer
 
 HOUR = pd.Timedelta(hours=1)
-EMBEDDERS: dict[str, NeuralTransformer] = {
+TRANSFORMERS: dict[str, NeuralTransformer] = {
     "legs": PolyODETransformer(
         n_coefficients=3, measure="legs", hidden_layer_sizes=(4,), max_epochs=1
     ),
@@ -37,23 +37,23 @@ def panel() -> Panel:
 
 @pytest.fixture(scope="module")
 def pretrained(panel) -> dict[str, PolyODEForecaster]:
-    """One for each embedder; clone it before fitting."""
+    """One for each transformer; clone it before fitting."""
     y = frame(panel)
     return {
-        name: PolyODEForecaster(embedder, random_state=0).pretrain(y)
-        for name, embedder in EMBEDDERS.items()
+        name: PolyODEForecaster(transformer, random_state=0).pretrain(y)
+        for name, transformer in TRANSFORMERS.items()
     }
 
 
-@pytest.mark.parametrize("name", EMBEDDERS)
-class TestEveryEmbedder:
+@pytest.mark.parametrize("name", TRANSFORMERS)
+class TestEveryTransformer:
     def test_it_is_cloned_and_seeded(self, pretrained, name):
-        forecaster, embedder = pretrained[name], EMBEDDERS[name]
-        assert not hasattr(embedder, "embedder_")
-        trained = forecaster.embedder_
-        assert type(trained) is type(embedder)
+        forecaster, transformer = pretrained[name], TRANSFORMERS[name]
+        assert not hasattr(transformer, "embedder_")
+        trained = forecaster.transformer_
+        assert type(trained) is type(transformer)
         assert {**trained.get_params(), "random_state": None} == {
-            **embedder.get_params(),
+            **transformer.get_params(),
             "random_state": None,
         }
         assert trained.random_state == int(np.random.RandomState(0).randint(2**31 - 1))
@@ -103,10 +103,10 @@ class TestEveryEmbedder:
     def test_update_goes_on_training(self, pretrained, panel, name):
         y = frame(panel[:3])
         forecaster = pretrained[name].clone().fit(y)
-        before = forecaster.embedder_
+        before = forecaster.transformer_
         states = [p.clone() for p in before.embedder_.model.parameters()]
         forecaster.update(y.iloc[-2:] + 0.1)
-        after = forecaster.embedder_
+        after = forecaster.transformer_
         assert after.get_params() == before.get_params()
         pairs = zip(states, after.embedder_.model.parameters(), strict=True)
         assert any(not old.equal(new) for old, new in pairs)
@@ -135,14 +135,14 @@ def test_between_observations_the_next_one_is_known(pretrained, panel):
 
 @pytest.mark.parametrize("name", UNFORGETTING)
 def test_what_forgets_nothing_is_run_from_the_start(pretrained, name):
-    """Forecasts are those of the embedder itself, on series longer than any of training."""
+    """Forecasts are those of the transformer itself, on series longer than any of training."""
     t = np.arange(0.0, 60.0, 0.5)
     index = START + pd.to_timedelta(t, unit="h")
     y = pd.DataFrame({"u": np.sin(t), "v": 3 + 2 * np.cos(t)}, index=index)
     forecaster = pretrained[name].clone().fit(y)
     ahead = index[-1] + pd.TimedeltaIndex([HOUR, 3 * HOUR])
     panel = Panel.from_frames([y], channel_names=["x0", "x1"])
-    own = forecaster.embedder_.forecast(panel, [ahead]).values
+    own = forecaster.transformer_.forecast(panel, [ahead]).values
     np.testing.assert_allclose(forecaster.predict(ahead), own, rtol=1e-9)
 
 
@@ -152,24 +152,24 @@ def test_between_observations_the_answer_is_the_learned_path(pretrained, panel):
     middle = (y.index[-2] + (y.index[-1] - y.index[-2]) / 2).round("us")
     answer = forecaster.predict(pd.DatetimeIndex([middle]))
     context = Panel.from_frames([y], channel_names=["x0", "x1"])
-    expected = forecaster.embedder_.interpolate(context, [[middle]])
+    expected = forecaster.transformer_.interpolate(context, [[middle]])
     np.testing.assert_allclose(answer, expected.values, rtol=1e-9)
 
 
 # Parameters
 
 
-def test_parameters_of_the_embedder_are_reached():
+def test_parameters_of_the_transformer_are_reached():
     forecaster = PolyODEForecaster(PolyODETransformer(n_coefficients=3))
-    assert forecaster.get_params()["embedder__n_coefficients"] == 3
-    forecaster.set_params(embedder__n_coefficients=5, update_epochs=0)
-    assert forecaster.embedder.n_coefficients == 5
+    assert forecaster.get_params()["transformer__n_coefficients"] == 3
+    forecaster.set_params(transformer__n_coefficients=5, update_epochs=0)
+    assert forecaster.transformer.n_coefficients == 5
     copy = forecaster.clone()
-    assert copy.embedder is not forecaster.embedder
-    assert copy.embedder.n_coefficients == 5
+    assert copy.transformer is not forecaster.transformer
+    assert copy.transformer.n_coefficients == 5
 
 
-def test_the_embedder_by_default_is_that_of_everyone(panel, monkeypatch):
+def test_the_transformer_by_default_is_that_of_everyone(panel, monkeypatch):
     seen = []
     monkeypatch.setattr(
         PolyODETransformer, "_fit", lambda self, panel: seen.append(self.get_params()) or 1 / 0
@@ -180,12 +180,12 @@ def test_the_embedder_by_default_is_that_of_everyone(panel, monkeypatch):
     assert seen[0] == expected.get_params()
 
 
-def test_without_a_seed_that_of_the_embedder_counts(panel):
-    embedder = PolyODETransformer(
+def test_without_a_seed_that_of_the_transformer_counts(panel):
+    transformer = PolyODETransformer(
         n_coefficients=2, hidden_layer_sizes=(4,), max_epochs=1, random_state=7
     )
-    own = PolyODEForecaster(embedder).pretrain(panel)
-    given = PolyODEForecaster(clone(embedder).set_params(random_state=None), random_state=7)
+    own = PolyODEForecaster(transformer).pretrain(panel)
+    given = PolyODEForecaster(clone(transformer).set_params(random_state=None), random_state=7)
     np.testing.assert_array_equal(
         own.forecast(panel, [13.0]).values, given.pretrain(panel).forecast(panel, [13.0]).values
     )
@@ -195,13 +195,13 @@ def test_a_warm_start_is_not_taken_from_one_training_to_the_next(panel):
     """With few series the model is trained twice, the second time anew."""
     few, answers = panel[:3], []
     for warm_start in (False, True):
-        embedder = ToyTransformer(max_epochs=2, warm_start=warm_start)
-        forecaster = PolyODEForecaster(embedder, random_state=0).pretrain(few)
+        transformer = ToyTransformer(max_epochs=2, warm_start=warm_start)
+        forecaster = PolyODEForecaster(transformer, random_state=0).pretrain(few)
         answers.append(forecaster.forecast(few, [13.0]).values)
     np.testing.assert_array_equal(*answers)
 
 
-@pytest.mark.parametrize("embedder", [HiPPOTransformer(), PolyODETransformer, "polyode"])
-def test_what_cannot_forecast_is_refused(panel, embedder):
-    with pytest.raises(TypeError, match="embedder must be a transformer that learns to forecast"):
-        PolyODEForecaster(embedder).pretrain(panel)
+@pytest.mark.parametrize("transformer", [HiPPOTransformer(), PolyODETransformer, "polyode"])
+def test_what_cannot_forecast_is_refused(panel, transformer):
+    with pytest.raises(TypeError, match="transformer must be one that learns to forecast"):
+        PolyODEForecaster(transformer).pretrain(panel)

@@ -1,4 +1,4 @@
-"""Intervals that adapt to how wild a series was so far."""
+"""Intervals that adapt to the volatility of a series."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ import pytest
 from scipy.optimize import minimize
 
 import skpolyode
-from skpolyode.ensemble.conformal import Calibration
-from skpolyode.ensemble.error_scale import ErrorScale, cross_fitted_scales, spreads_at
+from skpolyode.ensemble.conformal import Calibration, ErrorScale, cross_fitted_scales, volatility_at
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
 
 
-def test_spreads_are_those_of_the_rows_so_far():
+def test_volatility_is_that_of_the_rows_so_far():
     """Against a loop; each has one more observation and step, of one standard deviation."""
     rng = np.random.default_rng(0)
     values = rng.standard_normal((40, 3)) + 1e6
     values[rng.random(values.shape) < 0.4] = np.nan
     values[:, 2] = np.nan
     offsets, rows = np.array([0, 15, 16, 40]), np.array([39, 3, 14, 15, 20, 0, 39])
-    found = spreads_at(values, offsets, rows)
+    found = volatility_at(values, offsets, rows)
     for own, row in zip(found, rows, strict=True):
         start = offsets[offsets <= row].max()
         for j in range(3):
@@ -35,34 +34,34 @@ def test_spreads_are_those_of_the_rows_so_far():
             step = np.abs(np.diff(x)).sum() + 1
             expected = np.log([np.sqrt(variance / n), step / n])
             np.testing.assert_allclose(own[j], expected, atol=1e-7)
-    assert spreads_at(values, offsets, rows[:0]).shape == (0, 3, 2)
+    assert volatility_at(values, offsets, rows[:0]).shape == (0, 3, 2)
 
 
 def kinds(n_series: int, seed: int, scales: tuple[float, ...], n: int = 12) -> tuple:
-    """Errors of two channels, which are as large as the spreads say, and grow with the lead."""
+    """Errors of two channels, which are as large as the volatility say, and grow with the lead."""
     rng = np.random.default_rng(seed)
     series = np.repeat(np.arange(n_series), n)
     size = np.array(scales)[rng.integers(len(scales), size=(n_series, 2))][series]
     noisy = size * np.exp(0.2 * rng.standard_normal(size.shape))
-    spreads = np.log(np.stack([noisy, noisy * np.exp(rng.standard_normal(size.shape))], axis=-1))
+    volatility = np.log(np.stack([noisy, noisy * np.exp(rng.standard_normal(size.shape))], axis=-1))
     leads = rng.uniform(0.5, 2.0, size.shape)
     errors = size * np.sqrt(leads) * rng.standard_normal(size.shape)
-    return leads, errors, series, np.tile(np.arange(n) * 3.0, n_series), spreads
+    return leads, errors, series, np.tile(np.arange(n) * 3.0, n_series), volatility
 
 
-def calibrated(leads, errors, series, times, spreads) -> Calibration:
-    return Calibration.of(leads, np.zeros_like(errors), errors, series, times, spreads)
+def calibrated(leads, errors, series, times, volatility) -> Calibration:
+    return Calibration.learn(leads, np.zeros_like(errors), errors, series, times, volatility)
 
 
 def test_slopes_are_of_the_greatest_likelihood():
     """Of a Gamma distribution, weighted by series, with a ridge: an optimiser of its own."""
     rng = np.random.default_rng(0)
     series = np.repeat(np.arange(30), rng.integers(1, 4, 30))
-    spreads = rng.standard_normal((len(series), 1, 2))
-    errors = np.exp(0.7 * spreads[:, :, 0]) * rng.exponential(size=(len(series), 1))
-    own = ErrorScale.learn(spreads, errors, np.ones_like(errors), series)
+    volatility = rng.standard_normal((len(series), 1, 2))
+    errors = np.exp(0.7 * volatility[:, :, 0]) * rng.exponential(size=(len(series), 1))
+    own = ErrorScale.learn(volatility, errors, np.ones_like(errors), series)
     w = 1 / np.bincount(series)[series]
-    x = spreads[:, 0] - w @ spreads[:, 0] / w.sum()
+    x = volatility[:, 0] - w @ volatility[:, 0] / w.sum()
     x = x / np.sqrt(w @ x**2 / w.sum())
     y = errors[:, 0] / errors.mean()
 
@@ -71,32 +70,32 @@ def test_slopes_are_of_the_greatest_likelihood():
         return w @ (y * np.exp(-line) + line) + 5 / 2 * b[1:] @ b[1:]
 
     best = minimize(loss, np.zeros(3), tol=1e-10).x[1:]
-    width = np.sqrt(w @ (spreads[:, 0] - own.centre[0]) ** 2 / w.sum())
+    width = np.sqrt(w @ (volatility[:, 0] - own.centre[0]) ** 2 / w.sum())
     np.testing.assert_allclose(own.slopes[0] * width, best, atol=1e-3)
     assert own.slopes[0, 0] > 0.3
 
 
-def test_quiet_and_wild_series_get_different_widths_at_the_same_coverage():
+def test_calm_and_volatile_series_get_different_widths_at_the_same_coverage():
     calibration = calibrated(*kinds(80, 0, (0.2, 1.0)))
-    leads, errors, _, _, spreads = kinds(1000, 1, (0.2, 1.0))
-    adapted = calibration.half_widths(leads, 0.9, spreads)
+    leads, errors, _, _, volatility = kinds(1000, 1, (0.2, 1.0))
+    adapted = calibration.half_widths(leads, 0.9, volatility)
     plain = calibrated(*kinds(80, 0, (0.2, 1.0))[:4], None).half_widths(leads, 0.9)
-    inside, quiet = np.abs(errors) <= adapted, spreads[..., 0] < np.log(0.45)
+    inside, calm = np.abs(errors) <= adapted, volatility[..., 0] < np.log(0.45)
     assert 0.88 < inside.mean() < 0.92
-    assert inside[quiet].mean() == pytest.approx(inside[~quiet].mean(), abs=0.06)
-    assert (np.abs(errors) <= plain)[quiet].mean() > 0.99
+    assert inside[calm].mean() == pytest.approx(inside[~calm].mean(), abs=0.06)
+    assert (np.abs(errors) <= plain)[calm].mean() > 0.99
     assert adapted.mean() < 0.8 * plain.mean()
 
 
 @pytest.mark.parametrize("n_series", [3, 5, 8, 20])
 @pytest.mark.parametrize("scales", [(1.0,), (0.2, 1.0)])
 def test_few_series_cover_what_they_cover_without_scales(n_series, scales):
-    leads, errors, _, _, spreads = kinds(200, 1000, scales)
+    leads, errors, _, _, volatility = kinds(200, 1000, scales)
     covered = []
     for seed in range(40):
         known = kinds(n_series, seed, scales)
         for calibration in (calibrated(*known), calibrated(*known[:4], None)):
-            widths = calibration.half_widths(leads, 0.9, spreads)
+            widths = calibration.half_widths(leads, 0.9, volatility)
             covered.append((np.abs(errors) <= widths).mean())
     adapted, plain = np.mean(np.reshape(covered, (-1, 2)), axis=0)
     assert adapted > min(plain, 0.9) - 0.03
@@ -104,7 +103,7 @@ def test_few_series_cover_what_they_cover_without_scales(n_series, scales):
 
 
 def test_scale_of_one_is_no_scale():
-    """Too few series, or spreads that say nothing: the errors as they are."""
+    """Too few series, or volatility that say nothing: the errors as they are."""
     known = kinds(40, 0, (1.0,))
     plain = calibrated(*known[:4], None)
     assert plain.scale is None
@@ -113,30 +112,30 @@ def test_scale_of_one_is_no_scale():
     np.testing.assert_array_equal(alike.scale.slopes, 0)
     asked = known[0][:50]
     expected = plain.half_widths(asked, 0.9)
-    for own, spreads in ((plain, known[4][:50]), (alike, known[4][:50]), (alike, None)):
-        np.testing.assert_array_equal(own.half_widths(asked, 0.9, spreads), expected)
+    for own, volatility in ((plain, known[4][:50]), (alike, known[4][:50]), (alike, None)):
+        np.testing.assert_array_equal(own.half_widths(asked, 0.9, volatility), expected)
 
 
 def test_scales_of_a_series_are_learned_from_others():
-    leads, errors, series, _, spreads = kinds(20, 0, (0.2, 1.0))
-    one = cross_fitted_scales(spreads, errors, leads, series)
+    leads, errors, series, _, volatility = kinds(20, 0, (0.2, 1.0))
+    one = cross_fitted_scales(volatility, errors, leads, series)
     own = series == 7
-    other = cross_fitted_scales(spreads, np.where(own[:, None], 50.0, errors), leads, series)
+    other = cross_fitted_scales(volatility, np.where(own[:, None], 50.0, errors), leads, series)
     np.testing.assert_array_equal(one[own], other[own])
     assert (one[series == 8] != other[series == 8]).any()
 
 
 def test_what_is_unknown_or_exact_has_scales():
-    leads, errors, series, times, spreads = kinds(20, 0, (1.0,))
+    leads, errors, series, times, volatility = kinds(20, 0, (1.0,))
     errors[:, 1] = np.nan
     errors[:, 0] = 0.0
-    calibration = calibrated(leads, errors, series, times, spreads)
-    widths = calibration.half_widths(leads, 0.9, 100 * spreads)
+    calibration = calibrated(leads, errors, series, times, volatility)
+    widths = calibration.half_widths(leads, 0.9, 100 * volatility)
     np.testing.assert_array_equal(widths, np.tile([0.0, 1.0], (len(leads), 1)))
 
 
 def walks(n_series: int, seed: int) -> Panel:
-    """Quiet and wild ones in turn."""
+    """Calm and volatile ones in turn."""
     rng, series = np.random.default_rng(seed), []
     for k in range(n_series):
         t = np.cumsum(rng.exponential(size=25))
@@ -155,7 +154,7 @@ def forecaster() -> PolyODEForecaster:
     return pretrained(walks(60, 0))
 
 
-def test_interval_is_narrower_for_quiet_series(forecaster):
+def test_interval_is_narrower_for_calm_series(forecaster):
     lower, upper = forecaster.forecast_interval(walks(20, 1), [1.0, 4.0], 0.9, "end")
     quantiles = forecaster.forecast_quantiles(walks(20, 1), [1.0, 4.0], [0.05, 0.95], "end")
     np.testing.assert_allclose(lower.values, quantiles[0.05].values, rtol=1e-9)
