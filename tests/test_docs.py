@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+EPOCHS = re.compile(r"max_epochs=\d+")
 PAGES = [
     page
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -18,8 +19,11 @@ PAGES = [
 ]
 
 
+@pytest.mark.parametrize("n_epochs", ["one", pytest.param("all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_code_of_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_of_the_page_runs(
+    page: Path, n_epochs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "page"}
     text = page.read_text("utf-8")
@@ -28,7 +32,8 @@ def test_code_of_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
     for block in BLOCK.finditer(text):
         # Blank lines in front, so that a traceback names the line of the page.
         line = text.count("\n", 0, block.start(1))
-        exec(compile("\n" * line + block[1], str(page), "exec", dont_inherit=True), names)
+        code = block[1] if n_epochs == "all" else EPOCHS.sub("max_epochs=1", block[1])
+        exec(compile("\n" * line + code, str(page), "exec", dont_inherit=True), names)
     assert names.keys() > {"__name__", "__builtins__"}
 
 

@@ -7,8 +7,6 @@ import importlib.metadata
 import inspect
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from numpydoc.docscrape import NumpyDocString
 from packaging.version import Version
 
 import skpolyode
+from tests.fresh import after_steps
 from tests.public_api import public_callables, public_modules, public_objects
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,44 +33,18 @@ LOCAL = re.compile(
 )
 
 
-def run_python(code: str) -> list[str]:
-    """The words that `code` prints in a fresh interpreter where warnings are errors."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
-
-
 def test_import_leaves_out_the_heavy_optional_parts() -> None:
-    loaded = run_python("import sys, skpolyode; print(*sys.modules)")
+    loaded = after_steps()["skpolyode"]
     assert "skpolyode" in loaded
     assert {"sktime", "matplotlib"}.isdisjoint(loaded)
 
 
 def test_import_leaves_no_thread_that_would_keep_the_interpreter_alive() -> None:
-    code = (
-        "import skpolyode, threading as t;"
-        "print(*(x.name for x in t.enumerate() if not x.daemon and x is not t.main_thread()))"
-    )
-    assert run_python(code) == []
+    assert after_steps()["threads"] == []
 
 
 def test_import_does_not_touch_global_state() -> None:
-    code = """
-import numpy as np, torch
-def state():
-    seeds = torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
-    return torch.get_num_threads(), torch.get_default_dtype(), np.geterr(), seeds
-before = state()
-import skpolyode
-print(state() == before)
-"""
-    assert run_python(code) == ["True"]
+    assert after_steps()["global state is kept"]
 
 
 def test_version_is_the_newest_in_the_changelog() -> None:

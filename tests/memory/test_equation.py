@@ -30,7 +30,8 @@ def name(request):
     return request.param
 
 
-@pytest.fixture(params=[8, 16, 32, 64], scope="module")
+# The solver of the 64 equations, which are stiff, needs seconds for each measure.
+@pytest.fixture(params=[8, 16, 32, pytest.param(64, marks=pytest.mark.slow)], scope="module")
 def size(request):
     return request.param
 

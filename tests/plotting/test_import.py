@@ -1,25 +1,10 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-
-CODE = """
-import sys
-import skpolyode, skpolyode.plotting
-print("matplotlib" in sys.modules, "sktime" in sys.modules)
-import matplotlib
-matplotlib.use("agg")
-from skpolyode.plotting import CoefficientDisplay
-from matplotlib.figure import Figure
-CoefficientDisplay([1.0, 2.0]).plot(Figure().add_subplot())
-print("matplotlib.pyplot" in sys.modules)
-CoefficientDisplay([1.0, 2.0]).plot()
-print("matplotlib.pyplot" in sys.modules)
-"""
+from tests.fresh import after_steps
 
 
 def test_matplotlib_is_loaded_by_the_first_plot_and_pyplot_by_the_first_own_figure() -> None:
-    command = [sys.executable, "-W", "error", "-c", CODE]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["False", "False", "False", "True"]
+    loaded = after_steps()
+    assert {"matplotlib", "sktime"}.isdisjoint(loaded["skpolyode.plotting"])
+    assert "matplotlib.pyplot" not in loaded["plot into given axes"]
+    assert "matplotlib.pyplot" in loaded["plot"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +17,7 @@ from tests.transformers.data import oscillators, small
 from tests.transformers.registry import all_transformers
 
 TRANSFORMERS = all_transformers()
-SERIES = oscillators()
+SERIES = oscillators(6)
 CHANGES = {
     "n_coefficients": 9,
     "measure": "legs",
@@ -45,6 +48,16 @@ def answers(transformer):
     return found
 
 
+@cache
+def _fitted(name):
+    return clone(TRANSFORMERS[name]).fit(SERIES)
+
+
+def fitted(name):
+    """A copy, which may be changed."""
+    return deepcopy(_fitted(name))
+
+
 def assert_same(one, other):
     for a, b in zip(one, other, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -52,12 +65,10 @@ def assert_same(one, other):
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_parameters_count_at_the_next_fit_only(name):
-    transformer = clone(TRANSFORMERS[name]).fit(SERIES)
+    transformer = fitted(name)
     before = answers(transformer)
-    for parameter, value in CHANGES.items():
-        if parameter in transformer.get_params():
-            transformer.set_params(**{parameter: value})
-            assert_same(answers(transformer), before)
+    changed = {k: value for k, value in CHANGES.items() if k in transformer.get_params()}
+    assert_same(answers(transformer.set_params(**changed)), before)
 
 
 def fitted_state(transformer):
@@ -72,7 +83,7 @@ def other_series():
 @pytest.mark.parametrize("name", TRANSFORMERS)
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
 def test_a_fit_that_fails_leaves_the_one_before(name, error, monkeypatch):
-    transformer = clone(TRANSFORMERS[name]).fit(SERIES)
+    transformer = fitted(name)
     before, state = answers(transformer), fitted_state(transformer)
     fit = type(transformer)._fit
 

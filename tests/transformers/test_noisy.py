@@ -10,9 +10,16 @@ import skpolyode
 from skpolyode import Panel
 from skpolyode.embedders.filter_selection import FilterSelectionSettings
 from skpolyode.training.loop import _Run
+from tests.quick import few_variance_steps
 from tests.transformers.data import oscillators, small
 
 SERIES = oscillators(8)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    with few_variance_steps():
+        yield
 
 
 def noisy(**parameters):
@@ -102,16 +109,16 @@ def test_a_channel_that_is_never_seen_twice_has_no_noise():
     assert embedder.noise_[1] == 0
 
 
-def swings(noise: float) -> list[tuple[np.ndarray, np.ndarray]]:
+def swings(noise: float, n: int = 60) -> list[tuple[np.ndarray, np.ndarray]]:
     """Many observations of slow swings, so that an untrained model nearly knows what comes."""
     rng = np.random.default_rng(1)
-    times = [np.sort(rng.uniform(0, 4, 60)) for _ in range(20)]
-    return [(t, np.sin(t + rng.uniform(0, 6)) + noise * rng.normal(size=60)) for t in times]
+    times = [np.sort(rng.uniform(0, 4, n)) for _ in range(20)]
+    return [(t, np.sin(t + rng.uniform(0, 6)) + noise * rng.normal(size=n)) for t in times]
 
 
 def test_noise_is_found_by_itself():
     """A filter where there is noise, of about its size, and none where there is none."""
-    assert small(max_epochs=10).fit(swings(0.0)).noise_ is None
+    assert small(max_epochs=15).fit(swings(0.0)).noise_ is None
     assert small(max_epochs=10, observations="exact").fit(swings(0.3)).noise_ is None
     found = small(max_epochs=20).fit(swings(0.3))
     assert 0.15 < found.noise_[0] < 0.35
@@ -125,8 +132,8 @@ def test_noise_is_found_by_itself():
 
 def test_a_fit_that_was_stopped_as_a_filter_goes_on(tmp_path, monkeypatch):
     """From what the second part of the training has left behind, with the same result."""
-    settings = {"max_epochs": 10, "checkpoint_dir": tmp_path}
-    whole, stopped = small(max_epochs=10).fit(swings(0.3)), small(**settings)
+    settings = {"max_epochs": 15, "checkpoint_dir": tmp_path}
+    whole, stopped = small(max_epochs=15).fit(swings(0.3, 30)), small(**settings)
     monkeypatch.setattr("skpolyode.training.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
     n_epochs, train = iter(range(15)), _Run._train_epoch
 
@@ -137,20 +144,24 @@ def test_a_fit_that_was_stopped_as_a_filter_goes_on(tmp_path, monkeypatch):
 
     monkeypatch.setattr(_Run, "_train_epoch", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        stopped.fit(swings(0.3))
+        stopped.fit(swings(0.3, 30))
     assert [path.name.endswith("-filter.safetensors") for path in tmp_path.iterdir()] == [True]
     monkeypatch.setattr(_Run, "_train_epoch", train)
-    again = small(**settings).fit(swings(0.3))
-    np.testing.assert_array_equal(again.transform(swings(0.3)), whole.transform(swings(0.3)))
+    again = small(**settings).fit(swings(0.3, 30))
+    np.testing.assert_array_equal(
+        again.transform(swings(0.3, 30)), whole.transform(swings(0.3, 30))
+    )
     assert not list(tmp_path.iterdir())
 
 
 def test_a_filter_that_forecasts_worse_is_given_up(monkeypatch):
     """The model and its history are then those of exact observations."""
-    exact = small(max_epochs=10, observations="exact").fit(swings(0.3))
+    exact = small(max_epochs=10, observations="exact").fit(swings(0.3, 30))
     strict = FilterSelectionSettings(max_run_error=0.0)
     monkeypatch.setattr("skpolyode.embedders.filter_selection.SETTINGS", strict)
-    again = small(max_epochs=10).fit(swings(0.3))
+    again = small(max_epochs=15).fit(swings(0.3, 30))  # a third is for the filter
     assert again.noise_ is None
     assert again.n_epochs_ == 10
-    np.testing.assert_array_equal(again.transform(swings(0.3)), exact.transform(swings(0.3)))
+    np.testing.assert_array_equal(
+        again.transform(swings(0.3, 30)), exact.transform(swings(0.3, 30))
+    )

@@ -30,7 +30,7 @@ def embedder():
 
 @pytest.mark.parametrize("missing", [0.0, 0.5])
 def test_only_what_is_remembered_is_run_through(embedder, missing):
-    panel = Panel.from_series([long_series(400, missing), long_series(30, missing, seed=1)])
+    panel = Panel.from_series([long_series(200, missing), long_series(30, missing, seed=1)])
     learned = embedder.embedder_
     with torch.no_grad():
         whole = learned.exact.embed(learned.pack(panel))
@@ -39,7 +39,7 @@ def test_only_what_is_remembered_is_run_through(embedder, missing):
 
 
 def test_a_channel_that_was_last_seen_long_ago_still_counts(embedder):
-    times, values = long_series(400)
+    times, values = long_series(200)
     values[50:, 1] = np.nan
     other = values.copy()
     other[49, 1] += 1
@@ -68,7 +68,7 @@ def adding_up(embedder):
 
 def exceeding_at_first():
     """As a series whose first channel exceeds 4 in the first rows only."""
-    times, values = long_series(400)
+    times, values = long_series(200)
     values[:10, 0] = 9.0
     return times, values
 
@@ -131,13 +131,13 @@ def test_one_long_series_is_trained_on_in_parts():
 @pytest.fixture(scope="module")
 def whole():
     """Remembers all of series much longer than what its dynamics see."""
-    panel = Panel.from_series([long_series(1500, seed=k) for k in range(2)])
+    panel = Panel.from_series([long_series(700, seed=k) for k in range(2)])
     return PolyODETransformer(n_coefficients=8, max_epochs=1, random_state=0).fit(panel)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.5])
 def test_the_whole_history_is_put_together_from_parts(whole, missing, monkeypatch):
-    panel = Panel.from_series([long_series(n, missing, seed=n) for n in (1500, 30, 700)])
+    panel = Panel.from_series([long_series(n, missing, seed=n) for n in (700, 30, 350)])
     learned, passes = whole.embedder_, []
     assert whole.window_ > 20 * whole.context_
     with torch.no_grad():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpolyode import HiPPOTransformer, Panel
+from tests.fits import train_once
 from tests.transformers.registry import all_transformers, expected_to_fail
 
 TRANSFORMERS = all_transformers()
@@ -41,7 +43,8 @@ def test_scikit_learn_check(estimator, check):
 @pytest.mark.filterwarnings("ignore:X .*feature names:UserWarning")
 @pytest.mark.parametrize("check", UNLISTED)
 @pytest.mark.parametrize("name", TRANSFORMERS)
-def test_unlisted_check(name, check):
+def test_unlisted_check(name, check, monkeypatch):
+    train_once(monkeypatch, type(TRANSFORMERS[name]), "_fit")  # these look at tables and names
     getattr(estimator_checks, check)(name, clone(TRANSFORMERS[name]))
 
 
@@ -56,21 +59,29 @@ def test_the_suite_of_checks_is_the_whole_one():
         assert not tags.non_deterministic
 
 
+def some_series(n_series=7, seed=0, n_channels=2):
+    rng = np.random.default_rng(seed)
+    result = []
+    for _ in range(n_series):
+        times = np.sort(rng.uniform(0, 5, rng.integers(3, 9)))
+        values = np.sin(times[:, None] + np.arange(n_channels)) + 0.1 * rng.normal()
+        values[rng.random(values.shape) < 0.2] = np.nan
+        values[0] = 1.0
+        result.append((times, values))
+    return result
+
+
+@cache
+def fitted_to_series(name):
+    """For tests that only read."""
+    return clone(TRANSFORMERS[name]).fit(some_series())
+
+
 @pytest.mark.parametrize("name", TRANSFORMERS)
 class TestRagged:
     """What the checks of scikit-learn, which only know 2-D arrays, do not see."""
 
-    @staticmethod
-    def series(n_series=7, seed=0, n_channels=2):
-        rng = np.random.default_rng(seed)
-        result = []
-        for _ in range(n_series):
-            times = np.sort(rng.uniform(0, 5, rng.integers(3, 9)))
-            values = np.sin(times[:, None] + np.arange(n_channels)) + 0.1 * rng.normal()
-            values[rng.random(values.shape) < 0.2] = np.nan
-            values[0] = 1.0
-            result.append((times, values))
-        return result
+    series = staticmethod(some_series)
 
     def test_unfitted(self, name):
         with pytest.raises(NotFittedError, match="not fitted yet"):
@@ -78,7 +89,7 @@ class TestRagged:
 
     def test_independent_of_batch_mates(self, name):
         X = self.series()
-        transformer = clone(TRANSFORMERS[name]).fit(X)
+        transformer = fitted_to_series(name)
         together = transformer.transform(X)
         assert together.dtype == np.float64
         assert np.isfinite(together).all()
@@ -92,7 +103,7 @@ class TestRagged:
     def test_time_shift(self, name):
         X = self.series()
         shifted = [(times + 1024.0, values) for times, values in X]
-        one, other = (clone(TRANSFORMERS[name]).fit(series) for series in (X, shifted))
+        one, other = fitted_to_series(name), clone(TRANSFORMERS[name]).fit(shifted)
         Z = one.transform(X)
         np.testing.assert_allclose(one.transform(shifted), Z, atol=1e-7)
         # The weights are trained in float32.
@@ -108,14 +119,14 @@ class TestRagged:
             times = np.concatenate([[times[0] - 3], times[:1], [middle], times[1:], [9.0]])
             parts = [nothing, values[:1], nothing, values[1:], nothing]
             padded.append((times, np.concatenate(parts)))
-        transformer = clone(TRANSFORMERS[name]).fit(X)
+        transformer = fitted_to_series(name)
         Z = transformer.transform(X)
         np.testing.assert_allclose(transformer.transform(padded), Z, atol=1e-9)
         np.testing.assert_array_equal(clone(transformer).fit(padded).transform(X), Z)
 
     def test_pickle_and_clone(self, name):
         X = self.series()
-        transformer = clone(TRANSFORMERS[name]).fit(X)
+        transformer = fitted_to_series(name)
         back = pickle.loads(pickle.dumps(transformer))
         np.testing.assert_array_equal(back.transform(X), transformer.transform(X))
         copy = clone(transformer)
@@ -131,7 +142,7 @@ class TestRagged:
             np.testing.assert_array_equal(one[1], other[1])
 
     def test_other_channels_are_refused(self, name):
-        transformer = clone(TRANSFORMERS[name]).fit(self.series())
+        transformer = fitted_to_series(name)
         with pytest.raises(ValueError, match=r"X has 3 channels.*fitted on 2"):
             transformer.transform(self.series(n_channels=3))
 
@@ -216,7 +227,7 @@ class TestRagged:
 
     @pytest.mark.parametrize("gap", [5e-324, 1e-300, 1e-51])
     def test_times_too_close(self, name, gap):
-        fitted = clone(TRANSFORMERS[name]).fit(self.series())
+        fitted = fitted_to_series(name)
         X = [([0.0, 1.0], np.ones((2, 2))), ([0.0, gap, 2 * gap], np.eye(3, 2))]
         with pytest.raises(ValueError, match=r"series 1 \(id 1\), time .*: .* less than 1e-50"):
             fitted.transform(X)
@@ -230,7 +241,7 @@ class TestRagged:
 
     @pytest.mark.parametrize("span", [1.7e308, 1e300, 1e51])
     def test_times_too_far_apart(self, name, span):
-        fitted = clone(TRANSFORMERS[name]).fit(self.series())
+        fitted = fitted_to_series(name)
         X = [([0.0, 1.0], np.ones((2, 2))), ([-span, 0.0, span], np.eye(3, 2))]
         with pytest.raises(ValueError, match=r"series 1.*, time .*(too large|more than 1e\+50)"):
             fitted.transform(X)
@@ -245,7 +256,7 @@ class TestRagged:
         """Of one unit in fit, or of two that differ by all that is possible."""
         X = self.series()
         scaled = [(times * unit, values) for times, values in X]
-        transformer = clone(TRANSFORMERS[name]).fit(X)
+        transformer = fitted_to_series(name)
         assert np.isfinite(transformer.transform(scaled)).all()
         Z = clone(transformer).fit_transform(scaled)
         assert np.isfinite(Z).all()

@@ -1,0 +1,54 @@
+"""What a fresh interpreter has loaded, step by step: one of them answers all tests that ask."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+STEPS = """
+import json, sys, threading
+import numpy as np, torch
+
+def state():
+    seeds = torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
+    return torch.get_num_threads(), torch.get_default_dtype(), np.geterr(), seeds
+
+found, before = {}, state()
+import skpolyode
+found["global state is kept"] = state() == before
+found["threads"] = [
+    t.name for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()
+]
+found["skpolyode"] = list(sys.modules)
+import skpolyode.datasets
+found["skpolyode.datasets"] = list(sys.modules)
+import skpolyode.plotting
+found["skpolyode.plotting"] = list(sys.modules)
+import matplotlib
+matplotlib.use("agg")
+from matplotlib.figure import Figure
+display = skpolyode.plotting.CoefficientDisplay([1.0, 2.0])
+display.plot(Figure().add_subplot())
+found["plot into given axes"] = list(sys.modules)
+display.plot()
+found["plot"] = list(sys.modules)
+print(json.dumps(found))
+"""
+
+
+@cache
+def after_steps() -> dict[str, Any]:
+    """By step: the modules that are loaded then, and what else was looked at."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", STEPS],
+        cwd=Path(__file__).resolve().parents[1],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
