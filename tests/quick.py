@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from skpolyode.models import variance_head
+from skpolyode.transformers import stages
 
 
 @contextmanager
 def few_variance_steps(n_steps: int = 40) -> Iterator[None]:
     """Within, the variance head learns in a tenth of its steps: four seconds less for each fit."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(variance_head, "_STEPS", n_steps)
+        settings = variance_head.VarianceSettings(n_steps=n_steps)
+        patch.setattr(variance_head, "SETTINGS", settings)
         yield
+
+
+def with_usual_epochs(own: Iterable[stages.Stage], n_epochs: int) -> tuple[stages.Stage, ...]:
+    """The same stages, with fewer epochs for ``max_epochs="auto"``."""
+    train = stages.Train(usual=n_epochs)
+    fewer = {stages.Train: train, stages.SelectFilter: stages.SelectFilter(training=train)}
+    return tuple(fewer.get(type(stage), stage) for stage in own)

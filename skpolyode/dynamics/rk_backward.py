@@ -77,7 +77,7 @@ def _rounds(
     lengths: Sequence[Tensor],
     recorded: slice,
 ) -> tuple[Tensor, Tensor]:
-    y, finished, signals = y.index_select(0, order), [], []
+    y, finished, signals = y.index_select(0, order), [], [y[:0, recorded]]
     for h in lengths:
         if len(h) < len(y):
             finished.append(y[len(h) :])

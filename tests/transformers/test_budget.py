@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from skpolyode import PolyODETransformer
 from skpolyode.training import loop
-from skpolyode.transformers import neural
+from skpolyode.transformers import neural, stages
+from tests.quick import with_usual_epochs
 from tests.transformers.data import oscillators, small
 from tests.transformers.registry import all_transformers
 
@@ -19,8 +21,9 @@ LARGEST = 100
 @pytest.fixture
 def limited(monkeypatch):
     """A tenth as many epochs, of as many intervals as nine of the series have."""
-    monkeypatch.setattr(neural, "LARGEST_EPOCH", LARGEST)
-    monkeypatch.setattr(neural, "_EPOCHS", 4)
+    monkeypatch.setattr(stages, "LARGEST_EPOCH", LARGEST)
+    for cls in (neural.NeuralTransformer, PolyODETransformer):
+        monkeypatch.setattr(cls, "stages", with_usual_epochs(cls.stages, 4))
 
 
 def auto(**parameters):

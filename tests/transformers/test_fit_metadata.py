@@ -13,8 +13,9 @@ from sklearn.pipeline import make_pipeline
 
 from skpolyode import Panel
 from skpolyode.embedders import fitting, holdout
-from skpolyode.transformers import neural
+from skpolyode.transformers import stages
 from skpolyode.transformers.neural import NeuralTransformer
+from tests.quick import with_usual_epochs
 from tests.transformers.data import oscillators, small
 from tests.transformers.registry import all_transformers
 
@@ -65,7 +66,7 @@ class TestEveryTrainedTransformer:
             tasks.append(split)
             return make_task(new_task, embedder, split, *rest)
 
-        monkeypatch.setattr(neural, "make_task", spied)
+        monkeypatch.setattr(stages, "make_task", spied)
         found = clone(TRAINED[name]).fit(SERIES, validation=OTHERS)
         ((panel, held_out, _),) = tasks
         assert held_out.tolist() == [False] * 12 + [True] * 5
@@ -145,7 +146,7 @@ def test_weights_follow_the_parts_of_long_series(monkeypatch):
         splits.append(split)
         return make_task(new_task, embedder, split, *rest)
 
-    monkeypatch.setattr(neural, "make_task", spied)
+    monkeypatch.setattr(stages, "make_task", spied)
     series = [(np.arange(n, dtype=float), np.full(n, float(k))) for k, n in enumerate((900, 500))]
     small(max_epochs=1).fit(series, sample_weight=[1.0, 4.0])
     ((panel, held_out, weights),) = splits
@@ -157,9 +158,9 @@ def test_weights_follow_the_parts_of_long_series(monkeypatch):
 
 def test_weights_of_parts_that_are_drawn(monkeypatch):
     """Epochs that go through some of the series: each part has its own weights."""
-    monkeypatch.setattr(neural, "LARGEST_EPOCH", 40)
+    monkeypatch.setattr(stages, "LARGEST_EPOCH", 40)
     found = small(max_epochs="auto").set_params(learning_rate_init=1e-9)
-    monkeypatch.setattr(neural, "_EPOCHS", 2)
+    monkeypatch.setattr(type(found), "stages", with_usual_epochs(found.stages, 2))
     levels = np.arange(12.0)
     series = [(t, np.full_like(t, k)) for k, (t, _) in zip(levels, SERIES, strict=True)]
     seen, new_task = [], type(found)._new_task
@@ -268,13 +269,13 @@ class TestValidation:
 
     def test_early_stopping_listens_to_it(self, monkeypatch):
         """Also without a fraction to hold out, which would train through all epochs."""
-        found, trainer = [], neural.Trainer
+        found, trainer = [], stages.Trainer
 
         def spied(**settings):
             found.append(settings["patience"])
             return trainer(**settings)
 
-        monkeypatch.setattr(neural, "Trainer", spied)
+        monkeypatch.setattr(stages, "Trainer", spied)
         for told in ({}, {"validation": OTHERS}):
             small(max_epochs=1, validation_fraction=None).fit(SERIES, **told)
         assert found == [None, 10]
