@@ -59,13 +59,11 @@ def test_a_constant_deviation_is_remembered_as_that_constant(fitted, monkeypatch
     monkeypatch.setattr(
         variance, "path_std", lambda *asked: np.full((len(asked[2]), 2), 0.3) * scale
     )
-    monkeypatch.setattr(
-        type(fitted.embedder_), "path_values", lambda *asked: np.full((len(asked[2]), 2), 0.5)
-    )
+    monkeypatch.setattr(variance, "path_values", lambda *asked: np.full((len(asked[2]), 2), 0.5))
     monkeypatch.setattr(
         type(fitted.embedder_),
-        "coefficients",
-        lambda self, panel: (
+        "coefficients_of",
+        lambda self, states: (
             ((0.5 - self.units.scaler.mean) / scale)[None, :, None]
             * np.eye(self.past.n_coefficients)[0]
         ),
