@@ -75,7 +75,7 @@ def test_times_of_forecasts(model):
         lambda **how: model.forecast(SERIES, [9.0], **how),
         lambda **how: model.stream(SERIES).forecast([9.0], **how),
     ):
-        with pytest.raises(TypeError, match=r"damped must be True or False, got 0\.5"):
+        with pytest.raises(TypeError, match=r"combine must be True or False, got 0\.5"):
             forecast(combine=0.5)
 
 
