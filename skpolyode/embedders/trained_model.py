@@ -28,6 +28,7 @@ __all__ = ["TrainedModel", "agree"]
 
 _DERIVED = ("exact", "follower")
 _PART_ROWS = 256  # of a part of a long series, behind which a warm-up of a context costs little
+_WHOLE_ROWS = 4096  # up to which a pass over whole series takes less time than over their parts
 _SAME_STATE = 1e-9  # standard deviations by which states may differ where parts meet
 
 
@@ -152,7 +153,8 @@ class TrainedModel:
     def _states_with_history(self, panel: Panel) -> State:
         """States of a few series, with the memory of their whole history."""
         panel = observed_part(panel)
-        reach = math.inf if self.recent is None else self.recent.context
+        is_cheap = self.exact.single is not None and panel.n_observations <= _WHOLE_ROWS
+        reach = math.inf if self.recent is None or is_cheap else self.recent.context
         while self.past.forgets and reach < panel.times.max() - panel.times.min():
             states = self._states_in_parts(panel, reach)
             if states is not None:

@@ -193,6 +193,11 @@ class SequenceModel(nn.Module, ABC):
         """Whether observations are taken as noisy."""
         return self.gain is not None
 
+    @property
+    def single(self) -> Any:
+        """A faster way to run one series at a time, of models that have one; else None."""
+        return None
+
     def share(self, data: Packed, rows: torch.Tensor) -> torch.Tensor | None:
         """Share (n, D) of its innovation by which an observation moves the signal; None is 1."""
         return None if self.gain is None else self.gain(data.channel_gap[rows], data.seen[rows])

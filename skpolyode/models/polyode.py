@@ -13,6 +13,7 @@ section 3; the bridge and the gain are ours.)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -22,10 +23,11 @@ from skpolyode.cubic import CubicPath, evaluate_path
 from skpolyode.dynamics import STEPPERS, Stepper, WalledMLP, integrate, rollout
 from skpolyode.memory import Memory
 from skpolyode.memory.update import drive, take_in
-from skpolyode.models.contract import Prediction, State
+from skpolyode.models.contract import Prediction, State, Step
 from skpolyode.models.gain import Gain
 from skpolyode.models.packed import Packed
 from skpolyode.models.scan import ScanModel
+from skpolyode.models.single import FEW_SERIES, SinglePolyODE
 from skpolyode.saving.codec import register
 
 __all__ = ["PolyODE"]
@@ -167,6 +169,24 @@ class PolyODE(ScanModel):
             return {"coefficients": state["c"], "hidden": hidden}
         share = (self.memory.window / self.history.window) ** 0.5
         return {"coefficients": state["history"], "hidden": share * hidden}
+
+    def run_block(self, data: Packed, block: list[slice]) -> Iterator[Step]:
+        """Run over some series, each at its own pace: few in numpy, where that is faster."""
+        rows, single = torch.arange(block[0].start, block[0].stop), self.single
+        if single is None or len(rows) > FEW_SERIES or torch.is_grad_enabled():
+            return super().run_block(data, block)
+        return single.run(self.initial(data, rows), data, rows.tolist())
+
+    @property
+    def single(self) -> SinglePolyODE | None:
+        """The same in numpy, where it can be: outside of training, in float64 on the CPU."""
+        weight = next(self.field.parameters())
+        exact = weight.dtype == torch.float64 and weight.device.type == "cpu"
+        if self.training or not exact or type(self) is not PolyODE:
+            return None
+        settings = {"step_size": self.step_size, "max_gap": self.max_gap}
+        parts = {"start": self.start, "gain": self.gain}
+        return SinglePolyODE(self.field, self.stepper, self.memories, **settings, **parts)
 
     def between(
         self,

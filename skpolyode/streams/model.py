@@ -13,11 +13,11 @@ from skpolyode.embedders.batching import lead_batches
 from skpolyode.embedders.variance import std_ahead
 from skpolyode.ensemble.naive import Records
 from skpolyode.errors import check_switch
-from skpolyode.models import Packed, PolyODE
+from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
+from skpolyode.models.single import Observation
 from skpolyode.panel import Panel
 from skpolyode.streams.clock import Moment
-from skpolyode.streams.single_polyode import SinglePolyODE
 from skpolyode.streams.stream import Parts, SeriesStream
 
 __all__ = ["ModelStream"]
@@ -25,9 +25,6 @@ __all__ = ["ModelStream"]
 # Beside the parts of the state, of each series:
 _STATIC = "static"  # covariates
 _RECORD = "record"  # what simple forecasts know, where forecasts lean on them
-
-_SINGLE = {PolyODE: SinglePolyODE}
-"""Faster ways, in numpy, to move one series on; for exactly these models in float64 on a CPU."""
 
 
 class ModelStream(SeriesStream):
@@ -161,8 +158,7 @@ class ModelStream(SeriesStream):
 
     def _bind(self) -> None:
         self._model = self._embedder.exact
-        single = _SINGLE.get(type(self._model)) if self._embedder.device.type == "cpu" else None
-        self._single = None if single is None else single(self._model)
+        self._single = self._model.single
 
     def _blank(self) -> Parts:
         static = np.empty((self._panel.n_series, 0))
@@ -189,8 +185,9 @@ class ModelStream(SeriesStream):
     def _take_in(self, parts: Parts, values: np.ndarray, moment: Moment) -> Parts:
         state = _of_model(parts)
         if len(values) == 1 and self._single is not None:
-            one = {name: part[0].numpy() for name, part in parts.items() if name != _RECORD}
-            moved = self._single.take_in(one, values[0], Moment(*(x[0] for x in moment)))
+            one = {name: part[0].numpy() for name, part in state.items()}
+            observation = Observation(values[0], *(column[0] for column in moment))
+            moved = self._single.take_in(one, observation, parts[_STATIC][0])
             state = {name: torch.from_numpy(part)[None] for name, part in moved.items()}
         else:
             data = self._pack(values, moment, parts[_STATIC])

@@ -8,10 +8,10 @@ import torch
 from skpolyode.embedders import PathEmbedder
 from skpolyode.embedders.paths import path_pieces, split_channels
 from skpolyode.memory.pieces import remember
+from skpolyode.memory.single import SingleMemory
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.streams.clock import Moment
-from skpolyode.streams.single_memory import SingleMemory
 from skpolyode.streams.stream import Parts, SeriesStream
 
 __all__ = ["HiPPOStream"]

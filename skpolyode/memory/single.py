@@ -1,8 +1,8 @@
-"""The arithmetic of a memory for one series, in numpy.
+"""The memory of one series, in numpy.
 
-On so few numbers all time goes into calls: torch takes two to four microseconds for one, numpy
-one or less. This is for streams, where one series has one new observation; everything else runs
-through :class:`~skpolyode.memory.base.Memory`, and both read the same tables.
+With so few numbers nearly all time goes into calls: torch takes two to four microseconds for one,
+numpy one or less. Few series and single updates of streams are computed here, everything else by
+:class:`~skpolyode.memory.base.Memory`; both read the same tables.
 """
 
 from __future__ import annotations
