@@ -77,7 +77,8 @@ def _rounds(
     lengths: Sequence[Tensor],
     recorded: slice,
 ) -> tuple[Tensor, Tensor]:
-    y, finished, signals = y.index_select(0, order), [], []
+    y, finished = y.index_select(0, order), []
+    signals = [y[:0, recorded]]  # there may be no step at all
     for h in lengths:
         if len(h) < len(y):
             finished.append(y[len(h) :])
