@@ -66,14 +66,14 @@ def test_series_that_calibrate_are_not_trained_on(seen):
 def test_ends_that_calibrate_are_not_trained_on(seen, lengths):
     """The model that calibrates is one of its own; the last one may know all."""
     fits = []
-    fit = PolyODETransformer.fit
+    fit = PolyODETransformer.fit_stages
 
-    def spied(self, panel):
+    def spied(self, panel, **options):
         fits.append(panel.values[:, 0].astype(int))
-        return fit(self, panel)
+        return fit(self, panel, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PolyODETransformer, "fit", spied)
+        patch.setattr(PolyODETransformer, "fit_stages", spied)
         rng = np.random.RandomState(0)
         engine.fit_forecaster(small(), named(lengths), 0.2, rng, **PLAIN)
     first, last = (set(own) for own in fits)

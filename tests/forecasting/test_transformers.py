@@ -172,7 +172,9 @@ def test_parameters_of_the_transformer_are_reached():
 def test_the_transformer_by_default_is_that_of_everyone(panel, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        PolyODETransformer, "_fit", lambda self, panel: seen.append(self.get_params()) or 1 / 0
+        PolyODETransformer,
+        "_fit",
+        lambda self, *_, **__: seen.append(self.get_params()) or 1 / 0,
     )
     with pytest.raises(ZeroDivisionError):
         PolyODEForecaster(random_state=0).pretrain(panel)
