@@ -42,9 +42,9 @@ from skpolyode.transformers.parameters import (
     Training,
     check_device,
     check_repeatable,
+    complete,
     local_random_state,
 )
-from skpolyode.transformers.shared_docs import complete
 from skpolyode.transformers.stages import (
     FEWEST_EPOCHS,
     EstimateError,

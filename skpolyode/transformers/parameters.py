@@ -1,9 +1,11 @@
-"""Constructor parameters: checks beyond scikit-learn's table, and those that all models share."""
+"""Constructor parameters: those that all models share, with their documentation, and checks."""
 
 from __future__ import annotations
 
 import datetime
+import inspect
 import os
+import re
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -22,12 +24,16 @@ __all__ = [
     "check_device",
     "check_parameters",
     "check_repeatable",
+    "complete",
     "layer_sizes",
     "local_random_state",
 ]
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
+
+
+_ENTRY = re.compile(r"^((\w+) : .*\n(?:^    .*\n)*)", re.MULTILINE)
 
 
 class Training:
@@ -182,3 +188,41 @@ def check_repeatable(random_state: Any) -> None:
             f"checkpoint_dir needs an int as random_state, got {random_state!r}: with it a "
             "training that goes on draws the same numbers."
         )
+
+
+def complete(cls: type, training: type) -> None:
+    """Write what a class shares with its parent into its signature and its docstring.
+
+    ``%(training)s`` and ``%(trained)s`` stand for the parameters and attributes of `training`.
+
+    A parameter that the class names itself, because of another default, is its own in both.
+    """
+    init, parent = vars(cls).get("__init__"), cls.__mro__[1]
+    own = [] if init is None else [*inspect.signature(init).parameters.values()]
+    takes_more = bool(own) and own[-1].kind is inspect.Parameter.VAR_KEYWORD
+    own = own[:-1] if takes_more else []
+    names = {p.name for p in own}
+    if cls.__doc__:
+        shared = {
+            "training": _section(training, "Parameters"),
+            "Parameters": _section(parent, "Parameters"),
+        }
+        parts = {
+            key: "".join(entry for entry, name in _ENTRY.findall(text) if name not in names)
+            for key, text in shared.items()
+        }
+        parts["trained"] = _section(training, "Attributes")
+        parts["Attributes"] = _section(parent, "Attributes")
+        doc = inspect.cleandoc(cls.__doc__) + "\n"  # as Python 3.13 has it anyway
+        for name, text in parts.items():
+            doc = doc.replace(f"%({name})s\n", text)
+        cls.__doc__ = doc
+    if takes_more:
+        base = inspect.signature(parent.__init__).parameters.values()
+        init.__signature__ = inspect.Signature([*own, *(p for p in base if p.name not in names)])
+
+
+def _section(cls: type, name: str) -> str:
+    """Entries of a section of the docstring of a class."""
+    _, _, rest = inspect.cleandoc(cls.__doc__ or "").partition(f"{name}\n{'-' * len(name)}\n")
+    return rest.partition("\n\n")[0] + "\n"
