@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from skpolyode.panel import Panel
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import first_series, series_of_rows
 
-__all__ = ["FilterSelectionSettings", "forecasts_no_worse", "select_gain"]
+__all__ = ["FilterSelectionSettings", "GainSelection", "run_error_ratio", "select_gain"]
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,16 @@ class FilterSelectionSettings:
 SETTINGS = FilterSelectionSettings()
 
 
-def select_gain(embedder: ModelEmbedder, panel: Panel) -> Gain | None:
-    """Gain with which a model that was trained without one does better; None if there is none.
+class GainSelection(NamedTuple):
+    """What came out of the comparison, and the errors beside those without a filter."""
+
+    gain: Gain | None  # None if no filter does better
+    gap_filling: float  # of the first gain, in the channel that it helps most, if none does
+    forecasts: float = float("nan")  # one step ahead; NaN if the first gain did not do better
+
+
+def select_gain(embedder: ModelEmbedder, panel: Panel) -> GainSelection:
+    """Find the gain with which a model that was trained without one does better, if any.
 
     Without noise nothing is nearer to the signal than its observations. With noise the dynamics
     may have learned to forecast from several observations at once, so that forecasts alone hardly
@@ -79,10 +88,10 @@ def select_gain(embedder: ModelEmbedder, panel: Panel) -> Gain | None:
     >>> panel = Panel.from_series([(times, x) for x in noise])
     >>> settings = {"observations": "exact", "max_epochs": 1, "learning_rate_init": 1e-9}
     >>> untrained = PolyODETransformer(random_state=0, **settings).fit(panel).embedder_
-    >>> select_gain(untrained, panel) is None
+    >>> select_gain(untrained, panel).gain is None
     False
     >>> walks = Panel.from_series([(times, x.cumsum()) for x in noise])
-    >>> select_gain(untrained, walks) is None
+    >>> select_gain(untrained, walks).gain is None
     True
     """
     panel, model = _sample(panel), replace(embedder)  # which keeps nothing for a later training
@@ -107,26 +116,28 @@ def select_gain(embedder: ModelEmbedder, panel: Panel) -> Gain | None:
     exact, (first, *others) = errors(model), SETTINGS.gains
     ratios = [fill_ratios(first)]
     if not (ratios[0] < 1).any():
-        return None
+        return GainSelection(None, float(ratios[0].min()))
     ratios += [*map(fill_ratios, others), np.ones(n_channels)]
     best = torch.tensor([*SETTINGS.gains, SETTINGS.exact_gain])[np.argmin(ratios, axis=0)]
     gain = Gain.of(best).to(embedder.device)
     filled, ahead = errors(model.with_gain(gain))
     gained = (exact[0] - filled).sum(axis=1)
+    totals = zip((filled, ahead), exact, strict=True)
+    left = [float(own.sum() / max(e.sum(), np.finfo(np.float64).tiny)) for own, e in totals]
     is_better = (
-        filled.sum() < SETTINGS.max_fill_error * exact[0].sum()
-        and ahead.sum() < SETTINGS.max_forecast_error * exact[1].sum()
+        left[0] < SETTINGS.max_fill_error
+        and left[1] < SETTINGS.max_forecast_error
         and gained.sum() > SETTINGS.n_standard_errors * np.sqrt((gained**2).sum())
     )
-    return gain if is_better else None
+    return GainSelection(gain if is_better else None, *left)
 
 
-def forecasts_no_worse(embedder: ModelEmbedder, other: ModelEmbedder, panel: Panel) -> bool:
-    """Whether free runs from several origins err no more than those of another embedder.
+def run_error_ratio(embedder: ModelEmbedder, other: ModelEmbedder, panel: Panel) -> float:
+    """Error of free runs from several origins, beside that of another embedder.
 
     A filter forgets what it took for noise. Where its gain is not the best one, dynamics that see
     the observations themselves may know more. Each lead counts in units of the other one's error,
-    as far ahead a few runs that go astray decide otherwise.
+    as far ahead a few runs that go astray decide otherwise. 1 where there is nothing to forecast.
 
     Parameters
     ----------
@@ -149,7 +160,7 @@ def forecasts_no_worse(embedder: ModelEmbedder, other: ModelEmbedder, panel: Pan
         return np.bincount(lead, np.nansum((found - actual) ** 2, axis=1))
 
     ratios = errors(embedder) / np.maximum(errors(other), np.finfo(np.float64).tiny)
-    return bool(ratios.mean() <= SETTINGS.max_run_error) if len(ratios) else True
+    return float(ratios.mean()) if len(ratios) else 1.0
 
 
 def _sample(panel: Panel) -> Panel:

@@ -16,7 +16,7 @@ import torch
 from tqdm.auto import tqdm
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.filter_selection import forecasts_no_worse, select_gain
+from skpolyode.embedders.filter_selection import SETTINGS, run_error_ratio, select_gain
 from skpolyode.embedders.fitting import LARGEST_EPOCH, make_task
 from skpolyode.embedders.holdout import Split
 from skpolyode.embedders.variance import with_variance
@@ -277,25 +277,27 @@ class SelectFilter(Stage):
             state.report.add(self.name, "observations are exact: too few epochs to tell")
             return
         judged = windows.panel[np.argsort(~windows.held_out, kind="stable")]  # held-out ones first
-        gain = select_gain(state.embedder, judged)
+        gain, filled, ahead = select_gain(state.embedder, judged)
+        # Errors of the filter, as shares of those without one.
+        figures = {"gap_filling": filled, "one_step": ahead}
         if gain is None:
-            state.report.add(self.name, "observations are exact: filters fill no gaps better")
+            outcome = "observations are exact: filters fill no gaps better"
+            state.report.add(self.name, outcome, len(judged), **figures)
             return
         exact, model.gain = state.embedder.with_own_model(), gain
         beside = None if state.checkpoint is None else state.checkpoint.beside("filter")
         later = self.training.train(state, n_epochs, beside)
-        if later.was_interrupted or forecasts_no_worse(state.embedder, exact, judged):
+        figures |= {"epochs": later.n_epochs}
+        if not later.was_interrupted:
+            figures["free_runs"] = run_error_ratio(state.embedder, exact, judged)
+        if figures.get("free_runs", 0.0) <= SETTINGS.max_run_error:
             state.training = training.followed_by(later)
-            state.report.add(
-                self.name,
-                "observations are noisy: a filter fills gaps better, and forecasts as well",
-                epochs=later.n_epochs,
-                validation_error=float(later.best_error),
-            )
-            return
-        model.gain = None
-        model.load_state_dict(exact.model.state_dict())
-        state.report.add(self.name, "observations are exact: a filter forecasts worse")
+            outcome = "observations are noisy: a filter fills gaps better, and forecasts as well"
+        else:
+            model.gain = None
+            model.load_state_dict(exact.model.state_dict())
+            outcome = "observations are exact: a filter forecasts worse"
+        state.report.add(self.name, outcome, len(judged), **figures)
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ def test_a_filter_that_forecasts_worse_is_given_up(monkeypatch):
     """The model and its history are then those of exact observations."""
     exact = small(max_epochs=10, observations="exact").fit(swings(0.3, 30))
     strict = FilterSelectionSettings(max_run_error=0.0)
-    monkeypatch.setattr("skpolyode.embedders.filter_selection.SETTINGS", strict)
+    monkeypatch.setattr("skpolyode.transformers.stages.SETTINGS", strict)
     again = small(max_epochs=15).fit(swings(0.3, 30))  # a third is for the filter
     assert again.noise_ is None
     assert again.n_epochs_ == 10
