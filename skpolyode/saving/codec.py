@@ -1,9 +1,9 @@
 """Between Python values and what a file can hold: JSON and named arrays.
 
-Numbers, text, booleans, None and lists are themselves in JSON. Everything else is an object with
-one key, which says what it is: ``{"tuple": [...]}``, ``{"array": name}`` for an entry of the
-arrays, ``{"object": [tag, state]}`` for an instance of a class of the registry. A tag is looked
-up; nothing is ever imported or evaluated by a name that a file gives.
+Numbers, text, booleans, None and lists are plain JSON. Everything else is an object with one key,
+which names its type: ``{"tuple": [...]}``, ``{"array": name}`` for an entry of the arrays,
+``{"object": [tag, state]}`` for an instance of a registered class. A tag is only looked up: no name
+in a file is imported or evaluated.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -20,29 +19,16 @@ import numpy as np
 import torch
 from torch import nn
 
-__all__ = [
-    "Decoder",
-    "DeviceError",
-    "Encoder",
-    "UnknownNameError",
-    "place",
-    "register",
-    "saved",
-]
+__all__ = ["Decoder", "DeviceError", "Encoder", "UnknownNameError", "place", "register", "saved"]
 
 _T = TypeVar("_T", bound=type)
 
 _PACKAGE = __name__.partition(".")[0]
 _JSON_TYPES = (bool, int, str, type(None))
 _ARRAY_KINDS = "biuf"
-_SCALARS = {
-    name: np.dtype(name).type
-    for name in (
-        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-        *("float16", "float32", "float64"),
-    )
-}
-_ROOM = 2**16  # elements that even a file without arrays may ask for
+_NUMBERS = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+_SCALARS = {dtype.name: dtype.type for dtype in map(np.dtype, _NUMBERS)}
+_ROOM = 2**16  # elements that a file without arrays may ask for
 # Parts of the package that `import skpolyode` leaves out, and that register classes when loaded.
 _LOADED_ON_DEMAND = ("adapters", "forecasting")
 
@@ -87,36 +73,25 @@ def register(
     to_state : callable
         Gives what is saved, by name.
     from_state : callable
-        Makes an instance of it, on the CPU; may raise whatever it wants if the state makes no
-        sense.
+        Makes an instance from that, on the CPU; may raise anything if the state makes no sense.
     part : str or None, default=None
-        First half of the tag that stands for the class in files; the other is its name. None: the
-        room of this package that it is from, or the name of another package.
+        First half of the tag that stands for the class in files; its name is the other half. None:
+        the subpackage that defines it, or the name of another package.
     place : callable
-        Moves what an instance computes with to a device; returns it, or a new instance. By default
+        Moves the tensors of an instance to a device and returns it, or a new instance. By default
         there is nothing to move.
     length : callable
-        How long a state of a few numbers is when it is written out, as that of a range.
+        Number of elements of an instance whose state is shorter than itself, such as a range.
     """
     package, _, room = cls.__module__.partition(".")
-    own = room.partition(".")[0] if package == _PACKAGE else package
-    tag = f"{part or own}.{cls.__name__}"
+    default = room.partition(".")[0] if package == _PACKAGE else package
+    tag = f"{part or default}.{cls.__name__}"
     _CODECS[cls] = _Codec(tag, to_state, from_state, place, length)
     _CLASSES[tag] = cls
 
 
-def saved(cls: _T | None = None, **options: Any) -> Any:
-    """Class decorator: let files hold a NamedTuple or a dataclass, field by field.
-
-    Parameters
-    ----------
-    cls : type
-        The class, if there are no options.
-    **options : dict
-        `part` of :func:`register`.
-    """
-    if cls is None:
-        return partial(saved, **options)
+def saved(cls: _T) -> _T:
+    """Class decorator: let files hold a NamedTuple or a dataclass, field by field."""
     names = [f.name for f in fields(cls)] if is_dataclass(cls) else cls._fields
 
     def to_state(value: Any) -> dict[str, Any]:
@@ -127,29 +102,29 @@ def saved(cls: _T | None = None, **options: Any) -> Any:
         moved = {name: place(part, device) for name, part in state.items()}
         return value if all(moved[name] is state[name] for name in names) else cls(**moved)
 
-    register(cls, to_state, lambda state: cls(**state), place=move, **options)
+    register(cls, to_state, lambda state: cls(**state), place=move)
     return cls
 
 
 def place(value: Any, device: Any) -> Any:
-    """Move everything that torch computes with, inside a value, to a device.
+    """Move all tensors and modules inside a value to a device.
 
     Parameters
     ----------
     value : object
-        Moved in place where that can be; only classes that are registered are looked into.
+        Moved in place where possible. Objects of classes that are not registered stay as they are.
     device : str, torch.device or None
-        None: the one that estimators inside the value name as their own.
+        None: the `device` of each estimator inside the value.
 
     Returns
     -------
     object
-        The value, or one in its place.
+        The value or its replacement.
 
     Raises
     ------
     DeviceError
-        If it cannot be used here.
+        If the device cannot be used here.
     """
     kind = type(value)
     if isinstance(value, nn.Module | torch.Tensor):
@@ -237,10 +212,10 @@ def _refusal(value: Any, path: str) -> TypeError:
 
 
 class Decoder:
-    """Turns JSON and arrays back into values, which take no more memory than the file allows.
+    """Turns JSON and arrays back into values, whose memory is bounded by the size of the file.
 
-    Each array is handed out once, and what is written out shortly, such as a range, may in all be
-    no longer than the arrays have bytes.
+    Each array is handed out once. Values with a short state, such as ranges, may together have no
+    more elements than the arrays have bytes.
 
     Parameters
     ----------
@@ -259,7 +234,7 @@ class Decoder:
             "array": lambda name: self.arrays.pop(name).copy(),
             "tensor": lambda name: torch.from_numpy(self.arrays.pop(name).copy()),
             "scalar": lambda pair: _SCALARS[pair[0]](self.decode(pair[1])),
-            "objects": self._objects,
+            "objects": lambda parts: np.fromiter(map(self.decode, parts), object, len(parts)),
             "object": self._object,
         }
 
@@ -272,28 +247,19 @@ class Decoder:
             return self._of_kind[kind](content)
         return document
 
-    def _objects(self, parts: list) -> np.ndarray:
-        array = np.empty(len(parts), dtype=object)
-        array[:] = [self.decode(part) for part in parts]
-        return array
-
     def _object(self, pair: list) -> Any:
         tag, state = pair
-        codec, parts = _codec(tag), {name: self.decode(part) for name, part in state.items()}
+        room = tag.partition(".")[0]
+        if tag not in _CLASSES and room in _LOADED_ON_DEMAND:
+            import_module(f"{_PACKAGE}.{room}")
+        if tag not in _CLASSES:
+            raise UnknownNameError(f"an object of {tag!r}")
+        codec = _CODECS[_CLASSES[tag]]
+        parts = {name: self.decode(part) for name, part in state.items()}
         self._room -= codec.length(parts)
         if self._room < 0:
             raise ValueError(f"{tag} is longer than the file")
         return codec.from_state(parts)
-
-
-def _codec(tag: str) -> _Codec:
-    """How files hold the class of a tag; its part of the package is loaded if need be."""
-    part = tag.partition(".")[0]
-    if tag not in _CLASSES and part in _LOADED_ON_DEMAND:
-        import_module(f"skpolyode.{part}")
-    if tag not in _CLASSES:
-        raise UnknownNameError(f"an object of {tag!r}")
-    return _CODECS[_CLASSES[tag]]
 
 
 def _random_state(state: dict[str, Any]) -> np.random.RandomState:

@@ -1,8 +1,8 @@
 """The file itself: a safetensors file whose header holds one text.
 
-The arrays lie in the file as they are in memory. The text is a line with the version of the
-format, that of the package, and a digest of everything, so that no damage goes unnoticed; and a
-JSON document, which says what the arrays are part of.
+The arrays lie in the file as they are in memory. The first line of the text has the version of the
+format, the version of the package, and a digest of everything, so that no damage goes unnoticed. A
+JSON document follows, which says what the arrays belong to.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from safetensors.numpy import save as to_bytes
 __all__ = ["SCHEMA", "damaged", "read_file", "write_file"]
 
 SCHEMA = 1
-"""Version of the format. A reader understands all versions up to its own."""
+"""Version of the format. Readers understand all versions up to this one."""
 
 _KEY = "skpolyode"
 
@@ -30,19 +30,18 @@ _KEY = "skpolyode"
 def write_file(
     path: str | os.PathLike[str], content: Any, arrays: dict[str, np.ndarray], version: str
 ) -> None:
-    """Write a file at once: whoever reads it sees the old one or the new one, never a part.
+    """Write a file atomically: a reader sees the old file or the new one, never a part.
 
     Parameters
     ----------
     path : str or PathLike
-        Where; an existing file is replaced, and its permissions are kept. If it is a link, the file
-        that it leads to is replaced.
+        An existing file is replaced and its permissions are kept. Links are followed.
     content : JSON
-        What the arrays are part of.
+        What the arrays belong to.
     arrays : dict of str to ndarray
         Contiguous, of numbers.
     version : str
-        Of the package that writes, for messages.
+        Version of the package, for messages.
     """
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     about = f"{SCHEMA} {version}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -35,11 +37,16 @@ def checked_zone(name: str | None) -> str | None:
     return name
 
 
+def _frame_state(frame: pd.DataFrame) -> dict[str, Any]:
+    cells = [pd.Index(frame.iloc[:, j], name=None) for j in range(frame.shape[1])]
+    return {"index": frame.index, "columns": frame.columns, "cells": cells}
+
+
 def _frame(state: dict[str, Any]) -> pd.DataFrame:
     index, cells = state["index"], state["cells"]
-    # Columns that are ranges or single values would be written out, and take more than the file.
-    if any(not isinstance(own, pd.Index) or isinstance(own, pd.RangeIndex) for own in cells):
-        raise ValueError("the cells of a table are written out")
+    # A range or a single value may stand for more cells than the file has bytes.
+    if any(not isinstance(cell, pd.Index) or isinstance(cell, pd.RangeIndex) for cell in cells):
+        raise ValueError("the cells of a table are not written out")
     frame = pd.DataFrame(dict(enumerate(cells)), index=None if cells else range(len(index)))
     return frame.set_axis(index).set_axis(state["columns"], axis=1)
 
@@ -61,78 +68,49 @@ def _index(state: dict[str, Any]) -> pd.Index:
 
 
 def _times_state(index: pd.DatetimeIndex | pd.TimedeltaIndex) -> dict[str, Any]:
-    state = {"counts": index.asi8, "unit": index.unit, "freq": index.freqstr, "name": index.name}
-    if isinstance(index, pd.DatetimeIndex):
-        try:
-            state["tz"] = checked_zone(None if index.tz is None else str(index.tz))
-        except ValueError as error:
-            raise TypeError(f"{error}; use tz_convert with one, or 'UTC'.") from None
-    return state
+    zone = getattr(index, "tz", None)
+    try:
+        tz = checked_zone(None if zone is None else str(zone))
+    except ValueError as error:
+        raise TypeError(f"{error}; use tz_convert with one, or 'UTC'.") from None
+    parts = {"counts": index.asi8, "unit": index.unit, "tz": tz}
+    return parts | {"freq": index.freqstr, "name": index.name}
 
 
-def _stepped(index: pd.Index, freq: str | None) -> pd.Index:
-    index.freq = freq
+def _times(
+    cls: type[pd.DatetimeIndex | pd.TimedeltaIndex], kind: str, state: dict[str, Any]
+) -> pd.DatetimeIndex | pd.TimedeltaIndex:
+    index = cls(state["counts"].view(f"{kind}[{state['unit']}]"), name=state["name"])
+    if (zone := checked_zone(state["tz"])) is not None:
+        index = index.tz_localize("UTC").tz_convert(zone)
+    index.freq = state["freq"]
     return index
 
 
-register(
-    pd.DataFrame,
-    lambda frame: {
-        "index": frame.index,
-        "columns": frame.columns,
-        "cells": [pd.Index(frame.iloc[:, j], name=None) for j in range(frame.shape[1])],
-    },
-    _frame,
-    part="pandas",
-)
-register(pd.Index, _index_state, _index, part="pandas")
+_CLASSES: dict[type, tuple[Callable, Callable]] = {
+    pd.DataFrame: (_frame_state, _frame),
+    pd.Index: (_index_state, _index),
+    pd.DatetimeIndex: (_times_state, partial(_times, pd.DatetimeIndex, "M8")),
+    pd.TimedeltaIndex: (_times_state, partial(_times, pd.TimedeltaIndex, "m8")),
+    pd.PeriodIndex: (
+        lambda index: {"ordinals": index.asi8, "freq": index.freqstr, "name": index.name},
+        lambda state: pd.PeriodIndex.from_ordinals(**state),
+    ),
+    pd.MultiIndex: (
+        lambda index: {
+            "levels": list(index.levels),
+            "codes": [np.asarray(codes, dtype=np.int64) for codes in index.codes],
+            "names": list(index.names),
+        },
+        lambda state: pd.MultiIndex(**state),
+    ),
+}
+for _cls, (_to_state, _from_state) in _CLASSES.items():
+    register(_cls, _to_state, _from_state, part="pandas")
 register(
     pd.RangeIndex,
-    lambda index: {
-        "start": index.start,
-        "stop": index.stop,
-        "step": index.step,
-        "name": index.name,
-    },
+    lambda index: {name: getattr(index, name) for name in ("start", "stop", "step", "name")},
     lambda state: pd.RangeIndex(**state),
     part="pandas",
     length=lambda state: len(range(state["start"], state["stop"], state["step"])),
-)
-register(
-    pd.DatetimeIndex,
-    _times_state,
-    lambda state: _stepped(
-        pd.DatetimeIndex(state["counts"].view(f"M8[{state['unit']}]"), name=state["name"])
-        .tz_localize("UTC")
-        .tz_convert(checked_zone(state["tz"])),  # None: counts without a time zone
-        state["freq"],
-    ),
-    part="pandas",
-)
-register(
-    pd.TimedeltaIndex,
-    _times_state,
-    lambda state: _stepped(
-        pd.TimedeltaIndex(state["counts"].view(f"m8[{state['unit']}]"), name=state["name"]),
-        state["freq"],
-    ),
-    part="pandas",
-)
-register(
-    pd.PeriodIndex,
-    lambda index: {"ordinals": index.asi8, "freq": index.freqstr, "name": index.name},
-    lambda state: pd.PeriodIndex.from_ordinals(
-        state["ordinals"], freq=state["freq"], name=state["name"]
-    ),
-    part="pandas",
-)
-register(
-    pd.MultiIndex,
-    lambda index: {
-        "levels": list(index.levels),
-        "codes": [np.asarray(own, dtype=np.int64) for own in index.codes],
-        "names": list(index.names),
-    },
-    lambda state: pd.MultiIndex(**state),
-    part="pandas",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -94,9 +95,11 @@ def _entries(value: Any) -> int:
     return sum(map(_entries, value)) if isinstance(value, list | tuple) else 1
 
 
-# Modules that hold weights of their own, and the arguments that are attributes of that name. Those
-# with `num_layers` are left out, since a file could ask for any number of layers.
+# Modules of torch, and the arguments of theirs that are attributes of that name. Those with
+# `num_layers` are left out, since a file could ask for any number of layers.
 _ATTRIBUTES: dict[type[nn.Module], tuple[str, ...]] = {
+    nn.Linear: ("in_features", "out_features", "bias"),
+    nn.LayerNorm: ("normalized_shape", "eps", "elementwise_affine", "bias"),
     nn.RNNCell: ("input_size", "hidden_size", "bias", "nonlinearity"),
     nn.GRUCell: ("input_size", "hidden_size", "bias"),
     nn.LSTMCell: ("input_size", "hidden_size", "bias"),
@@ -114,39 +117,24 @@ _ATTRIBUTES: dict[type[nn.Module], tuple[str, ...]] = {
     nn.Flatten: ("start_dim", "end_dim"),
 }
 
+
+def _attributes(names: tuple[str, ...], module: nn.Module) -> dict[str, Any]:
+    arguments = {name: getattr(module, name) for name in names}
+    if not isinstance(bias := arguments.get("bias", True), bool):  # the bias itself, or None
+        arguments["bias"] = bias is not None
+    return arguments
+
+
 for _cls, _names in _ATTRIBUTES.items():
-    register_module(
-        _cls, lambda module, names=_names: {n: getattr(module, n) for n in names}, part="torch"
-    )
-register_module(
-    nn.Linear,
-    lambda layer: {
-        "in_features": layer.in_features,
-        "out_features": layer.out_features,
-        "bias": layer.bias is not None,
-    },
-    part="torch",
-)
-register_module(
-    nn.LayerNorm,
-    lambda layer: {
-        "normalized_shape": list(layer.normalized_shape),
-        "eps": layer.eps,
-        "elementwise_affine": layer.elementwise_affine,
-        "bias": layer.bias is not None,
-    },
-    part="torch",
-)
+    register_module(_cls, partial(_attributes, _names), part="torch")
 
 
-def _register_children(
-    cls: type[nn.Module], of_children: Callable[[dict[str, nn.Module]], nn.Module]
-) -> None:
-    """Let files hold a module that has only children, by their names."""
+def _register_children(cls: type[nn.Module], make: Callable[[dict], nn.Module]) -> None:
+    """Let files hold a module that has nothing but children; `make` takes them by name."""
 
     def from_state(state: dict[str, Any]) -> nn.Module:
-        module = of_children(state["children"])
-        module.training = state["training"]  # its own: the children have theirs
+        module = make(state["children"])
+        module.training = state["training"]  # not of the children, which have theirs
         return module
 
     register(

@@ -14,15 +14,7 @@ from skpolyode.saving import frames, modules  # noqa: F401 (register classes of 
 from skpolyode.saving.codec import Decoder, DeviceError, Encoder, UnknownNameError, place, register
 from skpolyode.saving.container import damaged, read_file, write_file
 
-__all__ = [
-    "estimator_from",
-    "estimator_state",
-    "load",
-    "place_estimator",
-    "register_estimator",
-    "save",
-    "save_by_name",
-]
+__all__ = ["load", "register_estimator", "save", "save_by_name"]
 
 _PACKAGE = __name__.partition(".")[0]
 _SUFFIX = ".safetensors"
@@ -137,29 +129,25 @@ def register_estimator(cls: type | None = None, **options: Any) -> Any:
     """
     if cls is None:
         return partial(register_estimator, **options)
-    make = partial(estimator_from, cls)
-    register(cls, estimator_state, make, place=place_estimator, **options)
+
+    def to_state(estimator: Any) -> dict[str, Any]:
+        params = estimator.get_params(deep=False)
+        fitted = {name: value for name, value in vars(estimator).items() if name not in params}
+        return {"params": params, "fitted": fitted}
+
+    def from_state(state: dict[str, Any]) -> Any:
+        if unknown := state["params"].keys() - inspect.signature(cls).parameters.keys():
+            raise UnknownNameError(f"the parameter {min(unknown)!r} of {cls.__name__}")
+        estimator = cls(**state["params"])
+        vars(estimator).update(state["fitted"])
+        return estimator
+
+    register(cls, to_state, from_state, place=_place_estimator, **options)
     return cls
 
 
-def estimator_state(estimator: Any) -> dict[str, Any]:
-    """Parameters and all other attributes of an estimator."""
-    params = estimator.get_params(deep=False)
-    fitted = {name: value for name, value in vars(estimator).items() if name not in params}
-    return {"params": params, "fitted": fitted}
-
-
-def estimator_from(cls: type, state: dict[str, Any]) -> Any:
-    """Estimator of a class, from what `estimator_state` gave."""
-    if unknown := state["params"].keys() - inspect.signature(cls).parameters.keys():
-        raise UnknownNameError(f"the parameter {min(unknown)!r} of {cls.__name__}")
-    estimator = cls(**state["params"])
-    vars(estimator).update(state["fitted"])
-    return estimator
-
-
-def place_estimator(estimator: Any, device: str | None) -> Any:
-    """Move all that an estimator computes with to a device, its own one by default."""
+def _place_estimator(estimator: Any, device: str | None) -> Any:
+    """Move all that an estimator computes with to a device, by default to its own."""
     if device is not None and hasattr(estimator, "device"):
         estimator.device = device
     own = getattr(estimator, "device", device)

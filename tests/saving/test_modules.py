@@ -179,7 +179,7 @@ def test_a_table_that_is_not_saved_is_not_forgotten_without_a_word():
         again(Waves())
 
 
-@saved(part="test_modules")
+@saved
 @dataclass(frozen=True)
 class Embedder:
     """What `fit` may leave behind."""
