@@ -34,15 +34,6 @@ class SingleMemory:
     def __init__(self, memory: Memory) -> None:
         self.horizon = memory.horizon
         self._memory = memory
-        self._set_transitions(memory)
-        responses = memory.responses
-        self._responses, self._grid = responses.table.numpy(), responses.spacing
-        size = self._responses.shape[1]
-        self._over_k = 1.0 / np.maximum(np.arange(size), 1.0)
-        # Row q of the weights of steps are the Taylor terms, moved N_ORDERS - 1 - q places on.
-        self._moved = np.arange(size) + np.arange(N_ORDERS)[:, None]
-
-    def _set_transitions(self, memory: Memory) -> None:
         transitions = memory.transitions
         self._tables = [table.numpy() for table in transitions.tables]
         self._spacing, self._base = transitions.spacing, transitions.base
@@ -50,6 +41,12 @@ class SingleMemory:
         terms = transitions.terms.numpy().reshape(-1, *transitions.A_T.shape)
         self._taylor = np.concatenate(terms, axis=1)  # c @ it: all terms of the series at once
         self._exponents = np.arange(len(terms))
+        responses = memory.responses
+        self._responses, self._grid = responses.table.numpy(), responses.spacing
+        size = self._responses.shape[1]
+        self._over_k = 1.0 / np.maximum(np.arange(size), 1.0)
+        # Row q of the weights of steps are the Taylor terms, moved N_ORDERS - 1 - q places on.
+        self._moved = np.arange(size) + np.arange(N_ORDERS)[:, None]
 
     def propagate(self, c: np.ndarray, gap: float, elapsed: float) -> np.ndarray:
         """Coefficients (D, N) after `gap` of a signal that is zero."""

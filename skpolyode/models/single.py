@@ -69,7 +69,9 @@ class SinglePolyODE:
         self._steps = _SingleSteps(field, stepper, self._signals)
         self._memories = {name: SingleMemory(memory) for name, memory in memories.items()}
         self._step_size, self._max_gap = step_size, max_gap
-        self._start, self._gain = start, None if gain is None else _SingleGain(gain)
+        self._start, self._gain = start, None
+        if gain is not None:
+            self._gain = gain.known.detach().numpy(), gain.added.detach().numpy()
 
     def run(self, initial: State, data: Packed, rows: list[int]) -> Iterator[Step]:
         """Run over series, one after the other, from the `initial` states of their first `rows`."""
@@ -137,9 +139,10 @@ class SinglePolyODE:
         first, again = mask & ~observation.seen, np.flatnonzero(mask & observation.seen)
         gap = np.maximum(observation.channel_gap[again], SHORTEST_GAP)
         if self._gain is not None:
-            signal = x.copy()
-            signal[again] = z[again, 0] + (share := self._gain(gap, again)) * rise[again]
-            rise[again], x = share * rise[again], signal
+            known, added = (part[again] for part in self._gain)
+            rise[again] *= expit(np.logaddexp(known, added + np.log(gap)))  # as in `Gain`
+            x = x.copy()
+            x[again] = z[again, 0] + rise[again]
         ramps = np.zeros((len(again), 1, 2))
         ramps[:, 0, 1] = rise[again] / gap
         for name, memory in self._memories.items():
@@ -203,17 +206,6 @@ class _SingleSteps:
         for layer in self._inner:
             out = ACTIVATION.of_array(_affine(out, layer))
         return out
-
-
-class _SingleGain:
-    """As :class:`~skpolyode.models.gain.Gain`, for channels that were seen before."""
-
-    def __init__(self, gain: Gain) -> None:
-        self._known, self._added = gain.known.detach().numpy(), gain.added.detach().numpy()
-
-    def __call__(self, gap: np.ndarray, channels: np.ndarray) -> np.ndarray:
-        """Gains (n,) of some `channels` (n,), `gap` (n,) after their last observations."""
-        return expit(np.logaddexp(self._known[channels], self._added[channels] + np.log(gap)))
 
 
 def _affine(x: np.ndarray, layer: tuple[np.ndarray, np.ndarray]) -> np.ndarray:

@@ -18,21 +18,21 @@ from skpolyode.models.contract import State, select
 from skpolyode.models.single import Observation
 from skpolyode.panel import Panel
 from skpolyode.streams.clock import Moment
-from skpolyode.streams.stream import Parts, SeriesStream
+from skpolyode.streams.stream import SeriesStream
 
 __all__ = ["ModelStream"]
 
-# Beside the parts of the state, of each series:
-_STATIC = "static"  # covariates
-_RECORD = "record"  # what simple forecasts know, where forecasts lean on them
+# Parts that a stream keeps in addition to the model's state, one row a series:
+_STATIC = "static"  # standardised static covariates
+_RECORD = "record"  # statistics for the naive forecasts of the stack
 
 
 class ModelStream(SeriesStream):
-    """Series that are followed by a trained model, one observation at a time.
+    """Series that a trained model follows, one observation at a time.
 
-    Made by the `stream` of `PolyODETransformer` and its siblings. At any moment its answers are
-    those of the transformer for all observations so far, to rounding. An update takes the same time
-    however many there were, and only the state at the last observation is kept.
+    Made by the `stream` of `PolyODETransformer` and its siblings. Its answers are at any moment
+    those of the transformer for all observations so far, to rounding. The time of an update does
+    not depend on the number of observations: only the state at the last one is kept.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ class ModelStream(SeriesStream):
             What `times` count from: the first or the last observation of each series; they are
             then numbers, or timedeltas for series with datetimes. None: the clock of the series.
         combine : bool, default=True
-            Whether the forecasts lean on simple ones, as those of the transformer do; else they
-            are the free run of the model.
+            Whether forecasts are stacked with naive ones, as those of the transformer are; False
+            gives the free run of the model.
 
         Returns
         -------
@@ -123,7 +123,7 @@ class ModelStream(SeriesStream):
 
     @available_if(lambda stream: getattr(stream._embedder, "scale", None) is not None)
     def forecast_std(self, times: Any, series: Any = None, relative_to: str | None = None) -> Panel:
-        """How far off the free run may be: what `interpolate_std` says after the end of a series.
+        """Standard deviation of the free run: `interpolate_std` after the end of a series.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class ModelStream(SeriesStream):
         self._model = self._embedder.exact
         self._single = self._model.single
 
-    def _blank(self) -> Parts:
+    def _blank(self) -> State:
         static = np.empty((self._panel.n_series, 0))
         if self._embedder.static is not None:
             static = self._embedder.static.transform(self._panel)
@@ -172,17 +172,17 @@ class ModelStream(SeriesStream):
         if self._embedder.stacking is not None:
             records = torch.from_numpy(Records.blank(*nothing.shape).pack())
             state[_RECORD] = records.to(data.x.device)
-        # It will be written to: a state may be a view of weights, the same for all series.
+        # Updates write to it, and a state may be a view of weights that all series share.
         return {name: part.clone() for name, part in state.items()}
 
-    def _resume(self, panel: Panel) -> Parts:
+    def _resume(self, panel: Panel) -> State:
         parts = self._parts | self._embedder.states(panel)
         if _RECORD in parts:
             records = torch.from_numpy(self._embedder.records(panel).pack())
             parts[_RECORD] = records.to(parts[_RECORD].device)
         return parts
 
-    def _take_in(self, parts: Parts, values: np.ndarray, moment: Moment) -> Parts:
+    def _take_in(self, parts: State, values: np.ndarray, moment: Moment) -> State:
         state = _of_model(parts)
         if len(values) == 1 and self._single is not None:
             one = {name: part[0].numpy() for name, part in state.items()}
@@ -208,7 +208,7 @@ class ModelStream(SeriesStream):
         return data if device.type == "cpu" else data.to(device, torch.float64)
 
     def _run_up(self, state: State, data: Packed) -> State:
-        """States just before the observations; first ones follow on nothing."""
+        """States just before the observations; no gap precedes the first of a series."""
         later = data.elapsed > 0
         if later.all():
             return self._model.flow(state, data.gap, data.elapsed)
@@ -224,8 +224,8 @@ class ModelStream(SeriesStream):
     def _features(self, series: np.ndarray) -> np.ndarray:
         if "std" in self._embedder.blocks:
             raise ValueError(
-                "a stream has not kept the path, and cannot say how far off it may be: give "
-                "transform the series, or fit with another embedding than 'coefficients_std'."
+                "a stream keeps no path, which embedding='coefficients_std' needs: give transform "
+                "the series, or fit with another embedding."
             )
         return self._embedder.features_of(self._states(series))
 
@@ -233,5 +233,5 @@ class ModelStream(SeriesStream):
         return select(_of_model(self._parts), torch.from_numpy(series))
 
 
-def _of_model(parts: Parts) -> State:
+def _of_model(parts: State) -> State:
     return {name: part for name, part in parts.items() if name not in (_STATIC, _RECORD)}

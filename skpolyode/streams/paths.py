@@ -9,10 +9,11 @@ from skpolyode.embedders import PathEmbedder
 from skpolyode.embedders.paths import path_pieces, split_channels
 from skpolyode.memory.pieces import remember
 from skpolyode.memory.single import SingleMemory
+from skpolyode.models.contract import State
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.streams.clock import Moment
-from skpolyode.streams.stream import Parts, SeriesStream
+from skpolyode.streams.stream import SeriesStream
 
 __all__ = ["HiPPOStream"]
 
@@ -62,7 +63,7 @@ class HiPPOStream(SeriesStream):
         self._memory = self._embedder.past.memory
         self._single = SingleMemory(self._memory)
 
-    def _blank(self) -> Parts:
+    def _blank(self) -> State:
         shape = self._panel.n_series, self._panel.n_channels
         size = self._memory.n_coefficients
         # Each channel's memory is that at its own last observation: what is held beyond it, up to
@@ -72,7 +73,7 @@ class HiPPOStream(SeriesStream):
             "x": torch.zeros(shape, dtype=torch.float64),
         }
 
-    def _resume(self, panel: Panel) -> Parts:
+    def _resume(self, panel: Panel) -> State:
         rows, parts = observed_rows(panel), self._blank()
         scaler, unit = self._embedder.units
         times, values = rows.times / unit, scaler.read(rows.values)
@@ -88,7 +89,7 @@ class HiPPOStream(SeriesStream):
             parts["x"][:, own.channels] = torch.from_numpy(x)
         return parts
 
-    def _take_in(self, parts: Parts, values: np.ndarray, moment: Moment) -> Parts:
+    def _take_in(self, parts: State, values: np.ndarray, moment: Moment) -> State:
         c, x = parts["c"].numpy().copy(), parts["x"].numpy()
         new = np.where(moment.mask, values, x)
         first, again = moment.mask & ~moment.seen, moment.mask & moment.seen

@@ -1,4 +1,4 @@
-"""What a user hands to `update` of a stream, read and checked before anything is changed."""
+"""Observations that a user passes to `update`, read and checked before anything changes."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def read_series(series: Any, n_series: int, name: str = "series") -> np.ndarray:
 
 
 def first_times(panel: Panel, times: Any) -> dict[str, Any]:
-    """What the first datetimes of a stream decide: their zone, and where times are counted from."""
+    """What the first datetimes of a stream set: the time zone and the origin of its times."""
     block = read_times([times] if np.ndim(times) == 0 else times)
     if block.kind != "datetime":
         return {}
@@ -188,13 +188,9 @@ def _check(
     previous: np.ndarray,
     values: np.ndarray,
 ) -> None:
-    """Raise one error for all that is wrong; (P,) rows, sorted by series."""
+    """Raise one error for all faults of P rows, sorted by series."""
     unknown, infinite = ~np.isfinite(times), np.isinf(values).any(axis=1)
     large = scaler.is_too_far(values).any(axis=1) & ~infinite
-    if not (unknown | infinite | large).any():  # the usual case has to be quick
-        half = times / 2 - previous / 2
-        if ((half >= SHORTEST / 2) & ((half <= 0.5 / SHORTEST) | (previous == -np.inf))).all():
-            return
     late = ~unknown & (times <= previous)
     with np.errstate(over="ignore"):
         gap = np.where(late | unknown | np.isinf(previous), 1.0, times - previous)

@@ -1,9 +1,10 @@
 """Embeddings that follow series as observations come in, in constant memory.
 
-A stream holds what the batch computation holds at the last observation of each series, and moves
-it on with the same functions. Series do not depend on each other, so that new observations are
-taken in by groups of series: each group runs through the rounds of its observations, one a series
-and round, and all is written back when all has been computed.
+A stream holds the state of the batch computation at the last observation of each series, and
+updates it with the same functions. Series do not depend on each other, so groups of them are
+updated side by side: each group runs through rounds of its new observations, at most one of a
+series in each. States are written back when all groups are done, so that an error leaves the stream
+as it was.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sklearn.utils.metaestimators import available_if
 
 from skpolyode.embedders import Embedder
 from skpolyode.errors import plain_repr
+from skpolyode.models.contract import State
 from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.empty import blank_panel
 from skpolyode.panel.query import edge, name_query, times_since
@@ -33,23 +35,21 @@ from skpolyode.streams.clock import Clock, Moment, rounds
 from skpolyode.streams.rows import NewRows, first_times, read_rows, read_series
 from skpolyode.training import intra_op_threads
 
-__all__ = ["Parts", "SeriesStream"]
+__all__ = ["SeriesStream"]
 
-_GROUP = 2048  # series taken in together: few enough for the cache, enough to keep a thread busy
-
-Parts = dict[str, torch.Tensor]
+_GROUP = 2048  # series updated together: few enough for the cache, enough to keep a thread busy
 
 
 class SeriesStream:
-    """Base of streams: everything but what they hold of each series.
+    """Base of streams: everything except the state of each series.
 
-    Subclasses hold tensors with a row a series, made by `_blank` or from known series by `_resume`,
-    and move them on in `_take_in`.
+    Subclasses define that state, tensors with one row a series: `_blank` makes it, `_resume`
+    computes it for known series, and `_take_in` updates it.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        register(cls, cls._get_state, cls._from_file, place=cls._place)
+        register(cls, cls.__getstate__, cls._from_file, place=cls._place)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save everything, with the embedder inside, in one file without any code.
@@ -96,16 +96,16 @@ class SeriesStream:
         """Set what follows from the embedder, and is not saved."""
 
     @abstractmethod
-    def _blank(self) -> Parts:
-        """What is held of series before their first observation."""
+    def _blank(self) -> State:
+        """State of series before their first observation."""
 
     @abstractmethod
-    def _resume(self, panel: Panel) -> Parts:
-        """What is held of series after all rows of a panel."""
+    def _resume(self, panel: Panel) -> State:
+        """State of series after all rows of a panel."""
 
     @abstractmethod
-    def _take_in(self, parts: Parts, values: np.ndarray, moment: Moment) -> Parts:
-        """What is held of n series after one more observation of each.
+    def _take_in(self, parts: State, values: np.ndarray, moment: Moment) -> State:
+        """State of n series after one more observation of each.
 
         `values` (n, D) are standardised, NaN where not observed.
         """
@@ -265,7 +265,7 @@ class SeriesStream:
             )
         return chosen
 
-    def _run(self, rows: NewRows) -> list[tuple[NewRows, Clock, Parts]]:
+    def _run(self, rows: NewRows) -> list[tuple[NewRows, Clock, State]]:
         """Clocks and parts of all touched series after their new rows, group by group."""
         starts = range(0, len(rows.series), _GROUP)
         groups = [rows.part(slice(start, start + _GROUP)) for start in starts]
@@ -277,7 +277,7 @@ class SeriesStream:
                 return list(pool.map(self._follow, groups))
 
     @torch.inference_mode()
-    def _follow(self, rows: NewRows) -> tuple[NewRows, Clock, Parts]:
+    def _follow(self, rows: NewRows) -> tuple[NewRows, Clock, State]:
         """Clock and parts of one group after its new rows."""
         clock, parts = self._clock.take(rows.series), self._take(self._parts, rows.series)
         scaler, unit = self._embedder.units
@@ -294,14 +294,14 @@ class SeriesStream:
         return rows, clock, parts
 
     @staticmethod
-    def _take(parts: Parts, series: np.ndarray) -> Parts:
-        """Copy of what is held of some series."""
+    def _take(parts: State, series: np.ndarray) -> State:
+        """Copy of the state of some series."""
         index = torch.from_numpy(series)
         return {n: part.index_select(0, index.to(part.device)) for n, part in parts.items()}
 
     @staticmethod
-    def _put(parts: Parts, series: np.ndarray, new: Parts) -> None:
-        """Overwrite what is held of some series."""
+    def _put(parts: State, series: np.ndarray, new: State) -> None:
+        """Overwrite the state of some series."""
         index = torch.from_numpy(series)
         for name, part in new.items():
             parts[name].index_copy_(0, index.to(part.device), part)
@@ -320,7 +320,8 @@ class SeriesStream:
             "per_unit": panel.rows.times.per_unit,
         }
 
-    def _get_state(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:
+        """What is saved and pickled: no tables of the memory."""
         return {
             "of": self._embedder,
             "labels": self._labels(),
@@ -328,38 +329,31 @@ class SeriesStream:
             "parts": {name: part.clone() for name, part in self._parts.items()},
         }
 
-    @classmethod
-    def _from_state(cls, state: dict[str, Any]) -> Self:
-        """Stream of a state; it computes after `_place` only."""
-        stream = cls.__new__(cls)
-        stream._embedder = state["of"]
-        stream._panel = blank_panel(**state["labels"])
-        stream._clock = Clock(**state["clock"])
-        stream._parts = state["parts"]
-        return stream
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._embedder = state["of"]
+        self._panel = blank_panel(**state["labels"])
+        self._clock = Clock(**state["clock"])
+        self._parts = state["parts"]
+        self._bind()
 
     @classmethod
     def _from_file(cls, state: dict[str, Any]) -> Self:
         """Stream of a state that may come from anyone: a ValueError if its parts do not fit."""
         labels, clock = state["labels"], Clock(**state["clock"])
-        rows, columns = len(labels["ids"]), len(labels["channel_names"])
-        stopped = Clock.stopped(rows, columns)
-        fit = labels["n_series"] == rows and _kinds(clock) == _kinds(stopped)
-        origin, per_us = labels.get("origin"), labels.get("per_unit", 1)
+        rows, origin = len(labels["ids"]), labels.get("origin")
+        fit = labels["n_series"] == rows
+        fit &= _kinds(clock) == _kinds(Clock.stopped(rows, len(labels["channel_names"])))
         if origin is not None:
-            per_us /= MICROSECONDS.get(labels["time_unit"], 1)
-            fit = (
-                fit and _kinds([origin]) == [((rows,), np.dtype(np.int64))] and per_us in (1, 1000)
-            )
+            per_us = labels.get("per_unit", 1) / MICROSECONDS.get(labels["time_unit"], 1)
+            fit &= _kinds([origin]) == [((rows,), np.dtype(np.int64))] and per_us in (1, 1000)
         if not fit:
             raise ValueError("labels and clock that are not of one stream")
         checked_zone(labels["tz"])
-        stream = cls._from_state(state)
-        stream._bind()
-        blank = stream._blank()
-        names = state["parts"].keys()
-        if names != blank.keys() or any(
-            _kinds([state["parts"][name]]) != _kinds([blank[name]]) for name in names
+        stream = cls.__new__(cls)
+        stream.__setstate__(state)
+        parts, blank = state["parts"], stream._blank()
+        if parts.keys() != blank.keys() or _kinds(parts[k] for k in blank) != _kinds(
+            blank.values()
         ):
             raise ValueError("parts that are not of this stream")
         return stream
@@ -371,15 +365,7 @@ class SeriesStream:
         self._parts = {name: part.to(where) for name, part in self._parts.items()}
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy what is saved, without the tables of the memory."""
-        return _restored, (type(self), self._get_state())
-
 
 def _kinds(columns: Iterable[Any]) -> list[tuple[tuple[int, ...], Any]]:
-    """Shape and type of each of some arrays or tensors."""
+    """Shape and type of each array or tensor."""
     return [(tuple(column.shape), column.dtype) for column in columns]
-
-
-def _restored(cls: type[SeriesStream], state: dict[str, Any]) -> SeriesStream:
-    return cls._from_state(state)._place(None)
