@@ -121,8 +121,7 @@ class PolyODEForecaster(PanelForecaster):
     >>> import numpy as np
     >>> import pandas as pd
     >>> from skpolyode.forecasting import PolyODEForecaster
-    >>> from skpolyode.siblings import ODERNNTransformer
-    from skpolyode.transformers import PolyODETransformer
+    >>> from skpolyode.transformers import PolyODETransformer
     >>> hours = np.cumsum(np.random.default_rng(0).exponential(size=40))
     >>> index = pd.Timestamp("2024-01-01") + pd.to_timedelta(hours.round(3), unit="h")
     >>> y = pd.Series(np.sin(hours), index=index)
