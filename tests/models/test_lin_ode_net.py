@@ -95,7 +95,9 @@ def test_gradient(model):
         (step,) = list(model.run(data))[-1:]
         return step.prediction.mean
 
-    assert torch.autograd.gradcheck(last_forecast, tuple(model.parameters()), atol=1e-6, fast_mode=True)
+    assert torch.autograd.gradcheck(
+        last_forecast, tuple(model.parameters()), atol=1e-6, fast_mode=True
+    )
 
 
 def test_static_covariates_set_the_start():

@@ -159,4 +159,6 @@ def test_gradient(depth):
         *_, step = model.run(data)
         return step.prediction.mean
 
-    assert torch.autograd.gradcheck(last_forecast, tuple(model.parameters()), atol=1e-6, fast_mode=True)
+    assert torch.autograd.gradcheck(
+        last_forecast, tuple(model.parameters()), atol=1e-6, fast_mode=True
+    )

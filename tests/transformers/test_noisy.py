@@ -147,7 +147,9 @@ def test_a_fit_that_was_stopped_as_a_filter_goes_on(tmp_path, monkeypatch):
     assert [path.name.endswith("-filter.safetensors") for path in tmp_path.iterdir()] == [True]
     monkeypatch.setattr(_Run, "_train_epoch", train)
     again = small(**settings).fit(swings(0.3, 30))
-    np.testing.assert_array_equal(again.transform(swings(0.3, 30)), whole.transform(swings(0.3, 30)))
+    np.testing.assert_array_equal(
+        again.transform(swings(0.3, 30)), whole.transform(swings(0.3, 30))
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -158,4 +160,6 @@ def test_a_filter_that_forecasts_worse_is_given_up(monkeypatch):
     again = small(max_epochs=10).fit(swings(0.3, 30))
     assert again.noise_ is None
     assert again.n_epochs_ == 10
-    np.testing.assert_array_equal(again.transform(swings(0.3, 30)), exact.transform(swings(0.3, 30)))
+    np.testing.assert_array_equal(
+        again.transform(swings(0.3, 30)), exact.transform(swings(0.3, 30))
+    )
