@@ -1,5 +1,6 @@
 # make demo         train on a real data set and write figures and a table to demo_output/
 # make test         everything that has to pass before a change is accepted
+# make test-slow    the tests that take longest, to be run before a release: some ten minutes
 # make test-oldest  most tests with the oldest versions of everything that is needed
 # make lint         style, formatting and layering only
 # make fuzz         ten thousand bad inputs, fresh ones at each run: some twenty minutes
@@ -19,7 +20,7 @@ INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constr
 REQUIREMENTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest lint fuzz docs package clean
+.PHONY: help demo test test-slow test-oldest lint fuzz docs package clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -44,8 +45,15 @@ lint: $(VENV)/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
 
+# Tests of one file stay in one worker, so that what they share is made once. Bytecode is kept:
+# many tests start interpreters, each of which would compile the package again.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
+
 test: lint
-	$(BIN)/python -m pytest -q -n $(WORKERS) --doctest-modules skpolyode tests
+	$(PYTEST) -m 'not slow' --doctest-modules skpolyode tests
+
+test-slow: $(VENV)/test.stamp
+	$(PYTEST) -m slow tests
 
 # Its own environment: one cannot hold the oldest and the newest versions. OLDEST_TORCH may name
 # another build, since that of 2.6 for Linux takes five gigabytes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 # Set before anything imports numpy or torch: the workers of a parallel run share the cores,
@@ -9,9 +10,17 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import pytest
 from hypothesis import settings
 
 # A deadline would make a verdict depend on the load of the machine, fresh random examples
-# would make it depend on the run.
-settings.register_profile("repeatable", deadline=None, derandomize=True)
+# would make it depend on the run. (`make fuzz` tries thousands of fresh ones.)
+settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("repeatable")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Keep the collector of garbage from going through all tests over and over (a tenth of the time)."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)

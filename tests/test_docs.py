@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.quick import few_variance_steps
+
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 EPOCHS = re.compile(r"max_epochs=\d+")
@@ -33,7 +35,8 @@ def test_code_of_the_page_runs(
         # Blank lines in front, so that a traceback names the line of the page.
         line = text.count("\n", 0, block.start(1))
         code = block[1] if n_epochs == "all" else EPOCHS.sub("max_epochs=1", block[1])
-        exec(compile("\n" * line + code, str(page), "exec", dont_inherit=True), names)
+        with few_variance_steps(400 if n_epochs == "all" else 40):
+            exec(compile("\n" * line + code, str(page), "exec", dont_inherit=True), names)
     assert names.keys() > {"__name__", "__builtins__"}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pandas as pd
+import pytest
 from dask.distributed import Client, LocalCluster
 from sklearn.base import BaseEstimator
 
@@ -36,6 +37,7 @@ def test_a_cluster_gives_the_same(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_cluster_that_loses_a_worker_goes_on(tmp_path):
     times = np.tile(np.arange(20.0), 8)
     table = pd.DataFrame({"id": np.repeat(np.arange(8), 20), "time": times, "x": times})

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.quick import few_variance_steps
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-SIZE = {"N_TRAIN": 8, "N_TEST": 4, "N_SERIES": 40, "N_EPOCHS": 1}
+SIZE = {"N_TRAIN": 8, "N_TEST": 4, "N_SERIES": 16, "N_EPOCHS": 1}
 
 
 @pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
@@ -27,7 +29,8 @@ def test_script_prints_errors_and_draws(name: str, capsys: pytest.CaptureFixture
     names, sizes = re.search(r"^(N_.*) = ([\d, ]+)$", code, re.MULTILINE).groups()
     small = ", ".join(str(SIZE[key]) for key in names.split(", "))
     code = code.replace(f"{names} = {sizes}", f"{names} = {small}")
-    exec(compile(code, name, "exec", dont_inherit=True), {"__name__": "script"})
+    with few_variance_steps():
+        exec(compile(code, name, "exec", dont_inherit=True), {"__name__": "script"})
     assert len(plt.get_fignums()) == 1
     plt.close("all")
     printed = capsys.readouterr().out

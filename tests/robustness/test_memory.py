@@ -41,6 +41,7 @@ print(json.dumps(peak() - before))
 
 
 @pytest.mark.parametrize(("n_series", "length"), [(20_000, 50), (5, 200_000)])
+@pytest.mark.slow
 def test_a_million_observations(n_series, length):
     command = [sys.executable, "-c", SCRIPT, str(n_series), str(length)]
     grown = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)

@@ -10,6 +10,7 @@ import numpy as np
 from skpolyode import HiPPOTransformer
 from skpolyode.memory import MEMORIES
 from skpolyode.saving.codec import Encoder
+from tests.quick import few_variance_steps
 from tests.transformers.data import Pairs, oscillators, small
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -29,7 +30,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def fitted(name: str) -> Any:
     parameters = VARIANTS[name]
     if name.startswith("polyode"):
-        return small(**parameters).fit(oscillators())
+        with few_variance_steps():
+            return small(**parameters).fit(oscillators())
     return HiPPOTransformer(n_coefficients=6, **parameters).fit(oscillators())
 
 

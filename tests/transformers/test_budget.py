@@ -12,7 +12,7 @@ from tests.quick import with_usual_epochs
 from tests.transformers.data import oscillators, small
 from tests.transformers.registry import all_transformers
 
-SERIES = oscillators(40)
+SERIES = oscillators(24)
 N_INTERVALS = sum(len(times) - 1 for times, _ in SERIES)
 NEURAL = sorted(n for n, t in all_transformers().items() if isinstance(t, neural.NeuralTransformer))
 LARGEST = 100
@@ -107,7 +107,7 @@ def test_a_warm_start_goes_on_in_parts():
 
 @pytest.mark.usefixtures("limited")
 def test_long_series_are_cut_and_their_windows_drawn():
-    times = np.arange(3000.0)
+    times = np.arange(1500.0)
     series = [(times, np.sin(times * (1 + k / 9))) for k in range(3)]
     embedder = auto(validation_fraction=0.1).fit(series)
     assert np.mean(n_items(embedder)) < 1000  # a window is about four hundred

@@ -53,6 +53,7 @@ def make_panel():
     return Panel.from_series([(t, np.sin(2 * t + k)) for k, t in enumerate(times)])
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment(tmp_path):
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", SCRIPT, str(tmp_path)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)

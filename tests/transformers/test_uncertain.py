@@ -9,6 +9,7 @@ from numpy.polynomial.legendre import leggauss
 import skpolyode
 from skpolyode import Panel
 from skpolyode.embedders import variance
+from tests.quick import few_variance_steps
 from tests.transformers.data import oscillators, small
 
 SERIES = oscillators(8)  # two channels, observed apart
@@ -16,6 +17,12 @@ SERIES = oscillators(8)  # two channels, observed apart
 
 def carrying(**parameters):
     return small(embedding="coefficients_std", **parameters)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    with few_variance_steps():
+        yield
 
 
 @pytest.fixture(scope="module")

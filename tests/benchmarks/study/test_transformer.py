@@ -126,7 +126,13 @@ CHOICES = [
     {},
     {"update": "bridge"},
     {"origin": "constant"},
-    *({"solver": solver, "step_size": 0.05} for solver in SOLVERS[1:]),
+    *(
+        pytest.param(
+            {"solver": solver, "step_size": 0.05},
+            marks=[pytest.mark.slow] if solver == "dopri5" else [],  # shares its steps with no one
+        )
+        for solver in SOLVERS[1:]
+    ),
 ]
 
 
