@@ -20,7 +20,7 @@ settings.load_profile("repeatable")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Keep the garbage collector from going through all tests again and again (10 % of the time)."""
+    """Spare the garbage collector to go through all tests again and again: 10 % of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
