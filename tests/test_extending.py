@@ -21,6 +21,7 @@ from skpolyode import HiPPOTransformer, InterpolationTransformer, Panel, PolyODE
 from skpolyode.embedders.paths import SLOPES
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import as_panel, convert, is_ragged
+from tests.closeness import assert_same_but_for_rounding
 from tests.memory import measures
 from tests.transformers.data import oscillators, small
 
@@ -160,7 +161,7 @@ def test_display_draws_the_numbers():
     display = PAGE.ResidualDisplay.from_estimator(embedder, SERIES, series=2)
     expected = embedder.residuals(SERIES[2:3]).values
     drawn = np.stack([line.get_ydata() for line in display.lines_], axis=1)
-    assert_array_equal(drawn, expected)
+    assert_same_but_for_rounding(drawn, expected)
     assert [ax.get_ylabel() for ax in display.axes_] == ["x0", "x1"]
     plt.close(display.figure_)
     with pytest.raises(TypeError, match="ResidualDisplay needs an estimator with a method resid"):

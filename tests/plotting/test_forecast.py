@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from skpolyode import HiPPOTransformer, Panel, PolyODETransformer
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.plotting import ForecastDisplay
+from tests.closeness import assert_same_but_for_rounding
 from tests.transformers.data import oscillators, small, wave
 
 
@@ -49,7 +50,7 @@ def test_line_is_the_forecast_of_the_transformer(transformer: PolyODETransformer
     assert (drawn > times[-1]).all()
     assert drawn[-1] == pytest.approx(times[-1] + np.ptp(times) / 3)
     expected = transformer.forecast([X[3]], drawn).values
-    np.testing.assert_array_equal(display.lines_[1].get_ydata(), expected[:, 1])
+    assert_same_but_for_rounding(display.lines_[1].get_ydata(), expected[:, 1])
     np.testing.assert_array_equal(display.observed_lines_[1].get_ydata(), values[:, 1])
     assert (display.bands_, display.future_lines_, display.truth_lines_) == ({}, [], [])
 
@@ -69,7 +70,7 @@ def test_bands_are_the_quantiles_of_the_forecaster(forecaster: PolyODEForecaster
             key = min(expected, key=lambda a, high=high: abs(a - high))
             np.testing.assert_allclose(upper, expected[key].values[:, channel])
     forecast = forecaster.forecast([X[5]], [4.5, 5.0, 6.0]).values
-    np.testing.assert_array_equal(display.lines_[0].get_ydata(), forecast[:, 0])
+    assert_same_but_for_rounding(display.lines_[0].get_ydata(), forecast[:, 0])
     _, labels = display.axes_[0].get_legend_handles_labels()
     assert labels == ["observed", "forecast", "80 % interval", "50 % interval"]
 
@@ -91,7 +92,7 @@ def test_cutoff_hides_the_rest_from_the_model(transformer: PolyODETransformer) -
         drawn = display.lines_[0].get_xdata()
         assert times[known][-1] < drawn[0] <= drawn[-1] == times[-1]
         expected = transformer.forecast([(times[known], values[known])], drawn).values
-        np.testing.assert_array_equal(display.lines_[0].get_ydata(), expected[:, 0])
+        assert_same_but_for_rounding(display.lines_[0].get_ydata(), expected[:, 0])
 
 
 def test_empty_rows_are_no_observations(transformer: PolyODETransformer) -> None:
@@ -99,7 +100,7 @@ def test_empty_rows_are_no_observations(transformer: PolyODETransformer) -> None
     late = np.append(times, times[-1] + 5.0), np.vstack([values, [np.nan, np.nan]])
     display, plain = (draw(transformer, [pair]) for pair in (late, (times, values)))
     np.testing.assert_array_equal(display.times, plain.times)
-    np.testing.assert_array_equal(display.values, plain.values)
+    assert_same_but_for_rounding(display.values, plain.values)
 
 
 def test_cutoff_at_the_end_leaves_nothing_to_come(transformer: PolyODETransformer) -> None:

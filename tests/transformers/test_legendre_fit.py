@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from skpolyode import HiPPOTransformer, LegendreFitTransformer
 from skpolyode.memory import legt_basis
+from tests.closeness import assert_same_but_for_rounding
 
 
 def plain_fit(times, values, end, window, size, alpha):
@@ -97,7 +98,8 @@ def test_without_a_penalty_batch_mates_do_not_matter(alpha):
     embedder = LegendreFitTransformer(n_coefficients=8, alpha=alpha, window=4.0).fit(series)
     together = embedder.transform(series)
     for k, one in enumerate(series):
-        np.testing.assert_array_equal(embedder.transform([one])[0], together[k])
+        # Nearly open coefficients multiply what is rounded.
+        assert_same_but_for_rounding(embedder.transform([one])[0], together[k], 1e-9)
         if k < 7 and alpha == 0:
             values = embedder.scaler_.transform(one[1][:, None])[:, 0]
             expected = plain_fit(one[0], values, one[0][-1], 4.0, 8, 0.0)
