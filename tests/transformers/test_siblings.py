@@ -113,7 +113,7 @@ def test_static_covariates_are_used(name):
         [([0.0, 1.0], [rng.normal(), s]) for s in sign], static=pd.DataFrame({"sign": sign})
     )
     plain = Panel.from_series([(s.times, s.values) for s in panel])
-    settings = {"max_epochs": 40, "validation_fraction": None}
+    settings = {"max_epochs": 60, "validation_fraction": None}
     with_it, without = (clone(NEURAL[name]).set_params(**settings) for _ in range(2))
     with warnings.catch_warnings():  # from noise most learn nothing, and say so
         warnings.simplefilter("ignore", ConvergenceWarning)
