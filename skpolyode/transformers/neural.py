@@ -328,8 +328,7 @@ class NeuralTransformer(SeriesTransformer):
         checkpoint = None
         if self.checkpoint_dir is not None:
             check_repeatable(self.random_state)
-            params, without = self.get_params(deep=False), ("checkpoint_dir", "device", "verbose")
-            settings = {name: value for name, value in params.items() if name not in without}
+            settings = self._training_settings()
             settings |= {"window_rows": window_rows, "skip": sorted(skip)}
             checkpoint = find_checkpoint(self.checkpoint_dir, panel, known, settings, embedder)
         stopping, judging = judging_part(split, known.groups)
@@ -394,6 +393,11 @@ class NeuralTransformer(SeriesTransformer):
                 "or the parameters now ask for another one; keep them or set warm_start=False."
             )
         return embedder
+
+    def _training_settings(self) -> dict[str, Any]:
+        """Parameters that an interrupted training must share with the one that goes on."""
+        without, params = ("checkpoint_dir", "device", "verbose"), self.get_params(deep=False)
+        return {name: value for name, value in params.items() if name not in without}
 
     def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
         """Rows of the windows that much longer series are cut into for training; None: whole."""
