@@ -19,40 +19,17 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
-import warnings
 from pathlib import Path
-from typing import Any
 
 import joblib
 import pandas as pd
-import torch
 
 from benchmarks.real import forecasts, hidden, labels
-from benchmarks.real.part import Part, Scores, losses, table_of
+from benchmarks.real.part import Part, kept, losses, table_of
 
 PARTS = {"forecasts": forecasts.PART, "hidden": hidden.PART, "labels": labels.PART}
 SETS = list(forecasts.PART.folds)
 ROWS = list(dict.fromkeys(r for part in PARTS.values() for s in part.folds for r in part.rows(s)))
-
-
-def kept(
-    part: Part, name: str, number: int, fold: Any, rows: list[str], out: Path | None
-) -> list[dict[str, Any]]:
-    """The scores of one fold, read from files where there are some."""
-    files = {row: None if out is None else out / f"{name}-{row}-{number}.json" for row in rows}
-    found: dict[str, Scores] = {
-        row: json.loads(file.read_text()) for row, file in files.items() if file and file.exists()
-    }
-    torch.set_num_threads(1)
-    missing = [row for row in rows if row not in found]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what windows cover, and of unused covariates
-        found |= part.measure(name, fold, missing)
-    for row in missing:
-        if files[row] is not None:
-            files[row].write_text(json.dumps(found[row], indent=1))
-    return [{"set": name, "row": row, "fold": number, **found[row]} for row in rows]
 
 
 def run(part: Part, name: str, args: argparse.Namespace) -> list[str]:
@@ -61,7 +38,7 @@ def run(part: Part, name: str, args: argparse.Namespace) -> list[str]:
     if not rows:
         return []
     folds = enumerate(part.folds[name](args.data, args.folds))
-    jobs = (joblib.delayed(kept)(part, name, *fold, rows, args.out) for fold in folds)
+    jobs = (joblib.delayed(kept)(part.measure, name, *fold, rows, args.out) for fold in folds)
     found = pd.DataFrame(itertools.chain(*joblib.Parallel(args.jobs)(jobs)))
     print("\n".join(table_of(part, found)), end="\n\n", flush=True)
     if set(rows) <= set(part.own):

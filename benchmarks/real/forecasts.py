@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.real.part import Part, Scores
 from benchmarks.real.questions import Questions
 from benchmarks.real.rivals import PANEL_RIVALS, Rival, single_rivals
-from benchmarks.real.sets import SETS, Answer, Fold, Units
+from benchmarks.real.sets import SETS, Answer, Fold, Task, Units
 from skpolyode import Panel, PolyODERNNTransformer, PolyODETransformer
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.transformers.neural import NeuralTransformer
@@ -99,13 +99,17 @@ def measure(name: str, fold: Fold, rows: list[str]) -> dict[str, Scores]:
 
 
 def measure_row(name: str, fold: Fold, row: str) -> Scores:
-    """All scores of one row on one fold; intervals too, where there are any."""
+    return scored(SETS[name].tasks, models(name)[row](), fold)
+
+
+def scored(tasks: list[Task], model: Any, fold: Fold) -> Scores:
+    """All scores of one model on one fold; intervals too, where there are any."""
     units = Units.of(fold.train)
     train, test = units.standardised(fold.train), units.standardised(fold.test)
-    model, start = models(name)[row](), time.process_time()
+    start = time.process_time()
     model.fit(train)
     scores = {}
-    for task in SETS[name].tasks:
+    for task in tasks:
         questions = fold.questions(task.ask, test)
         answer = model.answer(task.ask(train), questions)
         for column, score in task.scores.items():

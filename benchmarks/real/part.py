@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 
 Scores = dict[str, float]
+Measure = Callable[[str, Any, list[str]], dict[str, Scores]]
 ASIDE = ("coverage", "width")  # of intervals, told below the tables
 
 
@@ -19,8 +23,27 @@ class Part(NamedTuple):
     folds: dict[str, Callable[[Path, int], Iterable[Any]]]  # from the data and a number of folds
     rows: Callable[[str], list[str]]  # of a set
     own: list[str]  # rows that are PolyODE
-    measure: Callable[[str, Any, list[str]], dict[str, Scores]]
+    measure: Measure
     larger_is_better: bool = False
+
+
+def kept(
+    measure: Measure, name: str, number: int, fold: Any, rows: list[str], out: Path | None
+) -> list[dict[str, Any]]:
+    """The scores of one fold, read from files where there are some."""
+    files = {row: None if out is None else out / f"{name}-{row}-{number}.json" for row in rows}
+    found: dict[str, Scores] = {
+        row: json.loads(file.read_text()) for row, file in files.items() if file and file.exists()
+    }
+    torch.set_num_threads(1)
+    missing = [row for row in rows if row not in found]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what windows cover, and of unused covariates
+        found |= measure(name, fold, missing)
+    for row in missing:
+        if files[row] is not None:
+            files[row].write_text(json.dumps(found[row], indent=1))
+    return [{"set": name, "row": row, "fold": number, **found[row]} for row in rows]
 
 
 def means(found: pd.DataFrame) -> pd.DataFrame:

@@ -21,6 +21,7 @@ from skpolyode import Panel
 from skpolyode.panel.select import series_of_rows
 
 Rival = Callable[[Questions, Questions], np.ndarray]
+Features = Callable[[Questions], Callable[[int], np.ndarray]]  # of a channel: (Q, n)
 
 FEWEST_TO_BOOST = 20  # values
 
@@ -59,34 +60,6 @@ def least_squares(training: Questions, test: Questions) -> np.ndarray:
     return forecasts
 
 
-def boosting(training: Questions, test: Questions) -> np.ndarray:
-    """Boosted trees, one model a channel, for what a line leaves.
-
-    The line is least squares or constant motion, whichever is better on the training part. The
-    trees see the last three values and how old they are, the mean so far, count and slope, the last
-    values of the other channels, the lead, and the time since the series began.
-    """
-    bases = [(rival(training, training), rival(training, test)) for rival in LINES]
-    forecasts = np.zeros(test.truth.shape)
-    inputs = [causal_features(questions) for questions in (training, test)]
-    for j in range(test.panel.n_channels):
-        truth = training.truth[:, j]
-        known = ~np.isnan(truth)
-        if known.sum() < FEWEST_TO_BOOST:
-            continue
-        errors = [np.nanmean((truth - fitted[:, j]) ** 2) for fitted, _ in bases]
-        fitted, base = bases[int(np.argmin(errors))]
-        X = inputs[0](j)[known]
-        usable = (~np.isnan(X)).sum(axis=0) >= FEWEST_TO_BOOST  # of nothing the trees find no bins
-        trees = HistGradientBoostingRegressor(early_stopping=True, random_state=0)
-        trees.fit(X[:, usable], (truth - fitted[:, j])[known])
-        forecasts[:, j] = base[:, j] + trees.predict(inputs[1](j)[:, usable])
-    return forecasts
-
-
-LINES: list[Rival] = [least_squares, rule(constant_motion)]
-
-
 def causal_features(questions: Questions) -> Callable[[int], np.ndarray]:
     """From a channel to its features (Q, n)."""
     panel = questions.panel
@@ -100,6 +73,40 @@ def causal_features(questions: Questions) -> Callable[[int], np.ndarray]:
         return np.concatenate([own[j].values[:, 1:], own[j].ages, np.stack(more, axis=1)], axis=1)
 
     return of
+
+
+def boosting(
+    training: Questions, test: Questions, features: Features = causal_features
+) -> np.ndarray:
+    """Boosted trees, one model a channel, for what a line leaves.
+
+    The line is least squares or constant motion, whichever is better on the training part; channels
+    of few values get no trees. The trees see the last three values and how old they are, the mean
+    so far, count and slope, the last values of the other channels, the lead, and the time since the
+    series began.
+    """
+    bases = [(rival(training, training), rival(training, test)) for rival in LINES]
+    forecasts = np.zeros(test.truth.shape)
+    inputs = [features(questions) for questions in (training, test)]
+    for j in range(test.panel.n_channels):
+        truth = training.truth[:, j]
+        known = ~np.isnan(truth)
+        if not known.any():
+            continue
+        errors = [np.nanmean((truth - fitted[:, j]) ** 2) for fitted, _ in bases]
+        fitted, base = bases[int(np.argmin(errors))]
+        forecasts[:, j] = base[:, j]
+        if known.sum() < FEWEST_TO_BOOST:
+            continue
+        X = inputs[0](j)[known]
+        usable = (~np.isnan(X)).sum(axis=0) >= FEWEST_TO_BOOST  # of nothing the trees find no bins
+        trees = HistGradientBoostingRegressor(early_stopping=True, random_state=0)
+        trees.fit(X[:, usable], (truth - fitted[:, j])[known])
+        forecasts[:, j] += trees.predict(inputs[1](j)[:, usable])
+    return forecasts
+
+
+LINES: list[Rival] = [least_squares, rule(constant_motion)]
 
 
 def gru(training: Questions, test: Questions, n_epochs: int = 40, patience: int = 8) -> np.ndarray:

@@ -111,8 +111,8 @@ class Set(NamedTuple):
 
 
 def dealt(panel: Panel, n_folds: int) -> Iterator[Fold]:
-    """Five folds of the series, of which the first `n_folds` are used."""
-    parts = list(KFold(5, shuffle=True, random_state=0).split(np.arange(panel.n_series)))
+    """Five folds of the series (as many as series, if fewer), of which the first are used."""
+    parts = list(KFold(min(5, panel.n_series), shuffle=True, random_state=0).split(panel.lengths))
     for train, test in parts[:n_folds]:
         yield Fold(panel[train], panel[test])
 
@@ -125,14 +125,18 @@ def rolling(panel: Panel, n_folds: int) -> Iterator[Fold]:
         yield Fold(train, panel, range(cut - 1, end - 1))
 
 
+def read_long(file: Path, channels: list[str] | None = None) -> Panel:
+    long = pd.read_parquet(file).sort_values(["id", "time"])
+    if channels:
+        long = long[long["channel"].isin(channels)]
+    return Panel.from_long(long, id="id", time="time", channel="channel", value="value")
+
+
 def table(name: str, channels: list[str] | None = None) -> Callable[[Path], Panel]:
     """Reader of a long table `id, time, channel, value`."""
 
     def load(folder: Path) -> Panel:
-        long = pd.read_parquet(folder / f"{name}_long.parquet").sort_values(["id", "time"])
-        if channels:
-            long = long[long["channel"].isin(channels)]
-        panel = Panel.from_long(long, id="id", time="time", channel="channel", value="value")
+        panel = read_long(folder / f"{name}_long.parquet", channels)
         return ordered(panel, channels) if channels else panel
 
     return load
