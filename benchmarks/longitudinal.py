@@ -58,7 +58,9 @@ from skpolyode import Panel
 from skpolyode.panel.select import series_of_rows
 
 FEWEST_SERIES = 3  # two to learn from and one to forecast
-MOST_MIXED_SERIES = 1000  # that MixedLM learns from: only nafld has more, and would take hours
+MOST_MIXED_SERIES = 1000  # that MixedLM learns from, a time for each of them; only nafld has more
+# Variances near zero stop those that follow the gradient; the others are what statsmodels takes.
+OPTIMISERS = ["powell", "bfgs", "lbfgs", "cg"]
 BEST_RULE = "best rule"
 MARGIN = 1.05  # within which an error counts as no worse
 
@@ -130,7 +132,8 @@ class Growth(NamedTuple):
             warnings.simplefilter("ignore")  # of its optimisers; statsmodels turns them on itself
             for basis in (line, parabola):
                 with contextlib.suppress(np.linalg.LinAlgError):
-                    fits.append(Model(y, basis, groups, exog_re=line).fit(reml=False))
+                    model = Model(y, basis, groups, exog_re=line)
+                    fits.append(model.fit(reml=False, method=OPTIMISERS))
         fits = [fit for fit in fits if fit.converged and np.isfinite(fit.bic)]
         if not fits:
             return None
