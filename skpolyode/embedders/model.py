@@ -12,7 +12,7 @@ from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.batching import lead_batches
 from skpolyode.embedders.trained_model import TrainedModel
 from skpolyode.embedders.variance import std_coefficients
-from skpolyode.ensemble.naive import Records, records_at
+from skpolyode.ensemble.naive import Records
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import context_starts, observed_rows, series_of_rows, take
@@ -124,8 +124,16 @@ class ModelEmbedder(TrainedModel, Embedder):
         """
         run = self._free_run(states, durations, leads)
         if records is not None and self.stacking is not None:
-            elapsed = (durations[:, None] + leads) / self.units.time_scale
-            run = self.units.scaler.at_mean(self.stacking.combine(run, records, elapsed))
+            series, elapsed = (
+                np.repeat(np.arange(len(run)), run.shape[1]),
+                durations[:, None] + leads,
+            )
+            flat = (
+                run.reshape(len(series), -1),
+                records[series],
+                elapsed.ravel() / self.units.time_scale,
+            )
+            run = self.units.scaler.at_mean(self.stacking.combine(*flat).reshape(run.shape))
         return self.units.scaler.inverse(run)
 
     def _free_run(self, states: State, durations: np.ndarray, leads: np.ndarray) -> np.ndarray:
@@ -137,7 +145,12 @@ class ModelEmbedder(TrainedModel, Embedder):
         return self.units.scaler.at_mean(mean.cpu().numpy())
 
     def forecast_from(
-        self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
+        self,
+        panel: Panel,
+        origins: np.ndarray,
+        times: np.ndarray,
+        counts: np.ndarray,
+        structural: np.ndarray | None = None,
     ) -> np.ndarray:
         """Forecasts (Q, D), in standard deviations, each from the rows up to an origin.
 
@@ -151,22 +164,18 @@ class ModelEmbedder(TrainedModel, Embedder):
             As the panel counts them.
         counts : int64 ndarray of shape (O,)
             How many of them are forecast from each origin.
+        structural : float64 ndarray of shape (Q, D) or None, default=None
+            Structural forecasts, of an ensemble that has them.
         """
         run = self.runs_from(panel, origins, times, counts)
         if self.stacking is None:
             return run
-        records, elapsed = self.known_from(panel, origins, times, counts)
-        stacked = self.stacking.combine(run[:, None], records, elapsed[:, None])[:, 0]
+        own, origin = self.standardised(panel), np.repeat(np.arange(len(origins)), counts)
+        known = self.stacking.simple.records(own, panel.offsets, origins)
+        since = (times - panel.times[origins][origin]) / self.units.time_scale
+        elapsed = own.times[origins][origin] + since
+        stacked = self.stacking.combine(run, known[origin], elapsed, structural)
         return self.units.scaler.at_mean(stacked)
-
-    def known_from(
-        self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
-    ) -> tuple[Records, np.ndarray]:
-        """Records (Q, D) up to each origin, and the elapsed times (Q,) of `forecast_from`."""
-        own, origin = self.standardised(panel), np.repeat(origins, counts)
-        records = records_at(*own, panel.offsets, origins)
-        records = records[np.repeat(np.arange(len(origins)), counts)]
-        return records, own.times[origin] + (times - panel.times[origin]) / self.units.time_scale
 
     def runs_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
@@ -185,11 +194,3 @@ class ModelEmbedder(TrainedModel, Embedder):
             own = select(states, part) if known else self.recent_states(pasts[part])
             runs[rows] = self._free_run(own, durations[part], leads)[asked]
         return runs
-
-    def range_of(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
-        """Least and largest value (D,) of each channel, in the units of the model."""
-        values = self.standardised(panel).values
-        lowest = np.fmin.reduce(values, axis=0, initial=np.inf)
-        highest = np.fmax.reduce(values, axis=0, initial=-np.inf)
-        seen = lowest <= highest
-        return np.where(seen, lowest, 0.0), np.where(seen, highest, 0.0)

@@ -52,8 +52,8 @@ def path_values(
         place = np.flatnonzero(is_open.any(axis=1))
         for start in range(0, len(place), CHUNK_TIMES):
             some = place[start : start + CHUNK_TIMES]
-            run = signal[some, None], records[series[some]], elapsed[some, None]
-            signal[some] = np.where(is_open[some], stacking.combine(*run)[:, 0], signal[some])
+            stacked = stacking.combine(signal[some], records[series[some]], elapsed[some])
+            signal[some] = np.where(is_open[some], stacked, signal[some])
     signal = scaler.inverse(scaler.at_mean(signal))
     return signal if share is not None else asked.keep_observed(signal)
 

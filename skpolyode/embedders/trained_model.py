@@ -14,7 +14,7 @@ import torch
 from skpolyode.embedders.batching import cut, map_chunks
 from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.embedders.static import StaticEncoder
-from skpolyode.ensemble.naive import Records, records_at
+from skpolyode.ensemble.naive import Records
 from skpolyode.ensemble.stacking import StackedForecast
 from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, join, select
@@ -118,9 +118,10 @@ class TrainedModel:
         return Standardised(times / self.units.time_scale, self.units.scaler.read(panel.values))
 
     def records(self, panel: Panel) -> Records:
-        """What naive forecasts know of each series, (B, D)."""
+        """What simple forecasts know of each series, (B, D)."""
         seen = observed_part(panel)
-        return records_at(*self.standardised(seen), seen.offsets, seen.offsets[1:] - 1)
+        rows, last = self.standardised(seen), seen.offsets[1:] - 1
+        return self.stacking.simple.records(rows, seen.offsets, last)
 
     def states(self, panel: Panel) -> State:
         """State of the model at the last observation of each series."""

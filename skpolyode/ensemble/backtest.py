@@ -8,23 +8,23 @@ overlap in time share their errors: :func:`effective_count` tells how many do no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from skpolyode.ensemble.decompose import Residuals
-from skpolyode.ensemble.naive import NAIVE, NEGLIGIBLE, Records, naive_forecasts
+from skpolyode.ensemble.mixed import MixedEffects
+from skpolyode.ensemble.naive import Records, records_at
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import Standardised, Units
 
 __all__ = [
-    "ANCHORED",
     "CHUNK",
     "FEWEST_TO_HOLD_OUT",
     "N_FOLDS",
-    "Backtest",
     "BacktestSettings",
     "Forecasts",
     "RollingOrigins",
@@ -34,15 +34,9 @@ __all__ = [
     "equal_bins",
     "folds_of",
     "knots_of",
-    "members_of",
     "nearness",
     "rolling_origins",
-    "run_backtest",
-    "sample_records",
 ]
-
-ANCHORED = ("run", "last", "local_drift", "drift")
-"""Members that start from the last observation, provided that the free run does."""
 
 N_FOLDS = 5  # of cross-fitting
 FEWEST_TO_HOLD_OUT = 10  # series, for some of them, or rows of a series, for its end
@@ -55,8 +49,6 @@ class BacktestSettings:
 
     reach_contexts: int = 2  # longest lead, in contexts of the model
     reach_gaps: int = 32  # longest lead of a model without a context, in typical gaps
-    # Forecasts that users ask for know most of their series, so backtests know much of theirs:
-    past_share: float = 0.4  # share of a series before its first origin
     max_origins: int = 1000  # more are subsampled
     max_targets: int = 64  # forecasts from one origin; more are thinned
     max_cells: int = 1_000_000  # forecasts times channels; bounds memory and time
@@ -66,7 +58,6 @@ class BacktestSettings:
 
 
 _SETTINGS = BacktestSettings()
-_RIDGE_SAMPLE = BacktestSettings(max_origins=6000, max_targets=10)
 
 
 class Forecasts(Protocol):
@@ -79,18 +70,10 @@ class Forecasts(Protocol):
     def standardised(self, panel: Panel) -> Standardised:
         """Rows of a panel in the units of the model."""
 
-    def range_of(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
-        """Least and largest value (D,) of each channel."""
-
     def runs_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
     ) -> np.ndarray:
         """Free runs (Q, D) from many origins."""
-
-    def known_from(
-        self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
-    ) -> tuple[Records, np.ndarray]:
-        """Records (Q, D) up to many origins, and the times (Q,) asked in the records' units."""
 
 
 class RollingOrigins(NamedTuple):
@@ -110,6 +93,18 @@ class RollingOrigins(NamedTuple):
         """Times (M + O,) that are forecast."""
         return self.panel.times[self.rows]
 
+    def followed_by(self, other: RollingOrigins) -> RollingOrigins:
+        """Origins in two panels, one after the other."""
+        panel, n_rows = Panel.concat([self.panel, other.panel]), self.panel.n_observations
+        moved = other.origins + n_rows, other.rows + n_rows, other.counts
+        columns = zip(self[1:], moved, strict=True)
+        return RollingOrigins(panel, *(np.concatenate(pair) for pair in columns))
+
+    @property
+    def origin(self) -> np.ndarray:
+        """Which of the origins (M + O,) each row belongs to."""
+        return np.repeat(np.arange(len(self.origins)), self.counts)
+
     @property
     def series(self) -> np.ndarray:
         """Series (M + O,) of the rows."""
@@ -123,38 +118,59 @@ class RollingOrigins(NamedTuple):
         return mask
 
 
-class Sample(NamedTuple):
-    """What is known before M forecasts, and what came."""
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What is known before M forecasts, from O origins, and what came.
 
-    records: Records  # (M, D)
-    elapsed: np.ndarray  # float64 (M,): times that are forecast, in the units of the records
+    Values are in standard deviations from the mean of their channel, times in typical gaps.
+    """
+
+    rows: Standardised  # of the series, or of their pasts up to each origin
+    offsets: np.ndarray  # int64: where those of each series start
+    origins: np.ndarray  # int64 (O,): rows
+    origin: np.ndarray  # int64 (M,): which of the origins
+    elapsed: np.ndarray  # float64 (M,): times that are forecast, since the start of the series
     actual: np.ndarray  # float64 (M, D), NaN where not observed
     series: np.ndarray  # int64 (M,)
+
+    @classmethod
+    def of(cls, model: Forecasts, asked: RollingOrigins, past: Residuals) -> Self:
+        """The rows of rolling origins, with the residuals of the series up to each origin."""
+        shift, scale = past.restoring(asked.origin, asked.times)
+        actual = model.units.scaler.read((asked.panel.values[asked.rows] - shift) / scale)
+        rows = model.standardised(past.panel)
+        since = (asked.times - past.end[asked.origin]) / model.units.time_scale
+        elapsed = rows.times[past.last][asked.origin] + since
+        offsets = past.panel.offsets
+        return cls(rows, offsets, past.last, asked.origin, elapsed, actual, asked.series)
+
+    @cached_property
+    def _plain(self) -> Records:
+        return records_at(*self.rows, self.offsets, self.origins)
+
+    @property
+    def records(self) -> Records:
+        """Records (M, D) before each forecast."""
+        return self._plain[self.origin]
+
+    def mixed(self, model: MixedEffects) -> np.ndarray:
+        """Forecasts (M, D) of a mixed model."""
+        known = model.known_at(*self.rows, self.offsets, self.origins)
+        found = np.empty(self.actual.shape)
+        for start in range(0, len(found), CHUNK):
+            part = slice(start, start + CHUNK)
+            found[part] = model.forecasts(known[self.origin[part]], self.elapsed[part])[0]
+        return found
 
     @property
     def leads(self) -> np.ndarray:
         """Times (M, D) since the channels were last observed, infinite if they never were."""
         return self.records.time_since(self.elapsed[:, None])
 
-    def of(self, kept: np.ndarray) -> Sample:
-        """The forecasts that a mask (M,) keeps."""
-        return Sample(self.records[kept], *(column[kept] for column in self[1:]))
-
-
-class Backtest(NamedTuple):
-    """M forecasts of known rows from rows before them, and what came."""
-
-    leads: np.ndarray  # float64 (M, D), inf of a channel that was not observed before
-    members: np.ndarray  # float64 (M, D, G): free run, naive forecasts, and ridge if there is one
-    actual: np.ndarray  # float64 (M, D), NaN where not observed
-    series: np.ndarray  # int64 (M,)
-    times: np.ndarray  # float64 (M,): that are forecast, in typical gaps
-    anchored: tuple[str, ...]  # members that are right at a lead of zero
-    sample: Sample | None = None  # what the members are computed from
-
-    def of(self, kept: np.ndarray) -> Backtest:
-        """The forecasts that a mask (M,) keeps."""
-        return Backtest(*(column[kept] for column in self[:5]), self.anchored)
+    def of_rows(self, kept: np.ndarray) -> Self:
+        """The forecasts at a mask or at positions among (M,)."""
+        names = ("origin", "elapsed", "actual", "series")
+        return replace(self, **{name: getattr(self, name)[kept] for name in names})
 
 
 def rolling_origins(
@@ -175,14 +191,12 @@ def rolling_origins(
     rng : RandomState
         Subsamples the origins, where there are too many.
     earliest : int64 ndarray of shape (n_series,) or None, default=None
-        First row of each series that may be forecast. None: that after the past share.
+        First row of each series that may be forecast. None: its second row.
     settings : BacktestSettings
     """
     series = series_of_rows(panel)
     first, end = panel.offsets[:-1], panel.offsets[1:]
-    if earliest is None:
-        earliest = first + np.floor(settings.past_share * panel.lengths).astype(np.int64)
-    earliest = np.maximum(earliest, first + 1)
+    earliest = first + 1 if earliest is None else np.maximum(earliest, first + 1)
     rows = np.arange(panel.n_observations)
     origins = rows[(rows >= earliest[series] - 1) & (rows < end[series] - 1)]
     if len(origins) > settings.max_origins:
@@ -204,61 +218,6 @@ def rolling_origins(
     return RollingOrigins(panel, origins, np.concatenate([*targets, rows[:0]]), counts)
 
 
-def sample_records(model: Forecasts, panel: Panel, rng: np.random.RandomState) -> Sample | None:
-    """Draw from the training series what a ridge regression learns; None of few series."""
-    if panel.n_series < FEWEST_TO_HOLD_OUT:
-        return None
-    first = panel.offsets[:-1] + 1
-    asked = rolling_origins(model, panel, rng, first, _RIDGE_SAMPLE)
-    known = model.known_from(panel, asked.origins, asked.times, asked.counts)
-    actual = model.units.scaler.read(panel.values[asked.rows])
-    return Sample(*known, actual, asked.series).of(asked.is_ahead)
-
-
-def run_backtest(model: Forecasts, asked: RollingOrigins, residuals: Residuals) -> Backtest:
-    """Forecast the rows of rolling origins, each from the rows up to its origin.
-
-    `residuals` are those of the series up to each origin, which the model forecasts from.
-    """
-    past, last, n_channels = residuals.panel, residuals.last, asked.panel.n_channels
-    run, known = np.empty((0, n_channels)), (Records.blank(0, n_channels), np.empty(0))
-    if len(last):
-        run = model.runs_from(past, last, asked.times, asked.counts)
-        known = model.known_from(past, last, asked.times, asked.counts)
-    shift, scale = residuals.restoring(np.repeat(np.arange(len(last)), asked.counts), asked.times)
-    actual = model.units.scaler.read((asked.panel.values[asked.rows] - shift) / scale)
-    is_ahead, sample = asked.is_ahead, Sample(*known, actual, asked.series)
-    error = (run - actual)[~is_ahead]
-    if model.filters:
-        anchored = ANCHORED[:1]  # a filter knows better than one noisy observation
-    elif (np.abs(error[~np.isnan(error)]) < NEGLIGIBLE).all():
-        anchored = ANCHORED
-    else:
-        anchored = ANCHORED[1:]
-    sample, times = sample.of(is_ahead), asked.times[is_ahead] / model.units.time_scale
-    members = members_of(run[is_ahead], sample.records, sample.leads)
-    return Backtest(sample.leads, members, sample.actual, sample.series, times, anchored, sample)
-
-
-def members_of(
-    run: np.ndarray, records: Records, leads: np.ndarray, ridge: np.ndarray | None = None
-) -> np.ndarray:
-    """Members (..., 6) of the ensemble at leads (...): free run and naive forecasts.
-
-    The forecasts of a `ridge` (...) regression are the seventh. A free run that is no finite
-    number is replaced by the last value. The run takes the place of a drift where there is one
-    observation only, and of all other members where there is none.
-    """
-    naive = naive_forecasts(records, np.where(np.isinf(leads), 0.0, leads))
-    run = np.where(np.isfinite(run), run, naive[..., 0])
-    needed = np.where(np.isin(NAIVE, ["local_drift", "drift"]), 2, 1)
-    naive = np.where(records.n_values[..., None] < needed, run[..., None], naive)
-    members = [run[..., None], naive]
-    if ridge is not None:
-        members.append(np.where(records.n_values < 1, run, ridge)[..., None])
-    return np.concatenate(members, axis=-1)
-
-
 def are_known(leads: np.ndarray, actual: np.ndarray) -> np.ndarray:
     """Mask of the forecasts whose error is known and that lie ahead of an observation."""
     return np.isfinite(leads) & np.isfinite(actual) & (leads > 0)
@@ -278,9 +237,13 @@ def knots_of(leads: np.ndarray, actual: np.ndarray) -> np.ndarray:
 
 
 def nearness(leads: np.ndarray, knots: np.ndarray) -> np.ndarray:
-    """Weights (..., J) that interpolate leads (...) linearly between the knots around them."""
+    """Weights (..., J) that interpolate smoothly between the knots around leads (...).
+
+    They sum to one, and have no kinks: a cubic step leads from one knot to the next.
+    """
     place = np.interp(leads, knots, np.arange(len(knots)))
-    return np.maximum(1 - np.abs(place[..., None] - np.arange(len(knots))), 0.0)
+    near = np.maximum(1 - np.abs(place[..., None] - np.arange(len(knots))), 0.0)
+    return near * near * (3 - 2 * near)
 
 
 def equal_bins(
@@ -306,10 +269,14 @@ def folds_of(series: np.ndarray, n_folds: int, times: np.ndarray | None = None) 
 
 
 def effective_count(series: np.ndarray, times: np.ndarray, lead: float) -> float:
-    """How many forecasts with about one lead, for some times (M,) of series, do not overlap."""
+    """How many forecasts with about one lead, for some times (M,) of series, tell something new.
+
+    Those of one series that overlap share their errors. Those that do not are still alike: they
+    count as the square root of their number.
+    """
     order = np.argsort(series, kind="stable")
     series, times = series[order], times[order]
     first = np.flatnonzero(np.diff(series, prepend=-1))
     latest, earliest = (f.reduceat(times, first) for f in (np.maximum, np.minimum))
     counts = np.diff(np.append(first, len(series)))
-    return float(np.minimum(counts, 1 + np.floor((latest - earliest) / lead)).sum())
+    return float(np.sqrt(np.minimum(counts, 1 + np.floor((latest - earliest) / lead))).sum())

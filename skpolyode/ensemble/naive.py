@@ -23,12 +23,13 @@ first observation (drift)."""
 NEGLIGIBLE = 1e-6  # standard deviations of a channel; smaller differences count as none
 
 _N_RECENT = 4  # last observations that a record keeps
+_N_SCALARS = 6  # fields of a record that hold one number
 _SHORTEST_DRIFT = 0.5  # typical gaps; over shorter times, noise would pass for a drift
 
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """What naive forecasts know of channels, arrays (...) and (..., 4).
+    """What simple forecasts know of channels, arrays (...) and (..., 4).
 
     Times are in typical gaps since the start of the series, values in standard deviations from
     the mean of the channel. Before the fifth observation, the first one fills the places of those
@@ -39,19 +40,24 @@ class Records:
     mean: np.ndarray  # (...)
     first_time: np.ndarray  # (...)
     first_value: np.ndarray  # (...)
+    lowest: np.ndarray  # (...)
+    highest: np.ndarray  # (...)
     times: np.ndarray  # (..., 4): of the last observations
     values: np.ndarray  # (..., 4)
+    effects: np.ndarray  # (..., S): what a mixed model knows, empty without one
 
     @classmethod
     def blank(cls, *shape: int) -> Self:
         """Records of channels that have not been observed."""
-        return cls(*np.zeros((4, *shape)), *np.zeros((2, *shape, _N_RECENT)))
+        recent = np.zeros((2, *shape, _N_RECENT))
+        return cls(*np.zeros((_N_SCALARS, *shape)), *recent, np.zeros((*shape, 0)))
 
     @classmethod
     def unpack(cls, packed: np.ndarray) -> Self:
         """Records from one array of all their columns; see `pack`."""
-        scalars, times, values = np.split(packed, [4, 4 + _N_RECENT], axis=-1)
-        return cls(*np.moveaxis(scalars, -1, 0), times, values)
+        ends = _N_SCALARS + _N_RECENT * np.arange(3)
+        scalars, *others = np.split(packed, ends, axis=-1)
+        return cls(*np.moveaxis(scalars, -1, 0), *others)
 
     @property
     def columns(self) -> list[np.ndarray]:
@@ -61,7 +67,8 @@ class Records:
     def pack(self) -> np.ndarray:
         """One array of all columns, side by side along a last axis."""
         columns = self.columns
-        return np.concatenate([np.stack(columns[:4], axis=-1), *columns[4:]], axis=-1)
+        scalars = np.stack(columns[:_N_SCALARS], axis=-1)
+        return np.concatenate([scalars, *columns[_N_SCALARS:]], axis=-1)
 
     def __getitem__(self, key: object) -> Records:
         """Records at an index or mask of the leading axes."""
@@ -84,7 +91,8 @@ class Records:
     def updated(self, elapsed: np.ndarray, values: np.ndarray, mask: np.ndarray) -> Records:
         """Records (n, D) after one more observation of each series, at times `elapsed` (n,).
 
-        `values` (n, D) count where `mask` (n, D) says that they are observed.
+        `values` (n, D) count where `mask` (n, D) says that they are observed. What a mixed model
+        knows is not changed.
         """
         x, t = np.where(mask, values, 0.0), np.broadcast_to(elapsed[:, None], mask.shape)
         n, is_first = self.n_values + 1, self.n_values == 0
@@ -95,9 +103,13 @@ class Records:
 
         mean = self.mean + (x - self.mean) / n
         first = np.where(is_first, t, self.first_time), np.where(is_first, x, self.first_value)
-        new = n, mean, *first, moved_on(self.times, t), moved_on(self.values, x)
-        masks = [mask] * 4 + [mask[..., None]] * 2
-        return Records(*map(np.where, masks, new, self.columns))
+        reach = [np.where(is_first, x, f(k, x)) for f, k in self._ranges()]
+        new = n, mean, *first, *reach, moved_on(self.times, t), moved_on(self.values, x)
+        masks = [mask] * _N_SCALARS + [mask[..., None]] * 2
+        return Records(*map(np.where, masks, new, self.columns[:-1]), self.effects)
+
+    def _ranges(self) -> list[tuple[np.ufunc, np.ndarray]]:
+        return [(np.minimum, self.lowest), (np.maximum, self.highest)]
 
 
 def records_at(
@@ -130,9 +142,10 @@ def records_at(
         # of a series that follows one of much larger values.
         bounds = np.stack([first, stop], axis=1).ravel()
         sums = np.add.reduceat(np.append(x, 0.0), bounds)[::2]
+        reach = [f.reduceat(np.append(x, x[-1]), bounds)[::2] for f in (np.minimum, np.maximum)]
         kept = np.maximum(stop[:, None] - np.arange(_N_RECENT, 0, -1), first[:, None])
-        columns = stop - first, sums / (stop - first), t[first], x[first], t[kept], x[kept]
-        for column, own in zip(records.columns, columns, strict=True):
+        columns = stop - first, sums / (stop - first), t[first], x[first], *reach, t[kept], x[kept]
+        for column, own in zip(records.columns[:-1], columns, strict=True):
             column[known, j] = own
     return records
 

@@ -1,6 +1,6 @@
-"""Ridge regression of each channel on the naive forecasts of all channels.
+"""Ridge regression of each channel on the simple forecasts of all channels.
 
-The regression corrects the best naive forecast of a channel at given leads. It is *direct*: each
+The regression corrects the best simple forecast of a channel at given leads. It is *direct*: each
 lead has its own coefficients. Values are in standard deviations from the mean of their channel,
 leads in typical gaps.
 """
@@ -12,13 +12,13 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from skpolyode.ensemble.backtest import CHUNK, N_FOLDS, Sample, are_known, folds_of, nearness
+from skpolyode.ensemble.backtest import N_FOLDS, Sample, are_known, folds_of, nearness
 from skpolyode.ensemble.naive import NAIVE, NEGLIGIBLE, Records, naive_forecasts
 from skpolyode.saving.codec import saved
 
 __all__ = ["DirectRidge", "RidgeSettings"]
 
-_LAST, _AVERAGE, _MEAN, _LOCAL, _DRIFT = range(len(NAIVE))
+_LAST, _AVERAGE, _MEAN, _LOCAL, _DRIFT, _MIXED = range(len(NAIVE) + 1)
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ _SETTINGS = RidgeSettings()
 @saved
 @dataclass(frozen=True, eq=False)
 class DirectRidge:
-    """Linear corrections of the best naive forecast of each channel, at some leads.
+    """Linear corrections of the best simple forecast of each channel, at some leads.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class DirectRidge:
     centre, scale : float64 ndarray of shape (D, F)
         Mean and standard deviation of the features.
     bases : int64 ndarray of shape (D, J)
-        Which naive forecast is corrected.
+        Which simple forecast is corrected: the naive ones, then that of the mixed model.
     coefficients : float64 ndarray of shape (D, J, F + 1)
         Of the standardised features, and a constant.
     with_products : bool
@@ -65,42 +65,51 @@ class DirectRidge:
     with_products: bool
 
     @classmethod
-    def learn(cls, leads: np.ndarray, sample: Sample, n_folds: int = N_FOLDS) -> Self | None:
+    def learn(
+        cls, leads: np.ndarray, sample: Sample, mixed: np.ndarray, n_folds: int = N_FOLDS
+    ) -> Self | None:
         """Fit ridge regressions at leads (J,), with the strength that cross-validation chooses.
 
-        Folds are made of series. With few channels, cross-validation also decides whether the
+        Folds are made of series; `mixed` (M, D) are forecasts of the mixed model. With few channels, cross-validation also decides whether the
         features include products. None where no regression is better than the last value.
         """
         best, least = None, 1.0
         few = sample.actual.shape[1] <= _SETTINGS.max_channels_in_products
         for with_products in (False, True) if few else (False,):
-            found = cls._cross_validated(leads, sample, n_folds, with_products)
+            found = cls._cross_validated(leads, sample, mixed, n_folds, with_products)
             if found is not None and found[1] < least:
                 best, least = found
         return best
 
     @classmethod
     def _cross_validated(
-        cls, leads: np.ndarray, sample: Sample, n_folds: int, with_products: bool
+        cls,
+        leads: np.ndarray,
+        sample: Sample,
+        mixed: np.ndarray,
+        n_folds: int,
+        with_products: bool,
     ) -> tuple[Self, float] | None:
         """The regression of the best strength, and its error relative to the last value.
 
         That is the mean, over channels and leads, of the share of the squared error that is left.
         """
-        known = are_known(sample.leads, sample.actual)
+        own_leads = sample.leads
+        known = are_known(own_leads, sample.actual)
         if not known.any():
             return None
-        folds, parts, wrong, wrong_of_last = folds_of(sample.series, n_folds), [], [], []
-        features = _Features.of(sample.records, sample.elapsed, with_products, leads[-1])
+        folds, wrong, wrong_of_last = folds_of(sample.series, n_folds), [], []
+        parts = sample.records, sample.elapsed, mixed, with_products, leads[-1]
+        features, parts = _Features.of(*parts), []
         for j in range(known.shape[1]):
             rows = known[:, j]
-            x, naive = features.of_channel(j, rows)
+            x, simple = features.of_channel(j, rows)
             n = max(len(x), 1)
             centre = x.sum(axis=0) / n
             scale = np.sqrt(((x - centre) ** 2).sum(axis=0) / n)
             scale = np.where(scale > NEGLIGIBLE, scale, np.inf)  # constant features have no say
-            x, errors = _standardised(x, centre, scale), sample.actual[rows, j, None] - naive
-            near, fold = nearness(sample.leads[rows, j], leads), folds[rows]
+            x, errors = _standardised(x, centre, scale), sample.actual[rows, j, None] - simple
+            near, fold = nearness(own_leads[rows, j], leads), folds[rows]
             sums = [_Sums.of(x, errors, near * (fold == k)[:, None]) for k in range(n_folds)]
             total = _Sums(*(np.sum(column, axis=0) for column in zip(*sums, strict=True)))
             parts.append((centre, scale, *total.solve()))
@@ -122,30 +131,21 @@ class DirectRidge:
         own = cls(leads, centre, scale, bases, found[:, best], with_products)
         return own, float(left[best] / np.mean(base > 0))
 
-    def at_times(self, records: Records, elapsed: np.ndarray) -> np.ndarray:
-        """Forecasts (n, Q, D) from records (n, D), for times `elapsed` (n, Q)."""
-        series, place = np.divmod(np.arange(elapsed.size), elapsed.shape[1])
-        found = np.empty((elapsed.size, records.mean.shape[1]))
-        for start in range(0, elapsed.size, CHUNK):
-            part = slice(start, start + CHUNK)
-            when = elapsed[series[part], place[part]]
-            found[part] = self.at(records[series[part]], when)
-        return found.reshape(*elapsed.shape, -1)
-
-    def at(self, records: Records, elapsed: np.ndarray) -> np.ndarray:
-        """Forecasts (n, D) from records (n, D), for times `elapsed` (n,).
+    def at(self, records: Records, elapsed: np.ndarray, mixed: np.ndarray) -> np.ndarray:
+        """Forecasts (n, D) from records and mixed forecasts (n, D), for times `elapsed` (n,).
 
         0 of a channel that has not been observed. Drifts stop at the longest lead of training.
         """
-        features = _Features.of(records, elapsed, self.with_products, self.leads[-1])
+        parts = records, elapsed, mixed, self.with_products, self.leads[-1]
+        features = _Features.of(*parts)
         since = records.time_since(elapsed[:, None])
         found = np.zeros(since.shape)
         for j, coefficients in enumerate(self.coefficients):
             rows = np.isfinite(since[:, j])
-            x, naive = features.of_channel(j, rows)
+            x, simple = features.of_channel(j, rows)
             x = _standardised(x, self.centre[j], self.scale[j])
             near = nearness(since[rows, j], self.leads)
-            found[rows, j] = (near * (naive[:, self.bases[j]] + x @ coefficients.T)).sum(axis=1)
+            found[rows, j] = (near * (simple[:, self.bases[j]] + x @ coefficients.T)).sum(axis=1)
         return found
 
     def rescaled(self, ratio: float) -> Self:
@@ -157,12 +157,12 @@ class _Sums(NamedTuple):
     """Sums that decide ridge regressions at J leads of the errors of naive forecasts."""
 
     grams: np.ndarray  # (J, F + 1, F + 1): of the features
-    products: np.ndarray  # (J, F + 1, 5): of features and errors
-    squares: np.ndarray  # (J, 5): of errors
+    products: np.ndarray  # (J, F + 1, 6): of features and errors
+    squares: np.ndarray  # (J, 6): of errors
 
     @classmethod
     def of(cls, x: np.ndarray, errors: np.ndarray, weights: np.ndarray) -> Self:
-        """Of features (n, F + 1) and errors (n, 5), with weights (n, J)."""
+        """Of features (n, F + 1) and errors (n, 6), with weights (n, J)."""
         sums = []
         for weight in weights.T:
             rows = weight > 0
@@ -171,7 +171,7 @@ class _Sums(NamedTuple):
         return cls(*(np.stack(column) for column in zip(*sums, strict=True)))
 
     def solve(self) -> tuple[np.ndarray, np.ndarray]:
-        """The best naive forecast (J,), and coefficients (S, J, F + 1) of its error by strength."""
+        """The best simple forecast (J,), and coefficients (S, J, F + 1) of its error."""
         bases = self.squares.argmin(axis=1)
         product = np.take_along_axis(self.products, bases[:, None, None], axis=2)
         identity = np.eye(self.grams.shape[-1])
@@ -182,7 +182,7 @@ class _Sums(NamedTuple):
 class _Features(NamedTuple):
     """Features of n forecasts."""
 
-    naive: np.ndarray  # (n, D, 5)
+    simple: np.ndarray  # (n, D, 6): naive forecasts, and those of the mixed model
     since: np.ndarray  # (n, D): leads
     n_values: np.ndarray  # (n, D)
     elapsed: np.ndarray  # (n,)
@@ -190,13 +190,20 @@ class _Features(NamedTuple):
     shared: np.ndarray  # (n, S): of all channels
 
     @classmethod
-    def of(cls, records: Records, elapsed: np.ndarray, with_products: bool, longest: float) -> Self:
+    def of(
+        cls,
+        records: Records,
+        elapsed: np.ndarray,
+        mixed: np.ndarray,
+        with_products: bool,
+        longest: float,
+    ) -> Self:
         since = records.time_since(elapsed[:, None])
         # On a path past the end of one channel, others may be observed later still.
         since = np.where(np.isinf(since), 0.0, np.clip(since, 0.0, longest))
-        naive = naive_forecasts(records, since)
-        last = naive[..., _LAST]
-        shared = [last, naive[..., _LOCAL] - last, naive[..., _MEAN] - last]
+        simple = np.concatenate([naive_forecasts(records, since), mixed[..., None]], axis=-1)
+        last = simple[..., _LAST]
+        shared = [last, simple[..., _LOCAL] - last, simple[..., _MEAN] - last]
         if last.shape[1] > _SETTINGS.max_channels:
             shared = []
         if with_products:
@@ -205,18 +212,18 @@ class _Features(NamedTuple):
             shared.append(factors[:, one] * factors[:, other])
         shared = np.hstack([np.empty((len(last), 0)), *shared])
         drifts = since[..., None] * records.slopes()
-        return cls(naive, since, records.n_values, np.maximum(elapsed, 0.0), drifts, shared)
+        return cls(simple, since, records.n_values, np.maximum(elapsed, 0.0), drifts, shared)
 
     def of_channel(self, channel: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Features (m, F) of a channel, and its naive forecasts (m, 5), at `rows` (n,)."""
-        naive = self.naive[rows, channel]
-        last, n_values = naive[:, _LAST], np.maximum(self.n_values[rows, channel], 1)
-        level, lead = naive[:, _MEAN] - last, self.since[rows, channel]
+        """Features (m, F) of a channel, and its simple forecasts (m, 6), at `rows` (n,)."""
+        simple = self.simple[rows, channel]
+        last, n_values = simple[:, _LAST], np.maximum(self.n_values[rows, channel], 1)
+        level, lead = simple[:, _MEAN] - last, self.since[rows, channel]
         own = [last, level, level / n_values, 1 / n_values]
         own += [np.log1p(lead), np.log1p(self.elapsed[rows])]
-        own += [naive[:, place] - last for place in (_AVERAGE, _LOCAL, _DRIFT)]
+        own += [simple[:, place] - last for place in (_AVERAGE, _LOCAL, _DRIFT, _MIXED)]
         own += [*self.drifts[rows, channel].T]
-        return np.column_stack([*own, self.shared[rows]]), naive
+        return np.column_stack([*own, self.shared[rows]]), simple
 
 
 def _standardised(x: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> np.ndarray:

@@ -1,51 +1,62 @@
-"""Stacking: convex combinations of a model's free run with naive forecasts and a ridge regression.
+"""Stacking: convex combinations of a model's free run with simple forecasts.
 
 A free run of learned dynamics is the best forecast where the dynamics are known. Where they are
-not, or where nothing can be predicted any more, a naive forecast may be better. A backtest on data
-that did not train the model decides the weights, by channel and lead. Values are in standard
+not, or where nothing can be predicted any more, a simple forecast may be better. Backtests decide
+the weights, by channel, by lead, and by how much of a series is known. Values are in standard
 deviations from the mean of their channel, leads in typical gaps.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import nnls
 
 from skpolyode.ensemble.backtest import (
+    CHUNK,
+    FEWEST_TO_HOLD_OUT,
     N_FOLDS,
-    Backtest,
+    BacktestSettings,
     Forecasts,
+    RollingOrigins,
     Sample,
     are_known,
     effective_count,
     folds_of,
     knots_of,
-    members_of,
     nearness,
     rolling_origins,
-    run_backtest,
-    sample_records,
 )
-from skpolyode.ensemble.decompose import Residuals
-from skpolyode.ensemble.naive import NAIVE, NEGLIGIBLE, Records
+from skpolyode.ensemble.bounds import Bounds
+from skpolyode.ensemble.conformal import volatility_at
+from skpolyode.ensemble.decompose import Decomposition, Residuals
+from skpolyode.ensemble.mixed import MixedEffects
+from skpolyode.ensemble.naive import NAIVE, NEGLIGIBLE, Records, naive_forecasts, records_at
+from skpolyode.ensemble.periods import shared_periods
 from skpolyode.ensemble.ridge import DirectRidge
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 
 __all__ = [
+    "MEMBERS",
+    "Backtest",
+    "SimpleForecasts",
     "StackedForecast",
     "StackingSettings",
-    "Weights",
     "cross_fitted",
     "learn_stacking",
-    "with_ridge",
 ]
 
-_MEMBERS = ("run", *NAIVE, "ridge")  # the last one is missing where there is none
-_RUN, _LAST, _RIDGE = map(_MEMBERS.index, ("run", "last", "ridge"))
+MEMBERS = ("run", *NAIVE, "mixed", "ridge", "structural")
+"""Members of the ensemble, in the order of their weights. Few series have structural forecasts,
+others do not. What is missing to a sum of one is the weight of the mean in training, 0."""
+
+_ANCHORED = ("run", "last", "local_drift", "drift")  # right at a lead of zero, if the run is
+_RUN, _MIXED, _STRUCTURAL = map(MEMBERS.index, ("run", "mixed", "structural"))
 
 
 @dataclass(frozen=True)
@@ -53,157 +64,351 @@ class StackingSettings:
     """How strongly weights are shrunk, and where they do not apply."""
 
     prior: float = 10.0  # forecasts that speak for the weights that others are shrunk towards
+    in_sample: float = 0.2  # share that errors in training count as, where there are no others
     margin: float = 1.0  # standard deviations beyond the training range, over which the model fades
     clip: float = 1e4  # largest error, in multiples of those of the best member
+    outlier: float = 5.0  # usual errors; forecasts that all members miss by more count less
     sum_weight: float = 1e4  # of the equation that weights sum to one, beside those of the errors
+    n_known: int = 3  # knots of the number of observations before
+    apart: float = 2.0  # ratio between these knots, at least
+    fewest_judges: int = 20  # held-out series; with fewer, all series judge simple forecasts
+    trust: float = 2.0  # held-out series that speak for errors as large as those in training
 
 
 SETTINGS = StackingSettings()
+_RIDGE_SAMPLE = BacktestSettings(max_origins=6000, max_targets=10)
 _TINY = 1e-9  # numerical guard: of a sum of weights, and of the diagonal of a matrix
+_LEAST = 1e-14  # squared error that counts as none
 
 
 @saved
 @dataclass(frozen=True, eq=False)
-class Weights:
-    """Weights of the members for one channel: linear between leads, held beyond.
+class SimpleForecasts:
+    """Forecasts without a model of the dynamics, and the bounds of all forecasts.
 
     Parameters
     ----------
-    leads : float64 ndarray of shape (J,)
-        Rising from 0.
-    weights : float64 ndarray of shape (J, G)
-        Of the free run, the five naive forecasts, and the ridge regression if there is one; none
-        is negative. What is missing to a sum of one is the weight of the mean in training, 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpolyode.ensemble.stacking import Weights
-    >>> half = np.array([0.5, 0.0, 0.0, 0.0, 0.0, 0.0])
-    >>> damped = Weights(np.array([0.0, 8.0]), np.stack([2 * half, half]))
-    >>> damped.at(np.array([4.0, 99.0]))[:, 0].tolist()
-    [0.75, 0.5]
+    mixed : MixedEffects
+    ridge : DirectRidge or None
+    bounds : Bounds
     """
 
-    leads: np.ndarray
-    weights: np.ndarray
+    mixed: MixedEffects
+    ridge: DirectRidge | None
+    bounds: Bounds
 
-    def at(self, leads: np.ndarray) -> np.ndarray:
-        """Weights (..., G) at leads (...)."""
-        return np.stack([np.interp(leads, self.leads, own) for own in self.weights.T], axis=-1)
+    @classmethod
+    def learn(
+        cls, mixed: MixedEffects, rows: Standardised, sample: Sample, knots: np.ndarray
+    ) -> Self:
+        """Learn from the rows of series, and from a sample of forecasts of them.
+
+        `knots` are the leads of the regression; without any there is none.
+        """
+        ridge = DirectRidge.learn(knots, sample, sample.mixed(mixed)) if len(knots) else None
+        changes = sample.actual - sample.records.last
+        return cls(mixed, ridge, Bounds.learn(rows.values, sample.leads, changes))
+
+    def records(self, rows: Standardised, offsets: np.ndarray, asked: np.ndarray) -> Records:
+        """Records (n, D) of series up to some rows (n,), with what the mixed model knows."""
+        effects = self.mixed.known_at(*rows, offsets, asked)
+        return replace(records_at(*rows, offsets, asked), effects=effects)
+
+    def blank(self, n_series: int, n_channels: int) -> Records:
+        """Records of series that have not been observed."""
+        blank = Records.blank(n_series, n_channels)
+        return replace(blank, effects=self.mixed.start(n_series, n_channels))
+
+    def updated(
+        self, records: Records, elapsed: np.ndarray, values: np.ndarray, mask: np.ndarray
+    ) -> Records:
+        """Records (n, D) after one more observation of each series; see `Records.updated`."""
+        effects, (row, channel) = records.effects.copy(), np.nonzero(mask)
+        known = effects[row, channel], elapsed[row], values[row, channel], channel
+        effects[row, channel] = self.mixed.updated(*known)
+        return replace(records.updated(elapsed, values, mask), effects=effects)
+
+    def members(
+        self,
+        run: np.ndarray,
+        records: Records,
+        elapsed: np.ndarray,
+        structural: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Members (n, D, G) of the ensemble, from free runs and records (n, D), within bounds.
+
+        `elapsed` (n,) are the times that are forecast. A free run that is no finite number is
+        replaced by the last value. The mixed model takes the place of a drift where there is one
+        observation only, and of all naive forecasts where there is none, and that of a structural
+        forecast that is not known.
+        """
+        leads, n_values = records.time_since(elapsed[:, None]), records.n_values
+        naive = naive_forecasts(records, np.where(np.isinf(leads), 0.0, leads))
+        run = np.where(np.isfinite(run), run, naive[..., 0])
+        mixed = ridge = self.mixed.forecasts(records.effects, elapsed)[0]
+        if self.ridge is not None:
+            ridge = np.where(n_values < 1, mixed, self.ridge.at(records, elapsed, mixed))
+        needed = np.where(np.isin(NAIVE, ["local_drift", "drift"]), 2, 1)
+        naive = np.where(n_values[..., None] < needed, mixed[..., None], naive)
+        columns = [run[..., None], naive, mixed[..., None], ridge[..., None]]
+        if structural is not None:
+            columns.append(np.where(np.isfinite(structural), structural, mixed)[..., None])
+        members, longest = np.concatenate(columns, axis=-1), self.bounds.leads[-1]
+        return self.bounds.clip(members, records, np.minimum(leads, longest))
+
+    def rescaled(self, ratio: float) -> Self:
+        """The same for a unit of time that is shorter by `ratio`."""
+        ridge = None if self.ridge is None else self.ridge.rescaled(ratio)
+        return type(self)(self.mixed.rescaled(ratio), ridge, self.bounds.rescaled(ratio))
+
+
+class Backtest(NamedTuple):
+    """M forecasts of known rows from rows before them, and what came."""
+
+    leads: np.ndarray  # float64 (M, D), inf of a channel that was not observed before
+    n_values: np.ndarray  # (M, D): observations of the channel before
+    volatility: np.ndarray  # float64 (M, D, 2): of the series before
+    members: np.ndarray  # float64 (M, D, G)
+    actual: np.ndarray  # float64 (M, D), NaN where not observed
+    series: np.ndarray  # int64 (M,)
+    times: np.ndarray  # float64 (M,): that are forecast, in typical gaps
+    is_new: np.ndarray  # bool (M,): whether the series has not trained the model
+
+    def of(self, kept: np.ndarray) -> Backtest:
+        """The forecasts that a mask (M,) keeps."""
+        return Backtest(*(column[kept] for column in self))
 
 
 @saved
 @dataclass(frozen=True, eq=False)
 class StackedForecast:
-    """Convex combinations of a model's free run, naive forecasts and a ridge regression.
+    """Convex combinations of a model's free run and simple forecasts.
 
     Parameters
     ----------
-    channels : tuple of Weights
-        Of each channel.
-    lowest, highest : float64 ndarray of shape (D,)
-        Range of each channel in training. The further a series is outside, by up to one standard
-        deviation, the more the weights of the free run, of the regression and of the mean move to
-        the last value: the model has not seen such values.
-    ridge : DirectRidge or None, default=None
-        The seventh member.
+    simple : SimpleForecasts
+        The members that are not the model's, and the bounds of all.
+    leads : float64 ndarray of shape (J,)
+        Rising from 0.
+    known : float64 ndarray of shape (K,)
+        Numbers of observations, rising.
+    weights : float64 ndarray of shape (D, J, K, G)
+        Of the members at these leads and numbers; smooth between, held beyond. None is negative.
+        What is missing to a sum of one is the weight of the mean in training, 0. The further a
+        series is outside the range of training, by up to one standard deviation, the more the
+        weights of the free run, of the regression and of the mean move to the mixed model: the
+        model has not seen such values.
     """
 
-    channels: tuple[Weights, ...]
-    lowest: np.ndarray
-    highest: np.ndarray
-    ridge: DirectRidge | None = None
+    simple: SimpleForecasts
+    leads: np.ndarray
+    known: np.ndarray
+    weights: np.ndarray
 
-    @classmethod
-    def learn(
-        cls,
-        backtest: Backtest,
-        lowest: np.ndarray,
-        highest: np.ndarray,
-        ridge: DirectRidge | None = None,
-    ) -> Self:
-        """Weights of the least squared error in a backtest, shrunk.
+    def at(self, channel: int, leads: np.ndarray, n_values: np.ndarray) -> np.ndarray:
+        """Weights (n, G) of the members for one channel, at leads (n,)."""
+        near = nearness(leads, self.leads), _near_known(n_values, self.known)
+        return np.einsum("nj,nk,jkg->ng", *near, self.weights[channel], optimize=True)
 
-        Weights of all channels together are learned first. At the shortest leads they are shrunk
-        towards the best single member, at each longer lead towards those at the lead before.
-        Those of a channel are shrunk towards them. The prior counts as much as a few forecasts
-        that do not overlap and err as the best member does. Without any forecasts, all weight is
-        on the free run.
-        """
-        return cls(_stacked(backtest), lowest, highest, ridge)
-
-    def rescaled(self, ratio: float, lowest: np.ndarray, highest: np.ndarray) -> Self:
-        """The same for a model whose unit of time is shorter by `ratio`, and of another range."""
-        channels = tuple(Weights(own.leads * ratio, own.weights) for own in self.channels)
-        return type(self)(channels, lowest, highest, self.ridge and self.ridge.rescaled(ratio))
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the G members."""
+        return MEMBERS[: self.weights.shape[-1]]
 
     @property
     def mean_weights(self) -> dict[str, float]:
         """Weight of each member, and of the mean in training, over all channels and leads."""
-        weights = np.mean([own.weights.mean(axis=0) for own in self.channels], axis=0)
-        names = _MEMBERS[: len(weights)]
-        members = dict(zip(names, map(float, weights), strict=True))
+        weights = self.weights.mean(axis=(0, 1, 2))
+        members = dict(zip(self.names, map(float, weights), strict=True))
         return members | {"training mean": max(1.0 - sum(members.values()), 0.0)}
 
-    def combine(self, run: np.ndarray, records: Records, elapsed: np.ndarray) -> np.ndarray:
-        """Forecasts (n, Q, D) from free runs (n, Q, D) and the records (n, D) of their series.
+    def combine(
+        self,
+        run: np.ndarray,
+        records: Records,
+        elapsed: np.ndarray,
+        structural: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Forecasts (n, D) from free runs (n, D) and the records (n, D) of their series.
 
-        `elapsed` (n, Q) are the times that are forecast, in the units of the records.
+        `elapsed` (n,) are the times that are forecast, in the units of the records.
         """
+        if "structural" in self.names and structural is None:
+            structural = np.full(run.shape, np.nan)
         result = np.empty_like(run)
-        ridge = None if self.ridge is None else self.ridge.at_times(records, elapsed)
-        for j, own in enumerate(self.channels):
-            record = records[np.s_[:, None, j]]
-            leads = np.minimum(record.time_since(elapsed), own.leads[-1])
-            regressed = None if ridge is None else ridge[..., j]
-            members = members_of(run[..., j], record, leads, regressed)
-            weights = self._kept_inside(own.at(leads), record.last, j)
-            result[..., j] = (weights * members).sum(axis=-1)
+        for start in range(0, len(run), CHUNK):
+            part = slice(start, start + CHUNK)
+            own = None if structural is None else structural[part]
+            members = self.simple.members(run[part], records[part], elapsed[part], own)
+            result[part] = self._combined(members, records[part], elapsed[part])
         return result
 
-    def _kept_inside(self, weights: np.ndarray, last: np.ndarray, channel: int) -> np.ndarray:
-        """Weights (n, Q, G) where the last values (n, 1) may be outside the range of training."""
-        outside = np.maximum(self.lowest[channel] - last, last - self.highest[channel])
-        share = np.clip(outside / SETTINGS.margin, 0.0, 1.0)
-        if not share.any():
-            return weights
-        moved = weights.copy()
-        moved[..., [_RUN] if self.ridge is None else [_RUN, _RIDGE]] *= 1 - share[..., None]
-        rest = (1 - weights.sum(axis=-1)) * (1 - share)  # of the mean in training
-        moved[..., _LAST] += 1 - rest - moved.sum(axis=-1)
-        return moved
+    def _combined(self, members: np.ndarray, records: Records, elapsed: np.ndarray) -> np.ndarray:
+        leads, far = records.time_since(elapsed[:, None]), self.simple.bounds.outside(records)
+        leads, far = np.minimum(leads, self.leads[-1]), np.where(records.n_values > 0, far, 0.0)
+        share, learned = np.clip(far / SETTINGS.margin, 0.0, 1.0), np.isin(self.names, _LEARNED)
+        result = np.empty(leads.shape)
+        for j in range(leads.shape[1]):
+            weights = self.at(j, leads[:, j], records.n_values[:, j])
+            rest = 1 - weights.sum(axis=1)  # of the mean in training
+            moved = share[:, j] * (rest + weights[:, learned].sum(axis=1))
+            weights[:, learned] *= 1 - share[:, j, None]
+            weights[:, _MIXED] += moved
+            result[:, j] = (weights * members[:, j]).sum(axis=-1)
+        return result
+
+    def rescaled(self, ratio: float, simple: SimpleForecasts) -> Self:
+        """The same for a unit of time that is shorter by `ratio`, with other simple forecasts."""
+        return replace(self, leads=self.leads * ratio, simple=simple)
+
+
+_LEARNED = ("run", "ridge")  # members that know nothing about values outside the training range
+
+
+def _near_known(n_values: np.ndarray, knots: np.ndarray) -> np.ndarray:
+    """Weights (..., K) of knots around numbers of observations (...), on a logarithmic scale."""
+    return nearness(np.log(np.maximum(n_values, 1.0)), np.log(knots))
 
 
 def learn_stacking(
-    model: Forecasts, trained: Panel, tested: Panel | None, rng: np.random.RandomState
-) -> StackedForecast:
-    """Learn the weights of a model and naive forecasts from a backtest on held-out series.
+    model: Forecasts,
+    trained: Panel,
+    tested: Panel | None,
+    rng: np.random.RandomState,
+    *,
+    earliest: np.ndarray | None = None,
+    decomposition: Decomposition | None = None,
+    structural: Callable[[RollingOrigins, Residuals], np.ndarray] | None = None,
+) -> tuple[StackedForecast, Backtest]:
+    """Learn the weights of a model and of simple forecasts from backtests.
 
-    Without held-out series, those of training take their place, and there is no regression.
+    Parameters
+    ----------
+    model : Forecasts
+    trained : Panel
+        Series that trained the model; without rows that hold no observation.
+    tested : Panel or None
+        Series that did not, or the whole of the same series, to be forecast from their `earliest`
+        rows on. None: there are none; those of training take their place, and there is no
+        regression. With few held-out series, simple forecasts are learned and judged on all
+        series, by folds.
+    rng : RandomState
+    earliest : int64 ndarray of shape (n_series,) or None, default=None
+        First row of each tested series that may be forecast; None: the second one.
+    decomposition : Decomposition or None, default=None
+        What was removed from `trained`, and is from `tested`.
+    structural : callable or None, default=None
+        Gives structural forecasts (M + O, D) of rolling origins, in the units of the model.
     """
-    sample = None if tested is None else sample_records(model, trained, rng)
-    asked = rolling_origins(model, trained if tested is None else tested, rng)
-    backtest = run_backtest(model, asked, Residuals.unchanged(asked.panel, asked.origins))
-    backtest, ridge = with_ridge(backtest, sample)
-    return StackedForecast.learn(backtest, *model.range_of(trained), ridge)
+    removes = decomposition is not None and not decomposition.is_none
+    n_held_out = 0 if tested is None else tested.n_series
+    by_folds = earliest is None and not removes and n_held_out < SETTINGS.fewest_judges
+    asked = rolling_origins(model, tested if n_held_out else trained, rng, earliest)
+    if by_folds and n_held_out:
+        asked = rolling_origins(model, trained, rng).followed_by(asked)
+    past = Residuals.unchanged(asked.panel, asked.origins)
+    if removes:
+        past = decomposition.remove(asked.panel, asked.origins)
+    run = np.empty((0, trained.n_channels))
+    if len(asked.origins):
+        run = model.runs_from(past.panel, past.last, asked.times, asked.counts)
+    every, ahead = Sample.of(model, asked, past), asked.is_ahead
+    extra = None if structural is None else structural(asked, past)[ahead]
+    sample, start = every.of_rows(ahead), (run - every.actual)[~ahead]
+    learned, knots = asked.panel if by_folds else trained, np.empty(0)
+    if earliest is None and not removes and learned.n_series >= FEWEST_TO_HOLD_OUT:
+        knots = knots_of(sample.leads, sample.actual)
+    learning = _Learning.of(model, learned, rng, knots)
+    simple = learning.learn()
+    folds = folds_of(sample.series, N_FOLDS) if by_folds else np.zeros(len(sample.series), int)
+    members = np.empty((*sample.actual.shape, len(MEMBERS) - (extra is None)))
+    for fold in np.unique(folds):
+        own, rows = simple, np.flatnonzero(folds == fold)
+        if by_folds and folds.max() > 0:
+            own = learning.learn_without(simple.mixed, np.unique(sample.series[rows]))
+        members[rows] = _members(own, sample, rows, run[ahead], extra)
+    is_new = np.full(len(members), bool(n_held_out))
+    if by_folds:
+        is_new = sample.series >= trained.n_series
+    times = asked.times[ahead] / model.units.time_scale
+    volatility = volatility_at(sample.rows.values, sample.offsets, sample.origins)[sample.origin]
+    columns = sample.leads, sample.records.n_values, volatility, members, sample.actual
+    backtest = Backtest(*columns, sample.series, times, is_new)
+    anchored = _ANCHORED[:1]  # a filter knows better than one noisy observation
+    if not model.filters:
+        is_right = (np.abs(start[~np.isnan(start)]) < NEGLIGIBLE).all()
+        anchored = _ANCHORED if is_right else _ANCHORED[1:]
+    leads, known, weights = _stacked(backtest)
+    weights = np.concatenate([_at_zero(weights[:, :1], anchored), weights], axis=1)
+    return StackedForecast(simple, np.concatenate([[0.0], leads]), known, weights), backtest
 
 
-def with_ridge(backtest: Backtest, sample: Sample | None) -> tuple[Backtest, DirectRidge | None]:
-    """Add to a backtest the forecasts of a ridge regression that learns from a sample.
+def _at_zero(weights: np.ndarray, anchored: tuple[str, ...]) -> np.ndarray:
+    """Weights (D, 1, K, G) at a lead of zero, where only anchored members are right."""
+    start = np.where(np.isin(MEMBERS[: weights.shape[-1]], anchored), weights, 0.0)
+    start[..., MEMBERS.index(anchored[0])] += start.sum(axis=-1) <= NEGLIGIBLE
+    return start / start.sum(axis=-1, keepdims=True)
 
-    The series of the sample must be others than those of the backtest, which judges the ridge.
-    """
-    knots = knots_of(backtest.leads, backtest.actual)
-    if sample is None or not len(knots):
-        return backtest, None
-    ridge = DirectRidge.learn(knots, sample)
-    if ridge is None:
-        return backtest, None
-    records, elapsed, *_ = backtest.sample
-    run, regressed = backtest.members[..., _RUN], ridge.at(records, elapsed)
-    members = members_of(run, records, backtest.leads, regressed)
-    return backtest._replace(members=members), ridge
+
+def learn_simple(model: Forecasts, panel: Panel, rng: np.random.RandomState) -> SimpleForecasts:
+    """Simple forecasts in the units of a model, without a regression, from series of a panel."""
+    return _Learning.of(model, panel, rng, np.empty(0)).learn()
+
+
+class _Learning(NamedTuple):
+    """What simple forecasts are learned from."""
+
+    rows: Standardised
+    offsets: np.ndarray
+    sample: Sample
+    periods: list[float]
+    knots: np.ndarray  # leads of the regression; none without one
+
+    @classmethod
+    def of(
+        cls,
+        model: Forecasts,
+        panel: Panel,
+        rng: np.random.RandomState,
+        knots: np.ndarray,
+    ) -> Self:
+        """Of the series of a panel, without rows that hold no observation."""
+        asked = rolling_origins(model, panel, rng, settings=_RIDGE_SAMPLE)
+        past = Residuals.unchanged(asked.panel, asked.origins)
+        sample = Sample.of(model, asked, past).of_rows(asked.is_ahead)
+        rows = model.standardised(panel)
+        return cls(rows, panel.offsets, sample, shared_periods(*rows, panel.offsets), knots)
+
+    def learn(self) -> SimpleForecasts:
+        """Learn from all series."""
+        mixed = MixedEffects.learn(*self.rows, self.offsets, self.periods)
+        return SimpleForecasts.learn(mixed, self.rows, self.sample, self.knots)
+
+    def learn_without(self, mixed: MixedEffects, out: np.ndarray) -> SimpleForecasts:
+        """Learn from series that are not among some (n,), with the variances of a mixed model."""
+        kept = ~np.isin(np.arange(len(self.offsets) - 1), out)
+        chosen = kept[series_index(self.offsets)]
+        rows = Standardised(self.rows.times[chosen], self.rows.values[chosen])
+        mixed = mixed.relearned(*rows, offsets_from(np.diff(self.offsets)[kept]))
+        sample = self.sample.of_rows(~np.isin(self.sample.series, out))
+        return SimpleForecasts.learn(mixed, rows, sample, self.knots)
+
+
+def _members(
+    simple: SimpleForecasts,
+    sample: Sample,
+    rows: np.ndarray,
+    run: np.ndarray,
+    structural: np.ndarray | None,
+) -> np.ndarray:
+    """Members (n, D, G) at some rows (n,) of a sample."""
+    known, found = simple.records(sample.rows, sample.offsets, sample.origins), []
+    for start in range(0, len(rows), CHUNK):
+        part = rows[start : start + CHUNK]
+        own = None if structural is None else structural[part]
+        records = known[sample.origin[part]]
+        found.append(simple.members(run[part], records, sample.elapsed[part], own))
+    return np.concatenate(found)
 
 
 def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
@@ -212,85 +417,146 @@ def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
     folds = folds_of(backtest.series, n_folds, backtest.times)
     for fold in np.unique(folds):
         out = folds == fold
-        weights, own = _stacked(backtest.of(~out)), backtest.of(out)
+        leads, known, weights = _stacked(backtest.of(~out))
+        own = backtest.of(out)
         for j, channel in enumerate(weights):
-            result[out, j] = (channel.at(own.leads[:, j]) * own.members[:, j]).sum(axis=-1)
+            near = nearness(own.leads[:, j], leads), _near_known(own.n_values[:, j], known)
+            at = np.einsum("nj,nk,jkg->ng", *near, channel, optimize=True)
+            result[out, j] = (at * own.members[:, j]).sum(axis=-1)
     return result
 
 
-def _stacked(backtest: Backtest) -> tuple[Weights, ...]:
-    """Weights of each channel."""
-    n_channels, knots = backtest.leads.shape[1], knots_of(backtest.leads, backtest.actual)
-    if not len(knots):
-        run_only = np.eye(backtest.members.shape[-1])[:1]
-        return (Weights(np.zeros(1), run_only),) * n_channels
-    known = are_known(backtest.leads, backtest.actual)
-    parts = [_error_products(backtest, known[:, j], j, knots) for j in range(n_channels)]
+def _stacked(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Leads (J,), numbers of observations (K,), and weights (D, J, K, G) there.
+
+    Weights of all channels together are learned first: those of simple forecasts from all series,
+    shrunk towards the best of them; then those of all members from series that did not train the
+    model, shrunk towards the first. Those of a channel are shrunk towards them. The prior counts
+    as much as a few forecasts that do not overlap and err as the best member does. Between
+    neighbouring leads and numbers of observations, weights are shrunk towards each other. Without
+    any forecasts, all weight is on the free run.
+    """
+    n_channels, size = backtest.members.shape[1:]
+    leads, known = knots_of(backtest.leads, backtest.actual), _known_knots(backtest)
+    if not len(leads):
+        return np.ones(1), known, np.tile(np.eye(size)[0], (n_channels, 1, 1, 1))
+    shape = len(leads), len(known)
+    is_known = are_known(backtest.leads, backtest.actual)
+
+    def products(rows: np.ndarray) -> np.ndarray:
+        columns = enumerate((is_known & rows[:, None]).T)
+        return np.stack([_error_products(backtest, own, j, leads, known) for j, own in columns])
+
+    parts = products(np.ones(len(is_known), dtype=bool))
     # Errors of several channels may be correlated: all of them count as one channel does.
-    pooled = np.mean(parts, axis=0)
-    n_knots, size = pooled.shape[:2]
-    best, steps = np.zeros((n_knots, size)), np.eye(n_knots) - np.eye(n_knots, k=-1)
-    best[:, np.diagonal(pooled[0, :, 0]).argmin()] = 1.0
-    by_lead = _convex_weights(pooled, np.kron(steps.T @ steps, np.eye(size)), best)
-    own = [_convex_weights(part, np.eye(by_lead.size), by_lead)[:, :-1] for part in parts]
-    return tuple(_from_zero(knots, weights, backtest.anchored) for weights in own)
+    pooled, smooth = parts.mean(axis=0), _roughness(shape)
+    simple = np.flatnonzero(np.arange(size + 1) != _RUN)
+    of_simple = pooled[:, simple][:, :, :, simple]
+    best = np.zeros((shape[0] * shape[1], len(simple)))
+    best[:, _STRUCTURAL - 1 if size > _STRUCTURAL else np.einsum("ngng->g", of_simple).argmin()] = 1
+    towards = np.zeros((len(best), size + 1))
+    towards[:, simple] = _convex_weights(of_simple, smooth, best)
+    if backtest.is_new.any():
+        parts = parts if backtest.is_new.all() else products(backtest.is_new)
+    else:
+        parts = SETTINGS.in_sample * parts
+    pooled = parts.mean(axis=0)
+    towards = _convex_weights(pooled, smooth, towards)
+    own = [towards] * n_channels
+    if n_channels > 1:
+        own = [_convex_weights(part, smooth, towards) for part in parts]
+    return leads, known, np.stack(own)[..., :-1].reshape(n_channels, *shape, size)
+
+
+def _known_knots(backtest: Backtest) -> np.ndarray:
+    """Numbers of observations (K,) that weights are learned at, evenly on a logarithmic scale."""
+    counts = backtest.n_values[are_known(backtest.leads, backtest.actual)]
+    if not len(counts):
+        return np.ones(1)
+    first, last = np.maximum(np.quantile(counts, [0.0, 0.9]), 1.0)
+    n_knots = 1 + int(np.log(last / first) / np.log(SETTINGS.apart))
+    return np.geomspace(first, last, min(n_knots, SETTINGS.n_known))
+
+
+def _roughness(shape: tuple[int, int]) -> np.ndarray:
+    """Matrix (N, N) of a penalty of each of N nodes, and of differences between neighbours."""
+    steps = [np.eye(n)[1:] - np.eye(n)[:-1] for n in shape]
+    along = np.kron(steps[0].T @ steps[0], np.eye(shape[1]))
+    across = np.kron(np.eye(shape[0]), steps[1].T @ steps[1])
+    return along + across + np.eye(len(along))
 
 
 def _error_products(
-    backtest: Backtest, known: np.ndarray, channel: int, knots: np.ndarray
+    backtest: Backtest, rows: np.ndarray, channel: int, leads: np.ndarray, known: np.ndarray
 ) -> np.ndarray:
-    """Sums (J, G, J, G) of products of errors, weighted by how near leads are to J knots.
+    """Sums (N, G, N, G) of products of errors, weighted by how near forecasts are to N nodes.
 
     The members are those of the backtest, and the mean in training. Errors are relative to those
-    of the best member at about the same lead, and count as many times as there are forecasts that
-    do not overlap.
+    of the best member near the node, and count as many times as there are forecasts that do not
+    overlap. Forecasts that all members miss by far count less, so that no faulty cell decides.
     """
-    leads, actual = backtest.leads[known, channel], backtest.actual[known, channel]
-    members = np.column_stack([backtest.members[known, channel], np.zeros(len(leads))])
+    lead, count, actual = (
+        x[rows, channel] for x in (backtest.leads, backtest.n_values, backtest.actual)
+    )
+    members = np.column_stack([backtest.members[rows, channel], np.zeros(len(lead))])
     errors = members - actual[:, None]
-    # Weights are linear between knots: each forecast counts at both knots around its lead.
-    near, n_knots = nearness(leads, knots), len(knots)  # (m, J)
-    least = np.array([(own @ errors**2 / max(own.sum(), _TINY)).min() for own in near.T])
-    series, times = backtest.series[known], backtest.times[known]
+    at_lead = nearness(lead, leads)
+    near = at_lead[:, :, None] * _near_known(count, known)[:, None]
+    near = near.reshape(len(lead), len(leads) * len(known))  # (m, N)
+    total = np.maximum(near.sum(axis=0), _TINY)
+    difficulty, credible = np.abs(errors).min(axis=1), np.ones(len(lead))
+    for _ in range(2):
+        least = _usual_squares(at_lead, near, credible, errors**2)
+        scale = near @ np.sqrt(least)
+        credible = np.minimum(SETTINGS.outlier * scale / np.maximum(difficulty, _TINY), 1.0) ** 2
+    series, times = backtest.series[rows], backtest.times[rows]
     apart = [
-        effective_count(series[own > 0], times[own > 0], lead)
-        for own, lead in zip(near.T, knots, strict=True)
+        effective_count(series[own > 0], times[own > 0], when)
+        for own, when in zip(near.T, np.repeat(leads, len(known)), strict=True)
     ]
-    scale = near @ np.sqrt(np.where(least > 0, least, 1.0))
-    counts = np.maximum(near.sum(axis=0), _TINY)
-    weight = near @ np.where(least > 0, apart / counts, 0.0)
+    weight = credible * (near @ (apart / total))
     errors = np.clip(errors / scale[:, None], -SETTINGS.clip, SETTINGS.clip)
     errors *= np.sqrt(weight)[:, None]
-    products = np.zeros((n_knots, errors.shape[1], n_knots, errors.shape[1]))
-    for j in range(n_knots):
-        for i in range(max(j - 1, 0), min(j + 2, n_knots)):
-            both = near[:, j] * near[:, i]
-            products[j, :, i] = (errors * both[:, None]).T @ errors
-    return products
+    size = near.shape[1] * errors.shape[1]
+    products = np.zeros((size, size))
+    for start in range(0, len(errors), CHUNK):
+        part = slice(start, start + CHUNK)
+        spread = (near[part, :, None] * errors[part, None]).reshape(-1, size)
+        products += spread.T @ spread
+    return products.reshape(*(near.shape[1], errors.shape[1]) * 2)
 
 
-def _convex_weights(products: np.ndarray, ridge: np.ndarray, towards: np.ndarray) -> np.ndarray:
-    """Weights (J, G) of the least squared error, convex at each lead.
+def _usual_squares(
+    at_lead: np.ndarray, near: np.ndarray, credible: np.ndarray, squares: np.ndarray
+) -> np.ndarray:
+    """Squared error (N,) of the best member near each node, from those of m forecasts (m, G).
 
-    A penalty `ridge` (J G, J G) shrinks them `towards` others (J, G).
+    The best member is that of each of J leads. At nodes with few forecasts its error is shrunk, on
+    a logarithmic scale, to that at the lead: the least of many errors may be small by chance.
     """
-    n_knots, size = towards.shape
-    ridge = SETTINGS.prior * ridge + _TINY * np.eye(towards.size)
+    at_lead, near = at_lead * credible[:, None], near * credible[:, None]
+    of_lead = at_lead.T @ squares / np.maximum(at_lead.sum(axis=0), _TINY)[:, None]
+    best, n_leads = of_lead.argmin(axis=1), at_lead.shape[1]
+    lowest = np.repeat(of_lead[np.arange(n_leads), best], near.shape[1] // n_leads)
+    count = near.sum(axis=0)
+    own = (near * squares[:, np.repeat(best, near.shape[1] // n_leads)]).sum(axis=0)
+    own = np.where(count > 0, own / np.maximum(count, _TINY), lowest)
+    logs = count * np.log(own + _LEAST) + SETTINGS.prior * np.log(lowest + _LEAST)
+    return np.exp(logs / (count + SETTINGS.prior))
+
+
+def _convex_weights(products: np.ndarray, penalty: np.ndarray, towards: np.ndarray) -> np.ndarray:
+    """Weights (N, G) of the least squared error, convex at each node.
+
+    A `penalty` (N, N) of each member shrinks them `towards` others (N, G).
+    """
+    n_nodes, size = towards.shape
+    ridge = SETTINGS.prior * np.kron(penalty, np.eye(size)) + _TINY * np.eye(towards.size)
     root = np.linalg.cholesky(products.reshape(towards.size, -1) + ridge)
     target = np.linalg.solve(root, ridge @ towards.ravel())
-    sums = np.kron(np.eye(n_knots), np.ones(size))
+    sums = np.kron(np.eye(n_nodes), np.ones(size))
     heavy = SETTINGS.sum_weight * np.sqrt(np.abs(np.diagonal(root)).max())
     rows = np.vstack([root.T, heavy * sums])
-    found, _ = nnls(rows, np.append(target, np.full(n_knots, heavy)))
+    found, _ = nnls(rows, np.append(target, np.full(n_nodes, heavy)))
     found = found.reshape(towards.shape)
     return found / found.sum(axis=1, keepdims=True)
-
-
-def _from_zero(knots: np.ndarray, weights: np.ndarray, anchored: tuple[str, ...]) -> Weights:
-    """Weights (J, G) at knots, and at a lead of zero, where only anchored members are right."""
-    start = np.where(np.isin(_MEMBERS[: weights.shape[1]], anchored), weights[0], 0.0)
-    if start.sum() > NEGLIGIBLE:
-        start /= start.sum()
-    else:
-        start[_MEMBERS.index(anchored[0])] = 1.0
-    return Weights(np.concatenate([[0.0], knots]), np.vstack([start, weights]))

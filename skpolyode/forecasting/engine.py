@@ -17,17 +17,11 @@ import numpy as np
 from sklearn.base import clone
 
 from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
-from skpolyode.ensemble.backtest import (
-    FEWEST_TO_HOLD_OUT,
-    rolling_origins,
-    run_backtest,
-    sample_records,
-)
-from skpolyode.ensemble.blend import Blend, cross_fitted_blend
+from skpolyode.ensemble.backtest import FEWEST_TO_HOLD_OUT, RollingOrigins
 from skpolyode.ensemble.conformal import Calibration, volatility_at
-from skpolyode.ensemble.decompose import Decomposition, Residuals, select_decomposition
+from skpolyode.ensemble.decompose import Decomposition, Residuals, choose_decomposition
 from skpolyode.ensemble.naive import NEGLIGIBLE
-from skpolyode.ensemble.stacking import StackedForecast, cross_fitted, with_ridge
+from skpolyode.ensemble.stacking import cross_fitted, learn_simple, learn_stacking
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.empty import drop_empty
@@ -165,78 +159,76 @@ def fit_forecaster(
     `choices` are `detrend`, `period` and `normalize` of the forecaster.
     """
     panel = _observed(panel)
-    # Trends and seasons that are not asked for are left to the model that many series share.
-    asked_for = {"detrend": False, "period": None}
-    asked_for = choices | {k: no for k, no in asked_for.items() if choices[k] == "auto"}
     if panel.n_series >= FEWEST_TO_HOLD_OUT:
         held_out = np.zeros(panel.n_series, dtype=bool)
         held_out[rng.permutation(panel.n_series)[: max(1, round(share * panel.n_series))]] = True
         known, tested = panel[~held_out], panel[held_out]
-        decomposition = select_decomposition(known, known.offsets[1:], **asked_for)
+        decomposition = choose_decomposition(known, **choices)
         return _calibrated(transformer, decomposition, known, tested, None, rng)
     parts = {name: choices[name] for name in ("detrend", "period")}
+    decomposition = choose_decomposition(panel, **choices)
     spares_end = panel.lengths >= FEWEST_TO_HOLD_OUT
     n_held_out = np.where(spares_end, np.ceil(share * panel.lengths), 0).astype(np.int64)
     ends = panel.offsets[1:] - n_held_out
-    if not n_held_out.any():  # too little data: errors in training stand in
-        decomposition = select_decomposition(panel, ends, **asked_for)
-        structural = StructuralModels.learn(panel, seed, **parts)
-        return _calibrated(transformer, decomposition, panel, panel, None, rng, structural)
-    decomposition = select_decomposition(panel, ends, **choices)
     known = take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends)
     structural = StructuralModels.learn(known, seed, **parts)
+    if not n_held_out.any():  # too little data: errors in training stand in
+        return _calibrated(transformer, decomposition, panel, None, None, rng, structural)
     trained = _calibrated(transformer, decomposition, known, panel, ends, rng, structural)
     stacking, unit = transformer.embedder_.stacking, transformer.time_scale_
     residuals = decomposition.residuals(panel)
     _train(transformer, residuals)
-    bounds = transformer.embedder_.range_of(residuals)
-    stacking = stacking.rescaled(unit / transformer.time_scale_, *bounds)
-    transformer.embedder_ = replace(transformer.embedder_, stacking=stacking)
-    structural = StructuralModels.learn(panel, seed, **parts)
-    return trained._replace(structural=replace(structural, blend=trained.structural.blend))
+    model = transformer.embedder_
+    simple = learn_simple(model, residuals, rng)
+    stacking = stacking.rescaled(unit / transformer.time_scale_, simple)
+    transformer.embedder_ = replace(model, stacking=stacking)
+    return trained._replace(structural=StructuralModels.learn(panel, seed, **parts))
 
 
 def _calibrated(
     transformer: NeuralTransformer,
     decomposition: Decomposition,
     known: Panel,
-    tested: Panel,
+    tested: Panel | None,
     ends: np.ndarray | None,
     rng: np.random.RandomState,
     structural: StructuralModels | None = None,
 ) -> Trained:
     """Train a transformer on `known` series; learn weights and intervals from a backtest.
 
-    The backtest is on the `tested` series from their `ends` on, or from everywhere. Weights that
-    judge a forecast are learned from other folds.
+    The backtest is on the `tested` series from their `ends` on, or from everywhere; without any,
+    on the known ones. Weights that judge a forecast are learned from other folds.
     """
     residuals = decomposition.residuals(known)
     _train(transformer, residuals)
-    model = transformer.embedder_
-    asked = rolling_origins(model, tested, rng, ends)
-    sample = None
-    if ends is None and decomposition.is_none:  # residuals of whole series know their future
-        sample = sample_records(model, residuals, rng)
-    past = decomposition.remove(tested, asked.origins)
-    backtest, ridge = with_ridge(run_backtest(model, asked, past), sample)
-    stacking = StackedForecast.learn(backtest, *model.range_of(residuals), ridge)
+    model, found = transformer.embedder_, {}
+
+    def structurally(asked: RollingOrigins, past: Residuals) -> np.ndarray:
+        own = structural.forecast_from(asked.panel, asked.origins, asked.times, asked.counts)
+        shift, scale = past.restoring(asked.origin, asked.times)
+        values, expected = _standardised(transformer, own, shift, scale)
+        found["expected"] = expected[asked.is_ahead]
+        return values
+
+    extra = None if structural is None else structurally
+    stacking, backtest = learn_stacking(
+        model,
+        residuals,
+        tested,
+        rng,
+        earliest=ends,
+        decomposition=decomposition,
+        structural=extra,
+    )
     transformer.embedder_ = replace(model, stacking=stacking)
-    unit, forecasts, expected = transformer.time_scale_, cross_fitted(backtest), None
+    unit, forecasts = transformer.time_scale_, cross_fitted(backtest)
     leads, shared = backtest.leads * unit, (backtest.series, backtest.times * unit)
-    origin = np.repeat(np.arange(len(asked.origins)), asked.counts)
-    if structural is not None:
-        found = structural.forecast_from(tested, asked.origins, asked.times, asked.counts)
-        found = _standardised(transformer, found, *past.restoring(origin, asked.times))
-        alternative, expected = (column[asked.is_ahead] for column in found)
-        columns = leads, forecasts, alternative, backtest.actual, *shared
-        forecasts = structural.blend.combine(*columns[:3])
-        if ends is not None:  # or the dynamics have been trained on what they forecast
-            structural = replace(structural, blend=Blend.learn(*columns))
-            forecasts = cross_fitted_blend(*columns)
-    volatility = _volatility(transformer, past)[origin[asked.is_ahead]]
-    errors = leads, forecasts, backtest.actual, *shared, volatility, expected
-    paths = calibrate_paths(transformer, decomposition, tested, rng, ends)
-    return Trained(transformer, Calibration.learn(*errors), decomposition, paths, structural)
+    columns = leads, forecasts, backtest.actual, *shared, backtest.volatility
+    paths = calibrate_paths(
+        transformer, decomposition, known if tested is None else tested, rng, ends
+    )
+    calibration = Calibration.learn(*columns, found.get("expected"))
+    return Trained(transformer, calibration, decomposition, paths, structural)
 
 
 def _train(transformer: NeuralTransformer, panel: Panel) -> None:
@@ -336,8 +328,7 @@ def answer(
     if len(ahead):
         ahead = ahead[np.argsort(before[ahead], kind="stable")]
         origins, counts = np.unique(before[ahead], return_counts=True)
-        leads = answers.leads[asked[ahead]]
-        found = _forecasts(trained, panel, origins, times[ahead], counts, leads)
+        found = _forecasts(trained, panel, origins, times[ahead], counts)
         answers.put(asked[ahead], **found)
     if is_between.any():
         own = times[is_between], offsets_from(is_between)[offsets]
@@ -352,21 +343,18 @@ def _forecasts(
     origins: np.ndarray,
     times: np.ndarray,
     counts: np.ndarray,
-    leads: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """Columns of answers: `counts` (O,) forecasts from the rows up to each of the origins (O,)."""
     transformer, structural = trained.transformer, trained.structural
     past = trained.decomposition.remove(panel, origins)
     origin = np.repeat(np.arange(len(origins)), counts)
     shift, scale = past.restoring(origin, times)
-    values, expected = np.full(leads.shape, np.nan), np.ones(leads.shape)
+    values, expected = None, np.ones((len(times), panel.n_channels))
     if structural is not None:
         found = structural.forecast_from(panel, origins, times, counts)
         values, expected = _standardised(transformer, found, shift, scale)
-    if structural is None or structural.blend.shares.any() or np.isnan(values).any():
-        dynamics = transformer.embedder_.forecast_from(past.panel, past.last, times, counts)
-        blend = Blend.none(panel.n_channels) if structural is None else structural.blend
-        values = blend.combine(leads, dynamics, values)
+    parts = past.panel, past.last, times, counts, values
+    values = transformer.embedder_.forecast_from(*parts)
     volatility = _volatility(transformer, past)[origin]
     columns = {"values": values, "shift": shift, "scale": scale, "volatility": volatility}
     return columns | {"expected": expected}

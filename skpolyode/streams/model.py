@@ -170,7 +170,8 @@ class ModelStream(SeriesStream):
         with torch.no_grad():
             state = self._model.initial(data, data.series) | {_STATIC: data.static}
         if self._embedder.stacking is not None:
-            records = torch.from_numpy(Records.blank(*nothing.shape).pack())
+            blank = self._embedder.stacking.simple.blank(*nothing.shape)
+            records = torch.from_numpy(blank.pack())
             state[_RECORD] = records.to(data.x.device)
         # Updates write to it, and a state may be a view of weights that all series share.
         return {name: part.clone() for name, part in state.items()}
@@ -195,7 +196,8 @@ class ModelStream(SeriesStream):
         state = state | {_STATIC: parts[_STATIC]}
         if _RECORD in parts:
             known = Records.unpack(parts[_RECORD].cpu().numpy())
-            moved = known.updated(moment.elapsed, values, moment.mask).pack()
+            simple = self._embedder.stacking.simple
+            moved = simple.updated(known, moment.elapsed, values, moment.mask).pack()
             state[_RECORD] = torch.from_numpy(moved).to(parts[_RECORD].device)
         return state
 

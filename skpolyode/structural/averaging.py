@@ -16,8 +16,8 @@ import numpy as np
 from scipy.special import softmax
 
 from skpolyode.ensemble.backtest import CHUNK
-from skpolyode.ensemble.blend import Blend
 from skpolyode.ensemble.decompose import FEWEST_VALUES, LONGEST_PAST
+from skpolyode.ensemble.periods import likely_periods
 from skpolyode.panel import Panel
 from skpolyode.panel.select import series_of_rows
 from skpolyode.saving.codec import saved
@@ -28,7 +28,6 @@ from skpolyode.structural.components import (
     sobol_points,
 )
 from skpolyode.structural.kalman import Filtered, kalman_filter, predict
-from skpolyode.structural.periods import likely_periods
 
 __all__ = ["StructuralForecasts", "StructuralModels", "StructuralSettings"]
 
@@ -167,20 +166,16 @@ class StructuralModels:
     ----------
     channels : tuple of _Models or None
         None of channels that were not observed.
-    blend : Blend
-        Share of the learned dynamics in the forecasts.
     """
 
     channels: tuple[_Models | None, ...]
-    blend: Blend
 
     @classmethod
     def learn(cls, panel: Panel, seed: int, *, detrend: bool | str, period: object) -> Self:
         """Draw models at random, and keep those that explain the series best.
 
         `detrend` and `period` are those of the forecaster: there are no slopes if the first is
-        False, and no other seasons than those of the second, unless it is "auto". The learned
-        dynamics have no share yet.
+        False, and no other seasons than those of the second, unless it is "auto".
         """
         size = _SETTINGS.n_drawn
         if panel.n_channels * panel.n_series > _SETTINGS.many:
@@ -190,7 +185,7 @@ class StructuralModels:
             own = [_observed(panel, j, i) for i in range(panel.n_series)]
             own = [_Series(*(part[-LONGEST_PAST:] for part in s)) for s in own if len(s.times)]
             channels.append(_learned(own, size, seed, detrend, period) if own else None)
-        return cls(tuple(channels), Blend.none(panel.n_channels))
+        return cls(tuple(channels))
 
     def forecast_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray

@@ -425,7 +425,7 @@ class StackForecasts(Stage):
     def run(self, state: FitState) -> None:
         """Learn weights by channel and lead."""
         parts = state.trained, state.judging, state.random_state
-        stacking = learn_stacking(state.embedder, *parts)
+        stacking, _ = learn_stacking(state.embedder, *parts)
         state.embedder = replace(state.embedder, stacking=stacking)
         judged = state.trained if state.judging is None else state.judging
         weights = {name: w for name, w in stacking.mean_weights.items() if w >= 0.005}

@@ -9,7 +9,7 @@ from scipy.signal import lombscargle
 
 from skpolyode.ensemble.decompose import LONGEST_PAST, MAX_HARMONICS
 
-__all__ = ["PeriodSettings", "likely_periods"]
+__all__ = ["PeriodSettings", "likely_periods", "shared_periods"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,9 @@ class PeriodSettings:
     n_seasons: int = 2  # that the series must show, at least
     apart: float = 0.25  # resolutions between two candidates, at least
     rounding: float = 0.6  # resolutions within which a period is rounded to whole rows
+    fewest_rows: int = 20  # of a series that is searched
+    max_searched: int = 4  # series and channels of a panel that are searched
+    least_share: float = 0.3  # of the variance that a season that series share must explain
 
 
 _SETTINGS = PeriodSettings()
@@ -56,6 +59,27 @@ def likely_periods(times: np.ndarray, versions: list[np.ndarray], most: int) -> 
     return chosen[:most]
 
 
+def shared_periods(times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> list[float]:
+    """Up to two periods that most of the longest series show, from rows (P,) and (P, D).
+
+    Lines are removed first. The period that the others have as well is the first.
+    """
+    searched = []
+    for i in np.argsort(-np.diff(offsets), kind="stable")[: _SETTINGS.max_searched]:
+        rows = slice(offsets[i], offsets[i + 1])
+        for x in values[rows].T[: _SETTINGS.max_searched]:
+            seen = ~np.isnan(x)
+            if seen.sum() >= _SETTINGS.fewest_rows:
+                t, x = times[rows][seen][-LONGEST_PAST:], x[seen][-LONGEST_PAST:]
+                searched.append((t, x - np.polynomial.Polynomial.fit(t, x, 1)(t)))
+    found = [
+        p for own in searched[: _SETTINGS.max_searched] for p in likely_periods(own[0], [own[1]], 1)
+    ]
+    shares = [np.mean([_share(*own, p) for own in searched]) for p in found]
+    kept = [found[k] for k in np.argsort(shares)[::-1] if shares[k] >= _SETTINGS.least_share]
+    return list(dict.fromkeys(kept))[:2]
+
+
 def _row_length(times: np.ndarray) -> float:
     """Length that all gaps are nearly multiples of; 0 of irregular times."""
     gaps = np.diff(times)
@@ -79,10 +103,22 @@ def _peaks(times: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def _criterion(times: np.ndarray, x: np.ndarray, period: float) -> float:
     """Bayesian information criterion of a mean and the harmonics of a period."""
+    left, size = _unexplained(times, x, period)
+    return float(len(times) * np.log(left + 1e-9) + size * np.log(len(times)))
+
+
+def _share(times: np.ndarray, x: np.ndarray, period: float) -> float:
+    """Share of the variance that a mean and the harmonics of a period explain, adjusted."""
+    left, size = _unexplained(times, x, period)
+    return 1 - left * len(x) / max(len(x) - size, 1)
+
+
+def _unexplained(times: np.ndarray, x: np.ndarray, period: float) -> tuple[float, int]:
+    """Share of the squares that a mean and the harmonics of a period leave, and their number."""
     k = np.arange(1, int(np.clip(period / 2 + 1e-6, 1, MAX_HARMONICS)) + 1)
     angle = 2 * np.pi * np.outer(times, k) / period
     basis = np.column_stack([np.ones(len(times)), np.cos(angle), np.sin(angle)])
     own, size, _ = np.linalg.svd(basis, full_matrices=False)
     own = own[:, size > 1e-6 * size[0]]
     left = np.square(x - own @ (own.T @ x)).sum() / max(np.square(x).sum(), 1e-300)
-    return float(len(times) * np.log(left + 1e-9) + own.shape[1] * np.log(len(times)))
+    return float(left), own.shape[1]

@@ -1,0 +1,394 @@
+"""Mixed-effects forecasts: each series has a level and a slope of its own, partially pooled.
+
+This is the linear mixed model of longitudinal data with serial correlation (Laird and Ware,
+"Random-effects models for longitudinal data", Biometrics 1982; Diggle, "An approach to the analysis
+of repeated measurements", Biometrics 1988). For one channel of a series,
+
+    y(t) = f(t) + b0 + b1 t + s(t) + u(t) + e
+
+with a population curve f, a random level and slope (b0, b1), random harmonics s of a season if
+there is one, an Ornstein-Uhlenbeck process u, and white noise e. Forecasts are the best linear
+unbiased predictions. Values are in standard deviations from the mean of their channel, times in
+typical gaps since the start of the series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.optimize import minimize
+
+from skpolyode.panel import series_index
+from skpolyode.saving.codec import saved
+
+__all__ = ["MixedEffects", "MixedSettings"]
+
+
+@dataclass(frozen=True)
+class MixedSettings:
+    """What the model is estimated from, and weak priors that keep few data from deciding all."""
+
+    n_knots: tuple[int, ...] = (2, 4, 8)  # of the population curve; the likelihood decides
+    max_rows: int = 48  # last observations of a series that the variances are estimated from
+    max_seasonal_rows: int = 192  # the same for a season, of which they must show some
+    seasons_to_see: float = 2.5
+    max_work: float = 5e6  # of one evaluation: series times rows cubed
+    max_series: int = 200
+    max_harmonics: int = 6  # of a season
+    curve_prior: float = 3.0  # standard deviation of the population curve at its knots
+    prior: float = 2.0  # standard deviation of the logarithms of standard deviations
+    usual: tuple[float, ...] = (0.5, 0.3, 0.5, 0.3)  # level, slope over a span, serial, noise
+    usual_memory: float = 8.0  # typical gaps, of the serial correlation
+    longest_memory: float = 300.0  # typical gaps; a longer one is a random walk
+    n_steps: int = 40  # of the optimiser, which stops
+    tolerance: float = 1e-5  # when a step gains less than this share of the loss
+
+
+_SETTINGS = MixedSettings()
+
+
+class _Grouped(NamedTuple):
+    """Observations of one channel of S series, filled up to n rows."""
+
+    times: np.ndarray  # (S, n)
+    values: np.ndarray  # (S, n), 0 where filled
+    known: np.ndarray  # bool (S, n)
+
+
+@saved
+@dataclass(frozen=True, eq=False)
+class MixedEffects:
+    """A linear mixed model of each channel, with serial correlation.
+
+    Parameters
+    ----------
+    knots : float64 ndarray of shape (K,)
+        Where the pieces of the population curve meet, rising; it is a natural cubic spline.
+    span : float
+        The unit of time of the random slope.
+    period : float or None
+        Of the season; None if there is none.
+    n_harmonics : int
+    theta : float64 ndarray of shape (D, m)
+        Parameters of the variances, as the likelihood has them.
+    curve : float64 ndarray of shape (D, K + 2 H)
+        Population curve at its knots, and coefficients of the season that all series share.
+    prior : float64 ndarray of shape (D, p, p)
+        Covariance of level, slope and harmonics between series, and of the serial part, which is
+        the last one.
+    memory : float64 ndarray of shape (D,)
+        Time after which the serial correlation has fallen to 1/e.
+    noise : float64 ndarray of shape (D,)
+        Variance of the noise.
+    """
+
+    knots: np.ndarray
+    span: float
+    period: float | None
+    n_harmonics: int
+    theta: np.ndarray
+    curve: np.ndarray
+    prior: np.ndarray
+    memory: np.ndarray
+    noise: np.ndarray
+
+    @classmethod
+    def learn(
+        cls,
+        times: np.ndarray,
+        values: np.ndarray,
+        offsets: np.ndarray,
+        periods: Sequence[float] = (),
+    ) -> Self:
+        """Estimate all variances of each channel by restricted maximum likelihood (REML).
+
+        Parameters
+        ----------
+        times : float64 ndarray of shape (P,)
+        values : float64 ndarray of shape (P, D)
+            NaN where not observed.
+        offsets : int64 ndarray of shape (B + 1,)
+            Where the rows of each series start.
+        periods : sequence of float, default=()
+            Candidates for the period of a season. The likelihood decides for one of them or none.
+        """
+        shortest = _SETTINGS.seasons_to_see * max([0.0, *periods])
+        channels = [_grouped(times, x, offsets, shortest) for x in values.T]
+        span = float(np.median(times[offsets[1:] - 1])) if len(times) else 0.0
+        best, least = None, np.inf
+        options = [(n, None) for n in _SETTINGS.n_knots] + [(0, period) for period in periods]
+        for n_knots, period in options:
+            knots = best.knots if best is not None and not n_knots else _knots(times, n_knots)
+            if period is None and best is not None and len(knots) == len(best.knots):
+                continue
+            model = cls._blank(knots, span or 1.0, period, len(channels))
+            loss = sum(model._estimate(j, own, best) for j, own in enumerate(channels))
+            if loss < least:
+                best, least = model, loss
+        return best
+
+    def relearned(self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Self:
+        """The same variances, with the population curve of other series."""
+        found = replace(self, curve=np.zeros_like(self.curve))
+        for j, x in enumerate(values.T):
+            own = _grouped(times, x, offsets)
+            fit = _Likelihood(found, own)
+            found.curve[j] = fit.curve(self.theta[j])
+        return found
+
+    @classmethod
+    def _blank(cls, knots: np.ndarray, span: float, period: float | None, n_channels: int) -> Self:
+        """A model of which nothing has been estimated: values are noise of variance 1."""
+        n_harmonics = 0 if period is None else int(np.clip(period / 2, 1, _SETTINGS.max_harmonics))
+        curve, p = np.zeros((n_channels, len(knots) + 2 * n_harmonics)), 3 + 2 * n_harmonics
+        theta, ones = np.zeros((n_channels, 6 + (period is not None))), np.ones((2, n_channels))
+        prior = np.zeros((n_channels, p, p))
+        return cls(knots, span, period, n_harmonics, theta, curve, prior, *ones)
+
+    def _estimate(self, channel: int, data: _Grouped, like: MixedEffects | None) -> float:
+        """Write the estimates of one channel; return its negative log likelihood.
+
+        The search starts from the variances `like` those of another model, if there is one.
+        """
+        if not data.known.any():
+            return 0.0
+        fit = _Likelihood(self, data)
+        start = fit.usual if like is None else like.theta[channel]
+        if len(start) < len(fit.usual):  # there are harmonics now
+            start = np.concatenate([start[:3], fit.usual[3:4], start[3:]])
+        options = {"maxiter": _SETTINGS.n_steps, "ftol": _SETTINGS.tolerance}
+        found = minimize(fit.loss, start, jac=True, method="L-BFGS-B", options=options)
+        self.theta[channel], self.curve[channel] = found.x, fit.curve(found.x)
+        self.prior[channel], self.memory[channel], self.noise[channel] = fit.parts(found.x)[:3]
+        return float(found.fun)
+
+    def fixed(self, times: np.ndarray) -> np.ndarray:
+        """Functions (..., K + 2 H) of the population: a natural cubic spline, and harmonics."""
+        inside = np.clip(times, self.knots[0], self.knots[-1])
+        values, slopes = (np.moveaxis(own(inside), -1, 0) for own in self._spline)
+        columns = values + (times - inside) * slopes  # straight lines beyond the outer knots
+        return np.stack([*columns, *self._harmonics(times)], axis=-1)
+
+    @cached_property
+    def _spline(self) -> tuple[Callable[[np.ndarray], np.ndarray], ...]:
+        """Curves that are 1 at one of the knots and 0 at the others, and their slopes."""
+        spline = CubicSpline(self.knots, np.eye(len(self.knots)), bc_type="natural")
+        return spline, spline.derivative()
+
+    def random(self, times: np.ndarray) -> np.ndarray:
+        """How level, slope, harmonics and serial part enter the values at `times`, (..., p)."""
+        one = np.ones_like(times)
+        return np.stack([one, times / self.span, *self._harmonics(times), one], axis=-1)
+
+    def _harmonics(self, times: np.ndarray) -> list[np.ndarray]:
+        if self.period is None:
+            return []
+        angles = [2 * np.pi * k * times / self.period for k in range(1, self.n_harmonics + 1)]
+        return [wave(angle) for angle in angles for wave in (np.cos, np.sin)]
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers are known of a channel: its last time, means and covariances."""
+        p = self.prior.shape[-1]
+        return 1 + p + p * p
+
+    def start(self, *shape: int) -> np.ndarray:
+        """What is known of channels (..., D) before their first observation, (..., D, S)."""
+        known = np.zeros((*shape, self.n_numbers))
+        p = self.prior.shape[-1]
+        known[..., 1 + p :] = self.prior.reshape(len(self.prior), -1)
+        return known
+
+    def updated(
+        self, known: np.ndarray, times: np.ndarray, values: np.ndarray, channel: np.ndarray | int
+    ) -> np.ndarray:
+        """What is known (n, S) of n channels after one more observation each (Kalman filter).
+
+        `times` and `values` (n,) are finite; `channel` says which channel each one is, or all are.
+        """
+        p = self.prior.shape[-1]
+        mean, covariance = known[:, 1 : 1 + p].copy(), known[:, 1 + p :].reshape(-1, p, p).copy()
+        seen = self.random(times)
+        self._pass(mean, covariance, times - known[:, 0], channel)
+        part = np.einsum("npq,nq->np", covariance, seen)
+        expected = np.einsum("np,np->n", part, seen) + self.noise[channel]
+        error = values - self._population(times, channel) - np.einsum("np,np->n", mean, seen)
+        gain = part / expected[:, None]
+        mean += gain * error[:, None]
+        covariance -= gain[:, :, None] * part[:, None, :]
+        return np.concatenate([times[:, None], mean, covariance.reshape(len(mean), -1)], axis=1)
+
+    def _pass(
+        self, mean: np.ndarray, covariance: np.ndarray, gap: np.ndarray, channel: np.ndarray | int
+    ) -> None:
+        """Let the serial part of (n, p) states return towards its mean over some gaps (n,)."""
+        kept = np.exp(-np.maximum(gap, 0.0) / self.memory[channel])
+        mean[:, -1] *= kept
+        covariance[:, -1] *= kept[:, None]
+        covariance[:, :, -1] *= kept[:, None]
+        covariance[:, -1, -1] += (1 - kept**2) * self.prior[channel, -1, -1]
+
+    def _population(self, times: np.ndarray, channel: np.ndarray | int) -> np.ndarray:
+        return (self.fixed(times) * self.curve[channel]).sum(axis=-1)
+
+    def known_at(
+        self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray, rows: np.ndarray
+    ) -> np.ndarray:
+        """What is known (n, D, S) of series up to some of their `rows` (n,), which are included.
+
+        The arrays are as in `learn`; the rows are positions among those of all series.
+        """
+        found, series = self.start(len(rows), values.shape[1]), series_index(offsets)
+        asked_series = np.unique(series[rows])
+        for j, channel in enumerate(values.T):
+            observed = np.flatnonzero(~np.isnan(channel))
+            first = np.searchsorted(observed, offsets[asked_series])
+            place = np.searchsorted(asked_series, series[rows])
+            # How many observations of the channel each asked row knows of its series.
+            count = np.searchsorted(observed, rows, side="right") - first[place]
+            longest = np.zeros(len(asked_series), dtype=np.int64)
+            np.maximum.at(longest, place, count)
+            by_count = np.argsort(count, kind="stable")
+            bounds = np.searchsorted(count[by_count], np.arange(1, longest.max(initial=0) + 2))
+            known = self.start(len(asked_series), values.shape[1])[:, j]
+            for k in range(longest.max(initial=0)):
+                some = np.flatnonzero(longest > k)
+                at = observed[first[some] + k]
+                known[some] = self.updated(known[some], times[at], channel[at], j)
+                ended = by_count[bounds[k] : bounds[k + 1]]
+                found[ended, j] = known[place[ended]]
+        return found
+
+    def forecasts(self, known: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances (n, D) of values at `times` (n,), from what is known (n, D, S).
+
+        Before the first observation of a channel these are the mean and variance of all series.
+        """
+        n, n_channels = known.shape[:2]
+        p, channel = self.prior.shape[-1], np.tile(np.arange(n_channels), n)
+        flat, when = known.reshape(n * n_channels, -1), np.repeat(times, n_channels)
+        mean, covariance = flat[:, 1 : 1 + p].copy(), flat[:, 1 + p :].reshape(-1, p, p).copy()
+        self._pass(mean, covariance, when - flat[:, 0], channel)
+        seen = self.random(when)
+        value = self._population(when, channel) + np.einsum("np,np->n", mean, seen)
+        spread = np.einsum("np,npq,nq->n", seen, covariance, seen) + self.noise[channel]
+        return value.reshape(n, n_channels), np.maximum(spread, 0.0).reshape(n, n_channels)
+
+    def rescaled(self, ratio: float) -> Self:
+        """The same for a unit of time that is shorter by `ratio`."""
+        period = None if self.period is None else self.period * ratio
+        times = {"knots": self.knots * ratio, "span": self.span * ratio, "period": period}
+        return replace(self, **times, memory=self.memory * ratio)
+
+
+def _knots(times: np.ndarray, most: int) -> np.ndarray:
+    """Up to `most` knots of the population curve, two at least, at quantiles of the times."""
+    knots = np.unique(np.quantile(times, np.linspace(0, 1, most))) if len(times) else times
+    return knots if len(knots) > 1 else np.array([0.0, 1.0])
+
+
+def _grouped(
+    times: np.ndarray, values: np.ndarray, offsets: np.ndarray, shortest: float = 0.0
+) -> _Grouped:
+    """The last observations of some series of a channel, evenly chosen among all.
+
+    They last for the `shortest` time, if there are so many observations.
+    """
+    observed = ~np.isnan(values)
+    series = series_index(offsets)[observed]
+    counts = np.bincount(series, minlength=len(offsets) - 1)
+    ends = np.cumsum(counts)
+    some = np.flatnonzero(counts)
+    most = np.clip(np.ceil(shortest), _SETTINGS.max_rows, _SETTINGS.max_seasonal_rows)
+    n = int(np.clip(counts.max(initial=0), 1, most))
+    most = int(np.clip(_SETTINGS.max_work / n**3, 4, _SETTINGS.max_series))
+    if len(some) > most:
+        some = some[np.linspace(0, len(some) - 1, most).round().astype(np.int64)]
+    place = ends[some, None] - n + np.arange(n)
+    known = place >= (ends - counts)[some, None]
+    place = np.where(known, place, 0)
+    t, x = times[observed], values[observed]
+    if not len(x):
+        return _Grouped(*np.zeros((2, 0, n)), np.zeros((0, n), dtype=bool))
+    return _Grouped(np.where(known, t[place], 0.0), np.where(known, x[place], 0.0), known)
+
+
+class _Likelihood:
+    """The restricted likelihood of one channel, in the logarithms of its standard deviations.
+
+    The parameters are a Cholesky factor of the covariance of level and slope (logarithms of its
+    diagonal), then logarithms of the standard deviation of harmonics if there are any, of the
+    serial part, of its memory, and of the noise.
+    """
+
+    def __init__(self, model: MixedEffects, data: _Grouped) -> None:
+        self.data, self.p = data, model.prior.shape[-1]
+        known = data.known[..., None]
+        self.x = np.where(known, model.fixed(data.times), 0.0)  # (S, n, K)
+        self.z = np.where(known, model.random(data.times)[..., :-1], 0.0)  # (S, n, p - 1)
+        self.apart = np.abs(data.times[:, :, None] - data.times[:, None])
+        self.both = data.known[:, :, None] & data.known[:, None]
+        level, slope, serial, noise = np.log(_SETTINGS.usual)
+        season = [level] if self.p > 3 else []
+        memory = np.log(_SETTINGS.usual_memory)
+        self.usual = np.array([level, 0.0, slope, *season, serial, memory, noise])
+
+    def parts(self, theta: np.ndarray) -> tuple[np.ndarray, float, float, np.ndarray]:
+        """Covariance (p, p) of the effects, memory, variance of the noise, Cholesky factor."""
+        root = np.diag(np.exp(theta[[0, 2]]))
+        root[1, 0] = theta[1]
+        prior = np.zeros((self.p, self.p))
+        prior[:2, :2] = root @ root.T
+        if self.p > 3:
+            place = np.arange(2, self.p - 1)
+            prior[place, place] = np.exp(2 * theta[3])
+        prior[-1, -1] = np.exp(2 * theta[-3])
+        memory = min(float(np.exp(theta[-2])), _SETTINGS.longest_memory)
+        return prior, memory, float(np.exp(2 * theta[-1])), root
+
+    def _solved(self, theta: np.ndarray) -> tuple[np.ndarray, ...]:
+        prior, memory, noise, _ = self.parts(theta)
+        decay = np.where(self.both, np.exp(-self.apart / memory), 0.0)
+        v = self.z @ prior[:-1, :-1] @ self.z.swapaxes(1, 2) + prior[-1, -1] * decay
+        place = np.arange(v.shape[1])
+        v[:, place, place] += np.where(self.data.known, noise, 1.0)
+        inverse = np.linalg.inv(v)
+        vx = inverse @ self.x
+        gram = np.einsum("snk,snl->kl", self.x, vx)
+        gram += np.eye(len(gram)) / _SETTINGS.curve_prior**2
+        curve = np.linalg.solve(gram, np.einsum("snk,sn->k", vx, self.data.values))
+        return decay, v, inverse, vx, gram, curve
+
+    def curve(self, theta: np.ndarray) -> np.ndarray:
+        """Coefficients (K,) of the population curve, by generalised least squares."""
+        return self._solved(theta)[-1]
+
+    def loss(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Negative restricted log likelihood with the prior, and its gradient."""
+        prior, memory, noise, root = self.parts(theta)
+        decay, v, inverse, vx, gram, curve = self._solved(theta)
+        left = self.data.values - self.x @ curve
+        a = np.einsum("snm,sm->sn", inverse, left)
+        value = np.linalg.slogdet(v)[1].sum() + (a * left).sum() + np.linalg.slogdet(gram)[1]
+        value += curve @ curve / _SETTINGS.curve_prior**2
+        value += 2 * len(curve) * np.log(_SETTINGS.curve_prior)  # the more functions, the less
+        # Half the derivative of all three in the covariances V of each series.
+        slope = inverse - a[:, :, None] * a[:, None] - vx @ np.linalg.solve(gram, vx.swapaxes(1, 2))
+        of_effects = np.einsum("snp,snm,smq->pq", self.z, slope, self.z, optimize=True)
+        of_root = 2 * of_effects[:2, :2] @ root
+        gradient = [of_root[0, 0] * root[0, 0], of_root[1, 0], of_root[1, 1] * root[1, 1]]
+        if self.p > 3:
+            gradient.append(2 * prior[2, 2] * np.trace(of_effects[2:, 2:]))
+        serial = prior[-1, -1] * slope * decay
+        gradient.append(2 * serial.sum())
+        is_free = memory < _SETTINGS.longest_memory
+        gradient.append((serial * self.apart).sum() / memory * is_free)
+        diagonal = np.diagonal(slope, axis1=1, axis2=2)
+        gradient.append(2 * noise * diagonal[self.data.known].sum())
+        away = (theta - self.usual) / _SETTINGS.prior
+        return 0.5 * value + 0.5 * away @ away, 0.5 * np.array(gradient) + away / _SETTINGS.prior
