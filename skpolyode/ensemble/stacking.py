@@ -67,6 +67,7 @@ class StackingSettings:
     prior: float = 10.0  # forecasts that speak for the weights that others are shrunk towards
     in_sample: float = 0.2  # share that errors in training count as, where there are no others
     margin: float = 1.0  # standard deviations beyond the training range, over which the model fades
+    structural_prior: float = 50.0  # the same for structural forecasts, where there are any
     likeness: float = 0.5  # power of the number of forecasts of a series: their errors are alike
     clip: float = 1e4  # largest error, in multiples of those of the best member
     outlier: float = 5.0  # usual errors; forecasts that all members miss by more count less
@@ -367,8 +368,11 @@ def learn_stacking(
     times = asked.times[ahead] / model.units.time_scale
     backtest = Backtest(*columns, sample.series, times, is_new[ahead])
     leads, known, weights = _stacked(backtest)
-    weights = np.concatenate([_at_zero(weights[:, :1], _anchored(model, start)), weights], axis=1)
-    return StackedForecast(simple, np.concatenate([[0.0], leads]), known, weights), backtest
+    early = [_at_zero(weights[:, :1], _anchored(model, start))]
+    if leads[0] > 1.0:  # after a typical gap the last value says no more than it does then
+        early, leads = [*early, weights[:, :1]], np.concatenate([[1.0], leads])
+    leads, weights = np.concatenate([[0.0], leads]), np.concatenate([*early, weights], axis=1)
+    return StackedForecast(simple, leads, known, weights), backtest
 
 
 def _anchored(model: Forecasts, start: np.ndarray) -> tuple[str, ...]:
@@ -382,7 +386,8 @@ def _anchored(model: Forecasts, start: np.ndarray) -> tuple[str, ...]:
 def _at_zero(weights: np.ndarray, anchored: tuple[str, ...]) -> np.ndarray:
     """Weights (D, 1, K, G) at a lead of zero, where only anchored members are right."""
     start = np.where(np.isin(MEMBERS[: weights.shape[-1]], anchored), weights, 0.0)
-    start[..., MEMBERS.index(anchored[0])] += start.sum(axis=-1) <= NEGLIGIBLE
+    surest = "last" if "last" in anchored else "run"
+    start[..., MEMBERS.index(surest)] += start.sum(axis=-1) <= NEGLIGIBLE
     return start / start.sum(axis=-1, keepdims=True)
 
 
@@ -486,6 +491,7 @@ def _stacked(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if not len(leads):
         return np.ones(1), known, np.tile(np.eye(size)[0], (n_channels, 1, 1, 1))
     shape = len(leads), len(known)
+    strength = SETTINGS.structural_prior if size > _STRUCTURAL else SETTINGS.prior
     is_known = are_known(backtest.leads, backtest.actual)
 
     def products(rows: np.ndarray) -> np.ndarray:
@@ -494,22 +500,22 @@ def _stacked(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     parts = products(np.ones(len(is_known), dtype=bool))
     # Errors of several channels may be correlated: all of them count as one channel does.
-    pooled, smooth = parts.mean(axis=0), _roughness(shape)
+    pooled, penalty = parts.mean(axis=0), strength * _roughness(shape)
     simple = np.flatnonzero(np.arange(size + 1) != _RUN)
     of_simple = pooled[:, simple][:, :, :, simple]
     best = np.zeros((shape[0] * shape[1], len(simple)))
     best[:, _STRUCTURAL - 1 if size > _STRUCTURAL else np.einsum("ngng->g", of_simple).argmin()] = 1
     towards = np.zeros((len(best), size + 1))
-    towards[:, simple] = _convex_weights(of_simple, smooth, best)
+    towards[:, simple] = _convex_weights(of_simple, penalty, best)
     if backtest.is_new.any():
         parts = parts if backtest.is_new.all() else products(backtest.is_new)
     else:
         parts = SETTINGS.in_sample * parts
     pooled = parts.mean(axis=0)
-    towards = _convex_weights(pooled, smooth, towards)
+    towards = _convex_weights(pooled, penalty, towards)
     own = [towards] * n_channels
     if n_channels > 1:
-        own = [_convex_weights(part, smooth, towards) for part in parts]
+        own = [_convex_weights(part, penalty, towards) for part in parts]
     return leads, known, np.stack(own)[..., :-1].reshape(n_channels, *shape, size)
 
 
@@ -596,7 +602,7 @@ def _convex_weights(products: np.ndarray, penalty: np.ndarray, towards: np.ndarr
     A `penalty` (N, N) of each member shrinks them `towards` others (N, G).
     """
     n_nodes, size = towards.shape
-    ridge = SETTINGS.prior * np.kron(penalty, np.eye(size)) + _TINY * np.eye(towards.size)
+    ridge = np.kron(penalty, np.eye(size)) + _TINY * np.eye(towards.size)
     root = np.linalg.cholesky(products.reshape(towards.size, -1) + ridge)
     target = np.linalg.solve(root, ridge @ towards.ravel())
     sums = np.kron(np.eye(n_nodes), np.ones(size))
