@@ -7,6 +7,7 @@ each kind, so that one run shows everything there is to repair.
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -253,6 +254,17 @@ class Faults:
         """
         if self:
             raise ValueError(self._message())
+
+    def warn_if_any(self, stacklevel: int = 2) -> None:
+        """Warn once of all that was found; do nothing when nothing was.
+
+        Parameters
+        ----------
+        stacklevel : int, default=2
+            As of `warnings.warn`, counted from the caller.
+        """
+        if self:
+            warnings.warn(self._message(), stacklevel=stacklevel + 1)
 
     def _message(self) -> str:
         if self.total == 1:

@@ -70,8 +70,9 @@ class DirectRidge:
     ) -> Self | None:
         """Fit ridge regressions at leads (J,), with the strength that cross-validation chooses.
 
-        Folds are made of series; `mixed` (M, D) are forecasts of the mixed model. With few channels, cross-validation also decides whether the
-        features include products. None where no regression is better than the last value.
+        Folds are made of series; `mixed` (M, D) are forecasts of the mixed model. With few
+        channels, cross-validation also decides whether the features include products. None where
+        no regression is better than the last value.
         """
         best, least = None, 1.0
         few = sample.actual.shape[1] <= _SETTINGS.max_channels_in_products

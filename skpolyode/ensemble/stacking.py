@@ -47,6 +47,7 @@ __all__ = [
     "SimpleForecasts",
     "StackedForecast",
     "StackingSettings",
+    "as_if_new",
     "cross_fitted",
     "learn_stacking",
 ]
@@ -71,6 +72,7 @@ class StackingSettings:
     sum_weight: float = 1e4  # of the equation that weights sum to one, beside those of the errors
     n_known: int = 3  # knots of the number of observations before
     apart: float = 2.0  # ratio between these knots, at least
+    trust: float = 2.0  # held-out series that speak for errors as large as those in training
     fewest_judges: int = 20  # held-out series; with fewer, all series judge simple forecasts
     trust: float = 2.0  # held-out series that speak for errors as large as those in training
 
@@ -424,6 +426,23 @@ def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
             at = np.einsum("nj,nk,jkg->ng", *near, channel, optimize=True)
             result[out, j] = (at * own.members[:, j]).sum(axis=-1)
     return result
+
+
+def as_if_new(forecasts: np.ndarray, backtest: Backtest) -> np.ndarray:
+    """Forecasts (M, D) of series that trained the model, with errors as large as those of others.
+
+    Errors of training are too small. They are multiplied by how much larger those of series that
+    the model has not seen are usually: the fewer of these there are, the closer to one.
+    """
+    error, is_new = forecasts - backtest.actual, backtest.is_new
+    sizes = [np.abs(error[rows]) for rows in (is_new, ~is_new)]
+    usual = [np.median(x[np.isfinite(x)]) if np.isfinite(x).any() else 0.0 for x in sizes]
+    if min(usual) <= 0:
+        return forecasts
+    n_new = len(np.unique(backtest.series[is_new]))
+    power = n_new / (n_new + SETTINGS.trust)
+    larger = max((usual[0] / usual[1]) ** power, 1.0)
+    return np.where(is_new[:, None], forecasts, backtest.actual + larger * error)
 
 
 def _stacked(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -21,10 +21,11 @@ from skpolyode.ensemble.backtest import FEWEST_TO_HOLD_OUT, RollingOrigins
 from skpolyode.ensemble.conformal import Calibration, volatility_at
 from skpolyode.ensemble.decompose import Decomposition, Residuals, choose_decomposition
 from skpolyode.ensemble.naive import NEGLIGIBLE
-from skpolyode.ensemble.stacking import cross_fitted, learn_simple, learn_stacking
+from skpolyode.ensemble.stacking import as_if_new, cross_fitted, learn_simple, learn_stacking
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.empty import drop_empty
+from skpolyode.panel.outliers import cell_limits, without_outliers
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import last_seen_rows, observed_series, take
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
@@ -158,7 +159,7 @@ def fit_forecaster(
 
     `choices` are `detrend`, `period` and `normalize` of the forecaster.
     """
-    panel = _observed(panel)
+    panel = _observed(without_outliers(panel, cell_limits(panel.values), "y"))
     if panel.n_series >= FEWEST_TO_HOLD_OUT:
         held_out = np.zeros(panel.n_series, dtype=bool)
         held_out[rng.permutation(panel.n_series)[: max(1, round(share * panel.n_series))]] = True
@@ -221,7 +222,7 @@ def _calibrated(
         structural=extra,
     )
     transformer.embedder_ = replace(model, stacking=stacking)
-    unit, forecasts = transformer.time_scale_, cross_fitted(backtest)
+    unit, forecasts = transformer.time_scale_, as_if_new(cross_fitted(backtest), backtest)
     leads, shared = backtest.leads * unit, (backtest.series, backtest.times * unit)
     columns = leads, forecasts, backtest.actual, *shared, backtest.volatility
     paths = calibrate_paths(
@@ -302,6 +303,9 @@ def answer(
         Where the times of each series start.
     path_at_rows : bool, default=False
     """
+    limits = trained.transformer.scaler_.limits
+    if limits is not None and trained.decomposition.is_none:
+        context = without_outliers(context, limits, "y")
     answers, known = Answers.blank(len(times), context.n_channels), observed_series(context)
     if not known.any():
         return answers

@@ -259,7 +259,7 @@ class PolyODEForecaster(PanelForecaster):
         return convert_to(residuals, self._y_metadata["mtype"])
 
     def _pretrain(self, y: pd.DataFrame, X: Any = None, fh: Any = None) -> Self:
-        self._train(read_context(y.astype(np.float64)).panel)
+        self._train(read_context(y.astype(np.float64)).panel, y.columns)
         return self
 
     def _pretrain_update(self, y: pd.DataFrame, X: Any = None, fh: Any = None) -> Self:
@@ -270,7 +270,7 @@ class PolyODEForecaster(PanelForecaster):
         self._set_context(y.astype(np.float64))
         panel = self._context.panel
         if self.state != "pretrained":
-            self._train(panel)
+            self._train(panel, y.columns)
         elif panel.n_channels != self.transformer_.n_channels_in_:
             raise ValueError(
                 f"y has {panel.n_channels} channels, but the forecaster was pretrained on "
@@ -310,10 +310,16 @@ class PolyODEForecaster(PanelForecaster):
     def _set_context(self, y: pd.DataFrame) -> None:
         self._context = read_context(y, getattr(self.cutoff, "freq", None))
 
-    def _train(self, panel: Panel) -> None:
+    def _train(self, panel: Panel, columns: pd.Index | None = None) -> None:
+        """Train on a panel; `columns` are those of the user's frames, in the same order."""
+        if columns is None:
+            names, named = panel.channel_names, panel.has_channel_names
+        else:
+            names, named = columns, all(isinstance(name, str) for name in columns)
+        self.channel_names_, self.has_channel_names_ = tuple(map(str, names)), named
         trained = train_forecaster(self.get_params(deep=False), panel)
-        for name, value in zip(FITTED, trained, strict=True):
-            setattr(self, name, value)
+        for name, value in trained._asdict().items():
+            setattr(self, f"{name}_", value)
 
     def _retrain(self, panel: Panel, n_epochs: int) -> None:
         self.transformer_ = retrain(self._trained, panel, n_epochs)

@@ -18,7 +18,7 @@ from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["FITTED", "PanelForecaster"]
 
-FITTED = tuple(f"{name}_" for name in Trained._fields)
+FITTED = (*(f"{name}_" for name in Trained._fields), "channel_names_", "has_channel_names_")
 """Attributes that training sets."""
 
 _N_LEVELS = 50  # quantiles that a variance is computed from
@@ -39,6 +39,10 @@ class PanelForecaster(BaseForecaster):
         What is removed from series first.
     structural_ : StructuralModels or None
         Models of level, trend and season of few series.
+    channel_names_ : tuple of str
+        Names of the channels that it was trained on.
+    has_channel_names_ : bool
+        Whether these were given; forecasts of panels then go by name.
     """
 
     transformer_: NeuralTransformer
@@ -49,7 +53,7 @@ class PanelForecaster(BaseForecaster):
 
     @property
     def _trained(self) -> Trained:
-        return Trained(*(getattr(self, name) for name in FITTED))
+        return Trained(*(getattr(self, f"{name}_") for name in Trained._fields))
 
     def forecast(self, y: Any, times: Any, relative_to: str | None = None) -> Panel:
         """Continue any series with the trained model; what was fitted is left as it is.
@@ -105,7 +109,7 @@ class PanelForecaster(BaseForecaster):
             raise ValueError(f"alpha must lie between 0 and 1, got {wrong[0]!r}.")
         if self.state == "new":
             self.check_is_fitted()
-        panel = as_panel(y, name="y")
+        panel = self._aligned(as_panel(y, name="y"))
         flat, offsets = query_times(panel, times, relative_to)
         answers = answer(self._trained, panel, flat, offsets)
         return {a: panel.like(flat, self._quantile(answers, a), offsets) for a in alpha}
@@ -165,7 +169,7 @@ class PanelForecaster(BaseForecaster):
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}.")
         if self.state == "new":
             self.check_is_fitted()
-        panel = as_panel(y, name="y")
+        panel = self._aligned(as_panel(y, name="y"))
         own = panel.times, panel.offsets
         flat, offsets = own if times is None else query_times(panel, times, relative_to)
         answers = answer(self._trained, panel, flat, offsets, path_at_rows=True)
@@ -174,6 +178,11 @@ class PanelForecaster(BaseForecaster):
             for side in (-1, 1)
         )
         return lower, upper
+
+    def _aligned(self, panel: Panel) -> Panel:
+        """Panel with the channels of training, by name where both have names."""
+        names, named = self.channel_names_, self.has_channel_names_
+        return panel.align_channels(names, named=named, owner=type(self).__name__, name="y")
 
     def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
         """Quantile (Q, D) in the units of the data; the median is the forecast itself."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skpolyode.panel.outliers import cell_limits
 from skpolyode.panel.select import Observed
 from skpolyode.saving.codec import saved
 
@@ -44,6 +45,8 @@ class ChannelScaler(NamedTuple):
     observed : bool ndarray of shape (D,) or None, default=None
         Which channels training saw at all; None if it saw all of them. The others have the mean
         0 and the scale 1, and their later values are not read.
+    limits : float64 ndarray of shape (2, D) or None, default=None
+        Least and largest value that is credible, of a model that ignores others.
 
     Examples
     --------
@@ -57,9 +60,10 @@ class ChannelScaler(NamedTuple):
     mean: np.ndarray
     scale: np.ndarray
     observed: np.ndarray | None = None
+    limits: np.ndarray | None = None
 
     @classmethod
-    def of(cls, values: np.ndarray) -> ChannelScaler:
+    def of(cls, values: np.ndarray, *, ignores_outliers: bool = False) -> ChannelScaler:
         """Scaler of values (P, D) with NaN; safe for any finite size of the values."""
         observed = ~np.isnan(values)
         count = np.maximum(observed.sum(axis=0), 1)
@@ -73,7 +77,8 @@ class ChannelScaler(NamedTuple):
         scale = np.where(scale > 1e-13, scale, 1.0)
         scale = np.maximum(scale * size, np.finfo(np.float64).tiny)
         known = observed.any(axis=0)
-        return cls(mean * size, scale, None if known.all() else known)
+        limits = cell_limits(values) if ignores_outliers else None
+        return cls(mean * size, scale, None if known.all() else known, limits)
 
     @property
     def of_differences(self) -> ChannelScaler:

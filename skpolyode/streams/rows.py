@@ -12,6 +12,7 @@ from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel import Panel
 from skpolyode.panel.cells import unmasked
 from skpolyode.panel.checks import EXTREME, INFINITE, SHORTEST, TOO_LARGE
+from skpolyode.panel.outliers import OUTLIER
 from skpolyode.panel.timeaxis import Times, join_times, read_times
 
 __all__ = ["NewRows", "first_times", "read_rows", "read_series"]
@@ -75,6 +76,8 @@ def read_rows(
     owner = _owners(series, len(table), panel.n_series)
     if panel.rows.origin is not None:
         stamps = panel.rows.since_origin(stamps, panel.rows.origin[owner])
+    if scaler.limits is not None:
+        table = _without_outliers(table, scaler.limits, panel, owner)
     observed = ~np.isnan(table).all(axis=1)
     if not observed.all():
         stamps, table, owner = stamps[observed], table[observed], owner[observed]
@@ -88,6 +91,24 @@ def read_rows(
         previous = np.maximum(earlier, last[owner])
     _check(panel, scaler, owner, stamps, previous, table)
     return NewRows(owner[starts], np.append(starts, len(stamps)), stamps, table)
+
+
+def _without_outliers(
+    table: np.ndarray, limits: np.ndarray, panel: Panel, owner: np.ndarray
+) -> np.ndarray:
+    """Rows (n, D) in which values outside limits (2, D) are not observed, with a warning."""
+    outside = (table < limits[0]) | (table > limits[1])
+    if not outside.any():
+        return table
+    faults = Faults("update", panel.ids, panel.channel_names)
+
+    def line(cell: np.ndarray) -> str:
+        where = f"{faults.series(owner[cell[0]])}, {faults.channel(cell[1])}"
+        return f"{where}: {table[tuple(cell)]:g} is far from all others"
+
+    faults.add_each(OUTLIER, np.argwhere(outside), line)
+    faults.warn_if_any(stacklevel=4)
+    return np.where(outside, np.nan, table)
 
 
 def read_series(series: Any, n_series: int, name: str = "series") -> np.ndarray:

@@ -69,6 +69,9 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
     uses_static: ClassVar[bool] = False
     """Whether the features depend on the static covariates of a panel."""
 
+    ignores_outliers: ClassVar[bool] = False
+    """Whether cells that are far from all others are taken as not observed, with a warning."""
+
     _stream_class: ClassVar[type[SeriesStream] | None] = None
     embedder_: Embedder
 

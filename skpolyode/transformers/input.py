@@ -19,6 +19,7 @@ from skpolyode.panel import Panel, as_panel, is_ragged
 from skpolyode.panel.cells import with_nan
 from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
 from skpolyode.panel.empty import drop_empty
+from skpolyode.panel.outliers import cell_limits, without_outliers
 from skpolyode.panel.select import observed_series
 from skpolyode.panel.units import LARGEST, ChannelScaler
 from skpolyode.training import TrainingReport
@@ -130,9 +131,15 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
     if reset:
         _remember(estimator, panel, shape)
         check_sizes(panel)
+        limits = None
+        if getattr(estimator, "ignores_outliers", False):
+            limits = cell_limits(panel.values)
     else:
         panel = _aligned(estimator, panel)
         check_sizes(panel, estimator.scaler_)
+        limits = estimator.scaler_.limits
+    if limits is not None:
+        panel = without_outliers(panel, limits)
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
 
 

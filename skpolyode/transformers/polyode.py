@@ -270,7 +270,7 @@ class PolyODETransformer(UncertainTransformer):
             start=None if static is None else zero_map(static.n_features, widths[0]),
             gain=Gain(panel.n_channels) if self.observations == "noisy" else None,
         )
-        units = Units(ChannelScaler.of(rows.values), unit)
+        units = Units(ChannelScaler.of(rows.values, ignores_outliers=True), unit)
         self._describe_window(rows, window)
         outcome = f"context {context:.3g}, integration steps of {self.step_size_:.3g}"
         self.fit_report_.add("dynamics", outcome, typical_gap=unit, coefficients=size)

@@ -1,0 +1,61 @@
+"""Faulty cells: values so far from all others that they can hardly be measurements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from skpolyode.errors import FaultKind, Faults
+from skpolyode.panel.checks import note_cells
+from skpolyode.panel.panel import Panel
+from skpolyode.panel.select import series_of_rows
+
+__all__ = ["OUTLIER", "cell_limits", "without_outliers"]
+
+_REACH = 300.0  # half widths of the central nine tenths; log-normal noise of sigma 2 stays inside
+OUTLIER = FaultKind(
+    "values far from all others",
+    "such values are taken as not observed; correct them, or fit on more series that have them",
+)
+
+
+def cell_limits(values: np.ndarray) -> np.ndarray:
+    """Least and largest value (2, D) that is credible, from values (P, D) with NaN.
+
+    No limits for a channel that hardly varies, or in which one value of a thousand, and more than
+    one, would lie outside: it has heavy tails.
+    """
+    limits = np.tile([[-np.inf], [np.inf]], values.shape[1])
+    for j, x in enumerate(values.T):
+        x = x[~np.isnan(x)]
+        if not len(x):
+            continue
+        low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
+        reach = _REACH * (high / 2 - low / 2)
+        if reach > 0 and np.sum(np.abs(x - middle) > reach) <= max(1, len(x) // 1000):
+            limits[:, j] = middle - reach, middle + reach
+    return limits
+
+
+def without_outliers(panel: Panel, limits: np.ndarray, name: str = "X") -> Panel:
+    """Take cells outside limits (2, D) as not observed, with a warning that names them.
+
+    A channel of a series that is outside for half of its cells or more is left as it is: its level
+    differs, which is no fault.
+    """
+    outside = (panel.values < limits[0]) | (panel.values > limits[1])
+    if not outside.any():
+        return panel
+    series, n_series = series_of_rows(panel), panel.n_series
+    for j in np.flatnonzero(outside.any(axis=0)):
+        seen = np.bincount(series[~np.isnan(panel.values[:, j])], minlength=n_series)
+        wrong = np.bincount(series[outside[:, j]], minlength=n_series)
+        outside[:, j] &= (2 * wrong < seen)[series]
+    if not outside.any():
+        return panel
+    faults = Faults(name, panel.ids, panel.channel_names)
+    note_cells(OUTLIER, outside, "{:g} is far from all others", panel.rows, faults)
+    faults.warn_if_any(stacklevel=5)
+    values = np.where(outside, np.nan, panel.values)
+    return Panel.from_rows(replace(panel.rows, values=values), checked=False)
