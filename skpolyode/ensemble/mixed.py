@@ -224,7 +224,7 @@ class MixedEffects:
         gain = part / expected[:, None]
         mean += gain * error[:, None]
         covariance -= gain[:, :, None] * part[:, None, :]
-        return np.concatenate([times[:, None], mean, covariance.reshape(len(mean), -1)], axis=1)
+        return np.concatenate([times[:, None], mean, covariance.reshape(-1, p * p)], axis=1)
 
     def _pass(
         self, mean: np.ndarray, covariance: np.ndarray, gap: np.ndarray, channel: np.ndarray | int

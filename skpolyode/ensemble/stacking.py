@@ -74,7 +74,6 @@ class StackingSettings:
     apart: float = 2.0  # ratio between these knots, at least
     trust: float = 2.0  # held-out series that speak for errors as large as those in training
     fewest_judges: int = 20  # held-out series; with fewer, all series judge simple forecasts
-    trust: float = 2.0  # held-out series that speak for errors as large as those in training
 
 
 SETTINGS = StackingSettings()
