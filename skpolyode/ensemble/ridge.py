@@ -55,6 +55,8 @@ class DirectRidge:
         Of the standardised features, and a constant.
     with_products : bool
         Whether the features include products of last values and local drifts.
+    strength : float
+        Of the penalty, in forecasts that speak for 0.
     """
 
     leads: np.ndarray
@@ -63,6 +65,7 @@ class DirectRidge:
     bases: np.ndarray
     coefficients: np.ndarray
     with_products: bool
+    strength: float
 
     @classmethod
     def learn(
@@ -77,10 +80,17 @@ class DirectRidge:
         best, least = None, 1.0
         few = sample.actual.shape[1] <= _SETTINGS.max_channels_in_products
         for with_products in (False, True) if few else (False,):
-            found = cls._cross_validated(leads, sample, mixed, n_folds, with_products)
+            options = with_products, _SETTINGS.strengths
+            found = cls._cross_validated(leads, sample, mixed, n_folds, *options)
             if found is not None and found[1] < least:
                 best, least = found
         return best
+
+    def relearned(self, sample: Sample, mixed: np.ndarray) -> Self | None:
+        """The same features and strength, with coefficients from another sample."""
+        options = self.with_products, (self.strength,)
+        found = self._cross_validated(self.leads, sample, mixed, 1, *options)
+        return None if found is None else found[0]
 
     @classmethod
     def _cross_validated(
@@ -90,6 +100,7 @@ class DirectRidge:
         mixed: np.ndarray,
         n_folds: int,
         with_products: bool,
+        strengths: tuple[float, ...],
     ) -> tuple[Self, float] | None:
         """The regression of the best strength, and its error relative to the last value.
 
@@ -113,12 +124,12 @@ class DirectRidge:
             near, fold = nearness(own_leads[rows, j], leads), folds[rows]
             sums = [_Sums.of(x, errors, near * (fold == k)[:, None]) for k in range(n_folds)]
             total = _Sums(*(np.sum(column, axis=0) for column in zip(*sums, strict=True)))
-            parts.append((centre, scale, *total.solve()))
+            parts.append((centre, scale, *total.solve(strengths)))
             wrong_of_last.append(total.squares[:, _LAST])
             wrong.append(0.0)
             for k, own in enumerate(sums):
                 out = fold == k
-                bases, found = _Sums(*map(np.subtract, total, own)).solve()
+                bases, found = _Sums(*map(np.subtract, total, own)).solve(strengths)
                 left = errors[out][:, bases] - np.einsum("nf,sjf->snj", x[out], found)
                 left = (near[out] * left).sum(axis=-1)
                 wrong[-1] = wrong[-1] + left**2 @ near[out]
@@ -129,7 +140,7 @@ class DirectRidge:
         left = np.divide(wrong, base, out=np.zeros_like(wrong), where=base > 0).mean(axis=(0, 2))
         best = int(left.argmin())
         centre, scale, bases, found = (np.stack(part) for part in zip(*parts, strict=True))
-        own = cls(leads, centre, scale, bases, found[:, best], with_products)
+        own = cls(leads, centre, scale, bases, found[:, best], with_products, strengths[best])
         return own, float(left[best] / np.mean(base > 0))
 
     def at(self, records: Records, elapsed: np.ndarray, mixed: np.ndarray) -> np.ndarray:
@@ -171,12 +182,12 @@ class _Sums(NamedTuple):
             sums.append((weighted.T @ x[rows], weighted.T @ own, weight[rows] @ own**2))
         return cls(*(np.stack(column) for column in zip(*sums, strict=True)))
 
-    def solve(self) -> tuple[np.ndarray, np.ndarray]:
+    def solve(self, strengths: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
         """The best simple forecast (J,), and coefficients (S, J, F + 1) of its error."""
         bases = self.squares.argmin(axis=1)
         product = np.take_along_axis(self.products, bases[:, None, None], axis=2)
         identity = np.eye(self.grams.shape[-1])
-        found = [np.linalg.solve(self.grams + s * identity, product) for s in _SETTINGS.strengths]
+        found = [np.linalg.solve(self.grams + s * identity, product) for s in strengths]
         return bases, np.stack(found)[..., 0]
 
 

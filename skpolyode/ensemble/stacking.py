@@ -100,15 +100,38 @@ class SimpleForecasts:
 
     @classmethod
     def learn(
-        cls, mixed: MixedEffects, rows: Standardised, sample: Sample, knots: np.ndarray
+        cls,
+        rows: Standardised,
+        offsets: np.ndarray,
+        sample: Sample,
+        periods: list[float],
+        knots: np.ndarray,
     ) -> Self:
         """Learn from the rows of series, and from a sample of forecasts of them.
 
-        `knots` are the leads of the regression; without any there is none.
+        `periods` are candidates for a season, `knots` the leads of the regression; without any
+        there is none.
         """
-        ridge = DirectRidge.learn(knots, sample, sample.mixed(mixed)) if len(knots) else None
+        mixed, ridge = MixedEffects.learn(*rows, offsets, periods), None
+        if len(knots):
+            ridge = DirectRidge.learn(knots, sample, sample.mixed(mixed))
         changes = sample.actual - sample.records.last
         return cls(mixed, ridge, Bounds.learn(rows.values, sample.leads, changes))
+
+    def without(
+        self, series: np.ndarray, rows: Standardised, offsets: np.ndarray, sample: Sample
+    ) -> Self:
+        """The same, learned without some series (n,), but for variances and the ridge's strength.
+
+        The other arguments are those of `learn`.
+        """
+        kept = ~np.isin(np.arange(len(offsets) - 1), series)
+        chosen = kept[series_index(offsets)]
+        rows = Standardised(rows.times[chosen], rows.values[chosen])
+        sample = sample.of_rows(~np.isin(sample.series, series))
+        mixed = self.mixed.relearned(*rows, offsets_from(np.diff(offsets)[kept]))
+        ridge = self.ridge and self.ridge.relearned(sample, sample.mixed(mixed))
+        return replace(self, mixed=mixed, ridge=ridge)
 
     def records(self, rows: Standardised, offsets: np.ndarray, asked: np.ndarray) -> Records:
         """Records (n, D) of series up to some rows (n,), with what the mixed model knows."""
@@ -319,14 +342,14 @@ def learn_stacking(
     learned, knots = asked.panel if by_folds else trained, np.empty(0)
     if earliest is None and not removes and learned.n_series >= FEWEST_TO_HOLD_OUT:
         knots = knots_of(sample.leads, sample.actual)
-    learning = _Learning.of(model, learned, rng, knots)
-    simple = learning.learn()
+    learning = _learning_from(model, learned, rng)
+    simple = SimpleForecasts.learn(*learning, knots)
     folds = folds_of(sample.series, N_FOLDS) if by_folds else np.zeros(len(sample.series), int)
     members = np.empty((*sample.actual.shape, len(MEMBERS) - (extra is None)))
     for fold in np.unique(folds):
         own, rows = simple, np.flatnonzero(folds == fold)
         if by_folds and folds.max() > 0:
-            own = learning.learn_without(simple.mixed, np.unique(sample.series[rows]))
+            own = simple.without(np.unique(sample.series[rows]), *learning[:3])
         members[rows] = _members(own, sample, rows, run[ahead], extra)
     is_new = np.full(len(members), bool(n_held_out))
     if by_folds:
@@ -353,46 +376,20 @@ def _at_zero(weights: np.ndarray, anchored: tuple[str, ...]) -> np.ndarray:
 
 def learn_simple(model: Forecasts, panel: Panel, rng: np.random.RandomState) -> SimpleForecasts:
     """Simple forecasts in the units of a model, without a regression, from series of a panel."""
-    return _Learning.of(model, panel, rng, np.empty(0)).learn()
+    return SimpleForecasts.learn(*_learning_from(model, panel, rng), np.empty(0))
 
 
-class _Learning(NamedTuple):
-    """What simple forecasts are learned from."""
-
-    rows: Standardised
-    offsets: np.ndarray
-    sample: Sample
-    periods: list[float]
-    knots: np.ndarray  # leads of the regression; none without one
-
-    @classmethod
-    def of(
-        cls,
-        model: Forecasts,
-        panel: Panel,
-        rng: np.random.RandomState,
-        knots: np.ndarray,
-    ) -> Self:
-        """Of the series of a panel, without rows that hold no observation."""
-        asked = rolling_origins(model, panel, rng, settings=_RIDGE_SAMPLE)
-        past = Residuals.unchanged(asked.panel, asked.origins)
-        sample = Sample.of(model, asked, past).of_rows(asked.is_ahead)
-        rows = model.standardised(panel)
-        return cls(rows, panel.offsets, sample, shared_periods(*rows, panel.offsets), knots)
-
-    def learn(self) -> SimpleForecasts:
-        """Learn from all series."""
-        mixed = MixedEffects.learn(*self.rows, self.offsets, self.periods)
-        return SimpleForecasts.learn(mixed, self.rows, self.sample, self.knots)
-
-    def learn_without(self, mixed: MixedEffects, out: np.ndarray) -> SimpleForecasts:
-        """Learn from series that are not among some (n,), with the variances of a mixed model."""
-        kept = ~np.isin(np.arange(len(self.offsets) - 1), out)
-        chosen = kept[series_index(self.offsets)]
-        rows = Standardised(self.rows.times[chosen], self.rows.values[chosen])
-        mixed = mixed.relearned(*rows, offsets_from(np.diff(self.offsets)[kept]))
-        sample = self.sample.of_rows(~np.isin(self.sample.series, out))
-        return SimpleForecasts.learn(mixed, rows, sample, self.knots)
+def _learning_from(
+    model: Forecasts, panel: Panel, rng: np.random.RandomState
+) -> tuple[Standardised, np.ndarray, Sample, list[float]]:
+    """What simple forecasts are learned from; see `SimpleForecasts.learn`."""
+    asked, rows = (
+        rolling_origins(model, panel, rng, settings=_RIDGE_SAMPLE),
+        model.standardised(panel),
+    )
+    past = Residuals.unchanged(asked.panel, asked.origins)
+    sample = Sample.of(model, asked, past).of_rows(asked.is_ahead)
+    return rows, panel.offsets, sample, shared_periods(*rows, panel.offsets)
 
 
 def _members(
