@@ -268,15 +268,16 @@ def folds_of(series: np.ndarray, n_folds: int, times: np.ndarray | None = None) 
     return rank * n_folds // counts[which]
 
 
-def effective_count(series: np.ndarray, times: np.ndarray, lead: float) -> float:
-    """How many forecasts with about one lead, for some times (M,) of series, tell something new.
+def effective_count(
+    series: np.ndarray, times: np.ndarray, lead: float, power: float = 1.0
+) -> float:
+    """How many forecasts with about one lead, for some times (M,) of series, do not overlap.
 
-    Those of one series that overlap share their errors. Those that do not are still alike: they
-    count as the square root of their number.
+    Those of one series may still be alike: a `power` below one is taken of their number.
     """
     order = np.argsort(series, kind="stable")
     series, times = series[order], times[order]
     first = np.flatnonzero(np.diff(series, prepend=-1))
     latest, earliest = (f.reduceat(times, first) for f in (np.maximum, np.minimum))
     counts = np.diff(np.append(first, len(series)))
-    return float(np.sqrt(np.minimum(counts, 1 + np.floor((latest - earliest) / lead))).sum())
+    return float((np.minimum(counts, 1 + np.floor((latest - earliest) / lead)) ** power).sum())

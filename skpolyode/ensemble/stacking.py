@@ -67,12 +67,14 @@ class StackingSettings:
     prior: float = 10.0  # forecasts that speak for the weights that others are shrunk towards
     in_sample: float = 0.2  # share that errors in training count as, where there are no others
     margin: float = 1.0  # standard deviations beyond the training range, over which the model fades
+    likeness: float = 0.5  # power of the number of forecasts of a series: their errors are alike
     clip: float = 1e4  # largest error, in multiples of those of the best member
     outlier: float = 5.0  # usual errors; forecasts that all members miss by more count less
     sum_weight: float = 1e4  # of the equation that weights sum to one, beside those of the errors
     n_known: int = 3  # knots of the number of observations before
     apart: float = 2.0  # ratio between these knots, at least
     trust: float = 2.0  # held-out series that speak for errors as large as those in training
+    fewest_folds: int = 3  # series that are judged by the others
     fewest_judges: int = 20  # held-out series; with fewer, all series judge simple forecasts
 
 
@@ -300,11 +302,14 @@ def learn_stacking(
     tested: Panel | None,
     rng: np.random.RandomState,
     *,
-    earliest: np.ndarray | None = None,
+    new_from: np.ndarray | None = None,
     decomposition: Decomposition | None = None,
     structural: Callable[[RollingOrigins, Residuals], np.ndarray] | None = None,
 ) -> tuple[StackedForecast, Backtest]:
     """Learn the weights of a model and of simple forecasts from backtests.
+
+    With few held-out series, simple forecasts are learned from all series and judged on all of
+    them, by folds; only the model is judged on those that it has not seen.
 
     Parameters
     ----------
@@ -312,59 +317,65 @@ def learn_stacking(
     trained : Panel
         Series that trained the model; without rows that hold no observation.
     tested : Panel or None
-        Series that did not, or the whole of the same series, to be forecast from their `earliest`
-        rows on. None: there are none; those of training take their place, and there is no
-        regression. With few held-out series, simple forecasts are learned and judged on all
-        series, by folds.
+        Series that did not, or the same series with rows that did not. None: there are none.
     rng : RandomState
-    earliest : int64 ndarray of shape (n_series,) or None, default=None
-        First row of each tested series that may be forecast; None: the second one.
+    new_from : int64 ndarray of shape (n_series,) or None, default=None
+        First row of each tested series that did not train the model; None: its first.
     decomposition : Decomposition or None, default=None
         What was removed from `trained`, and is from `tested`.
     structural : callable or None, default=None
         Gives structural forecasts (M + O, D) of rolling origins, in the units of the model.
     """
     removes = decomposition is not None and not decomposition.is_none
-    n_held_out = 0 if tested is None else tested.n_series
-    by_folds = earliest is None and not removes and n_held_out < SETTINGS.fewest_judges
-    asked = rolling_origins(model, tested if n_held_out else trained, rng, earliest)
-    if by_folds and n_held_out:
-        asked = rolling_origins(model, trained, rng).followed_by(asked)
+    pool = trained if tested is None else tested
+    has_folds = new_from is None or pool.n_series >= SETTINGS.fewest_folds
+    by_folds = has_folds and not removes
+    by_folds = by_folds and (tested is None or pool.n_series < SETTINGS.fewest_judges)
+    asked = rolling_origins(model, pool, rng, None if by_folds else new_from)
+    is_new = np.full(len(asked.rows), tested is not None)
+    if new_from is not None:
+        is_new = asked.rows >= new_from[asked.series]
+    elif by_folds and tested is not None:
+        others = rolling_origins(model, trained, rng)
+        asked = others.followed_by(asked)
+        is_new = np.concatenate([np.zeros(len(others.rows), dtype=bool), is_new])
     past = Residuals.unchanged(asked.panel, asked.origins)
     if removes:
         past = decomposition.remove(asked.panel, asked.origins)
-    run = np.empty((0, trained.n_channels))
+    run, every, ahead = (
+        np.empty((0, trained.n_channels)),
+        Sample.of(model, asked, past),
+        asked.is_ahead,
+    )
     if len(asked.origins):
         run = model.runs_from(past.panel, past.last, asked.times, asked.counts)
-    every, ahead = Sample.of(model, asked, past), asked.is_ahead
-    extra = None if structural is None else structural(asked, past)[ahead]
+    own = [run, None if structural is None else structural(asked, past)]
+    own = [x if x is None else x[ahead] for x in own]
     sample, start = every.of_rows(ahead), (run - every.actual)[~ahead]
     learned, knots = asked.panel if by_folds else trained, np.empty(0)
-    if earliest is None and not removes and learned.n_series >= FEWEST_TO_HOLD_OUT:
+    if new_from is None and not removes and learned.n_series >= FEWEST_TO_HOLD_OUT:
         knots = knots_of(sample.leads, sample.actual)
     learning = _learning_from(model, learned, rng)
     simple = SimpleForecasts.learn(*learning, knots)
-    folds = folds_of(sample.series, N_FOLDS) if by_folds else np.zeros(len(sample.series), int)
-    members = np.empty((*sample.actual.shape, len(MEMBERS) - (extra is None)))
-    for fold in np.unique(folds):
-        own, rows = simple, np.flatnonzero(folds == fold)
-        if by_folds and folds.max() > 0:
-            own = simple.without(np.unique(sample.series[rows]), *learning[:3])
-        members[rows] = _members(own, sample, rows, run[ahead], extra)
-    is_new = np.full(len(members), bool(n_held_out))
     if by_folds:
-        is_new = sample.series >= trained.n_series
-    times = asked.times[ahead] / model.units.time_scale
+        members = _members_by_folds(simple, learning, sample, *own)
+    else:
+        members = _members(simple, sample, np.arange(len(sample.series)), *own)
     volatility = volatility_at(sample.rows.values, sample.offsets, sample.origins)[sample.origin]
     columns = sample.leads, sample.records.n_values, volatility, members, sample.actual
-    backtest = Backtest(*columns, sample.series, times, is_new)
-    anchored = _ANCHORED[:1]  # a filter knows better than one noisy observation
-    if not model.filters:
-        is_right = (np.abs(start[~np.isnan(start)]) < NEGLIGIBLE).all()
-        anchored = _ANCHORED if is_right else _ANCHORED[1:]
+    times = asked.times[ahead] / model.units.time_scale
+    backtest = Backtest(*columns, sample.series, times, is_new[ahead])
     leads, known, weights = _stacked(backtest)
-    weights = np.concatenate([_at_zero(weights[:, :1], anchored), weights], axis=1)
+    weights = np.concatenate([_at_zero(weights[:, :1], _anchored(model, start)), weights], axis=1)
     return StackedForecast(simple, np.concatenate([[0.0], leads]), known, weights), backtest
+
+
+def _anchored(model: Forecasts, start: np.ndarray) -> tuple[str, ...]:
+    """Members that are right at a lead of zero, where the free run errs by `start` (O, D)."""
+    if model.filters:
+        return _ANCHORED[:1]  # a filter knows better than one noisy observation
+    is_right = (np.abs(start[~np.isnan(start)]) < NEGLIGIBLE).all()
+    return _ANCHORED if is_right else _ANCHORED[1:]
 
 
 def _at_zero(weights: np.ndarray, anchored: tuple[str, ...]) -> np.ndarray:
@@ -390,6 +401,24 @@ def _learning_from(
     past = Residuals.unchanged(asked.panel, asked.origins)
     sample = Sample.of(model, asked, past).of_rows(asked.is_ahead)
     return rows, panel.offsets, sample, shared_periods(*rows, panel.offsets)
+
+
+def _members_by_folds(
+    simple: SimpleForecasts,
+    learning: tuple[Standardised, np.ndarray, Sample, list[float]],
+    sample: Sample,
+    run: np.ndarray,
+    structural: np.ndarray | None,
+) -> np.ndarray:
+    """Members (M, D, G) of a sample, those of each series learned from other series."""
+    members = np.empty((*run.shape, len(MEMBERS) - (structural is None)))
+    folds = folds_of(sample.series, N_FOLDS)
+    for fold in np.unique(folds):
+        own, rows = simple, np.flatnonzero(folds == fold)
+        if len(rows) < len(folds):
+            own = simple.without(np.unique(sample.series[rows]), *learning[:3])
+        members[rows] = _members(own, sample, rows, run, structural)
+    return members
 
 
 def _members(
@@ -526,7 +555,7 @@ def _error_products(
         credible = np.minimum(SETTINGS.outlier * scale / np.maximum(difficulty, _TINY), 1.0) ** 2
     series, times = backtest.series[rows], backtest.times[rows]
     apart = [
-        effective_count(series[own > 0], times[own > 0], when)
+        effective_count(series[own > 0], times[own > 0], when, power=SETTINGS.likeness)
         for own, when in zip(near.T, np.repeat(leads, len(known)), strict=True)
     ]
     weight = credible * (near @ (apart / total))

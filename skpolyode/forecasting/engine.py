@@ -217,7 +217,7 @@ def _calibrated(
         residuals,
         tested,
         rng,
-        earliest=ends,
+        new_from=ends,
         decomposition=decomposition,
         structural=extra,
     )
