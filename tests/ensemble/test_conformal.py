@@ -10,8 +10,8 @@ from scipy import stats
 
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.stacking import Backtest, as_if_new, cross_fitted
-from tests.ensemble.test_stacking import backtest_of, weights_of
 from tests.closeness import assert_same_but_for_rounding
+from tests.ensemble.test_stacking import backtest_of, weights_of
 
 
 def calibrated(leads: np.ndarray, errors: np.ndarray) -> Calibration:
