@@ -42,6 +42,7 @@ class MixedSettings:
     max_harmonics: int = 6  # of a season
     curve_prior: float = 3.0  # standard deviation of the population curve at its knots
     prior: float = 2.0  # standard deviation of the logarithms of standard deviations
+    furthest: float = 4.0  # such deviations from the usual; covariances stay solvable
     usual: tuple[float, ...] = (0.5, 0.3, 0.5, 0.3)  # level, slope over a span, serial, noise
     usual_memory: float = 8.0  # typical gaps, of the serial correlation
     longest_memory: float = 300.0  # typical gaps; a longer one is a random walk
@@ -162,7 +163,9 @@ class MixedEffects:
         if len(start) < len(fit.usual):  # there are harmonics now
             start = np.concatenate([start[:3], fit.usual[3:4], start[3:]])
         options = {"maxiter": _SETTINGS.n_steps, "ftol": _SETTINGS.tolerance}
-        found = minimize(fit.loss, start, jac=True, method="L-BFGS-B", options=options)
+        reach = _SETTINGS.furthest * _SETTINGS.prior
+        search = {"method": "L-BFGS-B", "bounds": [(x - reach, x + reach) for x in fit.usual]}
+        found = minimize(fit.loss, start, jac=True, **search, options=options)
         self.theta[channel], self.curve[channel] = found.x, fit.curve(found.x)
         self.prior[channel], self.memory[channel], self.noise[channel] = fit.parts(found.x)[:3]
         return float(found.fun)
@@ -221,7 +224,7 @@ class MixedEffects:
         gain = part / expected[:, None]
         mean += gain * error[:, None]
         covariance -= gain[:, :, None] * part[:, None, :]
-        return np.concatenate([times[:, None], mean, covariance.reshape(len(mean), -1)], axis=1)
+        return np.concatenate([times[:, None], mean, covariance.reshape(-1, p * p)], axis=1)
 
     def _pass(
         self, mean: np.ndarray, covariance: np.ndarray, gap: np.ndarray, channel: np.ndarray | int

@@ -71,13 +71,13 @@ class StackingSettings:
     likeness: float = 0.5  # power of the number of forecasts of a series: their errors are alike
     clip: float = 1e4  # largest error, in multiples of those of the best member
     outlier: float = 5.0  # usual errors; forecasts that all members miss by more count less
+    ordinary: float = 0.9  # share of the series that decide which errors are usual
     sum_weight: float = 1e4  # of the equation that weights sum to one, beside those of the errors
     n_known: int = 3  # knots of the number of observations before
     apart: float = 2.0  # ratio between these knots, at least
     trust: float = 2.0  # held-out series that speak for errors as large as those in training
     fewest_folds: int = 3  # series that are judged by the others
     fewest_judges: int = 20  # held-out series; with fewer, all series judge simple forecasts
-    trust: float = 2.0  # held-out series that speak for errors as large as those in training
 
 
 SETTINGS = StackingSettings()
@@ -555,7 +555,8 @@ def _error_products(
     near = at_lead[:, :, None] * _near_known(count, known)[:, None]
     near = near.reshape(len(lead), len(leads) * len(known))  # (m, N)
     total = np.maximum(near.sum(axis=0), _TINY)
-    difficulty, credible = np.abs(errors).min(axis=1), np.ones(len(lead))
+    difficulty = np.abs(errors).min(axis=1)
+    credible = _credible_at_first(backtest.series[rows], difficulty)
     for _ in range(2):
         least = _usual_squares(at_lead, near, credible, errors**2)
         scale = near @ np.sqrt(least)
@@ -575,6 +576,16 @@ def _error_products(
         spread = (near[part, :, None] * errors[part, None]).reshape(-1, size)
         products += spread.T @ spread
     return products.reshape(*(near.shape[1], errors.shape[1]) * 2)
+
+
+def _credible_at_first(series: np.ndarray, difficulty: np.ndarray) -> np.ndarray:
+    """Shares (m,) that forecasts count as: none of a series sums to more than in most series."""
+    whose, counts = np.unique(series, return_inverse=True, return_counts=True)[1:]
+    size = np.bincount(whose, difficulty**2) / counts
+    usual = np.quantile(size, SETTINGS.ordinary) if len(size) else 0.0
+    if usual <= _LEAST:
+        return np.ones(len(series))
+    return np.minimum(usual / np.maximum(size, _LEAST), 1.0)[whose]
 
 
 def _usual_squares(

@@ -320,7 +320,8 @@ def answer(
             f"({int((early > 0).sum())} such times): nothing is known from there."
         )
     panel = _observed(panel)
-    read_panel(trained.transformer, panel, reset=False)  # raises errors that name the channels
+    # Raises errors that name the channels.
+    read_panel(trained.transformer, panel, reset=False, keeps_outliers=True)
     before, is_between = _places(panel, times, offsets, path_at_rows)
     start = np.flatnonzero(~is_between & (before < 0))
     shift, scale = trained.decomposition.prior(trained.transformer.scaler_)

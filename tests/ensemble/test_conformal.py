@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from skpolyode.ensemble.backtest import ANCHORED, Backtest
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.ensemble.stacking import StackedForecast, cross_fitted
+from skpolyode.ensemble.stacking import Backtest, as_if_new, cross_fitted
 from tests.closeness import assert_same_but_for_rounding
+from tests.ensemble.test_stacking import backtest_of, weights_of
 
 
 def calibrated(leads: np.ndarray, errors: np.ndarray) -> Calibration:
@@ -93,10 +93,11 @@ def paths(n_series: int, seed: int) -> tuple[np.ndarray, ...]:
     return leads[:, None], forecasts[:, None], actual[:, None], series, times
 
 
-def backtest_of(leads, forecasts, actual, series, times) -> Backtest:
+def run_only(leads, forecasts, actual, series, times) -> Backtest:
     """Where the free run is the best forecast, and nothing else is known but the mean."""
-    members = np.concatenate([forecasts, np.zeros((len(forecasts), 5))], axis=1)[:, None]
-    return Backtest(leads, members, actual, series, times, ANCHORED)
+    members = np.concatenate([forecasts, np.zeros((len(forecasts), 7))], axis=1)
+    where = {"series": series.astype(int), "times": times}
+    return backtest_of(members, actual[:, 0], leads[:, 0], **where)
 
 
 @pytest.mark.parametrize("n_series", [1, 2, 4, 40])
@@ -104,14 +105,13 @@ def test_few_series_cover_as_much_as_many(n_series):
     """Thousands of pairs of few series are a handful of forecasts that do not overlap."""
     covered, apart = [], []
     for seed in range(150 if n_series < 9 else 8):
-        known, new = backtest_of(*paths(n_series, seed)), backtest_of(*paths(8, 1000 + seed))
+        known, new = run_only(*paths(n_series, seed)), run_only(*paths(8, 1000 + seed))
         forecasts = cross_fitted(known, 5)
         calibration = Calibration.learn(
             known.leads, forecasts, known.actual, known.series, known.times
         )
-        stacking = StackedForecast.learn(known, np.array([-np.inf]), np.array([np.inf]))
         leads = new.leads
-        own = stacking.channels[0].at(leads[:, 0])
+        own = weights_of(known).at(0, leads[:, 0], new.n_values[:, 0])
         wrong = np.abs(new.actual[:, 0] - (own * new.members[:, 0]).sum(axis=1))[:, None]
         covered.append((wrong <= calibration.half_widths(leads, 0.9)).mean())
         apart += [own.n_independent / n_series for own in calibration.errors[0]]
@@ -140,3 +140,19 @@ def test_rank_of_the_conformal_quantile(level, rank):
     errors = np.random.default_rng(0).permutation(19.0 + np.arange(-18.0, 1))[:, None]
     width = calibrated(np.ones((19, 1)), errors).half_widths(np.ones((1, 1)), level)
     assert width[0, 0] == rank
+
+
+def test_errors_of_training_are_widened_to_those_of_new_series():
+    """The fewer new series there are, the closer the factor is to one."""
+    actual = np.zeros(60)
+    is_new = np.arange(60) >= 40
+    members = np.zeros((60, 8))
+    own = backtest_of(members, actual, np.ones(60), is_new=is_new)
+    forecasts = np.where(is_new, 3.0, 1.0)[:, None]
+    found = as_if_new(forecasts, own)
+    np.testing.assert_array_equal(found[is_new], 3.0)
+    np.testing.assert_allclose(found[~is_new], 3 ** (20 / 22))
+    better = np.where(is_new, 0.5, 1.0)[:, None]  # widths are never made smaller
+    np.testing.assert_array_equal(as_if_new(better, own), better)
+    alike = own._replace(is_new=np.ones(60, dtype=bool))
+    np.testing.assert_array_equal(as_if_new(forecasts, alike), forecasts)

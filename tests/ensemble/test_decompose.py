@@ -8,7 +8,7 @@ import pytest
 
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.ensemble.decompose import Decomposition, select_decomposition
+from skpolyode.ensemble.decompose import Decomposition, choose_decomposition
 from skpolyode.forecasting import PolyODEForecaster
 
 
@@ -22,40 +22,21 @@ def irregular(n: int, seed: int = 0, stretch: float = 1.0) -> np.ndarray:
     return stretch * np.sort(rng.choice(2 * n, n, replace=False)).astype(float)
 
 
-def chosen(panel: Panel, **options: object) -> Decomposition:
-    ends = panel.offsets[1:] - np.ceil(0.2 * panel.lengths).astype(np.int64)
-    every = {"detrend": "auto", "period": "auto", "normalize": "auto"} | options
-    return select_decomposition(panel, ends, **every)
-
-
 def wave(t: np.ndarray) -> np.ndarray:
     return 2 * np.sin(2 * np.pi * t / 11) + np.cos(4 * np.pi * t / 11)
 
 
-SIGNALS = {
-    "noise": (lambda t, e: e, False, None),
-    "walk": (lambda t, e: np.cumsum(e), False, None),
-    "trend": (lambda t, e: 0.1 * t + e, True, None),
-    "season": (lambda t, e: wave(t) + e, False, 11),
-    "both": (lambda t, e: 0.1 * t + wave(t) + e, True, 11),
-}
-
-
-@pytest.mark.parametrize("name", SIGNALS)
-@pytest.mark.parametrize("stretch", [1.0, 3600.0])
-def test_what_is_there_is_found(name, stretch):
-    signal, trend, period = SIGNALS[name]
-    right = 0
-    for seed in range(4):
-        t = irregular(120, seed)
-        x = signal(t, np.random.default_rng(seed).standard_normal(len(t)))
-        found = chosen(Panel.from_series([(stretch * t, x)]))
-        periods = [own / stretch for own in found.periods]
-        right += found.trend == trend and periods == pytest.approx(
-            [period] * bool(period), rel=0.05
-        )
-        assert not found.by_series
-    assert right >= 3
+@pytest.mark.parametrize("n_series", [1, 9, 10])
+def test_nothing_is_removed_unless_it_is_asked_for(n_series):
+    t = irregular(120)
+    panel = Panel.from_series([(t, 0.1 * t + wave(t) + 9.0 * k) for k in range(n_series)])
+    automatic = {"detrend": "auto", "period": "auto", "normalize": "auto"}
+    assert choose_decomposition(panel, **automatic).is_none
+    assert choose_decomposition(panel, detrend=False, period=None, normalize="channel").is_none
+    own = choose_decomposition(panel, detrend=True, period=(11.0,), normalize="series")
+    assert (own.trend, own.periods, own.by_series) == (True, (11.0,), True)
+    for name, value in {"detrend": True, "period": (11.0,), "normalize": "series"}.items():
+        assert not choose_decomposition(panel, **(automatic | {name: value})).is_none
 
 
 def test_parts_are_put_back_as_they_were_taken_out():
@@ -108,7 +89,7 @@ def test_series_of_very_different_levels_get_units_of_their_own():
     panel = stores()
     past = Panel.from_series([(t[:32], x[:32]) for t, x in panel])
     future = np.stack([x[32:, 0] for _, x in panel])
-    forecaster = small().pretrain(past)
+    forecaster = small(normalize="series").pretrain(past)
     assert forecaster.decomposition_.by_series
     found = forecaster.forecast(past, np.arange(32.0, 40.0)).values.reshape(future.shape)
     mape = np.abs(found / future - 1).mean(axis=1)
@@ -117,13 +98,6 @@ def test_series_of_very_different_levels_get_units_of_their_own():
     low, high = (intervals[a].values.reshape(future.shape) for a in (0.05, 0.95))
     np.testing.assert_array_less((high - low)[0].max(), 0.1 * (high - low)[-1].min())
     assert 0.75 < ((low <= future) & (future <= high)).mean() <= 1
-    assert not small(normalize="channel").pretrain(past).decomposition_.by_series
-
-
-def test_series_of_one_level_keep_common_units():
-    rng, t = np.random.default_rng(0), np.arange(30.0)
-    panel = Panel.from_series([(t, np.sin(t + rng.uniform(0, 6))) for _ in range(12)])
-    assert small().pretrain(panel).decomposition_.is_none
 
 
 def test_answers_in_the_sample_know_only_what_was_before():
@@ -153,20 +127,6 @@ def test_file(tmp_path):
     old, new = (own.forecast_quantiles(panel, [45.0], [0.1]) for own in (forecaster, again))
     np.testing.assert_array_equal(new[0.1].values, old[0.1].values)
     assert again.decomposition_.periods == (7.0, 3.5)
-
-
-def test_channels_that_are_seldom_observed_do_not_decide_for_the_others():
-    rng, t = np.random.default_rng(0), np.arange(30.0)
-    levels = np.geomspace(1.0, 1e4, 40)[:, None, None]
-    x = np.repeat(rng.standard_normal((40, 30, 1)).cumsum(axis=1), 2, axis=2)
-    x[..., 1] = (levels * (1 + 0.1 * rng.standard_normal((40, 30, 1))))[..., 0]
-    x[:, rng.random(30) < 0.8, 1] = np.nan
-    panel = Panel.from_series([(t, own) for own in x])
-    assert not chosen(panel).by_series
-    alone = Panel.from_series(
-        [(t[~np.isnan(own[:, 1])], own[~np.isnan(own[:, 1]), 1]) for own in x]
-    )
-    assert chosen(alone).by_series
 
 
 def test_time_may_start_anywhere():

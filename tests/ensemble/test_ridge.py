@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
@@ -10,9 +12,9 @@ import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.ensemble import ridge
 from skpolyode.ensemble.backtest import Sample, nearness
-from skpolyode.ensemble.naive import Records, records_at
+from skpolyode.ensemble.naive import Records
 from skpolyode.ensemble.ridge import DirectRidge
-from tests.closeness import assert_same_but_for_rounding
+from skpolyode.panel.units import Standardised
 
 LEADS = np.array([1.0, 2.0, 4.0])
 
@@ -32,16 +34,30 @@ def ridge_sample(panel: Panel, known: int = 3) -> Sample:
     """The rows that follow the first ones, up to the longest lead, from these."""
     first, series = panel.offsets[:-1], np.repeat(np.arange(panel.n_series), panel.lengths)
     since = panel.times - panel.times[first][series]
-    last = first[series] + known - 1
-    lead = since - since[last]
+    origins = first + known - 1
+    lead = since - since[origins][series]
     asked = (lead > 0) & (lead <= LEADS[-1])
-    records = records_at(since, panel.values, panel.offsets, last[asked])
-    return Sample(records, since[asked], panel.values[asked], series[asked])
+    rows = Standardised(since, panel.values), panel.offsets, origins, series[asked]
+    return Sample(*rows, since[asked], panel.values[asked], series[asked])
+
+
+def learned(sample: Sample, leads: np.ndarray = LEADS) -> DirectRidge | None:
+    """With forecasts of the mixed model that are no better than the last value."""
+    return DirectRidge.learn(leads, sample, sample.records.last)
+
+
+def answers(own: DirectRidge, records: Records, elapsed: np.ndarray) -> np.ndarray:
+    return own.at(records, elapsed, records.last)
+
+
+def features_of(sample: Sample, with_products: bool, longest: float) -> ridge._Features:
+    parts = sample.records, sample.elapsed, sample.records.last
+    return ridge._Features.of(*parts, with_products, longest)
 
 
 def test_what_other_channels_say_is_found():
-    own, test = DirectRidge.learn(LEADS, ridge_sample(pushed(200, 0))), ridge_sample(pushed(50, 1))
-    wrong = own.at(test.records, test.elapsed) - test.actual
+    own, test = learned(ridge_sample(pushed(200, 0))), ridge_sample(pushed(50, 1))
+    wrong = answers(own, test.records, test.elapsed) - test.actual
     last = test.records.last - test.actual
     assert np.mean(wrong[:, 0] ** 2) < 0.02 * np.mean(last[:, 0] ** 2)
     assert np.abs(wrong[:, 1]).max() < 1e-6
@@ -53,11 +69,11 @@ def test_it_is_a_ridge_regression_at_each_lead(strength, monkeypatch):
     monkeypatch.setattr(ridge, "_SETTINGS", ridge.RidgeSettings(strengths=(strength,)))
     rng, panel = np.random.default_rng(0), pushed(200, 2, n_rows=4)
     sample = ridge_sample(panel)
-    sample = sample._replace(actual=sample.actual + rng.standard_normal(sample.actual.shape))
-    own = DirectRidge.learn(LEADS[:1], sample)
-    found = own.at(sample.records, sample.elapsed)[:, 0]
+    sample = replace(sample, actual=sample.actual + rng.standard_normal(sample.actual.shape))
+    own = learned(sample, LEADS[:1])
+    found = answers(own, sample.records, sample.elapsed)[:, 0]
 
-    features = ridge._Features.of(sample.records, sample.elapsed, own.with_products, LEADS[0])
+    features = features_of(sample, own.with_products, LEADS[0])
     x, naive = features.of_channel(0, np.ones(len(sample.elapsed), dtype=bool))
     x, base = ridge._standardised(x, own.centre[0], own.scale[0]), naive[:, own.bases[0, 0]]
     oracle = Ridge(alpha=strength, fit_intercept=False)
@@ -69,12 +85,12 @@ def test_strength_is_that_of_the_least_error_in_cross_validation(monkeypatch):
     """Against a loop that fits each fold's complement by itself."""
     rng, panel = np.random.default_rng(3), pushed(40, 2, n_rows=4)
     sample = ridge_sample(panel)
-    sample = sample._replace(actual=sample.actual + rng.standard_normal(sample.actual.shape))
-    sample = sample._replace(actual=np.where([True, False], sample.actual, np.nan))
+    actual = sample.actual + rng.standard_normal(sample.actual.shape)
+    sample = replace(sample, actual=np.where([True, False], actual, np.nan))
     folds, known = sample.series % 5, np.ones(len(sample.series), dtype=bool)
     errors = {}
     for with_products in (False, True):
-        features = ridge._Features.of(sample.records, sample.elapsed, with_products, LEADS[0])
+        features = features_of(sample, with_products, LEADS[0])
         x, naive = features.of_channel(0, known)
         x = np.column_stack([np.clip((x - x.mean(0)) / np.maximum(x.std(0), 1e-9), -5, 5), known])
         x[:, :-1] *= features.of_channel(0, known)[0].std(axis=0) > 1e-6
@@ -88,37 +104,38 @@ def test_strength_is_that_of_the_least_error_in_cross_validation(monkeypatch):
                 left[out] = wrong[out, base] - model.predict(x[out])
             errors[with_products, strength] = np.mean(left**2)
     products, strength = min(errors, key=errors.get)
-    own = DirectRidge.learn(LEADS[:1], sample)
+    own = learned(sample, LEADS[:1])
+    assert own.strength == strength
     monkeypatch.setattr(ridge, "_SETTINGS", ridge.RidgeSettings(strengths=(strength,)))
     assert own.with_products == products
-    again = DirectRidge.learn(LEADS[:1], sample)
+    again = learned(sample, LEADS[:1])
     np.testing.assert_allclose(again.coefficients, own.coefficients)
+    other = own.relearned(sample, sample.records.last)
+    np.testing.assert_allclose(other.coefficients, own.coefficients)
 
 
 def test_each_lead_is_of_the_knots_around_it():
     np.testing.assert_allclose(
         nearness(np.array([0.1, 1.0, 1.25, 9.0]), LEADS),
-        [[1, 0, 0], [1, 0, 0], [0.75, 0.25, 0], [0, 0, 1]],
+        [[1, 0, 0], [1, 0, 0], [27 / 32, 5 / 32, 0], [0, 0, 1]],
     )
 
 
 def test_what_was_not_observed_is_not_forecast():
     panel = pushed(60, 0)
-    own, test = DirectRidge.learn(LEADS, ridge_sample(panel)), ridge_sample(pushed(20, 1))
+    own, test = learned(ridge_sample(panel)), ridge_sample(pushed(20, 1))
     records = test.records.pack()
     records[:, 1] = 0.0
-    found = own.at(Records.unpack(records), test.elapsed)
+    found = answers(own, Records.unpack(records), test.elapsed)
     assert np.isfinite(found).all()
     assert not found[:, 1].any()
 
 
 def test_without_anything_to_learn_from_there_is_none():
     sample = ridge_sample(pushed(20, 0))
-    assert DirectRidge.learn(LEADS, sample.of(sample.series < 0)) is None
-    constant = sample._replace(actual=sample.records.last)
-    assert DirectRidge.learn(LEADS, constant) is None
-    unknown = sample._replace(actual=np.full_like(sample.actual, np.nan))
-    assert DirectRidge.learn(LEADS, unknown) is None
+    assert learned(sample.of_rows(sample.series < 0)) is None
+    assert learned(replace(sample, actual=sample.records.last)) is None
+    assert learned(replace(sample, actual=np.full_like(sample.actual, np.nan))) is None
 
 
 def test_many_channels_are_forecast_from_their_own():
@@ -126,21 +143,40 @@ def test_many_channels_are_forecast_from_their_own():
     panel = pushed(30, 0)
     values = np.hstack([panel.values, rng.normal(size=(panel.n_observations, 60))])
     wide = Panel(panel.times, values, panel.offsets)
-    own = DirectRidge.learn(LEADS, ridge_sample(wide))
+    own = learned(ridge_sample(wide))
     assert own.coefficients.shape[-1] < 20
 
 
 def test_it_answers_before_other_channels_were_last_observed():
-    own, test = DirectRidge.learn(LEADS, ridge_sample(pushed(60, 0))), ridge_sample(pushed(20, 1))
-    assert np.isfinite(own.at(test.records, np.full(len(test.elapsed), -5.0))).all()
+    own, test = learned(ridge_sample(pushed(60, 0))), ridge_sample(pushed(20, 1))
+    early = np.full(len(test.elapsed), -5.0)
+    features = ridge._Features.of(test.records, early, test.records.last, False, 4.0)
+    assert not features.since.any()
+    assert not features.elapsed.any()
+    assert np.isfinite(answers(own, test.records, early)).all()
 
 
-def test_forecasts_at_many_times_are_those_at_each():
-    own, test = DirectRidge.learn(LEADS, ridge_sample(pushed(60, 0))), ridge_sample(pushed(20, 1))
-    elapsed = test.elapsed[:, None] + [0.0, 0.5, 30.0]
-    found = own.at_times(test.records, elapsed)
-    for k in range(3):
-        assert_same_but_for_rounding(found[:, k], own.at(test.records, elapsed[:, k]))
+def test_beyond_the_longest_lead_of_training_nothing_goes_on():
+    """Leads and drifts stop; only how long the series has lasted may still count."""
+    sample = ridge_sample(pushed(20, 0))
+    found = [
+        features_of(replace(sample, elapsed=2.0 + 1.5 * np.full(len(sample.elapsed), own)), True, 4)
+        for own in (6.0, 1e6)
+    ]
+    np.testing.assert_array_equal(found[0].since, 4.0)
+    for name in ("since", "simple", "drifts", "shared"):
+        np.testing.assert_array_equal(getattr(found[1], name), getattr(found[0], name))
+    far = ridge._standardised(np.array([[1e9, -1e9]]), np.zeros(2), np.ones(2))
+    assert far.tolist() == [[5.0, -5.0, 1.0]]
+
+
+def test_forecasts_of_the_mixed_model_are_taken_where_they_are_better():
+    """The best of all simple forecasts is corrected."""
+    sample = ridge_sample(pushed(60, 0))
+    mixed = np.where(np.isnan(sample.actual), 0.0, sample.actual)
+    own = DirectRidge.learn(LEADS, sample, mixed)
+    assert (own.bases[0] == ridge._MIXED).all()
+    np.testing.assert_allclose(own.at(sample.records, sample.elapsed, mixed), mixed, atol=1e-6)
 
 
 @pytest.mark.parametrize("spread", [1.0, 3600.0])
@@ -149,7 +185,7 @@ def test_transformers_streams_and_files_have_it(spread, tmp_path):
     model = PolyODETransformer(n_coefficients=4, hidden_layer_sizes=(4,), max_epochs=1)
     model.set_params(random_state=0).fit(train)
     stacking = model.embedder_.stacking
-    assert stacking.ridge is not None
+    assert stacking.simple.ridge is not None
     ends = [times[-1] for times, _ in test]
     asked = [[end, end + 0.7 * spread, end + 4 * spread] for end in ends]
     found = model.forecast(test, asked).values.reshape(5, 3, 2)

@@ -1,9 +1,10 @@
-"""Stacking: weights of the best forecasts at each lead."""
+"""Stacking: weights of the best forecasts at each lead, and with as much of a series known."""
 
 from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,24 +13,44 @@ from hypothesis import strategies as st
 
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.ensemble.backtest import ANCHORED, Backtest, folds_of
-from skpolyode.ensemble.naive import NAIVE
-from skpolyode.ensemble.stacking import StackedForecast, Weights, cross_fitted, learn_stacking
+from skpolyode.ensemble import stacking as stackings
+from skpolyode.ensemble.backtest import (
+    BacktestSettings,
+    effective_count,
+    folds_of,
+    knots_of,
+    nearness,
+    rolling_origins,
+)
+from skpolyode.ensemble.bounds import Bounds
+from skpolyode.ensemble.mixed import MixedEffects
+from skpolyode.ensemble.naive import Records
+from skpolyode.ensemble.stacking import (
+    Backtest,
+    SimpleForecasts,
+    StackedForecast,
+    cross_fitted,
+    learn_stacking,
+)
+from skpolyode.panel.units import Standardised
 from tests.closeness import assert_same_but_for_rounding
+from tests.ensemble.cases import Clairvoyant
 from tests.transformers.registry import all_transformers
 from tests.transformers.toy import ToyTransformer
 
-MEMBERS = ("run", *NAIVE)
-INF = np.array([np.inf])
+MEMBERS = stackings.MEMBERS[:-1]  # many series have no structural forecasts
+ANCHORED = ("run", "last", "local_drift", "drift")
+RUN, LAST, MEAN, MIXED, RIDGE = map(MEMBERS.index, ("run", "last", "mean", "mixed", "ridge"))
 
 
 def backtest_of(
     members: np.ndarray, actual: np.ndarray, leads: np.ndarray, **of: object
 ) -> Backtest:
-    """One channel, each forecast of a series of its own."""
+    """One channel, each forecast of a new series of its own, of which five values are known."""
     n = len(leads)
-    own = {"series": np.arange(n), "times": np.zeros(n), "anchored": ANCHORED} | of
-    return Backtest(leads[:, None], members[:, None], actual[:, None], **own)
+    own = {"series": np.arange(n), "times": np.zeros(n), "is_new": np.ones(n, dtype=bool)}
+    own |= {"n_values": np.full((n, 1), 5.0), "volatility": np.zeros((n, 1, 2))} | of
+    return Backtest(leads[:, None], members=members[:, None], actual=actual[:, None], **own)
 
 
 def simulated(n: int, seed: int, errors: dict[str, float], **of: object) -> Backtest:
@@ -41,35 +62,88 @@ def simulated(n: int, seed: int, errors: dict[str, float], **of: object) -> Back
     return backtest_of(members, actual, leads, **of)
 
 
-def weights_at(stacking: StackedForecast, leads: list[float]) -> np.ndarray:
-    return stacking.channels[0].at(np.array(leads))
+def weights_of(own: Backtest, anchored: tuple[str, ...] = ANCHORED) -> StackedForecast:
+    """Weights that a backtest teaches; there are no forecasts to combine."""
+    leads, known, weights = stackings._stacked(own)
+    weights = np.concatenate([stackings._at_zero(weights[:, :1], anchored), weights], axis=1)
+    return StackedForecast(None, np.concatenate([[0.0], leads]), known, weights)
 
 
-def learned(own: Backtest) -> StackedForecast:
-    return StackedForecast.learn(own, -INF, INF)
+def weights_at(stacking: StackedForecast, leads: list[float], n_values: float = 5.0) -> np.ndarray:
+    return stacking.at(0, np.array(leads), np.full(len(leads), n_values))
 
 
 @given(seed=st.integers(0, 200), n=st.integers(1, 300), start=st.booleans())
 def test_weights_are_convex_everywhere(seed, n, start):
-    own = simulated(n, seed, {"run": 0.3, "last": 0.4}, anchored=ANCHORED[not start :])
-    w = weights_at(learned(own), [0.0, 0.01, 0.3, 2.0, 9.0, np.inf])
-    assert (w >= 0).all()
-    assert (w.sum(axis=1) <= 1 + 1e-9).all()
-    at_last = [MEMBERS.index(name) for name in ANCHORED[not start :]]
-    assert w[0, at_last].sum() == pytest.approx(1.0)
+    counts = np.random.default_rng(seed).integers(1, 40, (n, 1)).astype(float)
+    own = simulated(n, seed, {"run": 0.3, "last": 0.4}, n_values=counts)
+    anchored = ANCHORED if start else ANCHORED[1:]
+    stacking = weights_of(own, anchored)
+    for n_values in (0.0, 1.0, 7.0, 1e6):
+        w = weights_at(stacking, [0.0, 0.01, 0.3, 2.0, 9.0, np.inf], n_values)
+        assert (w >= 0).all()
+        assert (w.sum(axis=1) <= 1 + 1e-9).all()
+        assert w[0, [MEMBERS.index(name) for name in anchored]].sum() == pytest.approx(1.0)
 
 
-def test_the_best_of_two_is_taken_by_inverse_variance():
+def test_weights_have_no_kinks():
+    """Slopes in the lead and in how much is known are the same on both sides of each knot."""
+    rng = np.random.default_rng(0)
+    counts = rng.integers(2, 65, (900, 1)).astype(float)
+    errors = {"run": 0.5, "last": 0.2, "mean": 0.7}
+    own = simulated(900, 0, errors, n_values=counts)
+    own = own._replace(members=own.members * (1 + 0.3 * rng.standard_normal((900, 1, 1))))
+    stacking, step = weights_of(own), 1e-5
+    assert len(stacking.leads) > 4
+    assert len(stacking.known) == 3
+    assert np.abs(np.diff(stacking.weights[0], axis=0)).max() > 0.05
+    for knot in stacking.leads[:-1]:
+        w = weights_at(stacking, [max(knot - step, 0.0), knot, knot + step])
+        np.testing.assert_allclose(np.diff(w, axis=0) / step, 0, atol=0.01)
+    for knot in stacking.known:
+        near = [weights_at(stacking, [1.0], knot * (1 + k * step)) for k in (-1, 0, 1)]
+        np.testing.assert_allclose(np.diff(near, axis=0) / step, 0, atol=0.01)
+    between = np.sqrt(stacking.known[0] * stacking.known[1])
+    middle = stacking.at(0, stacking.leads[2:3], np.array([between]))
+    expected = stacking.weights[0, 2, :2].mean(axis=0)
+    np.testing.assert_allclose(middle[0], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_values", [5.0, 60.0])
+def test_the_best_of_two_is_taken_by_inverse_variance(n_values):
     """Of independent errors the best weights are as one over their variances."""
-    stacking = learned(simulated(20_000, 0, {"run": 0.1, "mean": 0.2}))
-    w = weights_at(stacking, [1.0, 4.0])
-    np.testing.assert_allclose(w[:, 0], 0.8, atol=0.02)
-    np.testing.assert_allclose(w[:, MEMBERS.index("mean")], 0.2, atol=0.02)
+    counts = np.tile([[5.0], [60.0]], (10_000, 1))
+    own = simulated(20_000, 0, {"run": 0.1, "mean": 0.2}, n_values=counts)
+    w = weights_at(weights_of(own), [1.0, 4.0], n_values)
+    np.testing.assert_allclose(w[:, RUN], 0.8, atol=0.06)
+    np.testing.assert_allclose(w[:, MEAN], 0.2, atol=0.06)
+
+
+def test_weights_depend_on_how_much_is_known():
+    """The run is good of long series only, the last value of short ones only."""
+    n, rng = 4000, np.random.default_rng(0)
+    counts = np.where(np.arange(n) % 2, 2.0, 50.0)
+    actual, leads = rng.standard_normal(n), rng.uniform(0.1, 8.0, n)
+    members = actual[:, None] + 3 * rng.standard_normal((n, len(MEMBERS)))
+    good = np.where(counts > 10, RUN, LAST)
+    members[np.arange(n), good] = actual + 0.1 * rng.standard_normal(n)
+    stacking = weights_of(backtest_of(members, actual, leads, n_values=counts[:, None]))
+    for n_values, member in ((1.0, LAST), (2.0, LAST), (50.0, RUN), (1e4, RUN)):
+        assert (weights_at(stacking, [1.0, 4.0], n_values)[:, member] > 0.8).all()
+
+
+def test_each_channel_has_weights_of_its_own():
+    one, two = (simulated(2000, k, {name: 0.1}) for k, name in enumerate(("run", "last")))
+    columns = ("leads", "n_values", "volatility", "members", "actual")
+    both = {name: np.concatenate([getattr(b, name) for b in (one, two)], 1) for name in columns}
+    stacking = weights_of(one._replace(**both))
+    assert (stacking.weights[0, 1:, :, RUN] > 0.95).all()
+    assert (stacking.weights[1, 1:, :, LAST] > 0.95).all()
 
 
 def test_where_dynamics_are_known_the_model_keeps_all_weight():
     own = simulated(300, 0, {"run": 0.02, "last": 0.8})
-    np.testing.assert_allclose(weights_at(learned(own), [0.3, 2.0, 8.0])[:, 0], 1.0, atol=0.01)
+    np.testing.assert_allclose(weights_at(weights_of(own), [0.3, 2.0, 8.0])[:, 0], 1.0, atol=0.02)
 
 
 def test_nothing_that_is_known_goes_to_the_mean():
@@ -78,14 +152,84 @@ def test_nothing_that_is_known_goes_to_the_mean():
     run = rng.standard_normal(len(leads))
     known = np.exp(-leads)
     actual = known * run + np.sqrt(1 - known**2) * rng.standard_normal(len(leads))
-    members = np.column_stack([run, 9 + np.zeros((len(leads), 5))])
-    w = weights_at(learned(backtest_of(members, actual, leads)), [0.5, 1.0, 2.0])
+    members = np.column_stack([run, 9 + np.zeros((len(leads), len(MEMBERS) - 1))])
+    w = weights_at(weights_of(backtest_of(members, actual, leads)), [0.5, 1.0, 2.0])
     np.testing.assert_allclose(w[:, 0], np.exp([-0.5, -1.0, -2.0]), atol=0.06)
 
 
 def test_without_a_backtest_all_weight_is_on_the_free_run():
-    stacking = learned(simulated(0, 0, {}))
-    np.testing.assert_array_equal(weights_at(stacking, [0.0, 3.0]), np.eye(6)[[0, 0]])
+    stacking = weights_of(simulated(0, 0, {}))
+    np.testing.assert_array_equal(weights_at(stacking, [0.0, 3.0]), np.eye(8)[[0, 0]])
+
+
+# What weights are shrunk towards, and who judges
+
+
+@pytest.mark.parametrize(
+    ("n", "least", "most"), [(1, 0, 0.1), (3, 0, 0.1), (30, 0.1, 0.4), (3000, 0.62, 0.7)]
+)
+def test_few_forecasts_speak_for_the_best_simple_one(n, least, most):
+    """Ten of them count as much as the prior; of many, weights are by inverse variances (2/3)."""
+    own = simulated(n, 0, {"run": 0.5, "mean": 1.5})
+    stacking = weights_of(own._replace(leads=np.full((n, 1), 2.0)))
+    assert least <= weights_at(stacking, [2.0])[0, RUN] <= most
+
+
+def test_forecasts_that_overlap_count_as_few():
+    """Hundreds of one series for about one time, or of as many series."""
+    every = simulated(300, 0, {"run": 0.3, "mean": 1.0})
+    every = every._replace(leads=np.full((300, 1), 2.0))
+    one = every._replace(series=np.zeros(300, dtype=int), times=np.linspace(0, 1, 300))
+    many, few = (weights_at(weights_of(own), [2.0])[0, RUN] for own in (every, one))
+    assert many > 0.8
+    assert few < 0.6
+    apart = one._replace(times=np.linspace(0, 2e3, 300))
+    assert few < weights_at(weights_of(apart), [2.0])[0, RUN] < many
+
+
+def test_forecasts_that_do_not_overlap_are_counted():
+    series = np.array([0] * 10 + [1] * 3)
+    times = np.array([3, 1, 2, 0, 4, 5, 6, 9, 8, 7, 0, 0.1, 0.2])
+    for power in (1.0, 0.5):
+        assert effective_count(series, times, 2.0, power) == pytest.approx(5**power + 1)
+        assert effective_count(series, times, 100.0, power) == 2
+        assert effective_count(series, times, 1e-3, power) == pytest.approx(10**power + 3**power)
+
+
+def test_the_model_is_judged_on_new_series_only():
+    """The run knows by heart what it was trained on; simple forecasts do not."""
+    own = simulated(400, 0, {"run": 1.0, "last": 0.5})
+    is_new = np.arange(400) % 2 == 0
+    cheats = np.where(is_new, own.members[:, 0, RUN], own.actual[:, 0])
+    members = own.members.copy()
+    members[:, 0, RUN] = cheats
+    own = own._replace(is_new=is_new, members=members)
+    found = weights_of(own)
+    assert weights_at(found, [1.0, 4.0])[:, RUN].max() < 0.5
+    members = members.copy()
+    members[~is_new, 0, RUN] = 99.0
+    other = weights_of(own._replace(members=members))
+    np.testing.assert_allclose(other.weights[:, 1:], found.weights[:, 1:], atol=1e-9)
+
+
+def test_errors_in_training_count_less_than_others():
+    own = simulated(40, 0, {"run": 0.5, "mean": 1.0})
+    own = own._replace(leads=np.full((40, 1), 2.0))
+    old = own._replace(is_new=np.zeros(40, dtype=bool))
+    new, trained = (weights_at(weights_of(b), [2.0])[0, RUN] for b in (own, old))
+    assert trained < new - 0.1
+
+
+def test_one_faulty_cell_moves_weights_by_little():
+    own = simulated(400, 0, {"run": 0.5, "last": 0.5, "mean": 0.5})
+    before = weights_of(own).weights
+    actual = own.actual.copy()
+    actual[7] = 1e6
+    after = weights_of(own._replace(actual=actual)).weights
+    np.testing.assert_allclose(after, before, atol=0.05)
+
+
+# Cross-fitting
 
 
 def test_cross_fitting_uses_no_errors_of_the_series_itself():
@@ -118,6 +262,244 @@ def test_few_series_are_cross_fitted_by_blocks_in_time():
     assert not np.allclose(cross_fitted(changed)[~block], whole[~block])
 
 
+# Combining
+
+
+def still(n_channels: int = 1) -> SimpleForecasts:
+    """Known by hand: the mixed model expects 0.5, training had values from -1 to 1."""
+    ones = np.ones(n_channels)
+    blank = MixedEffects._blank(np.array([0.0, 1.0]), 1.0, None, n_channels)
+    mixed = replace(blank, curve=np.full((n_channels, 2), 0.5))
+    bounds = Bounds(-ones, ones, np.array([0.0, 10.0]), np.full((n_channels, 2), 100.0))
+    return SimpleForecasts(mixed, None, bounds)
+
+
+def stacked(**weights: float) -> StackedForecast:
+    row = np.array([weights.get(name, 0.0) for name in MEMBERS])
+    return StackedForecast(still(), np.array([0.0, 9.0]), np.ones(1), row[None, None, None])
+
+
+def seen(*values: float) -> Records:
+    times, rows = np.arange(float(len(values))), np.array(values)[:, None]
+    last = len(values) - 1
+    return still().records(Standardised(times, rows), np.array([0, last + 1]), np.array([last]))
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"), [(0.9, 0.6), (1.0, 0.6), (-1.5, 0.15 - 0.15), (2.5, 0.75), (-40.0, -11.5)]
+)
+def test_outside_the_range_of_training_the_model_gives_way(last, expected):
+    """By one standard deviation, its weight and that of the mean are those of the mixed model."""
+    own = stacked(run=0.6, last=0.3)
+    found = own.combine(np.array([[1.0]]), seen(last), np.array([2.0]))[0, 0]
+    share = np.clip(max(last - 1, -1 - last), 0, 1)
+    run = (1 - share) * 0.6
+    assert found == pytest.approx(run + 0.3 * last + share * 0.7 * 0.5)
+
+
+def test_the_mean_and_the_regression_give_way_as_well():
+    simple = still()
+    ridge = SimpleNamespace(at=lambda records, elapsed, mixed: np.full(mixed.shape, 0.25))
+    own = replace(stacked(ridge=0.4), simple=replace(simple, ridge=ridge))
+    parts = np.ones((1, 1)), seen(0.5, 1.0), np.array([2.0])
+    assert own.combine(*parts)[0, 0] == pytest.approx(0.4 * 0.25)
+    parts = np.ones((1, 1)), seen(0.5, 3.0), np.array([2.0])
+    assert own.combine(*parts)[0, 0] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_what_was_never_observed_is_forecast_as_the_population_is(member):
+    """By every member but the run, and never beyond the range of training."""
+    own, blank = stacked(**{member: 1.0}), still().blank(2, 1)
+    found = own.combine(np.full((2, 1), 7.0), blank, np.array([0.0, 99.0]))
+    np.testing.assert_allclose(found, 1.0 if member == "run" else 0.5)
+
+
+def test_one_observation_has_no_drift():
+    blank, one = still(), seen(0.8)
+    members = blank.members(np.zeros((1, 1)), one, np.array([3.0]))[0, 0]
+    mixed = members[MIXED]
+    for name in ("local_drift", "drift", "ridge"):
+        assert members[MEMBERS.index(name)] == mixed
+    for name in ("last", "moving_average", "mean"):
+        assert members[MEMBERS.index(name)] == 0.8
+    two = blank.members(np.zeros((1, 1)), seen(0.2, 0.8), np.array([3.0]))[0, 0]
+    assert two[MEMBERS.index("drift")] == pytest.approx(0.8 + 2 * 0.6)
+
+
+def test_members_stay_within_bounds():
+    own, steep = still(), seen(-1.0, 0.0, 1.0)
+    own = replace(own, bounds=replace(own.bounds, reach=np.array([[0.0, 0.5]])))
+    members = own.members(np.full((1, 1), -1e9), steep, np.array([900.0]))[0, 0]
+    assert members[MEMBERS.index("drift")] == 1.5  # of the longest lead of training, no more
+    assert members[RUN] == -1.0
+
+
+def test_updated_rows_are_known_as_whole_series_are():
+    mixed = MixedEffects.learn(*walks(12, 9, 0))
+    own = replace(still(2), mixed=mixed)
+    times, values, offsets = walks(3, 7, 1)
+    records = own.blank(3, 2)
+    for k in range(7):
+        rows = offsets[:-1] + k
+        mask = ~np.isnan(values[rows])
+        records = own.updated(records, times[rows], values[rows], mask)
+        expected = own.records(Standardised(times, values), offsets, rows)
+        np.testing.assert_allclose(records.pack(), expected.pack(), rtol=1e-10, atol=1e-12)
+    unseen = own.updated(records, times[rows] + 1, values[rows], np.zeros((3, 2), dtype=bool))
+    np.testing.assert_array_equal(unseen.pack(), records.pack())
+
+
+def walks(n_series: int, n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((n_series, n_rows, 2)).cumsum(axis=1).reshape(-1, 2)
+    values[rng.random(values.shape) < 0.3] = np.nan
+    times = np.tile(np.arange(float(n_rows)), n_series)
+    return times, values / 3, n_rows * np.arange(n_series + 1)
+
+
+# Backtests
+
+
+def regular(n_series: int, n_rows: int, seed: int = 0, walk: bool = False) -> Panel:
+    """White noise of variance 1, or walks, one unit of time apart."""
+    x = np.random.default_rng(seed).standard_normal((n_series, n_rows))
+    x = x.cumsum(axis=1) if walk else x
+    return Panel.from_series([(np.arange(float(n_rows)), own) for own in x])
+
+
+@pytest.mark.parametrize(("context", "reach"), [(None, 32.0), (5.0, 10.0), (0.1, 1.0)])
+def test_backtests_reach_two_contexts_or_some_gaps(context, reach):
+    """And always the next row."""
+    panel = regular(3, 50)
+    model = Clairvoyant.of(panel)
+    model.recent = None if context is None else SimpleNamespace(window=context)
+    asked = rolling_origins(model, panel, np.random.RandomState(0))
+    leads = asked.times - panel.times[asked.origins][asked.origin]
+    assert leads.max() == reach
+    assert len(asked.origins) == 3 * 49
+    assert (asked.counts == np.minimum(reach, 49 - panel.times[asked.origins]) + 1).all()
+    assert (leads[~asked.is_ahead] == 0).all()
+
+
+def test_many_origins_are_drawn_and_many_targets_thinned():
+    panel, rng = regular(2, 300), np.random.RandomState(0)
+    model = Clairvoyant.of(panel)
+    few = BacktestSettings(max_origins=20, max_targets=6, reach_gaps=200)
+    asked = rolling_origins(model, panel, rng, settings=few)
+    assert len(asked.origins) == 20
+    assert (np.diff(asked.origins) > 0).all()
+    assert asked.counts.max() <= 1 + 6 + 1
+    first = rolling_origins(model, panel, rng, np.array([250, 590]))
+    assert first.origins.tolist() == [*range(249, 299), *range(589, 599)]
+
+
+def test_a_convex_combination_that_is_best_by_construction_is_found():
+    """Of white noise nothing is known: the run, which errs as much as the mean, gets a half."""
+    panel = regular(450, 6)
+    model = Clairvoyant.of(panel, noise=1.0)
+    parts = panel[:50], panel[50:], np.random.RandomState(0)
+    stacking, backtest = learn_stacking(model, *parts)
+    assert backtest.is_new.all()
+    for n_values in (1.0, 2.0, 5.0):
+        found = weights_at(stacking, [1.0, 2.0, 3.0], n_values)[:, RUN]
+        np.testing.assert_allclose(found, 0.46, atol=0.1)
+    wrong = cross_fitted(backtest) - backtest.actual
+    assert np.mean(wrong**2) == pytest.approx(0.5, abs=0.05)
+    exact = learn_stacking(Clairvoyant.of(panel), *parts)[0]
+    assert (weights_at(exact, [1.0, 2.0, 3.0, 4.0], 1.0)[:, RUN] > 0.97).all()
+    assert exact.mean_weights["run"] > 0.6  # between these leads nothing was seen
+    assert sum(exact.mean_weights.values()) == pytest.approx(1.0)
+
+
+def test_a_run_that_does_not_start_at_the_observation_is_not_right_there():
+    panel = regular(60, 12)
+    model = Clairvoyant.of(panel, noise=0.1)
+    off = copy.copy(model)
+    off.runs_from = lambda *asked: model.runs_from(*asked) + 0.5
+    parts = panel[:35], panel[35:], np.random.RandomState(0)
+    right, wrong = (learn_stacking(own, *parts)[0] for own in (model, off))
+    assert right.weights[0, 0, :, RUN].min() > 0.9
+    assert wrong.weights[0, 0, :, RUN].max() == 0.0
+    off.filters = True  # a filter knows better than one observation
+    assert learn_stacking(off, *parts)[0].weights[0, 0, :, RUN].min() == 1.0
+
+
+def test_one_cell_of_a_million_moves_weights_by_little():
+    """In a series that judges; the run errs in some way, the others know nothing."""
+    panel = regular(80, 12)
+    values = panel.values.copy()
+    values[60 * 12 + 6] = 1e6
+    faulty = Panel(panel.times, values, panel.offsets)
+    model = Clairvoyant.of(panel, noise=0.7)
+    before, after = (
+        learn_stacking(model, own[:50], own[50:], np.random.RandomState(0))[0].weights
+        for own in (panel, faulty)
+    )
+    np.testing.assert_allclose(after[..., RUN], before[..., RUN], atol=0.1)
+
+
+@pytest.mark.parametrize(("n_series", "regresses"), [(7, False), (8, True)])
+def test_few_series_are_not_regressed_on(n_series, regresses):
+    """Two more are held out; with ten there is a regression, if there is anything to learn."""
+    t, rng = np.arange(14.0), np.random.default_rng(0)
+    levels = rng.standard_normal(n_series + 2)
+    noise = rng.standard_normal((n_series + 2, 14))
+    panel = Panel.from_series([(t, a + 0.5 * e) for a, e in zip(levels, noise, strict=True)])
+    model, rng = Clairvoyant.of(panel, noise=1.0), np.random.RandomState(0)
+    simple = learn_stacking(model, panel[:n_series], panel[n_series:], rng)[0].simple
+    assert (simple.ridge is not None) == regresses
+
+
+def test_few_held_out_series_judge_the_run_only(monkeypatch):
+    """Simple forecasts are judged on all series, each by what was learned from others."""
+    panel, learned = regular(15, 10, walk=True), []
+    without = SimpleForecasts.without
+
+    def spied(self, series, rows, offsets, sample):
+        found = without(self, series, rows, offsets, sample)
+        # It is the same whatever the series that are left out hold.
+        out = np.repeat(np.isin(np.arange(len(offsets) - 1), series), np.diff(offsets))
+        other = Standardised(rows.times, np.where(out[:, None], 77.0, rows.values))
+        actual = np.where(np.isin(sample.series, series)[:, None], 77.0, sample.actual)
+        again = without(self, series, other, offsets, replace(sample, rows=other, actual=actual))
+        np.testing.assert_array_equal(again.mixed.curve, found.mixed.curve)
+        np.testing.assert_array_equal(again.ridge.coefficients, found.ridge.coefficients)
+        learned.append(set(series.tolist()))
+        return found
+
+    monkeypatch.setattr(SimpleForecasts, "without", spied)
+    model, rng = Clairvoyant.of(panel, noise=0.1), np.random.RandomState(0)
+    backtest = learn_stacking(model, panel[:12], panel[12:], rng)[1]
+    assert len(learned) == 5
+    assert set.union(*learned) == set(range(15)) == set(backtest.series.tolist())
+    assert sum(map(len, learned)) == 15
+    np.testing.assert_array_equal(backtest.is_new, backtest.series >= 12)
+
+
+def test_many_held_out_series_judge_what_was_learned_without_them(monkeypatch):
+    def unwanted(*args):
+        raise AssertionError("simple forecasts know none of these series")
+
+    monkeypatch.setattr(SimpleForecasts, "without", unwanted)
+    panel = regular(60, 10, walk=True)
+    model, rng = Clairvoyant.of(panel), np.random.RandomState(0)
+    backtest = learn_stacking(model, panel[:40], panel[40:], rng)[1]
+    assert len(np.unique(backtest.series)) == 20
+
+
+def test_leads_of_weights_are_spread_over_those_that_occur():
+    leads = np.random.default_rng(0).uniform(1.0, 50.0, (399, 1))
+    knots = knots_of(leads, np.ones_like(leads))
+    assert len(knots) == 7  # one for fifty forecasts, and eight at most
+    assert knots[-1] == pytest.approx(leads.max())
+    np.testing.assert_allclose(np.diff(np.log(knots), 2), 0, atol=1e-9)
+    assert len(knots_of(np.tile(leads, (9, 1)), np.ones((9 * 399, 1)))) == 8
+    assert len(knots_of(np.full((9, 1), np.inf), np.ones((9, 1)))) == 0
+    w = nearness(np.array([0.0, knots[0], 1e9, np.inf]), knots)
+    np.testing.assert_array_equal(w, np.eye(7)[[0, 0, 6, 6]])
+
+
 # In transformers
 
 
@@ -142,10 +524,11 @@ TRANSFORMERS = {
 
 def all_weight_on(transformer, member: str):
     """The same with all weight on one forecast."""
-    row, unlimited = np.eye(6)[[MEMBERS.index(member)] * 2], np.full(2, np.inf)
-    weights = Weights(np.array([0.0, 1e9]), row)
-    other = copy.copy(transformer)
-    stacking = StackedForecast((weights, weights), -unlimited, unlimited)
+    other, own = copy.copy(transformer), transformer.embedder_.stacking
+    weights = np.zeros_like(own.weights)
+    weights[..., MEMBERS.index(member)] = 1.0
+    bounds = replace(own.simple.bounds, lowest=np.full(2, -np.inf), highest=np.full(2, np.inf))
+    stacking = replace(own, weights=weights, simple=replace(own.simple, bounds=bounds))
     other.embedder_ = replace(transformer.embedder_, stacking=stacking)
     return other
 
@@ -230,18 +613,18 @@ def test_a_run_that_is_no_number_is_not_answered(fitted):
     own = fitted.embedder_
     panel = waves(2, 1)
     broken = np.full((2, 1, 2), np.nan)
-    found = own.stacking.combine(broken, own.records(panel), np.full((2, 1), 99.0))
+    found = own.stacking.combine(broken[:, 0], own.records(panel), np.full(2, 99.0))
     assert np.isfinite(found).all()
 
 
 def test_what_judges_the_ridge_has_no_part_in_it():
     model = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
     embedder = model.set_params(random_state=0).fit(waves(20, 0)).embedder_
-    train, test = waves(20, 1), waves(6, 2)
+    train, test = waves(20, 1), waves(25, 2)
     other = test.like(test.times, test.values * np.cos(test.times)[:, None], test.offsets)
     one, two = (
-        learn_stacking(embedder, train, tested, np.random.RandomState(0))
+        learn_stacking(embedder, train, tested, np.random.RandomState(0))[0]
         for tested in (test, other)
     )
-    np.testing.assert_array_equal(one.ridge.coefficients, two.ridge.coefficients)
-    assert (one.channels[0].weights != two.channels[0].weights).any()
+    np.testing.assert_array_equal(one.simple.ridge.coefficients, two.simple.ridge.coefficients)
+    assert (one.weights != two.weights).any()

@@ -1,0 +1,44 @@
+"""Models whose free run is known beforehand, for tests of backtests and weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skpolyode import Panel
+from skpolyode.panel.select import series_of_rows
+from skpolyode.panel.units import ChannelScaler, Standardised, Units
+
+
+@dataclass
+class Clairvoyant:
+    """Its free run is what will come, with independent noise of some size."""
+
+    units: Units
+    noise: float = 0.0
+    recent = None
+    filters = False
+
+    @classmethod
+    def of(cls, panel: Panel, noise: float = 0.0) -> Clairvoyant:
+        """In the units of a panel whose rows are one unit of time apart."""
+        return cls(Units(ChannelScaler.of(panel.values), 1.0), noise)
+
+    def standardised(self, panel: Panel) -> Standardised:
+        times = panel.times - np.repeat(panel.times[panel.offsets[:-1]], panel.lengths)
+        return Standardised(times / self.units.time_scale, self.units.scaler.read(panel.values))
+
+    def runs_from(
+        self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
+    ) -> np.ndarray:
+        """Right at the origin, and elsewhere as right as the noise lets it be."""
+        series, found = series_of_rows(panel)[origins], []
+        ends = np.cumsum(counts)
+        for i, own in enumerate(np.split(times, ends[:-1])):
+            rows = slice(panel.offsets[series[i]], panel.offsets[series[i] + 1])
+            found.append(panel.values[rows][np.searchsorted(panel.times[rows], own)])
+        run = self.units.scaler.read(np.concatenate(found))
+        noise = self.noise * np.random.default_rng(0).standard_normal(run.shape)
+        noise[ends - counts] = 0.0
+        return np.nan_to_num(run) + noise

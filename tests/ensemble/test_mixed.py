@@ -1,0 +1,408 @@
+"""The mixed model against dense formulas, simulated variances, and statsmodels."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, minimize
+from scipy.stats import multivariate_normal
+
+from skpolyode.ensemble import mixed
+from skpolyode.ensemble.mixed import MixedEffects
+from skpolyode.ensemble.periods import shared_periods
+
+PERIODS = [None, 6.0]
+Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def irregular(lengths: list[int], n_channels: int = 2, seed: int = 0) -> Rows:
+    """Irregular rows with gaps; the second channel is never observed in the first series."""
+    rng = np.random.default_rng(seed)
+    times = np.concatenate([np.cumsum(rng.exponential(size=n)) for n in lengths])
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    times -= np.repeat(times[offsets[:-1]], lengths)
+    values = rng.standard_normal((len(times), n_channels))
+    values[rng.random(values.shape) < 0.3] = np.nan
+    values[: lengths[0], 1:] = np.nan
+    return times, values, offsets
+
+
+def made_up(period: float | None, n_channels: int = 2) -> MixedEffects:
+    """A model whose numbers differ from channel to channel."""
+    n_harmonics = 0 if period is None else 2
+    p, rng = 3 + 2 * n_harmonics, np.random.default_rng(1)
+    prior = np.zeros((n_channels, p, p))
+    for j, own in enumerate(prior):
+        own[:2, :2] = [[0.8, -0.2], [-0.2, 0.3 + j]]
+        own[range(2, p - 1), range(2, p - 1)] = 0.2
+        own[-1, -1] = 0.5 + 0.1 * j
+    knots = np.array([0.0, 1.0, 2.5, 4.0])
+    curve = rng.standard_normal((n_channels, len(knots) + 2 * n_harmonics))
+    memory, noise = np.linspace(2.0, 5.0, n_channels), np.linspace(0.2, 0.7, n_channels)
+    theta = np.zeros((n_channels, 6))
+    return MixedEffects(knots, 3.0, period, n_harmonics, theta, curve, prior, memory, noise)
+
+
+def covariance(model: MixedEffects, channel: int, s: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Of the effects and the serial part at times s and t, term by term."""
+    prior, memory = model.prior[channel], model.memory[channel]
+    one, other = (np.stack([np.ones_like(x), x / model.span]) for x in (s, t))
+    found = one.T @ prior[:2, :2] @ other
+    for k in range(1, model.n_harmonics + 1):
+        apart = s[:, None] - t
+        found += prior[2 * k, 2 * k] * np.cos(2 * np.pi * k * apart / model.period)
+    return found + prior[-1, -1] * np.exp(-np.abs(s[:, None] - t) / memory)
+
+
+def curve(model: MixedEffects, channel: int, t: np.ndarray) -> np.ndarray:
+    """Of the population."""
+    return model.fixed(t) @ model.curve[channel]
+
+
+def conditional(
+    model: MixedEffects, channel: int, seen: np.ndarray, x: np.ndarray, when: float
+) -> tuple[float, float]:
+    """Mean and variance of a value, given others, of a normal distribution."""
+    at, noise = np.array([when]), model.noise[channel]
+    v = covariance(model, channel, seen, seen) + noise * np.eye(len(seen))
+    cross = covariance(model, channel, at, seen)
+    gain = np.linalg.solve(v, cross.T)[:, 0]
+    mean = curve(model, channel, at)[0] + gain @ (x - curve(model, channel, seen))
+    own = covariance(model, channel, at, at)[0, 0] + noise
+    return mean, own - gain @ cross[0]
+
+
+def likelihood(period: float | None, channel: int = 0) -> tuple[mixed._Likelihood, Rows]:
+    times, values, offsets = irregular([9, 1, 5, 7, 12])
+    model = MixedEffects._blank(np.array([0.0, 2.0, 5.0]), 4.0, period, 2)
+    grouped = mixed._grouped(times, values[:, channel], offsets)
+    return mixed._Likelihood(model, grouped), (times, values[:, channel], offsets)
+
+
+def some_theta(own: mixed._Likelihood, seed: int) -> np.ndarray:
+    return own.usual + 0.7 * np.random.default_rng(seed).standard_normal(len(own.usual))
+
+
+# The population curve
+
+
+def test_the_curve_is_a_natural_cubic_spline():
+    knots = np.array([0.0, 1.0, 3.0, 7.0])
+    model = MixedEffects._blank(knots, 1.0, None, 1)
+    np.testing.assert_allclose(model.fixed(knots), np.eye(4), atol=1e-12)
+    line = np.array([-4.0, 0.3, 2.2, 6.0, 20.0])
+    np.testing.assert_allclose(model.fixed(line) @ (2 - 3 * knots), 2 - 3 * line, atol=1e-10)
+    for edge, beyond in ((0.0, -9.0), (7.0, 30.0)):  # no bend at the outer knots, nor beyond
+        step = 1e-3 * np.sign(edge - beyond)
+        inside = model.fixed(edge + step * np.arange(3))
+        np.testing.assert_allclose(np.diff(inside, 2, axis=0) / step**2, 0, atol=0.02)
+        slope = (inside[0] - inside[1]) / -step
+        expected = inside[0] + slope * (beyond - edge)
+        np.testing.assert_allclose(model.fixed(np.array(beyond)), expected, atol=0.02)
+
+
+# The restricted likelihood
+
+
+@pytest.mark.parametrize("period", PERIODS)
+@pytest.mark.parametrize("seed", range(3))
+def test_gradient_is_that_of_finite_differences(period, seed):
+    own, _ = likelihood(period)
+    theta = some_theta(own, seed)
+    expected = approx_fprime(theta, lambda x: own.loss(x)[0], 1e-6)
+    np.testing.assert_allclose(own.loss(theta)[1], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_memory_beyond_the_longest_has_no_gradient_but_that_of_the_prior():
+    own, _ = likelihood(None)
+    theta = own.usual.copy()
+    theta[-2] = np.log(400.0)
+    assert own.parts(theta)[1] == 300.0
+    expected = approx_fprime(theta, lambda x: own.loss(x)[0], 1e-6)
+    np.testing.assert_allclose(own.loss(theta)[1], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("period", PERIODS)
+@pytest.mark.parametrize("seed", range(3))
+def test_loss_is_the_density_of_all_values(period, seed):
+    """With the curve's prior, log|V|, squares and log|X'V^-1 X| are those of V + 9 X X'."""
+    own, (times, x, offsets) = likelihood(period)
+    theta = some_theta(own, seed)
+    prior, memory, noise, _ = own.parts(theta)
+    blank = np.zeros((2, 3 + (0 if period is None else 2 * 3)))
+    n_harmonics = 0 if period is None else 3  # half the period: no finer than the rows
+    model = MixedEffects(
+        *(np.array([0.0, 2.0, 5.0]), 4.0, period, n_harmonics, blank, blank),
+        *(prior[None], np.array([memory]), np.array([noise])),
+    )
+    seen = ~np.isnan(x)
+    series = np.repeat(np.arange(5), np.diff(offsets))[seen]
+    t, x = times[seen], x[seen]
+    v = covariance(model, 0, t, t) * (series[:, None] == series)
+    v += noise * np.eye(len(t)) + 9 * model.fixed(t) @ model.fixed(t).T
+    density = multivariate_normal.logpdf(x, np.zeros(len(t)), v)
+    expected = -density - 0.5 * len(t) * np.log(2 * np.pi) + ((theta - own.usual) ** 2).sum() / 8
+    assert own.loss(theta)[0] == pytest.approx(expected, rel=1e-10)
+
+
+def test_curve_is_that_of_generalised_least_squares():
+    own, (times, x, offsets) = likelihood(None)
+    theta = some_theta(own, 0)
+    prior, memory, noise, _ = own.parts(theta)
+    blank = MixedEffects._blank(np.array([0.0, 2.0, 5.0]), 4.0, None, 1)
+    parts = {"prior": prior[None], "memory": np.array([memory]), "noise": np.array([noise])}
+    model, gram, product = replace(blank, **parts), np.eye(3) / 9, np.zeros(3)
+    for first, end in pairwise(offsets):
+        seen = first + np.flatnonzero(~np.isnan(x[first:end]))
+        own_times, fixed = times[seen], model.fixed(times[seen])
+        v = covariance(model, 0, own_times, own_times) + noise * np.eye(len(seen))
+        gram += fixed.T @ np.linalg.solve(v, fixed)
+        product += fixed.T @ np.linalg.solve(v, x[seen])
+    np.testing.assert_allclose(own.curve(theta), np.linalg.solve(gram, product), rtol=1e-9)
+
+
+# Predictions
+
+
+@pytest.mark.parametrize("period", PERIODS)
+@pytest.mark.parametrize("lead", [0.0, 0.7, 30.0])
+def test_forecasts_are_conditional_expectations(period, lead):
+    """At irregular times, of several channels, some never observed; of one row as well."""
+    rows, model = irregular([8, 1, 12, 3]), made_up(period)
+    times, values, offsets = rows
+    asked = np.arange(len(times))
+    known = model.known_at(*rows, asked)
+    means, variances = model.forecasts(known, times + lead)
+    series = np.repeat(np.arange(4), np.diff(offsets))
+    for row in asked:
+        for j in range(2):
+            own = slice(offsets[series[row]], row + 1)
+            seen = ~np.isnan(values[own, j])
+            past = times[own][seen], values[own, j][seen]
+            mean, variance = conditional(model, j, *past, times[row] + lead)
+            assert means[row, j] == pytest.approx(mean, abs=1e-9)
+            assert variances[row, j] == pytest.approx(variance, abs=1e-9)
+
+
+@pytest.mark.parametrize("period", PERIODS)
+def test_before_any_observation_it_is_the_population(period):
+    model, times = made_up(period), np.array([0.0, 3.0, 99.0])
+    means, variances = model.forecasts(model.start(3, 2), times)
+    for j in range(2):
+        np.testing.assert_allclose(means[:, j], curve(model, j, times), rtol=1e-12)
+        own = np.diagonal(covariance(model, j, times, times)) + model.noise[j]
+        np.testing.assert_allclose(variances[:, j], own, rtol=1e-12)
+
+
+@pytest.mark.parametrize("period", PERIODS)
+def test_row_by_row_it_knows_the_same(period):
+    (times, values, offsets), model = irregular([6, 1, 9]), made_up(period)
+    expected = model.known_at(times, values, offsets, np.arange(len(times)))
+    for first, end in pairwise(offsets):
+        known = model.start(2)
+        for row in range(first, end):
+            seen = np.flatnonzero(~np.isnan(values[row]))
+            at = np.full(len(seen), times[row])
+            known[seen] = model.updated(known[seen], at, values[row, seen], seen)
+            np.testing.assert_allclose(known, expected[row], rtol=1e-12, atol=1e-12)
+
+
+def test_rows_may_be_asked_for_in_any_order_and_in_batches():
+    rows, model = irregular([6, 1, 9, 4]), made_up(6.0)
+    every = model.known_at(*rows, np.arange(20))
+    asked = np.random.default_rng(0).integers(0, 20, 50)
+    np.testing.assert_allclose(model.known_at(*rows, asked), every[asked], atol=1e-13)
+    times, values, offsets = rows
+    last = times[offsets[2] :], values[offsets[2] :], offsets[2:] - offsets[2]
+    found = model.known_at(*last, np.arange(13))
+    np.testing.assert_allclose(found, every[7:], atol=1e-13)
+    when = np.linspace(0, 40, 20)
+    both = model.forecasts(every, when)
+    parts = (model.forecasts(every[part], when[part]) for part in (slice(9), slice(9, None)))
+    for whole, one, two in zip(both, *parts, strict=True):
+        np.testing.assert_allclose(np.concatenate([one, two]), whole, atol=1e-13)
+
+
+@pytest.mark.parametrize("period", PERIODS)
+def test_units_of_time_make_no_difference(period):
+    (times, values, offsets), model = irregular([6, 1, 9]), made_up(period)
+    asked, scaled = offsets[1:] - 1, model.rescaled(60.0)
+    found = model.forecasts(model.known_at(times, values, offsets, asked), times[asked] + 2)
+    other = scaled.known_at(60 * times, values, offsets, asked)
+    for one, two in zip(found, scaled.forecasts(other, 60 * (times[asked] + 2)), strict=True):
+        np.testing.assert_allclose(two, one, rtol=1e-10)
+
+
+# What is learned
+
+
+def simulated(n_series: int, n_rows: int, seed: int, sizes: dict[str, float]) -> Rows:
+    """Random levels and slopes, an Ornstein-Uhlenbeck process and noise of these sizes."""
+    rng = np.random.default_rng(seed)
+    times = np.cumsum(rng.exponential(size=(n_series, n_rows)), axis=1)
+    times -= times[:, :1]
+    span = np.median(times[:, -1])
+    serial = np.zeros_like(times)
+    for k in range(n_rows):
+        kept = np.exp(-(times[:, k] - times[:, k - 1]) / sizes["memory"]) if k else np.zeros(1)
+        shock = sizes["serial"] * rng.standard_normal(n_series)
+        serial[:, k] = kept * serial[:, k - 1] + np.sqrt(1 - kept**2) * shock
+    level, slope = rng.standard_normal((2, n_series, 1))
+    x = sizes["level"] * level + sizes["slope"] * slope * times / span + serial
+    x += sizes["noise"] * rng.standard_normal(x.shape)
+    return times.ravel(), x.reshape(-1, 1), n_rows * np.arange(n_series + 1)
+
+
+def test_variances_of_simulated_series_are_recovered():
+    """Within four standard errors, from the curvature of the likelihood."""
+    true = {"level": 1.0, "slope": 0.8, "serial": 0.7, "memory": 2.0, "noise": 0.3}
+    times, values, offsets = simulated(200, 14, 0, true)
+    model = MixedEffects.learn(times, values, offsets)
+    own = mixed._Likelihood(model, mixed._grouped(times, values[:, 0], offsets))
+    theta = model.theta[0]
+    curvature = approx_fprime(theta, lambda x: own.loss(x)[1], 1e-5)
+    error = np.sqrt(np.diagonal(np.linalg.inv((curvature + curvature.T) / 2)))
+    expected = np.log([true[name] for name in ("level", "slope", "serial", "memory", "noise")])
+    found, error = theta[[0, 2, 3, 4, 5]], error[[0, 2, 3, 4, 5]]
+    assert (error < 0.3).all()
+    assert (np.abs(found - expected) < 4 * error).all()
+    assert np.abs(model.curve).max() < 0.4
+    np.testing.assert_allclose(own.loss(theta)[1], 0, atol=1.0)
+
+
+def test_the_order_of_series_does_not_matter():
+    times, values, offsets = irregular([9, 7, 12, 5, 8, 10, 6, 11], seed=3)
+    order = np.random.default_rng(0).permutation(8)
+    rows = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in order])
+    shuffled = np.concatenate([[0], np.cumsum(np.diff(offsets)[order])])
+    one = MixedEffects.learn(times, values, offsets)
+    two = MixedEffects.learn(times[rows], values[rows], shuffled)
+    for name in ("knots", "curve", "prior", "memory", "noise"):
+        np.testing.assert_allclose(getattr(two, name), getattr(one, name), rtol=1e-3, atol=1e-4)
+
+
+def test_with_the_curve_of_other_series_variances_stay():
+    sizes = {"level": 1.0, "slope": 0.5, "serial": 0.5, "memory": 3.0, "noise": 0.3}
+    times, values, offsets = simulated(40, 10, 0, sizes)
+    model = MixedEffects.learn(times, values, offsets)
+    np.testing.assert_allclose(model.relearned(times, values, offsets).curve, model.curve)
+    other = model.relearned(times, values + 5.0, offsets)
+    np.testing.assert_allclose(other.curve, model.curve + 5, atol=0.2)
+    np.testing.assert_array_equal(other.prior, model.prior)
+
+
+@pytest.mark.parametrize("lengths", [[1], [1, 1, 1], [2], [3, 1]])
+def test_a_few_rows_are_enough_and_none_as_well(lengths):
+    times, values, offsets = irregular(lengths)
+    for own in (values, np.full_like(values, np.nan)):
+        model = MixedEffects.learn(times, own, offsets)
+        found = model.forecasts(model.start(4, 2), np.array([0.0, 1.0, 50.0, 1e6]))
+        assert all(np.isfinite(part).all() for part in found)
+    nothing = MixedEffects.learn(times[:0], values[:0], np.zeros(1, dtype=np.int64))
+    assert nothing.forecasts(nothing.start(1, 2), np.ones(1))[1].shape == (1, 2)
+
+
+def test_the_search_does_not_run_off_where_nothing_is_noise():
+    """Straight lines, far apart: the best variance of the noise is zero."""
+    t = np.tile(np.arange(40.0), 9)
+    x = (np.repeat(np.linspace(-1.5, 1.5, 9), 40) + 1e-3 * t)[:, None]
+    offsets = 40 * np.arange(10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = MixedEffects.learn(t, x, offsets)
+        known = model.known_at(t, x, offsets, offsets[1:] - 1)
+        found = model.forecasts(known, np.full(9, 80.0))[0]
+    np.testing.assert_allclose(found[:, 0], x[offsets[:-1], 0] + 0.08, atol=0.02)
+
+
+# Seasons
+
+
+def profile(t: np.ndarray) -> np.ndarray:
+    """Of a day of 24 steps; with a peak in the morning, which takes several harmonics."""
+    return 2 * np.exp(4 * (np.cos(2 * np.pi * (t - 8) / 24) - 1)) - 0.5
+
+
+def daily(n_series: int, seed: int) -> Rows:
+    """Ten days by the hour: a level of each series, one season of 24 steps, and noise."""
+    rng, t = np.random.default_rng(seed), np.arange(240.0)
+    x = rng.standard_normal((n_series, 1)) + profile(t)
+    x = x + 0.3 * rng.standard_normal((n_series, 240))
+    return np.tile(t, n_series), x.reshape(-1, 1), 240 * np.arange(n_series + 1)
+
+
+def test_a_season_is_found_and_continued():
+    rows = daily(6, 0)
+    periods = shared_periods(*rows)
+    assert periods[0] == pytest.approx(24.0)
+    model = MixedEffects.learn(*rows, periods)
+    assert model.period == pytest.approx(24.0)
+    values, known = rows[1], model.known_at(*rows, rows[2][1:] - 1)
+    for lead in (6.0, 12.0, 30.0):
+        when = 239.0 + lead
+        level = (values.reshape(6, 240) - profile(np.arange(240.0))).mean(axis=1)
+        found = model.forecasts(known, np.full(6, when))[0][:, 0]
+        np.testing.assert_allclose(found, level + profile(when), atol=0.3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_season_is_made_of_a_walk(seed):
+    """Walks show long waves; the likelihood takes them for none, nor a period that is offered."""
+    rng, t = np.random.default_rng(seed), np.tile(np.arange(120.0), 6)
+    x = rng.standard_normal((6, 120)).cumsum(axis=1)
+    rows = t, (x / x.std()).reshape(-1, 1), 120 * np.arange(7)
+    assert MixedEffects.learn(*rows, [24.0, *shared_periods(*rows)]).period is None
+
+
+def test_a_season_of_few_rows_is_not_searched():
+    times, values, _ = daily(3, 0)
+    keep = np.tile(np.arange(240) < 19, 3)
+    assert shared_periods(times[keep], values[keep], 19 * np.arange(4)) == []
+
+
+# Another implementation
+
+
+def test_it_is_the_mixed_model_of_statsmodels(monkeypatch):
+    """Random level and slope: without priors and serial part, REML gives the same."""
+    models = pytest.importorskip("statsmodels.regression.mixed_linear_model")
+    sizes = {"level": 1.0, "slope": 0.8, "serial": 0.0, "memory": 1.0, "noise": 0.4}
+    times, values, offsets = simulated(60, 8, 0, sizes)
+    flat = replace(mixed._SETTINGS, prior=1e6, curve_prior=1e4)
+    monkeypatch.setattr(mixed, "_SETTINGS", flat)
+    blank = MixedEffects._blank(np.array([0.0, times.max()]), 5.0, None, 1)
+    own = mixed._Likelihood(blank, mixed._grouped(times, values[:, 0], offsets))
+
+    def without_serial_part(free: np.ndarray) -> tuple[float, np.ndarray]:
+        loss, slope = own.loss(np.array([*free[:3], -12.0, 0.0, free[3]]))
+        return loss, slope[[0, 1, 2, 5]]
+
+    options = {"gtol": 1e-8}
+    found = minimize(without_serial_part, np.zeros(4), jac=True, method="BFGS", options=options)
+    prior, _, noise, _ = own.parts(np.array([*found.x[:3], -12.0, 0.0, found.x[3]]))
+    design = np.stack([np.ones_like(times), times / 5], axis=1)
+    series = np.repeat(np.arange(60), 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = models.MixedLM(values[:, 0], design, groups=series, exog_re=design)
+        oracle = model.fit(reml=True, method=["powell", "lbfgs"])
+    np.testing.assert_allclose(prior[:2, :2], oracle.cov_re, rtol=0.01, atol=0.005)
+    assert noise == pytest.approx(oracle.scale, rel=0.01)
+    fixed = own.curve(np.array([*found.x[:3], -12.0, 0.0, found.x[3]]))
+    at = np.array([0.0, times.max() / 5])
+    np.testing.assert_allclose(fixed, oracle.fe_params[0] + at * oracle.fe_params[1], atol=0.01)
+    learned = replace(
+        blank,
+        curve=fixed[None],
+        prior=prior[None],
+        noise=np.array([noise]),
+    )
+    known = learned.known_at(times, values, offsets, offsets[1:] - 1)
+    expected = oracle.fe_params + np.stack(list(map(np.asarray, oracle.random_effects.values())))
+    when = np.full(60, 12.0)
+    forecasts = learned.forecasts(known, when)[0][:, 0]
+    np.testing.assert_allclose(forecasts, expected @ [1.0, 12 / 5], atol=0.02)
