@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -22,6 +23,7 @@ from skpolyode.forecasting.frames import (
 )
 from skpolyode.forecasting.panels import FITTED, PanelForecaster
 from skpolyode.panel import Panel
+from skpolyode.panel.units import read_duration
 from skpolyode.saving.objects import register_estimator, save_by_name
 from skpolyode.siblings import ODERNNTransformer
 from skpolyode.transformers import PolyODETransformer
@@ -60,9 +62,10 @@ class PolyODEForecaster(PanelForecaster):
     detrend : bool or "auto", default="auto"
         Whether a line is removed from each series first. "auto": with fewer than ten series, if
         naive forecasts gain a fifth. Set it if series leave the range of training.
-    period : float, sequence of float, "auto" or None, default="auto"
-        Lengths of seasons, in the units of `times` (seconds for datetimes), which are removed
-        likewise. "auto" searches for one, and compares as for `detrend`; None: there are none.
+    period : float, timedelta, str, sequence of such, "auto" or None, default="auto"
+        Lengths of seasons, which are removed likewise: in the units of `times` (seconds for
+        datetimes), or beside datetimes durations, such as "24h". "auto" searches for one, and
+        compares as for `detrend`; None: there are none.
     normalize : {"auto", "channel", "series"}, default="auto"
         Whether the model sees each series minus its mean so far, divided by its scale so far: set
         it for very different levels. "auto": if regressions on naive forecasts gain a fifth.
@@ -311,7 +314,9 @@ class PolyODEForecaster(PanelForecaster):
         self._context = read_context(y, getattr(self.cutoff, "freq", None))
 
     def _train(self, panel: Panel) -> None:
-        trained = train_forecaster(self.get_params(deep=False), panel)
+        parameters = self.get_params(deep=False)
+        parameters["period"] = _read_period(self.period, panel.time_unit)
+        trained = train_forecaster(parameters, panel)
         for name, value in zip(FITTED, trained, strict=True):
             setattr(self, name, value)
 
@@ -345,3 +350,13 @@ class PolyODEForecaster(PanelForecaster):
             {"transformer": models[0], "update_epochs": 0, "random_state": 0},
             {"transformer": models[1], "update_epochs": 1, "random_state": 1, **as_it_is},
         ]
+
+
+def _read_period(period: Any, time_unit: str | None) -> Any:
+    """Durations among the lengths of seasons, in the units of `times`; all else as it is."""
+    if isinstance(period, list | tuple):
+        return [_read_period(length, time_unit) for length in period]
+    is_duration = isinstance(period, str | datetime.timedelta | np.timedelta64)
+    if not is_duration or (isinstance(period, str) and period == "auto"):
+        return period
+    return read_duration("period", period, time_unit)

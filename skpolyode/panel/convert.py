@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from skpolyode.errors import Faults
 from skpolyode.panel.checks import build_rows, check_rows, read_ids
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.readers.arrays import rows_from_array
-from skpolyode.panel.readers.kinds import first_of, holds_text, is_vector, refusal
+from skpolyode.panel.readers.kinds import column_times, first_of, holds_text, is_vector, refusal
 from skpolyode.panel.readers.lists import rows_from_frames, rows_from_series, rows_from_tables
 from skpolyode.panel.rows import Rows, require_series
 
@@ -62,15 +61,13 @@ def _rows_from_dict(X: Mapping[Any, Any], faults: Faults, time_unit: str | None)
 
 def _rows_from_array(array: Any, faults: Faults, time_unit: str | None) -> Rows:
     shape = getattr(array, "shape", ())
-    if len(shape) == 3 and shape[1] > 1 and shape[2] >= 2 * shape[1]:
-        warnings.warn(
-            f"{faults.name} of shape {tuple(shape)} is read as (series, time, channel): "
-            f"{shape[1]} times of {shape[2]} channels. sktime has the channels before the times: "
-            f"convert such an array with Panel.from_sktime({faults.name}); Panel.from_array"
-            f"({faults.name}) reads it as it is, without this warning.",
-            stacklevel=4,
+    if len(shape) == 3 and shape[2] >= 2 * max(shape[1], 2):  # the shortest series is of 4 times
+        raise ValueError(
+            f"{faults.name} of shape {tuple(shape)} may be (series, channel, time), as sktime and "
+            f"aeon have it: Panel.from_sktime({faults.name}); or (series, time, channel), with "
+            f"{shape[1]} times of {shape[2]} channels: Panel.from_array({faults.name})."
         )
-    return rows_from_array(array, faults, time_unit)
+    return rows_from_array(array, faults, time_unit, column_times(array))
 
 
 # The first that accepts an input reads it. A further container is a further entry.

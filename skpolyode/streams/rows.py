@@ -12,6 +12,7 @@ from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel import Panel
 from skpolyode.panel.cells import unmasked
 from skpolyode.panel.checks import EXTREME, INFINITE, SHORTEST, TOO_LARGE
+from skpolyode.panel.query import counts_remedy
 from skpolyode.panel.timeaxis import Times, join_times, read_times
 
 __all__ = ["NewRows", "first_times", "read_rows", "read_series"]
@@ -124,12 +125,14 @@ def _read_times(times: Any, panel: Panel) -> np.ndarray | Times:
     if block.data.ndim != 1:
         raise ValueError(f"update: times must be one-dimensional, got shape {block.data.shape}.")
     exact = panel.rows.origin is not None
-    if block.kind == "number":
+    if block.kind == "number" and not panel.is_datetime:
         return join_times([block], panel.time_unit) if exact else block.data.astype(np.float64)
-    if block.kind == "timedelta" or not panel.is_datetime:
-        wanted = "datetimes, or counts of their unit" if panel.is_datetime else "numbers"
+    if block.kind != "datetime" or not panel.is_datetime:
+        wanted = "datetimes" if panel.is_datetime else "numbers"
+        remedy = f"; {counts_remedy(panel)}" if block.kind == "number" else ""
         raise TypeError(
-            f"update: times must be {wanted}, as those of the transformer's fit, got {block.kind}s."
+            f"update: times must be {wanted}, as those of the transformer's fit, got {block.kind}s"
+            f"{remedy}."
         )
     if (block.tz is None) != (panel.tz is None):
         raise TypeError(

@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import Interval, InvalidParameterError, Str
 
 __all__ = [
     "COUNT",
+    "DURATION",
     "POSITIVE",
     "Training",
     "check_coefficients",
@@ -31,6 +32,8 @@ __all__ = [
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
+# `read_duration` reads it. A timedelta64 comes first: numpy takes it for a whole number.
+DURATION = [np.timedelta64, datetime.timedelta, str, POSITIVE]
 
 
 _ENTRY = re.compile(r"^((\w+) : .*\n(?:^    .*\n)*)", re.MULTILINE)
@@ -150,17 +153,11 @@ def check_coefficients(blocks: Sequence[str]) -> None:
 def check_parameters(estimator: BaseEstimator) -> None:
     """Check parameters by their constraints, which do not know what is likely to be meant."""
     for name, value in estimator.get_params(deep=False).items():
-        if isinstance(value, datetime.timedelta | np.timedelta64):
-            unit = "a number, in the units of `times`: of a Panel with datetimes that is"
-            remedy = f"{unit} Panel.time_unit, so that {name}=5.0 is five of them"
-        elif isinstance(value, torch.device):
-            remedy = f"its name, {name}={str(value)!r}"
-        else:
-            continue
-        raise InvalidParameterError(
-            f"The {name!r} parameter of {type(estimator).__name__} is a {type(value).__name__}; "
-            f"pass {remedy}."
-        )
+        if isinstance(value, torch.device):
+            raise InvalidParameterError(
+                f"The {name!r} parameter of {type(estimator).__name__} is a "
+                f"{type(value).__name__}; pass its name, {name}={str(value)!r}."
+            )
     estimator._validate_params()
 
 

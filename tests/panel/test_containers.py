@@ -26,7 +26,7 @@ def panel() -> Panel:
         [0, 2, 3],
         ids=["ann", "bob"],
         channel_names=["hr", "bp"],
-        static=pd.DataFrame({"age": [71, 45]}),
+        static=pd.DataFrame({"age": [71, 45]}, index=["ann", "bob"]),
         time_unit="D",
     )
 

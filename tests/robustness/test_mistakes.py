@@ -36,8 +36,12 @@ def model():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"window": pd.Timedelta("5h")}, "'window' .*pass a number, in the units of"),
-        ({"context": np.timedelta64(5, "h")}, "'context' .*so that context=5.0 is five of them"),
+        ({"window": pd.Timedelta("5h")}, "window must .*the times are plain numbers: give a num"),
+        ({"context": np.timedelta64(5, "h")}, "context must .*plain numbers: give a number"),
+        ({"step_size": "long"}, "step_size must be a positive length .*got 'long'"),
+        ({"window": 1e300}, r"window=1e\+300 is .* times as long as the longest series, of length"),
+        ({"context": 1e-300}, "context=1e-300 is .* times as long .*'auto' does"),
+        ({"n_coefficients": 5000}, "n_coefficients=5000 is more .* here, 256: .* has 12 rows"),
         ({"device": torch.device("cpu")}, "'device' .*pass its name, device='cpu'"),
         ({"hidden_layer_sizes": 0}, "'hidden_layer_sizes' .*Got 0"),
         ({"horizon": 0}, r"'horizon' .* int in the range \[1, inf\) or a str among {'auto'}"),

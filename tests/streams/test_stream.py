@@ -189,6 +189,8 @@ def test_datetimes_are_read_and_given_back():
         stream.update(pd.Timestamp("2024-04-02"), [1, 2], 0)
     naive = transformer.stream().update(np.datetime64("2024-04-02"), [1.0, 2.0])
     assert naive.last_times[0] == pd.Timestamp("2024-04-02")
+    with pytest.raises(TypeError, match=r"got numbers; turn counts since 1970 .*unit='s'\)"):
+        naive.update(3.0, [1.0, 2.0])
     with pytest.raises(TypeError, match="got timedeltas"):
         naive.update(pd.Timedelta("1h"), [1.0, 2.0])
     with pytest.raises(TypeError, match=r"times must be numbers, .* got datetimes"):

@@ -164,7 +164,8 @@ def rows_from_frames(
 
 def _column_names(frame: pd.DataFrame) -> tuple[str, ...] | None:
     """Return the columns as text, or None where pandas has only counted them."""
-    is_counted = isinstance(frame.columns, pd.RangeIndex)
+    columns = frame.columns  # RangeIndex(1, -1, -1) are two that have changed places
+    is_counted = isinstance(columns, pd.RangeIndex) and columns.equals(pd.RangeIndex(len(columns)))
     return None if is_counted else tuple(map(str, frame.columns))
 
 
