@@ -58,6 +58,11 @@ NOT_NUMERIC = FaultKind(
     "cells that are not numbers",
     "convert them to numbers (for example one-hot columns), or to NaN where not observed",
 )
+TEXT = FaultKind(
+    "columns of text",
+    "convert them, with pandas.to_numeric(column, errors='coerce') where they hold numbers, or "
+    "leave them out",
+)
 IDS = FaultKind("ids that do not fit", "give one unique id for each series")
 NAMES = FaultKind("channel names that do not fit", "give one unique name for each channel")
 STATIC = FaultKind(
@@ -227,7 +232,12 @@ def _where(rows: Rows, faults: Faults, row: int) -> str:
     series, time = rows.series_of(row), rows.times.counts[row]
     if np.isfinite(time):
         return f"{faults.series(series)}, time {rows.times.format(row)}"
-    return f"{faults.series(series)}, row {row - rows.offsets[series]}, time {time}"
+    return f"{faults.series(series)}, row {row - rows.offsets[series]}, {name_unknown(time)}"
+
+
+def name_unknown(time: float) -> str:
+    """Name a time that is not finite in a message."""
+    return "missing time" if np.isnan(time) else f"time {time}"
 
 
 def read_ids(ids: object) -> np.ndarray | None:

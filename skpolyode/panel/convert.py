@@ -14,7 +14,12 @@ from skpolyode.panel.checks import build_rows, check_rows, read_ids
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.readers.arrays import rows_from_array
 from skpolyode.panel.readers.kinds import column_times, first_of, holds_text, is_vector, refusal
-from skpolyode.panel.readers.lists import rows_from_frames, rows_from_series, rows_from_tables
+from skpolyode.panel.readers.lists import (
+    rows_from_frames,
+    rows_from_series,
+    rows_from_tables,
+    rows_from_vectors,
+)
 from skpolyode.panel.rows import Rows, require_series
 
 
@@ -41,6 +46,12 @@ def _is_list_of_frames(X: Any) -> bool:
 
 def _is_list_of_tables(X: Any) -> bool:
     return getattr(first_of(X), "ndim", 0) == 2
+
+
+def _is_ragged_list(X: Any) -> bool:
+    if not is_vector(first_of(X)):
+        return False
+    return all(map(is_vector, X)) and len(set(map(len, X))) > 1
 
 
 def _is_dict_of_series(X: Any) -> bool:
@@ -75,6 +86,9 @@ READERS = (
     Reader("a list of (times, values) pairs", _is_list_of_pairs, rows_from_series),
     Reader("a list of DataFrames or Series indexed by time", _is_list_of_frames, rows_from_frames),
     Reader("a list of 2-D arrays (time, channel)", _is_list_of_tables, rows_from_tables),
+    Reader(
+        "a list of 1-D arrays of different length (univariate)", _is_ragged_list, rows_from_vectors
+    ),
     Reader("a dict of such series by their ids", _is_dict_of_series, _rows_from_dict),
     Reader(
         "a 3-D array (series, time, channel); a 2-D array or DataFrame (series, time)",
@@ -97,10 +111,10 @@ def as_panel(X: Any, *, name: str = "X") -> Panel:
     X : Panel, list or array-like
         The series: a `Panel` (returned as it is); a list of panels; a list, tuple or 1-D object
         array of pairs (times, values); a list of DataFrames or Series indexed by time; a list of
-        arrays of shape (L, D), at times 0, 1, ..., L - 1; a dict of such series, whose keys are
-        the ids; an array of shape (n_series, n_times, D), in which rows of NaN at the end of a
-        series are padding; an array, frame or list of lists of shape (n_series, n_times), each row
-        a univariate series at times 0, 1, ..., n_times - 1.
+        arrays of shape (L, D), or of different shapes (L,), at times 0, 1, ..., L - 1; a dict of
+        such series, whose keys are the ids; an array of shape (n_series, n_times, D), in which rows
+        of NaN at the end of a series are padding; an array, frame or list of lists of shape
+        (n_series, n_times), each row a univariate series at times 0, 1, ..., n_times - 1.
     name : str, default="X"
         The word for the input in error messages.
 

@@ -140,7 +140,8 @@ def _read(times: Any, panel: Panel, name: str, relative: bool) -> Times:
     read = join_times([block], panel.time_unit)
     if not np.isfinite(read.counts).all():
         row = int(np.flatnonzero(~np.isfinite(read.counts))[0])
-        raise ValueError(f"{name} must be finite, got {read.counts[row]} at position {row}.")
+        found = "a missing time" if np.isnan(read.counts[row]) else read.counts[row]
+        raise ValueError(f"{name} must be finite, got {found} at position {row}.")
     return read
 
 

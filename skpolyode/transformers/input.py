@@ -166,7 +166,9 @@ def _converted(
     estimator: BaseEstimator, X: Any, reset: bool, name: str
 ) -> tuple[Panel, tuple[int, ...] | None]:
     """Panel, and the shape of the array that it was, if it was one."""
-    if is_ragged(X):
+    # Of a list of ragged series a part may by chance be rectangular.
+    is_list = not reset and estimator.array_shape_ is None and isinstance(X, list | tuple)
+    if is_ragged(X) or is_list:
         return as_panel(X, name=name), None
     if getattr(X, "ndim", 2) == 3:
         is_like_fit = not reset and X.shape[2] == estimator.n_channels_in_  # and no channels first

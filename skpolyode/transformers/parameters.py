@@ -6,7 +6,9 @@ import datetime
 import inspect
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -23,6 +25,7 @@ __all__ = [
     "Training",
     "check_coefficients",
     "check_device",
+    "check_names",
     "check_parameters",
     "check_repeatable",
     "complete",
@@ -185,6 +188,22 @@ def check_repeatable(random_state: Any) -> None:
             f"checkpoint_dir needs an int as random_state, got {random_state!r}: with it a "
             "training that goes on draws the same numbers."
         )
+
+
+def check_names(init: Callable[..., None]) -> Callable[..., None]:
+    """Decorate `__init__`: of a name that is no parameter, tell the class and the nearest one."""
+
+    @wraps(init)
+    def checked(self: Any, *args: Any, **given: Any) -> None:
+        if type(self).__init__ is checked:  # and not called by a subclass
+            known = list(inspect.signature(checked).parameters)[1:]
+            for name in [name for name in given if name not in known]:
+                near = get_close_matches(name, known, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"its parameters are {known}."
+                raise TypeError(f"{type(self).__name__} has no parameter {name!r}; {hint}")
+        init(self, *args, **given)
+
+    return checked
 
 
 def complete(cls: type, training: type) -> None:

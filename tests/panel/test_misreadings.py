@@ -196,3 +196,45 @@ def test_kinds_that_cannot_be_series_say_so_in_estimators_too():
 
 def test_values_before_times_are_told():
     both_refuse([([[1.0, 5.0], [2.0, 6.0]], [0.0, 1.0])], ValueError, r"swapped.*\(times, values\)")
+
+
+def test_lists_of_ragged_vectors():
+    ragged = [[1.0, 2.0, 3.0], [4.0, 5.0]]
+    expected = Panel.from_series([(range(3), ragged[0]), (range(2), ragged[1])])
+    array = np.empty(2, dtype=object)
+    array[:] = [np.array(own) for own in ragged]
+    for X in (ragged, list(map(np.array, ragged)), list(map(tuple, ragged)), array):
+        assert as_panel(X).equals(expected)
+    assert as_panel({"a": ragged[0], "b": ragged[1]}).ids.tolist() == ["a", "b"]
+    model = HiPPOTransformer(n_coefficients=4).fit(ragged)
+    both = model.transform(ragged)
+    assert_array_equal(model.transform(ragged[1:]), both[1:])  # rectangular by chance
+    assert_array_equal(model.transform([ragged[0]] * 2), both[[0, 0]])
+    with pytest.raises(ValueError, match=r"series 1, channel 'x0', time 0: not a number, got 'a'"):
+        as_panel([[1.0], ["a", 2.0]])
+
+
+def test_one_bare_series():
+    for index in (None, DAYS):
+        both_refuse(pd.Series([1.0, 2.0], index=index), TypeError, r"one bare Series.*list, \[X\]")
+
+
+def test_missing_times_are_called_so():
+    for times in (pd.DatetimeIndex(["2024-01-01", None]), [0.0, np.nan]):
+        both_refuse(
+            [(times, [1.0, 2.0])], ValueError, "series 0, row 1, missing time: the time must"
+        )
+
+
+@pytest.mark.parametrize("kind", [object, "string"])
+def test_a_column_of_text_is_one_line(kind):
+    cells = pd.Series(list("12345") * 5, dtype=kind)
+    flat = pd.DataFrame({"a": cells, "b": np.arange(25.0), "c": cells})
+    both_refuse(
+        flat, ValueError, r"X has 2 faults:\n  column 'a' holds text, got '1'.*\n  column 'c'"
+    )
+    long = flat.assign(id=1, t=np.arange(25.0))
+    with pytest.raises(ValueError, match=r"column 'a' holds text.*pandas\.to_numeric\(column, err"):
+        Panel.from_long(long, id="id", time="t", values=["a", "b"])
+    long["a"] = pd.to_numeric(long["a"], errors="coerce")
+    assert Panel.from_long(long, id="id", time="t", values=["a", "b"]).n_channels == 2

@@ -170,7 +170,7 @@ def test_wrong_kinds(panel, times, message):
         ([[], []], "times of series 0 must be one-dimensional and not empty"),
         ([[1.0], []], "times of series 1 must be one-dimensional and not empty"),
         (np.zeros((1, 2, 2)), "times must be one-dimensional"),
-        ([1.0, np.nan], "times must be finite, got nan at position 1"),
+        ([1.0, np.nan], "times must be finite, got a missing time at position 1"),
         ([[1.0], [np.inf]], "times of series 1 must be finite, got inf at position 0"),
         (None, "times must be finite"),
         ([[1.0]], "one for each of the 2 series, got 1 lists"),
@@ -183,7 +183,7 @@ def test_wrong_times(times, message):
 
 
 def test_missing_datetimes():
-    with pytest.raises(ValueError, match="must be finite, got nan at position 1"):
+    with pytest.raises(ValueError, match="must be finite, got a missing time at position 1"):
         query_times(DATED, pd.DatetimeIndex(["2024-01-01", pd.NaT]))
 
 

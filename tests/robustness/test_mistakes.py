@@ -8,9 +8,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
 from skpolyode import (
+    GRUODEBayesTransformer,
     HiPPOTransformer,
     Panel,
     PastDecoder,
+    PolyODEClassifier,
     PolyODETransformer,
     Resampler,
     SummaryStatsTransformer,
@@ -160,3 +162,33 @@ def test_integers_that_no_number_holds(X):
 def test_one_hidden_layer_may_be_a_number():
     one, other = (small(hidden_layer_sizes=sizes).fit(SERIES) for sizes in (8, (8,)))
     np.testing.assert_array_equal(one.transform(SERIES), other.transform(SERIES))
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "match"),
+    [
+        (
+            PolyODETransformer,
+            "n_coefs",
+            "PolyODETransformer has no .* did you mean 'n_coefficients'",
+        ),
+        (GRUODEBayesTransformer, "hiden_size", "GRUODEBayesT.* mean 'hidden_size'"),
+        (HiPPOTransformer, "n_coefs", "HiPPOTransformer has no .* did you mean 'n_coefficients'"),
+        (
+            PolyODEClassifier,
+            "xyz",
+            r"PolyODEClassifier has no parameter 'xyz'; .*\['embedder', 'fea",
+        ),
+    ],
+)
+def test_a_parameter_that_is_not_there(cls, name, match):
+    with pytest.raises(TypeError, match=match):
+        cls(**{name: 3})
+
+
+def test_a_file_that_looks_like_a_pickle(model, tmp_path):
+    with pytest.raises(ValueError, match=r"call it '.*e\.safetensors', or write \.pkl with joblib"):
+        model.save(tmp_path / "e.pkl")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match=r"joblib\.dump"):
+        model.stream(2).save(str(tmp_path / "e.JOBLIB"))

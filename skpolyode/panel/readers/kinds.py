@@ -180,6 +180,8 @@ def refusal(X: Any) -> str | None:
     """Say why an input would be misread, and how to pass it; None if it would not."""
     if isinstance(X, pd.api.typing.DataFrameGroupBy):
         return "is a groupby; pass dict(list(X)), whose keys are the ids."
+    if isinstance(X, pd.Series) and X.dtype.kind != "O":
+        return "is one bare Series; wrap it in a list, [X]: its index holds the times."
     if isinstance(X, Iterator):
         return f"is a {type(X).__name__}, which can be read only once; pass list(X)."
     if isinstance(X, tuple) and len(X) == 2 and is_vector(X[0]) and not isinstance(X[0], pd.Series):

@@ -117,6 +117,11 @@ def _read_table(table: object) -> Block:
     return TimeBlock(np.arange(len(array))), array, bad
 
 
+def _read_vector(vector: object) -> Block:
+    array, bad = read_values(vector)
+    return TimeBlock(np.arange(len(array))), array[:, None], bad
+
+
 def _read_frame(table: object) -> Block:
     """Read a frame, unless the name of a column tells that its rows are only counted."""
     if not isinstance(table, pd.DataFrame | pd.Series):
@@ -137,6 +142,7 @@ def _read_frame(table: object) -> Block:
 
 
 rows_from_series = partial(rows_from_list, read=_read_pair)
+rows_from_vectors = partial(rows_from_list, read=_read_vector)
 rows_from_tables = partial(rows_from_list, read=_read_table)  # at times 0, 1, ..., L - 1
 
 
