@@ -27,7 +27,7 @@ from skpolyode.models.layers import AgeHead, Start, drawn, observed_inputs, wher
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, DURATION
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
 __all__ = ["HiPPORNN", "HiPPORNNTransformer"]
 
@@ -218,7 +218,7 @@ class HiPPORNNTransformer(NeuralTransformer):
         hidden_size: int | str = "auto",
         n_coefficients: int = 32,
         measure: str = "legt",
-        window: float | str = "auto",
+        window: Duration = "auto",
         **training: Any,
     ) -> None:
         self.hidden_size = hidden_size

@@ -27,7 +27,13 @@ from skpolyode.siblings.decoders import BackwardODE, DecodingTask, NetworkDecode
 from skpolyode.siblings.ode_rnn import ODERNNTransformer
 from skpolyode.training import Trainer, intra_op_threads
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import COUNT, DURATION, POSITIVE, local_random_state
+from skpolyode.transformers.parameters import (
+    COUNT,
+    DURATION,
+    POSITIVE,
+    Duration,
+    local_random_state,
+)
 from skpolyode.transformers.stages import usual_batch, usual_patience
 
 __all__ = ["DecodedEmbedder", "PastDecoder"]
@@ -195,7 +201,7 @@ class PastDecoder(SeriesTransformer):
         *,
         kind: str = "network",
         n_coefficients: int = 32,
-        window: float | str = "auto",
+        window: Duration = "auto",
         hidden_size: int = 128,
         max_epochs: int = 60,
         learning_rate_init: float = 0.05,

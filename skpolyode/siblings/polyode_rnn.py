@@ -37,7 +37,13 @@ from skpolyode.panel.select import observed_rows
 from skpolyode.panel.units import choose_window
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, DURATION, check_coefficients, layer_sizes
+from skpolyode.transformers.parameters import (
+    COUNT,
+    DURATION,
+    Duration,
+    check_coefficients,
+    layer_sizes,
+)
 
 __all__ = ["PolyODERNN", "PolyODERNNTransformer"]
 
@@ -288,7 +294,7 @@ class PolyODERNNTransformer(NeuralTransformer):
         hidden_size: int | str = "auto",
         n_coefficients: int = 32,
         measure: str = "legt",
-        window: float | str = "auto",
+        window: Duration = "auto",
         hidden_layer_sizes: Sequence[int] | int = (64, 64),
         embedding: str = "full",
         observations: str = "exact",

@@ -40,7 +40,7 @@ from skpolyode.siblings.state_space import DiagonalStateSpace, before_each
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import SegmentTask
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, DURATION
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
 __all__ = ["S4", "S4Transformer"]
 
@@ -345,7 +345,7 @@ class S4Transformer(NeuralTransformer):
         state_size: int = 8,
         inputs: str = "impulses",
         memory: bool = False,
-        window: float | str = "auto",
+        window: Duration = "auto",
         **training: Any,
     ) -> None:
         self.hidden_size = hidden_size

@@ -14,7 +14,7 @@ from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.streams import HiPPOStream
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import DURATION
+from skpolyode.transformers.parameters import DURATION, Duration
 
 __all__ = ["HiPPOTransformer"]
 
@@ -112,7 +112,7 @@ class HiPPOTransformer(SeriesTransformer):
         n_coefficients: int = 32,
         measure: str = "legt",
         hold: str = "linear",
-        window: float | str = "auto",
+        window: Duration = "auto",
     ) -> None:
         self.n_coefficients = n_coefficients
         self.measure = measure

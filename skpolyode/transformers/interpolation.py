@@ -13,7 +13,7 @@ from skpolyode.embedders.paths import KINDS
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import DURATION
+from skpolyode.transformers.parameters import DURATION, Duration
 
 __all__ = ["InterpolationTransformer"]
 
@@ -110,7 +110,7 @@ class InterpolationTransformer(SeriesTransformer):
         kind: str = "linear",
         causal: bool = True,
         n_coefficients: int = 32,
-        window: float | str = "auto",
+        window: Duration = "auto",
     ) -> None:
         self.kind = kind
         self.causal = causal

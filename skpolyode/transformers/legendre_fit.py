@@ -12,7 +12,7 @@ from skpolyode.embedders.direct import new_readout
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import DURATION
+from skpolyode.transformers.parameters import DURATION, Duration
 
 __all__ = ["LegendreFitTransformer"]
 
@@ -98,7 +98,7 @@ class LegendreFitTransformer(SeriesTransformer):
         *,
         n_coefficients: int = 32,
         alpha: float = 1e-5,
-        window: float | str = "auto",
+        window: Duration = "auto",
     ) -> None:
         self.n_coefficients = n_coefficients
         self.alpha = alpha

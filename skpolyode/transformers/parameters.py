@@ -22,6 +22,7 @@ __all__ = [
     "COUNT",
     "DURATION",
     "POSITIVE",
+    "Duration",
     "Training",
     "check_coefficients",
     "check_device",
@@ -35,7 +36,8 @@ __all__ = [
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
-# `read_duration` reads it. A timedelta64 comes first: numpy takes it for a whole number.
+# As `read_duration` reads it. A timedelta64 comes first: numpy takes it for a whole number.
+Duration = float | str | datetime.timedelta | np.timedelta64
 DURATION = [np.timedelta64, datetime.timedelta, str, POSITIVE]
 
 

@@ -30,7 +30,13 @@ from skpolyode.panel.units import (
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, DURATION, check_coefficients, layer_sizes
+from skpolyode.transformers.parameters import (
+    COUNT,
+    DURATION,
+    Duration,
+    check_coefficients,
+    layer_sizes,
+)
 from skpolyode.transformers.stages import (
     CheckStepSize,
     EstimateError,
@@ -201,9 +207,9 @@ class PolyODETransformer(UncertainTransformer):
         *,
         n_coefficients: int = 32,
         measure: str = "legt",
-        window: float | str = "auto",
-        context: float | str = "auto",
-        step_size: float | str = "auto",
+        window: Duration = "auto",
+        context: Duration = "auto",
+        step_size: Duration = "auto",
         hidden_layer_sizes: Sequence[int] | int = (64, 64),
         embedding: str = "full",
         observations: str = "auto",

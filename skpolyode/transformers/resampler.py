@@ -16,7 +16,7 @@ from skpolyode.panel.units import read_duration
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import read_panel
-from skpolyode.transformers.parameters import DURATION
+from skpolyode.transformers.parameters import DURATION, Duration
 from skpolyode.transformers.path_transformer import PathTransformer
 
 __all__ = ["Resampler"]
@@ -100,7 +100,7 @@ class Resampler(PathTransformer):
         embedder: SeriesTransformer | None = None,
         *,
         n_points: int | None = None,
-        every: float | None = None,
+        every: Duration | None = None,
         grid: Any = None,
         relative_to: str | None = "start",
     ) -> None:

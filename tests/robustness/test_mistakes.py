@@ -123,6 +123,16 @@ def test_forecasters():
         evaluate_forecasts(forecaster, panel, cutoff="half")
 
 
+def test_a_panel_of_datetimes_is_forecast_as_a_table():
+    days = pd.date_range("2024-01-01", periods=12)
+    panel = Panel.from_series([(days[k:], SERIES[k][1][k:]) for k in range(3)], ids=list("cab"))
+    forecaster = PolyODEForecaster(small(), random_state=0)
+    with pytest.raises(TypeError, match=r"fit\(y\.to_sktime\(\)\), or pretrain\(y\)"):
+        forecaster.fit(panel)
+    ahead = forecaster.fit(panel.to_sktime()).predict([pd.Timedelta("1D")])
+    assert ahead.index.tolist() == [(id, pd.Timestamp("2024-01-13")) for id in "abc"]
+
+
 def test_scores_leave_out_series_without_observations(model):
     kept = Panel.from_series([*SERIES[:2], ([0.0], [np.nan]), SERIES[2]], empty="keep")
     for cutoff in (0.5, 3.0, [3.0] * 4):
