@@ -2,7 +2,7 @@
 
     python -m benchmarks.intervals                   # made sets, three seeds: quarter of an hour
     python -m benchmarks.intervals --data FOLDER     # and real ones, as benchmarks.real reads them
-    python -m benchmarks.intervals --sets "two kinds" --seeds 0 --normalize channel
+    python -m benchmarks.intervals --sets "two kinds" --seeds 0
 
 One model is trained on some series and forecasts others, from a cutoff at 60 % of each on, with
 and without scales of its calibration. Prints what intervals of 90 % cover, of all series and of the
@@ -157,7 +157,7 @@ def judge(ends: tuple[Panel, Panel], future: Panel, steps: np.ndarray) -> np.nda
 
 def run(name: str, args: argparse.Namespace) -> Iterator[str]:
     """Lines of the table: without and with scales, and of hidden rows and values."""
-    found, hidden, n_by_series = [], [], 0
+    found, hidden = [], []
     embedder = PolyODETransformer(
         embedding="coefficients_std" if args.std else "full",
         observations="noisy" if args.noise else "exact",
@@ -166,11 +166,10 @@ def run(name: str, args: argparse.Namespace) -> Iterator[str]:
         train, test = split(name, seed, args.data, args.noise)
         past, future = cut(test)
         with patch("skpolyode.ensemble.conformal.cross_fitted_scales", return_value=None):
-            plain = PolyODEForecaster(embedder, random_state=seed, normalize=args.normalize)
+            plain = PolyODEForecaster(embedder, random_state=seed)
             plain.pretrain(train)
-        adapted = PolyODEForecaster(embedder, random_state=seed, normalize=args.normalize)
+        adapted = PolyODEForecaster(embedder, random_state=seed)
         adapted.pretrain(train)
-        n_by_series += adapted.decomposition_.by_series
         found.append([measure(model, past, future) for model in (plain, adapted)])
         kinds = (False, True) if test.n_channels > 1 else (False,)
         hidden.append([measure_paths(adapted, test, cells) for cells in kinds])
@@ -179,8 +178,6 @@ def run(name: str, args: argparse.Namespace) -> Iterator[str]:
     for row, own in (("one width", plain), ("adapted", adapted)):
         numbers = " ".join(f"{x:10.3f}" for x in own)
         rest = "" if own is plain else "   x " + ", ".join(f"{x:.2f}" for x in ratio)
-        if n_by_series and own is adapted:
-            rest += f" (units of the series in {n_by_series} of {len(args.seeds)} seeds)"
         yield f"{name:16s} {row:10s}{numbers}{rest}"
     for row, own in zip(("rows", "values"), np.mean(hidden, axis=0), strict=False):
         yield f"{name:16s} {row:10s}" + " ".join(f"{x:10.3f}" for x in own)
@@ -191,7 +188,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of the real sets; none without it")
     parser.add_argument("--sets", nargs="+", choices=MADE + REAL_SETS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--normalize", default="auto", choices=["auto", "channel", "series"])
+
     parser.add_argument("--std", action="store_true", help="the embedder knows its errors")
     parser.add_argument("--noise", type=float, default=0.0, help="in standard deviations")
     args = parser.parse_args()

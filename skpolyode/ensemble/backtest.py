@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from skpolyode.ensemble.decompose import Residuals
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.naive import Records, records_at
 from skpolyode.panel import Panel, offsets_from
@@ -125,7 +124,7 @@ class Sample:
     Values are in standard deviations from the mean of their channel, times in typical gaps.
     """
 
-    rows: Standardised  # of the series, or of their pasts up to each origin
+    rows: Standardised  # of the series
     offsets: np.ndarray  # int64: where those of each series start
     origins: np.ndarray  # int64 (O,): rows
     origin: np.ndarray  # int64 (M,): which of the origins
@@ -134,15 +133,11 @@ class Sample:
     series: np.ndarray  # int64 (M,)
 
     @classmethod
-    def of(cls, model: Forecasts, asked: RollingOrigins, past: Residuals) -> Self:
-        """The rows of rolling origins, with the residuals of the series up to each origin."""
-        shift, scale = past.restoring(asked.origin, asked.times)
-        actual = model.units.scaler.read((asked.panel.values[asked.rows] - shift) / scale)
-        rows = model.standardised(past.panel)
-        since = (asked.times - past.end[asked.origin]) / model.units.time_scale
-        elapsed = rows.times[past.last][asked.origin] + since
-        offsets = past.panel.offsets
-        return cls(rows, offsets, past.last, asked.origin, elapsed, actual, asked.series)
+    def of(cls, model: Forecasts, asked: RollingOrigins) -> Self:
+        """The rows of rolling origins."""
+        rows = model.standardised(asked.panel)
+        what = asked.origin, rows.times[asked.rows], rows.values[asked.rows], asked.series
+        return cls(rows, asked.panel.offsets, asked.origins, *what)
 
     @cached_property
     def _plain(self) -> Records:

@@ -23,6 +23,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize
 
+from skpolyode.ensemble.periods import MAX_HARMONICS
 from skpolyode.panel import series_index
 from skpolyode.saving.codec import saved
 
@@ -39,7 +40,6 @@ class MixedSettings:
     seasons_to_see: float = 2.5
     max_work: float = 5e6  # of one evaluation: series times rows cubed
     max_series: int = 200
-    max_harmonics: int = 6  # of a season
     curve_prior: float = 3.0  # standard deviation of the population curve at its knots
     prior: float = 2.0  # standard deviation of the logarithms of standard deviations
     furthest: float = 4.0  # such deviations from the usual; covariances stay solvable
@@ -104,7 +104,7 @@ class MixedEffects:
         times: np.ndarray,
         values: np.ndarray,
         offsets: np.ndarray,
-        periods: Sequence[float] = (),
+        periods: Sequence[float | None] = (None,),
     ) -> Self:
         """Estimate all variances of each channel by restricted maximum likelihood (REML).
 
@@ -115,23 +115,27 @@ class MixedEffects:
             NaN where not observed.
         offsets : int64 ndarray of shape (B + 1,)
             Where the rows of each series start.
-        periods : sequence of float, default=()
-            Candidates for the period of a season. The likelihood decides for one of them or none.
+        periods : sequence of float or None, default=(None,)
+            Candidates for the period of a season, None for no season; the likelihood decides.
         """
-        shortest = _SETTINGS.seasons_to_see * max([0.0, *periods])
+        seasons = [p for p in periods if p is not None]
+        shortest = _SETTINGS.seasons_to_see * max(seasons, default=0.0)
         channels = [_grouped(times, x, offsets, shortest) for x in values.T]
         span = float(np.median(times[offsets[1:] - 1])) if len(times) else 0.0
-        best, least = None, np.inf
-        options = [(n, None) for n in _SETTINGS.n_knots] + [(0, period) for period in periods]
-        for n_knots, period in options:
-            knots = best.knots if best is not None and not n_knots else _knots(times, n_knots)
-            if period is None and best is not None and len(knots) == len(best.knots):
-                continue
-            model = cls._blank(knots, span or 1.0, period, len(channels))
-            loss = sum(model._estimate(j, own, best) for j, own in enumerate(channels))
-            if loss < least:
-                best, least = model, loss
-        return best
+
+        def best_of(options: list[tuple[np.ndarray, float | None]], like: Self | None) -> Self:
+            models = [cls._blank(*own, span or 1.0, len(channels)) for own in options]
+            losses = [
+                sum(model._estimate(j, own, like) for j, own in enumerate(channels))
+                for model in models
+            ]
+            return models[int(np.argmin(losses))]
+
+        curves = {len(knots): knots for knots in (_knots(times, n) for n in _SETTINGS.n_knots)}
+        plain = best_of([(knots, None) for knots in curves.values()], None)
+        if not seasons:
+            return plain
+        return best_of([(plain.knots, period) for period in periods], plain)
 
     def relearned(self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Self:
         """The same variances, with the population curve of other series."""
@@ -143,9 +147,9 @@ class MixedEffects:
         return found
 
     @classmethod
-    def _blank(cls, knots: np.ndarray, span: float, period: float | None, n_channels: int) -> Self:
+    def _blank(cls, knots: np.ndarray, period: float | None, span: float, n_channels: int) -> Self:
         """A model of which nothing has been estimated: values are noise of variance 1."""
-        n_harmonics = 0 if period is None else int(np.clip(period / 2, 1, _SETTINGS.max_harmonics))
+        n_harmonics = 0 if period is None else int(np.clip(period / 2, 1, MAX_HARMONICS))
         curve, p = np.zeros((n_channels, len(knots) + 2 * n_harmonics)), 3 + 2 * n_harmonics
         theta, ones = np.zeros((n_channels, 6 + (period is not None))), np.ones((2, n_channels))
         prior = np.zeros((n_channels, p, p))

@@ -19,7 +19,6 @@ from sklearn.base import clone
 from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
 from skpolyode.ensemble.backtest import FEWEST_TO_HOLD_OUT, RollingOrigins
 from skpolyode.ensemble.conformal import Calibration, volatility_at
-from skpolyode.ensemble.decompose import Decomposition, Residuals, choose_decomposition
 from skpolyode.ensemble.naive import NEGLIGIBLE
 from skpolyode.ensemble.stacking import as_if_new, cross_fitted, learn_simple, learn_stacking
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
@@ -54,7 +53,6 @@ class Trained(NamedTuple):
 
     transformer: NeuralTransformer
     calibration: Calibration
-    decomposition: Decomposition
     path_calibration: PathCalibration | None
     structural: StructuralModels | None  # of few series
 
@@ -64,8 +62,6 @@ class Answers(NamedTuple):
 
     values: np.ndarray  # (Q, D), in standard deviations from the mean
     leads: np.ndarray  # (Q, D): time since the channel was last observed; inf if it never was
-    shift: np.ndarray  # (Q, D): with `scale`, restores what decomposition has removed
-    scale: np.ndarray  # (Q, D)
     volatility: np.ndarray  # (Q, D, 2): of the series before
     apart: np.ndarray  # (Q, D): distance of a point of the path to observations; NaN elsewhere
     expected: np.ndarray  # (Q, D): expected size of the errors, where it is known; else 1
@@ -75,9 +71,9 @@ class Answers(NamedTuple):
     def blank(cls, n_times: int, n_channels: int) -> Self:
         """Answers where nothing is known."""
         shape = n_times, n_channels
-        units = np.zeros(shape), np.ones(shape), np.zeros((*shape, 2))
         blank, ones = np.full(shape, np.nan), np.ones(shape)
-        return cls(blank, blank + np.inf, *units, blank.copy(), ones, np.zeros(n_times, dtype=bool))
+        volatility, at_row = np.zeros((*shape, 2)), np.zeros(n_times, dtype=bool)
+        return cls(blank, blank + np.inf, volatility, blank.copy(), ones, at_row)
 
     def put(self, where: np.ndarray, **columns: Any) -> None:
         """Write some columns at positions (m,)."""
@@ -95,7 +91,7 @@ def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
             "transformer must be one that learns to forecast, such as PolyODETransformer(), got "
             f"{transformer!r}."
         )
-    choices = _checked_choices(**parameters)
+    period = _checked_period(**parameters)
     if random_state is None:
         random_state = transformer.random_state
     if transformer.checkpoint_dir is not None:
@@ -106,41 +102,35 @@ def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
     is_seed = isinstance(random_state, Integral)
     seed = int(random_state if is_seed else rng.randint(2**31 - 1))
     share = parameters["calibration_fraction"]
-    return fit_forecaster(transformer, panel, share, rng, seed, **choices)
+    return fit_forecaster(transformer, panel, share, rng, seed, period)
 
 
-def _checked_choices(
+def _checked_period(
     *,
     calibration_fraction: float,
     update_epochs: int,
-    detrend: bool | str,
     period: float | Sequence[float] | str | None,
-    normalize: str,
     **others: Any,
-) -> dict[str, Any]:
-    """What to remove from series; a ValueError names a parameter that makes no sense."""
+) -> tuple[float, ...] | None:
+    """Lengths of seasons, None for "auto"; a ValueError names a parameter that makes no sense."""
     if not 0 < calibration_fraction < 1:
         raise ValueError(
             f"calibration_fraction must be between 0 and 1, got {calibration_fraction!r}."
         )
     if update_epochs < 0:
         raise ValueError(f"update_epochs must not be negative, got {update_epochs!r}.")
-    if not (isinstance(detrend, bool | np.bool_) or detrend == "auto"):
-        raise ValueError(f'detrend must be True, False or "auto", got {detrend!r}.')
-    if normalize not in ("auto", "channel", "series"):
-        raise ValueError(f'normalize must be "auto", "channel" or "series", got {normalize!r}.')
-    if period is not None and not (isinstance(period, str) and period == "auto"):
-        try:
-            lengths = np.atleast_1d(np.asarray(period, dtype=np.float64))
-        except (TypeError, ValueError):
-            lengths = np.empty(0)
-        is_valid = lengths.ndim == 1 and len(lengths) and np.isfinite(lengths).all()
-        if not is_valid or not (lengths > 0).all():
-            raise ValueError(
-                f'period must be a positive length, some of them, None or "auto", got {period!r}.'
-            )
-        period = tuple(lengths.tolist())
-    return {"detrend": detrend, "period": period, "normalize": normalize}
+    if period is None or (isinstance(period, str) and period == "auto"):
+        return () if period is None else None
+    try:
+        lengths = np.atleast_1d(np.asarray(period, dtype=np.float64))
+    except (TypeError, ValueError):
+        lengths = np.empty(0)
+    is_valid = lengths.ndim == 1 and len(lengths) and np.isfinite(lengths).all()
+    if not is_valid or not (lengths > 0).all():
+        raise ValueError(
+            f'period must be a positive length, some of them, None or "auto", got {period!r}.'
+        )
+    return tuple(lengths.tolist())
 
 
 def fit_forecaster(
@@ -149,7 +139,7 @@ def fit_forecaster(
     share: float,
     rng: np.random.RandomState,
     seed: int = 0,
-    **choices: Any,
+    period: Sequence[float] | None = None,
 ) -> Trained:
     """Train a transformer, and calibrate its forecasts on held-out data.
 
@@ -157,42 +147,38 @@ def fit_forecaster(
     model that is trained anew on all data takes over the calibration. Few series also have
     structural models, drawn with the `seed`.
 
-    `choices` are `detrend`, `period` and `normalize` of the forecaster.
+    `period` has lengths of seasons; None searches for them.
     """
     panel = _observed(without_outliers(panel, cell_limits(panel.values), "y"))
     if panel.n_series >= FEWEST_TO_HOLD_OUT:
         held_out = np.zeros(panel.n_series, dtype=bool)
         held_out[rng.permutation(panel.n_series)[: max(1, round(share * panel.n_series))]] = True
         known, tested = panel[~held_out], panel[held_out]
-        decomposition = choose_decomposition(known, **choices)
-        return _calibrated(transformer, decomposition, known, tested, None, rng)
-    parts = {name: choices[name] for name in ("detrend", "period")}
-    decomposition = choose_decomposition(panel, **choices)
+        return _calibrated(transformer, known, tested, None, rng, period)
     spares_end = panel.lengths >= FEWEST_TO_HOLD_OUT
     n_held_out = np.where(spares_end, np.ceil(share * panel.lengths), 0).astype(np.int64)
     ends = panel.offsets[1:] - n_held_out
     known = take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends)
-    structural = StructuralModels.learn(known, seed, **parts)
+    structural = StructuralModels.learn(known, seed, period)
     if not n_held_out.any():  # too little data: errors in training stand in
-        return _calibrated(transformer, decomposition, panel, None, None, rng, structural)
-    trained = _calibrated(transformer, decomposition, known, panel, ends, rng, structural)
+        return _calibrated(transformer, panel, None, None, rng, period, structural)
+    trained = _calibrated(transformer, known, panel, ends, rng, period, structural)
     stacking, unit = transformer.embedder_.stacking, transformer.time_scale_
-    residuals = decomposition.residuals(panel)
-    _train(transformer, residuals)
+    _train(transformer, panel)
     model = transformer.embedder_
-    simple = learn_simple(model, residuals, rng)
+    simple = learn_simple(model, panel, rng, period)
     stacking = stacking.rescaled(unit / transformer.time_scale_, simple)
     transformer.embedder_ = replace(model, stacking=stacking)
-    return trained._replace(structural=StructuralModels.learn(panel, seed, **parts))
+    return trained._replace(structural=StructuralModels.learn(panel, seed, period))
 
 
 def _calibrated(
     transformer: NeuralTransformer,
-    decomposition: Decomposition,
     known: Panel,
     tested: Panel | None,
     ends: np.ndarray | None,
     rng: np.random.RandomState,
+    period: Sequence[float] | None,
     structural: StructuralModels | None = None,
 ) -> Trained:
     """Train a transformer on `known` series; learn weights and intervals from a backtest.
@@ -200,36 +186,32 @@ def _calibrated(
     The backtest is on the `tested` series from their `ends` on, or from everywhere; without any,
     on the known ones. Weights that judge a forecast are learned from other folds.
     """
-    residuals = decomposition.residuals(known)
-    _train(transformer, residuals)
+    _train(transformer, known)
     model, found = transformer.embedder_, {}
 
-    def structurally(asked: RollingOrigins, past: Residuals) -> np.ndarray:
+    def structurally(asked: RollingOrigins) -> np.ndarray:
         own = structural.forecast_from(asked.panel, asked.origins, asked.times, asked.counts)
-        shift, scale = past.restoring(asked.origin, asked.times)
-        values, expected = _standardised(transformer, own, shift, scale)
+        values, expected = _standardised(transformer, own)
         found["expected"] = expected[asked.is_ahead]
         return values
 
     extra = None if structural is None else structurally
     stacking, backtest = learn_stacking(
         model,
-        residuals,
+        known,
         tested,
         rng,
         new_from=ends,
-        decomposition=decomposition,
+        period=period,
         structural=extra,
     )
     transformer.embedder_ = replace(model, stacking=stacking)
     unit, forecasts = transformer.time_scale_, as_if_new(cross_fitted(backtest), backtest)
     leads, shared = backtest.leads * unit, (backtest.series, backtest.times * unit)
     columns = leads, forecasts, backtest.actual, *shared, backtest.volatility
-    paths = calibrate_paths(
-        transformer, decomposition, known if tested is None else tested, rng, ends
-    )
+    paths = calibrate_paths(transformer, known if tested is None else tested, rng, ends)
     calibration = Calibration.learn(*columns, found.get("expected"))
-    return Trained(transformer, calibration, decomposition, paths, structural)
+    return Trained(transformer, calibration, paths, structural)
 
 
 def _train(transformer: NeuralTransformer, panel: Panel) -> None:
@@ -248,7 +230,7 @@ def retrain(trained: Trained, panel: Panel, n_epochs: int) -> NeuralTransformer:
     old = trained.transformer
     transformer, rate = copy.copy(old), old.learning_rate_init / 4
     transformer.set_params(warm_start=True, max_epochs=n_epochs, learning_rate_init=rate)
-    _train(transformer, trained.decomposition.residuals(_observed(panel)))
+    _train(transformer, _observed(panel))
     return transformer.set_params(**old.get_params(deep=False))
 
 
@@ -260,21 +242,15 @@ def _observed(panel: Panel) -> Panel:
 
 
 def _standardised(
-    transformer: NeuralTransformer, found: StructuralForecasts, shift: np.ndarray, scale: np.ndarray
+    transformer: NeuralTransformer, found: StructuralForecasts
 ) -> tuple[np.ndarray, np.ndarray]:
     """Structural forecasts (Q, D) and their expected errors, in the units of the model.
 
     Expected errors that are not known are those of the mean, 1.
     """
-    values = transformer.scaler_.read((found.means - shift) / scale)
-    expected = found.deviations / scale / transformer.scaler_.scale
-    return values, np.where(np.isnan(expected), 1.0, np.maximum(expected, NEGLIGIBLE))
-
-
-def _volatility(transformer: NeuralTransformer, past: Residuals) -> np.ndarray:
-    """Volatility (O, D, 2) of the residuals up to each origin."""
-    values = transformer.embedder_.standardised(past.panel).values
-    return volatility_at(values, past.panel.offsets, past.last)
+    expected = found.deviations / transformer.scaler_.scale
+    expected = np.where(np.isnan(expected), 1.0, np.maximum(expected, NEGLIGIBLE))
+    return transformer.scaler_.read(found.means), expected
 
 
 def answer(
@@ -304,7 +280,7 @@ def answer(
     path_at_rows : bool, default=False
     """
     limits = trained.transformer.scaler_.limits
-    if limits is not None and trained.decomposition.is_none:
+    if limits is not None:
         context = without_outliers(context, limits, "y")
     answers, known = Answers.blank(len(times), context.n_channels), observed_series(context)
     if not known.any():
@@ -324,8 +300,7 @@ def answer(
     read_panel(trained.transformer, panel, reset=False, keeps_outliers=True)
     before, is_between = _places(panel, times, offsets, path_at_rows)
     start = np.flatnonzero(~is_between & (before < 0))
-    shift, scale = trained.decomposition.prior(trained.transformer.scaler_)
-    answers.put(asked[start], values=0.0, shift=shift, scale=scale)
+    answers.put(asked[start], values=0.0)
     # Time since each channel was last observed, up to the origin of each forecast.
     seen = np.where(before[:, None] < 0, -1, last_seen_rows(panel)[before])
     answers.put(asked, leads=np.where(seen < 0, np.inf, times[:, None] - panel.times[seen]))
@@ -337,7 +312,7 @@ def answer(
         answers.put(asked[ahead], **found)
     if is_between.any():
         own = times[is_between], offsets_from(is_between)[offsets]
-        path = on_path(trained.transformer, trained.decomposition, panel, *own)
+        path = on_path(trained.transformer, panel, *own)
         answers.put(asked[is_between], **path._asdict())
     return answers
 
@@ -351,18 +326,14 @@ def _forecasts(
 ) -> dict[str, np.ndarray]:
     """Columns of answers: `counts` (O,) forecasts from the rows up to each of the origins (O,)."""
     transformer, structural = trained.transformer, trained.structural
-    past = trained.decomposition.remove(panel, origins)
-    origin = np.repeat(np.arange(len(origins)), counts)
-    shift, scale = past.restoring(origin, times)
     values, expected = None, np.ones((len(times), panel.n_channels))
     if structural is not None:
         found = structural.forecast_from(panel, origins, times, counts)
-        values, expected = _standardised(transformer, found, shift, scale)
-    parts = past.panel, past.last, times, counts, values
-    values = transformer.embedder_.forecast_from(*parts)
-    volatility = _volatility(transformer, past)[origin]
-    columns = {"values": values, "shift": shift, "scale": scale, "volatility": volatility}
-    return columns | {"expected": expected}
+        values, expected = _standardised(transformer, found)
+    model, origin = transformer.embedder_, np.repeat(np.arange(len(origins)), counts)
+    values = model.forecast_from(panel, origins, times, counts, values)
+    volatility = volatility_at(model.standardised(panel).values, panel.offsets, origins)[origin]
+    return {"values": values, "volatility": volatility, "expected": expected}
 
 
 def _places(

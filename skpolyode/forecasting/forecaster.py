@@ -57,15 +57,10 @@ class PolyODEForecaster(PanelForecaster):
         it if data are few.
     update_epochs : int, default=2
         Epochs that `update` trains on the new context with ``update_params=True``; 0 never trains.
-    detrend : bool or "auto", default="auto"
-        Whether a line is removed from each series first. "auto": with fewer than ten series, if
-        naive forecasts gain a fifth. Set it if series leave the range of training.
     period : float, sequence of float, "auto" or None, default="auto"
-        Lengths of seasons, in the units of `times` (seconds for datetimes), which are removed
-        likewise. "auto" searches for one, and compares as for `detrend`; None: there are none.
-    normalize : {"auto", "channel", "series"}, default="auto"
-        Whether the model sees each series minus its mean so far, divided by its scale so far: set
-        it for very different levels. "auto": if regressions on naive forecasts gain a fifth.
+        Lengths of seasons, in the units of `times` (seconds for datetimes), for the members of the
+        ensemble that have one. "auto" searches for some, and decides by the likelihood; None: there
+        is no season.
     random_state : int, RandomState instance or None, default=None
         Seed of the transformer, of the structural models and of the choice of held-out series. It
         replaces the seed of the transformer; None: the seed of the transformer decides. Global
@@ -79,8 +74,6 @@ class PolyODEForecaster(PanelForecaster):
         Half widths of the intervals, by channel and lead.
     path_calibration_ : PathCalibration or None
         Half widths between observations; None if too few of them could be hidden.
-    decomposition_ : Decomposition
-        What is removed from series first.
     structural_ : StructuralModels or None
         Models of level, trend and season of few series; None with ten or more.
 
@@ -168,17 +161,13 @@ class PolyODEForecaster(PanelForecaster):
         transformer: NeuralTransformer | None = None,
         calibration_fraction: float = 0.2,
         update_epochs: int = 2,
-        detrend: bool | str = "auto",
         period: float | Sequence[float] | str | None = "auto",
-        normalize: str = "auto",
         random_state: Any = None,
     ) -> None:
         self.transformer = transformer
         self.calibration_fraction = calibration_fraction
         self.update_epochs = update_epochs
-        self.detrend = detrend
         self.period = period
-        self.normalize = normalize
         self.random_state = random_state
         super().__init__()
 
@@ -346,7 +335,7 @@ class PolyODEForecaster(PanelForecaster):
             PolyODETransformer(n_coefficients=2, step_size=1e7, horizon=1, **small),
             ODERNNTransformer(hidden_size=4, **small),
         ]
-        as_it_is = {"detrend": False, "period": None, "normalize": "channel"}
+        as_it_is = {"period": None}
         return [
             {"transformer": models[0], "update_epochs": 0, "random_state": 0},
             {"transformer": models[1], "update_epochs": 1, "random_state": 1, **as_it_is},

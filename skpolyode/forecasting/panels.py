@@ -9,7 +9,6 @@ import numpy as np
 from sktime.forecasting.base import BaseForecaster
 
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.ensemble.decompose import Decomposition
 from skpolyode.forecasting.engine import Answers, Trained, answer
 from skpolyode.forecasting.paths import PathCalibration
 from skpolyode.panel import Panel, as_panel, query_times
@@ -35,8 +34,6 @@ class PanelForecaster(BaseForecaster):
         Half widths of the intervals, by channel and lead.
     path_calibration_ : PathCalibration or None
         Half widths between observations.
-    decomposition_ : Decomposition
-        What is removed from series first.
     structural_ : StructuralModels or None
         Models of level, trend and season of few series.
     channel_names_ : tuple of str
@@ -46,7 +43,6 @@ class PanelForecaster(BaseForecaster):
     """
 
     transformer_: NeuralTransformer
-    decomposition_: Decomposition
     structural_: StructuralModels | None
     calibration_: Calibration
     path_calibration_: PathCalibration | None
@@ -187,14 +183,13 @@ class PanelForecaster(BaseForecaster):
     def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
         """Quantile (Q, D) in the units of the data; the median is the forecast itself."""
         widths = self._half_widths(answers, abs(2 * alpha - 1))
-        own = self.transformer_.scaler_.inverse(answers.values + np.sign(alpha - 0.5) * widths)
-        return answers.shift + answers.scale * own
+        return self.transformer_.scaler_.inverse(answers.values + np.sign(alpha - 0.5) * widths)
 
     def _variance(self, answers: Answers) -> np.ndarray:
         """Mean square (Q, D) of the errors whose quantiles the half widths are."""
         levels = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
         square = np.mean([self._half_widths(answers, own) ** 2 for own in levels], axis=0)
-        return square * (answers.scale * self.transformer_.scaler_.scale) ** 2
+        return square * self.transformer_.scaler_.scale**2
 
     def _half_widths(self, answers: Answers, level: float) -> np.ndarray:
         """Half widths (Q, D) of the intervals of a level, in standard deviations."""

@@ -11,7 +11,6 @@ from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.variance import path_std
 from skpolyode.ensemble.backtest import N_FOLDS
 from skpolyode.ensemble.conformal import Calibration, volatility_at
-from skpolyode.ensemble.decompose import Decomposition
 from skpolyode.ensemble.naive import NEGLIGIBLE
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import observed_part, series_of_rows, take
@@ -37,8 +36,6 @@ class OnPath(NamedTuple):
     """Points of learned paths at Q times, series after series; as columns of `Answers`."""
 
     values: np.ndarray  # (Q, D), in standard deviations from the mean
-    shift: np.ndarray  # (Q, D): with `scale`, restores what decomposition has removed
-    scale: np.ndarray  # (Q, D)
     volatility: np.ndarray  # (Q, D, 2): of the whole series
     apart: np.ndarray  # (Q, D): distance to the channel's observations; NaN after the last one
     expected: np.ndarray  # (Q, D): expected size of the error, where it is known; else 1
@@ -47,7 +44,6 @@ class OnPath(NamedTuple):
 
 def on_path(
     transformer: NeuralTransformer,
-    decomposition: Decomposition,
     panel: Panel,
     times: np.ndarray,
     offsets: np.ndarray,
@@ -61,8 +57,6 @@ def on_path(
     ----------
     transformer : NeuralTransformer
         Fitted.
-    decomposition : Decomposition
-        What is removed from series first.
     panel : Panel
         All rows hold an observation.
     times : float64 ndarray of shape (Q,)
@@ -71,9 +65,7 @@ def on_path(
         Where the times of each series start.
     """
     series, model = series_index(offsets), transformer.embedder_
-    past = decomposition.remove(panel, panel.offsets[1:] - 1, longest=None)
-    shift, scale = past.restoring(series, times)
-    whole = read_panel(transformer, past.panel, reset=False)
+    whole = read_panel(transformer, panel, reset=False)
     # Times count from the starts of the series there, which keeps their differences exact.
     at = times + (whole.times - panel.times)[panel.offsets[:-1]][series]
     values = transformer.scaler_.transform(model.path_values(whole, at, offsets))
@@ -88,7 +80,7 @@ def on_path(
         noise = model.scale.noise.double().sqrt().cpu().numpy()
         expected = np.maximum(np.hypot(deviation, noise), NEGLIGIBLE)
     at_row = asked.times == asked.seen.times[asked.row]
-    return OnPath(values, shift, scale, volatility, apart, expected, at_row)
+    return OnPath(values, volatility, apart, expected, at_row)
 
 
 def _apart(asked: PathQuery) -> np.ndarray:
@@ -128,7 +120,6 @@ class PathCalibration:
 
 def calibrate_paths(
     transformer: NeuralTransformer,
-    decomposition: Decomposition,
     panel: Panel,
     rng: np.random.RandomState,
     earliest: np.ndarray | None,
@@ -139,8 +130,6 @@ def calibrate_paths(
     ----------
     transformer : NeuralTransformer
         Fitted.
-    decomposition : Decomposition
-        What is removed from series first.
     panel : Panel
         Series that have not trained the transformer; all rows hold an observation.
     rng : RandomState
@@ -159,18 +148,17 @@ def calibrate_paths(
     inner = (row >= first[series]) & (row < panel.offsets[1:][series] - 1)
     may_hide, (n_rows, n_channels) = inner[:, None] & ~np.isnan(panel.values), panel.values.shape
     one, each = (rng.randint(N_FOLDS, size=(n_rows, n)) for n in (1, n_channels))
-    between = _calibrated(transformer, decomposition, panel, may_hide, one)
+    between = _calibrated(transformer, panel, may_hide, one)
     if between is None:
         return None
     if n_channels == 1:
         return PathCalibration(between, None)
-    at_rows = _calibrated(transformer, decomposition, panel, may_hide, each)
+    at_rows = _calibrated(transformer, panel, may_hide, each)
     return PathCalibration(between, at_rows)
 
 
 def _calibrated(
     transformer: NeuralTransformer,
-    decomposition: Decomposition,
     panel: Panel,
     may_hide: np.ndarray,
     fold: np.ndarray,
@@ -187,9 +175,9 @@ def _calibrated(
     known = copies.like(copies.times, np.where(hidden, np.nan, copies.values), copies.offsets)
     asked = hidden.any(axis=1)
     times, offsets = copies.times[asked], offsets_from(asked)[copies.offsets]
-    found = on_path(transformer, decomposition, observed_part(known), times, offsets)
+    found = on_path(transformer, observed_part(known), times, offsets)
     actual = np.where(hidden, copies.values, np.nan)[asked]
-    actual = transformer.scaler_.read((actual - found.shift) / found.scale)
+    actual = transformer.scaler_.read(actual)
     if np.isfinite(found.apart * actual).sum() < _SETTINGS.fewest:
         return None
     own = found.values / found.expected, actual / found.expected

@@ -8,6 +8,7 @@ of the models.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple, Self
@@ -16,8 +17,7 @@ import numpy as np
 from scipy.special import softmax
 
 from skpolyode.ensemble.backtest import CHUNK
-from skpolyode.ensemble.decompose import FEWEST_VALUES, LONGEST_PAST
-from skpolyode.ensemble.periods import likely_periods
+from skpolyode.ensemble.periods import FEWEST_VALUES, LONGEST_PAST, likely_periods
 from skpolyode.panel import Panel
 from skpolyode.panel.select import series_of_rows
 from skpolyode.saving.codec import saved
@@ -171,11 +171,10 @@ class StructuralModels:
     channels: tuple[_Models | None, ...]
 
     @classmethod
-    def learn(cls, panel: Panel, seed: int, *, detrend: bool | str, period: object) -> Self:
+    def learn(cls, panel: Panel, seed: int, period: Sequence[float] | None = None) -> Self:
         """Draw models at random, and keep those that explain the series best.
 
-        `detrend` and `period` are those of the forecaster: there are no slopes if the first is
-        False, and no other seasons than those of the second, unless it is "auto".
+        `period` has lengths of seasons; None searches for them.
         """
         size = _SETTINGS.n_drawn
         if panel.n_channels * panel.n_series > _SETTINGS.many:
@@ -184,7 +183,7 @@ class StructuralModels:
         for j in range(panel.n_channels):
             own = [_observed(panel, j, i) for i in range(panel.n_series)]
             own = [_Series(*(part[-LONGEST_PAST:] for part in s)) for s in own if len(s.times)]
-            channels.append(_learned(own, size, seed, detrend, period) if own else None)
+            channels.append(_learned(own, size, seed, period) if own else None)
         return cls(tuple(channels))
 
     def forecast_from(
@@ -219,23 +218,23 @@ def _observed(panel: Panel, channel: int, series: int) -> _Series:
 
 
 def _learned(
-    series: list[_Series], size: int, seed: int, detrend: bool | str, period: object
+    series: list[_Series], size: int, seed: int, period: Sequence[float] | None
 ) -> _Models:
     """Models of a channel, from its series."""
     gaps = np.concatenate([np.diff(s.times) for s in series])
     gap = float(np.median(gaps)) if len(gaps) else 1.0
     positive = all((s.values > 0).all() for s in series)
     scales = np.array([_typical_step(series), _typical_step(series, np.log) if positive else 1.0])
-    models, options = _Models(gap, scales, (), ()), {"positive": positive, "trend": bool(detrend)}
+    models, options = _Models(gap, scales, (), ()), {"positive": positive}
     plain, odds, errors = _search(models, series, size, seed, (), options)
     groups, likelihoods, priors = [plain], [odds], [0.0]
-    if isinstance(period, str):
+    if period is None:
         best = [own[:, row.argmax()] for own, row in zip(errors, odds, strict=True)]
         periods = _candidate_periods(series, gap, best)
         spans = [(s.times[-1] - s.times[0]) / gap for s in series]
         prior = -np.log(max(max(spans) / 2, 1.0))  # so many periods could have been chosen
     else:
-        periods, prior = [p / gap for p in np.atleast_1d(() if period is None else period)], 0.0
+        periods, prior = [p / gap for p in period], 0.0
     if periods:
         seasonal, odds, _ = _search(models, series, size, seed, tuple(periods), options)
         groups, priors = [plain, seasonal], [0.0, prior]

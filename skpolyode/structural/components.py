@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 from scipy.stats import qmc
 
-from skpolyode.ensemble.decompose import MAX_HARMONICS
+from skpolyode.ensemble.periods import MAX_HARMONICS
 from skpolyode.saving.codec import saved
 
 __all__ = ["LEVEL", "SLOPE", "Components", "draw_components", "nearby_points", "sobol_points"]
@@ -182,12 +182,12 @@ _RANGES = {
 
 
 def draw_components(
-    points: np.ndarray, periods: tuple[float, ...], *, trend: bool, positive: bool
+    points: np.ndarray, periods: tuple[float, ...], *, positive: bool
 ) -> Components:
     """Structural models at points (G, 13) of the unit cube; see the tables above.
 
     Variances are relative to those that one typical gap and the noise add together. Without
-    periods there is no season, without `trend` no slope. Logarithms are modelled of `positive`
+    periods there is no season. Logarithms are modelled of `positive`
     values only.
     """
     u = dict(zip(_COORDINATES, points.T, strict=True))
@@ -207,7 +207,7 @@ def draw_components(
     )
     walk = np.where(constant, 0.0, walk)
     total = noise + _added(rate, walk, 1.0)
-    has_slope = trend & (u["slope_kind"] >= below["no_slope"])
+    has_slope = u["slope_kind"] >= below["no_slope"]
     slope = np.where(has_slope, between("slope", "slope") ** 2, 0.0)
     is_damped = has_slope & (u["slope_kind"] >= below["damped"])
     slope_rate = np.where(is_damped, 1 / between("damping", "damping"), 0.0)

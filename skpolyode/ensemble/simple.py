@@ -1,0 +1,203 @@
+"""Simple forecasts: what an ensemble knows without a model of the dynamics.
+
+Values are in standard deviations from the mean of their channel, times in typical gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from skpolyode.ensemble.backtest import (
+    CHUNK,
+    N_FOLDS,
+    BacktestSettings,
+    Forecasts,
+    Sample,
+    folds_of,
+    rolling_origins,
+)
+from skpolyode.ensemble.bounds import Bounds
+from skpolyode.ensemble.mixed import MixedEffects
+from skpolyode.ensemble.naive import NAIVE, Records, naive_forecasts, records_at
+from skpolyode.ensemble.periods import shared_periods
+from skpolyode.ensemble.ridge import DirectRidge
+from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel.units import Standardised
+from skpolyode.saving.codec import saved
+
+__all__ = ["MEMBERS", "Learning", "SimpleForecasts", "members_by_folds", "members_of"]
+
+MEMBERS = ("run", *NAIVE, "mixed", "ridge", "structural")
+"""Members of the ensemble, in the order of their weights. Few series have structural forecasts,
+others do not. What is missing to a sum of one is the weight of the mean in training, 0."""
+
+_SAMPLE = BacktestSettings(max_origins=6000, max_targets=10)  # of the regression
+
+
+@saved
+@dataclass(frozen=True, eq=False)
+class SimpleForecasts:
+    """Forecasts without a model of the dynamics, and the bounds of all forecasts.
+
+    Parameters
+    ----------
+    mixed : MixedEffects
+    ridge : DirectRidge or None
+    bounds : Bounds
+    """
+
+    mixed: MixedEffects
+    ridge: DirectRidge | None
+    bounds: Bounds
+
+    @classmethod
+    def learn(
+        cls,
+        rows: Standardised,
+        offsets: np.ndarray,
+        sample: Sample,
+        periods: list[float | None],
+        knots: np.ndarray,
+    ) -> Self:
+        """Learn from the rows of series, and from a sample of forecasts of them.
+
+        `periods` are candidates for a season, as of the mixed model, and `knots` the leads of the
+        regression; without any there is none.
+        """
+        mixed, ridge = MixedEffects.learn(*rows, offsets, periods), None
+        if len(knots):
+            ridge = DirectRidge.learn(knots, sample, sample.mixed(mixed))
+        changes = sample.actual - sample.records.last
+        return cls(mixed, ridge, Bounds.learn(rows.values, sample.leads, changes))
+
+    def without(
+        self, series: np.ndarray, rows: Standardised, offsets: np.ndarray, sample: Sample
+    ) -> Self:
+        """The same, learned without some series (n,), but for variances and the ridge's strength.
+
+        The other arguments are those of `learn`.
+        """
+        kept = ~np.isin(np.arange(len(offsets) - 1), series)
+        chosen = kept[series_index(offsets)]
+        rows = Standardised(rows.times[chosen], rows.values[chosen])
+        sample = sample.of_rows(~np.isin(sample.series, series))
+        mixed = self.mixed.relearned(*rows, offsets_from(np.diff(offsets)[kept]))
+        ridge = self.ridge and self.ridge.relearned(sample, sample.mixed(mixed))
+        return replace(self, mixed=mixed, ridge=ridge)
+
+    def records(self, rows: Standardised, offsets: np.ndarray, asked: np.ndarray) -> Records:
+        """Records (n, D) of series up to some rows (n,), with what the mixed model knows."""
+        effects = self.mixed.known_at(*rows, offsets, asked)
+        return replace(records_at(*rows, offsets, asked), effects=effects)
+
+    def blank(self, n_series: int, n_channels: int) -> Records:
+        """Records of series that have not been observed."""
+        blank = Records.blank(n_series, n_channels)
+        return replace(blank, effects=self.mixed.start(n_series, n_channels))
+
+    def updated(
+        self, records: Records, elapsed: np.ndarray, values: np.ndarray, mask: np.ndarray
+    ) -> Records:
+        """Records (n, D) after one more observation of each series; see `Records.updated`."""
+        effects, (row, channel) = records.effects.copy(), np.nonzero(mask)
+        known = effects[row, channel], elapsed[row], values[row, channel], channel
+        effects[row, channel] = self.mixed.updated(*known)
+        return replace(records.updated(elapsed, values, mask), effects=effects)
+
+    def members(
+        self,
+        run: np.ndarray,
+        records: Records,
+        elapsed: np.ndarray,
+        structural: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Members (n, D, G) of the ensemble, from free runs and records (n, D), within bounds.
+
+        `elapsed` (n,) are the times that are forecast. A free run that is no finite number is
+        replaced by the last value. The mixed model takes the place of a drift where there is one
+        observation only, and of all naive forecasts where there is none, and that of a structural
+        forecast that is not known.
+        """
+        leads, n_values = records.time_since(elapsed[:, None]), records.n_values
+        naive = naive_forecasts(records, np.where(np.isinf(leads), 0.0, leads))
+        run = np.where(np.isfinite(run), run, naive[..., 0])
+        mixed = ridge = self.mixed.forecasts(records.effects, elapsed)[0]
+        if self.ridge is not None:
+            ridge = np.where(n_values < 1, mixed, self.ridge.at(records, elapsed, mixed))
+        needed = np.where(np.isin(NAIVE, ["local_drift", "drift"]), 2, 1)
+        naive = np.where(n_values[..., None] < needed, mixed[..., None], naive)
+        columns = [run[..., None], naive, mixed[..., None], ridge[..., None]]
+        if structural is not None:
+            columns.append(np.where(np.isfinite(structural), structural, mixed)[..., None])
+        members, longest = np.concatenate(columns, axis=-1), self.bounds.leads[-1]
+        return self.bounds.clip(members, records, np.minimum(leads, longest))
+
+    def rescaled(self, ratio: float) -> Self:
+        """The same for a unit of time that is shorter by `ratio`."""
+        ridge = None if self.ridge is None else self.ridge.rescaled(ratio)
+        return type(self)(self.mixed.rescaled(ratio), ridge, self.bounds.rescaled(ratio))
+
+
+class Learning(NamedTuple):
+    """What simple forecasts are learned from; see `SimpleForecasts.learn`."""
+
+    rows: Standardised
+    offsets: np.ndarray
+    sample: Sample
+    periods: list[float | None]
+
+    @classmethod
+    def of(
+        cls,
+        model: Forecasts,
+        panel: Panel,
+        rng: np.random.RandomState,
+        period: Sequence[float] | None,
+    ) -> Self:
+        """Of the series of a panel; see `learn_stacking`."""
+        asked = rolling_origins(model, panel, rng, settings=_SAMPLE)
+        sample = Sample.of(model, asked).of_rows(asked.is_ahead)
+        if period is None:
+            periods = [None, *shared_periods(*sample.rows, panel.offsets)]
+        else:
+            periods = [p / model.units.time_scale for p in period] or [None]
+        return cls(sample.rows, panel.offsets, sample, periods)
+
+
+def members_by_folds(
+    simple: SimpleForecasts,
+    learning: Learning,
+    sample: Sample,
+    run: np.ndarray,
+    structural: np.ndarray | None,
+) -> np.ndarray:
+    """Members (M, D, G) of a sample, those of each series learned from other series."""
+    members = np.empty((*run.shape, len(MEMBERS) - (structural is None)))
+    folds = folds_of(sample.series, N_FOLDS)
+    for fold in np.unique(folds):
+        own, rows = simple, np.flatnonzero(folds == fold)
+        if len(rows) < len(folds):
+            own = simple.without(np.unique(sample.series[rows]), *learning[:3])
+        members[rows] = members_of(own, sample, rows, run, structural)
+    return members
+
+
+def members_of(
+    simple: SimpleForecasts,
+    sample: Sample,
+    rows: np.ndarray,
+    run: np.ndarray,
+    structural: np.ndarray | None,
+) -> np.ndarray:
+    """Members (n, D, G) at some rows (n,) of a sample."""
+    known, found = simple.records(sample.rows, sample.offsets, sample.origins), []
+    for start in range(0, len(rows), CHUNK):
+        part = rows[start : start + CHUNK]
+        own = None if structural is None else structural[part]
+        records = known[sample.origin[part]]
+        found.append(simple.members(run[part], records, sample.elapsed[part], own))
+    return np.concatenate(found)

@@ -1,0 +1,211 @@
+"""Weights of an ensemble: convex at each lead and number of observations, from a backtest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import nnls
+
+from skpolyode.ensemble.backtest import CHUNK, are_known, effective_count, knots_of, nearness
+from skpolyode.ensemble.simple import MEMBERS
+
+__all__ = ["SETTINGS", "Backtest", "StackingSettings", "learn_weights", "near_known"]
+
+_RUN, _STRUCTURAL = map(MEMBERS.index, ("run", "structural"))
+
+
+@dataclass(frozen=True)
+class StackingSettings:
+    """How strongly weights are shrunk, and where they do not apply."""
+
+    prior: float = 10.0  # forecasts that speak for the weights that others are shrunk towards
+    in_sample: float = 0.2  # share that errors in training count as, where there are no others
+    margin: float = 1.0  # standard deviations beyond the training range, over which the model fades
+    structural_prior: float = 50.0  # the same for structural forecasts, where there are any
+    likeness: float = 0.5  # power of the number of forecasts of a series: their errors are alike
+    clip: float = 1e4  # largest error, in multiples of those of the best member
+    outlier: float = 5.0  # usual errors; forecasts that all members miss by more count less
+    ordinary: float = 0.9  # share of the series that decide which errors are usual
+    sum_weight: float = 1e4  # of the equation that weights sum to one, beside those of the errors
+    n_known: int = 3  # knots of the number of observations before
+    apart: float = 2.0  # ratio between these knots, at least
+    trust: float = 2.0  # held-out series that speak for errors as large as those in training
+    fewest_folds: int = 3  # series that are judged by the others
+    fewest_judges: int = 20  # held-out series; with fewer, all series judge simple forecasts
+
+
+SETTINGS = StackingSettings()
+_TINY = 1e-9  # numerical guard: of a sum of weights, and of the diagonal of a matrix
+_LEAST = 1e-14  # squared error that counts as none
+
+
+class Backtest(NamedTuple):
+    """M forecasts of known rows from rows before them, and what came."""
+
+    leads: np.ndarray  # float64 (M, D), inf of a channel that was not observed before
+    n_values: np.ndarray  # (M, D): observations of the channel before
+    volatility: np.ndarray  # float64 (M, D, 2): of the series before
+    members: np.ndarray  # float64 (M, D, G)
+    actual: np.ndarray  # float64 (M, D), NaN where not observed
+    series: np.ndarray  # int64 (M,)
+    times: np.ndarray  # float64 (M,): that are forecast, in typical gaps
+    is_new: np.ndarray  # bool (M,): whether the series has not trained the model
+
+    def of(self, kept: np.ndarray) -> Backtest:
+        """The forecasts that a mask (M,) keeps."""
+        return Backtest(*(column[kept] for column in self))
+
+
+def near_known(n_values: np.ndarray, knots: np.ndarray) -> np.ndarray:
+    """Weights (..., K) of knots around numbers of observations (...), on a logarithmic scale."""
+    return nearness(np.log(np.maximum(n_values, 1.0)), np.log(knots))
+
+
+def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Leads (J,), numbers of observations (K,), and weights (D, J, K, G) there.
+
+    Weights of all channels together are learned first: those of simple forecasts from all series,
+    shrunk towards the best of them; then those of all members from series that did not train the
+    model, shrunk towards the first. Those of a channel are shrunk towards them. The prior counts
+    as much as a few forecasts that do not overlap and err as the best member does. Between
+    neighbouring leads and numbers of observations, weights are shrunk towards each other. Without
+    any forecasts, all weight is on the free run.
+    """
+    n_channels, size = backtest.members.shape[1:]
+    leads, known = knots_of(backtest.leads, backtest.actual), _known_knots(backtest)
+    if not len(leads):
+        return np.ones(1), known, np.tile(np.eye(size)[0], (n_channels, 1, 1, 1))
+    shape = len(leads), len(known)
+    strength = SETTINGS.structural_prior if size > _STRUCTURAL else SETTINGS.prior
+    is_known = are_known(backtest.leads, backtest.actual)
+
+    def products(rows: np.ndarray) -> np.ndarray:
+        columns = enumerate((is_known & rows[:, None]).T)
+        return np.stack([_error_products(backtest, own, j, leads, known) for j, own in columns])
+
+    parts = products(np.ones(len(is_known), dtype=bool))
+    # Errors of several channels may be correlated: all of them count as one channel does.
+    pooled, penalty = parts.mean(axis=0), strength * _roughness(shape)
+    simple = np.flatnonzero(np.arange(size + 1) != _RUN)
+    of_simple = pooled[:, simple][:, :, :, simple]
+    best = np.zeros((shape[0] * shape[1], len(simple)))
+    best[:, _STRUCTURAL - 1 if size > _STRUCTURAL else np.einsum("ngng->g", of_simple).argmin()] = 1
+    towards = np.zeros((len(best), size + 1))
+    towards[:, simple] = _convex_weights(of_simple, penalty, best)
+    if backtest.is_new.any():
+        parts = parts if backtest.is_new.all() else products(backtest.is_new)
+    else:
+        parts = SETTINGS.in_sample * parts
+    pooled = parts.mean(axis=0)
+    towards = _convex_weights(pooled, penalty, towards)
+    own = [towards] * n_channels
+    if n_channels > 1:
+        own = [_convex_weights(part, penalty, towards) for part in parts]
+    return leads, known, np.stack(own)[..., :-1].reshape(n_channels, *shape, size)
+
+
+def _known_knots(backtest: Backtest) -> np.ndarray:
+    """Numbers of observations (K,) that weights are learned at, evenly on a logarithmic scale."""
+    counts = backtest.n_values[are_known(backtest.leads, backtest.actual)]
+    if not len(counts):
+        return np.ones(1)
+    first, last = np.maximum(np.quantile(counts, [0.0, 0.9]), 1.0)
+    n_knots = 1 + int(np.log(last / first) / np.log(SETTINGS.apart))
+    return np.geomspace(first, last, min(n_knots, SETTINGS.n_known))
+
+
+def _roughness(shape: tuple[int, int]) -> np.ndarray:
+    """Matrix (N, N) of a penalty of each of N nodes, and of differences between neighbours."""
+    steps = [np.eye(n)[1:] - np.eye(n)[:-1] for n in shape]
+    along = np.kron(steps[0].T @ steps[0], np.eye(shape[1]))
+    across = np.kron(np.eye(shape[0]), steps[1].T @ steps[1])
+    return along + across + np.eye(len(along))
+
+
+def _error_products(
+    backtest: Backtest, rows: np.ndarray, channel: int, leads: np.ndarray, known: np.ndarray
+) -> np.ndarray:
+    """Sums (N, G, N, G) of products of errors, weighted by how near forecasts are to N nodes.
+
+    The members are those of the backtest, and the mean in training. Errors are relative to those
+    of the best member near the node, and count as many times as there are forecasts that do not
+    overlap. Forecasts that all members miss by far count less, so that no faulty cell decides.
+    """
+    lead, count, actual = (
+        x[rows, channel] for x in (backtest.leads, backtest.n_values, backtest.actual)
+    )
+    members = np.column_stack([backtest.members[rows, channel], np.zeros(len(lead))])
+    errors = members - actual[:, None]
+    at_lead = nearness(lead, leads)
+    near = at_lead[:, :, None] * near_known(count, known)[:, None]
+    near = near.reshape(len(lead), len(leads) * len(known))  # (m, N)
+    total = np.maximum(near.sum(axis=0), _TINY)
+    difficulty = np.abs(errors).min(axis=1)
+    credible = _credible_at_first(backtest.series[rows], difficulty)
+    for _ in range(2):
+        least = _usual_squares(at_lead, near, credible, errors**2)
+        scale = near @ np.sqrt(least)
+        credible = np.minimum(SETTINGS.outlier * scale / np.maximum(difficulty, _TINY), 1.0) ** 2
+    series, times = backtest.series[rows], backtest.times[rows]
+    apart = [
+        effective_count(series[own > 0], times[own > 0], when, power=SETTINGS.likeness)
+        for own, when in zip(near.T, np.repeat(leads, len(known)), strict=True)
+    ]
+    weight = credible * (near @ (apart / total))
+    errors = np.clip(errors / scale[:, None], -SETTINGS.clip, SETTINGS.clip)
+    errors *= np.sqrt(weight)[:, None]
+    size = near.shape[1] * errors.shape[1]
+    products = np.zeros((size, size))
+    for start in range(0, len(errors), CHUNK):
+        part = slice(start, start + CHUNK)
+        spread = (near[part, :, None] * errors[part, None]).reshape(-1, size)
+        products += spread.T @ spread
+    return products.reshape(*(near.shape[1], errors.shape[1]) * 2)
+
+
+def _credible_at_first(series: np.ndarray, difficulty: np.ndarray) -> np.ndarray:
+    """Shares (m,) that forecasts count as: none of a series sums to more than in most series."""
+    whose, counts = np.unique(series, return_inverse=True, return_counts=True)[1:]
+    size = np.bincount(whose, difficulty**2) / counts
+    usual = np.quantile(size, SETTINGS.ordinary) if len(size) else 0.0
+    if usual <= _LEAST:
+        return np.ones(len(series))
+    return np.minimum(usual / np.maximum(size, _LEAST), 1.0)[whose]
+
+
+def _usual_squares(
+    at_lead: np.ndarray, near: np.ndarray, credible: np.ndarray, squares: np.ndarray
+) -> np.ndarray:
+    """Squared error (N,) of the best member near each node, from those of m forecasts (m, G).
+
+    The best member is that of each of J leads. At nodes with few forecasts its error is shrunk, on
+    a logarithmic scale, to that at the lead: the least of many errors may be small by chance.
+    """
+    at_lead, near = at_lead * credible[:, None], near * credible[:, None]
+    of_lead = at_lead.T @ squares / np.maximum(at_lead.sum(axis=0), _TINY)[:, None]
+    best, n_leads = of_lead.argmin(axis=1), at_lead.shape[1]
+    lowest = np.repeat(of_lead[np.arange(n_leads), best], near.shape[1] // n_leads)
+    count = near.sum(axis=0)
+    own = (near * squares[:, np.repeat(best, near.shape[1] // n_leads)]).sum(axis=0)
+    own = np.where(count > 0, own / np.maximum(count, _TINY), lowest)
+    logs = count * np.log(own + _LEAST) + SETTINGS.prior * np.log(lowest + _LEAST)
+    return np.exp(logs / (count + SETTINGS.prior))
+
+
+def _convex_weights(products: np.ndarray, penalty: np.ndarray, towards: np.ndarray) -> np.ndarray:
+    """Weights (N, G) of the least squared error, convex at each node.
+
+    A `penalty` (N, N) of each member shrinks them `towards` others (N, G).
+    """
+    n_nodes, size = towards.shape
+    ridge = np.kron(penalty, np.eye(size)) + _TINY * np.eye(towards.size)
+    root = np.linalg.cholesky(products.reshape(towards.size, -1) + ridge)
+    target = np.linalg.solve(root, ridge @ towards.ravel())
+    sums = np.kron(np.eye(n_nodes), np.ones(size))
+    heavy = SETTINGS.sum_weight * np.sqrt(np.abs(np.diagonal(root)).max())
+    rows = np.vstack([root.T, heavy * sums])
+    found, _ = nnls(rows, np.append(target, np.full(n_nodes, heavy)))
+    found = found.reshape(towards.shape)
+    return found / found.sum(axis=1, keepdims=True)
