@@ -79,7 +79,7 @@ def read_rows(
     if panel.rows.origin is not None:
         stamps = panel.rows.since_origin(stamps, panel.rows.origin[owner])
     if scaler.limits is not None:
-        table = _without_outliers(table, scaler.limits, panel, owner)
+        table = _without_outliers(table, scaler, panel, owner)
     observed = ~np.isnan(table).all(axis=1)
     if not observed.all():
         stamps, table, owner = stamps[observed], table[observed], owner[observed]
@@ -96,10 +96,14 @@ def read_rows(
 
 
 def _without_outliers(
-    table: np.ndarray, limits: np.ndarray, panel: Panel, owner: np.ndarray
+    table: np.ndarray, scaler: ChannelScaler, panel: Panel, owner: np.ndarray
 ) -> np.ndarray:
-    """Rows (n, D) in which values outside limits (2, D) are not observed, with a warning."""
-    outside = (table < limits[0]) | (table > limits[1])
+    """Rows (n, D) in which values beyond the limits are not observed, with a warning.
+
+    Values that cannot be computed with are left, for an error.
+    """
+    outside = (table < scaler.limits[0]) | (table > scaler.limits[1])
+    outside &= ~scaler.is_too_far(table)
     if not outside.any():
         return table
     faults = Faults("update", panel.ids, panel.channel_names)
