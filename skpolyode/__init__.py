@@ -1,5 +1,9 @@
 """Irregular time series as ordinary data, for scikit-learn: neural ODEs with polynomial memory."""
 
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
 from skpolyode.heads import PolyODEClassifier, PolyODERegressor
 from skpolyode.panel import Panel
 from skpolyode.saving import load
@@ -51,3 +55,20 @@ __all__ = [
     "load",
     "show_versions",
 ]
+
+# What takes long to import, or needs an extra, is imported when it is first asked for.
+_LAZY = {name: "" for name in ("adapters", "datasets", "forecasting", "parquet", "plotting")}
+_LAZY |= dict.fromkeys(("PolyODEForecaster", "evaluate_forecasts"), "forecasting")
+_EXTRAS = {"adapters": "sktime", "forecasting": "sktime", "parquet": "pyarrow"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f"{__name__}.{_LAZY[name] or name}")
+    return getattr(module, name) if _LAZY[name] else module
+
+
+def __dir__() -> list[str]:
+    needs = {name: _EXTRAS.get(_LAZY[name] or name) for name in _LAZY}
+    return [*globals(), *(name for name, extra in needs.items() if not extra or find_spec(extra))]

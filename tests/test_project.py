@@ -7,6 +7,8 @@ import importlib.metadata
 import inspect
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,30 @@ def test_import_leaves_out_the_heavy_optional_parts() -> None:
     loaded = after_steps()["skpolyode"]
     assert "skpolyode" in loaded
     assert {"sktime", "matplotlib"}.isdisjoint(loaded)
+
+
+def test_what_is_imported_on_demand_is_found() -> None:
+    for name in ("adapters", "datasets", "forecasting", "parquet", "plotting"):
+        assert getattr(skpolyode, name) is importlib.import_module(f"skpolyode.{name}")
+        assert name in dir(skpolyode)
+    from skpolyode import PolyODEForecaster, evaluate_forecasts
+
+    assert PolyODEForecaster is skpolyode.forecasting.PolyODEForecaster
+    assert evaluate_forecasts is skpolyode.forecasting.evaluate_forecasts
+    with pytest.raises(AttributeError, match="'skpolyode' has no attribute 'PolyODEForcaster'"):
+        _ = skpolyode.PolyODEForcaster
+
+
+def test_what_needs_an_extra_says_so() -> None:
+    code = (
+        "import sys; sys.modules['sktime'] = None\n"
+        "import skpolyode; assert not hasattr(skpolyode, 'nothing')\n"
+        "skpolyode.datasets, skpolyode.plotting\n"
+        "from skpolyode import PolyODEForecaster"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: skpolyode.forecasting needs sktime: pip install"), last
 
 
 def test_import_leaves_no_thread_that_would_keep_the_interpreter_alive() -> None:

@@ -74,6 +74,7 @@ def evaluate_forecasts(
     forecaster : PolyODEForecaster, or any object with a method ``forecast(panel, times)``
         A forecaster or transformer that has been trained is used as it is. One that has not is
         cloned and trained on the first parts; it is not changed. A transformer has no quantiles.
+        `times` is a list with those of each series, numbers or datetimes as the panel has them.
     panel : Panel, list of (times, values), list of DataFrames, or array
         The series.
     cutoff : float, datetime, or array-like of shape (n_series,), default=0.8
@@ -139,7 +140,7 @@ def evaluate_forecasts(
     past, future = _split(*_cut(panel, cutoff))
     leads = future.times - np.repeat(past.times[past.offsets[1:] - 1], future.lengths)
     levels = _levels(coverage) if of_quantiles else ()
-    trained, times = _trained(forecaster, past), np.split(future.times, future.offsets[1:-1])
+    trained, times = _trained(forecaster, past), [own for own, _ in future.to_series()]
     mean = trained.forecast(past, times).values
     quantiles = trained.forecast_quantiles(past, times, levels) if levels else {}
     quantiles = {alpha: own.values for alpha, own in quantiles.items()}

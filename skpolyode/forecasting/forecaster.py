@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -22,6 +23,7 @@ from skpolyode.forecasting.frames import (
 )
 from skpolyode.forecasting.panels import FITTED, PanelForecaster
 from skpolyode.panel import Panel
+from skpolyode.panel.units import read_duration
 from skpolyode.saving.objects import register_estimator, save_by_name
 from skpolyode.siblings import ODERNNTransformer
 from skpolyode.transformers import PolyODETransformer
@@ -57,10 +59,10 @@ class PolyODEForecaster(PanelForecaster):
         it if data are few.
     update_epochs : int, default=2
         Epochs that `update` trains on the new context with ``update_params=True``; 0 never trains.
-    period : float, sequence of float, "auto" or None, default="auto"
-        Lengths of seasons, in the units of `times` (seconds for datetimes), for the members of the
-        ensemble that have one. "auto" searches for some, and decides by the likelihood; None: there
-        is no season.
+    period : float, timedelta, str, sequence of such, "auto" or None, default="auto"
+        Lengths of seasons, for the members of the ensemble that have one: in the units of `times`
+        (seconds for datetimes), or beside datetimes durations, such as "24h". "auto" searches for
+        some, and decides by the likelihood; None: there is no season.
     random_state : int, RandomState instance or None, default=None
         Seed of the transformer, of the structural models and of the choice of held-out series. It
         replaces the seed of the transformer; None: the seed of the transformer decides. Global
@@ -306,7 +308,9 @@ class PolyODEForecaster(PanelForecaster):
         else:
             names, named = columns, all(isinstance(name, str) for name in columns)
         self.channel_names_, self.has_channel_names_ = tuple(map(str, names)), named
-        trained = train_forecaster(self.get_params(deep=False), panel)
+        parameters = self.get_params(deep=False)
+        parameters["period"] = _read_period(self.period, panel.time_unit)
+        trained = train_forecaster(parameters, panel)
         for name, value in trained._asdict().items():
             setattr(self, f"{name}_", value)
 
@@ -340,3 +344,13 @@ class PolyODEForecaster(PanelForecaster):
             {"transformer": models[0], "update_epochs": 0, "random_state": 0},
             {"transformer": models[1], "update_epochs": 1, "random_state": 1, **as_it_is},
         ]
+
+
+def _read_period(period: Any, time_unit: str | None) -> Any:
+    """Durations among the lengths of seasons, in the units of `times`; all else as it is."""
+    if isinstance(period, list | tuple):
+        return [_read_period(length, time_unit) for length in period]
+    is_duration = isinstance(period, str | datetime.timedelta | np.timedelta64)
+    if not is_duration or (isinstance(period, str) and period == "auto"):
+        return period
+    return read_duration("period", period, time_unit)

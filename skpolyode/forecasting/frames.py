@@ -90,6 +90,11 @@ def check_countable(y: Any) -> None:
             f"y is a {type(y).__name__} of series, a type that sktime does not read: use "
             "pretrain(Panel.from_series(y)) and forecast(y, times), or give DataFrames."
         )
+    if isinstance(y, Panel) and y.is_datetime:
+        raise TypeError(
+            "y is a Panel, a type that sktime does not read: use fit(y.to_sktime()), or "
+            "pretrain(y) and forecast(y, times)."
+        )
     index = y.index if isinstance(y, pd.Series | pd.DataFrame) else None
     times = None if index is None else index.get_level_values(-1)
     if isinstance(y, Panel) or (times is not None and pd.api.types.is_float_dtype(times)):

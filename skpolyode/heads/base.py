@@ -30,7 +30,7 @@ from skpolyode.transformers import PolyODETransformer, StaticFeatures
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import one_each, read_panel, unchanged_by_errors
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import local_random_state
+from skpolyode.transformers.parameters import check_names, local_random_state
 
 __all__ = ["Fold", "HeadEstimator", "spread_folds"]
 
@@ -57,6 +57,7 @@ class HeadEstimator(BaseEstimator):
     embedder_: SeriesTransformer
     _default: np.ndarray  # (1,), the prediction for a series without any observation
 
+    @check_names
     def __init__(
         self,
         embedder: SeriesTransformer | None = None,

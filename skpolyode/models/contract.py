@@ -17,6 +17,7 @@ from torch import nn
 from skpolyode.memory import Memory
 from skpolyode.models.gain import Gain
 from skpolyode.models.packed import Packed
+from skpolyode.panel.units import read_memory
 
 __all__ = ["Prediction", "SequenceModel", "Sizes", "State", "Step", "join", "select"]
 
@@ -31,6 +32,7 @@ class Sizes(NamedTuple):
     n_static: int  # features of static covariates
     duration: float  # of the longest series, in the model's unit of time
     unit: float = 1.0  # of the model's time, in the units of `times`
+    time_unit: str | None = None  # of datetimes; None for plain numbers
 
     def of_state(self, hidden_size: int | str) -> int:
         """Length of a state; "auto" is that of PolyODE's coefficients, up to 256 if it can be."""
@@ -42,9 +44,12 @@ class Sizes(NamedTuple):
         """Numbers of channels and of static features, and the length of the state."""
         return self.n_channels, self.n_static, self.of_state(hidden_size)
 
-    def window(self, window: float | str) -> float:
+    def window(self, window: Any) -> float:
         """Length of a window in the model's unit of time; "auto" is that of the longest series."""
-        return (self.duration or 1.0) if window == "auto" else float(window) / self.unit
+        longest = self.duration or 1.0
+        if isinstance(window, str) and window == "auto":
+            return longest
+        return read_memory("window", window, self.time_unit, longest * self.unit) / self.unit
 
 
 class Prediction(NamedTuple):

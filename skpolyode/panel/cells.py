@@ -48,6 +48,15 @@ def read_values(values: object) -> tuple[np.ndarray, Sequence[BadCell]]:
     return to_float(array)
 
 
+def text_columns(bad: Sequence[BadCell], n_rows: int, n_columns: int = 1) -> dict[int, BadCell]:
+    """First bad cell of each column, of a block (n_rows, n_columns), that is mostly text."""
+    found: dict[int, list[BadCell]] = {}
+    for cell in bad:
+        if isinstance(cell.content, str):
+            found.setdefault(cell.position % n_columns, []).append(cell)
+    return {k: cells[0] for k, cells in found.items() if len(cells) > max(1, n_rows / 2)}
+
+
 def unmasked(values: Any) -> Any:
     """Return masked arrays, and lists of them, with NaN (None, NaT) in the place of what is masked.
 

@@ -9,7 +9,7 @@ from typing import Literal, TypedDict, get_args
 import numpy as np
 import pandas as pd
 
-from skpolyode.errors import FaultKind, Faults
+from skpolyode.errors import FaultKind, Faults, plain_repr
 from skpolyode.panel.rows import (
     Duplicates,
     Rows,
@@ -58,10 +58,17 @@ NOT_NUMERIC = FaultKind(
     "cells that are not numbers",
     "convert them to numbers (for example one-hot columns), or to NaN where not observed",
 )
+TEXT = FaultKind(
+    "columns of text",
+    "convert them, with pandas.to_numeric(column, errors='coerce') where they hold numbers, or "
+    "leave them out",
+)
 IDS = FaultKind("ids that do not fit", "give one unique id for each series")
 NAMES = FaultKind("channel names that do not fit", "give one unique name for each channel")
 STATIC = FaultKind(
-    "static rows that do not fit", "give one row for each series, indexed by the ids"
+    "static rows that do not fit",
+    "give one row for each series, indexed by the ids: static.set_index(...), or "
+    "static.set_axis(ids) if its rows are in the order of the series",
 )
 
 # In the user's units; the longest time is 1 / SHORTEST. Products of several such times are numbers.
@@ -225,7 +232,12 @@ def _where(rows: Rows, faults: Faults, row: int) -> str:
     series, time = rows.series_of(row), rows.times.counts[row]
     if np.isfinite(time):
         return f"{faults.series(series)}, time {rows.times.format(row)}"
-    return f"{faults.series(series)}, row {row - rows.offsets[series]}, time {time}"
+    return f"{faults.series(series)}, row {row - rows.offsets[series]}, {name_unknown(time)}"
+
+
+def name_unknown(time: float) -> str:
+    """Name a time that is not finite in a message."""
+    return "missing time" if np.isnan(time) else f"time {time}"
 
 
 def read_ids(ids: object) -> np.ndarray | None:
@@ -273,8 +285,8 @@ def fit_channel_names(
 def fit_static(static: object, ids: np.ndarray, faults: Faults) -> pd.DataFrame | None:
     """Return static rows in the order of the ids.
 
-    A frame whose index holds exactly the ids is aligned by them; otherwise rows are taken in
-    their order, unless the index holds only a part of the ids: then a guess could be wrong.
+    A frame whose index holds exactly the ids is aligned by them. Rows of an array, or of a frame
+    beside ids that only count the series, are taken in their order.
     """
     if static is None:
         return None
@@ -294,7 +306,13 @@ def fit_static(static: object, ids: np.ndarray, faults: Faults) -> pd.DataFrame 
     known = table.index.isin(index)
     if known.all() and table.index.is_unique and index.is_unique:
         return table.reindex(index)
-    if known.any() and not table.index.equals(pd.RangeIndex(len(table))):
-        faults.add(STATIC, ["the index of static holds some of the ids, but not each of them once"])
+    is_counted = table is not static or index.equals(pd.RangeIndex(len(index)))
+    if not is_counted or (known.any() and not table.index.equals(pd.RangeIndex(len(table)))):
+        held = "some of the ids, but not each of them once" if known.any() else "none of the ids"
+        faults.add(STATIC, [f"the index of static holds {held} ({_some(ids)})"])
         return None
     return table.set_axis(index, axis=0)
+
+
+def _some(labels: np.ndarray) -> str:
+    return ", ".join([*map(plain_repr, labels[:3]), *["..."] * (len(labels) > 3)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -14,8 +13,13 @@ from skpolyode.errors import Faults
 from skpolyode.panel.checks import build_rows, check_rows, read_ids
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.readers.arrays import rows_from_array
-from skpolyode.panel.readers.kinds import first_of, holds_text, is_vector, refusal
-from skpolyode.panel.readers.lists import rows_from_frames, rows_from_series, rows_from_tables
+from skpolyode.panel.readers.kinds import column_times, first_of, holds_text, is_vector, refusal
+from skpolyode.panel.readers.lists import (
+    rows_from_frames,
+    rows_from_series,
+    rows_from_tables,
+    rows_from_vectors,
+)
 from skpolyode.panel.rows import Rows, require_series
 
 
@@ -44,6 +48,12 @@ def _is_list_of_tables(X: Any) -> bool:
     return getattr(first_of(X), "ndim", 0) == 2
 
 
+def _is_ragged_list(X: Any) -> bool:
+    if not is_vector(first_of(X)):
+        return False
+    return all(map(is_vector, X)) and len(set(map(len, X))) > 1
+
+
 def _is_dict_of_series(X: Any) -> bool:
     reader = _reader_of(list(X.values())) if isinstance(X, Mapping) else None
     return reader is not None and reader.is_ragged
@@ -62,15 +72,13 @@ def _rows_from_dict(X: Mapping[Any, Any], faults: Faults, time_unit: str | None)
 
 def _rows_from_array(array: Any, faults: Faults, time_unit: str | None) -> Rows:
     shape = getattr(array, "shape", ())
-    if len(shape) == 3 and shape[1] > 1 and shape[2] >= 2 * shape[1]:
-        warnings.warn(
-            f"{faults.name} of shape {tuple(shape)} is read as (series, time, channel): "
-            f"{shape[1]} times of {shape[2]} channels. sktime has the channels before the times: "
-            f"convert such an array with Panel.from_sktime({faults.name}); Panel.from_array"
-            f"({faults.name}) reads it as it is, without this warning.",
-            stacklevel=4,
+    if len(shape) == 3 and shape[2] >= 2 * max(shape[1], 2):  # the shortest series is of 4 times
+        raise ValueError(
+            f"{faults.name} of shape {tuple(shape)} may be (series, channel, time), as sktime and "
+            f"aeon have it: Panel.from_sktime({faults.name}); or (series, time, channel), with "
+            f"{shape[1]} times of {shape[2]} channels: Panel.from_array({faults.name})."
         )
-    return rows_from_array(array, faults, time_unit)
+    return rows_from_array(array, faults, time_unit, column_times(array))
 
 
 # The first that accepts an input reads it. A further container is a further entry.
@@ -78,6 +86,9 @@ READERS = (
     Reader("a list of (times, values) pairs", _is_list_of_pairs, rows_from_series),
     Reader("a list of DataFrames or Series indexed by time", _is_list_of_frames, rows_from_frames),
     Reader("a list of 2-D arrays (time, channel)", _is_list_of_tables, rows_from_tables),
+    Reader(
+        "a list of 1-D arrays of different length (univariate)", _is_ragged_list, rows_from_vectors
+    ),
     Reader("a dict of such series by their ids", _is_dict_of_series, _rows_from_dict),
     Reader(
         "a 3-D array (series, time, channel); a 2-D array or DataFrame (series, time)",
@@ -100,10 +111,10 @@ def as_panel(X: Any, *, name: str = "X") -> Panel:
     X : Panel, list or array-like
         The series: a `Panel` (returned as it is); a list of panels; a list, tuple or 1-D object
         array of pairs (times, values); a list of DataFrames or Series indexed by time; a list of
-        arrays of shape (L, D), at times 0, 1, ..., L - 1; a dict of such series, whose keys are
-        the ids; an array of shape (n_series, n_times, D), in which rows of NaN at the end of a
-        series are padding; an array, frame or list of lists of shape (n_series, n_times), each row
-        a univariate series at times 0, 1, ..., n_times - 1.
+        arrays of shape (L, D), or of different shapes (L,), at times 0, 1, ..., L - 1; a dict of
+        such series, whose keys are the ids; an array of shape (n_series, n_times, D), in which rows
+        of NaN at the end of a series are padding; an array, frame or list of lists of shape
+        (n_series, n_times), each row a univariate series at times 0, 1, ..., n_times - 1.
     name : str, default="X"
         The word for the input in error messages.
 

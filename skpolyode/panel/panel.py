@@ -39,8 +39,9 @@ class Panel(PanelViews):
     channel_names : sequence of str of shape (D,) or None, default=None
         Unique names of the channels. None: the columns of the input, or x0, x1, ...
     static : DataFrame or array-like of shape (n_series, n_static) or None, default=None
-        What is known of each series besides its observations. A frame whose index holds the ids
-        is aligned by them, otherwise rows are taken in their order.
+        What is known of each series besides its observations. A frame is aligned by its index,
+        which holds the ids; without `ids` its rows, like those of an array, are taken in their
+        order.
     time_unit : {"D", "h", "min", "s", "ms", "us"} or None, default=None
         Unit of `times` where the input has datetimes or timedeltas; None then means "s". Choose a
         unit that suits the series, since learned time scales are expressed in it. Datetimes

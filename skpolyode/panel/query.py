@@ -10,7 +10,7 @@ from skpolyode.errors import plain_repr
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import observed_rows
-from skpolyode.panel.timeaxis import TimeBlock, Times, join_times, read_times
+from skpolyode.panel.timeaxis import TimeBlock, Times, as_timedelta, join_times, read_times
 
 
 def query_times(
@@ -24,12 +24,12 @@ def query_times(
         The series.
     times : scalar, array-like of shape (Q,) or sequence of n_series such
         Times for all series, or a list with the times for each. Numbers, in the units of the
-        panel's `times`; for a panel of datetimes also datetimes, with a time zone if and only if
-        the panel has one. Any order, repetitions allowed.
+        panel's `times`; for a panel of datetimes datetimes, with a time zone if and only if the
+        panel has one. Any order, repetitions allowed.
     relative_to : {"start", "end"} or None, default=None
         What `times` count from: the first or the last observation of each series; they are then
-        numbers, or timedeltas for a panel of datetimes. A series without any observation has
-        neither, and gets no times. None: the panel's own clock.
+        numbers, or for a panel of datetimes timedeltas, also as text ("90min"). A series without
+        any observation has neither, and gets no times. None: the panel's own clock.
 
     Returns
     -------
@@ -114,25 +114,41 @@ def name_query(panel: Panel, series: int, time: float, gap: float) -> str:
     return f"{whose}: {panel.rows.format_from(series, time)}, {gap:g} {panel.time_unit}"
 
 
+def counts_remedy(panel: Panel) -> str:
+    """How to turn counts since 1970 into the datetimes of a panel."""
+    zone = "" if panel.tz is None else f", utc=True).tz_convert({panel.tz!r}"
+    unit = {"min": "m"}.get(panel.time_unit, panel.time_unit)
+    return (
+        f"turn counts since 1970 into datetimes with pandas.to_datetime(times, unit={unit!r}{zone})"
+    )
+
+
 def _read(times: Any, panel: Panel, name: str, relative: bool) -> Times:
     scalar = np.ndim(times) == 0
     try:
-        block = read_times([times] if scalar else times)
+        times = [times] if scalar else times
+        if relative and panel.is_datetime and any(isinstance(time, str) for time in times):
+            times = [as_timedelta(time) for time in times]
+        block = read_times(times)
+    except ValueError as error:  # text that is no duration
+        raise ValueError(f"{name}: {error}") from None
     except TypeError as error:
         raise TypeError(f"{name}: {error}") from error
     if block.data.ndim != 1 or block.data.size == 0:
         raise ValueError(f"{name} must be one-dimensional and not empty, got {times!r}.")
-    if block.kind != "number":
-        _check_kind(block, panel, name, relative)
+    _check_kind(block, panel, name, relative)
     read = join_times([block], panel.time_unit)
     if not np.isfinite(read.counts).all():
         row = int(np.flatnonzero(~np.isfinite(read.counts))[0])
-        raise ValueError(f"{name} must be finite, got {read.counts[row]} at position {row}.")
+        found = "a missing time" if np.isnan(read.counts[row]) else read.counts[row]
+        raise ValueError(f"{name} must be finite, got {found} at position {row}.")
     return read
 
 
 def _check_kind(block: TimeBlock, panel: Panel, name: str, relative: bool) -> None:
-    """Refuse datetimes and timedeltas that do not fit those of the panel."""
+    """Refuse times of another kind than those of the panel."""
+    if block.kind == "number" and (relative or not panel.is_datetime):
+        return
     if relative:
         if block.kind == "timedelta" and panel.is_datetime:
             return
@@ -141,14 +157,15 @@ def _check_kind(block: TimeBlock, panel: Panel, name: str, relative: bool) -> No
             f"{name} must be {wanted} where they are relative to the start or the end of a series "
             f"of {'datetimes' if panel.is_datetime else 'numbers'}, got {block.kind}s."
         )
-    if block.kind == "timedelta" or not panel.is_datetime:
-        wanted = "datetimes, or counts of their unit" if panel.is_datetime else "numbers"
-        remedy = (
-            '; forecast, reconstruct and interpolate count durations with relative_to="end" or '
-            '"start"'
-            if block.kind == "timedelta"
-            else ""
-        )
+    if block.kind != "datetime" or not panel.is_datetime:
+        wanted, remedy = ("datetimes" if panel.is_datetime else "numbers"), ""
+        if block.kind != "datetime":
+            remedy = (
+                '; forecast, reconstruct and interpolate count durations with relative_to="end" or '
+                '"start"'
+            )
+        if block.kind == "number":
+            remedy += f"; {counts_remedy(panel)}"
         raise TypeError(f"{name} must be {wanted}, as in the panel, got {block.kind}s{remedy}.")
     if (block.tz is None) != (panel.tz is None):
         own, other = (f"the time zone {zone}" if zone else "none" for zone in (panel.tz, block.tz))

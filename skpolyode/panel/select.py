@@ -35,6 +35,7 @@ class Observed(NamedTuple):
     offsets: np.ndarray  # int64 (B + 1,)
     start: np.ndarray  # float64 (B,): first observation, in the units of `times`; NaN without any
     end: np.ndarray  # float64 (B,): last observation
+    time_unit: str | None = None  # of datetimes; None for plain numbers
 
     @property
     def series(self) -> np.ndarray:
@@ -56,7 +57,8 @@ def observed_rows(panel: Panel) -> Observed:
     start, end = ends = np.full((2, panel.n_series), np.nan)
     filled = rows.lengths > 0
     ends[:, filled] = times[offsets[:-1][filled]], times[offsets[1:][filled] - 1]
-    return Observed(times - np.repeat(start, rows.lengths), rows.values, offsets, start, end)
+    elapsed = times - np.repeat(start, rows.lengths)
+    return Observed(elapsed, rows.values, offsets, start, end, panel.time_unit)
 
 
 def observed_series(panel: Panel) -> np.ndarray:

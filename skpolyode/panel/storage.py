@@ -461,6 +461,14 @@ class PanelStorage:
             counts += [f"{observed:.0f}% of cells observed", f"times {first} to {last}"]
         return f"{type(self).__name__}({', '.join(counts)})"
 
+    def __eq__(self, other: object) -> bool:
+        """Whether two panels are equal: see `equals`."""
+        return self.equals(other) if isinstance(other, PanelStorage) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Hash of what equal panels share: pandas hashes the cells of its columns."""
+        return hash((len(self), self.n_channels, *self.times[:1].tolist(), len(self.times)))
+
     def equals(self, other: object) -> bool:
         """Tell whether two panels hold the same series, with the same labels.
 

@@ -8,6 +8,7 @@ integers), which are kept beside the counts.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -79,6 +80,13 @@ class TimeBlock(NamedTuple):
         if self.kind == "timedelta":
             return str(pd.Timedelta(self.data[row].view(f"m8[{_RESOLUTIONS[self.per_us]}]")))
         return str(TimeAxis("us", self.tz).of_ticks(self.data[row : row + 1], self.per_us)[0])
+
+
+def as_timedelta(value: Any) -> pd.Timedelta:
+    """Read a duration as `pandas.Timedelta` does, but no text without a unit (nanoseconds)."""
+    if isinstance(value, str) and not re.search("[a-zA-Z:]", value):
+        raise ValueError(f"{value!r} has no unit")
+    return pd.Timedelta(value)
 
 
 class Times(NamedTuple):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from numbers import Real
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from skpolyode.panel.outliers import cell_limits
 from skpolyode.panel.select import Observed
+from skpolyode.panel.timeaxis import MICROSECONDS, as_timedelta
 from skpolyode.saving.codec import saved
 
 __all__ = [
@@ -18,14 +21,21 @@ __all__ = [
     "Units",
     "auto_step_size",
     "choose_context",
+    "choose_step_size",
     "choose_window",
     "covered",
+    "read_duration",
+    "read_memory",
     "typical_gap",
 ]
 
 LARGEST = 1e304  # in the user's units: differences of such values are still finite
 _TOO_LITTLE = 0.5  # share of the typical series below which a window warns
 _ONE_MEMORY = 1.25  # contexts up to which one memory serves the window as well
+_FURTHEST_MEMORY = 1e9  # longest series, or parts of it: beyond, float32 cannot tell rows apart
+_MANY_STEPS = (
+    50  # in a gap; a fit of 12 series of 8 rows takes 0.4 s an epoch with 15, 29 s with 1000
+)
 _FURTHEST = 1e100  # standard deviations from the mean: products and slopes are still finite
 
 
@@ -189,13 +199,69 @@ def typical_gap(rows: Observed) -> float:
     return float(np.minimum(gaps, 4 * np.quantile(gaps, 0.75)).mean())
 
 
-def choose_window(window: float | str, rows: Observed) -> float:
+def read_duration(name: str, value: Any, time_unit: str | None) -> float:
+    """Length of time of a parameter, in the units of `times`.
+
+    Parameters
+    ----------
+    name : str
+        Parameter, in messages.
+    value : float, timedelta, timedelta64 or str
+        A number is in the units of `times`. All else is a duration as `pandas.Timedelta` reads it,
+        such as "90min", and needs datetimes.
+    time_unit : str or None
+        `Panel.time_unit`: None for plain numbers.
+
+    Raises
+    ------
+    ValueError
+        If it is not a positive length, or a duration where times are plain numbers.
+
+    Examples
+    --------
+    >>> from skpolyode.panel.units import read_duration
+    >>> read_duration("window", "90min", "h"), read_duration("window", 5, None)
+    (1.5, 5.0)
+    """
+    rule = (
+        f"{name} must be a positive length of time: a number, in the units of `times`, or beside "
+        f'datetimes a duration, such as "90min" or a timedelta; got {value!r}'
+    )
+    if isinstance(value, Real) and not isinstance(value, np.timedelta64):
+        length = float(value)
+    else:
+        try:
+            length = as_timedelta(value) / pd.Timedelta(1, "us") / MICROSECONDS[time_unit or "us"]
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(f"{rule}.") from None
+        if time_unit is None:
+            raise ValueError(f"{rule}, but the times are plain numbers: give a number.")
+    if not 0 < length < np.inf:
+        raise ValueError(f"{rule}.")
+    return length
+
+
+def read_memory(name: str, value: Any, time_unit: str | None, longest: float) -> float:
+    """Length of a memory as `read_duration` reads it; a ValueError if no series could fill it.
+
+    `longest` is the length of the longest series, in the units of `times`.
+    """
+    length = read_duration(name, value, time_unit)
+    if not longest / _FURTHEST_MEMORY <= length <= longest * _FURTHEST_MEMORY:
+        raise ValueError(
+            f"{name}={value!r} is {length / longest:.0e} times as long as the longest series, of "
+            f"length {longest:g}: choose a length that series have; 'auto' does."
+        )
+    return length
+
+
+def choose_window(window: Any, rows: Observed) -> float:
     """Length of the past that is remembered: by default that of the longest series.
 
     Parameters
     ----------
-    window : float or "auto"
-        In the units of `times`.
+    window : float, duration or "auto"
+        As `read_duration` reads it.
     rows : Observed
         Of the series of training.
 
@@ -208,14 +274,13 @@ def choose_window(window: float | str, rows: Observed) -> float:
     >>> choose_window("auto", rows), choose_window(3, rows)
     (6.0, 3.0)
     """
-    if window != "auto":
-        return float(window)
-    return float((rows.end - rows.start).max()) or 1.0
+    longest = float((rows.end - rows.start).max()) or 1.0
+    if isinstance(window, str) and window == "auto":
+        return longest
+    return read_memory("window", window, rows.time_unit, longest)
 
 
-def choose_context(
-    context: float | str, window: float, rows: Observed, n_coefficients: int
-) -> float:
+def choose_context(context: Any, window: float, rows: Observed, n_coefficients: int) -> float:
     """Length of the past that the dynamics see: by default what coefficients resolve finely.
 
     That is two coefficients an observation. Measured on Lorenz63 (32 coefficients, gap 0.3):
@@ -224,8 +289,8 @@ def choose_context(
 
     Parameters
     ----------
-    context : float or "auto"
-        In the units of `times`.
+    context : float, duration or "auto"
+        As `read_duration` reads it.
     window : float
         Length of the past that is remembered.
     rows : Observed
@@ -242,8 +307,9 @@ def choose_context(
     >>> choose_context("auto", 30.0, rows, n_coefficients=8)
     4.0
     """
-    if context != "auto":
-        return float(context)
+    if not (isinstance(context, str) and context == "auto"):
+        longest = float((rows.end - rows.start).max()) or 1.0
+        return read_memory("context", context, rows.time_unit, longest)
     fine = max(n_coefficients, 2) / 2 * typical_gap(rows)
     return window if window <= _ONE_MEMORY * fine else fine
 
@@ -309,3 +375,43 @@ def auto_step_size(rows: Observed, context: float, n_coefficients: int) -> float
     0.5
     """
     return min(2 / 3 * typical_gap(rows), 1.25 * context / n_coefficients)
+
+
+def choose_step_size(step_size: Any, auto: float, rows: Observed) -> float:
+    """Longest integration step, in the units of `times`; `auto` is that by default.
+
+    Parameters
+    ----------
+    step_size : float, duration or "auto"
+        As `read_duration` reads it.
+    auto : float
+        Of `auto_step_size`.
+    rows : Observed
+        Of the series of training.
+
+    Warns
+    -----
+    UserWarning
+        If a typical gap takes very many steps, with the cost.
+
+    Examples
+    --------
+    >>> from skpolyode.panel import Panel
+    >>> from skpolyode.panel.select import observed_rows
+    >>> from skpolyode.panel.units import choose_step_size
+    >>> rows = observed_rows(Panel.from_series([(range(31), range(31))]))
+    >>> choose_step_size("auto", 0.5, rows), choose_step_size(0.25, 0.5, rows)
+    (0.5, 0.25)
+    """
+    if isinstance(step_size, str) and step_size == "auto":
+        return auto
+    length, gap = read_duration("step_size", step_size, rows.time_unit), typical_gap(rows)
+    if gap / length > _MANY_STEPS:
+        warnings.warn(
+            f"step_size={step_size!r} makes {gap / length:.0f} integration steps in a typical gap "
+            f"of {gap:g}: fit and transform take about {auto / length:.0f} times as long as with "
+            f"step_size='auto', which is {auto:.2g}.",
+            UserWarning,
+            stacklevel=6,
+        )
+    return length

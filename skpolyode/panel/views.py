@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -88,6 +88,49 @@ class PanelViews(PanelStorage):
         """
         names = list(self.channel_names)
         return [pd.DataFrame(v, index=pd.Index(t), columns=names) for t, v in self.to_series()]
+
+    def to_sktime(self) -> pd.DataFrame:
+        """Return the table that sktime calls "pd-multiindex", the inverse of `Panel.from_sktime`.
+
+        Returns
+        -------
+        DataFrame
+            A column a channel, indexed by id and time in the type in which they were given. sktime
+            itself reads times that are datetimes or whole numbers only.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0, 2], [61.0, 64.0])], ids=["ann"], channel_names=["hr"])
+        >>> panel.to_sktime()["hr"].to_dict()
+        {('ann', 0): 61.0, ('ann', 2): 64.0}
+        """
+        times = pd.Index(self.user_times())
+        if times.dtype.kind == "f" and (times == np.floor(times)).all():  # sktime reads no floats
+            times = times.astype(np.int64)
+        ids = pd.Index(self.ids, tupleize_cols=False).repeat(self.lengths)
+        index = pd.MultiIndex.from_arrays([ids, times], names=["id", "time"])
+        return pd.DataFrame(self.values, index=index, columns=list(self.channel_names))
+
+    def head(self, n: int = 5) -> Self:
+        """Return a panel of the first series.
+
+        Parameters
+        ----------
+        n : int, default=5
+            How many; fewer if there are not so many.
+
+        Returns
+        -------
+        Panel
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> Panel.from_array([[1.0, 2.0], [3.0, 4.0]]).head(1).values.ravel().tolist()
+        [1.0, 2.0]
+        """
+        return self[:n]
 
     def to_padded(self, fill: float = np.nan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return rectangular arrays.

@@ -50,7 +50,7 @@ class Reading:
     def panel(self, table: pa.Table) -> Panel:
         """Series of a table that holds all of their rows."""
         return Panel.from_long(
-            table.to_pandas(),
+            table.to_pandas(ignore_metadata=True),  # an index is a column like others
             id=self.id,
             time=self.time,
             values=self.channels,
@@ -78,7 +78,7 @@ def open_source(
     id, time : str
         Columns.
     channels : str, sequence of str or None
-        None: all columns that have no other use.
+        None: all columns that have no other use, and are not an index that pandas stored.
     static : str, sequence of str or None
     options : dict
         Further options of :meth:`skpolyode.Panel.from_long`.
@@ -106,7 +106,8 @@ def open_source(
     static = [static] if isinstance(static, str) else static and list(static)
     used = [id, time, *(static or [])]
     if channels is None:
-        names = [name for name in schema.names if name not in used]
+        counted = _index_columns(schema)
+        names = [name for name in schema.names if name not in (*used, *counted)]
     else:
         names = [channels] if isinstance(channels, str) else list(channels)
     if missing := [name for name in (*used, *names) if name not in schema.names]:
@@ -151,7 +152,8 @@ def _check_file(
             f"{where} has no column {missing[0]!r}, which other files have; its columns are "
             f"{[*kinds, *keys]}: {remedy}."
         )
-    if not may_have_more and (new := [name for name in kinds if name not in schema.names]):
+    known = [*schema.names, *_index_columns(fragment.physical_schema)]
+    if not may_have_more and (new := [name for name in kinds if name not in known]):
         raise ValueError(
             f"{where} has a column {new[0]!r} that is not in the first file: name the channels by "
             "channels=, or give all files the same columns."
@@ -174,6 +176,12 @@ def _check_file(
                 "it, name it in static=, or leave it out of channels=."
             )
     return kinds
+
+
+def _index_columns(schema: pa.Schema) -> list[str]:
+    """Columns in which pandas has stored the index of a frame; a counted one needs none."""
+    own = schema.pandas_metadata or {}
+    return [name for name in own.get("index_columns", ()) if isinstance(name, str)]
 
 
 def identity(dataset: ds.Dataset) -> dict[str, Any]:

@@ -182,6 +182,7 @@ class ForecastDisplay:
                     "the series has one observation and so no duration: pass the times to forecast."
                 )
             times = np.linspace(end, last, grid_resolution + 1)[1:]
+            times = panel.rows.times.axis.to_user(times)
         levels, intervals = [float(level) for level in np.atleast_1d(coverage)], None
         if levels:
             check_levels("coverage", levels)

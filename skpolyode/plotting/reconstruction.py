@@ -155,6 +155,7 @@ class ReconstructionDisplay:
             # A little inside, since rounding could put the end of the window outside of it.
             earliest = np.nextafter(rows.end[0] - reach * (1 - 1e-9), np.inf)
             times = np.linspace(max(rows.start[0], earliest), rows.end[0], grid_resolution)
+            times = panel.rows.times.axis.to_user(times)
         display = cls(
             *columns_of(estimator.reconstruct(panel, times), chosen),
             observed=columns_of(panel, chosen),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Callable
 from functools import partial
@@ -103,6 +104,20 @@ _CLASSES: dict[type, tuple[Callable, Callable]] = {
             "names": list(index.names),
         },
         lambda state: pd.MultiIndex(**state),
+    ),
+}
+_CLASSES |= {
+    pd.Timedelta: (
+        lambda value: {"count": int(value.asm8.view(np.int64)), "unit": value.unit},
+        lambda state: pd.Timedelta(np.timedelta64(state["count"], state["unit"])),
+    ),
+    datetime.timedelta: (
+        lambda value: {name: getattr(value, name) for name in ("days", "seconds", "microseconds")},
+        lambda state: datetime.timedelta(**state),
+    ),
+    np.timedelta64: (
+        lambda value: {"count": int(value.view(np.int64)), "unit": np.datetime_data(value)[0]},
+        lambda state: np.timedelta64(state["count"], state["unit"]),
     ),
 }
 for _cls, (_to_state, _from_state) in _CLASSES.items():

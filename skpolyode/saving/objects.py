@@ -18,6 +18,7 @@ __all__ = ["load", "register_estimator", "save", "save_by_name"]
 
 _PACKAGE = __name__.partition(".")[0]
 _SUFFIX = ".safetensors"
+_OTHERS = (".pkl", ".pickle", ".joblib", ".pt", ".pth")  # whoever reads these expects a pickle
 
 
 def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
@@ -90,13 +91,20 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
         Of a class that is registered by :func:`register_estimator` or
         :func:`skpolyode.saving.codec.register`.
     path : str or PathLike
-        The file, a safetensors file whatever its name; one that exists is replaced.
+        The file, a safetensors file; one that exists is replaced.
 
     Raises
     ------
+    ValueError
+        If the file has the name of a pickle.
     TypeError
         If the value, or something inside it, is of a type that files cannot hold.
     """
+    if (suffix := Path(path).suffix.lower()) in _OTHERS:
+        raise ValueError(
+            f"save writes a safetensors file, and {str(path)!r} has the name of another kind: call "
+            f"it {str(Path(path).with_suffix(_SUFFIX))!r}, or write {suffix} with joblib.dump."
+        )
     encoder = Encoder()
     content = encoder.encode(value, type(value).__name__)
     if not _is_object(content):

@@ -27,7 +27,7 @@ from skpolyode.models.layers import AgeHead, Start, drawn, observed_inputs, wher
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, POSITIVE
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
 __all__ = ["HiPPORNN", "HiPPORNNTransformer"]
 
@@ -157,7 +157,7 @@ class HiPPORNNTransformer(NeuralTransformer):
     measure : {"legt", "legs"}, default="legt"
         How the past is weighted: "legt" remembers the last `window` evenly, "legs" the whole
         history, however long.
-    window : float or "auto", default="auto"
+    window : float, timedelta, str or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
         longest series of `fit`. Lower it if only the recent past matters. Not used by "legs".
     %(training)s
@@ -209,7 +209,7 @@ class HiPPORNNTransformer(NeuralTransformer):
         "hidden_size": [COUNT, StrOptions({"auto"})],
         "n_coefficients": [COUNT],
         "measure": [StrOptions(set(PATH_MEASURES))],
-        "window": [POSITIVE, StrOptions({"auto"})],
+        "window": DURATION,
     }
 
     def __init__(
@@ -218,7 +218,7 @@ class HiPPORNNTransformer(NeuralTransformer):
         hidden_size: int | str = "auto",
         n_coefficients: int = 32,
         measure: str = "legt",
-        window: float | str = "auto",
+        window: Duration = "auto",
         **training: Any,
     ) -> None:
         self.hidden_size = hidden_size

@@ -27,7 +27,13 @@ from skpolyode.siblings.decoders import BackwardODE, DecodingTask, NetworkDecode
 from skpolyode.siblings.ode_rnn import ODERNNTransformer
 from skpolyode.training import Trainer, intra_op_threads
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import COUNT, POSITIVE, local_random_state
+from skpolyode.transformers.parameters import (
+    COUNT,
+    DURATION,
+    POSITIVE,
+    Duration,
+    local_random_state,
+)
 from skpolyode.transformers.stages import usual_batch, usual_patience
 
 __all__ = ["DecodedEmbedder", "PastDecoder"]
@@ -120,7 +126,7 @@ class PastDecoder(SeriesTransformer):
         features; in the paper of ODE-RNN decoder and encoder are trained together.
     n_coefficients : int, default=32
         Coefficients per channel. Raise it if the window holds more than about ten swings.
-    window : float or "auto", default="auto"
+    window : float, timedelta, str or "auto", default="auto"
         Length of the past that is decoded, in the units of `times`. "auto" takes the length of the
         longest series of `fit`.
     hidden_size : int, default=128
@@ -130,7 +136,8 @@ class PastDecoder(SeriesTransformer):
     learning_rate_init : float, default=0.05
         Peak of its learning rate.
     random_state : int, RandomState instance or None, default=None
-        Seed of the embedder, of initial weights, minibatches and held-out series.
+        Seed of the embedder, of initial weights, minibatches and held-out series. None: the seed
+        of the embedder decides.
 
     Attributes
     ----------
@@ -177,7 +184,7 @@ class PastDecoder(SeriesTransformer):
         "embedder": [HasMethods(["fit", "transform"]), None],
         "kind": [StrOptions(set(_DECODERS))],
         "n_coefficients": [COUNT],
-        "window": [POSITIVE, StrOptions({"auto"})],
+        "window": DURATION,
         "hidden_size": [COUNT],
         "max_epochs": [COUNT],
         "learning_rate_init": [POSITIVE],
@@ -194,7 +201,7 @@ class PastDecoder(SeriesTransformer):
         *,
         kind: str = "network",
         n_coefficients: int = 32,
-        window: float | str = "auto",
+        window: Duration = "auto",
         hidden_size: int = 128,
         max_epochs: int = 60,
         learning_rate_init: float = 0.05,
@@ -210,7 +217,8 @@ class PastDecoder(SeriesTransformer):
         self.random_state = random_state
 
     def _fit(self, panel: Panel) -> str | None:
-        rng = local_random_state(self.random_state)
+        source, seed = getattr(self.embedder, "estimator", self.embedder), self.random_state
+        rng = local_random_state(getattr(source, "random_state", None) if seed is None else seed)
         self.transformer_ = self._fitted(panel, int(rng.randint(2**31 - 1)))
         generator = torch.Generator().manual_seed(int(rng.randint(2**31 - 1)))
         source, seen = self.transformer_.embedder_, observed_part(panel)

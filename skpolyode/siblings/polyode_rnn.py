@@ -37,7 +37,13 @@ from skpolyode.panel.select import observed_rows
 from skpolyode.panel.units import choose_window
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, POSITIVE, check_coefficients, layer_sizes
+from skpolyode.transformers.parameters import (
+    COUNT,
+    DURATION,
+    Duration,
+    check_coefficients,
+    layer_sizes,
+)
 
 __all__ = ["PolyODERNN", "PolyODERNNTransformer"]
 
@@ -203,7 +209,7 @@ class PolyODERNNTransformer(NeuralTransformer):
     measure : {"legt", "legs"}, default="legt"
         How the past is weighted: "legt" remembers the last `window` evenly, "legs" the whole
         history, however long.
-    window : float or "auto", default="auto"
+    window : float, timedelta, str or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
         longest series of `fit`. Lower it if only the recent past matters. Not used by "legs".
     hidden_layer_sizes : tuple of int or int, default=(64, 64)
@@ -274,7 +280,7 @@ class PolyODERNNTransformer(NeuralTransformer):
         "hidden_size": [COUNT, StrOptions({"auto"})],
         "n_coefficients": [COUNT],
         "measure": [StrOptions(set(PATH_MEASURES))],
-        "window": [POSITIVE, StrOptions({"auto"})],
+        "window": DURATION,
         "hidden_layer_sizes": ["array-like", COUNT],
         "embedding": [StrOptions(set(_BLOCKS))],
         "observations": [StrOptions({"exact", "noisy"})],
@@ -288,7 +294,7 @@ class PolyODERNNTransformer(NeuralTransformer):
         hidden_size: int | str = "auto",
         n_coefficients: int = 32,
         measure: str = "legt",
-        window: float | str = "auto",
+        window: Duration = "auto",
         hidden_layer_sizes: Sequence[int] | int = (64, 64),
         embedding: str = "full",
         observations: str = "exact",

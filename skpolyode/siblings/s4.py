@@ -40,7 +40,7 @@ from skpolyode.siblings.state_space import DiagonalStateSpace, before_each
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import SegmentTask
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, POSITIVE
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
 __all__ = ["S4", "S4Transformer"]
 
@@ -281,7 +281,7 @@ class S4Transformer(NeuralTransformer):
         layer and a part of the embedding: that of `HiPPOTransformer`, with 32 coefficients per
         channel. This is our reading of the "Extended-S4" of the PolyODE paper, which gives no more
         than the name.
-    window : float or "auto", default="auto"
+    window : float, timedelta, str or "auto", default="auto"
         Length of the past in that memory, in the units of `times`. "auto" takes the length of the
         longest series of `fit`.
     %(training)s
@@ -334,7 +334,7 @@ class S4Transformer(NeuralTransformer):
         "state_size": [COUNT],
         "inputs": [StrOptions({"held", "impulses"})],
         "memory": ["boolean"],
-        "window": [POSITIVE, StrOptions({"auto"})],
+        "window": DURATION,
     }
 
     def __init__(
@@ -345,7 +345,7 @@ class S4Transformer(NeuralTransformer):
         state_size: int = 8,
         inputs: str = "impulses",
         memory: bool = False,
-        window: float | str = "auto",
+        window: Duration = "auto",
         **training: Any,
     ) -> None:
         self.hidden_size = hidden_size

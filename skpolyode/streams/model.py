@@ -86,8 +86,8 @@ class ModelStream(SeriesStream):
         ----------
         times : array-like of shape (Q,) or list of such
             Times from the last observation on, for all of the series or for each.
-        series : int, array-like of int or None, default=None
-            Which series, by position; None means all.
+        series : int, str, array-like of such or None, default=None
+            Which series, by position or by id; None means all.
         relative_to : {"start", "end"} or None, default=None
             What `times` count from: the first or the last observation of each series; they are
             then numbers, or timedeltas for series with datetimes. None: the clock of the series.
@@ -129,8 +129,8 @@ class ModelStream(SeriesStream):
         ----------
         times : array-like of shape (Q,) or list of such
             Times from the last observation on, as of `forecast`.
-        series : int, array-like of int or None, default=None
-            Which series, by position; None means all.
+        series : int, str, array-like of such or None, default=None
+            Which series, by position or by id; None means all.
         relative_to : {"start", "end"} or None, default=None
             As of `forecast`.
 

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import pandas as pd
 
 from skpolyode.embedders import ChannelScaler
-from skpolyode.errors import FaultKind, Faults
+from skpolyode.errors import FaultKind, Faults, plain_repr
 from skpolyode.panel import Panel
 from skpolyode.panel.cells import unmasked
-from skpolyode.panel.checks import EXTREME, INFINITE, SHORTEST, TOO_LARGE
+from skpolyode.panel.checks import EXTREME, INFINITE, SHORTEST, TOO_LARGE, name_unknown
 from skpolyode.panel.outliers import OUTLIER
+from skpolyode.panel.query import counts_remedy
 from skpolyode.panel.timeaxis import Times, join_times, read_times
 
 __all__ = ["NewRows", "first_times", "read_rows", "read_series"]
@@ -73,7 +75,7 @@ def read_rows(
         raise ValueError(
             f"update: {n_times} times for {len(table)} rows of values: give one time for each row."
         )
-    owner = _owners(series, len(table), panel.n_series)
+    owner = _owners(series, len(table), panel.ids)
     if panel.rows.origin is not None:
         stamps = panel.rows.since_origin(stamps, panel.rows.origin[owner])
     if scaler.limits is not None:
@@ -111,11 +113,21 @@ def _without_outliers(
     return np.where(outside, np.nan, table)
 
 
-def read_series(series: Any, n_series: int, name: str = "series") -> np.ndarray:
-    """Positions of some series, given by one position or a sequence of them."""
-    chosen = np.atleast_1d(np.asarray(series))
-    if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be positions of series, whole numbers, got {series!r}.")
+def read_series(series: Any, ids: np.ndarray, name: str = "series") -> np.ndarray:
+    """Positions of some series, given by position or by ids that are text, one or a sequence."""
+    chosen, n_series = np.atleast_1d(np.asarray(series)), len(ids)
+    if chosen.ndim != 1 or chosen.dtype.kind not in "iuUO":
+        raise TypeError(
+            f"{name} must be positions of series, whole numbers, or ids that are text, got "
+            f"{series!r}."
+        )
+    if chosen.dtype.kind in "UO":
+        found = pd.Index(ids, tupleize_cols=False).get_indexer(chosen.astype(object))
+        if (found < 0).any():
+            unknown = plain_repr(chosen[int(np.argmin(found))])
+            known = ", ".join([*map(plain_repr, ids[:3]), *["..."] * (n_series > 3)])
+            raise ValueError(f"{name}: there is no series with the id {unknown}; ids are {known}.")
+        return found.astype(np.int64)
     outside = (chosen < 0) | (chosen >= n_series)
     if outside.any():
         raise ValueError(
@@ -145,12 +157,14 @@ def _read_times(times: Any, panel: Panel) -> np.ndarray | Times:
     if block.data.ndim != 1:
         raise ValueError(f"update: times must be one-dimensional, got shape {block.data.shape}.")
     exact = panel.rows.origin is not None
-    if block.kind == "number":
+    if block.kind == "number" and not panel.is_datetime:
         return join_times([block], panel.time_unit) if exact else block.data.astype(np.float64)
-    if block.kind == "timedelta" or not panel.is_datetime:
-        wanted = "datetimes, or counts of their unit" if panel.is_datetime else "numbers"
+    if block.kind != "datetime" or not panel.is_datetime:
+        wanted = "datetimes" if panel.is_datetime else "numbers"
+        remedy = f"; {counts_remedy(panel)}" if block.kind == "number" else ""
         raise TypeError(
-            f"update: times must be {wanted}, as those of the transformer's fit, got {block.kind}s."
+            f"update: times must be {wanted}, as those of the transformer's fit, got {block.kind}s"
+            f"{remedy}."
         )
     if (block.tz is None) != (panel.tz is None):
         raise TypeError(
@@ -180,18 +194,19 @@ def _read_values(values: Any, n_channels: int, *, one_row: bool) -> np.ndarray:
     return table
 
 
-def _owners(series: Any, n_rows: int, n_series: int) -> np.ndarray:
+def _owners(series: Any, n_rows: int, ids: np.ndarray) -> np.ndarray:
     """Which series each row belongs to."""
+    n_series = len(ids)
     if series is None:
         if n_series == 1:
             return np.zeros(n_rows, dtype=np.int64)
         if n_rows == n_series:
             return np.arange(n_series)
         raise ValueError(
-            f"update: {n_rows} rows for {n_series} series: pass series, the position of the series "
-            "that each row belongs to."
+            f"update: {n_rows} rows for {n_series} series: pass series, the position or the id of "
+            "the series that each row belongs to."
         )
-    owner = read_series(series, n_series, "update: series")
+    owner = read_series(series, ids, "update: series")
     if np.ndim(series) == 0:
         return np.repeat(owner, n_rows)
     if len(owner) != n_rows:
@@ -231,7 +246,11 @@ def _check(
         faults.add(kind, [line(row) for row in rows[: faults.limit]], len(rows))
 
     twice = late & (times == previous)
-    note(_BAD_TIME, unknown, lambda row: f"{faults.series(int(owner[row]))}: time {times[row]}")
+    note(
+        _BAD_TIME,
+        unknown,
+        lambda row: f"{faults.series(int(owner[row]))}: {name_unknown(times[row])}",
+    )
     note(_TWICE, twice, lambda row: f"{place(row)}: it has an observation at this time")
     note(
         _LATE,

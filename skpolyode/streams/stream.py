@@ -150,10 +150,10 @@ class SeriesStream:
             rows.
         values : array-like of shape (n_rows, D), or of shape (n_rows,) with one channel
             Values, NaN where a channel was not observed. Rows without any value are left out.
-        series : int, array-like of int of shape (n_rows,) or None, default=None
-            Which series each row is of, by position. A series may have many rows, and rows of
-            different series may be mixed. None: one row for each series, or all rows of the only
-            one.
+        series : int, str, array-like of such of shape (n_rows,) or None, default=None
+            Which series each row is of, by position, or by id where ids are text. A series may
+            have many rows, and rows of different series may be mixed. None: one row for each
+            series, or all rows of the only one.
 
         Returns
         -------
@@ -185,8 +185,8 @@ class SeriesStream:
 
         Parameters
         ----------
-        series : int, array-like of int or None, default=None
-            Which series, by position; None means all.
+        series : int, str, array-like of such or None, default=None
+            Which series, by position or by id; None means all.
 
         Returns
         -------
@@ -215,8 +215,8 @@ class SeriesStream:
         times : array-like of shape (Q,) or list of such
             Times within ``[last observation - window_, last observation]``, for all of the series
             or for each.
-        series : int, array-like of int or None, default=None
-            Which series, by position; None means all.
+        series : int, str, array-like of such or None, default=None
+            Which series, by position or by id; None means all.
         relative_to : {"start", "end"} or None, default=None
             What `times` count from: the first or the last observation of each series; they are
             then numbers, or timedeltas for series with datetimes. None: the clock of the series.
@@ -256,7 +256,7 @@ class SeriesStream:
     def _started(self, series: Any) -> np.ndarray:
         """Positions of some series; all of them must have been observed."""
         everything = np.arange(self.n_series)
-        chosen = everything if series is None else read_series(series, self.n_series)
+        chosen = everything if series is None else read_series(series, self._panel.ids)
         if (unseen := self._clock.count[chosen] == 0).any():
             first = plain_repr(self._panel.ids[chosen[unseen][0]])
             raise ValueError(

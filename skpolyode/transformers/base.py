@@ -28,6 +28,7 @@ from skpolyode.panel.units import covered
 from skpolyode.saving.objects import register_estimator, save
 from skpolyode.streams.stream import SeriesStream
 from skpolyode.transformers.input import fit_series, read_panel
+from skpolyode.transformers.parameters import check_names
 
 __all__ = ["SeriesTransformer"]
 
@@ -77,6 +78,8 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = check_names(cls.__init__)
         if cls.__module__.startswith("skpolyode."):
             register_estimator(cls)
 

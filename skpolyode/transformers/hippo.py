@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -14,6 +14,7 @@ from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.streams import HiPPOStream
 from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.parameters import DURATION, Duration
 
 __all__ = ["HiPPOTransformer"]
 
@@ -44,7 +45,7 @@ class HiPPOTransformer(SeriesTransformer):
     hold : {"linear", "previous"}, default="linear"
         The signal between two observations: a line, or the earlier value. Choose "previous" for
         signals that really are steps, and where the last value is all that was known.
-    window : float or "auto", default="auto"
+    window : float, timedelta, str or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
         longest series of `fit`; before its start a shorter one is taken to be constant. Lower it
         if only the recent past matters. Not used by "legs".
@@ -102,7 +103,7 @@ class HiPPOTransformer(SeriesTransformer):
         "n_coefficients": [Interval(Integral, 1, None, closed="left")],
         "measure": [StrOptions(MEMORIES.keys())],
         "hold": [StrOptions(set(_PATHS))],
-        "window": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "window": DURATION,
     }
 
     def __init__(
@@ -111,7 +112,7 @@ class HiPPOTransformer(SeriesTransformer):
         n_coefficients: int = 32,
         measure: str = "legt",
         hold: str = "linear",
-        window: float | str = "auto",
+        window: Duration = "auto",
     ) -> None:
         self.n_coefficients = n_coefficients
         self.measure = measure

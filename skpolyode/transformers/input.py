@@ -20,6 +20,7 @@ from skpolyode.panel.cells import with_nan
 from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
 from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.outliers import cell_limits, without_outliers
+from skpolyode.panel.readers.kinds import column_times
 from skpolyode.panel.select import observed_series
 from skpolyode.panel.units import LARGEST, ChannelScaler
 from skpolyode.training import TrainingReport
@@ -33,6 +34,11 @@ __all__ = [
     "unchanged_by_errors",
     "warn_if_nothing_was_learned",
 ]
+
+
+# Tables of 256 coefficients take 8 s to make, of 512 half a minute, of 1024 some two minutes.
+_FREE_COEFFICIENTS = 256  # however short the series are
+_MOST_COEFFICIENTS = 1024
 
 
 def fit_series(
@@ -63,6 +69,7 @@ def fit_series(
         own = {name: values[used] for name, values in own.items()}
         if validation is not None:
             own["validation"] = drop_empty(_like_fit(estimator, validation), "validation")
+        _check_coefficients(estimator, known)
         estimator.fit_report_ = FitReport([])
         _report_data(estimator, panel, known)
         interruption = learn(known, **own, **(settings or {}))
@@ -70,6 +77,17 @@ def fit_series(
     if interruption:  # who called, perhaps a search, has been asked to stop as well
         raise KeyboardInterrupt(interruption)
     return estimator
+
+
+def _check_coefficients(estimator: Any, known: Panel) -> None:
+    """Refuse more coefficients than a series has rows, from where their tables take seconds."""
+    n, longest = getattr(estimator, "n_coefficients", 1), int(known.lengths.max())
+    most = min(max(_FREE_COEFFICIENTS, longest), _MOST_COEFFICIENTS)
+    if n > most:
+        raise ValueError(
+            f"n_coefficients={n} is more than {type(estimator).__name__} takes here, {most}: the "
+            f"longest series has {longest} rows, which as many coefficients describe completely."
+        )
 
 
 def _report_data(estimator: BaseEstimator, panel: Panel, known: Panel) -> None:
@@ -158,10 +176,13 @@ def _converted(
     estimator: BaseEstimator, X: Any, reset: bool, name: str
 ) -> tuple[Panel, tuple[int, ...] | None]:
     """Panel, and the shape of the array that it was, if it was one."""
-    if is_ragged(X):
+    # Of a list of ragged series a part may by chance be rectangular.
+    is_list = not reset and estimator.array_shape_ is None and isinstance(X, list | tuple)
+    if is_ragged(X) or is_list:
         return as_panel(X, name=name), None
     if getattr(X, "ndim", 2) == 3:
-        return as_panel(X, name=name), X.shape
+        is_like_fit = not reset and X.shape[2] == estimator.n_channels_in_  # and no channels first
+        return Panel.from_array(X) if is_like_fit else as_panel(X, name=name), X.shape
     options = {"reset": reset, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
     try:
         array = validate_data(estimator, with_nan(X), **options)
@@ -170,7 +191,7 @@ def _converted(
             f"{name} holds an integer that is too large for a number of 64 bits: give it in "
             "another unit, or NaN, which means not observed."
         ) from None
-    return Panel.from_array(array), array.shape
+    return Panel.from_array(array, times=column_times(X)), array.shape
 
 
 @contextmanager

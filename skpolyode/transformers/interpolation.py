@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -13,6 +13,7 @@ from skpolyode.embedders.paths import KINDS
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.parameters import DURATION, Duration
 
 __all__ = ["InterpolationTransformer"]
 
@@ -41,7 +42,7 @@ class InterpolationTransformer(SeriesTransformer):
     n_coefficients : int, default=32
         Coefficients a channel. Raise it if the window holds more than about ten swings of the
         signal; lower it for fewer features.
-    window : float or "auto", default="auto"
+    window : float, timedelta, str or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
         longest series of `fit`; before its start a shorter one is taken to be constant. Lower it
         if only the recent past matters.
@@ -100,7 +101,7 @@ class InterpolationTransformer(SeriesTransformer):
         "kind": [StrOptions(set(KINDS) - {"centred"})],
         "causal": ["boolean"],
         "n_coefficients": [Interval(Integral, 1, None, closed="left")],
-        "window": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "window": DURATION,
     }
 
     def __init__(
@@ -109,7 +110,7 @@ class InterpolationTransformer(SeriesTransformer):
         kind: str = "linear",
         causal: bool = True,
         n_coefficients: int = 32,
-        window: float | str = "auto",
+        window: Duration = "auto",
     ) -> None:
         self.kind = kind
         self.causal = causal

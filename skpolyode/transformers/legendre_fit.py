@@ -5,13 +5,14 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import ClassVar
 
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from skpolyode.embedders import LeastSquaresEmbedder
 from skpolyode.embedders.direct import new_readout
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.parameters import DURATION, Duration
 
 __all__ = ["LegendreFitTransformer"]
 
@@ -35,7 +36,7 @@ class LegendreFitTransformer(SeriesTransformer):
     alpha : float, default=1e-05
         Weight of the penalty, in units of the variance of the channel. Raise it for noisy
         observations; lower it to pass closer to them.
-    window : float or "auto", default="auto"
+    window : float, timedelta, str or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
         longest series of `fit`; before its start a shorter one is taken to be constant. Lower it
         if only the recent past matters.
@@ -89,7 +90,7 @@ class LegendreFitTransformer(SeriesTransformer):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "n_coefficients": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="left")],
-        "window": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "window": DURATION,
     }
 
     def __init__(
@@ -97,7 +98,7 @@ class LegendreFitTransformer(SeriesTransformer):
         *,
         n_coefficients: int = 32,
         alpha: float = 1e-5,
-        window: float | str = "auto",
+        window: Duration = "auto",
     ) -> None:
         self.n_coefficients = n_coefficients
         self.alpha = alpha

@@ -380,13 +380,14 @@ class NeuralTransformer(SeriesTransformer):
         static = StaticEncoder.of_panel(panel)
         n_static = 0 if static is None else static.n_features
         duration = float((rows.end - rows.start).max()) / units.time_scale
-        sizes = Sizes(panel.n_channels, n_static, duration, units.time_scale)
+        sizes = Sizes(panel.n_channels, n_static, duration, units.time_scale, panel.time_unit)
         return ModelEmbedder(self._new_model(sizes, generator), units, static=static)
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
         """What a warm start goes on from; a ValueError if the parameters ask for another model."""
         n_static = 0 if embedder.static is None else embedder.static.n_features
-        like = self._new_model(Sizes(self.n_channels_in_, n_static, 1.0), torch.Generator())
+        sizes = Sizes(self.n_channels_in_, n_static, 1.0, self.time_scale_, self.time_unit_)
+        like = self._new_model(sizes, torch.Generator())
         shapes = [[tuple(p.shape) for p in model.parameters()] for model in (like, embedder.model)]
         if shapes[0] != shapes[1]:
             raise ValueError(

@@ -6,7 +6,9 @@ import datetime
 import inspect
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -18,10 +20,13 @@ from sklearn.utils._param_validation import Interval, InvalidParameterError, Str
 
 __all__ = [
     "COUNT",
+    "DURATION",
     "POSITIVE",
+    "Duration",
     "Training",
     "check_coefficients",
     "check_device",
+    "check_names",
     "check_parameters",
     "check_repeatable",
     "complete",
@@ -31,6 +36,9 @@ __all__ = [
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
+# As `read_duration` reads it. A timedelta64 comes first: numpy takes it for a whole number.
+Duration = float | str | datetime.timedelta | np.timedelta64
+DURATION = [np.timedelta64, datetime.timedelta, str, POSITIVE]
 
 
 _ENTRY = re.compile(r"^((\w+) : .*\n(?:^    .*\n)*)", re.MULTILINE)
@@ -150,17 +158,11 @@ def check_coefficients(blocks: Sequence[str]) -> None:
 def check_parameters(estimator: BaseEstimator) -> None:
     """Check parameters by their constraints, which do not know what is likely to be meant."""
     for name, value in estimator.get_params(deep=False).items():
-        if isinstance(value, datetime.timedelta | np.timedelta64):
-            unit = "a number, in the units of `times`: of a Panel with datetimes that is"
-            remedy = f"{unit} Panel.time_unit, so that {name}=5.0 is five of them"
-        elif isinstance(value, torch.device):
-            remedy = f"its name, {name}={str(value)!r}"
-        else:
-            continue
-        raise InvalidParameterError(
-            f"The {name!r} parameter of {type(estimator).__name__} is a {type(value).__name__}; "
-            f"pass {remedy}."
-        )
+        if isinstance(value, torch.device):
+            raise InvalidParameterError(
+                f"The {name!r} parameter of {type(estimator).__name__} is a "
+                f"{type(value).__name__}; pass its name, {name}={str(value)!r}."
+            )
     estimator._validate_params()
 
 
@@ -188,6 +190,22 @@ def check_repeatable(random_state: Any) -> None:
             f"checkpoint_dir needs an int as random_state, got {random_state!r}: with it a "
             "training that goes on draws the same numbers."
         )
+
+
+def check_names(init: Callable[..., None]) -> Callable[..., None]:
+    """Decorate `__init__`: of a name that is no parameter, tell the class and the nearest one."""
+
+    @wraps(init)
+    def checked(self: Any, *args: Any, **given: Any) -> None:
+        if type(self).__init__ is checked:  # and not called by a subclass
+            known = list(inspect.signature(checked).parameters)[1:]
+            for name in [name for name in given if name not in known]:
+                near = get_close_matches(name, known, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"its parameters are {known}."
+                raise TypeError(f"{type(self).__name__} has no parameter {name!r}; {hint}")
+        init(self, *args, **given)
+
+    return checked
 
 
 def complete(cls: type, training: type) -> None:

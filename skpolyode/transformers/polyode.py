@@ -23,13 +23,20 @@ from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.panel.units import (
     auto_step_size,
     choose_context,
+    choose_step_size,
     choose_window,
     typical_gap,
 )
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, POSITIVE, check_coefficients, layer_sizes
+from skpolyode.transformers.parameters import (
+    COUNT,
+    DURATION,
+    Duration,
+    check_coefficients,
+    layer_sizes,
+)
 from skpolyode.transformers.stages import (
     CheckStepSize,
     EstimateError,
@@ -76,17 +83,18 @@ class PolyODETransformer(UncertainTransformer):
         How the past is weighted: "legt" remembers the last `window` evenly, "legs" the whole
         history, however long. Choose "legs" where the beginning of a series matters as much as
         its end; the longer the series, the coarser its memory.
-    window : float or "auto", default="auto"
-        Length of the remembered past, in the units of `times`. "auto" takes the length of the
-        longest series of `fit`; before its start a shorter one is taken to be constant. Lower it
-        if only the recent past matters. Not used by "legs".
-    context : float or "auto", default="auto"
+    window : float, timedelta, str or "auto", default="auto"
+        Length of the remembered past: in the units of `times`, or beside datetimes a duration,
+        such as "36h". "auto" takes the length of the longest series of `fit`; before its start a
+        shorter one is taken to be constant. Lower it if only the recent past matters. Not used by
+        "legs".
+    context : float, timedelta, str or "auto", default="auto"
         Length of the past that the dynamics see, in the units of `times`, by a memory of its own
         of at most 32 coefficients, or 512 for all channels together, but one of each at least.
         "auto" takes an observation for two of them, so that it sees the recent past finely; or the
         window, if that is not much longer, and then one memory serves both. Raise it if what comes
         next depends on more than a few observations.
-    step_size : float or "auto", default="auto"
+    step_size : float, timedelta, str or "auto", default="auto"
         Longest integration step, in the units of `times`. "auto" takes two thirds of the typical
         gap or ``1.25 context_ / n`` with n coefficients, whichever is shorter. Halve it if
         `step_halving_error_` is not small against the forecasting error.
@@ -176,9 +184,9 @@ class PolyODETransformer(UncertainTransformer):
         **NeuralTransformer._parameter_constraints,
         "n_coefficients": [COUNT],
         "measure": [StrOptions(set(PATH_MEASURES))],
-        "window": [POSITIVE, StrOptions({"auto"})],
-        "context": [POSITIVE, StrOptions({"auto"})],
-        "step_size": [POSITIVE, StrOptions({"auto"})],
+        "window": DURATION,
+        "context": DURATION,
+        "step_size": DURATION,
         "hidden_layer_sizes": ["array-like", COUNT],
         "embedding": [StrOptions(set(_BLOCKS))],
         "observations": [StrOptions({"auto", "exact", "noisy"})],
@@ -199,9 +207,9 @@ class PolyODETransformer(UncertainTransformer):
         *,
         n_coefficients: int = 32,
         measure: str = "legt",
-        window: float | str = "auto",
-        context: float | str = "auto",
-        step_size: float | str = "auto",
+        window: Duration = "auto",
+        context: Duration = "auto",
+        step_size: Duration = "auto",
         hidden_layer_sizes: Sequence[int] | int = (64, 64),
         embedding: str = "full",
         observations: str = "auto",
@@ -250,7 +258,7 @@ class PolyODETransformer(UncertainTransformer):
         measure = MEMORIES[self.measure]
         window, context = self._lengths(rows, size)
         auto = auto_step_size(rows, context, size)
-        self.step_size_ = auto if self.step_size == "auto" else float(self.step_size)
+        self.step_size_ = choose_step_size(self.step_size, auto, rows)
         # As fast a pull as the steps can follow. A field that stands still forecasts the last
         # value, and a channel that is constant in training never gets a gradient.
         field = WalledMLP(widths[0], widths[1:-1], pull=unit / self.step_size_, generator=generator)

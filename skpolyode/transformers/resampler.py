@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,9 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.empty import fill_values
 from skpolyode.panel.select import observed_rows
+from skpolyode.panel.units import read_duration
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import read_panel
+from skpolyode.transformers.parameters import DURATION, Duration
 from skpolyode.transformers.path_transformer import PathTransformer
 
 __all__ = ["Resampler"]
@@ -43,8 +45,9 @@ class Resampler(PathTransformer):
         Number of points, spread evenly over the longest series of `fit`. One of `n_points`,
         `every` and `grid` says what the grid is, and the others are None; if all are, it is 100
         points.
-    every : float or None, default=None
-        Time between two points, in the units of `times`, over the longest series of `fit`.
+    every : float, timedelta, str or None, default=None
+        Time between two points, over the longest series of `fit`: in the units of `times`, or
+        beside datetimes a duration, such as "1h".
     grid : array-like of shape (n_points,) or None, default=None
         The points themselves, in increasing order and in the units of `times`: relative to what
         `relative_to` says, or on the common clock, then also datetimes.
@@ -87,7 +90,7 @@ class Resampler(PathTransformer):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **PathTransformer._parameter_constraints,
         "n_points": [Interval(Integral, 1, None, closed="left"), None],
-        "every": [Interval(Real, 0, None, closed="neither"), None],
+        "every": [*DURATION, None],
         "grid": ["array-like", None],
         "relative_to": [StrOptions({"start", "end"}), None],
     }
@@ -97,7 +100,7 @@ class Resampler(PathTransformer):
         embedder: SeriesTransformer | None = None,
         *,
         n_points: int | None = None,
-        every: float | None = None,
+        every: Duration | None = None,
         grid: Any = None,
         relative_to: str | None = "start",
     ) -> None:
@@ -120,17 +123,20 @@ class Resampler(PathTransformer):
         longest = float((rows.end - rows.start).max())
         spans = {"start": (0.0, longest), "end": (-longest, 0.0)}
         low, high = spans.get(self.relative_to, (float(rows.start.min()), float(rows.end.max())))
-        n_steps = (high - low) / (self.every or np.inf) * (1 + 1e-9)
+        every = np.inf
+        if self.every is not None:
+            every = read_duration("every", self.every, panel.time_unit)
+        n_steps = (high - low) / every * (1 + 1e-9)
         if max(n_steps, self.n_points or 0) > _MOST_POINTS:
-            which = f"every={self.every}" if self.every else f"n_points={self.n_points}"
+            which = f"every={self.every}" if every < np.inf else f"n_points={self.n_points}"
             raise ValueError(
                 f"{which} makes more than {_MOST_POINTS} points of each series; the longest one "
                 f"covers {longest:g}."
             )
         if self.grid is not None:
             self.grid_ = self._read_grid(panel)
-        elif self.every is not None:
-            steps = self.every * np.arange(int(n_steps) + 1)
+        elif every < np.inf:
+            steps = every * np.arange(int(n_steps) + 1)
             self.grid_ = high - steps[::-1] if self.relative_to == "end" else low + steps
         else:
             self.grid_ = np.linspace(low, high, self.n_points or _N_POINTS)
@@ -160,7 +166,7 @@ class Resampler(PathTransformer):
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
         if self.relative_to is None:
-            times, offsets = query_times(panel, self.grid_)
+            times, offsets = query_times(panel, panel.rows.times.axis.to_user(self.grid_))
         else:
             rows = observed_rows(panel)
             edge = rows.start if self.relative_to == "start" else rows.end

@@ -11,9 +11,9 @@ from skpolyode.embedders.static import StaticEncoder
 
 
 def panel(static: pd.DataFrame) -> Panel:
-    return Panel.from_series(
-        [([0.0, 1.0], [1.0, 2.0])] * len(static), ids=list("abcd")[: len(static)], static=static
-    )
+    ids = list("abcd")[: len(static)]
+    series = [([0.0, 1.0], [1.0, 2.0])] * len(static)
+    return Panel.from_series(series, ids=ids, static=static.set_axis(ids))
 
 
 FRAME = pd.DataFrame({"age": [20.0, 40.0, np.nan, 60.0], "sex": ["f", "m", None, "f"]})

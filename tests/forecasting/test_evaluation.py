@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from skpolyode.forecasting import PolyODEForecaster, evaluate_forecasts
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, query_times
 from skpolyode.transformers import PolyODETransformer
 from tests.forecasting.conftest import waves
 
@@ -18,10 +18,10 @@ class LastPlusLead:
     """Forecast: the last row plus the time since it; a band of one around it."""
 
     def forecast(self, panel: Panel, times: list[np.ndarray]) -> Panel:
-        pairs = zip(panel, times, strict=True)
+        flat, offsets = query_times(panel, times)
+        pairs = zip(panel, np.split(flat, offsets[1:-1]), strict=True)
         values = np.concatenate([v[-1] + (query - t[-1])[:, None] for (t, v), query in pairs])
-        offsets = np.concatenate([[0], np.cumsum([len(query) for query in times])])
-        return panel.like(np.concatenate(times), values, offsets)
+        return panel.like(flat, values, offsets)
 
     def forecast_quantiles(self, panel, times, alpha):
         mean = self.forecast(panel, times)
@@ -126,3 +126,18 @@ def test_transformers_have_no_quantiles():
 def test_errors(panel, options, message):
     with pytest.raises(ValueError, match=message):
         evaluate_forecasts(LastPlusLead(), panel, **options)
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_series_of_datetimes_are_scored_as_those_of_numbers(zone):
+    rng = np.random.default_rng(0)
+    hours = pd.date_range("2024-01-01", periods=12, freq="h", tz=zone)
+    values = rng.normal(size=(4, 12))
+    dated = Panel.from_series([(hours, own) for own in values], time_unit="h")
+    plain = Panel.from_series([(np.arange(12.0), own) for own in values])
+    model = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0).fit(plain)
+    again = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0).fit(dated)
+    expected = evaluate_forecasts(model, plain, cutoff=0.5)["value"]
+    for cutoff in (0.5, hours[5], list(hours[[5] * 4])):
+        found = evaluate_forecasts(again, dated, cutoff=cutoff)["value"]
+        np.testing.assert_allclose(found, expected, rtol=1e-6)

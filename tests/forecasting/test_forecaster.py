@@ -18,10 +18,8 @@ from tests.forecasting.conftest import HOUR, START, frame, tiny, waves
 
 def test_the_model_has_learned_the_waves(trained):
     panel = waves(20, seed=9, noise=0.0)
-    ahead = panel.times[panel.offsets[1:] - 1] + 1.5
-    seconds = 3600.0
-    hours = Panel(panel.times * seconds, panel.values, panel.offsets, time_unit="s")
-    answer = trained.forecast(hours, [[t * seconds] for t in ahead])
+    hours = Panel(panel.times * 3600.0, panel.values, panel.offsets, time_unit="s")
+    answer = trained.forecast(hours, [pd.Timedelta("90min")], relative_to="end")
     true = waves(20, seed=9, noise=0.0)
     # The next 1.5 hours of a wave: the angle of the last observation, turned on.
     last = true.values[true.offsets[1:] - 1]

@@ -82,22 +82,23 @@ def test_a_series_without_any_observation_does_not_stop_a_batch(trained):
         [(t * 3600, x) for t, x in series], empty="keep", time_unit="s", ids=list("abcd")
     )
     known = [0, 1, 3]
-    answer = trained.forecast(kept, [13 * 3600.0])
-    expected = trained.forecast(kept[known], [13 * 3600.0])
+    later = pd.to_datetime([13 * 3600], unit="s")
+    answer, expected = (trained.forecast(own, later) for own in (kept, kept[known]))
     assert_same_but_for_rounding(answer[known].values, expected.values)
     assert np.isnan(answer[[2]].values).all()
     assert trained.forecast(kept[[2]], [HOUR], relative_to="end").n_observations == 0
     learned = tiny().pretrain(kept)
     again = tiny().pretrain(kept[known])
     assert_same_but_for_rounding(
-        learned.forecast(kept[known], [5e4]).values, again.forecast(kept[known], [5e4]).values
+        learned.forecast(kept[known], later).values, again.forecast(kept[known], later).values
     )
 
 
 def test_static_covariates_reach_the_embedder():
     panel = waves(12, seed=0)
-    static = pd.DataFrame({"group": np.tile(["a", "b"], 6), "size": np.arange(12.0)})
-    told = Panel(panel.times, panel.values, panel.offsets, ids=list("abcdefghijkl"), static=static)
+    ids = list("abcdefghijkl")
+    static = pd.DataFrame({"group": np.tile(["a", "b"], 6), "size": np.arange(12.0)}, index=ids)
+    told = Panel(panel.times, panel.values, panel.offsets, ids=ids, static=static)
     learned = tiny().pretrain(told)
     assert learned.transformer_.embedder_.static.names == ["size", "group_a", "group_b"]
     answer = learned.forecast(told, [13.0])

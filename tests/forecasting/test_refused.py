@@ -25,7 +25,7 @@ def test_panels_have_a_first_row_too_and_levels_are_probabilities():
         learned.forecast(panel, [[2.0], [1.5, -0.5]])
     dated = Panel(panel.times, panel.values, panel.offsets, ids=[30, 31], time_unit="h")
     with pytest.raises(ValueError, match=r"series 30: 1969-12-31 22:00:00, 2 h before its first"):
-        tiny().pretrain(dated).forecast(dated, [-2.0])
+        tiny().pretrain(dated).forecast(dated, pd.Timestamp("1969-12-31 22:00"))
     with pytest.raises(ValueError, match="alpha must lie between 0 and 1, got 1"):
         learned.forecast_quantiles(panel, [2.0], [0.5, 1])
 

@@ -90,14 +90,13 @@ class TestEveryTransformer:
     def test_quantiles_of_series_that_were_not_fitted(self, pretrained, name):
         others = waves(3, seed=4)
         seconds = Panel(others.times * 3600, others.values, others.offsets, time_unit="s")
-        answer = pretrained[name].forecast(seconds, [50_000.0, 60_000.0])
-        quantiles = pretrained[name].forecast_quantiles(
-            seconds, [50_000.0, 60_000.0], [0.1, 0.5, 0.9]
-        )
+        later = pd.to_datetime([50_000, 60_000], unit="s")
+        answer = pretrained[name].forecast(seconds, later)
+        quantiles = pretrained[name].forecast_quantiles(seconds, later, [0.1, 0.5, 0.9])
         np.testing.assert_array_equal(quantiles[0.5].values, answer.values)
         assert (quantiles[0.1].values < quantiles[0.5].values).all()
         assert (quantiles[0.5].values < quantiles[0.9].values).all()
-        one = pretrained[name].forecast(seconds[1:2], [50_000.0])
+        one = pretrained[name].forecast(seconds[1:2], later[:1])
         np.testing.assert_allclose(one.values[0], answer.values[2], rtol=1e-9)
 
     def test_update_goes_on_training(self, pretrained, panel, name):

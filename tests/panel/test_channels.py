@@ -123,7 +123,7 @@ def test_other_names_are_refused_with_both_lists_and_a_remedy():
 
 def test_alignment_keeps_the_labels():
     table = pd.DataFrame({"hr": [1.0, 2.0], "bp": [3.0, 4.0]}, index=T[:2])
-    panel = Panel.from_frames([table], ids=["ann"], static=pd.DataFrame({"age": [71]}))
+    panel = Panel.from_frames([table], ids=["ann"], static=pd.DataFrame({"age": [71]}, ["ann"]))
     aligned = align(panel, ["bp", "hr"])
     assert aligned.ids.tolist() == ["ann"]
     assert aligned.static["age"].tolist() == [71]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from sktime.datatypes import check_is_mtype
 
 from skpolyode import HiPPOTransformer
 from skpolyode.panel import Panel, as_panel, is_ragged
@@ -26,7 +29,7 @@ def panel() -> Panel:
         [0, 2, 3],
         ids=["ann", "bob"],
         channel_names=["hr", "bp"],
-        static=pd.DataFrame({"age": [71, 45]}),
+        static=pd.DataFrame({"age": [71, 45]}, index=["ann", "bob"]),
         time_unit="D",
     )
 
@@ -147,3 +150,23 @@ def test_notebooks_show_the_first_series():
     assert "2.5" in html
     blank = panel.like(np.empty(0), np.empty((0, 1)), np.zeros(8))
     assert "0 %" in blank._repr_html_()
+
+
+def test_equal_panels(panel):
+    assert panel == pickle.loads(pickle.dumps(panel))
+    assert panel != panel[[1, 0]]
+    assert panel != 3
+    assert len({panel, panel[:], panel[:1]}) == 2
+    assert panel.head(1) == panel[:1]
+    assert panel.head() == panel
+
+
+@pytest.mark.parametrize("index", [DAYS.sort_values(), pd.Index([0, 2, 5]), pd.Index([0.0, 2, 5])])
+def test_a_table_for_sktime(index):
+    series = [(index, [[1.0, 2.0], [np.nan, 3.0], [4.0, 5.0]]), (index[1:], [[1.0, 2.0]] * 2)]
+    panel = Panel.from_series(series, ids=["ann", "bob"], channel_names=["hr", "bp"])
+    table = panel.to_sktime()
+    assert check_is_mtype(table, "pd-multiindex", scitype="Panel")
+    assert Panel.from_sktime(table) == panel
+    irregular = Panel.from_series([([0.0, 0.7], [1.0, 2.0])])
+    assert Panel.from_sktime(irregular.to_sktime()).equals(irregular.select_channels(["x0"]))

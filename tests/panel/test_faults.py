@@ -24,7 +24,11 @@ def message(make) -> str:
     [
         (([0.0, 3.0, 2.0], [1, 2, 3]), "time 2: times must increase, .* is 3", "pass sort=True"),
         (([0.0, 2.0, 2.0], [1, 2, 3]), "time 2: the row before it has the same time", '"mean"'),
-        (([0.0, NAN], [1, 2]), "row 1, time nan: the time must be finite", "repair their times"),
+        (
+            ([0.0, NAN], [1, 2]),
+            "row 1, missing time: the time must be finite",
+            "repair their times",
+        ),
         (([0.0, INF], [1, 2]), "row 1, time inf: the time must be finite", "repair their times"),
         (([-INF, 0.0], [1, 2]), "row 0, time -inf: the time must be finite", "drop these rows"),
         (([0.0, 1.5], [1, INF]), "channel 'hr', time 1.5: .* infinity, got inf", "by NaN"),
@@ -99,7 +103,7 @@ def test_a_datetime_is_shown_as_such():
 def test_not_a_time():
     times = pd.DatetimeIndex(["2024-03-02", pd.NaT])
     text = message(lambda: as_panel([(times, [1.0, 2.0])]))
-    assert "series 0, row 1, time nan: the time must be finite" in text
+    assert "series 0, row 1, missing time: the time must be finite" in text
 
 
 def test_all_faults_come_in_one_error():
@@ -122,7 +126,7 @@ def test_all_faults_come_in_one_error():
         "series 3 (id 'c'): 2 times but 1 rows of values",
         "series 4 (id 'd'), channel 'u', time 0: not a number, got 'x' (str)",
         "series 5 (id 'e'): 2 channel(s), where series 0 (id 'a') has 1",
-        "series 6 (id 'f'), row 0, time nan: the time must be finite",
+        "series 6 (id 'f'), row 0, missing time: the time must be finite",
         "2 channel names for 1 channels",
     ):
         assert line in text

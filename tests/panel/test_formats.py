@@ -159,7 +159,7 @@ def test_own_times_mark_the_padding():
     values = np.array([[[1.0], [nan], [nan]], [[2.0], [3.0], [4.0]]])
     panel = Panel.from_array(values, [[0.0, 1.0, nan], [0.0, 2.0, 4.0]])
     assert panel.lengths.tolist() == [2, 3]
-    with pytest.raises(ValueError, match="series 0, row 1, time nan: the time must be finite"):
+    with pytest.raises(ValueError, match="series 0, row 1, missing time: the time must be finite"):
         Panel.from_array([[1.0, 2.0]], [[0.0, nan]])
 
 
@@ -282,7 +282,7 @@ def test_wrong_kinds_inside_a_list(X, message):
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        ([[1.0, 2.0], [3.0]], r"X: lists must be rectangular; .* pairs \(times, values\)"),
+        ([[[1.0], [2.0]], [[3.0]]], r"X: lists must be rectangular; .* pairs \(times, values\)"),
         ([([0, 1], [[1], [2, 3]])], "X: series 0: lists must be rectangular"),
         ([1.0, 2.0], r"X: expected a 2-D array .* got shape \(2,\)"),
         (np.zeros((1, 1, 1, 1)), r"expected a 2-D array .* got shape \(1, 1, 1, 1\)"),

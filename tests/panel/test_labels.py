@@ -22,16 +22,25 @@ def test_static_is_aligned_by_ids():
 
 
 @pytest.mark.parametrize("index", [[0, 1, 2], ["x", "y", "z"], [9, 9, 9]])
-def test_static_without_ids_is_taken_in_order(index):
-    panel = build(pd.DataFrame({"age": [3, 1, 2]}, index=index))
-    assert panel.static["age"].tolist() == [3, 1, 2]
-    assert panel.static.index.tolist() == ["a", "b", "c"]
+def test_static_beside_named_series_needs_their_ids(index):
+    table = pd.DataFrame({"age": [3, 1, 2]}, index=index)
+    match = r"index of static holds none of the ids \('a', 'b', 'c'\).*static\.set_axis\(ids\)"
+    with pytest.raises(ValueError, match=match):
+        build(table)
+    assert build(table.set_axis(list("abc"))).static["age"].tolist() == [3, 1, 2]
+    counted = Panel.from_series(SERIES, static=table)
+    assert counted.static["age"].tolist() == [3, 1, 2]
+    assert counted.static.index.tolist() == [0, 1, 2]
 
 
-def test_a_default_index_is_no_id():
+def test_a_default_index_is_no_order_of_the_series():
     table = pd.DataFrame({"age": [3, 1, 2]})
-    assert build(table, ids=[1, 2, 3]).static["age"].tolist() == [3, 1, 2]
     assert build(table, ids=[2, 0, 1]).static["age"].tolist() == [2, 3, 1]
+    with pytest.raises(ValueError, match="some of the ids, but not each of them once"):
+        build(table, ids=[1, 2, 3])
+    long = pd.DataFrame({"who": ["b", "b", "a"], "t": [0.0, 1.0, 0.0], "x": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match=r"none of the ids \('b', 'a'\)"):
+        Panel.from_long(long, id="who", time="t", static=table[:2])
 
 
 @pytest.mark.parametrize("index", [["a", "b", "d"], ["a", "b", "b"], ["a", "a", "c"]])

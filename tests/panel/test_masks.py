@@ -50,7 +50,7 @@ def test_masked_cells_of_cubes_pairs_and_tables():
     ids=["integers", "floats", "datetimes"],
 )
 def test_a_masked_time_is_missing(times):
-    with pytest.raises(ValueError, match="row 1, time nan: the time must be finite"):
+    with pytest.raises(ValueError, match="row 1, missing time: the time must be finite"):
         as_panel([(times, [1.0, 2.0, 3.0])])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -68,14 +70,91 @@ def test_a_column_of_times_or_ids_is_no_channel():
     assert as_panel([frame.set_axis(DAYS, axis=0)]).n_channels == 2
 
 
-def test_channels_before_times_are_told():
-    cube = np.arange(60.0).reshape(2, 3, 10)
-    with pytest.warns(UserWarning, match=r"3 times of 10 channels.*Panel\.from_sktime\(X\)"):
-        panel = as_panel(cube)
-    assert panel.n_channels == 10
-    assert Panel.from_array(cube).equals(panel)
-    assert Panel.from_sktime(cube).n_channels == 3
-    assert as_panel(cube.transpose(0, 2, 1)).n_channels == 3
+@pytest.mark.parametrize("n_channels", [1, 3])
+def test_channels_before_times_are_refused(n_channels):
+    cube = np.arange(20.0 * n_channels).reshape(2, n_channels, 10)
+    match = (
+        rf"sktime and aeon.*Panel\.from_sktime\(X\).*{n_channels} times of 10 channels.*from_array"
+    )
+    both_refuse(cube, ValueError, match)
+    assert Panel.from_array(cube).n_channels == 10
+    assert Panel.from_sktime(cube).n_channels == n_channels
+    model = HiPPOTransformer(n_coefficients=4).fit(cube.transpose(0, 2, 1))
+    assert model.n_channels_in_ == n_channels
+    one_row = HiPPOTransformer(n_coefficients=4).fit(cube.transpose(0, 2, 1)[:, :, [0] * 8])
+    assert one_row.transform(np.ones((2, 1, 8))).shape == (2, 32)  # as many channels as in fit
+    with pytest.raises(ValueError, match=r"Panel\.from_sktime"):
+        model.transform(cube)
+
+
+UNEVEN = [0.0, 1.0, 2.0, 50.0, 51.0]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        UNEVEN,
+        UNEVEN[::-1],
+        [4, 3, 2, 1, 0],
+        list(map(str, UNEVEN)),
+        [0, 24, 48, 72, 96],
+        pd.date_range("2024-01-01", periods=5),
+        pd.date_range("2024-01-01", periods=5)[::-1],
+        ["2024-01-01", "2024-01-02", "2024-02-03", "2024-02-04", "2024-02-05"],
+        pd.timedelta_range("0h", periods=5, freq="h"),
+    ],
+)
+@pytest.mark.parametrize("label", [None, "label"])
+def test_columns_that_name_times(columns, label):
+    X = Z = pd.DataFrame(np.random.default_rng(0).normal(size=(4, 5)), columns=columns)
+    if label:
+        X = Z.assign(label=[0, 1, 0, 1])
+        X.columns = [*columns, label]
+    match = r"X has columns that name times.*(Panel\.from_array\(.*\)), or drop them"
+    with pytest.raises(TypeError, match=match) as caught:
+        as_panel(X)
+    if not label:
+        both_refuse(X, TypeError, match)
+    assert ("Z is X without ['label']" in str(caught.value)) == bool(label)
+    call = re.search(match, str(caught.value))[1]
+    panel = eval(call, {"Panel": Panel, "X": X, "Z": Z, "pandas": pd})
+    step = -1 if columns[0] > columns[-1] else 1
+    assert_array_equal(panel.values[:5, 0], Z.to_numpy()[0, ::step])
+    assert (np.diff(panel.times[:5]) > 0).all()
+
+
+def test_whole_numbers_in_steps_of_one_are_times():
+    for columns in ([2000, 2001, 2002], ["2000", "2001", "2002"], pd.RangeIndex(2000, 2003)):
+        frame = pd.DataFrame(WIDE, columns=columns)
+        assert as_panel(frame).times.tolist() == [2000, 2001, 2002] * 2
+        model = HiPPOTransformer(n_coefficients=4).fit(frame)
+        assert model.interpolate(frame, [2001.0]).values.ravel().tolist() == [2.0, 5.0]
+        counted = HiPPOTransformer(n_coefficients=4).fit(frame.to_numpy())
+        assert_array_equal(model.transform(frame), counted.transform(frame.to_numpy()))
+    named = pd.DataFrame(WIDE, columns=["1st", "2nd", "3rd"])
+    assert as_panel(named).times.tolist() == [0, 1, 2] * 2
+
+
+def test_columns_that_changed_places_keep_their_names():
+    frame = pd.DataFrame({0: [1.0, 2.0, 0.0], 1: [5.0, 3.0, 4.0]}).rename(columns=int)
+    frame.columns = pd.RangeIndex(2)
+    model = HiPPOTransformer(n_coefficients=4).fit([frame])
+    assert_array_equal(model.transform([frame[[1, 0]]]), model.transform([frame]))
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize("ids", [[1, 1, 1, 2, 2], list("bbbaa")])
+def test_a_long_table_of_unknown_names(make, ids):
+    table = {"subj": ids, "visit_day": [0, 3, 8, 0, 5], "chol": [5.0, 6, 5, 6, 7]}
+    match = r"2 series .*Panel\.from_long\(X, id='subj', time='visit_day'\)"
+    both_refuse(make(table), TypeError, match)
+    assert Panel.from_long(make(table), id="subj", time="visit_day").lengths.tolist() == [3, 2]
+
+
+def test_a_wide_frame_of_whole_numbers_is_no_long_table():
+    counts = np.random.default_rng(0).poisson(5, size=(30, 6))
+    assert as_panel(pd.DataFrame(counts, columns=list("abcdef"))).n_series == 30
+    assert as_panel(pd.DataFrame(np.sort(counts, axis=0), columns=list("abcdef"))).n_series == 30
 
 
 @pytest.mark.parametrize(
@@ -117,3 +196,45 @@ def test_kinds_that_cannot_be_series_say_so_in_estimators_too():
 
 def test_values_before_times_are_told():
     both_refuse([([[1.0, 5.0], [2.0, 6.0]], [0.0, 1.0])], ValueError, r"swapped.*\(times, values\)")
+
+
+def test_lists_of_ragged_vectors():
+    ragged = [[1.0, 2.0, 3.0], [4.0, 5.0]]
+    expected = Panel.from_series([(range(3), ragged[0]), (range(2), ragged[1])])
+    array = np.empty(2, dtype=object)
+    array[:] = [np.array(own) for own in ragged]
+    for X in (ragged, list(map(np.array, ragged)), list(map(tuple, ragged)), array):
+        assert as_panel(X).equals(expected)
+    assert as_panel({"a": ragged[0], "b": ragged[1]}).ids.tolist() == ["a", "b"]
+    model = HiPPOTransformer(n_coefficients=4).fit(ragged)
+    both = model.transform(ragged)
+    assert_array_equal(model.transform(ragged[1:]), both[1:])  # rectangular by chance
+    assert_array_equal(model.transform([ragged[0]] * 2), both[[0, 0]])
+    with pytest.raises(ValueError, match=r"series 1, channel 'x0', time 0: not a number, got 'a'"):
+        as_panel([[1.0], ["a", 2.0]])
+
+
+def test_one_bare_series():
+    for index in (None, DAYS):
+        both_refuse(pd.Series([1.0, 2.0], index=index), TypeError, r"one bare Series.*list, \[X\]")
+
+
+def test_missing_times_are_called_so():
+    for times in (pd.DatetimeIndex(["2024-01-01", None]), [0.0, np.nan]):
+        both_refuse(
+            [(times, [1.0, 2.0])], ValueError, "series 0, row 1, missing time: the time must"
+        )
+
+
+@pytest.mark.parametrize("kind", [object, "string"])
+def test_a_column_of_text_is_one_line(kind):
+    cells = pd.Series(list("12345") * 5, dtype=kind)
+    flat = pd.DataFrame({"a": cells, "b": np.arange(25.0), "c": cells})
+    both_refuse(
+        flat, ValueError, r"X has 2 faults:\n  column 'a' holds text, got '1'.*\n  column 'c'"
+    )
+    long = flat.assign(id=1, t=np.arange(25.0))
+    with pytest.raises(ValueError, match=r"column 'a' holds text.*pandas\.to_numeric\(column, err"):
+        Panel.from_long(long, id="id", time="t", values=["a", "b"])
+    long["a"] = pd.to_numeric(long["a"], errors="coerce")
+    assert Panel.from_long(long, id="id", time="t", values=["a", "b"]).n_channels == 2

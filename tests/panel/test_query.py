@@ -63,7 +63,6 @@ def test_a_row_for_each_series():
         list(DAYS),
         pd.Series(DAYS),
         [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)],
-        [19723.0, 19724.0],
         [DAYS, DAYS],
     ],
 )
@@ -146,7 +145,9 @@ def test_timedeltas_are_told_where_they_are_read():
         (PLAIN, DAYS, "times must be numbers, as in the panel, got datetimes"),
         (PLAIN, [[1.0], DAYS], "times of series 1 must be numbers"),
         (PLAIN, pd.to_timedelta([1], "h"), "times must be numbers, .* got timedeltas"),
-        (DATED, pd.to_timedelta([1], "h"), "must be datetimes, or counts of their unit, .* timed"),
+        (DATED, pd.to_timedelta([1], "h"), "must be datetimes, as in the panel, got timed"),
+        (DATED, [500000.0], r'got numbers; .*relative_to="end".*to_datetime\(times, unit=\'D\'\)'),
+        (ZONED, [5.0], r"to_datetime\(times, unit='s', utc=True\)\.tz_convert\('Europe/Berlin'\)"),
         (
             ZONED,
             DAYS,
@@ -169,7 +170,7 @@ def test_wrong_kinds(panel, times, message):
         ([[], []], "times of series 0 must be one-dimensional and not empty"),
         ([[1.0], []], "times of series 1 must be one-dimensional and not empty"),
         (np.zeros((1, 2, 2)), "times must be one-dimensional"),
-        ([1.0, np.nan], "times must be finite, got nan at position 1"),
+        ([1.0, np.nan], "times must be finite, got a missing time at position 1"),
         ([[1.0], [np.inf]], "times of series 1 must be finite, got inf at position 0"),
         (None, "times must be finite"),
         ([[1.0]], "one for each of the 2 series, got 1 lists"),
@@ -182,5 +183,16 @@ def test_wrong_times(times, message):
 
 
 def test_missing_datetimes():
-    with pytest.raises(ValueError, match="must be finite, got nan at position 1"):
+    with pytest.raises(ValueError, match="must be finite, got a missing time at position 1"):
         query_times(DATED, pd.DatetimeIndex(["2024-01-01", pd.NaT]))
+
+
+@pytest.mark.parametrize("unit", ["us", "ms", "s", "min", "h", "D"])
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_the_remedy_for_counts_can_be_followed(unit, zone):
+    panel = Panel.from_series([(DAYS.tz_localize(zone), [5, 6])], time_unit=unit)
+    with pytest.raises(TypeError, match=r"(pandas\.to_datetime\(.*\))\.$") as caught:
+        query_times(panel, panel.times)
+    call = str(caught.value).partition("with pandas")[2][:-1]
+    stamps = eval(f"pandas{call}", {"pandas": pd, "times": panel.times})
+    assert query_times(panel, stamps)[0].tolist() == panel.times.tolist()

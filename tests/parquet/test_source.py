@@ -12,8 +12,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from skpolyode.parquet import embed_dataset
-from tests.parquet.data import Probe, write
+from skpolyode.parquet import embed_dataset, source
+from tests.parquet.data import Probe, panel_of, write
 
 
 def one_file_each(tables, folder: Path) -> Path:
@@ -151,3 +151,23 @@ def test_a_source_that_was_written_again_is_another_one(table, tmp_path):
     os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000))
     with pytest.raises(ValueError, match="made with another source"):
         embed_dataset(Probe(), source, sink, channels=["hr"])
+
+
+@pytest.mark.parametrize("index", ["shuffled", "named", "keys", "of one file"])
+def test_an_index_that_pandas_stored_is_no_channel(index, table, tmp_path):
+    table.to_parquet(tmp_path / "plain.parquet", index=False)
+    expected = source.open_source(tmp_path / "plain.parquet", "id", "time", None, None, {})[1]
+    if index == "of one file":
+        first, later = table[table["id"] == "p0"], table[table["id"] != "p0"]
+        (tmp_path / "two").mkdir()
+        first.reset_index(drop=True).to_parquet(tmp_path / "two" / "a.parquet")
+        later.to_parquet(tmp_path / "two" / "b.parquet", index=True)
+        path = tmp_path / "two"
+    else:
+        own = table.set_index(["id", "time"]) if index == "keys" else table
+        if index != "keys":
+            own = own.set_axis(pd.Index(own.index[::-1], name=index if index == "named" else None))
+        own.to_parquet(path := tmp_path / "indexed.parquet", index=True)
+    dataset, reading = source.open_source(path, "id", "time", None, None, {})
+    assert reading == expected
+    assert reading.panel(dataset.to_table()).equals(panel_of(table))

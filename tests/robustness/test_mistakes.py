@@ -8,9 +8,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
 from skpolyode import (
+    GRUODEBayesTransformer,
     HiPPOTransformer,
     Panel,
     PastDecoder,
+    PolyODEClassifier,
     PolyODETransformer,
     Resampler,
     SummaryStatsTransformer,
@@ -36,8 +38,12 @@ def model():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"window": pd.Timedelta("5h")}, "'window' .*pass a number, in the units of"),
-        ({"context": np.timedelta64(5, "h")}, "'context' .*so that context=5.0 is five of them"),
+        ({"window": pd.Timedelta("5h")}, "window must .*the times are plain numbers: give a num"),
+        ({"context": np.timedelta64(5, "h")}, "context must .*plain numbers: give a number"),
+        ({"step_size": "long"}, "step_size must be a positive length .*got 'long'"),
+        ({"window": 1e300}, r"window=1e\+300 is .* times as long as the longest series, of length"),
+        ({"context": 1e-300}, "context=1e-300 is .* times as long .*'auto' does"),
+        ({"n_coefficients": 5000}, "n_coefficients=5000 is more .* here, 256: .* has 12 rows"),
         ({"device": torch.device("cpu")}, "'device' .*pass its name, device='cpu'"),
         ({"hidden_layer_sizes": 0}, "'hidden_layer_sizes' .*Got 0"),
         ({"horizon": 0}, r"'horizon' .* int in the range \[1, inf\) or a str among {'auto'}"),
@@ -117,6 +123,16 @@ def test_forecasters():
         evaluate_forecasts(forecaster, panel, cutoff="half")
 
 
+def test_a_panel_of_datetimes_is_forecast_as_a_table():
+    days = pd.date_range("2024-01-01", periods=12)
+    panel = Panel.from_series([(days[k:], SERIES[k][1][k:]) for k in range(3)], ids=list("cab"))
+    forecaster = PolyODEForecaster(small(), random_state=0)
+    with pytest.raises(TypeError, match=r"fit\(y\.to_sktime\(\)\), or pretrain\(y\)"):
+        forecaster.fit(panel)
+    ahead = forecaster.fit(panel.to_sktime()).predict([pd.Timedelta("1D")])
+    assert ahead.index.tolist() == [(id, pd.Timestamp("2024-01-13")) for id in "abc"]
+
+
 def test_scores_leave_out_series_without_observations(model):
     kept = Panel.from_series([*SERIES[:2], ([0.0], [np.nan]), SERIES[2]], empty="keep")
     for cutoff in (0.5, 3.0, [3.0] * 4):
@@ -156,3 +172,33 @@ def test_integers_that_no_number_holds(X):
 def test_one_hidden_layer_may_be_a_number():
     one, other = (small(hidden_layer_sizes=sizes).fit(SERIES) for sizes in (8, (8,)))
     np.testing.assert_array_equal(one.transform(SERIES), other.transform(SERIES))
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "match"),
+    [
+        (
+            PolyODETransformer,
+            "n_coefs",
+            "PolyODETransformer has no .* did you mean 'n_coefficients'",
+        ),
+        (GRUODEBayesTransformer, "hiden_size", "GRUODEBayesT.* mean 'hidden_size'"),
+        (HiPPOTransformer, "n_coefs", "HiPPOTransformer has no .* did you mean 'n_coefficients'"),
+        (
+            PolyODEClassifier,
+            "xyz",
+            r"PolyODEClassifier has no parameter 'xyz'; .*\['embedder', 'fea",
+        ),
+    ],
+)
+def test_a_parameter_that_is_not_there(cls, name, match):
+    with pytest.raises(TypeError, match=match):
+        cls(**{name: 3})
+
+
+def test_a_file_that_looks_like_a_pickle(model, tmp_path):
+    with pytest.raises(ValueError, match=r"call it '.*e\.safetensors', or write \.pkl with joblib"):
+        model.save(tmp_path / "e.pkl")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match=r"joblib\.dump"):
+        model.stream(2).save(str(tmp_path / "e.JOBLIB"))

@@ -7,7 +7,7 @@ import pytest
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
-from skpolyode import HiPPOTransformer, PastDecoder, SummaryStatsTransformer
+from skpolyode import HiPPOTransformer, ODERNNTransformer, PastDecoder, SummaryStatsTransformer
 from tests.transformers.data import oscillators
 
 TRAIN, TEST = oscillators(60, length=6.0), oscillators(20, seed=1, length=6.0)
@@ -66,3 +66,15 @@ def test_a_fitted_embedder_is_not_fitted_again():
 def test_an_embedder_of_others_is_an_error():
     with pytest.raises(TypeError, match="transformer of series of this package"):
         PastDecoder(StandardScaler()).fit(TRAIN)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_the_seed_of_the_embedder_is_that_of_the_decoder(frozen):
+    embedder = ODERNNTransformer(hidden_size=4, max_epochs=2, random_state=0)
+    if frozen:
+        embedder = FrozenEstimator(embedder.fit(TRAIN))
+    one, two = (
+        PastDecoder(embedder, n_coefficients=4, max_epochs=2).fit(TRAIN).transform(TEST)
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(one, two)

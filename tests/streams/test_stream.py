@@ -189,6 +189,8 @@ def test_datetimes_are_read_and_given_back():
         stream.update(pd.Timestamp("2024-04-02"), [1, 2], 0)
     naive = transformer.stream().update(np.datetime64("2024-04-02"), [1.0, 2.0])
     assert naive.last_times[0] == pd.Timestamp("2024-04-02")
+    with pytest.raises(TypeError, match=r"got numbers; turn counts since 1970 .*unit='s'\)"):
+        naive.update(3.0, [1.0, 2.0])
     with pytest.raises(TypeError, match="got timedeltas"):
         naive.update(pd.Timedelta("1h"), [1.0, 2.0])
     with pytest.raises(TypeError, match=r"times must be numbers, .* got datetimes"):
@@ -226,7 +228,7 @@ FAULTS = [
     (([1.0], [[1, 2]], [1]), ValueError, "it has an observation at this time. Remedy: merge"),
     (([2, 4, 3], np.ones((3, 2)), [1] * 3), ValueError, "time 3: it is known up to 4"),
     (([2, 2], np.ones((2, 2)), [1, 1]), ValueError, "time 2: it has an observation at this"),
-    (([2, np.nan], np.ones((2, 2))), ValueError, r"series 1 \(id 1\): time nan"),
+    (([2, np.nan], np.ones((2, 2))), ValueError, r"series 1 \(id 1\): missing time"),
     (([2, 3], [[1, 2], [np.inf, 0]]), ValueError, r"series 1 .*, time 3: \[inf\s+0.\]. Rem.*NaN"),
     (([2, 0.5], [[1, np.inf], [1, 0]]), ValueError, "2 faults"),
     (
@@ -241,7 +243,7 @@ FAULTS = [
     (([2, 3], np.ones((2, 2)), [0, 2]), ValueError, "from 0 to 1, .* got 2"),
     (([2, 3], np.ones((2, 2)), [0, -1]), ValueError, "got -1"),
     (([2, 3], np.ones((2, 2)), [0, 1, 0]), ValueError, "3 entries of series for 2 rows"),
-    (([2, 3], np.ones((2, 2)), ["a", "b"]), TypeError, "whole numbers"),
+    (([2, 3], np.ones((2, 2)), ["a", "b"]), ValueError, "no series with the id .a."),
     (([2, 3], [["a", 1], [1, 2]]), TypeError, "values must be numbers"),
     ((["a", "b"], np.ones((2, 2))), TypeError, "times must be numbers"),
 ]
@@ -312,3 +314,19 @@ def test_stream_does_not_change_with_its_transformer():
 def test_stream_tells_what_it_is():
     text = repr(fitted("hippo").stream(4).update(1.0, np.ones((4, 2))))
     assert text == "HiPPOStream(4 series, 4 observations)"
+
+
+def test_series_are_found_by_their_ids():
+    X = Panel.from_series(oscillators(3), ids=["ann", "bob", "eve"])
+    by_place, by_id = (fitted("polyode").stream(X) for _ in range(2))
+    by_place.update([9.0, 9.0], [[1.0, 2.0], [3.0, 4.0]], [2, 0]).update(9.5, [1.0, 1.0], 1)
+    by_id.update([9.0, 9.0], [[1.0, 2.0], [3.0, 4.0]], ["eve", "ann"]).update(
+        9.5, [1.0, 1.0], "bob"
+    )
+    np.testing.assert_array_equal(by_id.embedding(), by_place.embedding())
+    assert by_id.forecast([10.0], "eve").equals(by_place.forecast([10.0], 2))
+    match = "update: series: there is no series with the id 'zoe'; ids are 'ann', 'bob', 'eve'"
+    with pytest.raises(ValueError, match=match):
+        by_id.update(11.0, [1.0, 1.0], series="zoe")
+    with pytest.raises(TypeError, match=r"whole numbers, or ids that are text, got 1\.0"):
+        by_id.embedding(1.0)

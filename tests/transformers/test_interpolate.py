@@ -75,7 +75,9 @@ class TestEveryPath:
         assert np.isfinite(fitted.interpolate(padded).values).all()
 
     def test_faulty_times(self, fitted):
-        with pytest.raises(ValueError, match="times must be finite, got nan at position 1"):
+        with pytest.raises(
+            ValueError, match="times must be finite, got a missing time at position 1"
+        ):
             fitted.interpolate(SERIES, [0.0, np.nan])
         with pytest.raises(ValueError, match="one for each of the 12 series, got 2 lists"):
             fitted.interpolate(SERIES, [[0.0], [1.0]])

@@ -224,7 +224,7 @@ def test_series_of_one_observation_are_remembered_as_constants(fitted):
         ({"measure": "nope"}, "'measure' parameter"),
         ({"n_coefficients": 0}, "'n_coefficients' parameter"),
         ({"window": -1.0}, "'window' parameter"),
-        ({"step_size": "small"}, "'step_size' parameter"),
+        ({"step_size": "small"}, "step_size must be a positive length of time.*got 'small'"),
         ({"validation_fraction": 1.0}, "'validation_fraction' parameter"),
     ],
 )

@@ -223,11 +223,10 @@ def test_times_outside_are_named_as_the_user_knows_them():
         ValueError, match=r"series 30: 2024-01-04 00:00:00, 0\.5 D before its last observation"
     ):
         fitted.forecast(panel, days[[2]].floor("D"))
-    # Plain numbers count from 1970, which the message shows.
-    with pytest.raises(ValueError, match=r"30: 1970-01-02 12:00:00, 19725 D before its last"):
-        fitted.forecast(panel, [1.5])
-    with pytest.raises(ValueError, match=r"30: 1970-01-02 12:00:00, -19725 D relative to the last"):
-        fitted.reconstruct(panel, [1.5])
+    # Plain numbers would count from 1970, which hardly anybody means.
+    for ask in (fitted.forecast, fitted.reconstruct):
+        with pytest.raises(TypeError, match=r"must be datetimes, .*unit='D'\)"):
+            ask(panel, [1.5])
     with pytest.raises(
         ValueError, match=r"series 31: 2024-01-05 00:00:00, 0\.5 D relative .* are for forecast"
     ):

@@ -34,7 +34,9 @@ def test_parameters_of_training_are_its_own():
     assert names[:3] == ["size", "horizon", "learning_rate_init"]
     assert clone(ToyTransformer(size=3, max_epochs=2)).get_params()["max_epochs"] == 2
     assert 'batch_size : int or "auto"' in ToyTransformer.__doc__
-    with pytest.raises(TypeError, match="unexpected keyword argument 'epochs'"):
+    with pytest.raises(
+        TypeError, match="ToyTransformer has no parameter 'epochs'; did you mean 'max_epochs'"
+    ):
         ToyTransformer(epochs=2)
 
 

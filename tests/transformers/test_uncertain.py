@@ -7,7 +7,7 @@ import pytest
 from numpy.polynomial.legendre import leggauss
 
 import skpolyode
-from skpolyode import Panel
+from skpolyode import Panel, PolyODETransformer
 from skpolyode.embedders import variance
 from tests.closeness import assert_same_but_for_rounding
 from tests.quick import few_variance_steps
@@ -182,3 +182,16 @@ def test_wild_values_and_gaps_do_not_break_it(fitted):
     std = fitted.interpolate_std(wild, [-1e9, 2.0, 0.5e12, 2e12]).values
     assert np.isfinite(std).all()
     assert (std > 0).all()
+
+
+def test_what_is_remembered_is_never_certain():
+    """Polynomials of small deviations swing below 0, where errors are as elsewhere."""
+    sines = [(t, np.sin(2 * t)[:, None]) for t, _ in SERIES]
+    model = PolyODETransformer(
+        n_coefficients=20, max_epochs=6, embedding="coefficients_std", random_state=0
+    ).fit(sines)
+    times = np.linspace(-min(t[-1] - t[0] for t, _ in sines) / 2, 0.0, 200)
+    std = model.reconstruct_std(sines, times, relative_to="end").values.reshape(len(sines), -1)
+    assert (std.min(axis=1) > 0.02 * np.sqrt((std**2).mean(axis=1))).all()
+    read = model.inverse_transform_std(model.transform(sines), times)
+    np.testing.assert_allclose(read.values.reshape(std.shape), std, rtol=1e-9)

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults
-from skpolyode.panel.cells import BadCell, read_values
-from skpolyode.panel.checks import NOT_NUMERIC
+from skpolyode.panel.cells import BadCell, read_values, text_columns
+from skpolyode.panel.checks import NOT_NUMERIC, TEXT
 from skpolyode.panel.rows import Rows, are_offsets, offsets_from, require_series
 from skpolyode.panel.timeaxis import TimeBlock, Times, join_times, read_times
 
@@ -42,6 +42,11 @@ def rows_from_array(
         values, bad = read_values(array)
     except ValueError as error:
         raise ValueError(f"{faults.name}: {error}") from error
+    if isinstance(array, pd.DataFrame):
+        text = text_columns(bad, *array.shape)
+        lines = [f"column {array.columns[k]!r} holds text, {cell}" for k, cell in text.items()]
+        faults.add(TEXT, lines)
+        bad = [cell for cell in bad if cell.position % array.shape[1] not in text]
     if values.ndim:
         require_series(len(values), faults.name)
     if values.ndim not in (2, 3):

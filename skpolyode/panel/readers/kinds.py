@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import numbers
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -12,11 +13,14 @@ import pandas as pd
 
 from skpolyode.panel.cells import NUMBER_KINDS
 
+_KEY_COLUMNS = 3  # of a long table, among which ids and times stand
 _TIME_NAMES = frozenset(
     f"{unit}{plural}"
     for unit in ("time", "timestamp", "datetime", "date", "day", "hour", "minute", "second")
     for plural in ("", "s")
 )
+_NUMBER = re.compile(r"-?\d+\.?\d*(e[+-]?\d+)?$")
+_DATE = re.compile(r"\d{4}-\d\d(-\d\d|$)")
 _TEXT_AND_DATES = (
     *(str, bytes, np.datetime64, np.timedelta64),
     *(datetime.date, datetime.timedelta, pd.Period),
@@ -41,6 +45,70 @@ def column_names(X: Any) -> list[Any]:
     return list(getattr(X, "column_names", _polars_schema(X)))
 
 
+def column_times(X: Any) -> np.ndarray | None:
+    """Return the times that the columns of a flat frame name: whole numbers in steps of one.
+
+    None if they name none; the columns are then moments 0, 1, ...
+    """
+    try:
+        times = np.array(column_names(X), dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    return times if len(times) and times[0] % 1 == 0 and (np.diff(times) == 1).all() else None
+
+
+def _column_times_refusal(X: Any) -> str | None:
+    """Refuse a flat frame some of whose columns name times, but not one after the other."""
+    names = column_names(X)
+    times = [name for name in names if _is_time(name)]
+    others = [name for name in names if name not in times]
+    if len(times) <= 2 * len(others) or column_times(X) is not None:
+        return None
+    of = "Z" if others else "X"
+    read, first = f"{of}.columns", times[0]
+    if isinstance(first, str):
+        is_date = _DATE.match(first)
+        read = f"pandas.to_datetime({read})" if is_date else f"[float(name) for name in {read}]"
+    return (
+        f"has columns that name times ({str(first)!r}, ...)"
+        + (f" beside {others}" if others else "")
+        + ", but those of a flat frame are the moments 0, 1, ...; read the times with "
+        f"Panel.from_array({of}, times={read}, sort=True), or drop them with {of}.to_numpy()"
+        + (f", where Z is X without {others}." if others else ".")
+    )
+
+
+def _is_time(name: object) -> bool:
+    if isinstance(name, str):
+        return bool(_NUMBER.match(name) or _DATE.match(name))
+    return isinstance(name, (numbers.Real, *_TEXT_AND_DATES))
+
+
+def _long_table_refusal(X: Any) -> str | None:
+    """Refuse a table in which one column stays as ids do while another rises as times do."""
+    names = column_names(X)
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        return None
+    head = {name: np.asarray(column(X, name)) for name in names[:_KEY_COLUMNS]}
+    for id, ids in head.items():
+        codes, known = pd.factorize(ids)
+        same = np.diff(codes) == 0  # rows of a series are neighbours
+        if ids.dtype.kind == "f" or not 1 < len(known) == len(ids) - same.sum() < len(ids) - 1:
+            continue
+        for time, times in head.items():
+            if times.dtype.kind not in "iuf":
+                continue
+            steps = np.diff(times.astype(np.float64))
+            if (steps[same] > 0).all() and (steps[~same] < 0).any():
+                return (
+                    f"looks like a table with a row for each time, of {len(known)} series "
+                    f"({id!r} stays while {time!r} rises), but each row of a flat frame is a "
+                    f"series; read it with Panel.from_long(X, id={id!r}, time={time!r}), or, if "
+                    "its rows are series, with Panel.from_array(X)."
+                )
+    return None
+
+
 def column(frame: Any, name: object) -> pd.Series | np.ndarray:
     """Return a column of a pandas or polars frame."""
     found = frame[name]
@@ -49,7 +117,7 @@ def column(frame: Any, name: object) -> pd.Series | np.ndarray:
     if isinstance(found, pd.Series):
         return found
     array = found.to_numpy()  # the way of polars to pandas needs pyarrow
-    zone = getattr(found.dtype, "time_zone", None)
+    zone = getattr(getattr(found, "dtype", None), "time_zone", None)  # pyarrow has none
     if zone is None:
         return array
     return pd.Series(pd.DatetimeIndex(array).tz_localize("UTC").tz_convert(zone))
@@ -112,6 +180,8 @@ def refusal(X: Any) -> str | None:
     """Say why an input would be misread, and how to pass it; None if it would not."""
     if isinstance(X, pd.api.typing.DataFrameGroupBy):
         return "is a groupby; pass dict(list(X)), whose keys are the ids."
+    if isinstance(X, pd.Series) and X.dtype.kind != "O":
+        return "is one bare Series; wrap it in a list, [X]: its index holds the times."
     if isinstance(X, Iterator):
         return f"is a {type(X).__name__}, which can be read only once; pass list(X)."
     if isinstance(X, tuple) and len(X) == 2 and is_vector(X[0]) and not isinstance(X[0], pd.Series):
@@ -154,4 +224,4 @@ def _frame_refusal(X: Any) -> str | None:
             "like times, but each row of a flat frame is a series; pass a list, [X], if it is one "
             "series indexed by time, and Panel.from_array(X) if its rows are series."
         )
-    return None
+    return _column_times_refusal(X) or _long_table_refusal(X)

@@ -117,6 +117,11 @@ def _read_table(table: object) -> Block:
     return TimeBlock(np.arange(len(array))), array, bad
 
 
+def _read_vector(vector: object) -> Block:
+    array, bad = read_values(vector)
+    return TimeBlock(np.arange(len(array))), array[:, None], bad
+
+
 def _read_frame(table: object) -> Block:
     """Read a frame, unless the name of a column tells that its rows are only counted."""
     if not isinstance(table, pd.DataFrame | pd.Series):
@@ -137,6 +142,7 @@ def _read_frame(table: object) -> Block:
 
 
 rows_from_series = partial(rows_from_list, read=_read_pair)
+rows_from_vectors = partial(rows_from_list, read=_read_vector)
 rows_from_tables = partial(rows_from_list, read=_read_table)  # at times 0, 1, ..., L - 1
 
 
@@ -164,7 +170,8 @@ def rows_from_frames(
 
 def _column_names(frame: pd.DataFrame) -> tuple[str, ...] | None:
     """Return the columns as text, or None where pandas has only counted them."""
-    is_counted = isinstance(frame.columns, pd.RangeIndex)
+    columns = frame.columns  # RangeIndex(1, -1, -1) are two that have changed places
+    is_counted = isinstance(columns, pd.RangeIndex) and columns.equals(pd.RangeIndex(len(columns)))
     return None if is_counted else tuple(map(str, frame.columns))
 
 

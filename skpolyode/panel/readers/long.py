@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults, plain_repr
-from skpolyode.panel.cells import read_values
-from skpolyode.panel.checks import DUPLICATE, NOT_NUMERIC
+from skpolyode.panel.cells import read_values, text_columns
+from skpolyode.panel.checks import DUPLICATE, NOT_NUMERIC, TEXT
 from skpolyode.panel.readers.kinds import column as column_of
 from skpolyode.panel.rows import (
     Duplicates,
@@ -182,6 +182,9 @@ def _pivot_columns(
 
 def _numbers(column: object, name: str, table: Table, faults: Faults) -> np.ndarray:
     array, bad = read_values(column)
+    if text := text_columns(bad, array.size):
+        faults.add(TEXT, [f"column {name!r} holds text, such as {text[0].content!r}"])
+        return np.zeros(array.size)
     faults.add_each(
         NOT_NUMERIC,
         bad,

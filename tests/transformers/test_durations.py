@@ -1,0 +1,107 @@
+"""Parameters that are lengths of time are numbers, or beside datetimes durations of any kind."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skpolyode
+from skpolyode import (
+    HiPPORNNTransformer,
+    HiPPOTransformer,
+    InterpolationTransformer,
+    Panel,
+    PastDecoder,
+    PolyODERNNTransformer,
+    PolyODETransformer,
+    Resampler,
+    S4Transformer,
+)
+from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.panel.units import read_duration
+
+rng = np.random.default_rng(0)
+HOURS = pd.date_range("2024-01-01", periods=20, freq="h")
+PANEL = Panel.from_series([(HOURS, rng.normal(size=20)) for _ in range(6)], time_unit="h")
+DURATIONS = ["5h", pd.Timedelta("5h"), np.timedelta64(300, "m"), datetime.timedelta(hours=5), 5.0]
+SMALL = {"n_coefficients": 4, "max_epochs": 1, "random_state": 0}
+
+pytestmark = pytest.mark.filterwarnings("ignore:nothing was learned")
+
+
+@pytest.mark.parametrize("unit", ["us", "s", "min", "h", "D"])
+@pytest.mark.parametrize("value", DURATIONS[:-1])
+def test_durations_in_every_unit(value, unit):
+    expected = pd.Timedelta("5h") / pd.Timedelta(1, unit)
+    assert read_duration("window", value, unit) == pytest.approx(expected, rel=1e-15)
+
+
+@pytest.mark.parametrize("value", ["5", "", "NaT", "-5h", "5 furlongs", 0, -1.0, np.inf, None, []])
+def test_what_is_no_duration(value):
+    with pytest.raises(ValueError, match="every must be a positive length of time"):
+        read_duration("every", value, "h")
+
+
+@pytest.mark.parametrize("value", DURATIONS)
+def test_every_parameter_that_is_a_length(value, tmp_path):
+    assert HiPPOTransformer(n_coefficients=4, window=value).fit(PANEL).window_ == 5.0
+    lengths = dict.fromkeys(("window", "context", "step_size"), value)
+    model = PolyODETransformer(**SMALL, **lengths).fit(PANEL)
+    assert (model.window_, model.context_, model.step_size_) == (5.0, 5.0, 5.0)
+    model.save(tmp_path / "model.safetensors")
+    again = skpolyode.load(tmp_path / "model.safetensors")
+    assert again.get_params() == model.get_params()
+    assert type(again.window) is type(value)
+    decoder = PastDecoder(HiPPOTransformer(n_coefficients=4), window=value, **SMALL)
+    assert decoder.fit(PANEL).window_ == 5.0
+    resampler = Resampler(InterpolationTransformer(), every=value).fit(PANEL)
+    assert resampler.grid_.tolist() == [0.0, 5.0, 10.0, 15.0]
+    for cls in (HiPPORNNTransformer, PolyODERNNTransformer, S4Transformer):
+        own = {"max_epochs": 1, "random_state": 0} | (
+            {"memory": True} if cls is S4Transformer else {}
+        )
+        one, two = (cls(window=w, **own).fit(PANEL).transform(PANEL) for w in (value, 5.0))
+        np.testing.assert_array_equal(one, two)
+
+
+def test_a_window_that_no_series_has_is_refused_by_siblings():
+    for cls in (HiPPORNNTransformer, PolyODERNNTransformer):
+        with pytest.raises(ValueError, match=r"window=1e\+300 is .* as long as the longest"):
+            cls(window=1e300, max_epochs=1).fit(PANEL)
+
+
+@pytest.mark.parametrize("period", ["6h", pd.Timedelta("6h"), ["6h", 43200.0]])
+def test_periods_of_a_forecaster(period):
+    y = pd.Series(rng.normal(size=40), index=pd.date_range("2024", periods=40, freq="h"))
+    forecaster = PolyODEForecaster(PolyODETransformer(**SMALL), period=period, random_state=0)
+    found = forecaster.fit(y).decomposition_.periods
+    assert found == ((21600.0, 43200.0) if isinstance(period, list) else (21600.0,))
+    assert forecaster.period is period
+
+
+def test_leads_may_be_text():
+    model = InterpolationTransformer(n_coefficients=4).fit(PANEL)
+    asked = model.interpolate(PANEL, ["-90min", "2h"], relative_to="end")
+    stamps = [HOURS[-1] - pd.Timedelta("90min"), HOURS[-1] + pd.Timedelta("2h")]
+    assert list(asked.user_times()) == stamps * 6
+    for wrong, match in (("soon", "unit abbreviation"), ("5", "'5' has no unit")):
+        with pytest.raises(ValueError, match=f"times: {match}"):
+            model.interpolate(PANEL, wrong, relative_to="end")
+
+
+def test_very_small_steps_warn_of_their_cost():
+    match = r"step_size=0\.01 makes 100 integration steps in a typical gap of 1: .* times as long"
+    with pytest.warns(UserWarning, match=match):
+        PolyODETransformer(step_size=0.01, horizon=1, **SMALL).fit(PANEL[:2])
+
+
+def test_more_coefficients_than_rows_are_refused_where_they_take_seconds():
+    with pytest.raises(ValueError, match=r"n_coefficients=257 .* HiPPOTransformer takes here, 256"):
+        HiPPOTransformer(n_coefficients=257).fit(PANEL)
+    long = [(np.arange(3000.0), np.zeros(3000))]
+    with pytest.raises(ValueError, match="takes here, 1024"):
+        InterpolationTransformer(n_coefficients=1025).fit(long)
+    assert InterpolationTransformer(n_coefficients=300).fit(long).window_ == 2999.0
