@@ -188,9 +188,8 @@ def test_intervals_do_not_depend_on_units(forecaster):
     np.testing.assert_allclose(early, late, atol=1e-6)
 
 
-@pytest.mark.parametrize("normalize", ["channel", "series"])
-def test_scale_is_saved_and_may_be_missing(normalize, tmp_path: Path):
-    model = pretrained(walks(40, 0), normalize=normalize)
+def test_scale_is_saved_and_may_be_missing(tmp_path: Path):
+    model = pretrained(walks(40, 0))
     assert model.calibration_.scale is not None
     model.save(tmp_path / "new.safetensors")
     again = skpolyode.load(tmp_path / "new.safetensors")
@@ -203,6 +202,5 @@ def test_scale_is_saved_and_may_be_missing(normalize, tmp_path: Path):
     again.save(tmp_path / "old.safetensors")
     plain = skpolyode.load(tmp_path / "old.safetensors")
     lower, upper = plain.forecast_interval(*asked)
-    if normalize == "channel":
-        widths = (upper.values - lower.values).reshape(4, 2)
-        np.testing.assert_allclose(widths, np.tile(widths[:1], (4, 1)))
+    widths = (upper.values - lower.values).reshape(4, 2)
+    np.testing.assert_allclose(widths, np.tile(widths[:1], (4, 1)))

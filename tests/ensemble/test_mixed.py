@@ -78,7 +78,7 @@ def conditional(
 
 def likelihood(period: float | None, channel: int = 0) -> tuple[mixed._Likelihood, Rows]:
     times, values, offsets = irregular([9, 1, 5, 7, 12])
-    model = MixedEffects._blank(np.array([0.0, 2.0, 5.0]), 4.0, period, 2)
+    model = MixedEffects._blank(np.array([0.0, 2.0, 5.0]), period, 4.0, 2)
     grouped = mixed._grouped(times, values[:, channel], offsets)
     return mixed._Likelihood(model, grouped), (times, values[:, channel], offsets)
 
@@ -92,7 +92,7 @@ def some_theta(own: mixed._Likelihood, seed: int) -> np.ndarray:
 
 def test_the_curve_is_a_natural_cubic_spline():
     knots = np.array([0.0, 1.0, 3.0, 7.0])
-    model = MixedEffects._blank(knots, 1.0, None, 1)
+    model = MixedEffects._blank(knots, None, 1.0, 1)
     np.testing.assert_allclose(model.fixed(knots), np.eye(4), atol=1e-12)
     line = np.array([-4.0, 0.3, 2.2, 6.0, 20.0])
     np.testing.assert_allclose(model.fixed(line) @ (2 - 3 * knots), 2 - 3 * line, atol=1e-10)
@@ -153,7 +153,7 @@ def test_curve_is_that_of_generalised_least_squares():
     own, (times, x, offsets) = likelihood(None)
     theta = some_theta(own, 0)
     prior, memory, noise, _ = own.parts(theta)
-    blank = MixedEffects._blank(np.array([0.0, 2.0, 5.0]), 4.0, None, 1)
+    blank = MixedEffects._blank(np.array([0.0, 2.0, 5.0]), None, 4.0, 1)
     parts = {"prior": prior[None], "memory": np.array([memory]), "noise": np.array([noise])}
     model, gram, product = replace(blank, **parts), np.eye(3) / 9, np.zeros(3)
     for first, end in pairwise(offsets):
@@ -339,7 +339,7 @@ def test_a_season_is_found_and_continued():
     rows = daily(6, 0)
     periods = shared_periods(*rows)
     assert periods[0] == pytest.approx(24.0)
-    model = MixedEffects.learn(*rows, periods)
+    model = MixedEffects.learn(*rows, [None, *periods])
     assert model.period == pytest.approx(24.0)
     values, known = rows[1], model.known_at(*rows, rows[2][1:] - 1)
     for lead in (6.0, 12.0, 30.0):
@@ -355,7 +355,8 @@ def test_no_season_is_made_of_a_walk(seed):
     rng, t = np.random.default_rng(seed), np.tile(np.arange(120.0), 6)
     x = rng.standard_normal((6, 120)).cumsum(axis=1)
     rows = t, (x / x.std()).reshape(-1, 1), 120 * np.arange(7)
-    assert MixedEffects.learn(*rows, [24.0, *shared_periods(*rows)]).period is None
+    assert MixedEffects.learn(*rows, [None, 24.0, *shared_periods(*rows)]).period is None
+    assert MixedEffects.learn(*rows, [24.0]).period == 24.0  # unless it is known that there is one
 
 
 def test_a_season_of_few_rows_is_not_searched():
@@ -374,7 +375,7 @@ def test_it_is_the_mixed_model_of_statsmodels(monkeypatch):
     times, values, offsets = simulated(60, 8, 0, sizes)
     flat = replace(mixed._SETTINGS, prior=1e6, curve_prior=1e4)
     monkeypatch.setattr(mixed, "_SETTINGS", flat)
-    blank = MixedEffects._blank(np.array([0.0, times.max()]), 5.0, None, 1)
+    blank = MixedEffects._blank(np.array([0.0, times.max()]), None, 5.0, 1)
     own = mixed._Likelihood(blank, mixed._grouped(times, values[:, 0], offsets))
 
     def without_serial_part(free: np.ndarray) -> tuple[float, np.ndarray]:

@@ -25,13 +25,9 @@ from skpolyode.ensemble.backtest import (
 from skpolyode.ensemble.bounds import Bounds
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.naive import Records
-from skpolyode.ensemble.stacking import (
-    Backtest,
-    SimpleForecasts,
-    StackedForecast,
-    cross_fitted,
-    learn_stacking,
-)
+from skpolyode.ensemble.simple import SimpleForecasts
+from skpolyode.ensemble.stacking import StackedForecast, cross_fitted, learn_stacking
+from skpolyode.ensemble.weights import Backtest, learn_weights
 from skpolyode.panel.units import Standardised
 from tests.closeness import assert_same_but_for_rounding
 from tests.ensemble.cases import Clairvoyant
@@ -64,7 +60,7 @@ def simulated(n: int, seed: int, errors: dict[str, float], **of: object) -> Back
 
 def weights_of(own: Backtest, anchored: tuple[str, ...] = ANCHORED) -> StackedForecast:
     """Weights that a backtest teaches; there are no forecasts to combine."""
-    leads, known, weights = stackings._stacked(own)
+    leads, known, weights = learn_weights(own)
     weights = np.concatenate([stackings._at_zero(weights[:, :1], anchored), weights], axis=1)
     return StackedForecast(None, np.concatenate([[0.0], leads]), known, weights)
 
@@ -268,7 +264,7 @@ def test_few_series_are_cross_fitted_by_blocks_in_time():
 def still(n_channels: int = 1) -> SimpleForecasts:
     """Known by hand: the mixed model expects 0.5, training had values from -1 to 1."""
     ones = np.ones(n_channels)
-    blank = MixedEffects._blank(np.array([0.0, 1.0]), 1.0, None, n_channels)
+    blank = MixedEffects._blank(np.array([0.0, 1.0]), None, 1.0, n_channels)
     mixed = replace(blank, curve=np.full((n_channels, 2), 0.5))
     bounds = Bounds(-ones, ones, np.array([0.0, 10.0]), np.full((n_channels, 2), 100.0))
     return SimpleForecasts(mixed, None, bounds)

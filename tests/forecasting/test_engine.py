@@ -10,8 +10,6 @@ from skpolyode.forecasting import engine
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
 
-PLAIN = {"detrend": False, "period": None, "normalize": "channel"}
-
 
 def named(lengths: list[int]) -> Panel:
     """The value of a row is a name of its own."""
@@ -53,7 +51,7 @@ def names(transformer: PolyODETransformer, values: np.ndarray) -> set[int]:
 def test_series_that_calibrate_are_not_trained_on(seen):
     lengths = [30] * 15
     rng = np.random.RandomState(0)
-    transformer = engine.fit_forecaster(small(), named(lengths), 0.2, rng, **PLAIN).transformer
+    transformer = engine.fit_forecaster(small(), named(lengths), 0.2, rng, period=()).transformer
     trained, validating, calibrating = (names(transformer, own[0]) for own in seen.values())
     series = [{name // 10_000 for name in own} for own in (trained, validating, calibrating)]
     assert len(series[2]) == 3
@@ -75,7 +73,7 @@ def test_ends_that_calibrate_are_not_trained_on(seen, lengths):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PolyODETransformer, "fit_stages", spied)
         rng = np.random.RandomState(0)
-        engine.fit_forecaster(small(), named(lengths), 0.2, rng, **PLAIN)
+        engine.fit_forecaster(small(), named(lengths), 0.2, rng, period=())
     first, last = (set(own) for own in fits)
     ends = {
         10_000 * k + row for k, n in enumerate(lengths) for row in range(n - int(np.ceil(n / 5)), n)

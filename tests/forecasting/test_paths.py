@@ -29,7 +29,7 @@ def bridges(n_series: int, seed: int, n_rows: int = 25) -> Panel:
 def walker() -> PolyODEForecaster:
     """As good as lines: one epoch leaves the dynamics nearly where they began."""
     transformer = small(max_epochs=1, learning_rate_init=1e-9, validation_fraction=None)
-    model = PolyODEForecaster(transformer, calibration_fraction=0.5, normalize="channel")
+    model = PolyODEForecaster(transformer, calibration_fraction=0.5)
     return model.set_params(random_state=0).pretrain(bridges(120, 0))
 
 
@@ -65,7 +65,7 @@ def parts(panel: Panel, kept: np.ndarray) -> list:
 def test_distances_are_those_to_the_observations_of_the_channel(fitted):
     panel = Panel.from_series([([0.0, 1.0, 3.0], [[1.0, 0.0], [2.0, np.nan], [0.0, 1.0]])])
     times = np.array([0.0, 0.5, 1.0, 2.5])
-    asked = fitted.transformer_, fitted.decomposition_, panel, times, np.array([0, 4])
+    asked = fitted.transformer_, panel, times, np.array([0, 4])
     wanted = [[0, 0], [0.25, 1 / (2 + 1 / 2.5)], [0, 1 / (1 + 1 / 2)], [0.375, 1 / (2 + 1 / 2.5)]]
     np.testing.assert_allclose(on_path(*asked).apart, wanted)
 

@@ -72,7 +72,7 @@ def odd_series(draw: st.DrawFn) -> Pairs:
 
 
 def limits(model: Any, series: Pairs, leads: list[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Widest range of forecasts (B, Q, D): of training, of the series, and around its last value."""
+    """Widest range of forecasts (n, D): of training, of the series, and around its last value."""
     transformer = getattr(model, "transformer_", model)
     embedder = transformer.embedder_
     bounds, scaler = embedder.stacking.simple.bounds, embedder.units.scaler

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_t
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.ensemble.periods import likely_periods
-from skpolyode.ensemble.stacking import MEMBERS
+from skpolyode.ensemble.simple import MEMBERS
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.structural import averaging
 from skpolyode.structural.averaging import StructuralModels
@@ -66,7 +66,7 @@ def single(t: np.ndarray, x: np.ndarray) -> Panel:
 
 
 def learned(panel: Panel, **options: object) -> StructuralModels:
-    return StructuralModels.learn(panel, 0, **({"detrend": "auto", "period": "auto"} | options))
+    return StructuralModels.learn(panel, 0, **options)
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -92,7 +92,7 @@ def test_filter_is_regression_by_a_gaussian_process(name):
 
 
 def test_drawn_models_add_one_in_a_gap_and_simple_ones_are_among_them():
-    own = draw_components(sobol_points(256, 0), (12.0, 5.0), trend=True, positive=True)
+    own = draw_components(sobol_points(256, 0), (12.0, 5.0), positive=True)
     added, both = own.added(1.0)
     np.testing.assert_allclose(own.noise + added[:, 1], 1.0)
     assert (added >= 0).all()
@@ -102,10 +102,9 @@ def test_drawn_models_add_one_in_a_gap_and_simple_ones_are_among_them():
     assert (last & (own.slope == 0)).any()
     assert (mean & (own.slope > 0) & (own.slope_rate == 0)).any()
     assert set(own.period) == {12.0, 5.0}
-    still = draw_components(sobol_points(256, 0), (), trend=False, positive=False)
-    for part in (still.slope, still.slope_walk, still.is_log):
-        assert not part.any()
-    assert not still.n_harmonics.any()
+    plain = draw_components(sobol_points(256, 0), (), positive=False)
+    assert not plain.is_log.any()
+    assert not plain.n_harmonics.any()
     moved = nearby_points(sobol_points(64, 0), np.random.RandomState(0))
     assert ((moved >= 0) & (moved < 1)).all()
 
@@ -204,9 +203,9 @@ def test_long_series_are_run_through_in_blocks(monkeypatch):
 def test_choices_of_the_forecaster():
     t = irregular(60)
     panel = single(t, 0.1 * t + wave(t))
-    groups = learned(panel, detrend=False, period=None).channels[0].groups
+    groups = learned(panel, period=()).channels[0].groups
     assert len(groups) == 1
-    assert not groups[0].slope.any()
+    assert not groups[0].season.any()
     own = learned(panel, period=[11.0, 5.5]).channels[0]
     assert set(own.gap * own.groups[-1].period) <= {11.0, 5.5}
     assert not any(own.priors)
@@ -218,9 +217,8 @@ def small(**options: object) -> PolyODEForecaster:
     return PolyODEForecaster(transformer, random_state=0, **options)
 
 
-@pytest.mark.parametrize("detrend", [False, True])
 @pytest.mark.parametrize("n_rows", [1, 2, 5, 40])
-def test_forecaster_of_few_series(n_rows, detrend, tmp_path):
+def test_forecaster_of_few_series(n_rows, tmp_path):
     t, rng = np.cumsum(1 + np.random.default_rng(0).random(40)), np.random.default_rng(1)
     series = [(t[:n_rows] + k, rng.normal([0, 1e4, 0], size=(n_rows, 3))) for k in range(2)]
     for _, x in series:
@@ -228,12 +226,11 @@ def test_forecaster_of_few_series(n_rows, detrend, tmp_path):
         x[:, 2] = np.nan
     panel = Panel.from_series(series)
     with pytest.warns(UserWarning, match="never observed|cannot be held out|no observation"):
-        forecaster = small(detrend=detrend).pretrain(panel)
+        forecaster = small().pretrain(panel)
     ahead = [0.5, 3.0, 40.0]
     found = forecaster.forecast_quantiles(panel, ahead, [0.1, 0.5], relative_to="end")
     assert all(np.isfinite(own.values).all() for own in found.values())
-    # A trend that is asked for goes on, and that of five rows may be steep.
-    assert (np.abs(found[0.5].values - [0, 1e4, 0]) < (60 if detrend else 10)).all()
+    assert (np.abs(found[0.5].values - [0, 1e4, 0]) < 10).all()
     forecaster.save(tmp_path / "model.safetensors")
     again = skpolyode.load(tmp_path / "model.safetensors")
     new = again.forecast_quantiles(panel, ahead, [0.1], relative_to="end")
@@ -278,8 +275,9 @@ def test_structure_has_the_weight_where_there_is_one():
     t, rng = np.arange(80.0), np.random.default_rng(0)
     panel = single(t, 0.3 * t + wave(t) + 0.1 * rng.standard_normal(80))
     stacking = small().pretrain(panel).transformer_.embedder_.stacking
-    assert (stacking.weights[0, 1:, :, MEMBERS.index("structural")] > 0.8).all()
-    assert not stacking.weights[0, 0, :, 1:].any()  # at a lead of zero the run is right
+    assert (stacking.weights[0, -1:, :, MEMBERS.index("structural")] > 0.8).all()
+    anchored = [MEMBERS.index(name) for name in ("run", "last", "local_drift", "drift")]
+    assert stacking.weights[0, 0, :, anchored].sum() == pytest.approx(1.0)
 
 
 def test_a_structural_forecast_that_is_not_known_is_that_of_the_mixed_model():
