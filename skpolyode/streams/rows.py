@@ -99,7 +99,7 @@ def _without_outliers(
     table: np.ndarray, limits: np.ndarray, panel: Panel, owner: np.ndarray
 ) -> np.ndarray:
     """Rows (n, D) in which values outside limits (2, D) are not observed, with a warning."""
-    outside = (table < limits[0]) | (table > limits[1])
+    outside = np.isfinite(table) & ((table < limits[0]) | (table > limits[1]))
     if not outside.any():
         return table
     faults = Faults("update", panel.ids, panel.channel_names)
