@@ -30,8 +30,8 @@ def judge(call: Callable[[Any], Any], given: Any) -> Any:
 def accepted(call: Callable[[Any], Any], given: Any) -> Any:
     """As :func:`judge`, but the result need not be numbers.
 
-    Warnings are errors, but for those of a training that did not converge or lacked channels, and of
-    faulty cells.
+    Warnings are errors, but for those of a training that did not converge or lacked channels, and
+    of faulty cells.
     """
     before = copy.deepcopy(given)
     try:
