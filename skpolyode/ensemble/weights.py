@@ -25,7 +25,7 @@ class StackingSettings:
     margin: float = 1.0  # standard deviations beyond the training range, over which the model fades
     structural_prior: float = 50.0  # the same for structural forecasts, where there are any
     likeness: float = 0.5  # power of the number of forecasts of a series: their errors are alike
-    clip: float = 1e4  # largest error, in multiples of those of the best member
+    clip: float = 100.0  # largest error, in multiples of those of the best member
     outlier: float = 5.0  # usual errors; forecasts that all members miss by more count less
     ordinary: float = 0.9  # share of the series that decide which errors are usual
     sum_weight: float = 1e4  # of the equation that weights sum to one, beside those of the errors
@@ -81,13 +81,18 @@ def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarra
     strength = SETTINGS.structural_prior if size > _STRUCTURAL else SETTINGS.prior
     is_known = are_known(backtest.leads, backtest.actual)
 
-    def products(rows: np.ndarray) -> np.ndarray:
-        columns = enumerate((is_known & rows[:, None]).T)
-        return np.stack([_error_products(backtest, own, j, leads, known) for j, own in columns])
+    def products(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        chosen = is_known & rows[:, None]
+        near = nearness(backtest.leads[chosen], leads).T @ near_known(
+            backtest.n_values[chosen], known
+        )
+        columns = enumerate(chosen.T)
+        parts = [_error_products(backtest, own, j, leads, known) for j, own in columns]
+        return np.stack(parts), strength * _penalty(near)
 
-    parts = products(np.ones(len(is_known), dtype=bool))
+    parts, penalty = products(np.ones(len(is_known), dtype=bool))
     # Errors of several channels may be correlated: all of them count as one channel does.
-    pooled, penalty = parts.mean(axis=0), strength * _roughness(shape)
+    pooled = parts.mean(axis=0)
     simple = np.flatnonzero(np.arange(size + 1) != _RUN)
     of_simple = pooled[:, simple][:, :, :, simple]
     best = np.zeros((shape[0] * shape[1], len(simple)))
@@ -95,7 +100,7 @@ def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarra
     towards = np.zeros((len(best), size + 1))
     towards[:, simple] = _convex_weights(of_simple, penalty, best)
     if backtest.is_new.any():
-        parts = parts if backtest.is_new.all() else products(backtest.is_new)
+        parts, penalty = products(backtest.is_new)
     else:
         parts = SETTINGS.in_sample * parts
     pooled = parts.mean(axis=0)
@@ -116,12 +121,17 @@ def _known_knots(backtest: Backtest) -> np.ndarray:
     return np.geomspace(first, last, min(n_knots, SETTINGS.n_known))
 
 
-def _roughness(shape: tuple[int, int]) -> np.ndarray:
-    """Matrix (N, N) of a penalty of each of N nodes, and of differences between neighbours."""
-    steps = [np.eye(n)[1:] - np.eye(n)[:-1] for n in shape]
-    along = np.kron(steps[0].T @ steps[0], np.eye(shape[1]))
-    across = np.kron(np.eye(shape[0]), steps[1].T @ steps[1])
-    return along + across + np.eye(len(along))
+def _penalty(near: np.ndarray) -> np.ndarray:
+    """Matrix (N, N) of a penalty of each of N nodes, and of differences between neighbours.
+
+    `near` (J, K) counts the forecasts near each node. Where there are none, as between the leads of
+    regular series, weights follow from those of the neighbours.
+    """
+    steps = [np.eye(n)[1:] - np.eye(n)[:-1] for n in near.shape]
+    along = np.kron(steps[0].T @ steps[0], np.eye(near.shape[1]))
+    across = np.kron(np.eye(near.shape[0]), steps[1].T @ steps[1])
+    seen = near.ravel() / (near.ravel() + 1.0)
+    return along + across + np.diag(np.maximum(seen, _TINY))
 
 
 def _error_products(

@@ -9,7 +9,6 @@ import numpy as np
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.checks import note_cells
 from skpolyode.panel.panel import Panel
-from skpolyode.panel.select import series_of_rows
 
 __all__ = ["OUTLIER", "cell_limits", "without_outliers"]
 
@@ -41,17 +40,9 @@ def cell_limits(values: np.ndarray) -> np.ndarray:
 def without_outliers(panel: Panel, limits: np.ndarray, name: str = "X") -> Panel:
     """Take cells outside limits (2, D) as not observed, with a warning that names them.
 
-    A channel of a series that is outside for half of its cells or more is left as it is: its level
-    differs, which is no fault.
+    Each cell is judged by itself, so that a stream, which sees one at a time, does the same.
     """
     outside = (panel.values < limits[0]) | (panel.values > limits[1])
-    if not outside.any():
-        return panel
-    series, n_series = series_of_rows(panel), panel.n_series
-    for j in np.flatnonzero(outside.any(axis=0)):
-        seen = np.bincount(series[~np.isnan(panel.values[:, j])], minlength=n_series)
-        wrong = np.bincount(series[outside[:, j]], minlength=n_series)
-        outside[:, j] &= (2 * wrong < seen)[series]
     if not outside.any():
         return panel
     faults = Faults(name, panel.ids, panel.channel_names)
