@@ -17,6 +17,10 @@ OUTLIER = FaultKind(
     "values far from all others",
     "such values are taken as not observed; correct them, or fit on more series that have them",
 )
+_NOTHING_LEFT = FaultKind(
+    "series far from all that fit has seen",
+    "give them in the units of fit, fit on series like them, or leave them out",
+)
 
 
 def cell_limits(values: np.ndarray) -> np.ndarray:
@@ -40,13 +44,24 @@ def cell_limits(values: np.ndarray) -> np.ndarray:
 def without_outliers(panel: Panel, limits: np.ndarray, name: str = "X") -> Panel:
     """Take cells outside limits (2, D) as not observed, with a warning that names them.
 
-    Each cell is judged by itself, so that a stream, which sees one at a time, does the same.
+    Each cell is judged by itself, so that a stream, which sees one at a time, does the same. A
+    series of which nothing is left is refused: its unit differs.
     """
     outside = (panel.values < limits[0]) | (panel.values > limits[1])
     if not outside.any():
         return panel
     faults = Faults(name, panel.ids, panel.channel_names)
     note_cells(OUTLIER, outside, "{:g} is far from all others", panel.rows, faults)
-    faults.warn_if_any(stacklevel=5)
     values = np.where(outside, np.nan, panel.values)
-    return Panel.from_rows(replace(panel.rows, values=values), checked=False)
+    found = Panel.from_rows(replace(panel.rows, values=values), checked=False)
+    lost = np.flatnonzero((panel.rows.n_observed > 0) & (found.rows.n_observed == 0))
+    if len(lost) and not panel.rows.keeps_empty:
+        faults = Faults(name, panel.ids, panel.channel_names)
+        faults.add_each(
+            _NOTHING_LEFT,
+            lost,
+            lambda i: f"{faults.series(i)}: all values are far from those of fit",
+        )
+        faults.raise_if_any()
+    faults.warn_if_any(stacklevel=5)
+    return found

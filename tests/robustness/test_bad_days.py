@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from functools import cache
 from typing import Any
 
@@ -99,9 +100,11 @@ def row_by_row(transformer: Any, X: Any) -> Any:
     """Stream that has taken in every observation by itself."""
     panel = as_panel(X)
     stream = transformer.stream(panel.n_series)
-    for k, (times, values) in enumerate(panel):
-        for time, row in zip(times, values, strict=True):
-            stream.update(time, row, series=k)
+    with warnings.catch_warnings():  # as `judge` does
+        warnings.filterwarnings("ignore", r"[\s\S]*far from all others")
+        for k, (times, values) in enumerate(panel):
+            for time, row in zip(times, values, strict=True):
+                stream.update(time, row, series=k)
     return stream
 
 
