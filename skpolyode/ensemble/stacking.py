@@ -163,23 +163,20 @@ def learn_stacking(
     pool = trained if tested is None else tested
     has_folds = new_from is None or pool.n_series >= SETTINGS.fewest_folds
     by_folds = has_folds and (tested is None or pool.n_series < SETTINGS.fewest_judges)
-    asked = rolling_origins(model, pool, rng, None if by_folds else new_from)
-    is_new = np.full(len(asked.rows), tested is not None)
+    asked, is_new = rolling_origins(model, pool, rng, None if by_folds else new_from), True
     if new_from is not None:
         is_new = asked.rows >= new_from[asked.series]
-    elif by_folds and tested is not None:
-        others = rolling_origins(model, trained, rng)
-        asked = others.followed_by(asked)
-        is_new = np.concatenate([np.zeros(len(others.rows), dtype=bool), is_new])
-    run, every, ahead = (
-        np.empty((0, trained.n_channels)),
-        Sample.of(model, asked),
-        asked.is_ahead,
-    )
+    elif by_folds:
+        is_new = tested is not None
+        if is_new:
+            others = rolling_origins(model, trained, rng)
+            asked = others.followed_by(asked)
+            is_new = np.arange(len(asked.rows)) >= len(others.rows)
+    every, ahead = Sample.of(model, asked), asked.is_ahead
+    run = np.empty((0, trained.n_channels))
     if len(asked.origins):
         run = model.runs_from(asked.panel, asked.origins, asked.times, asked.counts)
-    own = [run, None if structural is None else structural(asked)]
-    own = [x if x is None else x[ahead] for x in own]
+    own = [run[ahead], None if structural is None else structural(asked)[ahead]]
     sample, start = every.of_rows(ahead), (run - every.actual)[~ahead]
     learned, knots = asked.panel if by_folds else trained, np.empty(0)
     if new_from is None and learned.n_series >= FEWEST_TO_HOLD_OUT:
@@ -193,7 +190,8 @@ def learn_stacking(
     volatility = volatility_at(sample.rows.values, sample.offsets, sample.origins)[sample.origin]
     columns = sample.leads, sample.records.n_values, volatility, members, sample.actual
     times = asked.times[ahead] / model.units.time_scale
-    backtest = Backtest(*columns, sample.series, times, is_new[ahead])
+    is_new = np.broadcast_to(is_new, ahead.shape)[ahead]
+    backtest = Backtest(*columns, sample.series, times, is_new)
     leads, known, weights = learn_weights(backtest)
     early = [_at_zero(weights[:, :1], _anchored(model, start))]
     if leads[0] > 1.0:  # after a typical gap the last value says no more than it does then

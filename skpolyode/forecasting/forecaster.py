@@ -41,9 +41,8 @@ class PolyODEForecaster(PanelForecaster):
     One model of the dynamics is learned from all series: single series, panels and hierarchies,
     with missing values, series of unequal length and channels observed at different times.
     Forecasts continue each series from its own last observation, at times that need not lie on
-    any grid. They are stacked with naive forecasts, and those of few series are blended with
-    structural models of level, trend and season, as a backtest on held-out data decides. Its errors
-    also give the prediction intervals.
+    any grid. They are stacked with simple forecasts, and those of few series with structural models
+    of level, trend and season, as backtests decide. Their errors also give the prediction intervals.
     Use it where series are sparse samples of some dynamics, best many of them.
 
     Parameters

@@ -24,7 +24,7 @@ __all__ = ["ModelStream"]
 
 # Parts that a stream keeps in addition to the model's state, one row a series:
 _STATIC = "static"  # standardised static covariates
-_RECORD = "record"  # statistics for the naive forecasts of the stack
+_RECORD = "record"  # statistics for the simple forecasts of the stack
 
 
 class ModelStream(SeriesStream):
@@ -92,7 +92,7 @@ class ModelStream(SeriesStream):
             What `times` count from: the first or the last observation of each series; they are
             then numbers, or timedeltas for series with datetimes. None: the clock of the series.
         combine : bool, default=True
-            Whether forecasts are stacked with naive ones, as those of the transformer are; False
+            Whether forecasts are stacked with simple ones, as those of the transformer are; False
             gives the free run of the model.
 
         Returns

@@ -252,9 +252,9 @@ class NeuralTransformer(SeriesTransformer):
             What `times` count from: the first or the last observation of each series; they are
             then numbers, or timedeltas for series with datetimes. None: the clock of the series.
         combine : bool, default=True
-            Whether to combine the model with naive forecasts (last value, means, drift) and a ridge
-            regression. The weights, for each channel and lead, come from a backtest on the held-out
-            series (stacking). False: the free run of the model.
+            Whether to combine the model with simple forecasts: last value, means, drifts, a mixed
+            model and a ridge regression (stacking). Backtests decide the weights, for each channel,
+            by the lead and by how much is known. False: the free run of the model.
 
         Returns
         -------

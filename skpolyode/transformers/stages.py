@@ -417,7 +417,7 @@ class LearnVariance(Stage):
 
 @dataclass(frozen=True)
 class StackForecasts(Stage):
-    """Combine the free run of the model with naive forecasts and ridge regressions."""
+    """Combine the free run of the model with simple forecasts."""
 
     name: ClassVar[str] = "stacking"
     cost: ClassVar[int] = 2
