@@ -136,7 +136,11 @@ PURPOSES = {
     ],
     "Labels and numbers": ["PolyODEClassifier", "PolyODERegressor", "heads.MiniRocket"],
     "Gaps and regular grids": ["PanelImputer", "Resampler"],
-    "Forecasts": ["forecasting.PolyODEForecaster", "forecasting.evaluate_forecasts"],
+    "Forecasts": [
+        "forecasting.PolyODEForecaster",
+        "structural.StructuralForecaster",
+        "forecasting.evaluate_forecasts",
+    ],
     "Series as data": ["Panel", "panel.Series", "panel.as_panel", "panel.query_times"],
     "Data sets": [f"datasets.{name}" for name in skpolyode.datasets.__all__],
     "Pictures": [f"plotting.{name}" for name in skpolyode.plotting.__all__],

@@ -42,7 +42,7 @@ class PolyODEForecaster(PanelForecaster):
     with missing values, series of unequal length and channels observed at different times.
     Forecasts continue each series from its own last observation, at times that need not lie on
     any grid. They are stacked with simple forecasts, and those of few series with structural models
-    of level, trend and season, as backtests decide. Their errors also give the prediction intervals.
+    of level, trend and season, as backtests decide. Errors of these also give the intervals.
     Use it where series are sparse samples of some dynamics, best many of them.
 
     Parameters

@@ -1,0 +1,158 @@
+"""Structural models of single series as an estimator of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skpolyode.panel import Panel, as_panel, query_times
+from skpolyode.panel.empty import drop_empty
+from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
+
+__all__ = ["StructuralForecaster"]
+
+
+class StructuralForecaster(BaseEstimator):
+    """Forecast single series by models of level, trend and season, at irregular times.
+
+    Some hundreds of linear state-space models are drawn for each channel: levels that stay, walk at
+    random or revert to a mean, trends, seasons and cycles, in values or logarithms. The likeliest
+    are kept, and averaged by the probability of the series so far under each (Bayesian model
+    averaging; Raftery, Karny and Ettler, Technometrics 2010, without forgetting). The members are
+    Kalman filters in continuous time, so that no grid is needed. Use it for one or a few series
+    that are too short for learned dynamics; `PolyODEForecaster` has it as a member of its ensemble
+    there.
+
+    Parameters
+    ----------
+    period : float, sequence of float, "auto" or None, default="auto"
+        Lengths of seasons, in the units of `times`. "auto" searches for some; None: there is no
+        season.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draw of models; pass an int to draw the same ones in each fit.
+
+    Attributes
+    ----------
+    models_ : StructuralModels
+        The models that were kept, by channel.
+
+    See Also
+    --------
+    skpolyode.forecasting.PolyODEForecaster : Learned dynamics beside these models.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode.structural import StructuralForecaster
+    >>> months = np.arange(60.0)
+    >>> sales = [(months, 100 + 2 * months + 10 * np.sin(months * np.pi / 6))]
+    >>> forecaster = StructuralForecaster(random_state=0).fit(sales)
+    >>> forecaster.forecast(sales, [63.0, 69.0]).values.round(0).ravel().tolist()
+    [236.0, 228.0]
+    """
+
+    def __init__(
+        self,
+        period: float | Sequence[float] | str | None = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.period = period
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw models, and keep those that explain the series best.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series; see :func:`skpolyode.panel.as_panel` for every accepted format.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        panel = as_panel(X)
+        searches = isinstance(self.period, str)
+        period = np.atleast_1d(() if searches or self.period is None else self.period)
+        if (searches and self.period != "auto") or not (period > 0).all():
+            raise ValueError(
+                'period must be a positive length, some of them, None or "auto", got '
+                f"{self.period!r}."
+            )
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.models_ = StructuralModels.learn(drop_empty(panel), seed, None if searches else period)
+        self.channel_names_, self.has_channel_names_ = panel.channel_names, panel.has_channel_names
+        return self
+
+    def forecast(self, X: Any, times: Any, relative_to: str | None = None) -> Panel:
+        """Continue series beyond their last observations.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            Series with the channels of `fit`.
+        times : array-like of shape (Q,) or list of such
+            Times after the last observations, for all series or for each.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from: the first or the last observation of each series; None: the
+            clock of the series.
+
+        Returns
+        -------
+        Panel
+            All channels at these times; NaN of a channel that was never observed.
+
+        Raises
+        ------
+        ValueError
+            If a time is before the last observation of its series.
+        """
+        panel, flat, offsets, found = self._answers(X, times, relative_to)
+        return panel.like(flat, found.means, offsets)
+
+    def forecast_std(self, X: Any, times: Any, relative_to: str | None = None) -> Panel:
+        """Expected size of the errors of `forecast`, whose parameters these are.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            Series with the channels of `fit`.
+        times : array-like of shape (Q,) or list of such
+            Times after the last observations, for all series or for each.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from.
+
+        Returns
+        -------
+        Panel
+            Standard deviations of what is to be observed, in the units of the channels.
+        """
+        panel, flat, offsets, found = self._answers(X, times, relative_to)
+        return panel.like(flat, found.deviations, offsets)
+
+    def _answers(
+        self, X: Any, times: Any, relative_to: str | None
+    ) -> tuple[Panel, np.ndarray, np.ndarray, StructuralForecasts]:
+        check_is_fitted(self)
+        names, named = self.channel_names_, self.has_channel_names_
+        panel = as_panel(X).align_channels(names, named=named, owner=type(self).__name__)
+        panel = drop_empty(panel)
+        flat, offsets = query_times(panel, times, relative_to)
+        counts, last = np.diff(offsets), panel.offsets[1:] - 1
+        early = flat < np.repeat(panel.times[last], counts)
+        if early.any():
+            first = int(np.argmax(early))
+            series = int(np.searchsorted(offsets, first, side="right")) - 1
+            raise ValueError(
+                f"times: {flat[first]:g} is before the last observation of series {series}, at "
+                f"{panel.times[last[series]]:g} ({int(early.sum())} such times): a forecast starts "
+                "there."
+            )
+        return panel, flat, offsets, self.models_.forecast_from(panel, last, flat, counts)

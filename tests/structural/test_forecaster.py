@@ -1,0 +1,85 @@
+"""The estimator of structural models, alone."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from skpolyode import Panel
+from skpolyode.forecasting import evaluate_forecasts
+from skpolyode.structural import StructuralForecaster
+
+MONTHS = np.arange(60.0)
+SALES = 100 + 2 * MONTHS + 10 * np.sin(MONTHS * np.pi / 6)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return StructuralForecaster(random_state=0).fit([(MONTHS, SALES)])
+
+
+def test_trend_and_season_are_continued(fitted):
+    ahead = np.array([60.0, 66.5, 71.0])
+    truth = 100 + 2 * ahead + 10 * np.sin(ahead * np.pi / 6)
+    found = fitted.forecast([(MONTHS, SALES)], ahead)
+    std = fitted.forecast_std([(MONTHS, SALES)], ahead)
+    np.testing.assert_allclose(found.values[:, 0], truth, atol=0.5)
+    assert (std.values > 0).all()
+    assert std.values[2] >= std.values[0]
+
+
+def test_irregular_times_and_several_series(fitted):
+    rng = np.random.default_rng(0)
+    kept = [np.sort(rng.permutation(60)[:40]) for _ in range(3)]
+    series = [(MONTHS[k], SALES[k]) for k in kept]
+    together = fitted.forecast(series, [[61.0], [60.0, 70.0], [62.0]]).values
+    alone = [fitted.forecast(series[:1], [61.0]).values]
+    alone.append(fitted.forecast(series[1:2], [60.0, 70.0]).values)
+    alone.append(fitted.forecast(series[2:], [62.0]).values)
+    np.testing.assert_array_equal(together, np.concatenate(alone))
+    truth = 100 + 2 * 61.0 + 10 * np.sin(61.0 * np.pi / 6)
+    assert abs(together[0, 0] - truth) < 2
+
+
+def test_seed_decides_the_draw():
+    series = [(MONTHS, SALES + np.random.default_rng(1).normal(size=60))]
+    one, same, other = (
+        StructuralForecaster(random_state=k).fit(series).forecast(series, [65.0]).values
+        for k in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(one, same)
+    assert one != other
+
+
+def test_without_a_season_it_is_not_continued():
+    series = [(MONTHS, SALES)]
+    plain = clone(StructuralForecaster(period=None, random_state=0)).fit(series)
+    given = StructuralForecaster(period=12.0, random_state=0).fit(series)
+    truth = 100 + 2 * 63.0 + 10 * np.sin(63.0 * np.pi / 6)
+    errors = [abs(f.forecast(series, [63.0]).values[0, 0] - truth) for f in (plain, given)]
+    assert errors[1] < 0.5 < errors[0]
+
+
+def test_channels_go_by_name():
+    panel = Panel.from_series(
+        [(MONTHS, np.stack([SALES, -SALES], axis=1))], channel_names=["up", "down"]
+    )
+    forecaster = StructuralForecaster(random_state=0).fit(panel)
+    swapped = panel.select_channels(["down", "up"])
+    np.testing.assert_array_equal(
+        forecaster.forecast(swapped, [61.0]).values, forecaster.forecast(panel, [61.0]).values
+    )
+
+
+def test_it_can_be_scored():
+    panel = Panel.from_series([(MONTHS, SALES)])
+    scores = evaluate_forecasts(StructuralForecaster(random_state=0), panel, cutoff=0.8)
+    assert len(scores)
+
+
+def test_wrong_input_is_told(fitted):
+    with pytest.raises(ValueError, match=r"period must be a positive length.*'weekly'"):
+        StructuralForecaster(period="weekly").fit([(MONTHS, SALES)])
+    with pytest.raises(ValueError, match=r"period must be.*-3"):
+        StructuralForecaster(period=-3.0).fit([(MONTHS, SALES)])
+    with pytest.raises(ValueError, match="3 is before the last observation of series 0, at 59"):
+        fitted.forecast([(MONTHS, SALES)], [3.0])
