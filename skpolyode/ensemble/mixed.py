@@ -174,12 +174,16 @@ class MixedEffects:
         self.prior[channel], self.memory[channel], self.noise[channel] = fit.parts(found.x)[:3]
         return float(found.fun)
 
-    def fixed(self, times: np.ndarray) -> np.ndarray:
-        """Functions (..., K + 2 H) of the population: a natural cubic spline, and harmonics."""
+    def fixed(self, times: np.ndarray, trend: np.ndarray | None = None) -> np.ndarray:
+        """Functions (..., K + 2 H) of the population: a natural cubic spline, and harmonics.
+
+        With `trend` (...) the spline is at these times instead.
+        """
+        season, times = self._harmonics(times), times if trend is None else trend
         inside = np.clip(times, self.knots[0], self.knots[-1])
         values, slopes = (np.moveaxis(own(inside), -1, 0) for own in self._spline)
         columns = values + (times - inside) * slopes  # straight lines beyond the outer knots
-        return np.stack([*columns, *self._harmonics(times)], axis=-1)
+        return np.stack([*columns, *season], axis=-1)
 
     @cached_property
     def _spline(self) -> tuple[Callable[[np.ndarray], np.ndarray], ...]:
@@ -187,10 +191,13 @@ class MixedEffects:
         spline = CubicSpline(self.knots, np.eye(len(self.knots)), bc_type="natural")
         return spline, spline.derivative()
 
-    def random(self, times: np.ndarray) -> np.ndarray:
-        """How level, slope, harmonics and serial part enter the values at `times`, (..., p)."""
-        one = np.ones_like(times)
-        return np.stack([one, times / self.span, *self._harmonics(times), one], axis=-1)
+    def random(self, times: np.ndarray, trend: np.ndarray | None = None) -> np.ndarray:
+        """How level, slope, harmonics and serial part enter the values at `times`, (..., p).
+
+        With `trend` (...) the slope is at these times instead.
+        """
+        one, rise = np.ones_like(times), (times if trend is None else trend) / self.span
+        return np.stack([one, rise, *self._harmonics(times), one], axis=-1)
 
     def _harmonics(self, times: np.ndarray) -> list[np.ndarray]:
         if self.period is None:
@@ -240,8 +247,10 @@ class MixedEffects:
         covariance[:, :, -1] *= kept[:, None]
         covariance[:, -1, -1] += (1 - kept**2) * self.prior[channel, -1, -1]
 
-    def _population(self, times: np.ndarray, channel: np.ndarray | int) -> np.ndarray:
-        return (self.fixed(times) * self.curve[channel]).sum(axis=-1)
+    def _population(
+        self, times: np.ndarray, channel: np.ndarray | int, trend: np.ndarray | None = None
+    ) -> np.ndarray:
+        return (self.fixed(times, trend) * self.curve[channel]).sum(axis=-1)
 
     def known_at(
         self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray, rows: np.ndarray
@@ -271,18 +280,23 @@ class MixedEffects:
                 found[ended, j] = known[place[ended]]
         return found
 
-    def forecasts(self, known: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def forecasts(
+        self, known: np.ndarray, times: np.ndarray, longest: np.ndarray | float = np.inf
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances (n, D) of values at `times` (n,), from what is known (n, D, S).
 
         Before the first observation of a channel these are the mean and variance of all series.
+        Trends end, and seasons go on, after the `longest` (n, D) time since the last observation.
         """
         n, n_channels = known.shape[:2]
         p, channel = self.prior.shape[-1], np.tile(np.arange(n_channels), n)
         flat, when = known.reshape(n * n_channels, -1), np.repeat(times, n_channels)
         mean, covariance = flat[:, 1 : 1 + p].copy(), flat[:, 1 + p :].reshape(-1, p, p).copy()
         self._pass(mean, covariance, when - flat[:, 0], channel)
-        seen = self.random(when)
-        value = self._population(when, channel) + np.einsum("np,np->n", mean, seen)
+        held = np.broadcast_to(longest, known.shape[:2]).ravel()
+        trend = np.minimum(when, flat[:, 0] + held)
+        seen = self.random(when, trend)
+        value = self._population(when, channel, trend) + np.einsum("np,np->n", mean, seen)
         spread = np.einsum("np,npq,nq->n", seen, covariance, seen) + self.noise[channel]
         return value.reshape(n, n_channels), np.maximum(spread, 0.0).reshape(n, n_channels)
 

@@ -122,10 +122,12 @@ class SimpleForecasts:
         observation only, and of all naive forecasts where there is none, and that of a structural
         forecast that is not known.
         """
-        leads, n_values = records.time_since(elapsed[:, None]), records.n_values
-        naive = naive_forecasts(records, np.where(np.isinf(leads), 0.0, leads))
+        longest, n_values = self.bounds.leads[-1], records.n_values
+        leads = np.minimum(records.time_since(elapsed[:, None]), longest)
+        naive = naive_forecasts(records, np.where(n_values > 0, leads, 0.0))
         run = np.where(np.isfinite(run), run, naive[..., 0])
-        mixed = ridge = self.mixed.forecasts(records.effects, elapsed)[0]
+        held = np.where(n_values > 0, longest, np.inf)
+        mixed = ridge = self.mixed.forecasts(records.effects, elapsed, held)[0]
         if self.ridge is not None:
             ridge = np.where(n_values < 1, mixed, self.ridge.at(records, elapsed, mixed))
         needed = np.where(np.isin(NAIVE, ["local_drift", "drift"]), 2, 1)
@@ -133,8 +135,8 @@ class SimpleForecasts:
         columns = [run[..., None], naive, mixed[..., None], ridge[..., None]]
         if structural is not None:
             columns.append(np.where(np.isfinite(structural), structural, mixed)[..., None])
-        members, longest = np.concatenate(columns, axis=-1), self.bounds.leads[-1]
-        return self.bounds.clip(members, records, np.minimum(leads, longest))
+        members = np.concatenate(columns, axis=-1)
+        return self.bounds.clip(members, records, leads)
 
     def rescaled(self, ratio: float) -> Self:
         """The same for a unit of time that is shorter by `ratio`."""

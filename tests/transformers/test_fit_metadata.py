@@ -264,7 +264,7 @@ class TestValidation:
         times = np.arange(8.0)
         still = [(times, np.full((8, 2), k / 5)) for k in range(5)]
         one, other = (small().fit(SERIES, validation=v) for v in (OTHERS, still))
-        weights = [fitted.embedder_.stacking.channels[0].weights for fitted in (one, other)]
+        weights = [fitted.embedder_.stacking.weights for fitted in (one, other)]
         assert weights[0].shape != weights[1].shape or not np.allclose(*weights)
 
     def test_early_stopping_listens_to_it(self, monkeypatch):
