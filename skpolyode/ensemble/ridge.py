@@ -211,8 +211,8 @@ class _Features(NamedTuple):
         longest: float,
     ) -> Self:
         since = records.time_since(elapsed[:, None])
-        beyond = np.maximum(since.min(axis=1, initial=np.inf) - longest, 0.0)
-        elapsed = elapsed - np.where(np.isfinite(beyond), beyond, 0.0)  # all is held from there on
+        latest = records.times[..., -1].max(axis=1, initial=0.0)
+        elapsed = np.minimum(elapsed, latest + longest)  # all is held from there on
         # On a path past the end of one channel, others may be observed later still.
         since = np.where(np.isinf(since), 0.0, np.clip(since, 0.0, longest))
         simple = np.concatenate([naive_forecasts(records, since), mixed[..., None]], axis=-1)
