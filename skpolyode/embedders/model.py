@@ -124,15 +124,9 @@ class ModelEmbedder(TrainedModel, Embedder):
         """
         run = self._free_run(states, durations, leads)
         if records is not None and self.stacking is not None:
-            series, elapsed = (
-                np.repeat(np.arange(len(run)), run.shape[1]),
-                durations[:, None] + leads,
-            )
-            flat = (
-                run.reshape(len(series), -1),
-                records[series],
-                elapsed.ravel() / self.units.time_scale,
-            )
+            series = np.repeat(np.arange(len(run)), run.shape[1])
+            elapsed = (durations[:, None] + leads).ravel() / self.units.time_scale
+            flat = run.reshape(len(series), -1), records[series], elapsed
             run = self.units.scaler.at_mean(self.stacking.combine(*flat).reshape(run.shape))
         return self.units.scaler.inverse(run)
 

@@ -75,12 +75,10 @@ class Bounds:
         columns = zip(leads.T, self.reach, strict=True)
         reach = np.stack([np.interp(lead, self.leads, own) for lead, own in columns], axis=1)
         seen, last = records.n_values > 0, records.last
-        lowest, highest = (
-            np.minimum(records.lowest, last - reach),
-            np.maximum(records.highest, last + reach),
-        )
-        lowest = np.where(seen, np.minimum(self.lowest, lowest), self.lowest)
-        highest = np.where(seen, np.maximum(self.highest, highest), self.highest)
+        lowest = np.minimum(np.minimum(records.lowest, last - reach), self.lowest)
+        highest = np.maximum(np.maximum(records.highest, last + reach), self.highest)
+        lowest = np.where(seen, lowest, self.lowest)
+        highest = np.where(seen, highest, self.highest)
         shape = (*lowest.shape, *[1] * (forecasts.ndim - 2))
         return np.clip(forecasts, lowest.reshape(shape), highest.reshape(shape))
 

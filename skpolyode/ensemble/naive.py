@@ -103,13 +103,11 @@ class Records:
 
         mean = self.mean + (x - self.mean) / n
         first = np.where(is_first, t, self.first_time), np.where(is_first, x, self.first_value)
-        reach = [np.where(is_first, x, f(k, x)) for f, k in self._ranges()]
+        ranges = (np.minimum, self.lowest), (np.maximum, self.highest)
+        reach = [np.where(is_first, x, f(known, x)) for f, known in ranges]
         new = n, mean, *first, *reach, moved_on(self.times, t), moved_on(self.values, x)
         masks = [mask] * _N_SCALARS + [mask[..., None]] * 2
         return Records(*map(np.where, masks, new, self.columns[:-1]), self.effects)
-
-    def _ranges(self) -> list[tuple[np.ufunc, np.ndarray]]:
-        return [(np.minimum, self.lowest), (np.maximum, self.highest)]
 
 
 def records_at(

@@ -196,10 +196,11 @@ def members_of(
     structural: np.ndarray | None,
 ) -> np.ndarray:
     """Members (n, D, G) at some rows (n,) of a sample."""
-    known, found = simple.records(sample.rows, sample.offsets, sample.origins), []
+    origins, place = np.unique(sample.origin[rows], return_inverse=True)
+    known, found = simple.records(sample.rows, sample.offsets, sample.origins[origins]), []
     for start in range(0, len(rows), CHUNK):
-        part = rows[start : start + CHUNK]
+        chunk = slice(start, start + CHUNK)
+        part, records = rows[chunk], known[place[chunk]]
         own = None if structural is None else structural[part]
-        records = known[sample.origin[part]]
         found.append(simple.members(run[part], records, sample.elapsed[part], own))
     return np.concatenate(found)

@@ -23,7 +23,6 @@ from skpolyode.ensemble.backtest import (
     Sample,
     folds_of,
     knots_of,
-    nearness,
     rolling_origins,
 )
 from skpolyode.ensemble.conformal import volatility_at
@@ -35,7 +34,7 @@ from skpolyode.ensemble.simple import (
     members_by_folds,
     members_of,
 )
-from skpolyode.ensemble.weights import SETTINGS, Backtest, learn_weights, near_known
+from skpolyode.ensemble.weights import SETTINGS, Backtest, learn_weights, weights_between
 from skpolyode.panel import Panel
 from skpolyode.saving.codec import saved
 
@@ -74,8 +73,7 @@ class StackedForecast:
 
     def at(self, channel: int, leads: np.ndarray, n_values: np.ndarray) -> np.ndarray:
         """Weights (n, G) of the members for one channel, at leads (n,)."""
-        near = nearness(leads, self.leads), near_known(n_values, self.known)
-        return np.einsum("nj,nk,jkg->ng", *near, self.weights[channel], optimize=True)
+        return weights_between(self.weights[channel], (self.leads, self.known), leads, n_values)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -232,11 +230,10 @@ def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
     folds = folds_of(backtest.series, n_folds, backtest.times)
     for fold in np.unique(folds):
         out = folds == fold
-        leads, known, weights = learn_weights(backtest.of(~out))
+        *knots, weights = learn_weights(backtest.of(~out))
         own = backtest.of(out)
         for j, channel in enumerate(weights):
-            near = nearness(own.leads[:, j], leads), near_known(own.n_values[:, j], known)
-            at = np.einsum("nj,nk,jkg->ng", *near, channel, optimize=True)
+            at = weights_between(channel, tuple(knots), own.leads[:, j], own.n_values[:, j])
             result[out, j] = (at * own.members[:, j]).sum(axis=-1)
     return result
 

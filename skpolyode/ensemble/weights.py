@@ -11,7 +11,7 @@ from scipy.optimize import nnls
 from skpolyode.ensemble.backtest import CHUNK, are_known, effective_count, knots_of, nearness
 from skpolyode.ensemble.simple import MEMBERS
 
-__all__ = ["SETTINGS", "Backtest", "StackingSettings", "learn_weights", "near_known"]
+__all__ = ["SETTINGS", "Backtest", "StackingSettings", "learn_weights", "weights_between"]
 
 _RUN, _STRUCTURAL = map(MEMBERS.index, ("run", "structural"))
 
@@ -65,7 +65,18 @@ class Backtest(NamedTuple):
         return Backtest(*(column[kept] for column in self))
 
 
-def near_known(n_values: np.ndarray, knots: np.ndarray) -> np.ndarray:
+def weights_between(
+    weights: np.ndarray,
+    knots: tuple[np.ndarray, np.ndarray],
+    leads: np.ndarray,
+    n_values: np.ndarray,
+) -> np.ndarray:
+    """Weights (n, G) at leads and numbers of observations (n,), from those (J, K, G) at knots."""
+    near = nearness(leads, knots[0]), _near_known(n_values, knots[1])
+    return np.einsum("nj,nk,jkg->ng", *near, weights, optimize=True)
+
+
+def _near_known(n_values: np.ndarray, knots: np.ndarray) -> np.ndarray:
     """Weights (..., K) of knots around numbers of observations (...), on a logarithmic scale."""
     return nearness(np.log(np.maximum(n_values, 1.0)), np.log(knots))
 
@@ -90,7 +101,7 @@ def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
     def products(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         chosen = is_known & rows[:, None]
-        near = nearness(backtest.leads[chosen], leads).T @ near_known(
+        near = nearness(backtest.leads[chosen], leads).T @ _near_known(
             backtest.n_values[chosen], known
         )
         columns = enumerate(chosen.T)
@@ -156,7 +167,7 @@ def _error_products(
     members = np.column_stack([backtest.members[rows, channel], np.zeros(len(lead))])
     errors = members - actual[:, None]
     at_lead = nearness(lead, leads)
-    near = at_lead[:, :, None] * near_known(count, known)[:, None]
+    near = at_lead[:, :, None] * _near_known(count, known)[:, None]
     near = near.reshape(len(lead), len(leads) * len(known))  # (m, N)
     total = np.maximum(near.sum(axis=0), _TINY)
     difficulty = np.abs(errors).min(axis=1)

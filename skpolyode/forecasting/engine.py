@@ -296,8 +296,7 @@ def answer(
             f"({int((early > 0).sum())} such times): nothing is known from there."
         )
     panel = _observed(panel)
-    # Raises errors that name the channels.
-    read_panel(trained.transformer, panel, reset=False, keeps_outliers=True)
+    read_panel(trained.transformer, panel, reset=False)  # raises errors that name the channels
     before, is_between = _places(panel, times, offsets, path_at_rows)
     start = np.flatnonzero(~is_between & (before < 0))
     answers.put(asked[start], values=0.0)

@@ -138,15 +138,12 @@ def read_weights(values: Any, panel: Panel) -> np.ndarray:
     return weights / weights.max()
 
 
-def read_panel(
-    estimator: BaseEstimator, X: Any, *, reset: bool, keeps_outliers: bool = False
-) -> Panel:
+def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
     """Convert and check the input of `fit` (reset) or of any later method.
 
     Two-dimensional input goes through scikit-learn's own validation, so that feature names and
     error messages are the usual ones; then `n_features_in_` counts time points. For every other
-    format it counts channels. With `keeps_outliers`, values far from all others are kept: those of
-    series whose residuals the estimator was fitted on.
+    format it counts channels.
     """
     panel, shape = _converted(estimator, X, reset, "X")
     if reset:
@@ -159,7 +156,7 @@ def read_panel(
         panel = _aligned(estimator, panel)
         check_sizes(panel, estimator.scaler_)
         limits = estimator.scaler_.limits
-    if limits is not None and not keeps_outliers:
+    if limits is not None:
         panel = without_outliers(panel, limits)
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
 
