@@ -53,7 +53,7 @@ def sweep(
     ends = torch.empty_like(states)
     initial = model.initial(data, first)
     ends[: len(first)], start = initial["z"], initial["c"]
-    c = start.new_zeros(*states.shape[:2], start.shape[-1])
+    c = start.new_zeros(len(rows), *start.shape[1:])
     c[: len(first)] = start
     origins = rows[data.next[rows] >= 0]
     # Chunks are of intervals of about the same length: none is padded to a much longer one.
@@ -63,23 +63,24 @@ def sweep(
         gap, elapsed = data.gap[target], data.elapsed[target]
         end, path = model.trace(states[chunk - begin], gap)
         ends[target - begin] = end
-        signal = end[..., 0]  # (n, D)
+        signal = end[:, model.signals]  # (n, D)
         c[target - begin] = drive(model.memory, path, signal, gap, elapsed, model.max_gap)
-    for chunk in rows.split(CHUNK):
-        c[chunk - begin] += model.corrected(model.memory, ends[chunk - begin, :, 0], data, chunk)
+    added = torch.cat([model.corrected(model.memory, ends[k - begin][:, model.signals], data, k) for k in rows.split(CHUNK)])
+    c += added
     # What each observation added is carried on, step after step, through the series.
     for earlier, later in pairwise(block):
         n_rows = later.stop - later.start  # series that go on come first
         before = c[earlier.start - begin :][:n_rows]
         kept = model.memory.propagate(before, data.gap[later], data.elapsed[later])
         c[later.start - begin : later.stop - begin] += kept
-    return ends[..., 0], model.reset(ends, c, data, rows), c
+    after = torch.cat([model.reset(ends[k - begin], c[k - begin], data, k) for k in rows.split(CHUNK)])
+    return ends, c - added, after
 
 
 def observed_states(model: PolyODE, x: torch.Tensor) -> torch.Tensor:
     """States (n, D, 1 + N) of observations `x` (n, D) of which nothing else is known."""
-    states = x.new_zeros(*x.shape, 1 + model.memory.n_coefficients)
-    states[..., 0] = x
+    states = x.new_zeros(len(x), model.field.layers[0].in_features)
+    states[:, model.signals] = x
     return states
 
 
@@ -118,5 +119,6 @@ def picard_predictions(model: PolyODE, data: Packed, n_sweeps: int) -> torch.Ten
         rows = slice(block[0].start, block[-1].stop)
         states = observed_states(model, data.x[rows])
         for _ in range(n_sweeps):
-            predictions[rows], states, _ = sweep(model, data, block, states)
+            ends, _, states = sweep(model, data, block, states)
+            predictions[rows] = ends[:, model.signals]
     return predictions

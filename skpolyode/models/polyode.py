@@ -31,6 +31,10 @@ from skpolyode.models.single import FEW_SERIES, SinglePolyODE
 from skpolyode.saving.codec import register
 
 __all__ = ["PolyODE"]
+import os
+FILTERED = int(os.environ.get("FILTERED", 1))
+READS = int(os.environ.get("READS", 0))
+
 
 
 class PolyODE(ScanModel):
@@ -92,8 +96,10 @@ class PolyODE(ScanModel):
         history: Memory | None = None,
         start: nn.Module | None = None,
         gain: Gain | None = None,
+        cell: nn.Module | None = None,
     ) -> None:
         super().__init__()
+        self.cell = cell
         self.field = field
         self.memory = memory
         self.step_size = step_size
@@ -114,7 +120,7 @@ class PolyODE(ScanModel):
     @property
     def arguments(self) -> dict[str, Any]:
         """What makes a model of the same settings, with the same field, memory and start."""
-        names = ("field", "memory", "step_size", "max_gap", "history", "start", "gain")
+        names = ("field", "memory", "step_size", "max_gap", "history", "start", "gain", "cell")
         return {name: getattr(self, name) for name in names} | {"stepper": self.stepper_name}
 
     @property
@@ -125,15 +131,28 @@ class PolyODE(ScanModel):
     @property
     def signals(self) -> slice:
         """Coordinates of a flat state that are the signals."""
-        return slice(None, None, 1 + self.memory.n_coefficients)
+        return slice(0, self.n_channels * (1 + self.memory.n_coefficients), 1 + self.memory.n_coefficients)
+
+    @property
+    def hidden_size(self):
+        return 0 if self.cell is None else self.cell.hidden_size
+
+    @property
+    def n_channels(self):
+        return (self.field.layers[0].in_features - self.hidden_size) // (1 + self.memory.n_coefficients)
+
+    def split(self, z):
+        """Parts (n, D, 1 + N) and (n, H) of flat states."""
+        own, w = z.split([z.shape[1] - self.hidden_size, self.hidden_size], dim=1)
+        return own.unflatten(1, (-1, 1 + self.memory.n_coefficients)), w
 
     def initial(self, data: Packed, rows: torch.Tensor) -> State:
         """State before the first observations: zero, or set by static covariates."""
         if self.start is None:
-            z = data.x.new_zeros(len(rows), data.x.shape[1], 1 + self.memory.n_coefficients)
+            z = data.x.new_zeros(len(rows), data.x.shape[1] * (1 + self.memory.n_coefficients) + self.hidden_size)
         else:
             z = self._offset(data, rows)
-        constant = {name: memory.constant(z[..., 0]) for name, memory in self.memories.items()}
+        constant = {name: memory.constant(z[:, self.signals]) for name, memory in self.memories.items()}
         return {"z": z} | constant
 
     def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
@@ -141,20 +160,20 @@ class PolyODE(ScanModel):
         if "c" not in state:
             return {"z": self._integrate(state["z"], gap, None)[0]}
         z, path = self.trace(state["z"], gap)
-        return {"z": z} | self.remember(state, path, z[..., 0], gap, elapsed)
+        return {"z": z} | self.remember(state, path, z[:, self.signals], gap, elapsed)
 
     def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
         """State after the observations of some rows: bridge, then reset."""
         z, memories = state["z"], self.memories
         moved = {
-            name: state[name] + self.corrected(memory, z[..., 0], data, rows)
+            name: state[name] + self.corrected(memory, z[:, self.signals], data, rows)
             for name, memory in memories.items()
         }
         return {"z": self.reset(z, moved["c"], data, rows)} | moved
 
     def predict(self, state: State) -> Prediction:
         """The signal."""
-        return Prediction(state["z"][..., 0])
+        return Prediction(state["z"][:, self.signals])
 
     def features(self, state: State) -> dict[str, torch.Tensor]:
         """Coefficients (n, D, M), and the state (n, D, 1 + N) that the dynamics go on from.
@@ -164,7 +183,7 @@ class PolyODE(ScanModel):
         the state is scaled by the root of its share of that history, so that the squared distance
         of two embeddings is that of the histories, with the recent part counted twice.
         """
-        hidden = torch.cat([state["z"][..., :1], state["c"].to(state["z"].dtype)], dim=-1)
+        hidden = torch.cat([state["z"][:, self.signals, None], state["c"].to(state["z"].dtype)], dim=-1)
         if self.history is None:
             return {"coefficients": state["c"], "hidden": hidden}
         share = (self.memory.window / self.history.window) ** 0.5
@@ -182,7 +201,7 @@ class PolyODE(ScanModel):
         """The same in numpy, where it can be: outside of training, in float64 on the CPU."""
         weight = next(self.field.parameters())
         exact = weight.dtype == torch.float64 and weight.device.type == "cpu"
-        if self.training or not exact or type(self) is not PolyODE:
+        if True or self.training or not exact or self.cell is not None:
             return None
         settings = {"step_size": self.step_size, "max_gap": self.max_gap}
         parts = {"start": self.start, "gain": self.gain}
@@ -216,7 +235,7 @@ class PolyODE(ScanModel):
         """
         return rollout(
             self.field,
-            z.flatten(1),
+            z,
             row,
             gap.clamp(max=self.max_gap),
             step_size=self.step_size,
@@ -230,13 +249,13 @@ class PolyODE(ScanModel):
         """States after gaps, and the path of the coordinates `recorded`, None of none."""
         end, path = integrate(
             self.field,
-            z.flatten(1),
+            z,
             gap.clamp(max=self.max_gap),
             step_size=self.step_size,
             stepper=self.stepper,
             recorded=recorded,
         )
-        return end.view_as(z), path
+        return end, path
 
     def remember(
         self,
@@ -267,13 +286,23 @@ class PolyODE(ScanModel):
     ) -> torch.Tensor:
         """State after observations, from the state before and the memory after them."""
         hidden = c.to(z.dtype)
+        z, w = self.split(z)
         if self.start is not None:
-            hidden = hidden + self._offset(data, rows)[..., 1:]
-        signal, share = data.x[rows], self.share(data, rows)
-        if share is not None:
-            signal = torch.lerp(z[..., 0], signal, share)
+            hidden = hidden + self.split(self._offset(data, rows))[0][..., 1:]
+        x, mask, share = data.x[rows], data.mask[rows], self.share(data, rows)
+        signal = x if share is None else torch.lerp(z[..., 0], x, share)
         anew = torch.cat([signal[..., None], hidden], dim=-1)  # (n, D, 1 + N)
-        return torch.where(data.mask[rows][..., None], anew, z)
+        anew = torch.where(mask[..., None], anew, z)
+        if self.cell is not None:
+            y = z[..., 0]
+            rise = torch.where(mask, x - y, 0.0)
+            if share is not None and FILTERED:
+                rise = share * rise
+            parts = [torch.where(mask, y + rise, 0.0), mask.to(x.dtype), rise, data.static[rows]]
+            if READS:
+                parts.append(hidden[..., :READS].flatten(1))
+            w = torch.where(mask.any(1, keepdim=True), self.cell(torch.cat(parts, 1), w), w)
+        return torch.cat([anew.flatten(1), w], dim=1)
 
     def _offset(self, data: Packed, rows: torch.Tensor) -> torch.Tensor:
         """What static covariates add to a state (n, D, 1 + N) that is reset.
@@ -281,14 +310,7 @@ class PolyODE(ScanModel):
         They set h(0). As every observation resets h_j := c_j, which would erase them, they are
         added there too.
         """
-        return self.start(data.static[rows]).unflatten(1, (data.x.shape[1], -1))
-
-    def static_part(self, data: Packed, rows: torch.Tensor) -> torch.Tensor:
-        """Part (n, D, 1 + N) of the states after observations that `start` contributed."""
-        mask = data.mask[rows]
-        anew = mask | (data.elapsed[rows] == 0)[:, None]
-        signal, hidden = self._offset(data, rows).split([1, self.memory.n_coefficients], dim=2)
-        return torch.cat([signal * (anew & ~mask)[..., None], hidden * anew[..., None]], dim=2)
+        return self.start(data.static[rows])
 
 
 register(

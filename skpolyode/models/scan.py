@@ -76,7 +76,7 @@ class ScanModel(SequenceModel):
             if arrived.any():
                 there = run.select(arrived.nonzero()[:, 0])
                 gap, elapsed = data.gap[there.target], data.elapsed[there.target]
-                end = there.z[..., 0]
+                end = there.z[:, self.signals]
                 memories = self.remember(there.memories, paths.of(there), end, gap, elapsed)
                 step = self._take_in({"z": there.z} | memories, data, there.target)
                 yield step
@@ -85,9 +85,9 @@ class ScanModel(SequenceModel):
                 pairs = zip(start, paths.record(steps, new), strict=True)
                 start = Start(*(torch.cat([x.index_select(0, on_the_way), y]) for x, y in pairs))
                 run = run.select(on_the_way).join(new)
-            flat = run.z.flatten(1)
+            flat = run.z
             end = steps.end(flat, start, run.step.to(flat.dtype)[:, None])
-            run = run._replace(z=end.view_as(run.z), taken=run.taken + 1)
+            run = run._replace(z=end, taken=run.taken + 1)
 
     def _take_in(self, before: State, data: Packed, rows: torch.Tensor) -> Step:
         return Step(rows, before, self.predict(before), self.observe(before, data, rows))
@@ -133,7 +133,7 @@ class _Paths(NamedTuple):
 
     def record(self, steps: NetworkSteps, run: _Running) -> Start:
         """Write down the signal and its derivative after the steps taken; begin the next."""
-        flat = run.z.flatten(1)
+        flat = run.z
         start = steps.begin(flat)
         place = run.place, run.taken
         self.values.index_put_(place, flat[:, steps.recorded])

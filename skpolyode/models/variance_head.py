@@ -82,7 +82,7 @@ class VarianceHead(nn.Module):
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         """Terms (n, N_TERMS, D) of states after observations, `z` (n, D, 1 + N)."""
-        out = z.flatten(1).clamp(-_BOX, _BOX)
+        out = z.clamp(-_BOX, _BOX)
         *inner, last = self.layers
         for layer in inner:
             out = nn.functional.silu(layer(out))
@@ -281,7 +281,7 @@ def _loss(
 @torch.no_grad()
 def _forecast(model: PolyODE, data: Packed, generator: torch.Generator) -> _Forecasts:
     """Forecasts over several observations, from the states after a sample of the rows."""
-    z = torch.empty(*data.x.shape, 1 + model.memory.n_coefficients).to(data.x)
+    z = torch.empty(len(data.x), model.field.layers[0].in_features).to(data.x)
     for step in model.run(data):
         z[step.rows] = step.state["z"]
     # Time since each channel was observed, at each row (P, D); since the start if it never was.

@@ -246,7 +246,8 @@ class _Run:
         self.history.append({"epoch": epoch, _ERROR: error, "seconds": seconds})
         if self.task.is_preliminary:
             return
-        if error < self.best_error:
+        import os
+        if error < self.best_error or (os.environ.get("FINAL") and epoch >= self.trainer.max_epochs):
             self.best_error, self.best_epoch, self.epochs_since_best = error, epoch, 0
             self.best = self._weights()
         else:
@@ -260,6 +261,8 @@ class _Run:
         patience = self.trainer.patience
         # Where no weights beat the untrained ones yet, the rate is too high, and it is falling.
         has_learned = self.best_epoch > 0
+        import os
+        if os.environ.get("FINAL"): return None
         if patience is not None and has_learned and self.epochs_since_best > patience:
             return f"no improvement for {self.epochs_since_best} epochs"
         return None

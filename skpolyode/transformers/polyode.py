@@ -62,6 +62,13 @@ _BLOCKS = {
 }
 
 
+import os
+from skpolyode.models.layers import drawn
+from skpolyode.models.polyode import READS
+HIDDEN = int(os.environ.get("HIDDEN", 0))
+LENGTH = int(os.environ.get("LENGTH", 1))
+
+
 class PolyODETransformer(UncertainTransformer):
     """Embed irregular series by a neural ODE that drives a polynomial memory (PolyODE).
 
@@ -277,6 +284,7 @@ class PolyODETransformer(UncertainTransformer):
             history=None if same else history,
             start=None if static is None else zero_map(static.n_features, widths[0]),
             gain=Gain(panel.n_channels) if self.observations == "noisy" else None,
+            cell=drawn(nn.GRUCell, 3 * panel.n_channels + (0 if static is None else static.n_features) + READS * panel.n_channels, self._hidden(panel.n_channels), generator=generator) if self._hidden(1) else None,
         )
         units = Units(ChannelScaler.of(rows.values, ignores_outliers=True), unit)
         self._describe_window(rows, window)
@@ -305,9 +313,12 @@ class PolyODETransformer(UncertainTransformer):
         """The model of its parts; `unit` is its unit of time in that of the user."""
         return PolyODE(**parts)
 
+    def _hidden(self, n_channels):
+        return HIDDEN
+
     def _widths(self, n_channels: int) -> list[int]:
         """Widths of all layers of the field, from the state's to the state's."""
-        size = n_channels * (1 + self._context_size(n_channels))
+        size = n_channels * (1 + self._context_size(n_channels)) + self._hidden(n_channels)
         return [size, *layer_sizes(self.hidden_layer_sizes), size]
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
@@ -342,7 +353,7 @@ class PolyODETransformer(UncertainTransformer):
         return int(max(_ROWS_TO_CUT, _CONTEXTS_TO_CUT * rows_of_context))
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
-        return PolyODETask(model, data, held_out, **self._looks_ahead(data, held_out))
+        return PolyODETask(model, data, held_out, length=LENGTH, **self._looks_ahead(data, held_out))
 
     def _check_invertible(self) -> None:
         check_coefficients(self.embedder_.blocks)

@@ -19,6 +19,8 @@ from skpolyode.models.polyode import PolyODE
 from skpolyode.training.losses import WeightedMean
 from skpolyode.training.tasks.interval import HALVED_EVERY, IntervalTask
 
+import os
+STRIDE = int(os.environ.get("STRIDE", 1))
 __all__ = ["PolyODETask"]
 
 _LAST_SWEEPS = 4  # of the last epoch: the distance to the exact states falls to 1e-4 of itself
@@ -76,8 +78,9 @@ class PolyODETask(IntervalTask):
         horizon: int = 1,
         furthest: int = 1,
         can_sweep: bool = True,
+        length: int = 1,
     ) -> None:
-        super().__init__(model, data, held_out, horizon=horizon, furthest=furthest)
+        super().__init__(model, data, held_out, horizon=horizon, furthest=furthest, length=length)
         self.can_sweep = can_sweep
         self.starts_anew = model.field.stands_still
         self.n_refreshed = 0
@@ -90,7 +93,14 @@ class PolyODETask(IntervalTask):
         # it follows from the present weights, and learns.
         self.states = {"z": observed_states(self.model, data.x)}
         self.is_new = True
+        self.every, self.number = self.items, 0
+        self._deal()
         self.validating = ((data.next >= 0) & self.scored).nonzero()[:, 0]
+
+    def _deal(self):
+        self.number += 1
+        if STRIDE > 1:
+            self.items = self.every[(self.data.steps()[self.every] + self.number) % STRIDE == 0]
 
     @property
     def scans(self) -> bool:
@@ -108,6 +118,7 @@ class PolyODETask(IntervalTask):
         In the coarse first part the states stay those of straight lines, and the error is
         preliminary: the model's own states may be worse.
         """
+        self._deal()
         self.model.is_coarse = self.starts_anew and progress < _COARSE_SHARE
         self.is_preliminary = self.keeps_states(progress)
         if self.is_preliminary:
@@ -138,35 +149,36 @@ class PolyODETask(IntervalTask):
         look good.
         """
         rows = torch.arange(block[0].start, block[-1].stop, device=self.data.x.device)
-        static = self._static_part(rows)
         starts_far = self.is_new and not (self.starts_anew and self.n_refreshed == 0)
         if starts_far or self.scans:
-            states = torch.empty_like(self.states["z"][rows])
-            predictions = torch.empty_like(states[..., 0])
+            before = torch.empty_like(self.states["z"][rows])
+            predictions = torch.empty_like(self.data.x[rows])
             for step in self.model.run_block(self.data, block):
                 own = step.rows - block[0].start
-                predictions[own], states[own] = step.prediction.mean, self._stored_part(step)
+                predictions[own] = step.prediction.mean
+                before[own] = self._with_memory(step.before["z"], step.before["c"], step.rows)
         else:
             states = torch.cat([self._depart(chunk)["z"] for chunk in rows.split(CHUNK)])
             for _ in range(_LAST_SWEEPS if progress == 1 else 1):
-                predictions, states, c = sweep(self.model, self.data, block, states)
-            if self.model.filters:
-                before = c - self.model.corrected(self.model.memory, predictions, self.data, rows)
-                states = torch.cat([predictions[..., None], before.to(states.dtype)], dim=-1)
-        yield rows, predictions, {"z": states - static}
+                ends, c, states = sweep(self.model, self.data, block, states)
+            predictions = ends[:, self.model.signals]
+            before = self._with_memory(ends, c, rows)
+        yield rows, predictions, {"z": before}
 
-    def _stored_part(self, step: Step) -> torch.Tensor:
-        """States to store: after the observations, or of a filter before them, with the memory."""
-        if not self.model.filters:
-            return step.state["z"]
-        z, c = step.before["z"], step.before["c"]
-        hidden = torch.cat([z[..., :1], c.to(z.dtype)], dim=-1)
-        return torch.where(self.data.mask[step.rows][..., None], hidden, z)
+    def _with_memory(self, z, c, rows):
+        own, w = self.model.split(z)
+        hidden = torch.cat([own[..., :1], c.to(z.dtype)], dim=-1)
+        own = torch.where(self.data.mask[rows][..., None], hidden, own)
+        return torch.cat([own.flatten(1), w], dim=1)
 
     def _depart(self, rows: torch.Tensor) -> State:
-        if not self.model.filters:
-            return {"z": self.states["z"][rows] + self._static_part(rows)}
         return {"z": super()._depart(rows)["z"]}
+
+    def _arrive(self, state, rows):
+        state, rows = super()._arrive({"z": state["z"]}, rows)
+        if self.length > 1 and len(rows):
+            state = state | {"c": self._stored(rows)["c"]}
+        return state, rows
 
     def _leads(self, state: State, rows: torch.Tensor) -> Iterator[tuple[Prediction, torch.Tensor]]:
         """As for any model; in one run for few series, where the number of rounds is the cost."""
@@ -193,12 +205,7 @@ class PolyODETask(IntervalTask):
 
     def _stored(self, rows: torch.Tensor) -> State:
         z = self.states["z"][rows]
-        return {"z": z, "c": z[..., 1:].to(self.model.memory.dtype)}
-
-    def _static_part(self, rows: torch.Tensor) -> torch.Tensor | float:
-        if self.model.filters or self.model.start is None:
-            return 0.0
-        return self.model.static_part(self.data, rows)
+        return {"z": z, "c": self.model.split(z)[0][..., 1:].to(self.model.memory.dtype)}
 
     def _chosen(self, rows: torch.Tensor) -> torch.Tensor:
         """Rows followed by a short gap in the coarse part, if there are any; all rows later."""
