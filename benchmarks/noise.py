@@ -1,7 +1,7 @@
 """Noisy observations: how near each method comes to the signal without the noise.
 
     python benchmarks/noise.py [--systems van_der_pol ...] [--noise 0 0.1 0.3] [--seeds 0 1]
-        [--models auto exact noisy rnn]
+        [--models auto exact noisy]
 
 Series of 100 observations on average, all channels together, with Gaussian noise in parts of the
 channel's standard deviation. Models are fitted to the training part. The test series are cut at
@@ -20,8 +20,7 @@ on the path and ahead, .90 if errors are normal and of that size, and the learne
 channel, in its standard deviations. Where "auto" takes observations for exact, it is "exact", bit
 for bit.
 
-"auto", "exact" and "noisy" are values of the `observations` of `PolyODETransformer`, "rnn" is a
-`PolyODERNNTransformer` that learns its gain. At the end come the means over the seeds, and of how
+"auto", "exact" and "noisy" are values of the `observations` of `PolyODETransformer`. At the end come the means over the seeds, and of how
 many seeds each method was the best.
 """
 
@@ -40,7 +39,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from sklearn.utils import Bunch
 
-from skpolyode import Panel, PolyODERNNTransformer, PolyODETransformer
+from skpolyode import Panel, PolyODETransformer
 from skpolyode.datasets import make_lorenz63, make_ode_system
 
 CUT, PAST, AHEAD = 0.8, 0.25, 0.05  # of the span
@@ -153,9 +152,7 @@ def measure(task: Task, training: Panel, seed: int, kinds: list[str]) -> dict[st
             rows[kind] = rows["auto"]
             continue
         start = time.process_time()
-        estimator = PolyODERNNTransformer if kind == "rnn" else PolyODETransformer
-        observations = "noisy" if kind == "rnn" else kind
-        model = estimator(window=task.window, observations=observations, random_state=seed)
+        model = PolyODETransformer(window=task.window, observations=kind, random_state=seed)
         model.fit(training)
         rows[kind] = [0.0, 0.0, 0.0, time.process_time() - start]
         rows[kind][:3] = task.of_model(model)

@@ -125,7 +125,6 @@ PURPOSES = {
         "LegendreFitTransformer",
         "SummaryStatsTransformer",
         "StaticFeatures",
-        "PolyODERNNTransformer",
         "ODERNNTransformer",
         "GRUODEBayesTransformer",
         "LinODENetTransformer",

@@ -14,7 +14,6 @@ from skpolyode.siblings import (
     NeuralRDETransformer,
     ODERNNTransformer,
     PastDecoder,
-    PolyODERNNTransformer,
     S4Transformer,
 )
 from skpolyode.transformers import (
@@ -44,7 +43,6 @@ __all__ = [
     "PanelImputer",
     "PastDecoder",
     "PolyODEClassifier",
-    "PolyODERNNTransformer",
     "PolyODERegressor",
     "PolyODETransformer",
     "Resampler",

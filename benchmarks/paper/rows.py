@@ -29,7 +29,6 @@ POLYODE = "PolyODE"
 # The embedding of the paper is the coefficients alone; no other parameter leaves its default.
 PARAMETERS: dict[str, dict[str, Any]] = {
     POLYODE: {"embedding": "coefficients"},
-    "PolyODERNN": {"embedding": "coefficients"},
 }
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "Interpolation": {

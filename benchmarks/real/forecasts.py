@@ -13,7 +13,7 @@ from benchmarks.real.part import Part, Scores
 from benchmarks.real.questions import Questions
 from benchmarks.real.rivals import PANEL_RIVALS, Rival, single_rivals
 from benchmarks.real.sets import SETS, Answer, Fold, Task, Units
-from skpolyode import Panel, PolyODERNNTransformer, PolyODETransformer
+from skpolyode import Panel, PolyODETransformer
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.transformers.neural import NeuralTransformer
 
@@ -82,7 +82,6 @@ def in_order(values: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 OWN = {
     "PolyODETransformer()": Transformer,
-    "PolyODERNNTransformer()": partial(Transformer, PolyODERNNTransformer),
     "PolyODEForecaster()": Forecaster,
 }
 

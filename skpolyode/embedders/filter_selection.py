@@ -12,10 +12,9 @@ from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.embedders.smoother import hide_rows
 from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel
-from skpolyode.panel.rows import offsets_from
-from skpolyode.panel.select import first_series, series_of_rows
+from skpolyode.panel.select import first_series
 
-__all__ = ["FilterSelectionSettings", "GainSelection", "run_error_ratio", "select_gain"]
+__all__ = ["FilterSelectionSettings", "GainSelection", "select_gain"]
 
 
 @dataclass(frozen=True)
@@ -36,15 +35,6 @@ class FilterSelectionSettings:
 
     n_standard_errors: float = 3.0
     """Standard errors that what filling in gains has to be away from nothing."""
-
-    max_run_error: float = 1.1
-    """Error of the free runs of a trained filter, at most, as a share of that without one."""
-
-    run_origins: tuple[float, ...] = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-    """Shares of each series after which free runs start."""
-
-    run_rows: int = 8
-    """Rows that each of them forecasts; further ahead a few that go astray would decide."""
 
     n_rows: int = 10_000
     """Rows to judge by, at most: those of the first series. Fewer of more than ten channels."""
@@ -130,37 +120,6 @@ def select_gain(embedder: ModelEmbedder, panel: Panel) -> GainSelection:
         and gained.sum() > SETTINGS.n_standard_errors * np.sqrt((gained**2).sum())
     )
     return GainSelection(gain if is_better else None, *left)
-
-
-def run_error_ratio(embedder: ModelEmbedder, other: ModelEmbedder, panel: Panel) -> float:
-    """Error of free runs from several origins, beside that of another embedder.
-
-    A filter forgets what it took for noise. Where its gain is not the best one, dynamics that see
-    the observations themselves may know more. Each lead counts in units of the other one's error,
-    as far ahead a few runs that go astray decide otherwise. 1 where there is nothing to forecast.
-
-    Parameters
-    ----------
-    embedder, other : ModelEmbedder
-    panel : Panel
-        Series without rows that hold no observation; if they are many, the first ones count.
-    """
-    panel = _sample(panel)
-    series, shares = series_of_rows(panel), np.array(SETTINGS.run_origins)
-    origins = np.unique(panel.offsets[:-1, None] + (panel.lengths[:, None] * shares).astype(int))
-    left = panel.offsets[1:][series[origins]] - 1 - origins
-    origins, counts = origins[left > 0], np.minimum(left[left > 0], SETTINGS.run_rows)
-    lead = np.arange(counts.sum()) - np.repeat(offsets_from(counts)[:-1], counts)
-    rows = np.repeat(origins, counts) + 1 + lead
-    actual = embedder.standardised(panel).values[rows]
-
-    def errors(own: ModelEmbedder) -> np.ndarray:
-        """Sums of squares, by lead; nothing is kept for a later training."""
-        found = replace(own).runs_from(panel, origins, panel.times[rows], counts)
-        return np.bincount(lead, np.nansum((found - actual) ** 2, axis=1))
-
-    ratios = errors(embedder) / np.maximum(errors(other), np.finfo(np.float64).tiny)
-    return float(ratios.mean()) if len(ratios) else 1.0
 
 
 def _sample(panel: Panel) -> Panel:

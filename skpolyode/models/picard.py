@@ -1,7 +1,7 @@
 """The pass over all observations as a fixed point: all intervals at once.
 
 The data nearly fix the states that the intervals start from; these hardly depend on the paths in
-the intervals before. So all intervals are integrated at once from the states of the last pass, and
+the intervals before, but for the learned part, which follows in as many passes as it remembers. So all intervals are integrated at once from the states of the last pass, and
 only the memory, which is linear and cheap, goes through each series in order. Every sweep, one
 Picard iteration, brings the states about ten times closer to those of the pass in order
 (:mod:`skpolyode.models.scan`). Its depth is the number of steps of the longest interval, instead of
@@ -35,24 +35,24 @@ def sweep(
     data : Packed
     block : list of slice
         Rows of the block, n together, as :meth:`Packed.blocks` gives them.
-    states : Tensor of shape (n, D, 1 + N)
-        States after the observations, from an earlier pass.
+    states : Tensor of shape (n, M)
+        States z after the observations, from an earlier pass.
 
     Returns
     -------
-    predictions : Tensor of shape (n, D)
-        Signal just before each observation.
-    z : Tensor of shape (n, D, 1 + N)
-        States after the observations.
+    before : Tensor of shape (n, M)
+        States z just before each observation.
     c : Tensor of shape (n, D, N)
-        Memories after them.
+        Memories just before them.
+    after : Tensor of shape (n, M)
+        States z after the observations.
     """
     begin = block[0].start
     rows = torch.arange(begin, block[-1].stop, device=states.device)
     first = rows[: block[0].stop - begin]
-    ends = torch.empty_like(states)
+    before = torch.empty_like(states)
     initial = model.initial(data, first)
-    ends[: len(first)], start = initial["z"], initial["c"]
+    before[: len(first)], start = initial["z"], initial["c"]
     c = start.new_zeros(len(rows), *start.shape[1:])
     c[: len(first)] = start
     origins = rows[data.next[rows] >= 0]
@@ -62,24 +62,32 @@ def sweep(
         target = data.next[chunk]
         gap, elapsed = data.gap[target], data.elapsed[target]
         end, path = model.trace(states[chunk - begin], gap)
-        ends[target - begin] = end
+        before[target - begin] = end
         signal = end[:, model.signals]  # (n, D)
         c[target - begin] = drive(model.memory, path, signal, gap, elapsed, model.max_gap)
-    added = torch.cat([model.corrected(model.memory, ends[k - begin][:, model.signals], data, k) for k in rows.split(CHUNK)])
+    added = torch.cat(
+        [
+            model.corrected(model.memory, before[chunk - begin][:, model.signals], data, chunk)
+            for chunk in rows.split(CHUNK)
+        ]
+    )
     c += added
     # What each observation added is carried on, step after step, through the series.
     for earlier, later in pairwise(block):
         n_rows = later.stop - later.start  # series that go on come first
-        before = c[earlier.start - begin :][:n_rows]
-        kept = model.memory.propagate(before, data.gap[later], data.elapsed[later])
+        known = c[earlier.start - begin :][:n_rows]
+        kept = model.memory.propagate(known, data.gap[later], data.elapsed[later])
         c[later.start - begin : later.stop - begin] += kept
-    after = torch.cat([model.reset(ends[k - begin], c[k - begin], data, k) for k in rows.split(CHUNK)])
-    return ends, c - added, after
+    after = [
+        model.reset(before[chunk - begin], c[chunk - begin], data, chunk)
+        for chunk in rows.split(CHUNK)
+    ]
+    return before, c - added, torch.cat(after)
 
 
 def observed_states(model: PolyODE, x: torch.Tensor) -> torch.Tensor:
-    """States (n, D, 1 + N) of observations `x` (n, D) of which nothing else is known."""
-    states = x.new_zeros(len(x), model.field.layers[0].in_features)
+    """States z of observations `x` (n, D) of which nothing else is known."""
+    states = x.new_zeros(len(x), model.size)
     states[:, model.signals] = x
     return states
 
@@ -119,6 +127,6 @@ def picard_predictions(model: PolyODE, data: Packed, n_sweeps: int) -> torch.Ten
         rows = slice(block[0].start, block[-1].stop)
         states = observed_states(model, data.x[rows])
         for _ in range(n_sweeps):
-            ends, _, states = sweep(model, data, block, states)
-            predictions[rows] = ends[:, model.signals]
+            before, _, states = sweep(model, data, block, states)
+            predictions[rows] = before[:, model.signals]
     return predictions

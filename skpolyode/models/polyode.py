@@ -1,14 +1,16 @@
 r"""PolyODE: dynamics that forecast between observations, and a memory that they drive.
 
-Between observations ``dz/dt = phi(z)`` moves the state z = [h0, h_1..h_D] and the memory follows
-the signal h0 exactly. At an observation of channel j::
+Between observations ``dz/dt = phi(z)`` moves the state z = [h0, h_1..h_N of each channel, w] and
+the memory follows the signal h0 exactly. At an observation x with mask m and covariates s::
 
-    bridge:  c_j += (x_j - h0_j) rho(time since the previous observation of j)
-    reset:   h0_j := x_j,   h_j := c_j
+    bridge:  c_j += m_j K_j (x_j - h0_j) rho(time since the previous observation of j)
+    reset:   h0_j += m_j K_j (x_j - h0_j),   h_j := c_j where m_j = 1
+    cell:    w := GRU([m h0, m, m K (x - h0), s], w), with h0 after and x - h0 before the reset
 
-With a gain K both go K_j of the way only, from h0_j towards x_j: a filter of noisy observations.
-The memory never feeds back into phi between observations. (De Brouwer & Krishnan, ICLR 2023,
-section 3; the bridge and the gain are ours.)
+The gain K is 1 for exact observations; with another one this is a filter of noisy ones. The memory
+never feeds back into phi between observations. Signal, memory and reset are those of De Brouwer &
+Krishnan (ICLR 2023, section 3). The bridge, the gain and w, which carries on what the memory of the
+recent past does not tell, are ours; w is updated as the state of ODE-RNN (Rubanova et al., 2019).
 """
 
 from __future__ import annotations
@@ -31,24 +33,20 @@ from skpolyode.models.single import FEW_SERIES, SinglePolyODE
 from skpolyode.saving.codec import register
 
 __all__ = ["PolyODE"]
-import os
-FILTERED = int(os.environ.get("FILTERED", 1))
-READS = int(os.environ.get("READS", 0))
-
 
 
 class PolyODE(ScanModel):
     """The alternation of dynamics and memory over packed observations.
 
-    A state has the parts `z` (n, D, 1 + N), the signal and the hidden copy of the coefficients of
-    each channel, and the memory `c` (n, D, N). A second memory, which follows the same path but
+    A state has the parts `z` (n, D (1 + N) + H), of each channel the signal and the hidden copy of
+    its coefficients, then the learned state w, and the memory `c` (n, D, N). A second memory, which follows the same path but
     which the dynamics never see, is the part `history` (n, D, M); it is there in `eval` mode only,
     as training does without it.
 
     Parameters
     ----------
     field : WalledMLP
-        Vector field on the flat state, of length D (1 + N).
+        Vector field on the state, of length D (1 + N) + H.
     memory : Memory
         Measure with N coefficients, which the hidden state copies at observations: the recent past
         that the dynamics start from.
@@ -63,9 +61,13 @@ class PolyODE(ScanModel):
         Measure, of any size and window, for the coefficients that are features; None takes
         `memory`.
     start : nn.Module or None, default=None
-        Maps static covariates (rows, S) to what they add to a flat state that is reset.
+        Maps static covariates (rows, S) to what they add to a state that begins, and to the hidden
+        copies of one that is reset.
     gain : Gain or None, default=None
         Share of an innovation by which an observation moves the signal; None is all of it.
+    cell : nn.GRUCell or None, default=None
+        Updates the learned state w, of length H, at observations; it reads 3 D + S numbers. None:
+        the model of the paper, without w.
 
     Examples
     --------
@@ -80,8 +82,8 @@ class PolyODE(ScanModel):
     >>> data = pack(times, values, np.array([0, 3]))
     >>> state = model.embed(data)
     >>> state["z"].shape, state["c"].shape
-    (torch.Size([1, 1, 5]), torch.Size([1, 1, 4]))
-    >>> state["z"][0, 0, 0].item()  # the signal is the last observation
+    (torch.Size([1, 5]), torch.Size([1, 1, 4]))
+    >>> state["z"][0, 0].item()  # the signal is the last observation
     0.0
     """
 
@@ -99,7 +101,6 @@ class PolyODE(ScanModel):
         cell: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        self.cell = cell
         self.field = field
         self.memory = memory
         self.step_size = step_size
@@ -109,6 +110,10 @@ class PolyODE(ScanModel):
         self.history = history
         self.start = start
         self.gain = gain
+        self.cell = cell
+        self.size = field.layers[0].in_features  # of a state z
+        n_cell = 0 if cell is None else cell.hidden_size
+        self.parts = self.size - n_cell, n_cell  # those of the channels, and of w
 
     @property
     def memories(self) -> dict[str, Memory]:
@@ -130,29 +135,23 @@ class PolyODE(ScanModel):
 
     @property
     def signals(self) -> slice:
-        """Coordinates of a flat state that are the signals."""
-        return slice(0, self.n_channels * (1 + self.memory.n_coefficients), 1 + self.memory.n_coefficients)
+        """Coordinates of a state z that are the signals."""
+        return slice(0, self.parts[0], 1 + self.memory.n_coefficients)
 
-    @property
-    def hidden_size(self):
-        return 0 if self.cell is None else self.cell.hidden_size
-
-    @property
-    def n_channels(self):
-        return (self.field.layers[0].in_features - self.hidden_size) // (1 + self.memory.n_coefficients)
-
-    def split(self, z):
-        """Parts (n, D, 1 + N) and (n, H) of flat states."""
-        own, w = z.split([z.shape[1] - self.hidden_size, self.hidden_size], dim=1)
-        return own.unflatten(1, (-1, 1 + self.memory.n_coefficients)), w
+    def split(self, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Channels (n, D, 1 + N) and the learned part (n, H) of states z."""
+        channels, w = z.split(self.parts, dim=1)
+        return channels.unflatten(1, (-1, 1 + self.memory.n_coefficients)), w
 
     def initial(self, data: Packed, rows: torch.Tensor) -> State:
         """State before the first observations: zero, or set by static covariates."""
         if self.start is None:
-            z = data.x.new_zeros(len(rows), data.x.shape[1] * (1 + self.memory.n_coefficients) + self.hidden_size)
+            z = data.x.new_zeros(len(rows), self.size)
         else:
-            z = self._offset(data, rows)
-        constant = {name: memory.constant(z[:, self.signals]) for name, memory in self.memories.items()}
+            z = self.start(data.static[rows])
+        constant = {
+            name: memory.constant(z[:, self.signals]) for name, memory in self.memories.items()
+        }
         return {"z": z} | constant
 
     def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
@@ -176,14 +175,15 @@ class PolyODE(ScanModel):
         return Prediction(state["z"][:, self.signals])
 
     def features(self, state: State) -> dict[str, torch.Tensor]:
-        """Coefficients (n, D, M), and the state (n, D, 1 + N) that the dynamics go on from.
+        """Coefficients (n, D, M), and signal and recent past (n, D, 1 + N) as after a reset.
 
         All channels of that state are as after a reset: the hidden copy of a channel that was not
         observed for long has drifted, its memory has not. Next to coefficients of a longer history
         the state is scaled by the root of its share of that history, so that the squared distance
         of two embeddings is that of the histories, with the recent part counted twice.
         """
-        hidden = torch.cat([state["z"][:, self.signals, None], state["c"].to(state["z"].dtype)], dim=-1)
+        signal = state["z"][:, self.signals, None]
+        hidden = torch.cat([signal, state["c"].to(signal.dtype)], dim=-1)
         if self.history is None:
             return {"coefficients": state["c"], "hidden": hidden}
         share = (self.memory.window / self.history.window) ** 0.5
@@ -201,10 +201,10 @@ class PolyODE(ScanModel):
         """The same in numpy, where it can be: outside of training, in float64 on the CPU."""
         weight = next(self.field.parameters())
         exact = weight.dtype == torch.float64 and weight.device.type == "cpu"
-        if True or self.training or not exact or self.cell is not None:
+        if self.training or not exact or type(self) is not PolyODE:
             return None
         settings = {"step_size": self.step_size, "max_gap": self.max_gap}
-        parts = {"start": self.start, "gain": self.gain}
+        parts = {"start": self.start, "gain": self.gain, "cell": self.cell}
         return SinglePolyODE(self.field, self.stepper, self.memories, **settings, **parts)
 
     def between(
@@ -225,11 +225,11 @@ class PolyODE(ScanModel):
         return Prediction(evaluate_path(path, torch.minimum(since, reach[row]), row))
 
     def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:
-        """States (n, D, 1 + N) after gaps (n,), and the path of the signals (up to `max_gap`)."""
+        """States z after gaps (n,), and the path of the signals (up to `max_gap`)."""
         return self._integrate(z, gap, self.signals)
 
     def visit(self, z: torch.Tensor, row: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
-        """Signals (Q, D) after gaps (Q,) that follow one another from states z (n, D, 1 + N).
+        """Signals (Q, D) after gaps (Q,) that follow one another from states z.
 
         See :func:`~skpolyode.dynamics.rollout`: `row` (Q,) is the state that each belongs to.
         """
@@ -285,32 +285,22 @@ class PolyODE(ScanModel):
         self, z: torch.Tensor, c: torch.Tensor, data: Packed, rows: torch.Tensor
     ) -> torch.Tensor:
         """State after observations, from the state before and the memory after them."""
-        hidden = c.to(z.dtype)
-        z, w = self.split(z)
-        if self.start is not None:
-            hidden = hidden + self.split(self._offset(data, rows))[0][..., 1:]
         x, mask, share = data.x[rows], data.mask[rows], self.share(data, rows)
-        signal = x if share is None else torch.lerp(z[..., 0], x, share)
+        channels, w = self.split(z)
+        rise = torch.where(mask, x - channels[..., 0], 0.0)
+        if share is not None:
+            rise = share * rise
+        signal = x if share is None else channels[..., 0] + rise  # x itself, to the last bit
+        hidden = c.to(z.dtype)
+        if self.start is not None:  # a reset would erase what covariates have set
+            hidden = hidden + self.split(self.start(data.static[rows]))[0][..., 1:]
         anew = torch.cat([signal[..., None], hidden], dim=-1)  # (n, D, 1 + N)
-        anew = torch.where(mask[..., None], anew, z)
+        channels = torch.where(mask[..., None], anew, channels)
         if self.cell is not None:
-            y = z[..., 0]
-            rise = torch.where(mask, x - y, 0.0)
-            if share is not None and FILTERED:
-                rise = share * rise
-            parts = [torch.where(mask, y + rise, 0.0), mask.to(x.dtype), rise, data.static[rows]]
-            if READS:
-                parts.append(hidden[..., :READS].flatten(1))
-            w = torch.where(mask.any(1, keepdim=True), self.cell(torch.cat(parts, 1), w), w)
-        return torch.cat([anew.flatten(1), w], dim=1)
-
-    def _offset(self, data: Packed, rows: torch.Tensor) -> torch.Tensor:
-        """What static covariates add to a state (n, D, 1 + N) that is reset.
-
-        They set h(0). As every observation resets h_j := c_j, which would erase them, they are
-        added there too.
-        """
-        return self.start(data.static[rows])
+            seen = [torch.where(mask, signal, 0.0), mask.to(x.dtype), rise, data.static[rows]]
+            moved = self.cell(torch.cat(seen, dim=1), w)
+            w = torch.where(mask.any(dim=1, keepdim=True), moved, w)
+        return torch.cat([channels.flatten(1), w], dim=1)
 
 
 register(

@@ -49,7 +49,7 @@ class SinglePolyODE:
 
     Parameters
     ----------
-    field, stepper, memories, step_size, max_gap, start, gain
+    field, stepper, memories, step_size, max_gap, start, gain, cell
         Those of a :class:`~skpolyode.models.polyode.PolyODE` in float64 on the CPU. What it learns
         later is not seen.
     """
@@ -64,14 +64,21 @@ class SinglePolyODE:
         max_gap: float,
         start: nn.Module | None,
         gain: Gain | None,
+        cell: nn.GRUCell | None,
     ) -> None:
-        self._signals = slice(None, None, 1 + memories["c"].n_coefficients)
+        size, n_hidden = field.layers[0].in_features, 0 if cell is None else cell.hidden_size
+        self._signals = slice(0, size - n_hidden, 1 + memories["c"].n_coefficients)
         self._steps = _SingleSteps(field, stepper, self._signals)
         self._memories = {name: SingleMemory(memory) for name, memory in memories.items()}
         self._step_size, self._max_gap = step_size, max_gap
-        self._start, self._gain = start, None
-        if gain is not None:
-            self._gain = gain.known.detach().numpy(), gain.added.detach().numpy()
+        self._start = None if start is None else _arrays(start.weight, start.bias)
+        self._gain = None if gain is None else _arrays(gain.known, gain.added)
+        self._cell = None
+        if cell is not None:
+            self._cell = (
+                _arrays(cell.weight_ih, cell.bias_ih),
+                _arrays(cell.weight_hh, cell.bias_hh),
+            )
 
     def run(self, initial: State, data: Packed, rows: list[int]) -> Iterator[Step]:
         """Run over series, one after the other, from the `initial` states of their first `rows`."""
@@ -79,19 +86,19 @@ class SinglePolyODE:
         following = data.next.tolist()
         for place, row in enumerate(rows):
             state = {name: part[place].numpy() for name, part in initial.items()}
-            offset = self._offset(data.static[row])
+            static = data.static[row].numpy()
             while row >= 0:
                 observation = Observation(*(column[row] for column in columns))
                 before = self._up_to(state, observation)
-                state = self.observe(before, observation, offset)
-                yield _step(row, before, state)
+                state = self.observe(before, observation, static)
+                yield _step(row, before, before["z"][self._signals], state)
                 row = following[row]
 
     def take_in(
-        self, state: SingleState, observation: Observation, static: torch.Tensor
+        self, state: SingleState, observation: Observation, static: np.ndarray
     ) -> SingleState:
         """State after one more observation of a series with static covariates (S,)."""
-        return self.observe(self._up_to(state, observation), observation, self._offset(static))
+        return self.observe(self._up_to(state, observation), observation, static)
 
     def _up_to(self, state: SingleState, observation: Observation) -> SingleState:
         """State just before an observation; the first one of a series follows on no gap."""
@@ -99,25 +106,16 @@ class SinglePolyODE:
             return self.flow(state, observation.gap, observation.elapsed)
         return state
 
-    def _offset(self, static: torch.Tensor) -> np.ndarray | None:
-        """What static covariates (S,) add to a hidden state (D, N) that is reset."""
-        if self._start is None:
-            return None
-        with torch.no_grad():
-            flat = self._start(static[None])[0]
-        return flat.numpy().reshape(-1, self._signals.step)[:, 1:]
-
     def flow(self, state: SingleState, gap: float, elapsed: float) -> SingleState:
         """State after a gap without observations; memories follow the signal."""
         integrated = min(gap, self._max_gap)
         n_steps = max(1, math.ceil(integrated / self._step_size - 1e-6))
         step, rest = integrated / n_steps, gap - integrated
-        end, path = self._trace(state["z"].ravel(), n_steps, step)
-        z = end.reshape(state["z"].shape)
+        z, path = self._trace(state["z"], n_steps, step)
         moved = {"z": z}
         for name, memory in self._memories.items():
             c = memory.follow(state[name], path, step, elapsed - rest)
-            moved[name] = memory.hold(c, z[:, 0], rest, elapsed) if rest > 0 else c
+            moved[name] = memory.hold(c, z[self._signals], rest, elapsed) if rest > 0 else c
         return moved
 
     def _trace(self, y: np.ndarray, n_steps: int, step: float) -> tuple[np.ndarray, np.ndarray]:
@@ -131,18 +129,18 @@ class SinglePolyODE:
         return y, path
 
     def observe(
-        self, state: SingleState, observation: Observation, offset: np.ndarray | None
+        self, state: SingleState, observation: Observation, static: np.ndarray
     ) -> SingleState:
-        """State after an observation; see `_offset`."""
-        z, x, mask = state["z"].copy(), observation.x, observation.mask
-        rise, moved = x - z[:, 0], {"z": z}
+        """State after an observation of a series with static covariates (S,)."""
+        z, mask = state["z"].copy(), observation.mask
+        channels = z[: self._signals.stop].reshape(len(mask), -1)  # (D, 1 + N), a view
+        x, rise, moved = observation.x, observation.x - channels[:, 0], {"z": z}
         first, again = mask & ~observation.seen, np.flatnonzero(mask & observation.seen)
         gap = np.maximum(observation.channel_gap[again], SHORTEST_GAP)
         if self._gain is not None:
             known, added = (part[again] for part in self._gain)
             rise[again] *= expit(np.logaddexp(known, added + np.log(gap)))  # as in `Gain`
-            x = x.copy()
-            x[again] = z[again, 0] + rise[again]
+            x = channels[:, 0] + rise
         ramps = np.zeros((len(again), 1, 2))
         ramps[:, 0, 1] = rise[again] / gap
         for name, memory in self._memories.items():
@@ -150,19 +148,38 @@ class SinglePolyODE:
             c[first, 0] += rise[first]
             if again.size:
                 c[again] += memory.respond(ramps, gap, observation.elapsed)[:, 0]
-        z[mask, 0] = x[mask]
-        hidden = moved["c"] if offset is None else moved["c"] + offset
-        z[mask, 1:] = hidden[mask]
+        hidden = moved["c"]
+        if self._start is not None:
+            weight, bias = self._start
+            offset = weight.dot(static) + bias
+            hidden = hidden + offset[: self._signals.stop].reshape(channels.shape)[:, 1:]
+        channels[mask, 0], channels[mask, 1:] = x[mask], hidden[mask]
+        if self._cell is not None and mask.any():
+            seen = np.where(mask, x, 0.0), mask, np.where(mask, rise, 0.0), static
+            z[self._signals.stop :] = self._recur(np.concatenate(seen), z[self._signals.stop :])
         return moved
 
+    def _recur(self, seen: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """The learned state (H,) after the cell has read what was `seen`, as `nn.GRUCell` does."""
+        (weight, bias), (weight_w, bias_w) = self._cell
+        reset, update, new = (weight.dot(seen) + bias).reshape(3, -1)
+        reset_w, update_w, new_w = (weight_w.dot(w) + bias_w).reshape(3, -1)
+        new = np.tanh(new + expit(reset + reset_w) * new_w)
+        return new + expit(update + update_w) * (w - new)
 
-def _step(row: int, before: SingleState, state: SingleState) -> Step:
+
+def _arrays(*parameters: torch.Tensor) -> tuple[np.ndarray, ...]:
+    return tuple(parameter.detach().numpy() for parameter in parameters)
+
+
+def _step(row: int, before: SingleState, predicted: np.ndarray, state: SingleState) -> Step:
     """A row of one series as models give it."""
     before, state = (
         {name: torch.from_numpy(part)[None] for name, part in parts.items()}
         for parts in (before, state)
     )
-    return Step(torch.tensor([row]), before, Prediction(before["z"][..., 0]), state)
+    prediction = Prediction(torch.from_numpy(predicted)[None])
+    return Step(torch.tensor([row]), before, prediction, state)
 
 
 class _SingleSteps:

@@ -81,7 +81,7 @@ class VarianceHead(nn.Module):
             self.register_buffer(name, torch.zeros(widths[-1] // N_TERMS))
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
-        """Terms (n, N_TERMS, D) of states after observations, `z` (n, D, 1 + N)."""
+        """Terms (n, N_TERMS, D) of states after observations, `z` (n, M)."""
         out = z.clamp(-_BOX, _BOX)
         *inner, last = self.layers
         for layer in inner:
@@ -129,7 +129,7 @@ class Hidden(NamedTuple):
     """n hidden observations, between two others of each channel."""
 
     row: torch.Tensor  # int64 (n,): packed row; -1 where it is not used
-    z: torch.Tensor  # (n, D, 1 + N): state that the path starts from
+    z: torch.Tensor  # (n, M): state that the path starts from
     since: torch.Tensor  # float64 (n, D): time since the observation before
     length: torch.Tensor  # float64 (n, D): time between the observations before and after
     innovation: torch.Tensor  # (n, D): of the observation after
@@ -176,7 +176,7 @@ def learn_variance(
             "observations: give longer series, or take observations='exact' and another embedding."
         )
     forecasts = _forecast(model, data, generator)
-    widths = [forecasts.z[0].numel(), *SETTINGS.widths, N_TERMS * data.x.shape[1]]
+    widths = [forecasts.z.shape[1], *SETTINGS.widths, N_TERMS * data.x.shape[1]]
     head = VarianceHead(widths, generator).to(forecasts.z)
     noise = head.noise if hidden is None else _measure_noise(head, model, data, hidden)
     with torch.no_grad():  # at first the variance is the mean square error, whatever the state
@@ -229,7 +229,7 @@ def _measure_noise(
 class _Forecasts(NamedTuple):
     """Forecasts from n states over K observations without updates, or a sample without axis K."""
 
-    z: torch.Tensor  # (n, D, 1 + N)
+    z: torch.Tensor  # (n, M)
     seen: torch.Tensor  # bool (n, D): whether the channel was observed by then
     lead: torch.Tensor  # float64 (K, n, D): time since the channel was observed
     error: torch.Tensor  # (K, n, D)
@@ -281,7 +281,7 @@ def _loss(
 @torch.no_grad()
 def _forecast(model: PolyODE, data: Packed, generator: torch.Generator) -> _Forecasts:
     """Forecasts over several observations, from the states after a sample of the rows."""
-    z = torch.empty(len(data.x), model.field.layers[0].in_features).to(data.x)
+    z = torch.empty(len(data.x), model.size).to(data.x)
     for step in model.run(data):
         z[step.rows] = step.state["z"]
     # Time since each channel was observed, at each row (P, D); since the start if it never was.

@@ -7,7 +7,6 @@ from skpolyode.siblings.lin_ode_net import LinODENet, LinODENetTransformer
 from skpolyode.siblings.neural_rde import NeuralRDE, NeuralRDETransformer
 from skpolyode.siblings.ode_rnn import ODERNN, ODERNNTransformer
 from skpolyode.siblings.past_decoder import DecodedEmbedder, PastDecoder
-from skpolyode.siblings.polyode_rnn import PolyODERNN, PolyODERNNTransformer
 from skpolyode.siblings.s4 import S4, S4Transformer
 
 __all__ = [
@@ -26,7 +25,5 @@ __all__ = [
     "NeuralRDETransformer",
     "ODERNNTransformer",
     "PastDecoder",
-    "PolyODERNN",
-    "PolyODERNNTransformer",
     "S4Transformer",
 ]

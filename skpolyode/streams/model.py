@@ -188,7 +188,7 @@ class ModelStream(SeriesStream):
         if len(values) == 1 and self._single is not None:
             one = {name: part[0].numpy() for name, part in state.items()}
             observation = Observation(values[0], *(column[0] for column in moment))
-            moved = self._single.take_in(one, observation, parts[_STATIC][0])
+            moved = self._single.take_in(one, observation, parts[_STATIC][0].numpy())
             state = {name: torch.from_numpy(part)[None] for name, part in moved.items()}
         else:
             data = self._pack(values, moment, parts[_STATIC])

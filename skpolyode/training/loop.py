@@ -18,12 +18,13 @@ from tqdm.auto import tqdm
 
 from skpolyode.training.checkpoint import Checkpoint
 from skpolyode.training.muon import Muon
-from skpolyode.training.report import INFINITE, INTERRUPTED, TrainingReport
+from skpolyode.training.report import ALL_EPOCHS, INFINITE, INTERRUPTED, TrainingReport
 
 __all__ = ["Task", "Trainer", "one_cycle"]
 
 _ERROR = "validation_error"
-_KEPT = ("best", "best_error", "best_epoch", "epochs_since_best", "history")
+_NEGLIGIBLE = 1e-3  # share of the mean error by which the errors of series differ to no account
+_KEPT = ("best", "best_error", "best_epoch", "best_series", "epochs_since_best", "history")
 
 
 def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
@@ -50,6 +51,41 @@ def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
     return 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, total - rise)))
 
 
+def is_surely_larger(errors: torch.Tensor | None, others: torch.Tensor | None) -> bool:
+    """Whether errors are larger than others by more than chance explains.
+
+    They are if their sum is larger by more than one standard error, which the differences of the
+    series tell, or the geometric mean of the series' errors is larger. Where a few series make most
+    of the error, as those of chaotic systems with a long gap do, the least sum of many epochs is
+    mostly luck.
+
+    Parameters
+    ----------
+    errors, others : Tensor of shape (2, n) or None
+        Sums of squared errors of the same series, and their numbers. None: not known, so that a
+        larger error counts as it is.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skpolyode.training.loop import is_surely_larger
+    >>> others = torch.tensor([[1.0, 1.0, 2.0, 2.0, 9.0], [5.0] * 5])
+    >>> luck, worse = others.clone(), others.clone()
+    >>> luck[0] = torch.tensor([0.5, 0.5, 1.0, 1.0, 20.0])
+    >>> worse[0] = 1.2 * others[0]
+    >>> is_surely_larger(luck, others), is_surely_larger(worse, others)
+    (False, True)
+    """
+    if errors is None or others is None or errors.shape != others.shape or errors.shape[1] < 3:
+        return True
+    larger, n = errors[0] - others[0], errors.shape[1]
+    if larger.sum() > (n / (n - 1) * (larger - larger.mean()).square().sum()).sqrt():
+        return True
+    floor = _NEGLIGIBLE * others[0].sum() / others[1].sum()
+    ratio = (errors[0] / errors[1] + floor) / (others[0] / others[1] + floor)
+    return bool(ratio.log().mean() > 0)
+
+
 class Task:
     """The preparation of each epoch of a training, and the loss of a minibatch.
 
@@ -63,9 +99,13 @@ class Task:
         Mean number of intervals between observations of an item.
     scans : bool
         Whether `refresh` goes through series in order, which costs as much as the gradients.
+    series_errors : Tensor of shape (2, n) or None
+        Sums of the squared errors of the last validation error, by series, and their numbers; None
+        if they are not known.
     """
 
     items: torch.Tensor
+    series_errors: torch.Tensor | None = None
     is_preliminary = False
     item_size = 1.0
     scans = False
@@ -106,8 +146,9 @@ class Trainer:
     max_epochs : int
         Passes over the items; the schedule spans all of them.
     patience : int or None
-        Stop after this many epochs without a better validation error, once trained weights were
-        better than untrained ones; None never stops early.
+        Stop after this many epochs whose validation error was surely larger than the best one (see
+        `is_surely_larger`), once trained weights were better than untrained ones; None never stops
+        early.
     clip : float, default=0.5
         Largest norm of a gradient.
     optimizer : callable, default=Muon
@@ -115,6 +156,10 @@ class Trainer:
         :class:`Muon` does: `lr`, `state`, `zero_grad`, `step` and `restore`.
     remedy : str, default="lower it"
         What to do, at the end of the warning about an infinite loss, which names the rate.
+    done, left : int, default=0
+        Epochs of the schedule that an earlier training made, and that a later one will make. With
+        some left the last weights are kept, not the best ones: the rate is high, and what is best
+        may be luck.
 
     Examples
     --------
@@ -146,6 +191,12 @@ class Trainer:
     clip: float = 0.5
     optimizer: Callable[..., Any] = Muon
     remedy: str = "lower it"
+    done: int = 0
+    left: int = 0
+
+    def share(self, epochs: float) -> float:
+        """Share of the schedule that is done after some epochs of this training."""
+        return (self.done + epochs) / (self.done + self.max_epochs + self.left)
 
     def run(
         self,
@@ -209,6 +260,7 @@ class _Run:
         self.history: list[dict[str, float]] = []
         self.best = self._weights()
         self.best_error, self.best_epoch = float("inf"), 0
+        self.best_series: torch.Tensor | None = None
         self.epochs_since_best = 0
 
     def _new_optimizer(self) -> Any:
@@ -232,6 +284,8 @@ class _Run:
                 if checkpoint is not None:
                     checkpoint.save(self._state())
             if reason := self._reason_to_stop(epoch):
+                if reason == ALL_EPOCHS and self._are_last_kept():
+                    self._keep(epoch)
                 return reason
             loss = self._train_epoch(epoch)
             self.history[-1] |= {"training_loss": loss, "n_items": len(self.task.items)}
@@ -241,28 +295,41 @@ class _Run:
 
     def _validate(self, epoch: int, start: float) -> None:
         """Prepare the epoch, and validate the weights before it."""
-        error = self.task.refresh(epoch / self.trainer.max_epochs)
+        error = self.task.refresh(self.trainer.share(epoch))
         seconds = time.perf_counter() - start
         self.history.append({"epoch": epoch, _ERROR: error, "seconds": seconds})
         if self.task.is_preliminary:
             return
-        import os
-        if error < self.best_error or (os.environ.get("FINAL") and epoch >= self.trainer.max_epochs):
-            self.best_error, self.best_epoch, self.epochs_since_best = error, epoch, 0
-            self.best = self._weights()
-        else:
+        if error < self.best_error:
+            self._keep(epoch)
+        elif is_surely_larger(self.task.series_errors, self.best_series):
             self.epochs_since_best += 1
+
+    def _keep(self, epoch: int) -> None:
+        """Take the present weights as the best."""
+        self.best_error, self.best_epoch = self.history[-1][_ERROR], epoch
+        self.best_series, self.epochs_since_best = self.task.series_errors, 0
+        self.best = self._weights()
+
+    def _are_last_kept(self) -> bool:
+        """Whether the last weights are as good as the best, at the end of all epochs.
+
+        At high rates a low error may be luck, and most is gained while the rate falls.
+        """
+        error = self.history[-1][_ERROR]
+        if self.trainer.left:
+            return math.isfinite(error)
+        has_learned = self.best_epoch > 0 and error < self.history[0][_ERROR]
+        return has_learned and not is_surely_larger(self.task.series_errors, self.best_series)
 
     def _reason_to_stop(self, epoch: int) -> str | None:
         if not len(self.task.items):
             return "nothing to train on"
         if epoch >= self.trainer.max_epochs:
-            return "all epochs"
+            return ALL_EPOCHS
         patience = self.trainer.patience
         # Where no weights beat the untrained ones yet, the rate is too high, and it is falling.
         has_learned = self.best_epoch > 0
-        import os
-        if os.environ.get("FINAL"): return None
         if patience is not None and has_learned and self.epochs_since_best > patience:
             return f"no improvement for {self.epochs_since_best} epochs"
         return None
@@ -275,8 +342,7 @@ class _Run:
         if len(self.history) > 1 and self.best_epoch == 0 and self.task.is_preliminary:
             last = self.history[-1]
             if math.isfinite(last[_ERROR]):
-                self.best = self._weights()
-                self.best_error, self.best_epoch = last[_ERROR], last["epoch"]
+                self._keep(last["epoch"])
 
     def _train_epoch(self, epoch: int) -> float:
         """One pass over the items in random order; returns the mean loss."""
@@ -285,7 +351,8 @@ class _Run:
         order = torch.randperm(n_items, generator=self.generator)
         for i, index in enumerate(order.tensor_split(n_batches)):
             self.optimizer.zero_grad()
-            share = one_cycle(epoch * n_batches + i, trainer.max_epochs * n_batches)
+            step = (trainer.done + epoch) * n_batches + i
+            share = one_cycle(step, (trainer.done + trainer.max_epochs + trainer.left) * n_batches)
             self.optimizer.lr = trainer.learning_rate * share
             loss = self.task.loss(index)
             loss.backward()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-__all__ = ["INFINITE", "INTERRUPTED", "TrainingReport"]
+__all__ = ["ALL_EPOCHS", "INFINITE", "INTERRUPTED", "TrainingReport"]
 
+ALL_EPOCHS = "all epochs"
 INTERRUPTED = "interrupted"
 INFINITE = "the loss became infinite"
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from torch import nn
 
 from skpolyode.dynamics import WalledMLP
@@ -17,7 +18,7 @@ from skpolyode.embedders.static import StaticEncoder
 from skpolyode.memory import MEMORIES, PATH_MEASURES, LegTMemory
 from skpolyode.models import Packed, PolyODE, SequenceModel
 from skpolyode.models.gain import Gain
-from skpolyode.models.layers import zero_map
+from skpolyode.models.layers import drawn, zero_map
 from skpolyode.panel import Panel
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.panel.units import (
@@ -41,7 +42,6 @@ from skpolyode.transformers.stages import (
     CheckStepSize,
     EstimateError,
     LearnVariance,
-    SelectFilter,
     StackForecasts,
     Train,
 )
@@ -60,13 +60,6 @@ _BLOCKS = {
     "coefficients_std": ("coefficients", "std"),
     "hidden": ("hidden",),
 }
-
-
-import os
-from skpolyode.models.layers import drawn
-from skpolyode.models.polyode import READS
-HIDDEN = int(os.environ.get("HIDDEN", 0))
-LENGTH = int(os.environ.get("LENGTH", 1))
 
 
 class PolyODETransformer(UncertainTransformer):
@@ -105,6 +98,10 @@ class PolyODETransformer(UncertainTransformer):
         Longest integration step, in the units of `times`. "auto" takes two thirds of the typical
         gap or ``1.25 context_ / n`` with n coefficients, whichever is shorter. Halve it if
         `step_halving_error_` is not small against the forecasting error.
+    hidden_size : int, default=32
+        Length of the learned state beside signal and memory, which a gated cell updates at
+        observations. It carries on what the context does not tell. Raise it for much data; 0 gives
+        the dynamics of the paper, which see signal and memory only.
     hidden_layer_sizes : tuple of int or int, default=(64, 64)
         Widths of the network's hidden layers. Raise for many channels and much data.
     embedding : {"full", "coefficients", "hidden", "coefficients_std"}, default="full"
@@ -115,10 +112,9 @@ class PolyODETransformer(UncertainTransformer):
         Whether observations are noisy. "exact" sets the state to them, so that the learned path
         passes through them. "noisy" makes the model a filter: at an
         observation the state goes a learned part of the way, as Kalman's does, and the path is
-        smoothed. "auto" trains as for exact ones, for ten epochs or more, and then tests whether a
-        filter fills gaps better. If so, it goes on training as a filter for half as many epochs (a
-        quarter, of large sets), and keeps the filter if it forecasts as well. `noise_` and
-        `fit_report_` tell what came out.
+        smoothed. "auto" starts as for exact ones and tests, on the way, whether a filter fills
+        gaps better; if so, training goes on as a filter. `noise_` and `fit_report_` tell what came
+        out.
     %(training)s
 
     Attributes
@@ -194,6 +190,7 @@ class PolyODETransformer(UncertainTransformer):
         "window": DURATION,
         "context": DURATION,
         "step_size": DURATION,
+        "hidden_size": [Interval(Integral, 0, None, closed="left")],
         "hidden_layer_sizes": ["array-like", COUNT],
         "embedding": [StrOptions(set(_BLOCKS))],
         "observations": [StrOptions({"auto", "exact", "noisy"})],
@@ -202,7 +199,6 @@ class PolyODETransformer(UncertainTransformer):
     has_coefficients = True
     stages = (
         Train(),
-        SelectFilter(),
         EstimateError(),
         CheckStepSize(),
         LearnVariance(),
@@ -217,6 +213,7 @@ class PolyODETransformer(UncertainTransformer):
         window: Duration = "auto",
         context: Duration = "auto",
         step_size: Duration = "auto",
+        hidden_size: int = 32,
         hidden_layer_sizes: Sequence[int] | int = (64, 64),
         embedding: str = "full",
         observations: str = "auto",
@@ -227,6 +224,7 @@ class PolyODETransformer(UncertainTransformer):
         self.window = window
         self.context = context
         self.step_size = step_size
+        self.hidden_size = hidden_size
         self.hidden_layer_sizes = hidden_layer_sizes
         self.embedding = embedding
         self.observations = observations
@@ -270,6 +268,7 @@ class PolyODETransformer(UncertainTransformer):
         # value, and a channel that is constant in training never gets a gradient.
         field = WalledMLP(widths[0], widths[1:-1], pull=unit / self.step_size_, generator=generator)
         static = StaticEncoder.of_panel(panel)
+        n_static = 0 if static is None else static.n_features
         # Whole steps of the longest gap that is integrated.
         max_gap = np.ceil(_CONTEXTS_INTEGRATED * context / self.step_size_) * self.step_size_
         memory = LegTMemory(size, context / unit)
@@ -282,9 +281,9 @@ class PolyODETransformer(UncertainTransformer):
             step_size=self.step_size_ / unit,
             max_gap=float(max_gap) / unit,
             history=None if same else history,
-            start=None if static is None else zero_map(static.n_features, widths[0]),
+            start=zero_map(n_static, widths[0]) if n_static else None,
             gain=Gain(panel.n_channels) if self.observations == "noisy" else None,
-            cell=drawn(nn.GRUCell, 3 * panel.n_channels + (0 if static is None else static.n_features) + READS * panel.n_channels, self._hidden(panel.n_channels), generator=generator) if self._hidden(1) else None,
+            cell=self._new_cell(panel.n_channels, n_static, generator),
         )
         units = Units(ChannelScaler.of(rows.values, ignores_outliers=True), unit)
         self._describe_window(rows, window)
@@ -313,22 +312,27 @@ class PolyODETransformer(UncertainTransformer):
         """The model of its parts; `unit` is its unit of time in that of the user."""
         return PolyODE(**parts)
 
-    def _hidden(self, n_channels):
-        return HIDDEN
+    def _new_cell(
+        self, n_channels: int, n_static: int, generator: torch.Generator
+    ) -> nn.GRUCell | None:
+        """What updates the learned state; None without one."""
+        if not self.hidden_size:
+            return None
+        return drawn(nn.GRUCell, 3 * n_channels + n_static, self.hidden_size, generator=generator)
 
     def _widths(self, n_channels: int) -> list[int]:
         """Widths of all layers of the field, from the state's to the state's."""
-        size = n_channels * (1 + self._context_size(n_channels)) + self._hidden(n_channels)
+        size = n_channels * (1 + self._context_size(n_channels)) + self.hidden_size
         return [size, *layer_sizes(self.hidden_layer_sizes), size]
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
         layers, widths = embedder.model.field.layers, self._widths(self.n_channels_in_)
         fitted = [layer.in_features for layer in layers] + [layers[-1].out_features]
-        if fitted != widths:
+        if (fitted, embedder.model.parts[1]) != (widths, self.hidden_size):
             raise ValueError(
                 f"warm_start=True continues a network of widths {fitted}, but the number of "
-                f"channels, n_coefficients and hidden_layer_sizes now ask for {widths}; keep them "
-                "as in the last fit or set warm_start=False."
+                "channels, n_coefficients, hidden_size and hidden_layer_sizes now ask for "
+                f"{widths}; keep them as in the last fit or set warm_start=False."
             )
         if not isinstance(embedder.past.memory, MEMORIES[self.measure]):
             raise ValueError(
@@ -353,7 +357,7 @@ class PolyODETransformer(UncertainTransformer):
         return int(max(_ROWS_TO_CUT, _CONTEXTS_TO_CUT * rows_of_context))
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
-        return PolyODETask(model, data, held_out, length=LENGTH, **self._looks_ahead(data, held_out))
+        return PolyODETask(model, data, held_out, **self._looks_ahead(data, held_out))
 
     def _check_invertible(self) -> None:
         check_coefficients(self.embedder_.blocks)

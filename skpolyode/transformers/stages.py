@@ -16,7 +16,7 @@ import torch
 from tqdm.auto import tqdm
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.filter_selection import SETTINGS, run_error_ratio, select_gain
+from skpolyode.embedders.filter_selection import GainSelection, select_gain
 from skpolyode.embedders.fitting import LARGEST_EPOCH, make_task
 from skpolyode.embedders.holdout import Split
 from skpolyode.embedders.variance import with_variance
@@ -27,6 +27,7 @@ from skpolyode.panel import Panel
 from skpolyode.panel.select import cut_windows, first_series, series_of_rows
 from skpolyode.training import Checkpoint, Trainer, TrainingReport
 from skpolyode.training.loop import Task
+from skpolyode.training.report import ALL_EPOCHS
 
 __all__ = [
     "FEWEST_EPOCHS",
@@ -34,7 +35,6 @@ __all__ = [
     "EstimateError",
     "FitState",
     "LearnVariance",
-    "SelectFilter",
     "StackForecasts",
     "Stage",
     "Train",
@@ -88,14 +88,9 @@ class FitState:
     checkpoint: Checkpoint | None
     bar: tqdm = field(default_factory=lambda: tqdm(disable=True))
     training: TrainingReport | None = None
+    selection: GainSelection | None = None  # what a test for noise found
     gain: tuple[float, float] | None = None  # on the error of the mean, and its standard error
     fitted: dict[str, Any] = field(default_factory=dict)  # attributes for the transformer
-
-    @property
-    def is_large(self) -> bool:
-        """Whether an epoch takes a part of the series only."""
-        rows = self.windows.panel.n_observations
-        return self.params["max_epochs"] == "auto" and rows > LARGEST_EPOCH
 
 
 class Stage:
@@ -160,28 +155,37 @@ def judging_part(split: Split, groups: np.ndarray | None, fewest: int = 20) -> t
 class Train(Stage):
     """Train the model, until its error on the held-out series does not fall any more.
 
+    Where it is for the fit to decide whether observations are noisy, it is decided on the way: the
+    model is trained as for exact ones first, and goes on as a filter if one fills gaps better.
+
     Parameters
     ----------
     usual : int, default=40
         Epochs that ``max_epochs="auto"`` makes: some 1000 to 2000 gradient steps, after which
         errors of forecasts hardly fall (measured on the simulated systems).
+    tested_after : float, default=0.5
+        Share of the epochs after which noise is tested for.
     """
 
     usual: int = 40
+    tested_after: float = 0.5
     name: ClassVar[str] = "training"
 
     def epochs(self, state: FitState) -> int:
-        """All epochs, unless a part of them is kept for a training as a filter."""
-        if state.params["max_epochs"] == "auto":
-            return self.usual
-        n_epochs = state.params["max_epochs"]
-        without = n_epochs - n_epochs // 3
-        return without if may_filter(state) and without >= FEWEST_EPOCHS else n_epochs
+        """All epochs."""
+        given = state.params["max_epochs"]
+        return self.usual if given == "auto" else given
 
     def run(self, state: FitState) -> None:
-        """Train with all checks of a first training."""
-        state.training = self.train(state, self.epochs(state), state.checkpoint)
-        report = state.training
+        """Train, and test for noise on the way."""
+        first = round(self.tested_after * self.epochs(state))
+        if state.params.get("observations") != "auto" or state.embedder.filters:
+            first = 0
+        if first < FEWEST_EPOCHS:
+            report = self.train(state, self.epochs(state))
+        else:
+            report = self._train_and_test(state, first)
+        state.training = report
         state.report.add(
             self.name,
             f"stopped: {report.reason}",
@@ -190,12 +194,45 @@ class Train(Stage):
             best_epoch=report.best_epoch,
             validation_error=float(report.best_error),
         )
+        self._report_noise(state, first)
+
+    def _train_and_test(self, state: FitState, first: int) -> TrainingReport:
+        """Train for some epochs, test for noise, and train for the others."""
+        n_epochs = self.epochs(state)
+        report = self.train(state, first, left=n_epochs - first)
+        if report.reason != ALL_EPOCHS:
+            return report
+        windows = state.windows
+        judged = windows.panel[np.argsort(~windows.held_out, kind="stable")]  # held-out ones first
+        state.selection = select_gain(state.embedder, judged)
+        state.embedder.model.gain = state.selection.gain
+        return report.followed_by(self.train(state, n_epochs - first, done=first))
+
+    def _report_noise(self, state: FitState, first: int) -> None:
+        """Note whether observations are noisy, and why."""
+        selection, figures = state.selection, {}
+        told = "noisy" if state.embedder.filters else "exact"
+        if "observations" not in state.params:
+            return
+        if selection is not None:
+            better = "better" if state.embedder.filters else "no better"
+            reason = f"filters fill gaps {better}"
+            # Errors of the filter, as shares of those without one.
+            figures = {"gap_filling": selection.gap_filling, "one_step": selection.forecasts}
+        elif state.params["observations"] == "auto" and not state.embedder.filters:
+            reason = "too few epochs to tell"
+        else:
+            reason = "as told"
+        n_series = len(state.windows.panel) if figures else None
+        state.report.add("noise", f"observations are {told}: {reason}", n_series, **figures)
 
     def train(
-        self, state: FitState, n_epochs: int, checkpoint: Checkpoint | None
+        self, state: FitState, n_epochs: int, *, done: int = 0, left: int = 0
     ) -> TrainingReport:
-        """Train the model of the embedder in place."""
-        params, windows = state.params, state.windows
+        """Train the model of the embedder in place, for a part of the schedule."""
+        params, windows, checkpoint = state.params, state.windows, state.checkpoint
+        if done and checkpoint is not None:
+            checkpoint = checkpoint.beside("second")
         largest = LARGEST_EPOCH if params["max_epochs"] == "auto" else None
         task = make_task(state.new_task, state.embedder, windows, largest, state.generator)
         validates = windows.held_out.any() or params["validation_fraction"] is not None
@@ -203,8 +240,10 @@ class Train(Stage):
             learning_rate=params["learning_rate_init"],
             batch_size=usual_batch(task, params["batch_size"]),
             max_epochs=n_epochs,
-            patience=usual_patience(n_epochs) if validates else None,
+            patience=usual_patience(done + n_epochs + left) if validates and not left else None,
             remedy="lower learning_rate_init",
+            done=done,
+            left=left,
         )
         return trainer.run(state.embedder.model, task, state.generator, checkpoint, state.bar)
 
@@ -228,76 +267,6 @@ def usual_patience(n_epochs: int) -> int:
     At high rates a low error may be luck, and most is gained while the rate falls.
     """
     return max(FEWEST_EPOCHS, n_epochs // 2)
-
-
-def may_filter(state: FitState) -> bool:
-    """Whether it is for the fit to decide if the model filters."""
-    return state.params.get("observations") == "auto" and not state.embedder.filters
-
-
-@dataclass(frozen=True)
-class SelectFilter(Stage):
-    """Decide whether observations are noisy, and train once more as a filter if they are.
-
-    Parameters
-    ----------
-    training : Train
-        How the filter is trained.
-    share, large_share : float
-        Epochs of that training, for each usual one: of sets of which each epoch takes a part fewer
-        passes suffice.
-    """
-
-    training: Train = field(default_factory=Train)
-    share: float = 1 / 2
-    large_share: float = 1 / 4
-    name: ClassVar[str] = "filter"
-    cost: ClassVar[int] = 2
-
-    def epochs(self, state: FitState) -> int:
-        """The test, and a second training."""
-        return self.cost + self._epochs(state) if may_filter(state) else 0
-
-    def _epochs(self, state: FitState) -> int:
-        """Of the second training: what the first one has left, or a share of the usual number."""
-        if state.params["max_epochs"] != "auto":
-            return state.params["max_epochs"] - self.training.epochs(state)
-        share = self.large_share if state.is_large else self.share
-        return -(-self.training.usual // round(1 / share))
-
-    def run(self, state: FitState) -> None:
-        """Keep the filter if it fills gaps better and forecasts as well."""
-        if not may_filter(state):
-            told = "noisy" if state.embedder.filters else "exact"
-            state.report.add(self.name, f"observations are {told}, as told")
-            return
-        training, model, windows = state.training, state.embedder.model, state.windows
-        n_epochs = self._epochs(state)
-        if training.was_interrupted or training.n_epochs < FEWEST_EPOCHS or not n_epochs:
-            state.report.add(self.name, "observations are exact: too few epochs to tell")
-            return
-        judged = windows.panel[np.argsort(~windows.held_out, kind="stable")]  # held-out ones first
-        gain, filled, ahead = select_gain(state.embedder, judged)
-        # Errors of the filter, as shares of those without one.
-        figures = {"gap_filling": filled, "one_step": ahead}
-        if gain is None:
-            outcome = "observations are exact: filters fill no gaps better"
-            state.report.add(self.name, outcome, len(judged), **figures)
-            return
-        exact, model.gain = state.embedder.with_own_model(), gain
-        beside = None if state.checkpoint is None else state.checkpoint.beside("filter")
-        later = self.training.train(state, n_epochs, beside)
-        figures |= {"epochs": later.n_epochs}
-        if not later.was_interrupted:
-            figures["free_runs"] = run_error_ratio(state.embedder, exact, judged)
-        if figures.get("free_runs", 0.0) <= SETTINGS.max_run_error:
-            state.training = training.followed_by(later)
-            outcome = "observations are noisy: a filter fills gaps better, and forecasts as well"
-        else:
-            model.gain = None
-            model.load_state_dict(exact.model.state_dict())
-            outcome = "observations are exact: a filter forecasts worse"
-        state.report.add(self.name, outcome, len(judged), **figures)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ CHEAP: dict[str, dict[str, Any]] = {
         "n_coefficients": 3,
         **_ONE_EPOCH,
     },
-    "PolyODERNNTransformer": {"hidden_size": 4, "n_coefficients": 3, **_NEURAL},
     "PolyODETransformer": {"n_coefficients": 3, **_NEURAL},
     "S4Transformer": {"hidden_size": 4, "state_size": 4, **_ONE_EPOCH},
 }

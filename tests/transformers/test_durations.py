@@ -15,7 +15,6 @@ from skpolyode import (
     InterpolationTransformer,
     Panel,
     PastDecoder,
-    PolyODERNNTransformer,
     PolyODETransformer,
     Resampler,
     S4Transformer,
@@ -59,7 +58,7 @@ def test_every_parameter_that_is_a_length(value, tmp_path):
     assert decoder.fit(PANEL).window_ == 5.0
     resampler = Resampler(InterpolationTransformer(), every=value).fit(PANEL)
     assert resampler.grid_.tolist() == [0.0, 5.0, 10.0, 15.0]
-    for cls in (HiPPORNNTransformer, PolyODERNNTransformer, S4Transformer):
+    for cls in (HiPPORNNTransformer, S4Transformer):
         own = {"max_epochs": 1, "random_state": 0} | (
             {"memory": True} if cls is S4Transformer else {}
         )
@@ -68,7 +67,7 @@ def test_every_parameter_that_is_a_length(value, tmp_path):
 
 
 def test_a_window_that_no_series_has_is_refused_by_siblings():
-    for cls in (HiPPORNNTransformer, PolyODERNNTransformer):
+    for cls in (HiPPORNNTransformer,):
         with pytest.raises(ValueError, match=r"window=1e\+300 is .* as long as the longest"):
             cls(window=1e300, max_epochs=1).fit(PANEL)
 

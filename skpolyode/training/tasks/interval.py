@@ -129,14 +129,22 @@ class IntervalTask(Task):
 
         `progress` is the share of the training that is done.
         """
-        mean = WeightedMean(self.data)
         self.progress, self.n_batches = progress, 0
+        errors = torch.empty_like(self.data.x)
         for block in self.data.blocks():
             for rows, prediction, stored in self._pass(block, progress):
                 self._store(rows, stored)
-                error = (self.data.x[rows] - prediction).square()
-                mean.add(error, rows, self.counted[rows])
-        return float(mean.value())
+                errors[rows] = (self.data.x[rows] - prediction).square()
+        return self._validation_error(errors)
+
+    def _validation_error(self, errors: torch.Tensor) -> float:
+        """Mean of the squared errors (P, D) that count, which are noted by series as well."""
+        data, counted = self.data, self.counted
+        weight = 1.0 if data.weight is None else data.weight[:, None]
+        cells = torch.stack([torch.where(counted, weight * errors, 0.0), counted.to(errors.dtype)])
+        sums = cells.new_zeros(2, data.n_series).index_add_(1, data.series, cells.sum(dim=2))
+        self.series_errors = sums[:, sums[1] > 0].double()
+        return float(WeightedMean(data).add(errors, slice(None), counted).value())
 
     def _pass(
         self, block: list[slice], progress: float

@@ -1,8 +1,8 @@
 """Training PolyODE on intervals, faster than other models by its reset and its linear memory.
 
-An observation resets the state from data and memory. So training goes on from the state after it
-without the memory, and the data nearly fix that state: Picard iterations over all intervals at
-once update it, and at first the state of straight lines serves.
+An observation resets most of the state from data and memory. So training goes on from the state
+after it without the memory, and the data nearly fix that state: Picard iterations over all
+intervals at once update it, and at first the state of straight lines serves.
 """
 
 from __future__ import annotations
@@ -12,15 +12,12 @@ from typing import Any
 
 import torch
 
-from skpolyode.models.contract import Prediction, State, Step
+from skpolyode.models.contract import Prediction, State
 from skpolyode.models.packed import Packed
 from skpolyode.models.picard import CHUNK, observed_states, sweep
 from skpolyode.models.polyode import PolyODE
-from skpolyode.training.losses import WeightedMean
 from skpolyode.training.tasks.interval import HALVED_EVERY, IntervalTask
 
-import os
-STRIDE = int(os.environ.get("STRIDE", 1))
 __all__ = ["PolyODETask"]
 
 _LAST_SWEEPS = 4  # of the last epoch: the distance to the exact states falls to 1e-4 of itself
@@ -32,7 +29,7 @@ _FEW_SERIES = 300  # below that minibatches are so small that a round costs as m
 
 
 class PolyODETask(IntervalTask):
-    """Intervals of a PolyODE, from states `z` (P, D, 1 + N) just after the observations.
+    """Intervals of a PolyODE, from states `z` just before the observations that begin them.
 
     Parameters
     ----------
@@ -78,9 +75,8 @@ class PolyODETask(IntervalTask):
         horizon: int = 1,
         furthest: int = 1,
         can_sweep: bool = True,
-        length: int = 1,
     ) -> None:
-        super().__init__(model, data, held_out, horizon=horizon, furthest=furthest, length=length)
+        super().__init__(model, data, held_out, horizon=horizon, furthest=furthest)
         self.can_sweep = can_sweep
         self.starts_anew = model.field.stands_still
         self.n_refreshed = 0
@@ -89,18 +85,10 @@ class PolyODETask(IntervalTask):
         """Continue with other series, from the states of straight lines."""
         super().take(data, held_out)
         self.n_series = len(held_out)
-        # All that a field which stands still depends on. The part of static covariates is left out:
-        # it follows from the present weights, and learns.
+        # All that a field which stands still depends on.
         self.states = {"z": observed_states(self.model, data.x)}
         self.is_new = True
-        self.every, self.number = self.items, 0
-        self._deal()
         self.validating = ((data.next >= 0) & self.scored).nonzero()[:, 0]
-
-    def _deal(self):
-        self.number += 1
-        if STRIDE > 1:
-            self.items = self.every[(self.data.steps()[self.every] + self.number) % STRIDE == 0]
 
     @property
     def scans(self) -> bool:
@@ -113,12 +101,11 @@ class PolyODETask(IntervalTask):
 
     @torch.no_grad()
     def refresh(self, progress: float = 1.0) -> float:
-        """Store the state after every observation, and return the validation error.
+        """Store the state before every observation, and return the validation error.
 
         In the coarse first part the states stay those of straight lines, and the error is
         preliminary: the model's own states may be worse.
         """
-        self._deal()
         self.model.is_coarse = self.starts_anew and progress < _COARSE_SHARE
         self.is_preliminary = self.keeps_states(progress)
         if self.is_preliminary:
@@ -130,13 +117,13 @@ class PolyODETask(IntervalTask):
 
     def _validate(self) -> float:
         """Validation error from the stored states."""
-        error, data = WeightedMean(self.data), self.data
+        data = self.data
+        errors = torch.zeros_like(data.x)
         for rows in self.validating.split(CHUNK):
             target = data.next[rows]
             state = self.model.flow(self._depart(rows), data.gap[target], data.elapsed[target])
-            wrong = data.x[target] - self.model.predict(state).mean
-            error.add(wrong.square(), target, self.counted[target])
-        return float(error.value())
+            errors[target] = (data.x[target] - self.model.predict(state).mean).square()
+        return self._validation_error(errors)
 
     def _pass(
         self, block: list[slice], progress: float
@@ -156,29 +143,28 @@ class PolyODETask(IntervalTask):
             for step in self.model.run_block(self.data, block):
                 own = step.rows - block[0].start
                 predictions[own] = step.prediction.mean
-                before[own] = self._with_memory(step.before["z"], step.before["c"], step.rows)
+                before[own] = self._known(step.before["z"], step.before["c"], step.rows)
         else:
             states = torch.cat([self._depart(chunk)["z"] for chunk in rows.split(CHUNK)])
             for _ in range(_LAST_SWEEPS if progress == 1 else 1):
                 ends, c, states = sweep(self.model, self.data, block, states)
             predictions = ends[:, self.model.signals]
-            before = self._with_memory(ends, c, rows)
+            before = self._known(ends, c, rows)
         yield rows, predictions, {"z": before}
 
-    def _with_memory(self, z, c, rows):
-        own, w = self.model.split(z)
-        hidden = torch.cat([own[..., :1], c.to(z.dtype)], dim=-1)
-        own = torch.where(self.data.mask[rows][..., None], hidden, own)
-        return torch.cat([own.flatten(1), w], dim=1)
+    def _known(self, z: torch.Tensor, c: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """States to store: those just before rows, with the memory there in place of its copy.
+
+        An observation resets the copy from the memory, which thus need not be stored beside it.
+        """
+        channels, w = self.model.split(z)
+        reset = torch.cat([channels[..., :1], c.to(z.dtype)], dim=-1)
+        channels = torch.where(self.data.mask[rows][..., None], reset, channels)
+        return torch.cat([channels.flatten(1), w], dim=1)
 
     def _depart(self, rows: torch.Tensor) -> State:
+        """States after the observations at `rows`, without memory: the dynamics need none."""
         return {"z": super()._depart(rows)["z"]}
-
-    def _arrive(self, state, rows):
-        state, rows = super()._arrive({"z": state["z"]}, rows)
-        if self.length > 1 and len(rows):
-            state = state | {"c": self._stored(rows)["c"]}
-        return state, rows
 
     def _leads(self, state: State, rows: torch.Tensor) -> Iterator[tuple[Prediction, torch.Tensor]]:
         """As for any model; in one run for few series, where the number of rounds is the cost."""

@@ -95,6 +95,11 @@ class SubsampledTask(Task):
         return self.task.items
 
     @property
+    def series_errors(self) -> torch.Tensor | None:
+        """Errors of the series that validate; these are always the same."""
+        return self.task.series_errors
+
+    @property
     def item_size(self) -> float:
         """Mean number of intervals of an item."""
         return self.task.item_size
