@@ -93,11 +93,11 @@ class TrainedModel:
         """The same with a copy of the model, which may be trained."""
         return replace(self, model=copy.deepcopy(self.model))
 
-    def with_gain(self, gain: Gain) -> Self:
-        """The same with another gain, in float64; the two models share their weights."""
+    def with_gain(self, gain: Gain | None) -> Self:
+        """The same with another gain or none, in float64; the two models share their weights."""
         weights = [*self.exact.parameters(), *self.exact.buffers()]
         model = copy.deepcopy(self.exact, {id(part): part for part in weights})
-        model.gain = copy.deepcopy(gain).to(self.device, torch.float64)
+        model.gain = None if gain is None else copy.deepcopy(gain).to(self.device, torch.float64)
         return replace(self, model=model)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -316,19 +316,24 @@ class PolyODETransformer(UncertainTransformer):
         self, n_channels: int, n_static: int, generator: torch.Generator
     ) -> nn.GRUCell | None:
         """What updates the learned state; None without one."""
-        if not self.hidden_size:
+        if not self._state_size:
             return None
-        return drawn(nn.GRUCell, 3 * n_channels + n_static, self.hidden_size, generator=generator)
+        return drawn(nn.GRUCell, 3 * n_channels + n_static, self._state_size, generator=generator)
+
+    @property
+    def _state_size(self) -> int:
+        """Length of the learned state."""
+        return self.hidden_size
 
     def _widths(self, n_channels: int) -> list[int]:
         """Widths of all layers of the field, from the state's to the state's."""
-        size = n_channels * (1 + self._context_size(n_channels)) + self.hidden_size
+        size = n_channels * (1 + self._context_size(n_channels)) + self._state_size
         return [size, *layer_sizes(self.hidden_layer_sizes), size]
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
         layers, widths = embedder.model.field.layers, self._widths(self.n_channels_in_)
         fitted = [layer.in_features for layer in layers] + [layers[-1].out_features]
-        if (fitted, embedder.model.parts[1]) != (widths, self.hidden_size):
+        if (fitted, embedder.model.parts[1]) != (widths, self._state_size):
             raise ValueError(
                 f"warm_start=True continues a network of widths {fitted}, but the number of "
                 "channels, n_coefficients, hidden_size and hidden_layer_sizes now ask for "

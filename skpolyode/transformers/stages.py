@@ -16,13 +16,14 @@ import torch
 from tqdm.auto import tqdm
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.filter_selection import GainSelection, select_gain
+from skpolyode.embedders.filter_selection import FilterTest, compare_filter
 from skpolyode.embedders.fitting import LARGEST_EPOCH, make_task
 from skpolyode.embedders.holdout import Split
 from skpolyode.embedders.variance import with_variance
 from skpolyode.ensemble.stacking import learn_stacking
 from skpolyode.fit_report import FitReport
 from skpolyode.models import Packed, PolyODE, SequenceModel, picard_predictions
+from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel
 from skpolyode.panel.select import cut_windows, first_series, series_of_rows
 from skpolyode.training import Checkpoint, Trainer, TrainingReport
@@ -88,7 +89,7 @@ class FitState:
     checkpoint: Checkpoint | None
     bar: tqdm = field(default_factory=lambda: tqdm(disable=True))
     training: TrainingReport | None = None
-    selection: GainSelection | None = None  # what a test for noise found
+    noise_test: FilterTest | None = None
     gain: tuple[float, float] | None = None  # on the error of the mean, and its standard error
     fitted: dict[str, Any] = field(default_factory=dict)  # attributes for the transformer
 
@@ -155,8 +156,9 @@ def judging_part(split: Split, groups: np.ndarray | None, fewest: int = 20) -> t
 class Train(Stage):
     """Train the model, until its error on the held-out series does not fall any more.
 
-    Where it is for the fit to decide whether observations are noisy, it is decided on the way: the
-    model is trained as for exact ones first, and goes on as a filter if one fills gaps better.
+    Where it is for the fit to decide whether observations are noisy, it is decided on the way. The
+    model is first trained as a filter, whose gain tells little where it is tested early or where it
+    is learned late. It remains one if it fills gaps better than without the gain.
 
     Parameters
     ----------
@@ -178,13 +180,13 @@ class Train(Stage):
 
     def run(self, state: FitState) -> None:
         """Train, and test for noise on the way."""
-        first = round(self.tested_after * self.epochs(state))
-        if state.params.get("observations") != "auto" or state.embedder.filters:
-            first = 0
-        if first < FEWEST_EPOCHS:
-            report = self.train(state, self.epochs(state))
+        n_epochs = self.epochs(state)
+        first = round(self.tested_after * n_epochs)
+        decides = state.params.get("observations") == "auto" and not state.embedder.filters
+        if decides and first >= FEWEST_EPOCHS:
+            report = self._train_and_test(state, first, n_epochs)
         else:
-            report = self._train_and_test(state, first)
+            report = self.train(state, n_epochs)
         state.training = report
         state.report.add(
             self.name,
@@ -194,37 +196,37 @@ class Train(Stage):
             best_epoch=report.best_epoch,
             validation_error=float(report.best_error),
         )
-        self._report_noise(state, first)
+        if "observations" in state.params:
+            self._report_noise(state)
 
-    def _train_and_test(self, state: FitState, first: int) -> TrainingReport:
-        """Train for some epochs, test for noise, and train for the others."""
-        n_epochs = self.epochs(state)
+    def _train_and_test(self, state: FitState, first: int, n_epochs: int) -> TrainingReport:
+        """Train as a filter for some epochs, test whether it is a better one, and train on."""
+        embedder, windows = state.embedder, state.windows
+        model = embedder.model
+        model.gain = Gain(windows.panel.n_channels).to(embedder.device)
         report = self.train(state, first, left=n_epochs - first)
         if report.reason != ALL_EPOCHS:
+            model.gain = None
             return report
-        windows = state.windows
         judged = windows.panel[np.argsort(~windows.held_out, kind="stable")]  # held-out ones first
-        state.selection = select_gain(state.embedder, judged)
-        state.embedder.model.gain = state.selection.gain
+        state.noise_test = compare_filter(embedder.with_own_model(), judged)
+        if not state.noise_test.is_better:
+            model.gain = None
         return report.followed_by(self.train(state, n_epochs - first, done=first))
 
-    def _report_noise(self, state: FitState, first: int) -> None:
+    def _report_noise(self, state: FitState) -> None:
         """Note whether observations are noisy, and why."""
-        selection, figures = state.selection, {}
         told = "noisy" if state.embedder.filters else "exact"
-        if "observations" not in state.params:
+        if (test := state.noise_test) is None:
+            known = state.params["observations"] != "auto" or state.embedder.filters
+            reason = "as told" if known else "too few epochs to tell"
+            state.report.add("noise", f"observations are {told}: {reason}")
             return
-        if selection is not None:
-            better = "better" if state.embedder.filters else "no better"
-            reason = f"filters fill gaps {better}"
-            # Errors of the filter, as shares of those without one.
-            figures = {"gap_filling": selection.gap_filling, "one_step": selection.forecasts}
-        elif state.params["observations"] == "auto" and not state.embedder.filters:
-            reason = "too few epochs to tell"
-        else:
-            reason = "as told"
-        n_series = len(state.windows.panel) if figures else None
-        state.report.add("noise", f"observations are {told}: {reason}", n_series, **figures)
+        better = "better" if test.is_better else "no better"
+        # Errors of the filter, as shares of those without one.
+        figures = {"gap_filling": test.gap_filling, "one_step": test.forecasts}
+        outcome = f"observations are {told}: a filter fills gaps {better}"
+        state.report.add("noise", outcome, len(state.windows.panel), **figures)
 
     def train(
         self, state: FitState, n_epochs: int, *, done: int = 0, left: int = 0

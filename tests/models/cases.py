@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 from hypothesis import strategies as st
+from torch import nn
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.memory import MEMORIES
 from skpolyode.models import Packed, PolyODE, pack
 from skpolyode.models.gain import Gain
+from skpolyode.models.layers import drawn
 
 Flat = tuple[np.ndarray, np.ndarray, np.ndarray]  # times, values, offsets
 
@@ -49,10 +51,25 @@ def join(parts) -> Flat:
 
 
 def make_model(
-    n_channels=2, *, measure="legt", size=SIZE, seed=0, strength=2.0, **options
+    n_channels=2,
+    *,
+    measure="legt",
+    size=SIZE,
+    seed=0,
+    strength=2.0,
+    n_hidden=3,
+    n_static=0,
+    **options,
 ) -> PolyODE:
     """A model with random weights that are large enough to matter."""
-    field = WalledMLP(n_channels * (1 + size), (7,), generator=torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    length = n_channels * (1 + size) + n_hidden
+    field = WalledMLP(length, (7,), generator=generator)
+    if n_static:
+        options["start"] = drawn(nn.Linear, n_static, length, generator=generator).double()
+    if n_hidden:
+        read = 3 * n_channels + n_static
+        options["cell"] = drawn(nn.GRUCell, read, n_hidden, generator=generator).double()
     with torch.no_grad():
         for parameter in field.parameters():
             parameter.mul_(strength)

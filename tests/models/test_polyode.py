@@ -33,7 +33,7 @@ def drive(c, polynomial, h, A, B):
 
 
 class Plain:
-    """PolyODE for one series, as its definition reads. State (D, 1 + N), memory (D, N)."""
+    """PolyODE for one series, as its definition reads. State (D (1 + N) + H,), memory (D, N)."""
 
     def __init__(self, model, bridges=True):
         self.model, self.bridges = model, bridges
@@ -42,12 +42,12 @@ class Plain:
 
     def field(self, y):
         """Within the wall."""
-        out = y.ravel()
+        out = y
         *hidden, last = [[p.detach().numpy() for p in layer] for layer in self.model.field.affine()]
         for weight, bias in hidden:
             out = weight @ out + bias
             out = out / (1 + np.exp(-out))
-        return (last[0] @ out + last[1]).reshape(y.shape)
+        return last[0] @ out + last[1]
 
     def step(self, z, h):
         """The network moves what is within the wall, and what is beyond it decays."""
@@ -58,7 +58,28 @@ class Plain:
     def slope(self, z):
         field = self.model.field
         inside = np.clip(z, -field.wall, field.wall)
-        return (self.field(inside) - field.pull * (z - inside))[:, 0]
+        return self.channels(self.field(inside) - field.pull * (z - inside))[:, 0]
+
+    def channels(self, z):
+        """Those of a state (D, 1 + N), a view."""
+        return z[: self.model.signals.stop].reshape(-1, 1 + SIZE)
+
+    def recur(self, seen, w):
+        """The state of a gated recurrent unit, as its definition reads (Cho et al., 2014)."""
+        cell = self.model.cell
+        rows = zip(
+            *(
+                np.split(m.detach().numpy() @ v + b.detach().numpy(), 3)
+                for m, b, v in (
+                    (cell.weight_ih, cell.bias_ih, seen),
+                    (cell.weight_hh, cell.bias_hh, w),
+                )
+            ),
+            strict=True,
+        )
+        (r, r_w), (u, u_w), (n, n_w) = rows
+        reset, update = (1 / (1 + np.exp(-x)) for x in (r + r_w, u + u_w))
+        return update * w + (1 - update) * np.tanh(n + reset * n_w)
 
     def advance(self, z, c, gap):
         integrated = min(gap, self.model.max_gap)
@@ -67,31 +88,39 @@ class Plain:
             h, start = integrated / n, z
             z = self.step(z, h)
             slopes = self.slope(start), self.slope(z)
-            spline = CubicHermiteSpline([0, h], [start[:, 0], z[:, 0]], slopes)
+            ends = [self.channels(x)[:, 0] for x in (start, z)]
+            spline = CubicHermiteSpline([0, h], ends, slopes)
             cubics = spline.c[::-1, 0]  # (power, channel)
             c = np.stack([drive(c[j], cubics[:, j], h, self.A, self.B) for j in range(len(c))])
         if gap > integrated:
-            held = [drive(c[j], [z[j, 0]], gap - integrated, self.A, self.B) for j in range(len(c))]
+            signal = self.channels(z)[:, 0]
+            held = [
+                drive(c[j], [signal[j]], gap - integrated, self.A, self.B) for j in range(len(c))
+            ]
             c = np.stack(held)
         return z, c
 
     def run(self, times, values):
         """Prediction before, state and memory after each observation."""
         n_channels = values.shape[1]
-        z, c = np.zeros((n_channels, 1 + SIZE)), np.zeros((n_channels, SIZE))
+        z, c = np.zeros(self.model.size), np.zeros((n_channels, SIZE))
         latest, results = [None] * n_channels, []
         for k, (time, row) in enumerate(zip(times, values, strict=True)):
             if k:
                 z, c = self.advance(z, c, time - times[k - 1])
-            prediction, z, c = z[:, 0].copy(), z.copy(), c.copy()
-            for j in np.flatnonzero(~np.isnan(row)):
-                rise = row[j] - z[j, 0]
+            z, c = z.copy(), c.copy()
+            channels, w = self.channels(z), z[self.model.signals.stop :]
+            prediction, mask = channels[:, 0].copy(), ~np.isnan(row)
+            for j in np.flatnonzero(mask):
+                rise = row[j] - prediction[j]
                 if latest[j] is None:
                     c[j, 0] += rise
                 elif self.bridges:
                     gap = time - latest[j]
                     c[j] += drive(0 * c[j], [0.0, rise / gap], gap, self.A, self.B)
-                z[j], latest[j] = np.r_[row[j], c[j]], time
+                channels[j], latest[j] = np.r_[row[j], c[j]], time
+            seen = [np.where(mask, row, 0.0), mask, np.where(mask, row - prediction, 0.0)]
+            w[:] = self.recur(np.concatenate(seen), w)
             results.append((prediction, z, c))
         return results
 
@@ -140,7 +169,7 @@ def test_a_second_memory_follows_the_same_path_and_leaves_no_trace():
     for step in steps:
         rows = step.rows
         data = pack(*flat)
-        again = model.corrected(other, step.before["z"][..., 0], data, rows)
+        again = model.corrected(other, step.before["z"][:, model.signals], data, rows)
         torch.testing.assert_close(step.before["history"] + again, step.state["history"])
 
 
@@ -151,7 +180,7 @@ def test_features_are_coefficients_and_the_state_after_a_reset():
         state = model.embed(pack(*flat))
         features = model.features(state)
     assert torch.equal(features["coefficients"], state["history"])
-    hidden = torch.cat([state["z"][..., :1], state["c"]], dim=-1)
+    hidden = torch.cat([model.split(state["z"])[0][..., :1], state["c"]], dim=-1)
     torch.testing.assert_close(features["hidden"], hidden * 0.5)  # root of a quarter
 
 
@@ -177,14 +206,14 @@ def observe_one(model, mask):
     data = pack(*flat_series([2], missing=0.0))
     data.mask[1], rows = torch.tensor(mask), slice(1, 2)
     rng = np.random.default_rng(0)
-    z = torch.from_numpy(rng.normal(size=(1, 2, 1 + SIZE)))
+    z = torch.from_numpy(rng.normal(size=(1, model.size)))
     c = torch.from_numpy(rng.normal(size=(1, 2, SIZE)))
     after = model.observe({"z": z, "c": c}, data, rows)
-    return data.x[rows], z, c, after["z"], after["c"]
+    return data.x[rows], *(model.split(x)[0] for x in (z, after["z"])), c, after["c"]
 
 
 def test_only_observed_channels_are_reset():
-    x, z, c, z_after, c_after = observe_one(make_model(), [True, False])
+    x, z, z_after, c, c_after = observe_one(make_model(), [True, False])
     assert torch.equal(z_after[:, 1], z[:, 1])
     assert torch.equal(c_after[:, 1], c[:, 1])
     assert torch.equal(z_after[:, 0, 0], x[:, 0])
@@ -209,14 +238,15 @@ def test_first_observation_of_a_channel_is_its_whole_past():
     expected = torch.zeros(2, SIZE, dtype=torch.float64)
     expected[0, 0] = 0.7
     torch.testing.assert_close(c[0], expected)
+    z, _ = model.split(z)
     torch.testing.assert_close(z[0, 0], torch.cat([torch.tensor([0.7]).double(), expected[0]]))
     torch.testing.assert_close(z[0, 1], torch.zeros(1 + SIZE, dtype=torch.float64))
 
 
 def test_after_the_longest_gap_the_signal_is_held():
     model = make_model(max_gap=2.0)
-    z = torch.from_numpy(np.random.default_rng(0).normal(size=(1, 2, 1 + SIZE)))
-    c = z[..., 1:].clone()
+    z = torch.from_numpy(np.random.default_rng(0).normal(size=(1, model.size)))
+    c = model.split(z)[0][..., 1:].clone()
 
     def double(x):
         return torch.tensor([x], dtype=torch.float64)
@@ -224,7 +254,7 @@ def test_after_the_longest_gap_the_signal_is_held():
     with torch.no_grad():
         end = model.flow({"z": z, "c": c}, double(7.0), double(7.0))
         two = model.flow({"z": z, "c": c}, double(2.0), double(2.0))
-        held = model.memory.hold(two["c"], two["z"][..., 0], double(5.0), double(7.0))
+        held = model.memory.hold(two["c"], two["z"][:, model.signals], double(5.0), double(7.0))
     torch.testing.assert_close(end["z"], two["z"])
     torch.testing.assert_close(end["c"], held)
 
@@ -232,16 +262,31 @@ def test_after_the_longest_gap_the_signal_is_held():
 @pytest.mark.parametrize("gap", [0.4, 2.6])
 def test_flow_with_and_without_memory_and_trace_agree(gap):
     model = make_model(max_gap=2.0)
-    z = torch.from_numpy(np.random.default_rng(0).normal(size=(3, 2, 1 + SIZE)))
+    z = torch.from_numpy(np.random.default_rng(0).normal(size=(3, model.size)))
     gaps = torch.full((3,), gap, dtype=torch.float64)
     with torch.no_grad():
         flowed = model.flow({"z": z}, gaps, gaps)["z"]
         traced, path = model.trace(z, gaps)
-        whole = model.flow({"z": z, "c": z[..., 1:]}, gaps, gaps)
+        whole = model.flow({"z": z, "c": model.split(z)[0][..., 1:]}, gaps, gaps)
     torch.testing.assert_close(traced, flowed)
     torch.testing.assert_close(whole["z"], flowed)
-    torch.testing.assert_close(path.values[0], z[..., 0])
-    torch.testing.assert_close(path.values[int(path.n_steps[0])], flowed[..., 0])
+    torch.testing.assert_close(path.values[0], z[:, model.signals])
+    torch.testing.assert_close(path.values[int(path.n_steps[0])], flowed[:, model.signals])
+
+
+def test_without_an_observation_the_learned_state_goes_on():
+    """And what was not observed is not read."""
+    model, data = make_model(), pack(*flat_series([2], missing=0.0))
+    rng = np.random.default_rng(0)
+    z = torch.from_numpy(rng.normal(size=(1, model.size)))
+    after = []
+    for mask, other in (([False, False], 0.0), ([True, False], 0.0), ([True, False], 7.0)):
+        data.mask[1], data.x[1, 1] = torch.tensor(mask), other
+        state = {"z": z, "c": torch.zeros(1, 2, SIZE, dtype=torch.float64)}
+        after.append(model.split(model.observe(state, data, slice(1, 2))["z"])[1])
+    assert torch.equal(after[0], model.split(z)[1])
+    assert not torch.equal(after[1], after[0])
+    assert torch.equal(after[1], after[2])
 
 
 def test_state_dict_round_trip():

@@ -21,8 +21,8 @@ def both_memories(measure="legt", **options) -> PolyODE:
 
 
 def start(model: PolyODE, n_channels: int, rng=None) -> dict[str, np.ndarray]:
-    sizes = {"z": 1 + SIZE} | {name: m.n_coefficients for name, m in model.memories.items()}
-    shapes = {name: (n_channels, size) for name, size in sizes.items()}
+    shapes = {name: (n_channels, m.n_coefficients) for name, m in model.memories.items()}
+    shapes["z"] = (model.size,)
     return {
         name: np.zeros(shape) if rng is None else rng.standard_normal(shape)
         for name, shape in shapes.items()
@@ -48,16 +48,17 @@ def as_many(model: PolyODE, packed: Packed) -> tuple[torch.Tensor, dict[str, tor
     lengths=st.lists(st.integers(1, 9), min_size=1, max_size=FEW_SERIES),
     n_channels=st.integers(1, 3),
     n_static=st.integers(0, 2),
+    n_hidden=st.integers(0, 3),
     max_gap=st.sampled_from([1.0, 30 * WINDOW]),
     seed=st.integers(0, 2**20),
 )
 @settings(max_examples=5)
-def test_few_series_are_run_as_many(measure, filters, lengths, n_channels, n_static, max_gap, seed):
+def test_few_series_are_run_as_many(
+    measure, filters, lengths, n_channels, n_static, n_hidden, max_gap, seed
+):
     options = {"gain": some_gain(n_channels, seed)} if filters else {}
-    if n_static:
-        torch.manual_seed(seed)
-        options["start"] = torch.nn.Linear(n_static, n_channels * (1 + SIZE)).double()
-    model = both_memories(measure, n_channels=n_channels, **options)
+    sizes = {"n_channels": n_channels, "n_static": n_static, "n_hidden": n_hidden}
+    model = both_memories(measure, **sizes, **options)
     flat = flat_series(lengths, n_channels, seed, max_gap=max_gap)
     static = np.random.default_rng(seed).standard_normal((len(lengths), n_static))
     packed = pack(*flat, static=static)
@@ -115,14 +116,16 @@ def observed(x, mask) -> Observation:
 
 
 def test_static_part_is_added_where_the_state_is_reset():
-    model, rng = both_memories(), np.random.default_rng(1)
+    model, rng = both_memories(n_static=1, n_hidden=0), np.random.default_rng(1)
     single, state = model.single, start(model, 2, rng)
-    offset, row = rng.standard_normal((2, SIZE)), observed([0.5, np.nan], [True, False])
-    plain, moved = single.observe(state, row, None), single.observe(state, row, offset)
+    row = observed([0.5, np.nan], [True, False])
+    plain, moved = (single.observe(state, row, np.array([x])) for x in (0.0, 2.0))
     for name in ("c", "history"):
         assert np.array_equal(plain[name], moved[name])
-    np.testing.assert_allclose(moved["z"][0, 1:] - plain["z"][0, 1:], offset[0])
-    assert np.array_equal(moved["z"][1], state["z"][1])
+    difference = (moved["z"] - plain["z"]).reshape(2, -1)
+    added = 2 * model.start.weight.detach().numpy().reshape(2, -1)
+    np.testing.assert_allclose(difference[0], np.r_[0.0, added[0, 1:]])
+    assert not difference[1].any()
 
 
 def test_nothing_that_is_given_is_changed():
@@ -130,6 +133,6 @@ def test_nothing_that_is_given_is_changed():
     single, state = model.single, start(model, 2, np.random.default_rng(1))
     before = {name: part.copy() for name, part in state.items()}
     single.flow(state, 1.0, 3.0)
-    single.observe(state, observed(np.ones(2), [True, True]), None)
+    single.observe(state, observed(np.ones(2), [True, True]), np.zeros(0))
     for name, part in state.items():
         assert np.array_equal(part, before[name])

@@ -144,17 +144,15 @@ class CoupledPolyODE(PaperPolyODE):
         """State after gaps, both parts integrated together; one without memory stays so."""
         z, integrated = state["z"], gap.clamp(max=self.max_gap)
         if "c" not in state:
-            return {"z": self.method.flow(self.system, z.flatten(1), integrated).view_as(z)}
-        z, c = self.method.advance(self.system, z, state["c"], integrated)
+            return {"z": self.method.flow(self.system, z, integrated)}
+        channels, c = self.method.advance(self.system, self.split(z)[0], state["c"], integrated)
         if (gap > integrated).any():
-            c = self.memory.hold(c, z[..., 0], gap - integrated, elapsed)
-        return {"z": z, "c": c}
+            c = self.memory.hold(c, channels[..., 0], gap - integrated, elapsed)
+        return {"z": channels.flatten(1), "c": c}
 
     def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:
-        """States (n, D, 1 + N) after gaps (n,), and the path of the signals (up to `max_gap`)."""
-        gap = gap.clamp(max=self.max_gap)
-        end, path = self.method.trace(self.system, z.flatten(1), gap, self.signals)
-        return end.view_as(z), path
+        """States z after gaps (n,), and the path of the signals (up to `max_gap`)."""
+        return self.method.trace(self.system, z, gap.clamp(max=self.max_gap), self.signals)
 
     def run_block(self, data: Packed, block: list[slice]) -> Iterator[Step]:
         """Run over some series: all first observations, then all second ones, and so on."""

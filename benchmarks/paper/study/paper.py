@@ -58,7 +58,7 @@ class PaperPolyODE(PolyODE):
     >>> field = WalledMLP(1 + 4, (8,), generator=torch.Generator().manual_seed(0)).double()
     >>> model = PaperPolyODE(field, LegTMemory(4, window=2.0), step_size=0.5, max_gap=40.0)
     >>> data = pack(np.array([0.0]), np.array([[1.0]]), np.array([0, 1]))
-    >>> model.embed(data)["z"][0, 0].tolist()  # the signal is known, the past is zero
+    >>> model.embed(data)["z"][0].tolist()  # the signal is known, the past is zero
     [1.0, 0.0, 0.0, 0.0, 0.0]
     """
 
@@ -83,7 +83,7 @@ class PaperPolyODE(PolyODE):
     @property
     def arguments(self) -> dict[str, Any]:
         """What makes a model of the same settings, with the same field, memory and start."""
-        ours = ("history", "gain")
+        ours = ("history", "gain", "cell")
         shared = {name: value for name, value in super().arguments.items() if name not in ours}
         return shared | {"update": self.update, "origin": self.origin}
 

@@ -18,7 +18,7 @@ from skpolyode.saving.objects import register_estimator
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask, SeriesTask
 from skpolyode.transformers import PolyODETransformer
-from skpolyode.transformers.stages import CheckStepSize, SelectFilter, two_sweeps
+from skpolyode.transformers.stages import CheckStepSize, Train, two_sweeps
 
 __all__ = ["GRADIENTS", "PaperPolyODETransformer"]
 
@@ -77,7 +77,7 @@ class PaperPolyODETransformer(PolyODETransformer):
     schedule are those of this package.
 
     With all four parameters as in ``PaperPolyODETransformer(gradient="interval", update="bridge",
-    origin="constant")`` it is `PolyODETransformer`.
+    origin="constant")`` it is `PolyODETransformer` with ``hidden_size=0``, which is not used here.
 
     References
     ----------
@@ -109,9 +109,10 @@ class PaperPolyODETransformer(PolyODETransformer):
     }
 
     stages = tuple(
-        CheckStepSize(one_step_forecasts) if isinstance(stage, CheckStepSize) else stage
+        {Train: Train(tested_after=0.0), CheckStepSize: CheckStepSize(one_step_forecasts)}.get(
+            type(stage), stage
+        )
         for stage in PolyODETransformer.stages
-        if not isinstance(stage, SelectFilter)
     )
 
     def __init__(
@@ -131,7 +132,9 @@ class PaperPolyODETransformer(PolyODETransformer):
 
     def _assemble(self, unit: float, **parts: Any) -> PolyODE:
         parts |= {"update": self.update, "origin": self.origin}
-        parts = {name: part for name, part in parts.items() if name not in ("history", "gain")}
+        parts = {
+            name: part for name, part in parts.items() if name not in ("history", "gain", "cell")
+        }
         if self.solver == "exact":
             return PaperPolyODE(**parts)
         return CoupledPolyODE(**parts, solver=self.solver, unit=unit)
@@ -142,6 +145,10 @@ class PaperPolyODETransformer(PolyODETransformer):
         names = ("field", "memory", "step_size", "max_gap", "start")
         parts = {name: embedder.model.arguments[name] for name in names}
         return replace(embedder, model=self._assemble(embedder.units.time_scale, **parts))
+
+    @property
+    def _state_size(self) -> int:
+        return 0  # the paper has signal and memory only
 
     def _context_size(self, n_channels: int) -> int:
         return self.n_coefficients

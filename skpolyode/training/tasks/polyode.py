@@ -20,7 +20,6 @@ from skpolyode.training.tasks.interval import HALVED_EVERY, IntervalTask
 
 __all__ = ["PolyODETask"]
 
-_LAST_SWEEPS = 4  # of the last epoch: the distance to the exact states falls to 1e-4 of itself
 # While the field is far off, midpoint steps, the states of straight lines and short intervals show
 # it where to go, and cost less.
 _COARSE_SHARE = 1 / 8  # of the training
@@ -137,7 +136,7 @@ class PolyODETask(IntervalTask):
         """
         rows = torch.arange(block[0].start, block[-1].stop, device=self.data.x.device)
         starts_far = self.is_new and not (self.starts_anew and self.n_refreshed == 0)
-        if starts_far or self.scans:
+        if starts_far or self.scans or progress == 1:
             before = torch.empty_like(self.states["z"][rows])
             predictions = torch.empty_like(self.data.x[rows])
             for step in self.model.run_block(self.data, block):
@@ -146,8 +145,7 @@ class PolyODETask(IntervalTask):
                 before[own] = self._known(step.before["z"], step.before["c"], step.rows)
         else:
             states = torch.cat([self._depart(chunk)["z"] for chunk in rows.split(CHUNK)])
-            for _ in range(_LAST_SWEEPS if progress == 1 else 1):
-                ends, c, states = sweep(self.model, self.data, block, states)
+            ends, c, _ = sweep(self.model, self.data, block, states)
             predictions = ends[:, self.model.signals]
             before = self._known(ends, c, rows)
         yield rows, predictions, {"z": before}
