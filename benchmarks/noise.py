@@ -17,11 +17,10 @@ leave-one-out error; SciPy's smoothing spline with the penalty of least generali
 cross-validation; a Gaussian process (Matern 5/2) whose amplitude, length and noise have the
 largest likelihood. The last columns are the share of the truth within 1.64 of `interpolate_std`,
 on the path and ahead, .90 if errors are normal and of that size, and the learned noise of each
-channel, in its standard deviations. Where "auto" takes observations for exact, it is "exact", bit
-for bit.
+channel, in its standard deviations.
 
-"auto", "exact" and "noisy" are values of the `observations` of `PolyODETransformer`. At the end come the means over the seeds, and of how
-many seeds each method was the best.
+"auto", "exact" and "noisy" are values of the `observations` of `PolyODETransformer`. At the end
+come the means over the seeds, and of how many seeds each method was the best.
 """
 
 from __future__ import annotations
@@ -148,9 +147,6 @@ def measure(task: Task, training: Panel, seed: int, kinds: list[str]) -> dict[st
     """Errors (past, path, ahead), seconds, and of filters the shares covered and the noise."""
     rows: dict[str, list[float]] = {}
     for kind in kinds:
-        if kind == "exact" and len(rows.get("auto", [])) == 4:
-            rows[kind] = rows["auto"]
-            continue
         start = time.process_time()
         model = PolyODETransformer(window=task.window, observations=kind, random_state=seed)
         model.fit(training)

@@ -1,11 +1,11 @@
 """The pass over all observations as a fixed point: all intervals at once.
 
 The data nearly fix the states that the intervals start from; these hardly depend on the paths in
-the intervals before, but for the learned part, which follows in as many passes as it remembers. So all intervals are integrated at once from the states of the last pass, and
+the intervals before. So all intervals are integrated at once from the states of the last pass, and
 only the memory, which is linear and cheap, goes through each series in order. Every sweep, one
 Picard iteration, brings the states about ten times closer to those of the pass in order
-(:mod:`skpolyode.models.scan`). Its depth is the number of steps of the longest interval, instead of
-that of the longest series.
+(:mod:`skpolyode.models.scan`); the learned part gets as far as it remembers. The depth of a sweep
+is the number of steps of the longest interval, instead of that of the longest series.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ class PolyODE(ScanModel):
     """The alternation of dynamics and memory over packed observations.
 
     A state has the parts `z` (n, D (1 + N) + H), of each channel the signal and the hidden copy of
-    its coefficients, then the learned state w, and the memory `c` (n, D, N). A second memory, which follows the same path but
-    which the dynamics never see, is the part `history` (n, D, M); it is there in `eval` mode only,
-    as training does without it.
+    its coefficients, then the learned state w, and the memory `c` (n, D, N). A second memory, which
+    follows the same path but which the dynamics never see, is the part `history` (n, D, M); it is
+    there in `eval` mode only, as training does without it.
 
     Parameters
     ----------

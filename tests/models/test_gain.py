@@ -50,10 +50,9 @@ def standing_still(gain, n_channels=1):
 def test_a_gain_of_one_is_the_reset(measure):
     gain = Gain(2).double()
     torch.nn.init.constant_(gain.known, 100.0)
-    start = torch.nn.Linear(3, 2 * (1 + SIZE), dtype=torch.float64)
     static = np.random.default_rng(0).normal(size=(3, 3))
     data = pack(*flat_series([6, 1, 9]), static=static)
-    models = [make_model(measure=measure, start=start, gain=g) for g in (None, gain)]
+    models = [make_model(measure=measure, n_static=3, gain=g) for g in (None, gain)]
     with torch.no_grad():
         one, other = (model.embed(data) for model in models)
     for name in one:
@@ -65,18 +64,19 @@ def test_update_is_kalmans():
     model = make_model(gain=some_gain())
     data = pack(*flat_series([7, 5]))
     for step in model.run(data):
-        rows, mask, z = step.rows, data.mask[step.rows], step.before["z"]
+        rows, mask = step.rows, data.mask[step.rows]
+        z, after = (model.split(state["z"])[0] for state in (step.before, step.state))
         gap = data.channel_gap[rows]
         v = model.gain.known.exp() + model.gain.added.exp() * gap
         share = torch.where(data.seen[rows], v / (v + 1), 1.0) * mask
         rise = data.x[rows] - z[..., 0]
-        torch.testing.assert_close(step.state["z"][..., 0], z[..., 0] + share * rise)
+        torch.testing.assert_close(after[..., 0], z[..., 0] + share * rise)
         later = torch.where(data.seen[rows], share * rise, 0.0)
         ramp = model.memory.bridge(later, gap, data.elapsed[rows])
         first = model.memory.constant(share * rise - later)
         torch.testing.assert_close(step.state["c"], step.before["c"] + ramp + first)
         hidden = torch.where(mask[..., None], step.state["c"], z[..., 1:])
-        torch.testing.assert_close(step.state["z"][..., 1:], hidden)
+        torch.testing.assert_close(after[..., 1:], hidden)
 
 
 def test_gain_and_noise_of_a_random_walk_are_learned():

@@ -75,7 +75,7 @@ def test_it_takes_at_most_as_many_sweeps_as_observations():
 
 
 def test_states_come_closer_with_each_sweep():
-    model, data = make_model(strength=1.0), packed()
+    model, data = make_model(strength=1.0, n_hidden=0), packed()
     exact = in_order(model, data)[2]
     z = torch.zeros_like(exact)
     errors = []
