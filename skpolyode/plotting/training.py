@@ -114,7 +114,8 @@ class TrainingDisplay:
         [0, 1, 2, 3]
         >>> plt.close(display.figure_)
         """
-        check_is_fitted(estimator)
+        if hasattr(estimator, "max_epochs"):
+            check_is_fitted(estimator)
         if not hasattr(estimator, "history_"):
             raise TypeError(
                 f"{cls.__name__} needs an estimator that was trained in epochs, with a history_, "

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from sklearn.exceptions import NotFittedError
 
 import skpolyode
-from skpolyode import HiPPOTransformer, PastDecoder
+from skpolyode import HiPPOTransformer, PastDecoder, PolyODEForecaster
 from skpolyode.plotting import TrainingDisplay
 from tests.transformers.data import oscillators, small
 
@@ -116,5 +116,7 @@ def test_a_decoder_has_a_training_too(fitted) -> None:
 def test_likely_mistakes() -> None:
     with pytest.raises(NotFittedError):
         TrainingDisplay.from_estimator(small())
-    with pytest.raises(TypeError, match=r"trained in epochs, .* which HiPPOTransformer does not"):
-        TrainingDisplay.from_estimator(HiPPOTransformer().fit(SERIES))
+    message = r"trained in epochs, .* which {} does not .* of a forecaster its transformer_"
+    for other in (HiPPOTransformer().fit(SERIES), PolyODEForecaster()):  # sktime's has no tags
+        with pytest.raises(TypeError, match=message.format(type(other).__name__)):
+            TrainingDisplay.from_estimator(other)
