@@ -151,3 +151,11 @@ def test_structural_models_read_durations():
         for period in ("6h", 6.0)
     ]
     np.testing.assert_array_equal(found[0].values, found[1].values)
+
+
+def test_leads_as_text_beside_plain_numbers_are_told_so():
+    model = InterpolationTransformer(n_coefficients=4).fit(PLAIN)
+    with pytest.raises(
+        TypeError, match=r"times: got \['1h'\], but the times .* plain numbers: give"
+    ):
+        model.interpolate(PLAIN, ["1h"], relative_to="end")
