@@ -6,6 +6,7 @@
 # make fuzz         ten thousand bad inputs, fresh ones at each run: some twenty minutes
 # make docs         the documentation, in docs/_build/html, and a check of its pages
 # make package      wheel and source archive in dist/, each installed and tried in an empty place
+# make release-check  `package` and `test-oldest`, what the archives hold, and their types
 # make clean        remove all that these targets made
 #
 # Each target first makes the environment it needs in $(VENV), and makes it anew only when
@@ -20,7 +21,7 @@ INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constr
 REQUIREMENTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-oldest lint fuzz docs package clean
+.PHONY: help demo test test-slow test-oldest lint fuzz docs package release-check clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -94,6 +95,17 @@ package: $(VENV)/base.stamp
 		$(EMPTY)/bin/pip install -q --disable-pip-version-check -c constraints.txt $$archive && \
 		$(EMPTY)/bin/python -P -W error tests/smoke.py || exit 1; \
 	done
+
+# What `package` leaves is tried further: what the archives hold, types as seen from outside, and
+# the wheel with the oldest versions, in front of the source that $(OLDEST) has for its tests.
+release-check: package test-oldest
+	$(BIN)/python tests/release.py dist
+	$(EMPTY)/bin/pip install -q --disable-pip-version-check -c constraints.txt mypy
+	cd $(EMPTY) && bin/mypy --strict $(CURDIR)/tests/typed_use.py
+	rm -rf $(OLDEST)/wheel
+	$(OLDEST)/bin/pip install -q --disable-pip-version-check --no-deps \
+		--target $(OLDEST)/wheel dist/*.whl
+	PYTHONPATH=$(OLDEST)/wheel $(OLDEST)/bin/python -P -W error tests/smoke.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info docs/_build docs/generated docs/gallery demo_output

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 
+from skpolyode import PolyODEForecaster, evaluate_forecasts
 from skpolyode.datasets import make_ode_system
-from skpolyode.forecasting import PolyODEForecaster, evaluate_forecasts
 from skpolyode.plotting import ForecastDisplay, ReliabilityDisplay
 
 N_TRAIN, N_TEST = 160, 80

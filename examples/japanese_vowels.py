@@ -34,9 +34,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
-from skpolyode import Panel, PolyODETransformer
+from skpolyode import (
+    InterpolationTransformer,
+    Panel,
+    PolyODETransformer,
+    SummaryStatsTransformer,
+)
 from skpolyode.datasets import drop_cells, load_japanese_vowels
-from skpolyode.transformers import InterpolationTransformer, SummaryStatsTransformer
 
 HIDDEN_SHARE = 0.5
 SEED = 0

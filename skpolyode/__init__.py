@@ -2,7 +2,7 @@
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skpolyode.heads import PolyODEClassifier, PolyODERegressor
 from skpolyode.panel import Panel
@@ -59,12 +59,21 @@ _LAZY = {name: "" for name in ("adapters", "datasets", "forecasting", "parquet",
 _LAZY |= dict.fromkeys(("PolyODEForecaster", "evaluate_forecasts"), "forecasting")
 _EXTRAS = {"adapters": "sktime", "forecasting": "sktime", "parquet": "pyarrow"}
 
+if TYPE_CHECKING:  # a checker of types that saw `__getattr__` would let every name pass
+    from skpolyode import adapters as adapters
+    from skpolyode import datasets as datasets
+    from skpolyode import forecasting as forecasting
+    from skpolyode import parquet as parquet
+    from skpolyode import plotting as plotting
+    from skpolyode.forecasting import PolyODEForecaster as PolyODEForecaster
+    from skpolyode.forecasting import evaluate_forecasts as evaluate_forecasts
+else:
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f"{__name__}.{_LAZY[name] or name}")
-    return getattr(module, name) if _LAZY[name] else module
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = import_module(f"{__name__}.{_LAZY[name] or name}")
+        return getattr(module, name) if _LAZY[name] else module
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TypeVar
@@ -19,6 +20,38 @@ import numpy as np
 __all__ = ["FaultKind", "Faults"]
 
 Item = TypeVar("Item")
+
+
+class ParameterError(ValueError):
+    """A parameter that does not suit the data, found where the class that has it is not known."""
+
+
+@contextmanager
+def naming_owner(owner: object) -> Iterator[None]:
+    """Let a `ParameterError` name the class that has the parameter.
+
+    Parameters
+    ----------
+    owner : object
+        The estimator that the user called.
+
+    Raises
+    ------
+    ValueError
+        In place of the error.
+
+    Examples
+    --------
+    >>> from skpolyode.errors import ParameterError, naming_owner
+    >>> with naming_owner([]):
+    ...     raise ParameterError("size must be positive, got 0.")
+    Traceback (most recent call last):
+    ValueError: list: size must be positive, got 0.
+    """
+    try:
+        yield
+    except ParameterError as error:
+        raise ValueError(f"{type(owner).__name__}: {error}") from None
 
 
 def plain_repr(label: object) -> str:

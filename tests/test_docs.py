@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import skpolyode
 from tests.quick import few_variance_steps
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,6 +40,54 @@ def test_code_of_the_page_runs(
         with few_variance_steps(400 if n_epochs == "all" else 40):
             exec(compile("\n" * line + code, str(page), "exec", dont_inherit=True), names)
     assert names.keys() > {"__name__", "__builtins__"}
+
+
+DEEP = {"extending.md"}  # its recipes are for those who add to the package
+SHOWN = {page: "\n".join(BLOCK.findall(page.read_text("utf-8"))) for page in PAGES}
+SHOWN |= {path: path.read_text("utf-8") for path in sorted((ROOT / "examples").glob("*.py"))}
+
+
+def faults_of_imports(code: str, *, may_be_deep: bool) -> list[str]:
+    """Imports of this package that reach past a shorter public name, or for a private one."""
+    faults = []
+    for node in ast.walk(ast.parse(code)):
+        module = getattr(node, "module", None) or ""
+        if not isinstance(node, ast.ImportFrom) or module.partition(".")[0] != "skpolyode":
+            continue
+        parents = [".".join(module.split(".")[:k]) for k in range(1, module.count(".") + 2)]
+        for name in (alias.name for alias in node.names):
+            public = (own for own in parents if name in public_names(own))
+            shortest = next(public, module if may_be_deep else None)
+            if shortest != module:
+                faults.append(f"from {module} import {name}, which is public in {shortest}")
+    return faults
+
+
+def public_names(module: str) -> set[str]:
+    """What a module promises; deeper ones promise nothing."""
+    if module == "skpolyode":
+        return {*skpolyode.__all__, *dir(skpolyode)}
+    if module.count(".") > 1:
+        return set()
+    return set(getattr(importlib.import_module(module), "__all__", ()))
+
+
+@pytest.mark.parametrize("path", SHOWN, ids=lambda path: path.name)
+def test_imports_that_are_shown_are_the_public_ones(path: Path) -> None:
+    assert not faults_of_imports(SHOWN[path], may_be_deep=path.name in DEEP)
+
+
+def test_deep_imports_are_noticed() -> None:
+    code = "from skpolyode.panel import Panel, as_panel\nfrom skpolyode.panel.units import Units\n"
+    assert faults_of_imports(code, may_be_deep=False) == [
+        "from skpolyode.panel import Panel, which is public in skpolyode",
+        "from skpolyode.panel.units import Units, which is public in None",
+    ]
+    deep = "from skpolyode.forecasting.forecaster import PolyODEForecaster"
+    assert "is public in skpolyode" in faults_of_imports(deep, may_be_deep=True)[0]
+    deep = "from skpolyode.panel.select import take\nfrom skpolyode.panel.convert import as_panel"
+    (fault,) = faults_of_imports(deep, may_be_deep=True)
+    assert fault.endswith("import as_panel, which is public in skpolyode.panel")
 
 
 def test_quick_start_of_the_readme_is_the_example() -> None:

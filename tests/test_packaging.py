@@ -41,6 +41,30 @@ def test_citation_names_the_version() -> None:
     assert citation["license"] == PROJECT["license"]
 
 
+# What conda-forge calls differently.
+CONDA = {"matplotlib": "matplotlib-base", "torch": "pytorch"}
+
+
+def conda_names(requirements: list[str]) -> set[str]:
+    parsed = map(Requirement, requirements)
+    return {f"{CONDA.get(own.name, own.name)} {own.specifier}".strip() for own in parsed}
+
+
+def test_conda_recipe_says_what_the_project_says() -> None:
+    recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text("utf-8"))
+    needs, python = recipe["requirements"], f"python {PROJECT['requires-python']}"
+    assert recipe["context"]["version"] == skpolyode.__version__
+    assert recipe["package"]["name"] == PROJECT["name"]
+    assert recipe["source"]["path"] == "../dist/skpolyode-${{ version }}.tar.gz"
+    assert set(needs["run"]) == {python} | conda_names(PROJECT["dependencies"])
+    users = EXTRAS["classify"] + EXTRAS["parquet"] + EXTRAS["sktime"]
+    assert set(needs["run_constraints"]) == conda_names(users)
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["build-system"]["requires"]
+    assert set(needs["host"]) == {python, "pip"} | conda_names(build)
+    assert recipe["about"]["license"] == PROJECT["license"]
+    assert recipe["about"]["summary"] == PROJECT["description"]
+
+
 def test_hosted_ci_runs_the_gate_and_targets_that_exist() -> None:
     flow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8"))
     assert flow["jobs"]["test"]["steps"][-1]["run"] == "bash .ci/run"

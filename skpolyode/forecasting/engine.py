@@ -82,7 +82,10 @@ class Answers(NamedTuple):
 
 
 def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
-    """Train and calibrate a clone of a transformer; see the parameters of `PolyODEForecaster`."""
+    """Train and calibrate a clone of a transformer; see the parameters of `PolyODEForecaster`.
+
+    Its `period` has been read: lengths of seasons, or None to search for them.
+    """
     transformer, random_state = parameters["transformer"], parameters["random_state"]
     if transformer is None:
         transformer = PolyODETransformer()
@@ -91,7 +94,7 @@ def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
             "transformer must be one that learns to forecast, such as PolyODETransformer(), got "
             f"{transformer!r}."
         )
-    period = _checked_period(**parameters)
+    _check_shares(**parameters)
     if random_state is None:
         random_state = transformer.random_state
     if transformer.checkpoint_dir is not None:
@@ -102,35 +105,17 @@ def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
     is_seed = isinstance(random_state, Integral)
     seed = int(random_state if is_seed else rng.randint(2**31 - 1))
     share = parameters["calibration_fraction"]
-    return fit_forecaster(transformer, panel, share, rng, seed, period)
+    return fit_forecaster(transformer, panel, share, rng, seed, parameters["period"])
 
 
-def _checked_period(
-    *,
-    calibration_fraction: float,
-    update_epochs: int,
-    period: float | Sequence[float] | str | None,
-    **others: Any,
-) -> tuple[float, ...] | None:
-    """Lengths of seasons, None for "auto"; a ValueError names a parameter that makes no sense."""
+def _check_shares(*, calibration_fraction: float, update_epochs: int, **others: Any) -> None:
+    """Raise a ValueError for a parameter that makes no sense."""
     if not 0 < calibration_fraction < 1:
         raise ValueError(
             f"calibration_fraction must be between 0 and 1, got {calibration_fraction!r}."
         )
     if update_epochs < 0:
         raise ValueError(f"update_epochs must not be negative, got {update_epochs!r}.")
-    if period is None or (isinstance(period, str) and period == "auto"):
-        return () if period is None else None
-    try:
-        lengths = np.atleast_1d(np.asarray(period, dtype=np.float64))
-    except (TypeError, ValueError):
-        lengths = np.empty(0)
-    is_valid = lengths.ndim == 1 and len(lengths) and np.isfinite(lengths).all()
-    if not is_valid or not (lengths > 0).all():
-        raise ValueError(
-            f'period must be a positive length, some of them, None or "auto", got {period!r}.'
-        )
-    return tuple(lengths.tolist())
 
 
 def fit_forecaster(

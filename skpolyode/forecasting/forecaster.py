@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -11,6 +10,7 @@ import pandas as pd
 from sktime.datatypes import convert_to
 from sktime.forecasting.base import BaseForecaster
 
+from skpolyode.errors import naming_owner
 from skpolyode.forecasting.engine import Answers, answer, retrain, train_forecaster
 from skpolyode.forecasting.frames import (
     Query,
@@ -23,9 +23,9 @@ from skpolyode.forecasting.frames import (
 )
 from skpolyode.forecasting.panels import FITTED, PanelForecaster
 from skpolyode.panel import Panel
-from skpolyode.panel.units import read_duration
 from skpolyode.saving.objects import register_estimator, save_by_name
 from skpolyode.siblings import ODERNNTransformer
+from skpolyode.structural.period import read_period
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.neural import NeuralTransformer
 
@@ -308,7 +308,8 @@ class PolyODEForecaster(PanelForecaster):
             names, named = columns, all(isinstance(name, str) for name in columns)
         self.channel_names_, self.has_channel_names_ = tuple(map(str, names)), named
         parameters = self.get_params(deep=False)
-        parameters["period"] = _read_period(self.period, panel.time_unit)
+        with naming_owner(self):
+            parameters["period"] = read_period(self.period, panel.time_unit)
         trained = train_forecaster(parameters, panel)
         for name, value in trained._asdict().items():
             setattr(self, f"{name}_", value)
@@ -343,13 +344,3 @@ class PolyODEForecaster(PanelForecaster):
             {"transformer": models[0], "update_epochs": 0, "random_state": 0},
             {"transformer": models[1], "update_epochs": 1, "random_state": 1, **as_it_is},
         ]
-
-
-def _read_period(period: Any, time_unit: str | None) -> Any:
-    """Durations among the lengths of seasons, in the units of `times`; all else as it is."""
-    if isinstance(period, list | tuple):
-        return [_read_period(length, time_unit) for length in period]
-    is_duration = isinstance(period, str | datetime.timedelta | np.timedelta64)
-    if not is_duration or (isinstance(period, str) and period == "auto"):
-        return period
-    return read_duration("period", period, time_unit)

@@ -34,10 +34,11 @@ def cell_limits(values: np.ndarray) -> np.ndarray:
         x = x[~np.isnan(x)]
         if not len(x):
             continue
-        low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
-        reach = _REACH * (high / 2 - low / 2)
-        if reach > 0 and np.sum(np.abs(x - middle) > reach) <= max(1, len(x) // 1000):
-            limits[:, j] = middle - reach, middle + reach
+        with np.errstate(over="ignore", invalid="ignore"):  # of values near the largest float
+            low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
+            reach = _REACH * (high / 2 - low / 2)
+            if reach > 0 and np.sum(np.abs(x - middle) > reach) <= max(1, len(x) // 1000):
+                limits[:, j] = middle - reach, middle + reach
     return limits
 
 

@@ -133,7 +133,10 @@ def _read(times: Any, panel: Panel, name: str, relative: bool) -> Times:
     except ValueError as error:  # text that is no duration
         raise ValueError(f"{name}: {error}") from None
     except TypeError as error:
-        raise TypeError(f"{name}: {error}") from error
+        fault: object = error
+        if relative and not panel.is_datetime:
+            fault = f"got {times!r}, but the times of the series are plain numbers: give numbers"
+        raise TypeError(f"{name}: {fault}") from error
     if block.data.ndim != 1 or block.data.size == 0:
         raise ValueError(f"{name} must be one-dimensional and not empty, got {times!r}.")
     _check_kind(block, panel, name, relative)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from skpolyode.errors import ParameterError
 from skpolyode.panel.outliers import cell_limits
 from skpolyode.panel.select import Observed
 from skpolyode.panel.timeaxis import MICROSECONDS, as_timedelta
@@ -233,11 +234,11 @@ def read_duration(name: str, value: Any, time_unit: str | None) -> float:
         try:
             length = as_timedelta(value) / pd.Timedelta(1, "us") / MICROSECONDS[time_unit or "us"]
         except (TypeError, ValueError, OverflowError):
-            raise ValueError(f"{rule}.") from None
+            raise ParameterError(f"{rule}.") from None
         if time_unit is None:
-            raise ValueError(f"{rule}, but the times are plain numbers: give a number.")
+            raise ParameterError(f"{rule}, but the times are plain numbers: give a number.")
     if not 0 < length < np.inf:
-        raise ValueError(f"{rule}.")
+        raise ParameterError(f"{rule}.")
     return length
 
 
@@ -248,7 +249,7 @@ def read_memory(name: str, value: Any, time_unit: str | None, longest: float) ->
     """
     length = read_duration(name, value, time_unit)
     if not longest / _FURTHEST_MEMORY <= length <= longest * _FURTHEST_MEMORY:
-        raise ValueError(
+        raise ParameterError(
             f"{name}={value!r} is {length / longest:.0e} times as long as the longest series, of "
             f"length {longest:g}: choose a length that series have; 'auto' does."
         )

@@ -157,39 +157,47 @@ class PanelViews(PanelStorage):
         return times, values, lengths
 
     def describe(self) -> pd.DataFrame:
-        """Summarise the channels.
+        """Summarise the channels, and the rows of all of them.
 
         Returns
         -------
         DataFrame
             A row a channel: how many `series` observe it, how many `cells` are observed and what
-            `share` of the rows that is, `mean`, `std`, `min` and `max` of its values, and the
-            `median_gap` between its observations, in the units of `times`.
+            `share` of the rows that is, how many a series has (`per_series`, the median), `mean`,
+            `std`, `min` and `max` of its values, and `median_gap` and `longest_gap` between its
+            observations, in the units of `times`. The last row, "(any)", counts the rows in which
+            any channel is observed: what a series can tell, about as many coefficients as it has
+            rows, and over which gaps.
 
         Examples
         --------
         >>> from skpolyode.panel import Panel
         >>> panel = Panel.from_series([([0, 1, 4], [[1.0, 5.0], [2.0, None], [6.0, None]])])
-        >>> panel.describe()[["cells", "mean", "median_gap"]].to_dict("list")
-        {'cells': [3, 1], 'mean': [3.0, 5.0], 'median_gap': [2.0, nan]}
+        >>> panel.describe()[["cells", "mean", "longest_gap"]].T.to_dict("list")
+        {'x0': [3.0, 3.0, 3.0], 'x1': [1.0, 5.0, nan], '(any)': [3.0, nan, 3.0]}
         """
-        series, table = series_index(self.offsets), {}
-        for name, column in zip(self.channel_names, self.values.T, strict=True):
-            seen = ~np.isnan(column)
-            same = np.diff(series[seen]) == 0
-            values, gaps = pd.Series(column[seen]), pd.Series(np.diff(self.times[seen])[same])
-            table[name] = {
-                "series": len(np.unique(series[seen])),
-                "cells": int(seen.sum()),
-                "share": float(seen.mean()) if len(seen) else np.nan,
-                "mean": values.mean(),
-                "std": values.std(),
-                "min": values.min(),
-                "max": values.max(),
-                "median_gap": gaps.median(),
-            }
-        whole = {"series": int, "cells": int}
-        return pd.DataFrame.from_dict(table, orient="index").astype(whole)
+        names, seen = [*self.channel_names, "(any)"], ~np.isnan(self.values)
+        blank = np.full(len(seen), np.nan)
+        columns = [*zip(seen.T, self.values.T, strict=True), (seen.any(axis=1), blank)]
+        return pd.DataFrame([self._summary(*column) for column in columns], index=names)
+
+    def _summary(self, seen: np.ndarray, values: np.ndarray) -> dict[str, float]:
+        """Of the rows (P,) that are seen, with their values."""
+        owner, times, values = series_index(self.offsets)[seen], self.times[seen], values[seen]
+        per_series = np.unique(owner, return_counts=True)[1]
+        cells, gaps = pd.Series(values), pd.Series(np.diff(times)[np.diff(owner) == 0])
+        return {
+            "series": len(per_series),
+            "cells": len(times),
+            "share": float(seen.mean()) if len(seen) else np.nan,
+            "per_series": float(np.median(per_series)) if len(per_series) else np.nan,
+            "mean": cells.mean(),
+            "std": cells.std(),
+            "min": cells.min(),
+            "max": cells.max(),
+            "median_gap": gaps.median(),
+            "longest_gap": gaps.max(),
+        }
 
     def plot(self, ax: Any = None, *, max_series: int = 10) -> np.ndarray:
         """Draw the observations, with a line through those of each series and channel.

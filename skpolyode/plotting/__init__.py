@@ -1,4 +1,4 @@
-"""Displays: figures of embeddings, reconstructions and forecasts, in scikit-learn's style.
+"""Displays: figures of embeddings, reconstructions, forecasts and trainings, as scikit-learn's.
 
 A display is made from arrays, or from a fitted estimator and series by `from_estimator`; `plot`
 draws it, on given axes if you like, and keeps the artists as attributes. The first plot loads
@@ -9,5 +9,12 @@ from skpolyode.plotting.coefficients import CoefficientDisplay
 from skpolyode.plotting.forecast import ForecastDisplay
 from skpolyode.plotting.reconstruction import ReconstructionDisplay
 from skpolyode.plotting.reliability import ReliabilityDisplay
+from skpolyode.plotting.training import TrainingDisplay
 
-__all__ = ["CoefficientDisplay", "ForecastDisplay", "ReconstructionDisplay", "ReliabilityDisplay"]
+__all__ = [
+    "CoefficientDisplay",
+    "ForecastDisplay",
+    "ReconstructionDisplay",
+    "ReliabilityDisplay",
+    "TrainingDisplay",
+]

@@ -1,5 +1,6 @@
 """Saving and loading: fitted estimators in one file that holds numbers and text, never code."""
 
-from skpolyode.saving.objects import load
+from skpolyode.saving.modules import register_module
+from skpolyode.saving.objects import load, register_estimator
 
-__all__ = ["load"]
+__all__ = ["load", "register_estimator", "register_module"]

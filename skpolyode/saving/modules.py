@@ -51,7 +51,7 @@ def register_module(
     --------
     >>> import torch
     >>> from skpolyode.saving.codec import Decoder, Encoder
-    >>> from skpolyode.saving.modules import register_module
+    >>> from skpolyode.saving import register_module
     >>> @register_module
     ... class Rotation(torch.nn.Module):
     ...     def __init__(self, size):

@@ -125,8 +125,8 @@ def register_estimator(cls: type | None = None, **options: Any) -> Any:
 
     Parameters
     ----------
-    cls : type
-        Exactly this class, not its subclasses.
+    cls : type or None, default=None
+        Exactly this class, not its subclasses. None: used as a decorator with options.
     **options : dict
         `part` of :func:`skpolyode.saving.codec.register`.
 
@@ -134,6 +134,18 @@ def register_estimator(cls: type | None = None, **options: Any) -> Any:
     -------
     type
         The class.
+
+    Examples
+    --------
+    >>> from skpolyode import HiPPOTransformer
+    >>> from skpolyode.saving import register_estimator
+    >>> class ShortMemory(HiPPOTransformer):
+    ...     "Four coefficients a channel."
+    ...
+    ...     def __init__(self):
+    ...         super().__init__(n_coefficients=4)
+    >>> register_estimator(ShortMemory).__name__
+    'ShortMemory'
     """
     if cls is None:
         return partial(register_estimator, **options)

@@ -98,12 +98,9 @@ def read_rows(
 def _without_outliers(
     table: np.ndarray, scaler: ChannelScaler, panel: Panel, owner: np.ndarray
 ) -> np.ndarray:
-    """Rows (n, D) in which values beyond the limits are not observed, with a warning.
-
-    Values that cannot be computed with are left, for an error.
-    """
+    """Rows (n, D) in which finite values beyond the limits are not observed, with a warning."""
     outside = (table < scaler.limits[0]) | (table > scaler.limits[1])
-    outside &= ~scaler.is_too_far(table)
+    outside &= np.isfinite(table)
     if not outside.any():
         return table
     faults = Faults("update", panel.ids, panel.channel_names)

@@ -10,11 +10,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from skpolyode.errors import Faults, naming_owner
 from skpolyode.panel import Panel, as_panel, query_times
+from skpolyode.panel.checks import TOO_LARGE, note_cells
 from skpolyode.panel.empty import drop_empty
+from skpolyode.panel.outliers import cell_limits, without_outliers
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
+from skpolyode.structural.period import read_period
 
 __all__ = ["StructuralForecaster"]
+
+_LARGEST = 1e150  # squares of such values are still numbers
 
 
 class StructuralForecaster(BaseEstimator):
@@ -30,9 +36,9 @@ class StructuralForecaster(BaseEstimator):
 
     Parameters
     ----------
-    period : float, sequence of float, "auto" or None, default="auto"
-        Lengths of seasons, in the units of `times`. "auto" searches for some; None: there is no
-        season.
+    period : float, timedelta, str, sequence of such, "auto" or None, default="auto"
+        Lengths of seasons: in the units of `times`, or beside datetimes durations such as "7D".
+        "auto" searches for some; None: there is no season.
     random_state : int, RandomState instance or None, default=None
         Seed of the draw of models; pass an int to draw the same ones in each fit.
 
@@ -40,6 +46,9 @@ class StructuralForecaster(BaseEstimator):
     ----------
     models_ : StructuralModels
         The models that were kept, by channel.
+    limits_ : float64 ndarray of shape (2, D)
+        Least and largest credible value of each channel; cells beyond are taken as not observed,
+        with a warning that names them.
 
     See Also
     --------
@@ -79,16 +88,14 @@ class StructuralForecaster(BaseEstimator):
         self
         """
         panel = as_panel(X)
-        searches = isinstance(self.period, str)
-        period = np.atleast_1d(() if searches or self.period is None else self.period)
-        if (searches and self.period != "auto") or not (period > 0).all():
-            raise ValueError(
-                'period must be a positive length, some of them, None or "auto", got '
-                f"{self.period!r}."
-            )
+        with naming_owner(self):
+            period = read_period(self.period, panel.time_unit)
+        limits = cell_limits(panel.values)
+        known = _computable(without_outliers(panel, limits))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.models_ = StructuralModels.learn(drop_empty(panel), seed, None if searches else period)
+        self.models_ = StructuralModels.learn(drop_empty(known), seed, period)
         self.channel_names_, self.has_channel_names_ = panel.channel_names, panel.has_channel_names
+        self.limits_ = limits
         return self
 
     def forecast(self, X: Any, times: Any, relative_to: str | None = None) -> Panel:
@@ -143,7 +150,7 @@ class StructuralForecaster(BaseEstimator):
         check_is_fitted(self)
         names, named = self.channel_names_, self.has_channel_names_
         panel = as_panel(X).align_channels(names, named=named, owner=type(self).__name__)
-        panel = drop_empty(panel)
+        panel = drop_empty(_computable(without_outliers(panel, self.limits_)))
         flat, offsets = query_times(panel, times, relative_to)
         counts, last = np.diff(offsets), panel.offsets[1:] - 1
         early = flat < np.repeat(panel.times[last], counts)
@@ -156,3 +163,12 @@ class StructuralForecaster(BaseEstimator):
                 "there."
             )
         return panel, flat, offsets, self.models_.forecast_from(panel, last, flat, counts)
+
+
+def _computable(panel: Panel) -> Panel:
+    """The panel; one ValueError for all values that are too large to compute with."""
+    faults = Faults("X", panel.ids, panel.channel_names)
+    wrong = np.abs(panel.values) > _LARGEST
+    note_cells(TOO_LARGE, wrong, "{:g} is too large", panel.rows, faults)
+    faults.raise_if_any()
+    return panel

@@ -21,6 +21,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skpolyode.embedders import ChannelScaler, Embedder, MemoryReadout
+from skpolyode.fit_report import FitReport
 from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.empty import blank_panel, fill_rows, fill_values
 from skpolyode.panel.select import Observed, observed_rows
@@ -75,6 +76,7 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
 
     _stream_class: ClassVar[type[SeriesStream] | None] = None
     embedder_: Embedder
+    fit_report_: FitReport
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

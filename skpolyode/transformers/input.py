@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from skpolyode.errors import Faults, plain_repr
+from skpolyode.errors import Faults, naming_owner, plain_repr
 from skpolyode.fit_report import FitReport
 from skpolyode.panel import Panel, as_panel, is_ragged
 from skpolyode.panel.cells import with_nan
@@ -56,7 +56,7 @@ def fit_series(
     `told` has an entry for each series, and `settings` are of the fit as a whole.
     """
     check_parameters(estimator)
-    with unchanged_by_errors(estimator):
+    with unchanged_by_errors(estimator), naming_owner(estimator):
         panel = read_panel(estimator, X, reset=True)
         used, known = observed_series(panel), drop_empty(panel)
         own = {k: one_each(told[k], panel, k) for k in told if told[k] is not None}
@@ -148,16 +148,15 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
     panel, shape = _converted(estimator, X, reset, "X")
     if reset:
         _remember(estimator, panel, shape)
-        check_sizes(panel)
-        limits = None
+        scaler = limits = None
         if getattr(estimator, "ignores_outliers", False):
             limits = cell_limits(panel.values)
     else:
-        panel = _aligned(estimator, panel)
-        check_sizes(panel, estimator.scaler_)
-        limits = estimator.scaler_.limits
+        panel, scaler = _aligned(estimator, panel), estimator.scaler_
+        limits = scaler.limits
     if limits is not None:
         panel = without_outliers(panel, limits)
+    check_sizes(panel, scaler)  # of what is left: a cell is faulty however far away it is
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
 
 

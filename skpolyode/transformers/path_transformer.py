@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods
 
 from skpolyode.embedders import ChannelScaler
+from skpolyode.errors import naming_owner
 from skpolyode.panel import Panel
 from skpolyode.panel.empty import drop_empty
 from skpolyode.saving.objects import save
@@ -60,7 +61,7 @@ class PathTransformer(TransformerMixin, BaseEstimator):
             What was fitted before is then as it was.
         """
         self._validate_params()
-        with unchanged_by_errors(self):
+        with unchanged_by_errors(self), naming_owner(self):
             panel = read_panel(self, X, reset=True)
             panel = drop_empty(panel)
             self._prepare(panel)

@@ -135,10 +135,24 @@ def test_frames_are_undone(panel):
 
 def test_describe(panel):
     table = panel.describe()
-    assert table.index.tolist() == ["hr", "bp"]
-    assert table.loc["hr"].tolist() == [2, 3, 1.0, 2.0, 1.0, 1.0, 3.0, 2.0]
+    assert table.index.tolist() == ["hr", "bp", "(any)"]
+    assert table.loc["hr"].tolist() == [2, 3, 1.0, 1.5, 2.0, 1.0, 1.0, 3.0, 2.0, 2.0]
     assert table.loc["bp", ["series", "cells", "share"]].tolist() == [2, 2, 2 / 3]
-    assert np.isnan(table.loc["bp", "median_gap"])
+    assert table.loc["bp", ["median_gap", "longest_gap"]].isna().all()
+    assert table["cells"].dtype.kind == "i"
+
+
+def test_describe_ends_with_the_rows_of_all_channels():
+    """Which say more than any channel where these are observed apart."""
+    nan = np.nan
+    apart = [[1.0, nan], [nan, 2.0], [nan, nan], [3.0, nan], [nan, 4.0]]
+    panel = Panel.from_series([([0.0, 1.0, 2.0, 4.0, 5.0], apart), ([0.0], [[1.0, 2.0]])])
+    columns = ["series", "cells", "share", "per_series", "median_gap", "longest_gap"]
+    table = panel.describe()
+    assert table.loc["(any)", columns].tolist() == [2, 5, 5 / 6, 2.5, 1.0, 3.0]
+    assert table.loc["x0", columns].tolist() == [2, 3, 0.5, 1.5, 4.0, 4.0]
+    assert table.loc["(any)", ["mean", "std", "min", "max"]].isna().all()
+    assert Panel.from_series([([0.0], [nan])], empty="keep").describe()["cells"].tolist() == [0, 0]
 
 
 def test_notebooks_show_the_first_series():

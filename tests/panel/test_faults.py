@@ -205,9 +205,11 @@ def test_long_column_lists_are_cut():
 
 
 def test_a_cell_of_a_frame_is_named_by_its_column():
-    frame = pd.DataFrame({"hr": [61.0, 62.0], "state": ["ok", "bad"]}, index=[0.5, 2.5])
+    cells = {"hr": [61.0, 62.0, 63.0], "state": [1.0, "bad", 2.0]}
+    frame = pd.DataFrame(cells, index=[0.5, 2.5, 3.0])
     text = message(lambda: as_panel([frame]))
     assert "series 0, channel 'state', time 2.5: not a number, got 'bad' (str)" in text
+    text = message(lambda: as_panel([frame, frame]))
     assert "cells that are not numbers (2)" in text
 
 

@@ -238,3 +238,17 @@ def test_a_column_of_text_is_one_line(kind):
         Panel.from_long(long, id="id", time="t", values=["a", "b"])
     long["a"] = pd.to_numeric(long["a"], errors="coerce")
     assert Panel.from_long(long, id="id", time="t", values=["a", "b"]).n_channels == 2
+
+
+@pytest.mark.parametrize("kind", [object, "string"])
+def test_a_column_of_text_in_many_frames_is_one_line(kind):
+    cells = pd.Series(["1", "2", "u"], dtype=kind)
+    frames = [pd.DataFrame({"a": cells, "b": [1.0, 2.0, 3.0]}) for _ in range(4)]
+    frames[0] = frames[0].assign(a=[1.0, 2.0, 3.0])
+    remedy = r"Remedy: .*pandas\.to_numeric\(column, errors='coerce'\)"
+    both_refuse(
+        frames, ValueError, rf"X: channel 'a' holds text, such as '1' \(series 1\)\. {remedy}"
+    )
+    read = [frame.assign(a=pd.to_numeric(frame["a"], errors="coerce")) for frame in frames]
+    assert as_panel(read).n_series == 4
+    both_refuse([frame["a"] for frame in frames], ValueError, "channel 'x0' holds text")

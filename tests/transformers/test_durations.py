@@ -21,6 +21,7 @@ from skpolyode import (
 )
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel.units import read_duration
+from skpolyode.structural import StructuralForecaster
 
 rng = np.random.default_rng(0)
 HOURS = pd.date_range("2024-01-01", periods=20, freq="h")
@@ -105,3 +106,55 @@ def test_more_coefficients_than_rows_are_refused_where_they_take_seconds():
     with pytest.raises(ValueError, match="takes here, 1024"):
         InterpolationTransformer(n_coefficients=1025).fit(long)
     assert InterpolationTransformer(n_coefficients=300).fit(long).window_ == 2999.0
+
+
+PLAIN = Panel.from_series([(np.arange(20.0), rng.normal(size=20)) for _ in range(12)])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "parameter"),
+    [
+        (HiPPOTransformer(window="5h"), "window"),
+        (PolyODETransformer(context="5h", **SMALL), "context"),
+        (PolyODETransformer(step_size="5h", **SMALL), "step_size"),
+        (PastDecoder(HiPPOTransformer(n_coefficients=4), window="5h"), "window"),
+        (Resampler(InterpolationTransformer(), every="5h"), "every"),
+        (StructuralForecaster(period="5h"), "period"),
+        (PolyODEForecaster(period=["5h"]), "period"),
+    ],
+    ids=lambda own: own if isinstance(own, str) else type(own).__name__,
+)
+def test_a_refused_duration_names_its_class_and_parameter(estimator, parameter):
+    """Once, and that of the class that has the parameter."""
+    fit = getattr(estimator, "pretrain", estimator.fit)
+    with pytest.raises(ValueError, match=f"{parameter} must be .* got '5h', but the t") as caught:
+        fit(PLAIN)
+    assert str(caught.value).startswith(f"{type(estimator).__name__}: {parameter} must be")
+
+
+def test_a_duration_inside_another_estimator_names_the_inner_one():
+    inner = PolyODETransformer(window="5h", **SMALL)
+    for outer in (PolyODEForecaster(inner).pretrain, Resampler(inner, every=1.0).fit):
+        with pytest.raises(ValueError, match=r"^PolyODETransformer: window must be"):
+            outer(PLAIN)
+    with pytest.raises(ValueError, match=r"^HiPPOTransformer: window=1e\+300 is .* as long as"):
+        HiPPOTransformer(window=1e300).fit(PLAIN)
+
+
+def test_structural_models_read_durations():
+    series = [(HOURS, np.sin(np.arange(20.0) * np.pi / 3))]
+    panel = Panel.from_series(series, time_unit="h")
+    later = [HOURS[-1] + pd.Timedelta("90min")]
+    found = [
+        StructuralForecaster(period=period, random_state=0).fit(panel).forecast(panel, later)
+        for period in ("6h", 6.0)
+    ]
+    np.testing.assert_array_equal(found[0].values, found[1].values)
+
+
+def test_leads_as_text_beside_plain_numbers_are_told_so():
+    model = InterpolationTransformer(n_coefficients=4).fit(PLAIN)
+    with pytest.raises(
+        TypeError, match=r"times: got \['1h'\], but the times .* plain numbers: give"
+    ):
+        model.interpolate(PLAIN, ["1h"], relative_to="end")

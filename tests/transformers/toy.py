@@ -6,8 +6,7 @@ import torch
 from torch import nn
 
 from skpolyode.models import Prediction, SequenceModel
-from skpolyode.saving.modules import register_module
-from skpolyode.saving.objects import register_estimator
+from skpolyode.saving import register_estimator, register_module
 from skpolyode.transformers.neural import NeuralTransformer, Sizes
 
 

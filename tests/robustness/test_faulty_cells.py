@@ -1,0 +1,92 @@
+"""A cell far from all others is not observed, by the same rule however far away it is."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from skpolyode import Panel
+from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.structural import StructuralForecaster
+from tests.transformers.data import oscillators, small
+
+SIZES = [1e5, 1e90, -1e120, 1e200, 1e300, 1.7e308]
+SERIES = oscillators(12)
+ROW = 4
+
+
+def with_cell(value: float, series=SERIES):
+    """The series, with one cell of series 3 replaced."""
+    changed = [(t, x.copy()) for t, x in series]
+    changed[3][1][ROW, 0] = value
+    return Panel.from_series(changed)
+
+
+def told(call, *arguments):
+    """Result of a call that warns of the cell."""
+    with pytest.warns(UserWarning, match=r"series 3 .*channel 'x0', .* is far from all others"):
+        return call(*arguments)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return small().fit(SERIES)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_of_a_transformer(model, size):
+    faulty, without = with_cell(size), with_cell(np.nan)
+    np.testing.assert_array_equal(told(model.transform, faulty), model.transform(without))
+    found = told(model.forecast, faulty, [4.5]).values
+    np.testing.assert_array_equal(found, model.forecast(without, [4.5]).values)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_of_a_fit(size):
+    one, two = told(small().fit, with_cell(size)), small().fit(with_cell(np.nan))
+    np.testing.assert_array_equal(one.transform(SERIES), two.transform(SERIES))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_of_a_stream(model, size):
+    one, two = model.stream(SERIES), model.stream(SERIES)
+    with pytest.warns(UserWarning, match="is far from all others"):
+        one.update(5.0, [size, 0.5], series=0)
+    two.update(5.0, [np.nan, 0.5], series=0)
+    np.testing.assert_array_equal(one.embedding(), two.embedding())
+    with pytest.raises(ValueError, match=r"time 6: \[inf 0.5\]"):
+        one.update(6.0, [np.inf, 0.5], series=0)
+
+
+@pytest.fixture(scope="module")
+def forecaster():
+    return PolyODEForecaster(small(max_epochs=1), random_state=0).pretrain(
+        Panel.from_series(SERIES)
+    )
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_of_a_forecaster(forecaster, size):
+    found = told(forecaster.forecast, with_cell(size), [4.5]).values
+    np.testing.assert_array_equal(found, forecaster.forecast(with_cell(np.nan), [4.5]).values)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_of_structural_models(size):
+    month = np.arange(40.0)
+    series = [(month, 10 + np.sin(month[:, None] / 3 + k)) for k in range(4)]
+    faulty, without = with_cell(size, series), with_cell(np.nan, series)
+    one = told(StructuralForecaster(random_state=0).fit, faulty)
+    two = StructuralForecaster(random_state=0).fit(without)
+    found = told(one.forecast, faulty, [41.0]).values
+    np.testing.assert_array_equal(found, two.forecast(without, [41.0]).values)
+
+
+def test_series_whose_squares_are_no_numbers_are_refused_by_structural_models():
+    month = np.arange(40.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=r"1e\+200 is too large[\s\S]*repair their unit"):
+            StructuralForecaster().fit([(month, 1e200 * np.cos(month))])
