@@ -54,10 +54,10 @@ def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
 def is_surely_larger(errors: torch.Tensor | None, others: torch.Tensor | None) -> bool:
     """Whether errors are larger than others by more than chance explains.
 
-    They are if their sum is larger by more than one standard error, which the differences of the
-    series tell, or the geometric mean of the series' errors is larger. Where a few series make most
+    They are if their sum is larger by more than two standard errors, which the differences of the
+    series tell, or the geometric mean of the series' errors is larger. Where few series make most
     of the error, as those of chaotic systems with a long gap do, the least sum of many epochs is
-    mostly luck.
+    mostly luck: one such series is one standard error, four are two.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def is_surely_larger(errors: torch.Tensor | None, others: torch.Tensor | None) -
     if errors is None or others is None or errors.shape != others.shape or errors.shape[1] < 3:
         return True
     larger, n = errors[0] - others[0], errors.shape[1]
-    if larger.sum() > (n / (n - 1) * (larger - larger.mean()).square().sum()).sqrt():
+    if larger.sum() > 2 * (n / (n - 1) * (larger - larger.mean()).square().sum()).sqrt():
         return True
     floor = _NEGLIGIBLE * others[0].sum() / others[1].sum()
     ratio = (errors[0] / errors[1] + floor) / (others[0] / others[1] + floor)
@@ -288,7 +288,8 @@ class _Run:
                     self._keep(epoch)
                 return reason
             loss = self._train_epoch(epoch)
-            self.history[-1] |= {"training_loss": loss, "n_items": len(self.task.items)}
+            trained = {"training_loss": loss, "n_items": len(self.task.items)}
+            self.history[-1] |= trained | {"learning_rate": self.optimizer.lr}  # of its last step
             if not math.isfinite(loss):
                 return INFINITE
             bar.update()
