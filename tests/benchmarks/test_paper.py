@@ -97,7 +97,7 @@ def test_siblings_may_have_fewer_seeds():
     size = QUICK._replace(n_seeds=2, n_sibling_seeds=1)
     table = list(cells(size, [LORENZ96], ["mean", "PolyODE", "S4"]))
     assert [cell.row for cell in table if cell.seed] == ["mean", "PolyODE"]
-    assert len(table) == 4 + 2
+    assert len(table) == 3 + 2
 
 
 @pytest.mark.parametrize(("largest", "best"), [(False, "a"), (True, "b")])

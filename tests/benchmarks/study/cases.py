@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from benchmarks.paper.study import CoupledPolyODE, PaperPolyODE
-from tests.models.cases import make_model
+from skpolyode.models import PolyODE
+from tests.models import cases
+
+
+def make_model(n_channels: int = 2, **options: object) -> PolyODE:
+    """A model of signal and memory only, as the paper's."""
+    return cases.make_model(n_channels, n_hidden=0, **options)
 
 
 def make_paper(
@@ -11,7 +17,7 @@ def make_paper(
 ) -> PaperPolyODE:
     """A model with random weights that are large enough to matter."""
     parts = make_model(n_channels, **options).arguments
-    del parts["history"], parts["gain"]
+    del parts["history"], parts["gain"], parts["cell"]
     return PaperPolyODE(**parts, update=update, origin=origin)
 
 
@@ -25,5 +31,5 @@ def make_coupled(
 ) -> CoupledPolyODE:
     """The same, with a standard solver for dynamics and memory together."""
     parts = make_model(strength=strength, **options).arguments
-    del parts["stepper"], parts["history"], parts["gain"]
+    del parts["stepper"], parts["history"], parts["gain"], parts["cell"]
     return CoupledPolyODE(**parts, solver=solver, update=update, origin=origin)

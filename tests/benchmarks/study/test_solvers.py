@@ -15,8 +15,8 @@ from benchmarks.paper.study.implicit import MULTISTEPS
 from benchmarks.paper.study.solvers import COUPLED, _block_weights
 from skpolyode.dynamics import WalledMLP
 from skpolyode.memory import LegTMemory, legt_matrices
-from tests.benchmarks.study.cases import make_coupled
-from tests.models.cases import SIZE, WINDOW, make_model
+from tests.benchmarks.study.cases import make_coupled, make_model
+from tests.models.cases import SIZE, WINDOW
 
 ORDERS = {"euler": 1, "rk4": 4, "backward_euler": 1, "adams_moulton": 5}
 
@@ -25,7 +25,7 @@ every_solver = pytest.mark.parametrize("solver", COUPLED)
 
 def start(n_rows=3):
     rng = np.random.default_rng(0)
-    z = torch.from_numpy(rng.normal(size=(n_rows, 2, 1 + SIZE)))
+    z = torch.from_numpy(rng.normal(size=(n_rows, 2 * (1 + SIZE))))
     return z, torch.from_numpy(rng.normal(size=(n_rows, 2, SIZE)))
 
 
@@ -101,9 +101,9 @@ def test_flow_with_and_without_memory_and_trace_agree(solver):
     ended, _ = advance(model, z, c, gaps)
     torch.testing.assert_close(traced, flowed, rtol=0, atol=1e-8)
     torch.testing.assert_close(ended, flowed, rtol=0, atol=1e-8)
-    torch.testing.assert_close(path.values[0], z[..., 0])
+    torch.testing.assert_close(path.values[0], z[:, model.signals])
     last = path.values[path.n_steps, torch.arange(3)]
-    torch.testing.assert_close(last, flowed[..., 0], rtol=0, atol=1e-8)
+    torch.testing.assert_close(last, flowed[:, model.signals], rtol=0, atol=1e-8)
     torch.testing.assert_close(path.step * path.n_steps, gap)
 
 
@@ -113,7 +113,7 @@ def test_after_the_longest_gap_the_signal_is_held(solver):
     z_end, c_end = advance(model, z, c, [7.0, 2.0, 0.3])
     z_two, c_two = advance(model, z, c, [2.0, 2.0, 0.3])
     rest = torch.tensor([5.0], dtype=torch.float64)
-    held = model.memory.hold(c_two[:1], z_two[:1, :, 0], rest, rest)
+    held = model.memory.hold(c_two[:1], z_two[:1, model.signals], rest, rest)
     torch.testing.assert_close(z_end, z_two, rtol=0, atol=1e-8)
     torch.testing.assert_close(c_end, torch.cat([held, c_two[1:]]), rtol=0, atol=1e-8)
 
