@@ -119,8 +119,9 @@ class Plain:
                     gap = time - latest[j]
                     c[j] += drive(0 * c[j], [0.0, rise / gap], gap, self.A, self.B)
                 channels[j], latest[j] = np.r_[row[j], c[j]], time
-            seen = [np.where(mask, row, 0.0), mask, np.where(mask, row - prediction, 0.0)]
-            w[:] = self.recur(np.concatenate(seen), w)
+            if len(w):
+                seen = [np.where(mask, row, 0.0), mask, np.where(mask, row - prediction, 0.0)]
+                w[:] = self.recur(np.concatenate(seen), w)
             results.append((prediction, z, c))
         return results
 

@@ -42,7 +42,8 @@ def ours(**parameters):
 def exact():
     """With one memory, as in the paper."""
     length = ours(max_epochs=1).fit(SERIES).window_
-    return small(step_size=STEP, window=length, context=length).fit(SERIES)
+    sizes = {"window": length, "context": length, "hidden_size": 0}
+    return small(step_size=STEP, **sizes).fit(SERIES)
 
 
 @parametrize_with_checks(
