@@ -15,7 +15,7 @@ from skpolyode.embedders.variance import std_coefficients
 from skpolyode.ensemble.naive import Records
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.select import context_starts, observed_rows, series_of_rows, take
+from skpolyode.panel.select import observed_rows, series_of_rows, take
 from skpolyode.saving.codec import saved
 from skpolyode.training import forecasting_mse
 
@@ -176,15 +176,9 @@ class ModelEmbedder(TrainedModel, Embedder):
     ) -> np.ndarray:
         """Free runs (Q, D), in standard deviations, each from an origin; see `forecast_from`."""
         series, end = series_of_rows(panel)[origins], panel.times[origins]
-        if self.recent is None:  # it forgets nothing: one run passes through the states of all
-            start, states = panel.offsets[:-1][series], self.states_at(panel, origins)
-            pasts = take(panel, series, origins, origins + 1)
-        else:
-            start = context_starts(panel, origins, self.recent.context)
-            pasts = take(panel, series, start, origins + 1)
-        durations, runs = end - panel.times[start], np.empty((len(times), panel.n_channels))
+        durations = end - panel.times[panel.offsets[:-1][series]]
+        states, runs = self.states_at(panel, origins), np.empty((len(times), panel.n_channels))
+        pasts = take(panel, series, origins, origins + 1)
         for part, rows, leads, asked in lead_batches(pasts, times, offsets_from(counts), end):
-            known = self.recent is None
-            own = select(states, part) if known else self.recent_states(pasts[part])
-            runs[rows] = self._free_run(own, durations[part], leads)[asked]
+            runs[rows] = self._free_run(select(states, part), durations[part], leads)[asked]
         return runs
