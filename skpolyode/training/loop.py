@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from sklearn.exceptions import ConvergenceWarning
@@ -20,11 +20,14 @@ from skpolyode.training.checkpoint import Checkpoint
 from skpolyode.training.muon import Muon
 from skpolyode.training.report import ALL_EPOCHS, INFINITE, INTERRUPTED, TrainingReport
 
-__all__ = ["Task", "Trainer", "one_cycle"]
+__all__ = ["Task", "Trainer", "Turn", "is_surely_larger", "one_cycle"]
 
 _ERROR = "validation_error"
 _NEGLIGIBLE = 1e-3  # share of the mean error by which the errors of series differ to no account
-_KEPT = ("best", "best_error", "best_epoch", "best_series", "epochs_since_best", "history")
+_KEPT = (
+    *("best", "best_error", "best_epoch", "best_series"),
+    *("epochs_since_best", "history", "turned"),
+)
 
 
 def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
@@ -133,6 +136,25 @@ class Task:
         """Go back to it."""
 
 
+class Turn(NamedTuple):
+    """A decision on the way of a training.
+
+    Parameters
+    ----------
+    epoch : int
+        Before which it is taken.
+    decide : callable
+        Returns what was decided, as data that a checkpoint can hold.
+    apply : callable
+        Changes the module accordingly; None, of nothing decided yet, makes it as it was. Parameters
+        that the module loses are not trained on.
+    """
+
+    epoch: int
+    decide: Callable[[], Any]
+    apply: Callable[[Any], None]
+
+
 @dataclass(frozen=True)
 class Trainer:
     """A one-cycle schedule, gradient clipping and early stopping.
@@ -156,10 +178,8 @@ class Trainer:
         :class:`Muon` does: `lr`, `state`, `zero_grad`, `step` and `restore`.
     remedy : str, default="lower it"
         What to do, at the end of the warning about an infinite loss, which names the rate.
-    done, left : int, default=0
-        Epochs of the schedule that an earlier training made, and that a later one will make. With
-        some left the last weights are kept, not the best ones: the rate is high, and what is best
-        may be luck.
+    turn : Turn or None, default=None
+        A decision on the way, which may change the module.
 
     Examples
     --------
@@ -191,12 +211,7 @@ class Trainer:
     clip: float = 0.5
     optimizer: Callable[..., Any] = Muon
     remedy: str = "lower it"
-    done: int = 0
-    left: int = 0
-
-    def share(self, epochs: float) -> float:
-        """Share of the schedule that is done after some epochs of this training."""
-        return (self.done + epochs) / (self.done + self.max_epochs + self.left)
+    turn: Turn | None = None
 
     def run(
         self,
@@ -262,6 +277,7 @@ class _Run:
         self.best_error, self.best_epoch = float("inf"), 0
         self.best_series: torch.Tensor | None = None
         self.epochs_since_best = 0
+        self.turned: Any = None  # what was decided on the way
 
     def _new_optimizer(self) -> Any:
         return self.trainer.optimizer(self.module.parameters(), lr=self.trainer.learning_rate)
@@ -279,6 +295,8 @@ class _Run:
         bar.update(first)
         for epoch in count(first):
             if epoch >= validated:
+                if self.trainer.turn is not None and epoch == self.trainer.turn.epoch:
+                    self._turn(epoch)
                 self._validate(epoch, start)
                 bar.set_postfix(validation_error=f"{self.history[-1][_ERROR]:.4g}")
                 if checkpoint is not None:
@@ -294,9 +312,24 @@ class _Run:
                 return INFINITE
             bar.update()
 
+    def _turn(self, epoch: int) -> None:
+        """Take the decision. The best weights so far are validated anew if the module changes."""
+        before, turn = len(self.module.state_dict()), self.trainer.turn
+        self.turned = turn.decide()
+        turn.apply(self.turned)
+        now, prepared = self._weights(), self.task.state_dict()
+        if len(now) == before:
+            return
+        self.best = {name: self.best[name] for name in now}
+        self.module.load_state_dict(self.best)
+        self.best_error = self.task.refresh(epoch / self.trainer.max_epochs)
+        self.best_series = self.task.series_errors
+        self.module.load_state_dict(now)
+        self.task.load_state_dict(prepared)
+
     def _validate(self, epoch: int, start: float) -> None:
         """Prepare the epoch, and validate the weights before it."""
-        error = self.task.refresh(self.trainer.share(epoch))
+        error = self.task.refresh(epoch / self.trainer.max_epochs)
         seconds = time.perf_counter() - start
         self.history.append({"epoch": epoch, _ERROR: error, "seconds": seconds})
         if self.task.is_preliminary:
@@ -318,8 +351,6 @@ class _Run:
         At high rates a low error may be luck, and most is gained while the rate falls.
         """
         error = self.history[-1][_ERROR]
-        if self.trainer.left:
-            return math.isfinite(error)
         has_learned = self.best_epoch > 0 and error < self.history[0][_ERROR]
         return has_learned and not is_surely_larger(self.task.series_errors, self.best_series)
 
@@ -352,8 +383,7 @@ class _Run:
         order = torch.randperm(n_items, generator=self.generator)
         for i, index in enumerate(order.tensor_split(n_batches)):
             self.optimizer.zero_grad()
-            step = (trainer.done + epoch) * n_batches + i
-            share = one_cycle(step, (trainer.done + trainer.max_epochs + trainer.left) * n_batches)
+            share = one_cycle(epoch * n_batches + i, trainer.max_epochs * n_batches)
             self.optimizer.lr = trainer.learning_rate * share
             loss = self.task.loss(index)
             loss.backward()
@@ -388,6 +418,8 @@ class _Run:
 
     def _restore(self, state: dict[str, Any]) -> None:
         """Go back to a state."""
+        if self.trainer.turn is not None:
+            self.trainer.turn.apply(state["turned"])
         self.module.load_state_dict(state["weights"])
         self.optimizer.restore(state["optimizer"])
         self.generator.set_state(state["generator"])

@@ -27,8 +27,7 @@ from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel
 from skpolyode.panel.select import cut_windows, first_series, series_of_rows
 from skpolyode.training import Checkpoint, Trainer, TrainingReport
-from skpolyode.training.loop import Task
-from skpolyode.training.report import ALL_EPOCHS
+from skpolyode.training.loop import Task, Turn
 
 __all__ = [
     "FEWEST_EPOCHS",
@@ -180,13 +179,7 @@ class Train(Stage):
 
     def run(self, state: FitState) -> None:
         """Train, and test for noise on the way."""
-        n_epochs = self.epochs(state)
-        first = round(self.tested_after * n_epochs)
-        decides = state.params.get("observations") == "auto" and not state.embedder.filters
-        if decides and first >= FEWEST_EPOCHS:
-            report = self._train_and_test(state, first, n_epochs)
-        else:
-            report = self.train(state, n_epochs)
+        report = self.train(state, self.epochs(state), state.checkpoint, self._noise_test(state))
         state.training = report
         state.report.add(
             self.name,
@@ -199,20 +192,22 @@ class Train(Stage):
         if "observations" in state.params:
             self._report_noise(state)
 
-    def _train_and_test(self, state: FitState, first: int, n_epochs: int) -> TrainingReport:
-        """Train as a filter for some epochs, test whether it is a better one, and train on."""
+    def _noise_test(self, state: FitState) -> Turn | None:
+        """Make the model a filter, and test on the way whether it is the better for it."""
         embedder, windows = state.embedder, state.windows
-        model = embedder.model
-        model.gain = Gain(windows.panel.n_channels).to(embedder.device)
-        report = self.train(state, first, left=n_epochs - first)
-        if report.reason != ALL_EPOCHS:
-            model.gain = None
-            return report
+        epoch, model = round(self.tested_after * self.epochs(state)), embedder.model
+        decides = state.params.get("observations") == "auto" and not embedder.filters
+        if not decides or epoch < FEWEST_EPOCHS:
+            return None
+        gain = Gain(windows.panel.n_channels).to(embedder.device)
         judged = windows.panel[np.argsort(~windows.held_out, kind="stable")]  # held-out ones first
-        state.noise_test = compare_filter(embedder.with_own_model(), judged)
-        if not state.noise_test.is_better:
-            model.gain = None
-        return report.followed_by(self.train(state, n_epochs - first, done=first))
+
+        def apply(test: FilterTest | None) -> None:
+            state.noise_test = None if test is None else FilterTest(*test)
+            model.gain = gain if test is None or state.noise_test.is_better else None
+
+        apply(None)
+        return Turn(epoch, lambda: compare_filter(embedder.with_own_model(), judged), apply)
 
     def _report_noise(self, state: FitState) -> None:
         """Note whether observations are noisy, and why."""
@@ -229,12 +224,14 @@ class Train(Stage):
         state.report.add("noise", outcome, len(state.windows.panel), **figures)
 
     def train(
-        self, state: FitState, n_epochs: int, *, done: int = 0, left: int = 0
+        self,
+        state: FitState,
+        n_epochs: int,
+        checkpoint: Checkpoint | None = None,
+        turn: Turn | None = None,
     ) -> TrainingReport:
-        """Train the model of the embedder in place, for a part of the schedule."""
-        params, windows, checkpoint = state.params, state.windows, state.checkpoint
-        if done and checkpoint is not None:
-            checkpoint = checkpoint.beside("second")
+        """Train the model of the embedder in place."""
+        params, windows = state.params, state.windows
         largest = LARGEST_EPOCH if params["max_epochs"] == "auto" else None
         task = make_task(state.new_task, state.embedder, windows, largest, state.generator)
         validates = windows.held_out.any() or params["validation_fraction"] is not None
@@ -242,10 +239,9 @@ class Train(Stage):
             learning_rate=params["learning_rate_init"],
             batch_size=usual_batch(task, params["batch_size"]),
             max_epochs=n_epochs,
-            patience=usual_patience(done + n_epochs + left) if validates and not left else None,
+            patience=usual_patience(n_epochs) if validates else None,
             remedy="lower learning_rate_init",
-            done=done,
-            left=left,
+            turn=turn,
         )
         return trainer.run(state.embedder.model, task, state.generator, checkpoint, state.bar)
 
