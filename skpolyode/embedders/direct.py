@@ -62,7 +62,7 @@ def new_readout(
     """Units and memory of a direct embedder; its unit of time is the window."""
     # A measure of the whole history has no window; the longest one is the unit of durations.
     length = choose_window("auto" if MEMORIES[measure].whole_history else window, rows)
-    units = Units(ChannelScaler.of(rows.values), length)
+    units = Units(ChannelScaler.of(rows.values, errors=rows.errors), length)
     return MemoryReadout(MEMORIES[measure](n_coefficients, 1.0), length, units)
 
 

@@ -109,8 +109,14 @@ class TrainedModel:
         rows = observed_rows(panel)
         values = self.units.scaler.read(rows.values)
         static = None if self.static is None else self.static.transform(panel)
-        packed = pack(rows.times / self.units.time_scale, values, rows.offsets, static=static)
-        return packed.to(self.device, dtype)
+        errors, gain = rows.errors, self.model.gain
+        if errors is not None:
+            errors = errors / self.units.scaler.scale
+        elif gain is not None and gain.told == "each":
+            errors = np.full_like(values, np.nan)
+        cells = {"static": static, "errors": errors}
+        packed = pack(rows.times / self.units.time_scale, values, rows.offsets, **cells)
+        return self.model.prepared(packed.to(self.device, dtype))
 
     def standardised(self, panel: Panel) -> Standardised:
         """Rows of a panel in the units of the model; all of them hold an observation."""

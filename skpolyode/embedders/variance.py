@@ -109,10 +109,10 @@ def _ways(embedder: TrainedModel, asked: PathQuery, look: Look) -> tuple[np.ndar
     length = since + np.where(is_open, 0.0, until)
     innovation = np.clip(np.where(is_open, 0.0, missed), -_FARTHEST, _FARTHEST)
     unsettled = np.zeros((*since.shape, 2))
-    if (share := shares(embedder, seen)) is not None:
-        # What smoothing tells of a row reaches it through all later observations k of a channel,
-        # each of which keeps ``1 - share_k``: the square of the product is what is missing.
-        kept = np.maximum(1.0 - share, np.finfo(np.float64).eps)
+    if (filtered := shares(embedder, seen)) is not None:
+        # What smoothing tells of a row reaches it through all later observations of a channel, each
+        # of which carries a share back: the square of the product is what is missing.
+        kept = np.maximum(1.0 - filtered.lost, np.finfo(np.float64).eps)
         kept[np.isnan(seen.values)] = 1.0
         sums = np.cumsum(2 * np.log(kept), axis=0)
         later = np.repeat(sums[seen.offsets[1:] - 1], seen.lengths, axis=0) - sums

@@ -42,6 +42,7 @@ class Observation(NamedTuple):
     gap: float
     channel_gap: np.ndarray  # float64 (D,)
     elapsed: float
+    share: np.ndarray | None = None  # float64 (D,): gains, where errors of observations set them
 
 
 class SinglePolyODE:
@@ -69,13 +70,17 @@ class SinglePolyODE:
         self._steps = _SingleSteps(field, stepper, self._signals)
         self._memories = {name: SingleMemory(memory) for name, memory in memories.items()}
         self._step_size, self._max_gap = step_size, max_gap
-        self._start, self._gain = start, None
+        self._start, self._gain, self._shares = start, None, gain
         if gain is not None:
             self._gain = gain.known.detach().numpy(), gain.added.detach().numpy()
 
     def run(self, initial: State, data: Packed, rows: list[int]) -> Iterator[Step]:
         """Run over series, one after the other, from the `initial` states of their first `rows`."""
-        columns = [getattr(data, name).numpy() for name in Observation._fields]
+        columns = [getattr(data, name).numpy() for name in Observation._fields[:-1]]
+        if data.error is not None and self._shares is not None:
+            told = data.channel_gap, data.seen, data.error, data.left
+            with torch.no_grad():
+                columns.append(self._shares(*told).numpy())
         following = data.next.tolist()
         for place, row in enumerate(rows):
             state = {name: part[place].numpy() for name, part in initial.items()}
@@ -139,8 +144,11 @@ class SinglePolyODE:
         first, again = mask & ~observation.seen, np.flatnonzero(mask & observation.seen)
         gap = np.maximum(observation.channel_gap[again], SHORTEST_GAP)
         if self._gain is not None:
-            known, added = (part[again] for part in self._gain)
-            rise[again] *= expit(np.logaddexp(known, added + np.log(gap)))  # as in `Gain`
+            if observation.share is None:
+                known, added = (part[again] for part in self._gain)
+                rise[again] *= expit(np.logaddexp(known, added + np.log(gap)))  # as in `Gain`
+            else:
+                rise[again] *= observation.share[again]
             x = x.copy()
             x[again] = z[again, 0] + rise[again]
         ramps = np.zeros((len(again), 1, 2))

@@ -63,6 +63,13 @@ TEXT = FaultKind(
     "convert them, with pandas.to_numeric(column, errors='coerce') where they hold numbers, or "
     "leave them out",
 )
+WRONG_ERROR = FaultKind(
+    "errors that are no standard deviations",
+    "give finite numbers of 0 or more, in the units of the channel; NaN where not known",
+)
+LONE_ERROR = FaultKind(
+    "errors without a value", "give the value as well, or NaN for the error of what is not observed"
+)
 IDS = FaultKind("ids that do not fit", "give one unique id for each series")
 NAMES = FaultKind("channel names that do not fit", "give one unique name for each channel")
 STATIC = FaultKind(
@@ -141,6 +148,8 @@ def check_rows(rows: Rows, faults: Faults) -> None:
     """Add to `faults` whatever is wrong with times and values."""
     _check_times(rows, faults)
     note_cells(INFINITE, np.isinf(rows.values), "values must not be infinity, got {}", rows, faults)
+    if rows.errors is not None:
+        _check_errors(rows, faults)
     if rows.keeps_empty:
         return
     empty = rows.n_observed == 0
@@ -152,6 +161,14 @@ def check_rows(rows: Rows, faults: Faults) -> None:
         return f"{faults.series(series)}: {what}"
 
     faults.add_each(UNOBSERVED, np.flatnonzero(empty), line)
+
+
+def _check_errors(rows: Rows, faults: Faults) -> None:
+    known, named = ~np.isnan(rows.errors), replace(rows, values=rows.errors)
+    wrong = known & ~((rows.errors >= 0) & (rows.errors < np.inf))
+    note_cells(WRONG_ERROR, wrong, "the error must not be {:g}", named, faults)
+    alone = known & np.isnan(rows.values) & ~wrong
+    note_cells(LONE_ERROR, alone, "an error of {:g}, but no value", named, faults)
 
 
 def _check_times(rows: Rows, faults: Faults) -> None:

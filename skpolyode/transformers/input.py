@@ -19,7 +19,7 @@ from skpolyode.panel import Panel, as_panel, is_ragged
 from skpolyode.panel.cells import with_nan
 from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
 from skpolyode.panel.empty import drop_empty
-from skpolyode.panel.outliers import cell_limits, without_outliers
+from skpolyode.panel.outliers import cell_limits, without_outliers, without_vague
 from skpolyode.panel.readers.kinds import column_times
 from skpolyode.panel.select import observed_series
 from skpolyode.panel.units import LARGEST, ChannelScaler
@@ -149,12 +149,13 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
     if reset:
         _remember(estimator, panel, shape)
         check_sizes(panel)
-        limits = None
+        panel, limits = without_vague(panel), None
         if getattr(estimator, "ignores_outliers", False):
             limits = cell_limits(panel.values)
     else:
         panel = _aligned(estimator, panel)
         check_sizes(panel, estimator.scaler_)
+        panel = without_vague(panel, estimator.scaler_.scale)
         limits = estimator.scaler_.limits
     if limits is not None:
         panel = without_outliers(panel, limits)

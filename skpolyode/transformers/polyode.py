@@ -240,7 +240,7 @@ class PolyODETransformer(UncertainTransformer):
         """Standard deviation of the noise of each channel; None if observations are met."""
         if (gain := self.embedder_.model.gain) is None:
             return None
-        return gain.noise.double().cpu().numpy() * self.embedder_.units.scaler.scale
+        return gain.level.double().cpu().numpy() * self.embedder_.units.scaler.scale
 
     @property
     def context_(self) -> float:
@@ -268,6 +268,9 @@ class PolyODETransformer(UncertainTransformer):
         memory = LegTMemory(size, context / unit)
         same = (measure, self.n_coefficients, window) == (LegTMemory, size, context)
         history = memory if same else measure(self.n_coefficients, window / unit)
+        units = Units(
+            ChannelScaler.of(rows.values, errors=rows.errors, ignores_outliers=True), unit
+        )
         model = self._assemble(
             unit,
             field=field.stand_still(),
@@ -276,9 +279,8 @@ class PolyODETransformer(UncertainTransformer):
             max_gap=float(max_gap) / unit,
             history=None if same else history,
             start=None if static is None else zero_map(static.n_features, widths[0]),
-            gain=Gain(panel.n_channels) if self.observations == "noisy" else None,
+            gain=self._new_gain(rows, units.scaler),
         )
-        units = Units(ChannelScaler.of(rows.values, ignores_outliers=True), unit)
         self._describe_window(rows, window)
         outcome = f"context {context:.3g}, integration steps of {self.step_size_:.3g}"
         self.fit_report_.add("dynamics", outcome, typical_gap=unit, coefficients=size)
@@ -290,6 +292,12 @@ class PolyODETransformer(UncertainTransformer):
             recent=MemoryReadout(memory, context, units),
             static=static,
         )
+
+    def _new_gain(self, rows: Observed, scaler: ChannelScaler) -> Gain | None:
+        """Gain of a filter; known errors tell that observations are noisy."""
+        if rows.errors is not None and self.observations != "exact":
+            return Gain.of_errors(rows.errors / scaler.scale, ~np.isnan(rows.values))
+        return Gain(rows.values.shape[1]) if self.observations == "noisy" else None
 
     def _context_size(self, n_channels: int) -> int:
         """Coefficients of each channel that the dynamics see."""
