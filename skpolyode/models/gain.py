@@ -141,7 +141,7 @@ class Gain(nn.Module):
         return torch.where(~error.isnan() & (self.noise > 0), 2 * own, unknown)
 
     def carried(self, gap: torch.Tensor, left: torch.Tensor) -> torch.Tensor:
-        """Share (n, D) of a forecast's variance that was `left` (n, D) by the observation before."""
+        """Share (n, D) of a forecast's variance that an observation before has `left` (n, D)."""
         return left / self._forecast(gap, left).exp()
 
     @torch.no_grad()

@@ -80,7 +80,7 @@ def without_outliers(panel: Panel, limits: np.ndarray, name: str = "X") -> Panel
 
 
 def _with_rest(panel: Panel, hidden: np.ndarray, name: str, why: str) -> Panel:
-    """What is left of a panel without some cells; a ValueError for a series that has nothing left."""
+    """What is left without some cells; a ValueError for a series of which nothing is."""
     if not hidden.any():
         return panel
     found = hide_cells(panel, hidden)

@@ -324,6 +324,7 @@ class EstimateError(Stage):
         panel, scaler = first_series(state.judging, self.n_rows), state.embedder.units.scaler
         error = state.embedder.residuals(panel)[0] / scaler.scale
         of_mean = np.where(np.isnan(error), np.nan, state.embedder.standardised(panel).values)
+        error = np.where(np.isnan(of_mean), np.nan, error)
         counts = np.sum(~np.isnan(of_mean), axis=1)
         columns = [np.nansum(x**2, axis=1) for x in (error, of_mean)]
         if panel.n_series >= self.fewest:
