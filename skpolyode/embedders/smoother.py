@@ -103,6 +103,9 @@ class Filtered(NamedTuple):
 
     share: np.ndarray  # Kalman gains K: shares of innovations
     lost: np.ndarray  # 1 - G, of a correction on its way to the observation before
+    # Where errors are told: variances (P, D) of the noise, and of the signal after each observation
+    # and given all; NaN where not observed.
+    variances: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
 
 def bridges(asked: PathQuery, rise: np.ndarray, filtered: Filtered | None = None) -> np.ndarray:
@@ -151,11 +154,18 @@ def shares(embedder: TrainedModel, panel: Panel) -> Filtered | None:
     data, model = embedder.pack(panel), embedder.exact
     with torch.no_grad():
         share = model.share(data, torch.arange(len(data), device=embedder.device))
-        lost = share
+        columns = [share, share]
         if data.left is not None:
-            lost = 1.0 - model.gain.carried(data.channel_gap, data.left)
+            ahead, carried = model.gain.carried(data.channel_gap, data.left)
+            ahead = ahead * model.gain.noise.square()
+            columns = [share, 1.0 - carried, ahead, *model.gain.variances(data)]
     order = data.series.argsort(stable=True)
-    return Filtered(*(x[order].cpu().numpy() for x in (share, lost)))
+    share, lost, *told = (x[order].cpu().numpy() for x in columns)
+    if not told:
+        return Filtered(share, lost)
+    (ahead, noise, after), seen = told, np.isnan(panel.values)
+    smoothed = ahead + rts_smoothed(panel, after - ahead, (1.0 - lost) ** 2)
+    return Filtered(share, lost, tuple(np.where(seen, np.nan, x) for x in (noise, after, smoothed)))
 
 
 Look = Callable[[State], torch.Tensor]

@@ -140,9 +140,10 @@ class Gain(nn.Module):
         own = error.float().to(self.noise.dtype).log() - self.noise.log()
         return torch.where(~error.isnan() & (self.noise > 0), 2 * own, unknown)
 
-    def carried(self, gap: torch.Tensor, left: torch.Tensor) -> torch.Tensor:
-        """Share (n, D) of a forecast's variance that an observation before has `left` (n, D)."""
-        return left / self._forecast(gap, left).exp()
+    def carried(self, gap: torch.Tensor, left: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Variances v (n, D) of forecasts, and the share that an observation before has `left`."""
+        ahead = self._forecast(gap, left).exp()
+        return ahead, left / ahead
 
     @torch.no_grad()
     def follow(self, data: Packed) -> tuple[torch.Tensor, torch.Tensor]:
@@ -167,6 +168,17 @@ class Gain(nn.Module):
     ) -> torch.Tensor:
         """What observations leave of the variance (n, D): K r, Kalman's ``(1 - K) v``."""
         return self(gap, seen, error, left) * self.log_noise(error).exp()
+
+    @torch.no_grad()
+    def variances(self, data: Packed) -> tuple[torch.Tensor, torch.Tensor]:
+        """Variances (P, D) of the noise of observations, and of the signal after them.
+
+        In squared standard deviations of the channels, of a gain that is told errors.
+        """
+        unit = self.noise.square()
+        after = self.left_after(data.channel_gap, data.seen, data.error, data.left)
+        noise = self.log_noise(data.error).exp()
+        return (noise * unit).to(data.x.dtype), (after * unit).to(data.x.dtype)
 
     @torch.no_grad()
     def measure_noise(self, data: Packed, predictions: torch.Tensor) -> torch.Tensor:

@@ -150,13 +150,15 @@ class ModelStream(SeriesStream):
         """
         chosen = self._started(series)
         z, clock = self._states(chosen)["z"], self._clock.take(chosen)
+        left = self._parts[_LEFT][torch.from_numpy(chosen)] if self._tells else None
         age = np.where(np.isnan(clock.seen_at), -1.0, clock.seen_at)
         age = (clock.elapsed[:, None] - age)[:, None]
         panel, flat, offsets = self._asked(chosen, times, relative_to)
         std = np.empty((len(flat), panel.n_channels))
         for part, rows, ahead, asked in lead_batches(panel, flat, offsets, clock.last):
             leads = age[part] + ahead[..., None] / self._embedder.units.time_scale
-            std[rows] = std_ahead(self._embedder, z[part], leads)[asked]
+            own = left if left is None else left[part]
+            std[rows] = std_ahead(self._embedder, z[part], leads, own)[asked]
         return panel.like(flat, std, offsets)
 
     def _bind(self) -> None:

@@ -68,7 +68,7 @@ class WeightedMean:
         if self.data.weight is not None:
             losses = losses * self.data.weight[rows][:, None]
         if self.data.precision is not None:
-            losses = losses * self.data.precision[rows]
+            losses = losses * self.data.precision[rows].to(losses.dtype)
         self.total = self.total + torch.where(counted, losses, 0.0).sum()
         self.count = self.count + counted.sum()
         return self
