@@ -92,9 +92,13 @@ class ChannelScaler(NamedTuple):
         mean, scale = _moments(relative, observed)
         if errors is not None:
             noise = np.nan_to_num(np.minimum(errors / size, _FURTHEST)) ** 2
+            weights = observed.astype(np.float64)
             for _ in range(_N_WEIGHINGS):
-                weights = observed / np.maximum(scale**2 + noise, np.finfo(np.float64).tiny)
-                mean, scale = _moments(relative, weights / np.maximum(weights.max(axis=0), 1e-300))
+                usual = (weights * noise).sum(axis=0) / np.maximum(weights.sum(axis=0), 1e-300)
+                signal = np.maximum(scale**2 - usual, 1e-3 * scale**2)
+                weights = observed / np.maximum(signal + noise, np.finfo(np.float64).tiny)
+                weights = weights / np.maximum(weights.max(axis=0), 1e-300)
+                mean, scale = _moments(relative, weights)
         # A constant channel has only rounding errors left; they must not be blown up.
         scale = np.where(scale > 1e-13, scale, 1.0)
         scale = np.maximum(scale * size, np.finfo(np.float64).tiny)

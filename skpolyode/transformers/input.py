@@ -217,6 +217,13 @@ def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
             "them out (Panel.select_channels), or fit on series that have them.",
             stacklevel=4,
         )
+    if panel.errors is not None and not estimator.uses_errors:
+        warnings.warn(
+            f"the features of {name} do not depend on the known errors of observations: "
+            "choose PolyODETransformer, LegendreFitTransformer or SummaryStatsTransformer, which "
+            "use them, or leave them out.",
+            stacklevel=4,
+        )
     if panel.static is not None and not estimator.uses_static and len(panel.static.columns):
         warnings.warn(
             f"{name} does not use the static covariates {list(panel.static)}: put "

@@ -111,7 +111,8 @@ class PolyODETransformer(UncertainTransformer):
         smoothed. "auto" trains as for exact ones, for ten epochs or more, and then tests whether a
         filter fills gaps better. If so, it goes on training as a filter for half as many epochs (a
         quarter, of large sets), and keeps the filter if it forecasts as well. `noise_` and
-        `fit_report_` tell what came out.
+        `fit_report_` tell what came out. Known errors of observations (`Panel.errors`) tell that
+        they are noisy, and how much each of them: "auto" then makes a filter that knows it.
     %(training)s
 
     Attributes
@@ -136,7 +137,7 @@ class PolyODETransformer(UncertainTransformer):
         RMS difference, in standardised units, of forecasts with `step_size_` and half of it.
     noise_ : float64 ndarray of shape (n_channels,) or None
         Standard deviation of the noise of each channel, in the units of the channels, as learned
-        by a filter; None where observations are taken as exact.
+        by a filter, of observations whose error is not known; None where they are taken as exact.
     %(trained)s
 
     See Also
@@ -193,6 +194,7 @@ class PolyODETransformer(UncertainTransformer):
     }
 
     has_coefficients = True
+    uses_errors = True
     stages = (
         Train(),
         SelectFilter(),
