@@ -160,8 +160,8 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         class_weight: Any = None,
         random_state: Any = None,
     ) -> None:
-        settings = {"cv": cv, "scoring": scoring, "random_state": random_state}
-        super().__init__(embedder, features=features, head=head, **settings)
+        folds = {"cv": cv, "scoring": scoring, "random_state": random_state}
+        super().__init__(embedder, features=features, head=head, **folds)
         self.class_weight = class_weight
 
     def _read_target(self, y: Any) -> np.ndarray:

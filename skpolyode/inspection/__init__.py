@@ -1,7 +1,6 @@
-"""What drove a prediction: observations, channels or stretches of time are left out."""
+"""What drove an answer: observations, channels or stretches of time are left out."""
 
 from skpolyode.inspection.display import ImportanceDisplay
 from skpolyode.inspection.importance import observation_importance
-from skpolyode.inspection.permutation import permutation_importance
 
-__all__ = ["ImportanceDisplay", "observation_importance", "permutation_importance"]
+__all__ = ["ImportanceDisplay", "observation_importance"]

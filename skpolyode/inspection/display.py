@@ -128,8 +128,8 @@ class ImportanceDisplay:
         >>> plt.close(ImportanceDisplay.from_estimator(model, series).figure_)
         """
         panel, chosen, names = select_series(X, series, channel)
-        asked = {"what": what, "times": times, "relative_to": relative_to}
-        table = observation_importance(estimator, panel, **asked)
+        asked = {"times": times, "relative_to": relative_to}
+        table = observation_importance(estimator, panel, what=what, **asked)
         importance = np.full(panel.values.shape, np.nan)
         importance[~np.isnan(panel.values)] = table["importance"]  # both row after row
         display = cls(*columns_of(panel, chosen), importance[:, chosen], channel_names=names)

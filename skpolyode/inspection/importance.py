@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,8 +24,14 @@ _METHODS = {
     "forecast": "forecast",
 }
 
-Units = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""What is left out: a series, its first row and the row after the last, and a channel or -1."""
+
+class Parts(NamedTuple):
+    """What is left out, of K copies of series."""
+
+    series: np.ndarray  # int64 (K,): which one
+    start: np.ndarray  # int64 (K,): first row
+    stop: np.ndarray  # int64 (K,): row after the last
+    channel: np.ndarray  # int64 (K,): which one, or -1 for all
 
 
 def observation_importance(
@@ -60,7 +64,7 @@ def observation_importance(
         What is left out at a time: the value of a channel at a time; all values of a channel; or
         all values in a stretch of this length, in the units of `times` or a duration ("36h").
     times : array-like of shape (Q,), list of such or None, default=None
-        Times of the forecast.
+        Times of the forecast, as many for each series.
     relative_to : {"start", "end"} or None, default=None
         What `times` count from, as of `forecast`.
 
@@ -85,7 +89,6 @@ def observation_importance(
     See Also
     --------
     ImportanceDisplay : The same as a picture.
-    permutation_importance : How much the score of a model depends on each channel.
 
     Examples
     --------
@@ -99,40 +102,39 @@ def observation_importance(
     """
     what = _chosen(estimator, what, times)
     panel = as_panel(X)
-    units = _units(panel, by)
-    ask = _answers(estimator, panel, what, times, relative_to)
+    parts, ask = _parts(panel, by), _answers(estimator, panel, what, times, relative_to)
     whole = ask(panel, np.arange(panel.n_series))
-    if what == "probability":
-        best = whole.argmax(axis=1)
-        whole = whole[np.arange(len(best)), best][:, None]
-    effects = np.full((len(units[0]), whole.shape[1]), np.nan)
-    chunk = np.cumsum(panel.lengths[units[0]]) // _CHUNK_ROWS
+    best = whole.argmax(axis=1)[:, None]
+    effects, chunk = [], np.cumsum(panel.lengths[parts.series]) // _CHUNK_ROWS
     for own in np.split(np.arange(len(chunk)), np.flatnonzero(np.diff(chunk)) + 1):
-        if not len(own):  # no series has an observation
-            break
-        series = units[0][own]
-        found = ask(_left_out(panel, *(column[own] for column in units)), series)
+        some = Parts(*(column[own] for column in parts))
+        changes = whole[some.series] - ask(_left_out(panel, some), some.series)
         if what == "probability":
-            found = found[np.arange(len(own)), best[series]][:, None]
-        effects[own] = whole[series] - found
-    sizes = np.sqrt((effects**2).sum(axis=1))
+            changes = np.take_along_axis(changes, best[some.series], axis=1)
+        effects.append(changes)
+    change = np.concatenate(effects)
+    size = np.linalg.norm(change, axis=1)
     if what == "forecast":
-        counts = np.diff(query_times(panel, times, relative_to)[1]) * panel.n_channels
-        sizes = sizes / np.sqrt(np.maximum(counts, 1))[units[0]]
-    one = whole.shape[1] == 1
-    return _table(panel, units, sizes, effects[:, 0] if one else np.full(len(sizes), np.nan))
+        size = size / np.sqrt(change.shape[1])
+    times, names = pd.Index(panel.user_times()), np.append(panel.channel_names, None)
+    return pd.DataFrame(
+        {
+            "series": parts.series,
+            "id": pd.Index(panel.ids, tupleize_cols=False)[parts.series],
+            "channel": names[parts.channel],
+            "start": times[parts.start],
+            "end": times[parts.stop - 1],
+            "importance": size,
+            "effect": change[:, 0] if change.shape[1] == 1 else np.nan,
+        }
+    )
 
 
 def _chosen(estimator: Any, what: str, times: Any) -> str:
     if what == "auto":
-        kinds = (
-            ("forecast", times is not None),
-            ("probability", is_classifier(estimator)),
-            ("prediction", is_regressor(estimator)),
-        )
-        what = next((name for name, holds in kinds if holds), "embedding")
-        if what == "probability" and not hasattr(estimator, "predict_proba"):
-            what = "prediction"
+        what = "prediction" if is_regressor(estimator) else "embedding"
+        what = "probability" if is_classifier(estimator) else what
+        what = what if times is None else "forecast"
     if what not in _METHODS:
         raise ValueError(f"what must be 'auto' or one of {list(_METHODS)}, got {what!r}.")
     if what == "forecast" and times is None:
@@ -145,85 +147,53 @@ def _chosen(estimator: Any, what: str, times: Any) -> str:
     return what
 
 
-def _units(panel: Panel, by: Any) -> Units:
+def _parts(panel: Panel, by: Any) -> Parts:
     observed, series = ~np.isnan(panel.values), series_of_rows(panel)
+    if not observed.any():
+        raise ValueError("X has no observation: there is nothing to leave out.")
     if isinstance(by, str) and by == "observation":
         row, channel = np.nonzero(observed)
-        return series[row], row, row + 1, channel
+        return Parts(series[row], row, row + 1, channel)
     if isinstance(by, str) and by == "channel":
         has = np.zeros((panel.n_series, panel.n_channels), dtype=bool)
         np.logical_or.at(has, series, observed)
         own, channel = np.nonzero(has)
-        return own, panel.offsets[own], panel.offsets[own + 1], channel
-    length = read_duration("by", by, panel.time_unit)
-    place = np.floor(panel.elapsed / length).astype(np.int64)
-    new = np.append(True, (np.diff(place) != 0) | (np.diff(series) != 0))
-    start = np.flatnonzero(new)
+        return Parts(own, panel.offsets[own], panel.offsets[own + 1], channel)
+    place = np.floor(panel.elapsed / read_duration("by", by, panel.time_unit))
+    start = np.flatnonzero(np.append(True, (np.diff(place) != 0) | (np.diff(series) != 0)))
     stop = np.append(start[1:], panel.n_observations)
-    return series[start], start, stop, np.full(len(start), -1)
+    return Parts(series[start], start, stop, np.full(len(start), -1))
 
 
-def _left_out(
-    panel: Panel, series: np.ndarray, start: np.ndarray, stop: np.ndarray, channel: np.ndarray
-) -> Panel:
+def _left_out(panel: Panel, parts: Parts) -> Panel:
     """Copies of series, each without a part."""
-    first = panel.offsets[series]
-    copies = take(panel, series, first, panel.offsets[series + 1])
+    first = panel.offsets[parts.series]
+    copies = take(panel, parts.series, first, panel.offsets[parts.series + 1])
     hidden, shift = np.zeros(copies.values.shape, dtype=bool), copies.offsets[:-1] - first
-    for a, b, j in zip(start + shift, stop + shift, channel, strict=True):
-        hidden[a:b, slice(None) if j < 0 else j] = True
-    left = hide_cells(copies, hidden)
-    return Panel.from_rows(replace(left.rows, keeps_empty=True), checked=False)
+    for move, (_, start, stop, channel) in zip(shift, zip(*parts, strict=True), strict=True):
+        chosen = slice(None) if channel < 0 else channel
+        hidden[start + move : stop + move, chosen] = True
+    rows = hide_cells(copies, hidden).rows
+    return Panel.from_rows(replace(rows, keeps_empty=True), checked=False)
 
 
 def _answers(
     estimator: Any, panel: Panel, what: str, times: Any, relative_to: str | None
 ) -> Callable[[Panel, np.ndarray], np.ndarray]:
-    """What is asked of copies of series: answers (n, M)."""
-    if what != "forecast":
-        ask = getattr(estimator, _METHODS[what])
-        if what == "prediction" and is_classifier(estimator):
-            return lambda copies, series: _coded(estimator, ask(copies))
-        return lambda copies, series: np.asarray(ask(copies), np.float64).reshape(len(copies), -1)
-    flat, offsets = query_times(panel, times, relative_to)
-    flat = panel.like(flat, np.zeros((len(flat), panel.n_channels)), offsets).user_times()
-    asked = [flat[start:stop] for start, stop in pairwise(offsets)]
-    transformer = getattr(estimator, "transformer_", estimator)
-    shape = int(np.diff(offsets).max()), panel.n_channels
-    return partial(_forecasts, estimator, asked, shape, transformer.scaler_.scale)
+    """What is asked of copies of some series: answers (n, M)."""
+    ask, asked, scale = getattr(estimator, _METHODS[what]), None, 1.0
+    if what == "forecast":
+        flat, offsets = query_times(panel, times, relative_to)
+        if len(np.unique(np.diff(offsets))) > 1:
+            raise ValueError(
+                "times must be as many for each series, of which X may have none empty."
+            )
+        rows = panel.like(flat, np.zeros((len(flat), panel.n_channels)), offsets)
+        asked = [t for t, _ in rows.to_series()]
+        scale = getattr(estimator, "transformer_", estimator).scaler_.scale
 
+    def answers(copies: Panel, series: np.ndarray) -> np.ndarray:
+        found = ask(copies) if asked is None else ask(copies, [asked[i] for i in series]).values
+        return (np.asarray(found, dtype=np.float64) / scale).reshape(len(series), -1)
 
-def _coded(estimator: Any, labels: np.ndarray) -> np.ndarray:
-    """Indicators (n, K) of predicted classes: the distance of two is the root of 2."""
-    return (np.asarray(labels)[:, None] == estimator.classes_).astype(np.float64)
-
-
-def _forecasts(
-    estimator: Any,
-    asked: list[Any],
-    shape: tuple[int, int],
-    scale: np.ndarray,
-    copies: Panel,
-    series: np.ndarray,
-) -> np.ndarray:
-    """Forecasts (n, Q D) in standard deviations, zero behind the last time of a series."""
-    found = estimator.forecast(copies, [asked[i] for i in series])
-    values = np.zeros((len(series), *shape))
-    values[np.arange(shape[0]) < found.lengths[:, None]] = found.values / scale
-    return values.reshape(len(series), -1)
-
-
-def _table(panel: Panel, units: Units, sizes: np.ndarray, effects: np.ndarray) -> pd.DataFrame:
-    series, start, stop, channel = units
-    times, names = pd.Index(panel.user_times()), np.append(panel.channel_names, None)
-    return pd.DataFrame(
-        {
-            "series": series,
-            "id": pd.Index(panel.ids, tupleize_cols=False)[series],
-            "channel": names[channel],
-            "start": times[start],
-            "end": times[stop - 1],
-            "importance": sizes,
-            "effect": effects,
-        }
-    )
+    return answers

@@ -17,25 +17,18 @@ __all__ = ["join_errors", "read_errors", "with_errors"]
 
 def read_errors(errors: Any, rows: Rows, name: str, *, by_series: bool = False) -> np.ndarray:
     """Errors (n_obs, D) of rows that were just read, from one array or one `by_series`."""
-    if by_series:
-        parts = [_numbers(part, name) for part in errors]
-        found = [len(part) for part in parts]
-        if found != rows.lengths.tolist():
-            raise ValueError(
-                f"{name}: errors must be one array for each series, of its length: the series have "
-                f"{_some(rows.lengths)} rows, the errors {_some(found)}."
-            )
-        parts = [part[:, None] if part.ndim == 1 else part for part in parts]
-        table = np.concatenate(parts) if len({part.shape[1:] for part in parts}) == 1 else parts[0]
-    else:
-        table = _numbers(errors, name)
     shape = rows.values.shape
-    if table.shape != shape and (*table.shape, 1) != shape:
+    parts = [_numbers(part, name) for part in (errors if by_series else [errors])]
+    parts = [part if part.ndim == len(shape) else part[..., None] for part in parts]
+    lengths = rows.lengths.tolist() if by_series else [shape[0]]
+    found = [part.shape for part in parts]
+    if found != [(n, *shape[1:]) for n in lengths]:
+        whose = "each series" if by_series else "the values"
         raise ValueError(
-            f"{name}: errors must have the shape of the values, {shape}, got {table.shape}: give "
-            "one standard deviation for each cell, NaN where not known."
+            f"{name}: errors must have the shape of {whose}, {shape}, got {found[:3]}: give one "
+            "standard deviation for each cell, NaN where not known."
         )
-    return table.reshape(shape)
+    return np.concatenate(parts)
 
 
 def with_errors(
@@ -62,17 +55,10 @@ def _numbers(errors: Any, name: str) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def _some(lengths: Sequence[int]) -> str:
-    return ", ".join([*map(str, lengths[:3]), *["..."] * (len(lengths) > 3)])
-
-
 def join_errors(panels: Sequence[Any]) -> np.ndarray | None:
     """Errors of panels one behind the other: NaN for those that have none, None if no one has."""
     if all(panel.errors is None for panel in panels):
         return None
-    return np.concatenate(
-        [
-            np.full(panel.values.shape, np.nan) if panel.errors is None else panel.errors
-            for panel in panels
-        ]
-    )
+    blank = (np.full(panel.values.shape, np.nan) for panel in panels)
+    pairs = zip(panels, blank, strict=True)
+    return np.concatenate([b if panel.errors is None else panel.errors for panel, b in pairs])

@@ -64,11 +64,9 @@ TEXT = FaultKind(
     "leave them out",
 )
 WRONG_ERROR = FaultKind(
-    "errors that are no standard deviations",
-    "give finite numbers of 0 or more, in the units of the channel; NaN where not known",
-)
-LONE_ERROR = FaultKind(
-    "errors without a value", "give the value as well, or NaN for the error of what is not observed"
+    "errors that are no standard deviations of values",
+    "give finite numbers of 0 or more, in the units of the channel; NaN where not known, or where "
+    "the value is NaN",
 )
 IDS = FaultKind("ids that do not fit", "give one unique id for each series")
 NAMES = FaultKind("channel names that do not fit", "give one unique name for each channel")
@@ -163,12 +161,15 @@ def check_rows(rows: Rows, faults: Faults) -> None:
     faults.add_each(UNOBSERVED, np.flatnonzero(empty), line)
 
 
+def wrong_errors(values: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """Mark the errors (n_obs, D) that cannot be those of values, or have none."""
+    possible = (errors >= 0) & (errors < np.inf) & ~np.isnan(values)
+    return ~(possible | np.isnan(errors))
+
+
 def _check_errors(rows: Rows, faults: Faults) -> None:
-    known, named = ~np.isnan(rows.errors), replace(rows, values=rows.errors)
-    wrong = known & ~((rows.errors >= 0) & (rows.errors < np.inf))
+    named, wrong = replace(rows, values=rows.errors), wrong_errors(rows.values, rows.errors)
     note_cells(WRONG_ERROR, wrong, "the error must not be {:g}", named, faults)
-    alone = known & np.isnan(rows.values) & ~wrong
-    note_cells(LONE_ERROR, alone, "an error of {:g}, but no value", named, faults)
 
 
 def _check_times(rows: Rows, faults: Faults) -> None:

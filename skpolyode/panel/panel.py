@@ -270,7 +270,7 @@ class Panel(PanelViews):
         values: str | Sequence[str] | None = None,
         channel: str | None = None,
         value: str | None = None,
-        error: str | Sequence[str] | Mapping[str, str] | None = None,
+        error: str | Mapping[str, str] | None = None,
         static: object = None,
         **options: Unpack[PanelOptions],
     ) -> Self:
@@ -295,10 +295,10 @@ class Panel(PanelViews):
             are put in the order of their names, whatever the order of the rows.
         value : str or None, default=None
             Column with the value, in a table of one observation a row.
-        error : str, sequence of str, mapping or None, default=None
-            Columns with the standard deviations of the values: one column in a table of one
-            observation a row or of one channel, else one for each of `values`, or a mapping from
-            channels to columns; see `errors` of `Panel`.
+        error : str, mapping of str to str or None, default=None
+            Column with the standard deviations of the values, in a table of one observation a row
+            or of one channel; else a mapping from channels to their columns. See `errors` of
+            `Panel`.
         static : sequence of str, DataFrame, array-like or None, default=None
             Columns that are constant in each series, or a table as in `Panel`.
         **options : dict

@@ -262,10 +262,9 @@ def merge_errors(
         count = np.add.reduceat(known.astype(np.float64), starts)
         total = np.hypot.reduceat(np.where(known, errors, 0.0), starts)
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-    place = np.where(known, np.arange(len(values), dtype=np.float64)[:, None], np.nan)
-    chosen = reduce_groups(place, starts, how)
-    at = np.nan_to_num(chosen).astype(np.int64)
-    return np.where(np.isnan(chosen), np.nan, np.take_along_axis(errors, at, axis=0))
+    told = np.where(known, np.nan_to_num(errors, nan=-1.0), np.nan)  # -1: of a cell, but not known
+    found = reduce_groups(told, starts, how)
+    return np.where(found < 0, np.nan, found)
 
 
 def require_series(n_series: int, name: str) -> None:

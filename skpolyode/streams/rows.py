@@ -15,11 +15,11 @@ from skpolyode.panel.cells import unmasked
 from skpolyode.panel.checks import (
     EXTREME,
     INFINITE,
-    LONE_ERROR,
     SHORTEST,
     TOO_LARGE,
     WRONG_ERROR,
     name_unknown,
+    wrong_errors,
 )
 from skpolyode.panel.outliers import OUTLIER, VAGUE
 from skpolyode.panel.query import counts_remedy
@@ -37,9 +37,9 @@ _TWICE = FaultKind(
     "was",
 )
 _BAD_TIME = FaultKind("missing or infinite times", "drop these rows; the stream is as it was")
-_INFINITE, _TOO_LARGE, _EXTREME, _WRONG_ERROR, _LONE_ERROR = (
+_INFINITE, _TOO_LARGE, _EXTREME, _WRONG_ERROR = (
     FaultKind(kind.title, f"{kind.remedy}; the stream is as it was")
-    for kind in (INFINITE, TOO_LARGE, EXTREME, WRONG_ERROR, LONE_ERROR)
+    for kind in (INFINITE, TOO_LARGE, EXTREME, WRONG_ERROR)
 )
 
 
@@ -123,16 +123,13 @@ def _read_errors(
         raise ValueError(
             f"update: errors must have the shape of the values, {table.shape}, got {found.shape}."
         )
-    known = ~np.isnan(found)
-    wrong = known & ~((found >= 0) & (found < np.inf))
-    alone = known & np.isnan(table) & ~wrong
     faults = Faults("update", panel.ids, panel.channel_names)
-    for kind, cells in ((_WRONG_ERROR, wrong), (_LONE_ERROR, alone)):
-        lines = [
-            f"{faults.series(int(owner[i]))}, {faults.channel(j)}: an error of {found[i, j]:g}"
-            for i, j in np.argwhere(cells)
-        ]
-        faults.add(kind, lines)
+
+    def line(cell: np.ndarray) -> str:
+        where = f"{faults.series(int(owner[cell[0]]))}, {faults.channel(cell[1])}"
+        return f"{where}: the error must not be {found[tuple(cell)]:g}"
+
+    faults.add_each(_WRONG_ERROR, np.argwhere(wrong_errors(table, found)), line)
     faults.raise_if_any()
     return found
 

@@ -9,12 +9,11 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 
-from skpolyode import HiPPOTransformer, Panel, PolyODEClassifier, PolyODERegressor
+from skpolyode import HiPPOTransformer, Panel
 from skpolyode.inspection import (
     ImportanceDisplay,
     importance,
     observation_importance,
-    permutation_importance,
 )
 from tests.quick import few_variance_steps
 from tests.transformers.data import oscillators, small
@@ -157,36 +156,3 @@ def test_the_display_colours_observations():
     assert display.colorbar_.vmax == pytest.approx(table["importance"].max())
     display.plot(points_kw={"s": 9})
     plt.close("all")
-
-
-@pytest.mark.parametrize("kind", [PolyODEClassifier, PolyODERegressor])
-def test_permutation_finds_the_channel_that_matters(kind):
-    y = np.arange(40) % 2
-    series = [
-        (np.sort(RNG.uniform(0, 3, n)), RNG.normal(size=(n, 3)) + np.array([0, 9 * k, 0]))
-        for k, n in zip(y, RNG.integers(3, 8, 40), strict=True)
-    ]
-    for _, x in series:
-        x[0, 2] = np.nan
-    panel = Panel.from_series(series, channel_names=["noise", "label", "gaps"])
-    model = kind(HiPPOTransformer(n_coefficients=2), features="coefficients", random_state=0)
-    found = permutation_importance(model.fit(panel, y), panel, y, n_repeats=3, random_state=0)
-    assert found.importances.shape == (3, 3)
-    assert found.channel_names[np.argmax(found.importances_mean)] == "label"
-    assert found.importances_mean[1] > 0.3
-    np.testing.assert_allclose(found.importances.mean(axis=1), found.importances_mean)
-
-
-def test_a_permutation_moves_whole_channels():
-    from skpolyode.inspection.permutation import _swapped
-
-    panel = Panel.from_series(
-        [([0, 1], [[1.0, 5.0], [2.0, np.nan]]), ([10, 12.5], [[3.0, np.nan], [np.nan, 6.0]])]
-    )
-    swapped = _swapped(panel, 1, np.array([1, 0]))
-    first, second = swapped
-    assert first.times.tolist() == [0, 1, 2.5]
-    np.testing.assert_array_equal(first.values, [[1, np.nan], [2, np.nan], [np.nan, 6]])
-    assert second.times.tolist() == [10]
-    assert second.values.tolist() == [[3, 5]]
-    assert _swapped(panel, 0, np.arange(2)).equals(panel)

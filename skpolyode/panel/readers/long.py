@@ -54,7 +54,7 @@ def rows_from_long(
     values: str | Sequence[str] | None,
     channel: str | None,
     value: str | None,
-    error: str | Sequence[str] | Mapping[str, str] | None,
+    error: str | Mapping[str, str] | None,
     static: object,
     duplicates: Duplicates,
 ) -> Rows:
@@ -92,9 +92,9 @@ def rows_from_long(
     else:
         rows = group_rows(table, [column_of(df, name) for name in names], names, faults)
         if error is not None:
-            owns, nothing = _errors_of(error, names), np.full(len(df), np.nan)
-            columns = [nothing if own is None else column_of(df, own) for own in owns]
-            rows = replace(rows, errors=group_rows(table, columns, owns, faults).values)
+            known, nothing = _errors_by_channel(error, names), np.full(len(df), np.nan)
+            columns = [column_of(df, known[name]) if name in known else nothing for name in names]
+            rows = replace(rows, errors=group_rows(table, columns, names, faults).values)
     if static_columns:
         static = _constant_columns(df, table, static_columns, faults)
     return replace(rows, static=static)
@@ -197,32 +197,27 @@ def _pivot_columns(
         order = sorted(numbered, key=lambda k: str(names[k]))
     place, labels, errors = np.argsort(order), [names[k] for k in order], None
     if error is not None:
-        (own,) = _errors_of(error, [value])
+        own = _errors_by_channel(error, [value])[value]
         errors = _numbers(column_of(df, own), own, table, faults)
     return pivot(table, place[channels], cells, labels, faults, duplicates, errors)
 
 
-def error_columns(error: str | Sequence[str] | Mapping[str, str] | None) -> list[str]:
+def error_columns(error: str | Mapping[str, str] | None) -> list[str]:
     """Columns of errors that `from_long` is told of."""
     if error is None or isinstance(error, str):
         return [] if error is None else [error]
-    return list(error.values() if isinstance(error, Mapping) else error)
+    return list(error.values())
 
 
-def _errors_of(error: Any, names: Sequence[str]) -> list[str | None]:
-    """Column of the errors of each channel."""
-    if isinstance(error, Mapping):
-        if unknown := [name for name in error if name not in names]:
-            raise ValueError(f"error names {unknown[0]!r}, which is no channel; they are {names}.")
-        return [error.get(name) for name in names]
-    columns = error_columns(error)
-    if len(columns) != len(names):
+def _errors_by_channel(error: str | Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    known = dict.fromkeys(names, error) if isinstance(error, str) else dict(error)
+    if (isinstance(error, str) and len(names) > 1) or (unknown := set(known) - set(names)):
+        what = "one column for several channels" if isinstance(error, str) else f"{unknown}"
         raise ValueError(
-            f"error must name one column for each of the {len(names)} channels, got "
-            f"{len(columns)}: give a list in the order of {list(names)}, or a mapping "
-            "{channel: column}."
+            f"error names {what}, but the channels are {list(names)}: give a mapping from them, "
+            "{channel: column of its errors}."
         )
-    return columns
+    return known
 
 
 def _numbers(column: object, name: str, table: Table, faults: Faults) -> np.ndarray:
