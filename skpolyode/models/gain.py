@@ -18,6 +18,7 @@ __all__ = ["FEWEST", "Gain", "counted_mean"]
 FEWEST = 30
 """Observations of a channel that statistics of its noise need at least."""
 
+_ENDS = (np.min, np.inf), (np.max, -1.0)  # of errors, of channels without any
 _POOR = 0.2  # share of the variance that the estimate back in time misses: it is not used then
 
 
@@ -81,16 +82,20 @@ class Gain(nn.Module):
 
     @classmethod
     def of_errors(cls, errors: np.ndarray, observed: np.ndarray) -> Self:
-        """Gain of observations (P, D) with standardised errors, NaN where not known."""
+        """Gain of observations (P, D) with standardised errors, NaN where not known.
+
+        Some of them are positive.
+        """
         known = ~np.isnan(errors)
-        n_kinds = [len(np.unique(x[own])) for x, own in zip(errors.T, known.T, strict=True)]
-        differ = (np.array(n_kinds) > 1) | (known.any(axis=0) & (observed & ~known).any(axis=0))
-        gain = cls(errors.shape[1], "each" if differ.any() else "equal")
-        positive = known & (errors > 0)
-        logs = np.log(np.where(positive, errors, 1.0)).sum(axis=0)
-        typical = np.exp(logs / np.maximum(positive.sum(axis=0), 1))
-        if gain.told == "equal":  # which is to be met to the last bit
-            typical = np.where(positive, errors, 0.0).max(axis=0, initial=0.0)
+        least, largest = (f(np.where(known, errors, x), axis=0) for f, x in _ENDS)
+        partly = known.any(axis=0) & (observed & ~known).any(axis=0)
+        differ = (least < largest) | partly | (largest == 0)
+        gain = cls(len(least), "each" if differ.any() else "equal")
+        typical = np.maximum(largest, 0.0)  # is to be met to the last bit where all are equal
+        if gain.told == "each":
+            positive = known & (errors > 0)
+            logs = np.log(np.where(positive, errors, 1.0)).sum(axis=0)
+            typical = np.exp(logs / np.maximum(positive.sum(axis=0), 1))
         gain.noise.copy_(torch.from_numpy(typical))
         return gain
 

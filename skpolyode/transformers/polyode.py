@@ -297,8 +297,10 @@ class PolyODETransformer(UncertainTransformer):
 
     def _new_gain(self, rows: Observed, scaler: ChannelScaler) -> Gain | None:
         """Gain of a filter; known errors tell that observations are noisy."""
+        observed = ~np.isnan(rows.values)
         if rows.errors is not None and self.observations != "exact":
-            return Gain.of_errors(rows.errors / scaler.scale, ~np.isnan(rows.values))
+            is_exact = (rows.errors[observed] == 0).all()
+            return None if is_exact else Gain.of_errors(rows.errors / scaler.scale, observed)
         return Gain(rows.values.shape[1]) if self.observations == "noisy" else None
 
     def _context_size(self, n_channels: int) -> int:

@@ -85,6 +85,12 @@ def test_an_exact_cell_is_met(told):
     np.testing.assert_allclose(path.ravel(), NOISY[:, 10], atol=1e-6)
 
 
+def test_errors_of_zero_are_exact_observations():
+    model = small(max_epochs=2).fit(panel(0.0))
+    assert model.noise_ is None
+    np.testing.assert_array_equal(model.interpolate(panel(0.0)).values.ravel(), NOISY.ravel())
+
+
 def test_units_do_not_matter(told):
     times, values = 60 * TIMES.ravel(), 7 * NOISY.ravel() - 3
     other = Panel(times, values, OFFSETS, errors=7 * SIGMA.ravel())
