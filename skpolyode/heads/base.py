@@ -29,12 +29,7 @@ from skpolyode.panel.select import observed_series
 from skpolyode.saving.objects import save
 from skpolyode.transformers import PolyODETransformer, StaticFeatures
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.input import (
-    one_each,
-    read_panel,
-    read_weights,
-    unchanged_by_errors,
-)
+from skpolyode.transformers.input import one_each, read_panel, read_weights, unchanged_by_errors
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import check_names, local_random_state
 
