@@ -131,10 +131,11 @@ def observation_importance(
 
 
 def _chosen(estimator: Any, what: str, times: Any) -> str:
-    if what == "auto":
+    if what == "auto" and times is not None:  # forecasters have no tags of scikit-learn
+        what = "forecast"
+    elif what == "auto":
         what = "prediction" if is_regressor(estimator) else "embedding"
         what = "probability" if is_classifier(estimator) else what
-        what = what if times is None else "forecast"
     if what not in _METHODS:
         raise ValueError(f"what must be 'auto' or one of {list(_METHODS)}, got {what!r}.")
     if what == "forecast" and times is None:

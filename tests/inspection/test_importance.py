@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 
 from skpolyode import HiPPOTransformer, Panel
+from skpolyode.embedders import ChannelScaler
 from skpolyode.inspection import (
     ImportanceDisplay,
     importance,
@@ -121,6 +122,22 @@ def test_forecasts_and_probabilities():
     best = p.argmax(axis=1)
     wanted = (p - without)[np.arange(2), best]
     np.testing.assert_allclose(table["effect"][::2], wanted, atol=1e-12)
+
+
+def test_forecasters_are_asked_as_transformers_are():
+    """One that continues the last value depends on nothing but the last observation."""
+
+    class Last:
+        scaler_ = ChannelScaler(np.zeros(1), np.full(1, 2.0))
+
+        def forecast(self, y, times):
+            last = [x[~np.isnan(x)][-1] for _, x in y]
+            pairs = zip(times, last, strict=True)
+            return Panel.from_series([(t, np.full(len(t), x)) for t, x in pairs])
+
+    table = observation_importance(Last(), ONE, times=[1.0], relative_to="end")
+    assert table["effect"][8] == pytest.approx((VALUES[8] - VALUES[7]) / 2)
+    assert (table["importance"][:8] == 0).all()
 
 
 def test_times_are_those_of_the_user():
