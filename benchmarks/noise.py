@@ -1,7 +1,7 @@
 """Noisy observations: how near each method comes to the signal without the noise.
 
     python benchmarks/noise.py [--systems van_der_pol ...] [--noise 0 0.1 0.3] [--seeds 0 1]
-        [--models auto exact noisy]
+        [--models auto exact noisy told] [--spread 10]
 
 Series of 100 observations on average, all channels together, with Gaussian noise in parts of the
 channel's standard deviation. Models are fitted to the training part. The test series are cut at
@@ -18,6 +18,9 @@ cross-validation; a Gaussian process (Matern 5/2) whose amplitude, length and no
 largest likelihood. The last columns are the share of the truth within 1.64 of `interpolate_std`,
 on the path and ahead, .90 if errors are normal and of that size, and the learned noise of each
 channel, in its standard deviations.
+
+With ``--spread 10`` the noise of each cell is drawn: of tenfold range, log-uniform around `noise`.
+The model "told" is "auto" with these known errors, and the Gaussian process "told" knows them too.
 
 "auto", "exact" and "noisy" are values of the `observations` of `PolyODETransformer`. At the end
 come the means over the seeds, and of how many seeds each method was the best.
@@ -40,6 +43,7 @@ from sklearn.utils import Bunch
 
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.datasets import make_lorenz63, make_ode_system
+from skpolyode.panel.select import keep_rows
 
 CUT, PAST, AHEAD = 0.8, 0.25, 0.05  # of the span
 SYSTEMS: dict[str, Callable[..., Bunch]] = {
@@ -85,12 +89,35 @@ def gaussian_process(t: np.ndarray, x: np.ndarray, at: np.ndarray) -> np.ndarray
         return model.fit(t[:, None], x).predict(at[:, None])
 
 
+def told_process(t: np.ndarray, x: np.ndarray, at: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+    length, (centre, scale) = 3 * np.median(np.diff(t)), (x.mean(), x.std())
+    kernel = ConstantKernel() * Matern(length, (length / 10, 100 * length), nu=2.5)
+    model = GaussianProcessRegressor(kernel, alpha=(sigma / scale) ** 2 + 1e-8, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(t[:, None], (x - centre) / scale)
+        return model.predict(at[:, None]) * scale + centre
+
+
 NAIVE = {
     "PCHIP": pchip,
     "least squares": least_squares,
     "smoothing spline": smoothing_spline,
     "Gaussian process": gaussian_process,
 }
+
+
+def without_errors(panel: Panel) -> Panel:
+    return Panel(panel.times, panel.values, panel.offsets)
+
+
+def with_cell_noise(data: Bunch, noise: float, spread: float, seed: int) -> Bunch:
+    """The same with noise whose size differs from cell to cell, and is known."""
+    rng, panel = np.random.default_rng(seed), data.panel
+    exponent = rng.uniform(-0.5, 0.5, panel.values.shape)
+    sigma = noise * data.truth.values[..., data.truth.observed].std(axis=(0, 1)) * spread**exponent
+    values = panel.values + sigma * rng.normal(size=sigma.shape)
+    return Bunch(**{**data, "panel": Panel(panel.times, values, panel.offsets, errors=sigma)})
 
 
 class Task:
@@ -101,8 +128,10 @@ class Task:
         grid, clean = truth.times, truth.values[:, :, truth.observed]
         span = grid[-1]
         self.window, self.scale = PAST * span, clean.std(axis=(0, 1))
-        rows = [(s.times <= CUT * span, s) for s in data.panel[test]]
-        self.panel = Panel.from_series([(s.times[kept], s.values[kept]) for kept, s in rows])
+        whole = data.panel[test]
+        kept = whole.times <= CUT * span
+        self.told = keep_rows(whole, kept)
+        self.panel = without_errors(self.told)
         end = self.panel.times[self.panel.offsets[1:] - 1]
         before = [(grid > e - self.window) & (grid <= e) for e in end]
         after = [(grid > CUT * span) & (grid <= (CUT + AHEAD) * span) for _ in end]
@@ -118,28 +147,31 @@ class Task:
     def _error(self, found: np.ndarray, true: np.ndarray) -> float:
         return float(np.mean(((found - true) / self.scale) ** 2))
 
-    def of_model(self, model: PolyODETransformer) -> list[float]:
+    def of_model(self, model: PolyODETransformer, panel: Panel) -> list[float]:
         times = [t[1:] for t in self.past]
-        found = model.reconstruct(self.panel, times), model.interpolate(self.panel, times)
-        ahead = model.forecast(self.panel, self.ahead)
+        found = model.reconstruct(panel, times), model.interpolate(panel, times)
+        ahead = model.forecast(panel, self.ahead)
         pairs = [(f.values, self.true_past) for f in found] + [(ahead.values, self.true_ahead)]
         return [self._error(*pair) for pair in pairs]
 
-    def coverage(self, model: PolyODETransformer) -> list[float]:
+    def coverage(self, model: PolyODETransformer, panel: Panel) -> list[float]:
         past, ahead = [t[1:] for t in self.past], self.ahead
         shares = []
         for times, true in ((past, self.true_past), (ahead, self.true_ahead)):
             found, std = (
-                f(self.panel, times).values for f in (model.interpolate, model.interpolate_std)
+                f(panel, times).values for f in (model.interpolate, model.interpolate_std)
             )
             shares.append(float(np.mean(np.abs(found - true) < 1.645 * std)))
         return shares
 
-    def of_rival(self, rival: Callable[..., np.ndarray]) -> float:
-        found = [
-            np.stack([rival(s.times, x, at) for x in s.values.T], axis=1)[1:]
-            for s, at in zip(self.panel, self.past, strict=True)
-        ]
+    def of_rival(self, rival: Callable[..., np.ndarray], told: bool = False) -> float:
+        found = []
+        for k, (s, at) in enumerate(zip(self.panel, self.past, strict=True)):
+            columns = list(s.values.T)
+            known = self.told[[k]].errors.T if told else [()] * len(columns)
+            extra = [(e,) if told else () for e in known]
+            pairs = zip(columns, extra, strict=True)
+            found.append(np.stack([rival(s.times, x, at, *e) for x, e in pairs], axis=1)[1:])
         return self._error(np.concatenate(found), self.true_past)
 
 
@@ -148,16 +180,21 @@ def measure(task: Task, training: Panel, seed: int, kinds: list[str]) -> dict[st
     rows: dict[str, list[float]] = {}
     for kind in kinds:
         start = time.process_time()
-        model = PolyODETransformer(window=task.window, observations=kind, random_state=seed)
-        model.fit(training)
+        observations = "auto" if kind == "told" else kind
+        model = PolyODETransformer(window=task.window, observations=observations, random_state=seed)
+        panel = task.told if kind == "told" else task.panel
+        model.fit(training if kind == "told" else without_errors(training))
         rows[kind] = [0.0, 0.0, 0.0, time.process_time() - start]
-        rows[kind][:3] = task.of_model(model)
+        rows[kind][:3] = task.of_model(model, panel)
         if getattr(model, "noise_", None) is not None:
-            rows[kind] += [*task.coverage(model), *model.noise_ / task.scale]
+            rows[kind] += [*task.coverage(model, panel), *model.noise_ / task.scale]
         print(line(kind, rows[kind]), flush=True)
-    for name, rival in NAIVE.items():
+    rivals = dict(NAIVE)
+    if training.errors is not None:
+        rivals["GP, told"] = told_process
+    for name, rival in rivals.items():
         start = time.process_time()
-        error = task.of_rival(rival)
+        error = task.of_rival(rival, told=rival is told_process)
         rows[name] = [np.nan, error, np.nan, time.process_time() - start]
         print(line(name, rows[name]), flush=True)
     return rows
@@ -186,6 +223,7 @@ def main() -> None:
     parser.add_argument("--noise", nargs="+", type=float, default=[0.0, 0.1, 0.3])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--n-series", type=int, default=400)
+    parser.add_argument("--spread", type=float, help="largest error of a cell over the least")
     parser.add_argument("--models", nargs="+", default=["auto", "exact"])
     options = parser.parse_args()
     print(f"{'':18s}{'past':>9s}{'path':>9s}{'ahead':>9s}    fit    coverage, learned noise")
@@ -195,7 +233,10 @@ def main() -> None:
             for noise in options.noise:
                 print(f"\n{system}, noise {noise:g}, seed {seed}", flush=True)
                 make = SYSTEMS[system]
-                data = make(options.n_series, rate=1.0, noise=noise, random_state=seed)
+                level = 0.0 if options.spread else noise
+                data = make(options.n_series, rate=1.0, noise=level, random_state=seed)
+                if options.spread:
+                    data = with_cell_noise(data, noise, options.spread, seed)
                 training = data.panel[np.asarray(data.split) != "test"]
                 rows = measure(Task(data), training, seed, options.models)
                 found.setdefault(f"{system}, noise {noise:g}", []).append(rows)

@@ -15,6 +15,7 @@ from sphinx.application import Sphinx
 
 import skpolyode
 import skpolyode.datasets
+import skpolyode.inspection
 import skpolyode.plotting
 
 HERE = Path(__file__).parent
@@ -142,6 +143,7 @@ PURPOSES = {
     ],
     "Series as data": ["Panel", "panel.Series", "panel.as_panel", "panel.query_times"],
     "Data sets": [f"datasets.{name}" for name in skpolyode.datasets.__all__],
+    "What drove an answer": [f"inspection.{name}" for name in skpolyode.inspection.__all__],
     "Pictures": [f"plotting.{name}" for name in skpolyode.plotting.__all__],
     "Streams": ["streams.HiPPOStream", "streams.ModelStream"],
     "Files, big data, reports": [
@@ -161,6 +163,7 @@ HOMES = {
     "heads": "Labels and numbers",
     "forecasting": "Forecasts",
     "streams": "Streams",
+    "inspection": "What drove an answer",
     "parquet": "Files, big data, reports",
     "adapters": "Inside sktime's pipelines",
 }

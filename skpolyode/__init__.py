@@ -55,7 +55,8 @@ __all__ = [
 ]
 
 # What takes long to import, or needs an extra, is imported when it is first asked for.
-_LAZY = {name: "" for name in ("adapters", "datasets", "forecasting", "parquet", "plotting")}
+_MODULES = ("adapters", "datasets", "forecasting", "inspection", "parquet", "plotting")
+_LAZY = dict.fromkeys(_MODULES, "")
 _LAZY |= dict.fromkeys(("PolyODEForecaster", "evaluate_forecasts"), "forecasting")
 _EXTRAS = {"adapters": "sktime", "forecasting": "sktime", "parquet": "pyarrow"}
 

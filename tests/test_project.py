@@ -42,7 +42,7 @@ def test_import_leaves_out_the_heavy_optional_parts() -> None:
 
 
 def test_what_is_imported_on_demand_is_found() -> None:
-    for name in ("adapters", "datasets", "forecasting", "parquet", "plotting"):
+    for name in ("adapters", "datasets", "forecasting", "inspection", "parquet", "plotting"):
         assert getattr(skpolyode, name) is importlib.import_module(f"skpolyode.{name}")
         assert name in dir(skpolyode)
     from skpolyode import PolyODEForecaster, evaluate_forecasts

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skpolyode.panel import Panel
-from skpolyode.panel.select import keep_rows, series_of_rows
+from skpolyode.panel.select import hide_cells, keep_rows, series_of_rows
 
 
 def drop_cells(
@@ -67,9 +67,7 @@ def drop_cells(
     row, channel = np.nonzero(observed)
     drop = np.zeros_like(observed)
     drop[row, channel] = _choose(series_of_rows(panel)[row], fraction, min_observed, random_state)
-    kept, dropped = np.where(drop, np.nan, panel.values), np.where(drop, panel.values, np.nan)
-    times, offsets = panel.times, panel.offsets
-    return panel.like(times, kept, offsets), panel.like(times, dropped, offsets)
+    return hide_cells(panel, drop), hide_cells(panel, ~drop)
 
 
 def drop_times(

@@ -62,7 +62,7 @@ def new_readout(
     """Units and memory of a direct embedder; its unit of time is the window."""
     # A measure of the whole history has no window; the longest one is the unit of durations.
     length = choose_window("auto" if MEMORIES[measure].whole_history else window, rows)
-    units = Units(ChannelScaler.of(rows.values), length)
+    units = Units(ChannelScaler.of(rows.values, errors=rows.errors), length)
     return MemoryReadout(MEMORIES[measure](n_coefficients, 1.0), length, units)
 
 
@@ -143,7 +143,8 @@ class PathEmbedder(DirectEmbedder):
 class LeastSquaresEmbedder(DirectEmbedder):
     """Coefficients of the penalised fit to the observations in the window.
 
-    They minimise ``mean_i (x_i - f(t_i))**2 + alpha sum_n n (n+1) c_n**2``.
+    They minimise ``mean_i (x_i - f(t_i))**2 + alpha sum_n n (n+1) c_n**2``, where a mean of
+    observations with known errors is weighted by their inverse variances.
 
     Parameters
     ----------
@@ -177,14 +178,21 @@ class LeastSquaresEmbedder(DirectEmbedder):
         penalty = self.alpha * n * (n + 1.0)
         # The penalty decides what the points leave open, unless it is lost in rounding errors.
         solve = _solve if self.alpha >= _SMALLEST_PENALTY else _solve_shortest
-        for group in split_channels(age, values, series):
+        for group in split_channels(age, values, series, rows.errors):
             # Rows within the window, up to rounding, and the last one in any case.
             last = np.append(group.series[1:] != group.series[:-1], True)
             kept = last | (group.times <= 1.0 + 1e-9)
-            times = np.minimum(group.times[kept], 1.0)
-            group = ChannelRows(group.channels, group.series[kept], times, group.values[kept])
+            group = group.kept(kept)
+            group = group._replace(times=np.minimum(group.times, 1.0))
+            weights = group.precisions
             for members, chosen in _blocks(group.series):
-                result[members[:, None], group.channels] = solve(group, chosen, penalty)
+                if weights is None:
+                    result[members[:, None], group.channels] = solve(group, chosen, penalty)
+                    continue
+                for j, channel in enumerate(group.channels):  # each with weights of its own
+                    one = group._replace(values=group.values[:, [j]])
+                    found = solve(one, chosen, penalty, weights[:, j])
+                    result[members, channel] = found[:, 0]
         return result
 
 
@@ -203,16 +211,24 @@ def _blocks(series: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         at = stop
 
 
-def _solve(rows: ChannelRows, chosen: np.ndarray, penalty: np.ndarray) -> np.ndarray:
-    """Coefficients (b, D, N) from rows (b, L) of the group."""
-    basis = legt_basis(1.0 - rows.times[chosen], len(penalty)) * (chosen >= 0)[..., None]
-    count = (chosen >= 0).sum(axis=1)[:, None, None]
-    gram = basis.mT @ basis / count + np.diag(penalty)
-    right = basis.mT @ rows.values[chosen] / count
+def _solve(
+    rows: ChannelRows, chosen: np.ndarray, penalty: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Coefficients (b, D, N) from rows (b, L) of the group, which count by their weights (P,)."""
+    own = chosen >= 0
+    weighted = basis = legt_basis(1.0 - rows.times[chosen], len(penalty)) * own[..., None]
+    if weights is not None:
+        own = own * weights[chosen]
+        weighted = basis * own[..., None]
+    count = own.sum(axis=1)[:, None, None]
+    gram = basis.mT @ weighted / count + np.diag(penalty)
+    right = weighted.mT @ rows.values[chosen] / count
     return np.linalg.solve(gram, right).mT
 
 
-def _solve_shortest(rows: ChannelRows, chosen: np.ndarray, penalty: np.ndarray) -> np.ndarray:
+def _solve_shortest(
+    rows: ChannelRows, chosen: np.ndarray, penalty: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
     """The same with a negligible penalty: the shortest of all solutions.
 
     One series at a time and without padding: rounding decides what counts as a solution, and the
@@ -221,8 +237,11 @@ def _solve_shortest(rows: ChannelRows, chosen: np.ndarray, penalty: np.ndarray) 
     size, result = len(penalty), []
     for own in chosen:
         own = own[own >= 0]
-        basis = legt_basis(1.0 - rows.times[own], size)  # (L, N)
-        left = np.concatenate([basis, np.diag(np.sqrt(len(own) * penalty))])
-        right = np.concatenate([rows.values[own], np.zeros((size, rows.values.shape[1]))])
+        basis, values, total = legt_basis(1.0 - rows.times[own], size), rows.values[own], len(own)
+        if weights is not None:
+            root, total = np.sqrt(weights[own])[:, None], weights[own].sum()
+            basis, values = root * basis, root * values
+        left = np.concatenate([basis, np.diag(np.sqrt(total * penalty))])  # (L + N, N)
+        right = np.concatenate([values, np.zeros((size, values.shape[1]))])
         result.append(np.linalg.lstsq(left, right, rcond=_NO_INFORMATION)[0].T)
     return np.stack(result)

@@ -101,4 +101,5 @@ def find_checkpoint(
 
 
 def _content(panel: Panel) -> tuple[Any, ...]:
-    return panel.times, panel.values, panel.offsets, panel.static
+    errors = () if panel.errors is None else (panel.errors,)
+    return panel.times, panel.values, panel.offsets, panel.static, *errors

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.panel import Panel, offsets_from
+from skpolyode.panel.cell_errors import join_errors
 from skpolyode.panel.select import observed_part, take, window_bounds
 
 __all__ = ["FEWEST_TO_SPLIT", "FitOptions", "Split", "hold_out", "split_series"]
@@ -100,6 +101,7 @@ def split_series(
         offsets_from(np.concatenate([part.lengths for part in parts])),
         channel_names=panel.channel_names,
         static=static,
+        errors=join_errors(parts),
         time_unit=panel.time_unit,
     )
     if weights is not None:  # the others all count the same

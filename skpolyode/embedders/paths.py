@@ -33,6 +33,9 @@ __all__ = [
 ]
 
 
+_EXACT = 1e-5  # of the largest error of a series
+
+
 @dataclass(frozen=True)
 class PathQuery:
     """Q times of series, and the rows that they come after."""
@@ -103,10 +106,36 @@ class ChannelRows(NamedTuple):
     series: np.ndarray  # int64 (P,): which series each row belongs to
     times: np.ndarray  # float64 (P,)
     values: np.ndarray  # float64 (P, D), no NaN
+    errors: np.ndarray | None = None  # float64 (P, D), NaN where not known
+
+    def kept(self, mask: np.ndarray) -> ChannelRows:
+        """Some of the rows."""
+        columns = (x if x is None else x[mask] for x in self[1:])
+        return ChannelRows(self.channels, *columns)
+
+    @property
+    def precisions(self) -> np.ndarray | None:
+        """Inverse variances (P, D), the largest of each series 1; None without errors.
+
+        An error that is not known is taken for the mean of those of its series, and an exact value
+        for one with a hundred-thousandth of the largest of them, as rounding errors allow.
+        """
+        if self.errors is None:
+            return None
+        first = np.flatnonzero(np.append(True, self.series[1:] != self.series[:-1]))
+        place = np.repeat(np.arange(len(first)), np.diff(first, append=len(self.series)))
+        known = ~np.isnan(self.errors)
+        count = np.add.reduceat(known.astype(np.float64), first)
+        total = np.add.reduceat(np.where(known, self.errors, 0.0), first)
+        usual = np.where(total > 0, total / np.maximum(count, 1), 1.0)
+        errors = np.where(known, self.errors, usual[place])
+        errors = np.maximum(errors, _EXACT * np.maximum.reduceat(errors, first)[place])
+        errors = np.where(errors > 0, errors, 1.0)
+        return (np.minimum.reduceat(errors, first)[place] / errors) ** 2
 
 
 def split_channels(
-    times: np.ndarray, values: np.ndarray, series: np.ndarray
+    times: np.ndarray, values: np.ndarray, series: np.ndarray, errors: np.ndarray | None = None
 ) -> Iterator[ChannelRows]:
     """Groups of channels that are observed at the same rows; most data need one group."""
     mask = ~np.isnan(values)
@@ -116,7 +145,8 @@ def split_channels(
         same = (mask[:, left] == own[:, None]).all(axis=0)
         if own.any():
             channels = left[same]
-            yield ChannelRows(channels, series[own], times[own], values[own][:, channels])
+            told = None if errors is None else errors[own][:, channels]
+            yield ChannelRows(channels, series[own], times[own], values[own][:, channels], told)
         left = left[~same]
 
 

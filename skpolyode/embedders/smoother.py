@@ -41,10 +41,10 @@ def path_values(
     """
     asked, scaler = PathQuery.of(panel, times, offsets), embedder.units.scaler
     seen, stacking = asked.seen, embedder.stacking
-    expected, share = follow(embedder, seen, asked), shares(embedder, seen)
+    expected, filtered = follow(embedder, seen, asked), shares(embedder, seen)
     x = scaler.transform(seen.values)
     rise = np.where(np.isnan(x), 0.0, x - expected.mean)
-    signal = expected.signal + bridges(asked, rise, share)
+    signal = expected.signal + bridges(asked, rise, filtered)
     if stacking is not None:
         series = series_of_rows(seen)[asked.row]
         elapsed = (asked.times - seen.times[seen.offsets[:-1]][series]) / embedder.units.time_scale
@@ -55,7 +55,7 @@ def path_values(
             stacked = stacking.combine(signal[some], records[series[some]], elapsed[some])
             signal[some] = np.where(is_open[some], stacked, signal[some])
     signal = scaler.inverse(scaler.at_mean(signal))
-    return signal if share is not None else asked.keep_observed(signal)
+    return signal if filtered is not None else asked.keep_observed(signal)
 
 
 def residuals(embedder: TrainedModel, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
@@ -98,33 +98,43 @@ def hide_rows(panel: Panel, first: np.ndarray | int) -> HiddenRows:
     return HiddenRows(hidden, known, panel.times[hidden], offsets, panel.values[hidden])
 
 
-def bridges(asked: PathQuery, rise: np.ndarray, share: np.ndarray | None = None) -> np.ndarray:
+class Filtered(NamedTuple):
+    """What a filter takes over of observations (P, D), and how far back it reaches."""
+
+    share: np.ndarray  # Kalman gains K: shares of innovations
+    lost: np.ndarray  # 1 - G, of a correction on its way to the observation before
+    # Where errors are told: variances (P, D) of the noise, and of the signal after each observation
+    # and given all; NaN where not observed.
+    variances: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+
+def bridges(asked: PathQuery, rise: np.ndarray, filtered: Filtered | None = None) -> np.ndarray:
     """What leads paths to the next observations of their channels, (Q, D).
 
     `rise` (P, D) is by how much each observation exceeds what was expected, zero where there is
     none. Before the first observation of a channel all of its path is shifted. Of a filter, which
-    takes over a `share` K (P, D) of each rise, the path is the smoothed one: what later
-    observations tell reaches ``1 - K`` of the way back beyond each one before.
+    takes over a share K of each rise, the path is the smoothed one: what later observations tell
+    reaches back beyond each one before, but for a share that is lost.
     """
     seen, before, after = asked.seen, asked.before, asked.following
     at = np.maximum(after, 0)
-    if share is not None:
-        rise = rts_smoothed(seen, share * rise, 1.0 - share)
+    if filtered is not None:
+        rise = rts_smoothed(seen, filtered.share * rise, 1.0 - filtered.lost)
     rise = np.where(after < 0, 0.0, np.take_along_axis(rise, at, axis=0))
     start, end = seen.times[before], seen.times[after]
     ramp = (before >= 0) & (after >= 0)
     length = np.where(ramp, end - start, 1.0)
     passed = (asked.times[:, None] - start) / length
-    if share is not None:
-        passed = 1.0 - np.take_along_axis(share, at, axis=0) * (1.0 - passed)
+    if filtered is not None:
+        passed = 1.0 - np.take_along_axis(filtered.lost, at, axis=0) * (1.0 - passed)
     return rise * np.where(ramp, passed, 1.0)
 
 
 def rts_smoothed(panel: Panel, rise: np.ndarray, kept: np.ndarray) -> np.ndarray:
     """What all observations from a row on say of what was expected there, (P, D).
 
-    Rauch, Tung and Striebel's recursion ``s_i = K_i e_i + G s_k`` from each observation k of a
-    channel to the one before, with the steady ``G = 1 - K_k`` of a random walk.
+    Rauch, Tung and Striebel's recursion ``s_i = K_i e_i + G_k s_k`` from each observation k of a
+    channel to the one before.
     """
     result, observed = rise.copy(), ~np.isnan(panel.values)
     stop, lengths = panel.offsets[1:], panel.lengths
@@ -137,14 +147,25 @@ def rts_smoothed(panel: Panel, rise: np.ndarray, kept: np.ndarray) -> np.ndarray
     return result
 
 
-def shares(embedder: TrainedModel, panel: Panel) -> np.ndarray | None:
-    """Kalman gains (P, D) of the rows: the shares of innovations that a filter takes over."""
+def shares(embedder: TrainedModel, panel: Panel) -> Filtered | None:
+    """What a filter takes over at the rows; K is lost unless errors are told."""
     if not embedder.filters:
         return None
-    data = embedder.pack(panel)
+    data, model = embedder.pack(panel), embedder.exact
     with torch.no_grad():
-        share = embedder.exact.share(data, torch.arange(len(data), device=embedder.device))
-    return share[data.series.argsort(stable=True)].cpu().numpy()
+        share = model.share(data, torch.arange(len(data), device=embedder.device))
+        columns = [share, share]
+        if data.left is not None:
+            ahead, carried = model.gain.carried(data.channel_gap, data.left)
+            ahead = ahead * model.gain.noise.square()
+            columns = [share, 1.0 - carried, ahead, *model.gain.variances(data)]
+    order = data.series.argsort(stable=True)
+    share, lost, *told = (x[order].cpu().numpy() for x in columns)
+    if not told:
+        return Filtered(share, lost)
+    (ahead, noise, after), seen = told, np.isnan(panel.values)
+    smoothed = ahead + rts_smoothed(panel, after - ahead, (1.0 - lost) ** 2)
+    return Filtered(share, lost, tuple(np.where(seen, np.nan, x) for x in (noise, after, smoothed)))
 
 
 Look = Callable[[State], torch.Tensor]

@@ -14,7 +14,7 @@ from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 
-__all__ = ["STATISTICS", "SummaryEmbedder"]
+__all__ = ["STATISTICS", "WEIGHTED", "SummaryEmbedder"]
 
 STATISTICS = (
     "mean",
@@ -30,6 +30,9 @@ STATISTICS = (
     "mean_gap",
     "max_gap",
 )
+WEIGHTED = ("weighted_mean",)
+"""Where errors of observations are known: the mean by their inverse variances."""
+
 _LEVELS = ("mean", "min", "max", "first", "last")
 _GAPS = ("mean_gap", "max_gap")
 
@@ -43,6 +46,8 @@ class SummaryEmbedder(Embedder):
     ----------
     units : Units
         Their means stand in for values never observed.
+    weighs : bool, default=False
+        Whether there are :data:`WEIGHTED` statistics as well.
 
     Examples
     --------
@@ -53,7 +58,13 @@ class SummaryEmbedder(Embedder):
     """
 
     units: Units
+    weighs: bool = False
     past = None
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """Names of the statistics of a channel."""
+        return STATISTICS + WEIGHTED * self.weighs
 
     def features(self, panel: Panel) -> np.ndarray:
         """Features (B, F) of each series."""
@@ -62,15 +73,18 @@ class SummaryEmbedder(Embedder):
 
     def _statistics(self, rows: Observed) -> np.ndarray:
         lengths, duration = np.diff(rows.offsets), rows.end - rows.start
-        result = np.zeros((len(lengths), rows.values.shape[1], len(STATISTICS)))
-        result[..., [STATISTICS.index(name) for name in _LEVELS]] = self.units.scaler.mean[:, None]
+        result = np.zeros((len(lengths), rows.values.shape[1], len(self.statistics)))
+        levels = _LEVELS + WEIGHTED * self.weighs
+        result[..., [self.statistics.index(name) for name in levels]] = self.units.scaler.mean[
+            :, None
+        ]
         result[..., [STATISTICS.index(name) for name in _GAPS]] = duration[:, None, None]
         values = self.units.scaler.known(rows.values)
-        for group in split_channels(rows.times, values, rows.series):
+        for group in split_channels(rows.times, values, rows.series, rows.errors):
             members, columns = _channel_statistics(
                 group, self.units.scaler.scale, lengths, duration
             )
-            result[members[:, None], group.channels] = columns
+            result[members[:, None], group.channels] = columns[..., : result.shape[2]]
         return np.column_stack([result.reshape(len(lengths), -1), duration])
 
 
@@ -97,6 +111,9 @@ def _channel_statistics(
     gap = np.where(inner, np.diff(time, axis=0, append=0.0), 0.0)
     pairs, several = np.maximum(count - 1, 1), (count > 1)[:, None]
     own = duration[members][:, None]
+    weighted, weights = centre, rows.precisions
+    if weights is not None:
+        weighted = np.add.reduceat(weights * x, first) / np.add.reduceat(weights, first)
     columns = [
         centre * size,
         np.sqrt(mean((x - centre[place]) ** 2)) * size,
@@ -110,5 +127,6 @@ def _channel_statistics(
         (count / lengths[members])[:, None],
         np.where(several, mean(gap, pairs), own),
         np.where(several, np.maximum.reduceat(gap, first, axis=0), own),
+        weighted * size,
     ]
     return members, np.stack(np.broadcast_arrays(*columns), axis=2)

@@ -109,13 +109,30 @@ class TrainedModel:
         rows = observed_rows(panel)
         values = self.units.scaler.read(rows.values)
         static = None if self.static is None else self.static.transform(panel)
-        packed = pack(rows.times / self.units.time_scale, values, rows.offsets, static=static)
-        return packed.to(self.device, dtype)
+        errors, gain = rows.errors, self.model.gain
+        if errors is not None:
+            errors = errors / self.units.scaler.scale
+        elif gain is not None and gain.told == "each":
+            errors = np.full_like(values, np.nan)
+        cells = {"static": static, "errors": errors}
+        packed = pack(rows.times / self.units.time_scale, values, rows.offsets, **cells)
+        return self.model.prepared(packed.to(self.device, dtype))
 
     def standardised(self, panel: Panel) -> Standardised:
-        """Rows of a panel in the units of the model; all of them hold an observation."""
+        """Rows of a panel in the units of the model, for simple forecasts and to be forecast.
+
+        All of them hold an observation; those that are mostly noise are left out.
+        """
         times = panel.times - np.repeat(panel.times[panel.offsets[:-1]], panel.lengths)
-        return Standardised(times / self.units.time_scale, self.units.scaler.read(panel.values))
+        values = self.units.scaler.read(panel.values)
+        if panel.errors is not None:
+            values = self.telling(values, panel.errors / self.units.scaler.scale)
+        return Standardised(times / self.units.time_scale, values)
+
+    @staticmethod
+    def telling(values: np.ndarray, errors: np.ndarray) -> np.ndarray:
+        """Values (P, D) for simple forecasts: NaN where the error is above one deviation."""
+        return np.where(errors > 1.0, np.nan, values)
 
     def records(self, panel: Panel) -> Records:
         """What simple forecasts know of each series, (B, D)."""

@@ -82,7 +82,11 @@ def _hide(embedder: TrainedModel, panel: Panel, packed: torch.Tensor, first: np.
         for own in (known, panel)
     )
     kept = ~np.isnan(truth) & (asked.before >= 0) & ~way.is_open
-    columns = z, way.since, way.length, way.innovation, way.unsettled, missed, left, kept
+    told = way.told
+    if panel.errors is not None and not np.isnan(told).all():
+        told[..., -1] = (panel.errors[hidden] / scaler.scale) ** 2
+    way_columns = z, way.since, way.length, way.innovation, way.unsettled
+    columns = *way_columns, missed, left, kept, told
     z, since, length, *others = (torch.from_numpy(x).to(embedder.device) for x in columns)
     others = [x.float() if x.is_floating_point() else x for x in others]
     return Hidden(packed[torch.from_numpy(hidden)], z, since, length, *others)
@@ -96,6 +100,7 @@ class _Ways(NamedTuple):
     innovation: np.ndarray  # float64 (Q, D): by how much that one exceeds its forecast
     unsettled: np.ndarray  # float64 (Q, D, 2): as of `VarianceHead.between`
     is_open: np.ndarray  # bool (Q, D): whether there is none behind; `length` is `since` then
+    told: np.ndarray  # float64 (Q, D, 5): as of `Hidden`, but for the last
 
 
 def _ways(embedder: TrainedModel, asked: PathQuery, look: Look) -> tuple[np.ndarray, _Ways]:
@@ -108,18 +113,25 @@ def _ways(embedder: TrainedModel, asked: PathQuery, look: Look) -> tuple[np.ndar
     is_open = np.isinf(until)
     length = since + np.where(is_open, 0.0, until)
     innovation = np.clip(np.where(is_open, 0.0, missed), -_FARTHEST, _FARTHEST)
-    unsettled = np.zeros((*since.shape, 2))
-    if (share := shares(embedder, seen)) is not None:
-        # What smoothing tells of a row reaches it through all later observations k of a channel,
-        # each of which keeps ``1 - share_k``: the square of the product is what is missing.
-        kept = np.maximum(1.0 - share, np.finfo(np.float64).eps)
+    unsettled, told = np.zeros((*since.shape, 2)), np.full((*since.shape, 5), np.nan)
+    if (filtered := shares(embedder, seen)) is not None:
+        # What smoothing tells of a row reaches it through all later observations of a channel, each
+        # of which carries a share back: the square of the product is what is missing.
+        kept = np.maximum(1.0 - filtered.lost, np.finfo(np.float64).eps)
         kept[np.isnan(seen.values)] = 1.0
         sums = np.cumsum(2 * np.log(kept), axis=0)
         later = np.repeat(sums[seen.offsets[1:] - 1], seen.lengths, axis=0) - sums
         missing = np.exp(np.minimum(later, 0.0))
         ends = np.maximum(asked.before, 0), following
         unsettled = np.stack([np.take_along_axis(missing, row, axis=0) for row in ends], axis=2)
-    way = _Ways(since, length, innovation, unsettled, is_open)
+        if filtered.variances is not None:
+            noise, after, smoothed = filtered.variances
+            known = asked.before >= 0
+            for k, (x, row) in enumerate(
+                [(after, ends[0]), (smoothed, ends[0]), (smoothed, ends[1]), (noise, ends[1])]
+            ):
+                told[..., k] = np.where(known, np.take_along_axis(x, row, axis=0), np.nan)
+    way = _Ways(since, length, innovation, unsettled, is_open, told)
     return expected.looked[asked.row], way
 
 
@@ -145,27 +157,33 @@ def path_std(
         # Before its first observation a series is as unknown as a forecast that far ahead.
         early = ((asked.times - times) / unit)[:, None]
         since = np.where(early > 0, early, way.since)
-        columns = looked, since, way.length, way.innovation, way.unsettled
-        terms, since, length, missed, unsettled = (
+        columns = looked, since, way.length, way.innovation, way.unsettled, way.told
+        terms, since, length, missed, unsettled, told = (
             torch.from_numpy(x).to(embedder.device) for x in columns
         )
-        ahead = head.ahead(terms, since)
+        ahead = head.ahead(terms, since, told[..., 0].to(terms.dtype))
         length = length.clamp(min=torch.finfo(length.dtype).tiny)
-        inside = head.between(terms, since, length, missed.to(terms), unsettled)
+        inside = head.between(terms, since, length, missed.to(terms), unsettled, told)
     ahead, inside = _roots(ahead), _roots(inside)
     return scaler.inverse_std(np.where(way.is_open | (early > 0), ahead, inside))
 
 
-def std_ahead(embedder: TrainedModel, z: torch.Tensor, leads: np.ndarray) -> np.ndarray:
+def std_ahead(
+    embedder: TrainedModel, z: torch.Tensor, leads: np.ndarray, left: torch.Tensor | None = None
+) -> np.ndarray:
     """Standard deviations (B, Q, D) ahead, in the user's units, from states `z` (B, D, 1 + N).
 
     `leads` (B, Q, D) are the times since the channels were observed, in units of the model; one
-    that was not yet observed is a unit older than its series.
+    that was not yet observed is a unit older than its series. `left` (B, D) is the variance after
+    the last observation, of a filter that is told errors, in the unit of its gain.
     """
     head = embedder.scale
     with torch.no_grad():
-        terms = head(z.float()).repeat_interleave(leads.shape[1], dim=0)
-        variance = head.ahead(terms, torch.from_numpy(leads).flatten(0, 1).to(terms.device))
+        terms, floor = head(z.float()).repeat_interleave(leads.shape[1], dim=0), None
+        if left is not None:
+            floor = (left * embedder.model.gain.noise.square()).to(terms.dtype)
+            floor = floor.repeat_interleave(leads.shape[1], dim=0)
+        variance = head.ahead(terms, torch.from_numpy(leads).flatten(0, 1).to(terms.device), floor)
     return embedder.units.scaler.inverse_std(_roots(variance).reshape(leads.shape))
 
 

@@ -24,7 +24,7 @@ from skpolyode.ensemble.stacking import as_if_new, cross_fitted, learn_simple, l
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.empty import drop_empty
-from skpolyode.panel.outliers import cell_limits, without_outliers
+from skpolyode.panel.outliers import cell_limits, without_outliers, without_vague
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import last_seen_rows, observed_series, take
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
@@ -134,6 +134,7 @@ def fit_forecaster(
 
     `period` has lengths of seasons; None searches for them.
     """
+    panel = without_vague(panel, name="y")
     panel = _observed(without_outliers(panel, cell_limits(panel.values), "y"))
     if panel.n_series >= FEWEST_TO_HOLD_OUT:
         held_out = np.zeros(panel.n_series, dtype=bool)
@@ -223,7 +224,8 @@ def _observed(panel: Panel) -> Panel:
     """Rows with an observation; channels by position, as sktime's formats name them differently."""
     panel = drop_empty(panel, "y")
     static = None if panel.static is None else panel.static.reset_index(drop=True)
-    return Panel(panel.times, panel.values, panel.offsets, static=static, time_unit=panel.time_unit)
+    labels = {"static": static, "errors": panel.errors, "time_unit": panel.time_unit}
+    return Panel(panel.times, panel.values, panel.offsets, **labels)
 
 
 def _standardised(
@@ -265,6 +267,7 @@ def answer(
     path_at_rows : bool, default=False
     """
     limits = trained.transformer.scaler_.limits
+    context = without_vague(context, trained.transformer.scaler_.scale, "y")
     if limits is not None:
         context = without_outliers(context, limits, "y")
     answers, known = Answers.blank(len(times), context.n_channels), observed_series(context)

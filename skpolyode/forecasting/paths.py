@@ -13,7 +13,7 @@ from skpolyode.ensemble.backtest import N_FOLDS
 from skpolyode.ensemble.conformal import Calibration, volatility_at
 from skpolyode.ensemble.naive import NEGLIGIBLE
 from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.select import observed_part, series_of_rows, take
+from skpolyode.panel.select import hide_cells, observed_part, series_of_rows, take
 from skpolyode.saving.codec import saved
 from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
@@ -172,7 +172,7 @@ def _calibrated(
     hidden = np.concatenate([may_hide & (fold == k) for k in range(n_folds)])
     if fold.shape[1] > 1:  # each row keeps a value
         hidden &= (~np.isnan(copies.values) & ~hidden).any(axis=1, keepdims=True)
-    known = copies.like(copies.times, np.where(hidden, np.nan, copies.values), copies.offsets)
+    known = hide_cells(copies, hidden)
     asked = hidden.any(axis=1)
     times, offsets = copies.times[asked], offsets_from(asked)[copies.offsets]
     found = on_path(transformer, observed_part(known), times, offsets)

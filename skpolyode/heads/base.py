@@ -22,13 +22,14 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.embedders import ChannelScaler
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.heads.features import FEATURES, MANY_SERIES, without_static
+from skpolyode.heads.weights import fit_parameters, series_weights
 from skpolyode.panel import Panel
 from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.select import observed_series
 from skpolyode.saving.objects import save
 from skpolyode.transformers import PolyODETransformer, StaticFeatures
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.input import one_each, read_panel, unchanged_by_errors
+from skpolyode.transformers.input import one_each, read_panel, read_weights, unchanged_by_errors
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import check_names, local_random_state
 
@@ -75,7 +76,7 @@ class HeadEstimator(BaseEstimator):
         self.scoring = scoring
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Self:
         """Train the embedder on the series, choose features, and train the head.
 
         Parameters
@@ -84,11 +85,15 @@ class HeadEstimator(BaseEstimator):
             The series; see :func:`skpolyode.panel.as_panel` for every accepted format. Static
             covariates of a Panel become features, too. Series without any observation (a Panel can
             hold such) are left out.
-        y : array-like of shape (n_series,)
-            What to predict.
+        y : array-like of shape (n_series,) or (n_series, n_targets)
+            What to predict. For several targets features and heads are chosen for each
+            (`estimators_`), on one embedder.
         groups : array-like of shape (n_series,) or None, default=None
             Labels, such as the patient of each stay. Series with the same label are tested together
             when features and heads compete, and held out together when the embedder is trained.
+        sample_weight : array-like of shape (n_series,) or None, default=None
+            How much each series counts, for the embedder and the head; scores of cross-validation
+            are not weighted. None: all the same.
 
         Returns
         -------
@@ -108,7 +113,10 @@ class HeadEstimator(BaseEstimator):
             If MiniRocket is asked for, and numba or sktime is not installed.
         """
         self._validate_params()
+        if _n_targets(y) > 1:
+            return self._fit_each(X, np.asarray(y), groups, sample_weight)
         with unchanged_by_errors(self):
+            vars(self).pop("estimators_", None)
             panel = read_panel(self, X, reset=True)
             if y is None:
                 name = type(self).__name__
@@ -117,10 +125,14 @@ class HeadEstimator(BaseEstimator):
             check_consistent_length(np.empty(panel.n_series), target)
             known = observed_series(panel)
             labels = None if groups is None else one_each(groups, panel, "groups")[known]
+            weights = None
+            if sample_weight is not None:
+                weights = read_weights(sample_weight, panel)[known]
             panel, target = drop_empty(panel), self._read_target(target[known])
             rng = local_random_state(self.random_state)
             seed = int(rng.randint(2**31 - 1))
-            kinds = self._fit_embedder(panel, labels, seed)
+            kinds = self._fit_embedder(panel, labels, weights, seed)
+            weights = series_weights(target, weights, getattr(self, "class_weight", None))
             classifies = is_classifier(self)
             # R² is defined for two series and more, hence the least size of a test part.
             n_folds = self.cv if classifies else min(self.cv, len(target) // 2)
@@ -130,16 +142,33 @@ class HeadEstimator(BaseEstimator):
                 for _ in range(n_deals)
             ]
             folds = [fold for deal in deals for fold in deal]
-            head, Z = self._choose(kinds, panel, target, folds, seed)
-            self.head_ = clone(head).fit(Z, target)
-            self._calibrate(Z, target, deals[0])
+            head, Z = self._choose(kinds, panel, target, folds, seed, weights)
+            self.head_ = clone(head).fit(Z, target, **fit_parameters(head, weights))
+            self._calibrate(Z, target, deals[0], weights)
         return self
+
+    def _fit_each(self, X: Any, y: np.ndarray, groups: Any, sample_weight: Any) -> Self:
+        """Fit to several targets (B, n_targets): an estimator for each, on one embedder."""
+        told = {"groups": groups, "sample_weight": sample_weight}
+        with unchanged_by_errors(self):
+            read_panel(self, X, reset=True)
+            first = clone(self).fit(X, y[:, 0], **told)
+            shared = clone(self).set_params(embedder=FrozenEstimator(first.embedder_))
+            others = [clone(shared).fit(X, target, **told) for target in y.T[1:]]
+            self.embedder_, self.estimators_ = first.embedder_, [first, *others]
+        return self
+
+    def _of_each(self, name: str, X: Any) -> list[np.ndarray]:
+        """What a method of the estimators of all targets says."""
+        return [getattr(one, name)(X) for one in self.estimators_]
 
     @abstractmethod
     def _read_target(self, y: Any) -> np.ndarray:
         """Check the targets, return an array (B,), and set `_default`."""
 
-    def _fit_embedder(self, panel: Panel, groups: np.ndarray | None, seed: int) -> list[str]:
+    def _fit_embedder(
+        self, panel: Panel, groups: np.ndarray | None, weights: np.ndarray | None, seed: int
+    ) -> list[str]:
         """Train the embedder unless it is trained; return the kinds of features to compare."""
         embedder = PolyODETransformer() if self.embedder is None else clone(self.embedder)
         is_trained = isinstance(embedder, FrozenEstimator)
@@ -161,14 +190,21 @@ class HeadEstimator(BaseEstimator):
         if not is_trained:
             if self.random_state is not None and "random_state" in embedder.get_params(deep=False):
                 embedder.set_params(random_state=seed)
-            holds_out = groups is not None and isinstance(embedder, NeuralTransformer)
-            options = {"groups": groups} if holds_out else {}
+            options = {"groups": groups, "sample_weight": weights}
+            learns = isinstance(embedder, NeuralTransformer)
+            options = {k: v for k, v in options.items() if learns and v is not None}
             embedder.fit(panel if embedder.uses_static else without_static(panel), **options)
         self.embedder_ = embedder
         return kinds
 
     def _choose(
-        self, kinds: list[str], panel: Panel, target: np.ndarray, folds: list[Fold], seed: int
+        self,
+        kinds: list[str],
+        panel: Panel,
+        target: np.ndarray,
+        folds: list[Fold],
+        seed: int,
+        weights: np.ndarray | None,
     ) -> tuple[Any, np.ndarray]:
         """The best head, not fitted, and its features (B, F); its name and scores are kept."""
         # Here, since `import skpolyode` would take longer.
@@ -187,7 +223,9 @@ class HeadEstimator(BaseEstimator):
                 heads = FEATURES[kind].heads(is_classifier(self), len(target), seed)
             scores, compared = [0.0], len(kinds) + len(heads) > 2 and len(folds) > 0
             if compared:
-                each = [cross_val_score(head, Z, target, **options) for head in heads]
+                told = [fit_parameters(head, weights) or None for head in heads]
+                pairs = zip(heads, told, strict=True)
+                each = [cross_val_score(h, Z, target, params=own, **options) for h, own in pairs]
                 scores = [float(np.mean(one)) for one in each]
                 self.cv_scores_[kind] = max(scores)
             if not np.isfinite(scores).all():
@@ -202,7 +240,9 @@ class HeadEstimator(BaseEstimator):
                 self.transformer_, chosen = transformer, (heads[int(np.argmax(scores))], Z)
         return chosen
 
-    def _calibrate(self, Z: np.ndarray, target: np.ndarray, folds: list[Fold]) -> None:
+    def _calibrate(
+        self, Z: np.ndarray, target: np.ndarray, folds: list[Fold], weights: np.ndarray | None
+    ) -> None:
         """Learn from the features (B, F) of the head how sure its predictions are."""
 
     def predict(self, X: Any) -> np.ndarray:
@@ -215,11 +255,13 @@ class HeadEstimator(BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_series,)
+        ndarray of shape (n_series,) or (n_series, n_targets)
             For a series without any observation (a Panel can hold such), the most frequent class
             of `fit` or the mean of its targets.
         """
         check_is_fitted(self)
+        if hasattr(self, "estimators_"):
+            return np.column_stack(self._of_each("predict", X))
         return self._predict_each(X, self.head_.predict, self._default)
 
     def _predict_each(
@@ -259,7 +301,7 @@ class HeadEstimator(BaseEstimator):
         --------
         skpolyode.load : The way back.
         """
-        if hasattr(self, "head_"):
+        if hasattr(self, "embedder_"):
             raise TypeError(
                 f"a fitted {type(self).__name__} cannot be saved: a file without code cannot hold "
                 "its head of scikit-learn. Use joblib.dump, or save its embedder_ alone."
@@ -271,6 +313,14 @@ class HeadEstimator(BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.three_d_array = True
         return tags
+
+
+def _n_targets(y: Any) -> int:
+    try:
+        shape = np.asarray(y).shape
+    except ValueError:  # ragged: scikit-learn says so
+        return 1
+    return shape[1] if len(shape) == 2 else 1
 
 
 def spread_folds(

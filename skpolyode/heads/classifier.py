@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin, clone
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
 from skpolyode.heads.base import Fold, HeadEstimator
+from skpolyode.heads.weights import fit_parameters
 from skpolyode.saving.objects import register_estimator
+from skpolyode.transformers.parameters import check_names
 
 __all__ = ["PolyODEClassifier", "fit_temperature", "probabilities"]
 
@@ -61,6 +64,9 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         What cross-validation compares, as in scikit-learn's searches. None: accuracy. Choose
         "roc_auc" or "balanced_accuracy" if one class is rare. A scoring that reads probabilities
         needs a `head` with `predict_proba`.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as of scikit-learn's classifiers, for the head. "balanced": each
+        class counts the same in all. None: each series does.
     random_state : int, RandomState instance or None, default=None
         Seed of the embedder, the folds and the heads. None keeps the embedder's own seed.
 
@@ -81,6 +87,8 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         Turns series into the features that the head reads, static covariates included.
     head_ : classifier
         The fitted head.
+    estimators_ : list of estimators
+        Of each target, where there are several; `head_` and what is chosen are theirs then.
     temperature_ : float
         Scores are divided by it before they become probabilities; 1 for heads with
         `predict_proba`.
@@ -135,6 +143,27 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     (1, 2)
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **HeadEstimator._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    @check_names
+    def __init__(
+        self,
+        embedder: Any = None,
+        *,
+        features: str = "auto",
+        head: Any = None,
+        cv: int = 5,
+        scoring: Any = None,
+        class_weight: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        folds = {"cv": cv, "scoring": scoring, "random_state": random_state}
+        super().__init__(embedder, features=features, head=head, **folds)
+        self.class_weight = class_weight
+
     def _read_target(self, y: Any) -> np.ndarray:
         labels = _check_y(y)
         check_classification_targets(labels)
@@ -147,15 +176,19 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         self._default = self.classes_[[np.argmax(self.class_prior_)]]
         return labels
 
-    def _calibrate(self, Z: np.ndarray, target: np.ndarray, folds: list[Fold]) -> None:
+    def _calibrate(
+        self, Z: np.ndarray, target: np.ndarray, folds: list[Fold], weights: np.ndarray | None
+    ) -> None:
         self.temperature_ = 1.0
         head = self.head_
         if hasattr(head, "predict_proba") or not hasattr(head, "decision_function") or not folds:
             return
-        scores = [
-            clone(head).fit(Z[train], target[train]).decision_function(Z[test])
-            for train, test in folds
-        ]
+        scores = []
+        for train, test in folds:
+            told = fit_parameters(head, None if weights is None else weights[train])
+            scores.append(
+                clone(head).fit(Z[train], target[train], **told).decision_function(Z[test])
+            )
         tested = np.concatenate([test for _, test in folds])
         label = np.searchsorted(self.classes_, target[tested])
         self.temperature_ = fit_temperature(np.concatenate(scores), label)
@@ -171,10 +204,13 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
 
         Returns
         -------
-        float64 ndarray of shape (n_series, n_classes)
-            In the order of `classes_`. For a series without any observation, `class_prior_`.
+        float64 ndarray of shape (n_series, n_classes), or a list of such
+            In the order of `classes_`; for several targets one for each. For a series without
+            any observation, `class_prior_`.
         """
         check_is_fitted(self)
+        if hasattr(self, "estimators_"):
+            return self._of_each("predict_proba", X)
 
         def predict(Z: np.ndarray) -> np.ndarray:
             if hasattr(self.head_, "predict_proba"):
@@ -182,6 +218,27 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
             return probabilities(self.head_.decision_function(Z), self.temperature_)
 
         return self._predict_each(X, predict, self.class_prior_[None])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the series whose class is right; of several targets, all of them.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        y : array-like of shape (n_series,) or (n_series, n_targets)
+            Their classes.
+        sample_weight : array-like of shape (n_series,) or None, default=None
+            How much each series counts.
+
+        Returns
+        -------
+        float
+        """
+        if not hasattr(self, "estimators_"):
+            return super().score(X, y, sample_weight)
+        is_right = (self.predict(X) == np.asarray(y)).all(axis=1)
+        return float(np.average(is_right, weights=sample_weight))
 
 
 def probabilities(scores: np.ndarray, temperature: float) -> np.ndarray:

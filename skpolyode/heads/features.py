@@ -48,6 +48,7 @@ def without_static(panel: Panel) -> Panel:
         panel.offsets,
         channel_names=panel.channel_names if panel.has_channel_names else None,
         time_unit=panel.time_unit,
+        errors=panel.errors,
     )
 
 

@@ -57,6 +57,8 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
         Turns series into the features that the head reads, static covariates included.
     head_ : regressor
         The fitted head.
+    estimators_ : list of estimators
+        Of each target, where there are several; `head_` and what is chosen are theirs then.
     n_features_in_ : int
         Number of channels, or of time points if fitted on a 2-D array.
     n_channels_in_ : int

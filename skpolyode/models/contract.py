@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -205,7 +206,16 @@ class SequenceModel(nn.Module, ABC):
 
     def share(self, data: Packed, rows: torch.Tensor) -> torch.Tensor | None:
         """Share (n, D) of its innovation by which an observation moves the signal; None is 1."""
-        return None if self.gain is None else self.gain(data.channel_gap[rows], data.seen[rows])
+        if self.gain is None:
+            return None
+        columns = data.channel_gap, data.seen, data.error, data.left
+        return self.gain(*(x if x is None else x[rows] for x in columns))
+
+    def prepared(self, data: Packed) -> Packed:
+        """Data with the columns that follow from the weights: those of errors of observations."""
+        if self.gain is None or self.gain.told != "each":
+            return data
+        return replace(data, left=self.gain.follow(data)[0])
 
     def update_loss(self, state: State, data: Packed, rows: torch.Tensor) -> torch.Tensor | None:
         """Loss (n, D) of each observed value in the states after the observations at `rows`.

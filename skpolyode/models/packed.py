@@ -44,6 +44,13 @@ class Packed:
         Static covariates of that series.
     weight : float64 Tensor of shape (P,) or None, default=None
         How much that series counts in training; None if all count the same.
+    error : float64 Tensor of shape (P, D) or None, default=None
+        Known standard deviation of each value, NaN where not known; None if none is.
+    left : float64 Tensor of shape (P, D) or None, default=None
+        Variance of the signal after the previous observation of the channel, as a model has it that
+        was told errors; see :meth:`~skpolyode.models.gain.Gain.follow`.
+    precision : float64 Tensor of shape (P, D) or None, default=None
+        How much each value counts in training; None if all count the same.
 
     Examples
     --------
@@ -69,6 +76,9 @@ class Packed:
     series: torch.Tensor
     static: torch.Tensor
     weight: torch.Tensor | None = None
+    error: torch.Tensor | None = None
+    left: torch.Tensor | None = None
+    precision: torch.Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -122,6 +132,7 @@ def pack(
     offsets: np.ndarray,
     *,
     static: np.ndarray | None = None,
+    errors: np.ndarray | None = None,
     block_rows: int = 200_000,
 ) -> Packed:
     """Pack series that are stored one after the other.
@@ -136,6 +147,8 @@ def pack(
         Where each series starts; none is empty.
     static : float64 ndarray of shape (B, S) or None, default=None
         Static covariates of each series, standardised.
+    errors : float64 ndarray of shape (P, D) or None, default=None
+        Known standard deviations of the values, standardised, NaN where not known.
     block_rows : int, default=200_000
         Series are run in blocks of about this many rows: it bounds memory, and is far past the
         size at which matrix products gain from more rows.
@@ -184,6 +197,8 @@ def pack(
         "series": series,
         "static": np.empty((len(times), 0)) if static is None else static[series],
     }
+    if errors is not None:
+        columns["error"] = errors
     sizes = [np.bincount(step[block[series] == k]).tolist() for k in np.unique(block)]
     return Packed(sizes, **{name: torch.from_numpy(a[order]) for name, a in columns.items()})
 

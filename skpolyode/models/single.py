@@ -42,6 +42,7 @@ class Observation(NamedTuple):
     gap: float
     channel_gap: np.ndarray  # float64 (D,)
     elapsed: float
+    share: np.ndarray | None = None  # float64 (D,): gains, where errors of observations set them
 
 
 class SinglePolyODE:
@@ -73,7 +74,7 @@ class SinglePolyODE:
         self._step_size, self._max_gap = step_size, max_gap
         self._start = None if start is None else _arrays(start.weight, start.bias)
         self._gain = None if gain is None else _arrays(gain.known, gain.added)
-        self._cell = None
+        self._shares, self._cell = gain, None
         if cell is not None:
             self._cell = (
                 _arrays(cell.weight_ih, cell.bias_ih),
@@ -82,7 +83,11 @@ class SinglePolyODE:
 
     def run(self, initial: State, data: Packed, rows: list[int]) -> Iterator[Step]:
         """Run over series, one after the other, from the `initial` states of their first `rows`."""
-        columns = [getattr(data, name).numpy() for name in Observation._fields]
+        columns = [getattr(data, name).numpy() for name in Observation._fields[:-1]]
+        if data.error is not None and self._shares is not None:
+            told = data.channel_gap, data.seen, data.error, data.left
+            with torch.no_grad():
+                columns.append(self._shares(*told).numpy())
         following = data.next.tolist()
         for place, row in enumerate(rows):
             state = {name: part[place].numpy() for name, part in initial.items()}
@@ -138,8 +143,11 @@ class SinglePolyODE:
         first, again = mask & ~observation.seen, np.flatnonzero(mask & observation.seen)
         gap = np.maximum(observation.channel_gap[again], SHORTEST_GAP)
         if self._gain is not None:
-            known, added = (part[again] for part in self._gain)
-            rise[again] *= expit(np.logaddexp(known, added + np.log(gap)))  # as in `Gain`
+            if observation.share is None:
+                known, added = (part[again] for part in self._gain)
+                rise[again] *= expit(np.logaddexp(known, added + np.log(gap)))  # as in `Gain`
+            else:
+                rise[again] *= observation.share[again]
             x = channels[:, 0] + rise
         ramps = np.zeros((len(again), 1, 2))
         ramps[:, 0, 1] = rise[again] / gap

@@ -88,13 +88,19 @@ class VarianceHead(nn.Module):
             out = nn.functional.silu(layer(out))
         return last(out).unflatten(1, (N_TERMS, -1))
 
-    def ahead(self, terms: torch.Tensor, lead: torch.Tensor) -> torch.Tensor:
-        """Variances (n, D) of forecasts, `lead` (n, D) after the channels were last observed."""
+    def ahead(
+        self, terms: torch.Tensor, lead: torch.Tensor, floor: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Variances (n, D) of forecasts, `lead` (n, D) after the channels were last observed.
+
+        `floor` (n, D) is told where errors of observations are, and else NaN, as of all.
+        """
+        floor = self.floor if floor is None else _or_usual(floor, self.floor)
         most, rate, power, *_ = terms.unbind(1)
         log_lead = lead.clamp(min=_SHORTEST).log().to(rate.dtype)
         passed = torch.exp((0.3 + 2.7 * torch.sigmoid(power)) * (rate + log_lead).clamp(max=6.0))
         grown = -torch.expm1(-passed) * torch.exp(most.clamp(-30.0, 6.0))
-        return self.floor + torch.where(lead > 0, grown, 0.0)
+        return floor + torch.where(lead > 0, grown, 0.0)
 
     def between(
         self,
@@ -103,16 +109,19 @@ class VarianceHead(nn.Module):
         length: torch.Tensor,
         innovation: torch.Tensor,
         unsettled: torch.Tensor,
+        told: torch.Tensor,
     ) -> torch.Tensor:
         """Variances (n, D) of the path between two observations of each channel.
 
         They are `length` (n, D) apart, and the first was `since` (n, D) ago. `innovation` (n, D) is
         the second one less its forecast. `unsettled` (n, D, 2) is the share of smoothing that
-        either observation still lacks: 1 if no observation follows.
+        either observation still lacks: 1 if no observation follows. `told` is as of `Hidden`.
         """
+        floor, first, second, noise, _ = told.to(terms.dtype).unbind(2)
+        floor, noise = _or_usual(floor, self.floor), _or_usual(noise, self.noise)
         usual, missed, rise, fall = terms.unbind(1)[3:]
-        end = self.ahead(terms, length)
-        expected = end + self.noise + _LEAST
+        end = self.ahead(terms, length, floor)
+        expected = end + noise + _LEAST
         size = usual.clamp(max=6.0).exp() + missed.clamp(max=6.0).exp() * innovation**2 / expected
         share = (since / length).clamp(0.0, 1.0)  # (n, D), of the way
         left = (1.0 - share).to(rise.dtype)
@@ -121,8 +130,14 @@ class VarianceHead(nn.Module):
         shape = (2 * share) ** rise * (2 * left) ** fall
         missing = torch.lerp(*unsettled.to(share.dtype).unbind(2), share)
         at_ends = torch.lerp(self.smoothed, self.floor, missing)
+        at_ends = _or_usual(torch.lerp(first, second, share), at_ends)
         at_ends = at_ends * (1 - torch.sigmoid(self.calm) * 4 * share * left)
-        return at_ends + (end - self.floor) * size * shape
+        return at_ends + (end - floor) * size * shape
+
+
+def _or_usual(told: torch.Tensor, usual: torch.Tensor) -> torch.Tensor:
+    """What is told, or what is usual where it is NaN."""
+    return torch.where(told.isnan(), usual, told)
 
 
 class Hidden(NamedTuple):
@@ -137,6 +152,10 @@ class Hidden(NamedTuple):
     missed: torch.Tensor  # (n, D): hidden observation less the path
     left: torch.Tensor  # (n, D): hidden observation less the path that it is part of
     known: torch.Tensor  # bool (n, D): whether all of these exist
+    # (n, D, 5), NaN where errors of observations do not tell them: variances of the signal after
+    # the observation before, and of its path at the ones before and after; and of the noise of the
+    # one after and of the hidden one.
+    told: torch.Tensor
 
     def draw(self, size: int, generator: torch.Generator) -> Hidden:
         """A random sample."""
@@ -234,6 +253,8 @@ class _Forecasts(NamedTuple):
     lead: torch.Tensor  # float64 (K, n, D): time since the channel was observed
     error: torch.Tensor  # (K, n, D)
     known: torch.Tensor  # bool (K, n, D)
+    noise: torch.Tensor  # (K, n, D): its variance, NaN where errors do not tell it
+    floor: torch.Tensor  # (n, D): variance of the signal after the observation before, or NaN
 
     def draw(self, size: int, generator: torch.Generator) -> tuple[_Forecasts, Hidden]:
         """A sample of forecasts, and paths bent to the observation forecast, at one passed."""
@@ -243,15 +264,16 @@ class _Forecasts(NamedTuple):
         inner = (torch.rand(size, generator=generator) * end).long()
         inside = (inner < end).to(device)[:, None]
         some, end, inner = some.to(device), end.to(device), inner.to(device)
-        columns = (x[end, some] for x in self[2:])
-        ahead = _Forecasts(self.z[some], self.seen[some], *columns)
-        since, missed, also = (x[inner, some] for x in self[2:])
+        columns = (x[end, some] for x in self[2:-1])
+        ahead = _Forecasts(self.z[some], self.seen[some], *columns, self.floor[some])
+        since, missed, also = (x[inner, some] for x in self[2:5])
         # Paths are bent by bridges: to the first observation of a channel they shift as a whole.
         left = torch.where(ahead.seen, 1.0 - since / ahead.lead, 0.0)
         missed = missed - (ahead.error * (1.0 - left)).to(missed.dtype)
         settled, known = missed.new_zeros(*missed.shape, 2), inside & ahead.known & also
         way = torch.full_like(some, -1), ahead.z, since, ahead.lead, ahead.error, settled
-        return ahead, Hidden(*way, missed, torch.zeros_like(missed), known)
+        nothing = missed.new_full((*missed.shape, 5), torch.nan)
+        return ahead, Hidden(*way, missed, torch.zeros_like(missed), known, nothing)
 
 
 def _loss(
@@ -262,14 +284,15 @@ def _loss(
     `noise` (D,) is the variance of the noise of the hidden observations.
     """
     terms = head(ahead.z)
-    forecast = head.ahead(terms, ahead.lead.clamp(min=_SHORTEST))
+    forecast = head.ahead(terms, ahead.lead.clamp(min=_SHORTEST), ahead.floor)
     length = hidden.length.clamp(min=_SHORTEST)
     since = torch.minimum(hidden.since.clamp(min=1e-6 * length), (1 - 1e-6) * length)
     inner = terms if hidden.z is ahead.z else head(hidden.z)
-    path = head.between(inner, since, length, hidden.innovation, hidden.unsettled)
+    path = head.between(inner, since, length, hidden.innovation, hidden.unsettled, hidden.told)
+    noises = _or_usual(ahead.noise, head.noise), _or_usual(hidden.told[..., -1], noise)
     cases = (
-        (forecast + head.noise + _LEAST, ahead.error, ahead.known),
-        (path + noise + _LEAST, hidden.missed, hidden.known),
+        (forecast + noises[0] + _LEAST, ahead.error, ahead.known),
+        (path + noises[1] + _LEAST, hidden.missed, hidden.known),
     )
     total = terms.new_zeros(())
     for variance, error, known in cases:
@@ -294,6 +317,10 @@ def _forecast(model: PolyODE, data: Packed, generator: torch.Generator) -> _Fore
     seen, shape = (data.seen | data.mask)[origin], (SETTINGS.n_ahead, *age[origin].shape)
     leads, errors = age.new_ones(shape), z.new_zeros(shape)
     known = torch.zeros(shape, dtype=torch.bool, device=z.device)
+    noise, floor, noises = errors + torch.nan, torch.full_like(data.x[origin], torch.nan), None
+    if data.left is not None:
+        noises, after = model.gain.variances(data)
+        floor = torch.where(data.mask[origin], after[origin], floor)
     state, row, lead = {"z": z[origin]}, origin, age[origin]
     place = torch.arange(len(origin), device=z.device)
     for k in range(SETTINGS.n_ahead):
@@ -306,5 +333,8 @@ def _forecast(model: PolyODE, data: Packed, generator: torch.Generator) -> _Fore
         lead = lead + data.gap[row][:, None]
         leads[k, place], known[k, place] = lead, data.mask[row]
         errors[k, place] = data.x[row] - model.predict(state).mean
+        if noises is not None:
+            noise[k, place] = noises[row]
     n_ahead = int(known.any(dim=2).any(dim=1).sum())
-    return _Forecasts(z[origin], seen, leads[:n_ahead], errors[:n_ahead], known[:n_ahead])
+    columns = (x[:n_ahead] for x in (leads, errors, known, noise))
+    return _Forecasts(z[origin], seen, *columns, floor)

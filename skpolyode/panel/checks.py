@@ -63,6 +63,11 @@ TEXT = FaultKind(
     "convert them, with pandas.to_numeric(column, errors='coerce') where they hold numbers, or "
     "leave them out",
 )
+WRONG_ERROR = FaultKind(
+    "errors that are no standard deviations of values",
+    "give finite numbers of 0 or more, in the units of the channel; NaN where not known, or where "
+    "the value is NaN",
+)
 IDS = FaultKind("ids that do not fit", "give one unique id for each series")
 NAMES = FaultKind("channel names that do not fit", "give one unique name for each channel")
 STATIC = FaultKind(
@@ -141,6 +146,8 @@ def check_rows(rows: Rows, faults: Faults) -> None:
     """Add to `faults` whatever is wrong with times and values."""
     _check_times(rows, faults)
     note_cells(INFINITE, np.isinf(rows.values), "values must not be infinity, got {}", rows, faults)
+    if rows.errors is not None:
+        _check_errors(rows, faults)
     if rows.keeps_empty:
         return
     empty = rows.n_observed == 0
@@ -152,6 +159,17 @@ def check_rows(rows: Rows, faults: Faults) -> None:
         return f"{faults.series(series)}: {what}"
 
     faults.add_each(UNOBSERVED, np.flatnonzero(empty), line)
+
+
+def wrong_errors(values: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """Mark the errors (n_obs, D) that cannot be those of values, or have none."""
+    possible = (errors >= 0) & (errors < np.inf) & ~np.isnan(values)
+    return ~(possible | np.isnan(errors))
+
+
+def _check_errors(rows: Rows, faults: Faults) -> None:
+    named, wrong = replace(rows, values=rows.errors), wrong_errors(rows.values, rows.errors)
+    note_cells(WRONG_ERROR, wrong, "the error must not be {:g}", named, faults)
 
 
 def _check_times(rows: Rows, faults: Faults) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults
+from skpolyode.panel.cell_errors import join_errors
 from skpolyode.panel.checks import fit_ids, read_ids
 from skpolyode.panel.rows import Rows, offsets_from
 from skpolyode.panel.storage import PanelStorage
@@ -42,6 +43,7 @@ def concat_rows(panels: Sequence[PanelStorage], ids: object = None) -> tuple[Row
         named.rows,
         times=_times([panel.rows.times for panel in panels]),
         values=np.concatenate([panel.values for panel in aligned]),
+        errors=join_errors(aligned),
         offsets=offsets_from(np.concatenate([panel.lengths for panel in aligned])),
         ids=labels[0].append(labels[1:]).to_numpy(),
         static=_static([panel.rows.static for panel in panels]),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import warnings
 
 import numpy as np
 
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.checks import note_cells
 from skpolyode.panel.panel import Panel
+from skpolyode.panel.select import hide_cells
 
-__all__ = ["OUTLIER", "cell_limits", "without_outliers"]
+__all__ = ["OUTLIER", "VAGUE", "cell_limits", "without_outliers", "without_vague"]
+
+VAGUE = 1e3
+"""Standard deviations of a channel, of an error beyond which a cell tells nothing."""
 
 _REACH = 300.0  # half widths of the central nine tenths; log-normal noise of sigma 2 stays inside
 OUTLIER = FaultKind(
@@ -42,6 +46,24 @@ def cell_limits(values: np.ndarray) -> np.ndarray:
     return limits
 
 
+def without_vague(panel: Panel, scale: np.ndarray | None = None, name: str = "X") -> Panel:
+    """Take cells as not observed whose known errors are far larger than their channel varies.
+
+    That is a standard deviation `scale` (D,), or half the width of the central nine tenths.
+    """
+    if panel.errors is None:
+        return panel
+    if scale is None:
+        with warnings.catch_warnings():  # of channels without any value
+            warnings.simplefilter("ignore", RuntimeWarning)
+            ends = np.nanquantile(panel.values, [0.05, 0.95], axis=0)
+        scale = ends[1] / 2 - ends[0] / 2
+    hidden = panel.errors > VAGUE * np.where(scale > 0, scale, np.inf)
+    return _with_rest(
+        panel, hidden, name, "all errors are a thousand times as large as values vary"
+    )
+
+
 def without_outliers(panel: Panel, limits: np.ndarray, name: str = "X") -> Panel:
     """Take cells outside limits (2, D) as not observed, with a warning that names them.
 
@@ -53,16 +75,19 @@ def without_outliers(panel: Panel, limits: np.ndarray, name: str = "X") -> Panel
         return panel
     faults = Faults(name, panel.ids, panel.channel_names)
     note_cells(OUTLIER, outside, "{:g} is far from all others", panel.rows, faults)
-    values = np.where(outside, np.nan, panel.values)
-    found = Panel.from_rows(replace(panel.rows, values=values), checked=False)
+    found = _with_rest(panel, outside, name, "all values are far from those of fit")
+    faults.warn_if_any(stacklevel=5)
+    return found
+
+
+def _with_rest(panel: Panel, hidden: np.ndarray, name: str, why: str) -> Panel:
+    """What is left without some cells; a ValueError for a series of which nothing is."""
+    if not hidden.any():
+        return panel
+    found = hide_cells(panel, hidden)
     lost = np.flatnonzero((panel.rows.n_observed > 0) & (found.rows.n_observed == 0))
     if len(lost) and not panel.rows.keeps_empty:
         faults = Faults(name, panel.ids, panel.channel_names)
-        faults.add_each(
-            _NOTHING_LEFT,
-            lost,
-            lambda i: f"{faults.series(i)}: all values are far from those of fit",
-        )
+        faults.add_each(_NOTHING_LEFT, lost, lambda i: f"{faults.series(i)}: {why}")
         faults.raise_if_any()
-    faults.warn_if_any(stacklevel=5)
     return found

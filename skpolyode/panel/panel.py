@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, Unpack
 
 import pandas as pd
 
+from skpolyode.panel.cell_errors import with_errors
 from skpolyode.panel.checks import Empty, PanelOptions, build_rows
 from skpolyode.panel.concat import concat_rows
 from skpolyode.panel.readers.arrays import rows_from_array, rows_from_flat
@@ -42,6 +43,11 @@ class Panel(PanelViews):
         What is known of each series besides its observations. A frame is aligned by its index,
         which holds the ids; without `ids` its rows, like those of an array, are taken in their
         order.
+    errors : array-like of shape (n_obs, D) or (n_obs,) or None, default=None
+        Known standard deviations of the values, in their units, as of an instrument or an assay.
+        NaN where not known, 0 for an exact value. PolyODETransformer, LegendreFitTransformer and
+        SummaryStatsTransformer use them; others warn. The error of merged rows is that of their
+        mean, or of the one that is taken.
     time_unit : {"D", "h", "min", "s", "ms", "us"} or None, default=None
         Unit of `times` where the input has datetimes or timedeltas; None then means "s". Choose a
         unit that suits the series, since learned time scales are expressed in it. Datetimes
@@ -64,6 +70,8 @@ class Panel(PanelViews):
         Times, in the units of `times` as given, or counts of `time_unit` since 1970-01-01 UTC.
     values : float64 ndarray of shape (n_obs, D)
         Values, NaN where not observed.
+    errors : float64 ndarray of shape (n_obs, D) or None
+        Standard deviations of the values, NaN where not known; None if none is.
     offsets : int64 ndarray of shape (n_series + 1,)
         Where each series starts and the last one ends.
     ids : ndarray of shape (n_series,)
@@ -117,6 +125,7 @@ class Panel(PanelViews):
         ids: object = None,
         channel_names: Sequence[str] | None = None,
         static: object = None,
+        errors: object = None,
         time_unit: str | None = None,
         sort: bool = False,
         duplicates: Duplicates = "error",
@@ -125,7 +134,7 @@ class Panel(PanelViews):
         self._store(
             build_rows(
                 "Panel",
-                rows_from_flat,
+                with_errors(rows_from_flat, errors),
                 (times, values, offsets),
                 ids=ids,
                 channel_names=channel_names,
@@ -138,13 +147,22 @@ class Panel(PanelViews):
         )
 
     @classmethod
-    def from_series(cls, series: Iterable[object], **options: Unpack[PanelOptions]) -> Self:
+    def from_series(
+        cls,
+        series: Iterable[object],
+        *,
+        errors: Sequence[object] | None = None,
+        **options: Unpack[PanelOptions],
+    ) -> Self:
         """Build a panel from pairs of times and values.
 
         Parameters
         ----------
         series : iterable of (times, values)
             One tuple a series: times of shape (L,), values of shape (L,) or (L, D).
+        errors : sequence of array-like or None, default=None
+            Standard deviations of the values, one array a series, of the shape of its values; see
+            `Panel`.
         **options : dict
             `ids`, `channel_names`, `static`, `time_unit`, `sort`, `duplicates` and `empty` of
             `Panel`.
@@ -160,11 +178,16 @@ class Panel(PanelViews):
         >>> Panel.from_series([([0, 2, 3], [[1.0, 5.0], [2.0, None], [3.0, 6.0]])])
         Panel(1 series, 2 channels, 3 observations, 83% of cells observed, times 0 to 3)
         """
-        return cls.from_rows(build_rows("series", rows_from_series, series, **options))
+        reader = with_errors(rows_from_series, errors, by_series=True)
+        return cls.from_rows(build_rows("series", reader, series, **options))
 
     @classmethod
     def from_frames(
-        cls, frames: Iterable[pd.DataFrame | pd.Series], **options: Unpack[PanelOptions]
+        cls,
+        frames: Iterable[pd.DataFrame | pd.Series],
+        *,
+        errors: Sequence[object] | None = None,
+        **options: Unpack[PanelOptions],
     ) -> Self:
         """Build a panel from DataFrames or Series that are indexed by time.
 
@@ -173,6 +196,9 @@ class Panel(PanelViews):
         frames : iterable of DataFrame or Series
             One a series. The index holds the times: numbers, datetimes (with or without a time
             zone), periods (their start counts) or timedeltas; the columns are the channels.
+        errors : sequence of DataFrame, Series or array-like, or None, default=None
+            Standard deviations of the values, one table a series, with the rows and columns of its
+            frame in their order; see `Panel`.
         **options : dict
             `ids`, `channel_names`, `static`, `time_unit`, `sort`, `duplicates` and `empty` of
             `Panel`.
@@ -191,11 +217,17 @@ class Panel(PanelViews):
         >>> panel.channel_names, panel.times
         (('hr',), array([19723. , 19724.5]))
         """
-        return cls.from_rows(build_rows("frames", rows_from_frames, frames, **options))
+        reader = with_errors(rows_from_frames, errors, by_series=True)
+        return cls.from_rows(build_rows("frames", reader, frames, **options))
 
     @classmethod
     def from_array(
-        cls, array: object, times: object = None, **options: Unpack[PanelOptions]
+        cls,
+        array: object,
+        times: object = None,
+        *,
+        errors: object = None,
+        **options: Unpack[PanelOptions],
     ) -> Self:
         """Build a panel from a 2-D or 3-D array.
 
@@ -207,6 +239,8 @@ class Panel(PanelViews):
         times : array-like of shape (n_times,) or (n_series, n_times) or None, default=None
             Times of all series, or of each; None: 0, 1, ..., n_times - 1. With times for each
             series, padding is where the time is NaN and all values are.
+        errors : array-like of the shape of `array` or None, default=None
+            Standard deviations of the values; see `Panel`.
         **options : dict
             `ids`, `channel_names`, `static`, `time_unit`, `sort`, `duplicates` and `empty` of
             `Panel`.
@@ -223,7 +257,7 @@ class Panel(PanelViews):
         >>> Panel.from_array(np.zeros((3, 5, 2)))
         Panel(3 series, 2 channels, 15 observations, 100% of cells observed, times 0 to 4)
         """
-        reader = partial(rows_from_array, times=times)
+        reader = partial(rows_from_array, times=times, errors=errors)
         return cls.from_rows(build_rows("array", reader, array, **options))
 
     @classmethod
@@ -236,6 +270,7 @@ class Panel(PanelViews):
         values: str | Sequence[str] | None = None,
         channel: str | None = None,
         value: str | None = None,
+        error: str | Mapping[str, str] | None = None,
         static: object = None,
         **options: Unpack[PanelOptions],
     ) -> Self:
@@ -260,6 +295,10 @@ class Panel(PanelViews):
             are put in the order of their names, whatever the order of the rows.
         value : str or None, default=None
             Column with the value, in a table of one observation a row.
+        error : str, mapping of str to str or None, default=None
+            Column with the standard deviations of the values, in a table of one observation a row
+            or of one channel; else a mapping from channels to their columns. See `errors` of
+            `Panel`.
         static : sequence of str, DataFrame, array-like or None, default=None
             Columns that are constant in each series, or a table as in `Panel`.
         **options : dict
@@ -288,6 +327,7 @@ class Panel(PanelViews):
             values=values,
             channel=channel,
             value=value,
+            error=error,
             static=static,
             duplicates=options.get("duplicates", "error"),
         )

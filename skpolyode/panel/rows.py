@@ -34,10 +34,15 @@ class Rows:
     keeps_empty: bool = False
     # Of a panel seen from its start: the ticks (n_series,) from which `times` are counted.
     origin: np.ndarray | None = None
+    # Standard deviations (n_obs, D) of the values, NaN where not known; None if none is.
+    errors: np.ndarray | None = None
 
     def at(self, index: Any, offsets: np.ndarray) -> Rows:
         """Select rows, in the order of the index, as the rows of series with these offsets."""
-        return replace(self, times=self.times.at(index), values=self.values[index], offsets=offsets)
+        cells = {"values": self.values[index]}
+        if self.errors is not None:
+            cells["errors"] = self.errors[index]
+        return replace(self, times=self.times.at(index), offsets=offsets, **cells)
 
     def keep(self, kept: np.ndarray) -> Rows:
         """Select the rows that a mask (n_obs,) keeps; a series may be left without any."""
@@ -216,8 +221,10 @@ def merge_duplicates(rows: Rows, how: Duplicates) -> Rows:
     if not same.any():
         return rows
     first = np.concatenate([[True], ~same])
-    values = reduce_groups(rows.values, np.flatnonzero(first), how)
-    return replace(rows.keep(first), values=values)
+    starts = np.flatnonzero(first)
+    values = reduce_groups(rows.values, starts, how)
+    errors = merge_errors(rows.values, rows.errors, starts, how)
+    return replace(rows.keep(first), values=values, errors=errors)
 
 
 def reduce_groups(values: np.ndarray, starts: np.ndarray, how: Duplicates) -> np.ndarray:
@@ -239,6 +246,25 @@ def reduce_groups(values: np.ndarray, starts: np.ndarray, how: Duplicates) -> np
         smaller = np.add.reduceat(share / np.maximum(count, 1)[group], starts)
         mean = np.where(np.isinf(total), smaller, mean)
     return mean
+
+
+def merge_errors(
+    values: np.ndarray, errors: np.ndarray | None, starts: np.ndarray, how: str
+) -> np.ndarray | None:
+    """Errors of groups of cells (n_rows, D) that become one each; see `reduce_groups`.
+
+    Of a mean of independent cells, or of the cell that is taken.
+    """
+    if errors is None:
+        return None
+    known = ~np.isnan(values)
+    if how == "mean":
+        count = np.add.reduceat(known.astype(np.float64), starts)
+        total = np.hypot.reduceat(np.where(known, errors, 0.0), starts)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    told = np.where(known, np.nan_to_num(errors, nan=-1.0), np.nan)  # -1: of a cell, but not known
+    found = reduce_groups(told, starts, how)
+    return np.where(found < 0, np.nan, found)
 
 
 def require_series(n_series: int, name: str) -> None:

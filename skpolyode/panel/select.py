@@ -15,6 +15,7 @@ __all__ = [
     "context_starts",
     "cut_windows",
     "first_series",
+    "hide_cells",
     "keep_rows",
     "last_seen_rows",
     "observed_part",
@@ -36,6 +37,7 @@ class Observed(NamedTuple):
     start: np.ndarray  # float64 (B,): first observation, in the units of `times`; NaN without any
     end: np.ndarray  # float64 (B,): last observation
     time_unit: str | None = None  # of datetimes; None for plain numbers
+    errors: np.ndarray | None = None  # float64 (P, D), NaN where not known
 
     @property
     def series(self) -> np.ndarray:
@@ -58,7 +60,7 @@ def observed_rows(panel: Panel) -> Observed:
     filled = rows.lengths > 0
     ends[:, filled] = times[offsets[:-1][filled]], times[offsets[1:][filled] - 1]
     elapsed = times - np.repeat(start, rows.lengths)
-    return Observed(elapsed, rows.values, offsets, start, end, panel.time_unit)
+    return Observed(elapsed, rows.values, offsets, start, end, panel.time_unit, rows.errors)
 
 
 def observed_series(panel: Panel) -> np.ndarray:
@@ -82,6 +84,14 @@ def first_series(panel: Panel, n_rows: int) -> Panel:
     return panel[: int(np.searchsorted(np.cumsum(panel.lengths), n_rows)) + 1]
 
 
+def hide_cells(panel: Panel, hidden: np.ndarray) -> Panel:
+    """Panel in which the cells (n_obs, D) of a mask are not observed."""
+    cells = {"values": np.where(hidden, np.nan, panel.values)}
+    if panel.errors is not None:
+        cells["errors"] = np.where(hidden, np.nan, panel.errors)
+    return panel.from_rows(replace(panel.rows, **cells), checked=False)
+
+
 def keep_rows(panel: Panel, kept: np.ndarray) -> Panel:
     """Panel of the rows that a mask (n_obs,) keeps; a series may be left without any."""
     return panel.from_rows(panel.rows.keep(kept), checked=False)
@@ -100,8 +110,8 @@ def take(panel: Panel, series: np.ndarray, start: np.ndarray, stop: np.ndarray) 
     offsets = offsets_from(stop - start)
     rows = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], stop - start)
     labels = panel.without_rows()[series].rows  # indexing copies rows, once for every stretch
-    times, values = panel.rows.times.at(rows), panel.values[rows]
-    taken = replace(labels, times=times, values=values, offsets=offsets)
+    own = panel.rows.at(rows, offsets)
+    taken = replace(labels, times=own.times, values=own.values, errors=own.errors, offsets=offsets)
     return panel.from_rows(taken, checked=False)
 
 

@@ -87,6 +87,7 @@ class PanelStorage:
             rows,
             times=Times(read_only(counts), axis, read_only(ticks), per_unit),
             values=read_only(rows.values),
+            errors=read_only(rows.errors),
             offsets=read_only(rows.offsets),
             ids=read_only(rows.ids),
         )
@@ -136,6 +137,11 @@ class PanelStorage:
     def values(self) -> np.ndarray:
         """Values of all rows, float64 of shape (n_obs, D), NaN where not observed."""
         return self._rows.values
+
+    @property
+    def errors(self) -> np.ndarray | None:
+        """Standard deviations of the values, float64 of shape (n_obs, D), NaN where not known."""
+        return self._rows.errors
 
     @property
     def offsets(self) -> np.ndarray:
@@ -330,9 +336,11 @@ class PanelStorage:
                 raise ValueError(f"channel {name!r} is chosen more than once.")
         if chosen == known:
             return self
+        columns = [known.index(name) for name in chosen]
         rows = replace(
             self._rows,
-            values=np.ascontiguousarray(self.values[:, [known.index(name) for name in chosen]]),
+            values=np.ascontiguousarray(self.values[:, columns]),
+            errors=None if self.errors is None else self.errors[:, columns],
             channel_names=tuple(chosen),
             has_channel_names=True,  # whoever orders them knows them by name
         )
@@ -480,7 +488,7 @@ class PanelStorage:
         Returns
         -------
         bool
-            Whether all arrays, ids, names, static rows and the unit of time agree.
+            Whether all arrays, errors, ids, names, static rows and the unit of time agree.
         """
         if not isinstance(other, PanelStorage):
             return False
@@ -499,6 +507,8 @@ class PanelStorage:
             (one.times.axis, one.channel_names) == (two.times.axis, two.channel_names)
             and all(np.array_equal(*pair, equal_nan=True) for pair in pairs)
             and labels[0].equals(labels[1])
+            and (one.errors is None) == (two.errors is None)
+            and (one.errors is None or np.array_equal(one.errors, two.errors, equal_nan=True))
             and (one.static is None) == (two.static is None)
             and (one.static is None or one.static.equals(two.static))
         )
@@ -515,7 +525,7 @@ class PanelStorage:
         times : float64 ndarray of shape (n_obs,)
             Times, in the units of `times`.
         values : float64 ndarray of shape (n_obs, D)
-            Values.
+            Values. Only those of this panel itself keep their errors.
         offsets : int ndarray of shape (n_series + 1,)
             Where each series starts and the last one ends.
 
@@ -545,7 +555,9 @@ class PanelStorage:
             full = rows.times
         else:  # the ticks of other times are not known
             full = rows.times._replace(counts=times, ticks=None)
-        rows = replace(rows, times=full, values=values, offsets=offsets, origin=None)
+        errors = rows.errors if values is self.values else None
+        new = {"times": full, "values": values, "errors": errors, "offsets": offsets}
+        rows = replace(rows, origin=None, **new)
         return self.from_rows(rows, checked=False)
 
 

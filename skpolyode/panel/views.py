@@ -55,21 +55,25 @@ class PanelViews(PanelStorage):
         Returns
         -------
         DataFrame
-            Columns of ids, times (in the type in which they were given) and channels.
+            Columns of ids, times (in the type in which they were given) and channels; of a panel
+            with errors also ``<channel>_error`` for each channel.
 
         Raises
         ------
         ValueError
-            If a channel has the name of one of the two columns.
+            If a channel has the name of one of the other columns.
         """
-        taken = [name for name in (id, time) if name in self.channel_names]
+        beside = [] if self.errors is None else [f"{name}_error" for name in self.channel_names]
+        taken = [name for name in (id, time, *beside) if name in self.channel_names]
         if taken:
             raise ValueError(
                 f"a channel has the name {taken[0]!r} of a column; pass id= or time= with another."
             )
         head = {id: np.repeat(self.ids, self.lengths), time: self.user_times()}
-        table = pd.DataFrame(self.values, columns=list(self.channel_names))
-        return pd.concat([pd.DataFrame(head), table], axis=1)
+        tables = [pd.DataFrame(head), pd.DataFrame(self.values, columns=list(self.channel_names))]
+        if self.errors is not None:
+            tables.append(pd.DataFrame(self.errors, columns=beside))
+        return pd.concat(tables, axis=1)
 
     def to_frames(self) -> list[pd.DataFrame]:
         """Return one frame a series, the inverse of `Panel.from_frames`.

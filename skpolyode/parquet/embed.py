@@ -83,7 +83,8 @@ def embed_dataset(
     verbose : int, default=0
         If positive, show a progress bar.
     **options : dict
-        `time_unit`, `sort`, `duplicates` and `empty` of :class:`skpolyode.Panel`. Of an estimator
+        `time_unit`, `sort`, `duplicates` and `empty` of :class:`skpolyode.Panel`, and `error` of
+        :meth:`skpolyode.Panel.from_long`. Of an estimator
         fitted on datetimes in another unit than seconds, `time_unit` is needed.
 
     Returns

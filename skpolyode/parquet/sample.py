@@ -58,7 +58,8 @@ def sample_dataset(
     verbose : int, default=0
         If positive, show a progress bar.
     **options : dict
-        `time_unit`, `sort` and `duplicates` of :class:`skpolyode.Panel`.
+        `time_unit`, `sort` and `duplicates` of :class:`skpolyode.Panel`, and `error` of
+        :meth:`skpolyode.Panel.from_long`.
 
     Returns
     -------

@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 
 from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel
+from skpolyode.panel.readers.long import error_columns
 
 __all__ = ["ROWS_PER_CHUNK", "Reading", "first_rows", "identity", "open_source", "read_chunks"]
 
@@ -45,7 +46,8 @@ class Reading:
     @property
     def columns(self) -> list[str]:
         """All columns that are read."""
-        return [self.id, self.time, *self.channels, *(self.static or [])]
+        beside = error_columns(self.options.get("error"))
+        return [self.id, self.time, *self.channels, *(self.static or []), *beside]
 
     def panel(self, table: pa.Table) -> Panel:
         """Series of a table that holds all of their rows."""
@@ -104,7 +106,7 @@ def open_source(
         ) from error
     schema = dataset.schema
     static = [static] if isinstance(static, str) else static and list(static)
-    used = [id, time, *(static or [])]
+    used = [id, time, *(static or []), *error_columns(options.get("error"))]
     if channels is None:
         counted = _index_columns(schema)
         names = [name for name in schema.names if name not in (*used, *counted)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ __all__ = ["ModelStream"]
 # Parts that a stream keeps in addition to the model's state, one row a series:
 _STATIC = "static"  # standardised static covariates
 _RECORD = "record"  # statistics for the simple forecasts of the stack
+_LEFT = "left"  # variances after the last observations, of a filter that is told errors
+_KEPT = (_STATIC, _RECORD, _LEFT)
 
 
 class ModelStream(SeriesStream):
@@ -147,18 +150,22 @@ class ModelStream(SeriesStream):
         """
         chosen = self._started(series)
         z, clock = self._states(chosen)["z"], self._clock.take(chosen)
+        left = self._parts[_LEFT][torch.from_numpy(chosen)] if self._tells else None
         age = np.where(np.isnan(clock.seen_at), -1.0, clock.seen_at)
         age = (clock.elapsed[:, None] - age)[:, None]
         panel, flat, offsets = self._asked(chosen, times, relative_to)
         std = np.empty((len(flat), panel.n_channels))
         for part, rows, ahead, asked in lead_batches(panel, flat, offsets, clock.last):
             leads = age[part] + ahead[..., None] / self._embedder.units.time_scale
-            std[rows] = std_ahead(self._embedder, z[part], leads)[asked]
+            own = left if left is None else left[part]
+            std[rows] = std_ahead(self._embedder, z[part], leads, own)[asked]
         return panel.like(flat, std, offsets)
 
     def _bind(self) -> None:
         self._model = self._embedder.exact
         self._single = self._model.single
+        gain = self._model.gain
+        self._tells = gain is not None and gain.told == "each"
 
     def _blank(self) -> State:
         static = np.empty((self._panel.n_series, 0))
@@ -173,6 +180,8 @@ class ModelStream(SeriesStream):
             blank = self._embedder.stacking.simple.blank(*nothing.shape)
             records = torch.from_numpy(blank.pack())
             state[_RECORD] = records.to(data.x.device)
+        if self._tells:
+            state[_LEFT] = torch.zeros_like(data.channel_gap)
         # Updates write to it, and a state may be a view of weights that all series share.
         return {name: part.clone() for name, part in state.items()}
 
@@ -181,23 +190,40 @@ class ModelStream(SeriesStream):
         if _RECORD in parts:
             records = torch.from_numpy(self._embedder.records(panel).pack())
             parts[_RECORD] = records.to(parts[_RECORD].device)
+        if self._tells:
+            parts[_LEFT] = self._model.gain.follow(self._embedder.pack(panel))[1]
         return parts
 
-    def _take_in(self, parts: State, values: np.ndarray, moment: Moment) -> State:
-        state = _of_model(parts)
+    def _take_in(
+        self, parts: State, values: np.ndarray, moment: Moment, errors: np.ndarray | None = None
+    ) -> State:
+        state, data, share = _of_model(parts), None, None
+        if errors is not None or self._tells:
+            errors = np.full_like(values, np.nan) if errors is None else errors
+            data = self._pack(values, moment, parts[_STATIC])
+            error = torch.from_numpy(errors).to(data.x.device)
+            data = replace(data, error=error, left=parts.get(_LEFT))
+            share = self._model.share(data, data.series)
         if len(values) == 1 and self._single is not None:
             one = {name: part[0].numpy() for name, part in state.items()}
-            observation = Observation(values[0], *(column[0] for column in moment))
+            gains = None if share is None else share[0].numpy()
+            observation = Observation(values[0], *(column[0] for column in moment), gains)
             moved = self._single.take_in(one, observation, parts[_STATIC][0].numpy())
             state = {name: torch.from_numpy(part)[None] for name, part in moved.items()}
         else:
-            data = self._pack(values, moment, parts[_STATIC])
+            data = self._pack(values, moment, parts[_STATIC]) if data is None else data
             state = self._model.observe(self._run_up(state, data), data, data.series)
         state = state | {_STATIC: parts[_STATIC]}
+        if self._tells:
+            columns = data.channel_gap, data.seen, data.error, data.left
+            state[_LEFT] = torch.where(data.mask, self._model.gain.left_after(*columns), data.left)
         if _RECORD in parts:
             known = Records.unpack(parts[_RECORD].cpu().numpy())
             simple = self._embedder.stacking.simple
-            moved = simple.updated(known, moment.elapsed, values, moment.mask).pack()
+            if errors is not None:
+                values = self._embedder.telling(values, errors)
+            mask = moment.mask & ~np.isnan(values)
+            moved = simple.updated(known, moment.elapsed, values, mask).pack()
             state[_RECORD] = torch.from_numpy(moved).to(parts[_RECORD].device)
         return state
 
@@ -236,4 +262,4 @@ class ModelStream(SeriesStream):
 
 
 def _of_model(parts: State) -> State:
-    return {name: part for name, part in parts.items() if name not in (_STATIC, _RECORD)}
+    return {name: part for name, part in parts.items() if name not in _KEPT}

@@ -89,7 +89,9 @@ class HiPPOStream(SeriesStream):
             parts["x"][:, own.channels] = torch.from_numpy(x)
         return parts
 
-    def _take_in(self, parts: State, values: np.ndarray, moment: Moment) -> State:
+    def _take_in(
+        self, parts: State, values: np.ndarray, moment: Moment, errors: np.ndarray | None = None
+    ) -> State:
         c, x = parts["c"].numpy().copy(), parts["x"].numpy()
         new = np.where(moment.mask, values, x)
         first, again = moment.mask & ~moment.seen, moment.mask & moment.seen

@@ -12,8 +12,16 @@ from skpolyode.embedders import ChannelScaler
 from skpolyode.errors import FaultKind, Faults, plain_repr
 from skpolyode.panel import Panel
 from skpolyode.panel.cells import unmasked
-from skpolyode.panel.checks import EXTREME, INFINITE, SHORTEST, TOO_LARGE, name_unknown
-from skpolyode.panel.outliers import OUTLIER
+from skpolyode.panel.checks import (
+    EXTREME,
+    INFINITE,
+    SHORTEST,
+    TOO_LARGE,
+    WRONG_ERROR,
+    name_unknown,
+    wrong_errors,
+)
+from skpolyode.panel.outliers import OUTLIER, VAGUE
 from skpolyode.panel.query import counts_remedy
 from skpolyode.panel.timeaxis import Times, join_times, read_times
 
@@ -29,9 +37,9 @@ _TWICE = FaultKind(
     "was",
 )
 _BAD_TIME = FaultKind("missing or infinite times", "drop these rows; the stream is as it was")
-_INFINITE, _TOO_LARGE, _EXTREME = (
+_INFINITE, _TOO_LARGE, _EXTREME, _WRONG_ERROR = (
     FaultKind(kind.title, f"{kind.remedy}; the stream is as it was")
-    for kind in (INFINITE, TOO_LARGE, EXTREME)
+    for kind in (INFINITE, TOO_LARGE, EXTREME, WRONG_ERROR)
 )
 
 
@@ -42,18 +50,24 @@ class NewRows(NamedTuple):
     offsets: np.ndarray  # int64 (B + 1,): where the rows of each start
     times: np.ndarray  # float64 (P,), in the units of the panel
     values: np.ndarray  # float64 (P, D), none of them all NaN
+    errors: np.ndarray | None = None  # float64 (P, D), NaN where not known
 
     def part(self, chosen: slice) -> Self:
         """Rows of a slice of the series."""
         offsets = self.offsets[chosen.start : chosen.stop + 1]
         rows = slice(offsets[0], offsets[-1])
-        return NewRows(
-            self.series[chosen], offsets - offsets[0], self.times[rows], self.values[rows]
-        )
+        cells = (x if x is None else x[rows] for x in self[2:])
+        return NewRows(self.series[chosen], offsets - offsets[0], *cells)
 
 
 def read_rows(
-    panel: Panel, last: np.ndarray, scaler: ChannelScaler, times: Any, values: Any, series: Any
+    panel: Panel,
+    last: np.ndarray,
+    scaler: ChannelScaler,
+    times: Any,
+    values: Any,
+    series: Any,
+    errors: Any = None,
 ) -> NewRows:
     """Read new observations of some series of a panel, of which `last` (B,) was the last time.
 
@@ -78,21 +92,46 @@ def read_rows(
     owner = _owners(series, len(table), panel.ids)
     if panel.rows.origin is not None:
         stamps = panel.rows.since_origin(stamps, panel.rows.origin[owner])
+    if errors is not None:
+        errors = _read_errors(errors, table, one_time, panel, owner)
+        table = np.where(errors > VAGUE * scaler.scale, np.nan, table)
     if scaler.limits is not None:
         table = _without_outliers(table, scaler, panel, owner)
     observed = ~np.isnan(table).all(axis=1)
     if not observed.all():
         stamps, table, owner = stamps[observed], table[observed], owner[observed]
+        errors = errors if errors is None else errors[observed]
     starts, previous = np.arange(len(owner)), last[owner]
     if len(owner) > 1:
         order = np.argsort(owner, kind="stable")
         stamps, table, owner = stamps[order], table[order], owner[order]
+        errors = errors if errors is None else errors[order]
         begins = np.append(True, owner[1:] != owner[:-1])
         starts = np.flatnonzero(begins)
         earlier = np.where(begins, -np.inf, np.roll(stamps, 1))
         previous = np.maximum(earlier, last[owner])
     _check(panel, scaler, owner, stamps, previous, table)
-    return NewRows(owner[starts], np.append(starts, len(stamps)), stamps, table)
+    return NewRows(owner[starts], np.append(starts, len(stamps)), stamps, table, errors)
+
+
+def _read_errors(
+    errors: Any, table: np.ndarray, one_row: bool, panel: Panel, owner: np.ndarray
+) -> np.ndarray:
+    """Errors (P, D) of new rows; a ValueError for those that cannot be."""
+    found = _read_values(errors, panel.n_channels, one_row=one_row, name="errors")
+    if found.shape != table.shape:
+        raise ValueError(
+            f"update: errors must have the shape of the values, {table.shape}, got {found.shape}."
+        )
+    faults = Faults("update", panel.ids, panel.channel_names)
+
+    def line(cell: np.ndarray) -> str:
+        where = f"{faults.series(int(owner[cell[0]]))}, {faults.channel(cell[1])}"
+        return f"{where}: the error must not be {found[tuple(cell)]:g}"
+
+    faults.add_each(_WRONG_ERROR, np.argwhere(wrong_errors(table, found)), line)
+    faults.raise_if_any()
+    return found
 
 
 def _without_outliers(
@@ -176,12 +215,14 @@ def _read_times(times: Any, panel: Panel) -> np.ndarray | Times:
     return read if exact else read.counts
 
 
-def _read_values(values: Any, n_channels: int, *, one_row: bool) -> np.ndarray:
+def _read_values(
+    values: Any, n_channels: int, *, one_row: bool, name: str = "values"
+) -> np.ndarray:
     try:
         table = np.array(unmasked(values), dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(
-            f"update: values must be numbers, NaN where not observed ({error})."
+            f"update: {name} must be numbers, NaN where not observed ({error})."
         ) from None
     if n_channels == 1 and table.ndim < 2:
         return table.reshape(-1, 1)
@@ -189,7 +230,7 @@ def _read_values(values: Any, n_channels: int, *, one_row: bool) -> np.ndarray:
         table = table[None]
     if table.ndim != 2 or table.shape[1] != n_channels:
         raise ValueError(
-            f"update: values must have the shape (n_rows, {n_channels}), a column a channel, got "
+            f"update: {name} must have the shape (n_rows, {n_channels}), a column a channel, got "
             f"{np.shape(values)}."
         )
     return table

@@ -104,10 +104,12 @@ class SeriesStream:
         """State of series after all rows of a panel."""
 
     @abstractmethod
-    def _take_in(self, parts: State, values: np.ndarray, moment: Moment) -> State:
+    def _take_in(
+        self, parts: State, values: np.ndarray, moment: Moment, errors: np.ndarray | None = None
+    ) -> State:
         """State of n series after one more observation of each.
 
-        `values` (n, D) are standardised, NaN where not observed.
+        `values` (n, D) are standardised, NaN where not observed, as are their known `errors`.
         """
 
     @abstractmethod
@@ -139,7 +141,7 @@ class SeriesStream:
         series = f"{self.n_series} series, {int(self._clock.count.sum())} observations"
         return f"{type(self).__name__}({series})"
 
-    def update(self, times: Any, values: Any, series: Any = None) -> Self:
+    def update(self, times: Any, values: Any, series: Any = None, *, errors: Any = None) -> Self:
         """Take in new observations, of any of the series.
 
         Parameters
@@ -154,6 +156,8 @@ class SeriesStream:
             Which series each row is of, by position, or by id where ids are text. A series may
             have many rows, and rows of different series may be mixed. None: one row for each
             series, or all rows of the only one.
+        errors : array-like of the shape of `values` or None, default=None
+            Known standard deviations of the values, NaN where not known; see `Panel`.
 
         Returns
         -------
@@ -172,7 +176,7 @@ class SeriesStream:
         if panel.is_datetime and panel.rows.origin is None and not self._clock.count.any():
             panel = blank_panel(**(self._labels() | first_times(panel, times)))
         scaler = self._embedder.units.scaler
-        rows = read_rows(panel, self._clock.last, scaler, times, values, series)
+        rows = read_rows(panel, self._clock.last, scaler, times, values, series, errors)
         results = self._run(rows)
         self._panel = panel
         for own, clock, parts in results:
@@ -282,15 +286,18 @@ class SeriesStream:
         clock, parts = self._clock.take(rows.series), self._take(self._parts, rows.series)
         scaler, unit = self._embedder.units
         values = scaler.read(rows.values)
-        mask = ~np.isnan(values)
+        mask, errors = ~np.isnan(values), rows.errors
+        errors = errors if errors is None else errors / scaler.scale
         for own, now in rounds(rows.offsets):
+            known = None if errors is None else errors[now]
             if len(own) == len(rows.series):
                 clock, moment = clock.move(rows.times[now], mask[now], unit)
-                parts = self._take_in(parts, values[now], moment)
+                parts = self._take_in(parts, values[now], moment, known)
                 continue
             moved, moment = clock.take(own).move(rows.times[now], mask[now], unit)
             clock.put(own, moved)
-            self._put(parts, own, self._take_in(self._take(parts, own), values[now], moment))
+            taken = self._take_in(self._take(parts, own), values[now], moment, known)
+            self._put(parts, own, taken)
         return rows, clock, parts
 
     @staticmethod

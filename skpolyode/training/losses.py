@@ -12,6 +12,10 @@ from skpolyode.models.packed import Packed
 __all__ = ["WeightedMean", "forecasting_mse", "prediction_loss", "with_mean_one", "with_weights"]
 
 
+_LEAST_MOVE = 1e-3
+"""Variances of a channel that forecasts are taken to miss at least: some cells may be exact."""
+
+
 def prediction_loss(prediction: Prediction, x: torch.Tensor) -> torch.Tensor:
     """Loss of each value: the squared error, or the negative log-likelihood if there is a scale.
 
@@ -63,6 +67,8 @@ class WeightedMean:
             return self
         if self.data.weight is not None:
             losses = losses * self.data.weight[rows][:, None]
+        if self.data.precision is not None:
+            losses = losses * self.data.precision[rows].to(losses.dtype)
         self.total = self.total + torch.where(counted, losses, 0.0).sum()
         self.count = self.count + counted.sum()
         return self
@@ -117,6 +123,32 @@ def with_weights(data: Packed, weights: torch.Tensor) -> Packed:
     return replace(data, weight=weights.to(data.series.device)[data.series])
 
 
+def with_precision(data: Packed) -> Packed:
+    """Let values count by what they tell of a forecast: by ``1 / (V + sigma**2)``.
+
+    V is how far the signal of the channel moves from one observation to the next, which is what a
+    forecast misses at most. An error that is not known is taken for the usual one.
+    """
+    if data.error is None:
+        return data
+    noise = data.error.square()
+    usual = torch.nan_to_num(noise.nanmedian(dim=0).values)
+    noise = torch.where(noise.isnan(), usual, noise)
+    moved, order = torch.ones_like(usual), data.series.argsort(stable=True)
+    for j in range(len(moved)):
+        own = order[data.mask[order, j]]
+        before, after = own[:-1], own[1:]
+        both = noise[before, j] + noise[after, j]
+        square = (data.x[after, j] - data.x[before, j]).double().square() - both
+        trust = (both + both.median()).clamp(min=_LEAST_MOVE).pow(-2) if len(both) else both
+        trust = trust * (data.series[before] == data.series[after])
+        moved[j] = (trust * square).sum() / trust.sum().clamp(min=1e-300)
+    moved = moved.clamp(_LEAST_MOVE, 1.0)
+    precision = (moved + usual) / (moved + noise)
+    mean = torch.where(data.mask, precision, 0.0).sum() / data.mask.sum()
+    return replace(data, precision=precision / mean)
+
+
 def with_mean_one(data: Packed, held_out: torch.Tensor) -> Packed:
     """Scale weights to a mean of one over all forecast values, so that mean errors are weighted.
 
@@ -128,6 +160,7 @@ def with_mean_one(data: Packed, held_out: torch.Tensor) -> Packed:
     held_out : bool Tensor of shape (n_series,)
         Series that only validate.
     """
+    data = with_precision(data)
     if data.weight is None:
         return data
     n_values = (data.mask & (data.elapsed > 0)[:, None]).sum(dim=1)  # (P,)

@@ -71,6 +71,9 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
     uses_static: ClassVar[bool] = False
     """Whether the features depend on the static covariates of a panel."""
 
+    uses_errors: ClassVar[bool] = False
+    """Whether the features depend on known errors of the observations of a panel."""
+
     ignores_outliers: ClassVar[bool] = False
     """Whether cells that are far from all others are taken as not observed, with a warning."""
 

@@ -19,7 +19,7 @@ from skpolyode.panel import Panel, as_panel, is_ragged
 from skpolyode.panel.cells import with_nan
 from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
 from skpolyode.panel.empty import drop_empty
-from skpolyode.panel.outliers import cell_limits, without_outliers
+from skpolyode.panel.outliers import cell_limits, without_outliers, without_vague
 from skpolyode.panel.readers.kinds import column_times
 from skpolyode.panel.select import observed_series
 from skpolyode.panel.units import LARGEST, ChannelScaler
@@ -148,12 +148,12 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
     panel, shape = _converted(estimator, X, reset, "X")
     if reset:
         _remember(estimator, panel, shape)
-        scaler = limits = None
+        panel, scaler, limits = without_vague(panel), None, None
         if getattr(estimator, "ignores_outliers", False):
             limits = cell_limits(panel.values)
     else:
         panel, scaler = _aligned(estimator, panel), estimator.scaler_
-        limits = scaler.limits
+        panel, limits = without_vague(panel, scaler.scale), scaler.limits
     if limits is not None:
         panel = without_outliers(panel, limits)
     check_sizes(panel, scaler)  # of what is left: a cell is faulty however far away it is
@@ -213,6 +213,13 @@ def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
             f"the channels {unknown} were never observed in what {name} learned from: values "
             "that come in them later are not read, and every answer about them is 0; leave "
             "them out (Panel.select_channels), or fit on series that have them.",
+            stacklevel=4,
+        )
+    if panel.errors is not None and not estimator.uses_errors:
+        warnings.warn(
+            f"the features of {name} do not depend on the known errors of observations: "
+            "choose PolyODETransformer, LegendreFitTransformer or SummaryStatsTransformer, which "
+            "use them, or leave them out.",
             stacklevel=4,
         )
     if panel.static is not None and not estimator.uses_static and len(panel.static.columns):

@@ -71,6 +71,9 @@ class LegendreFitTransformer(SeriesTransformer):
     the calmest way. Measured on Lorenz63, the equal weights of plain ridge regression had 2.5
     times the error at times that were not observed.
 
+    Observations with known errors (`Panel.errors`) count by their inverse variances: the mean is a
+    weighted one. An error that is not known is taken for the mean of those of its series.
+
     A channel observed only before the window is held at its last value; a channel never observed
     is at its mean, with all coefficients zero. Before the first observation the fit is
     extrapolated, within the window.
@@ -105,6 +108,7 @@ class LegendreFitTransformer(SeriesTransformer):
         self.window = window
 
     has_coefficients = True
+    uses_errors = True
 
     def _fit(self, panel: Panel) -> None:
         rows = observed_rows(panel)

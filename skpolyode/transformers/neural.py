@@ -376,7 +376,10 @@ class NeuralTransformer(SeriesTransformer):
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         rows = observed_rows(panel)
-        units = Units(ChannelScaler.of(rows.values, ignores_outliers=True), typical_gap(rows))
+        units = Units(
+            ChannelScaler.of(rows.values, errors=rows.errors, ignores_outliers=True),
+            typical_gap(rows),
+        )
         static = StaticEncoder.of_panel(panel)
         n_static = 0 if static is None else static.n_features
         duration = float((rows.end - rows.start).max()) / units.time_scale

@@ -112,9 +112,10 @@ class PolyODETransformer(UncertainTransformer):
         Whether observations are noisy. "exact" sets the state to them, so that the learned path
         passes through them. "noisy" makes the model a filter: at an
         observation the state goes a learned part of the way, as Kalman's does, and the path is
-        smoothed. "auto" starts as for exact ones and tests, on the way, whether a filter fills
-        gaps better; if so, training goes on as a filter. `noise_` and `fit_report_` tell what came
-        out.
+        smoothed. "auto" starts as a filter and tests half-way whether it fills gaps better than
+        without its gain; if not, training goes on with exact observations. `noise_` and
+        `fit_report_` tell what came out. Known errors of observations (`Panel.errors`) tell that
+        they are noisy, and how much each of them: "auto" then makes a filter that knows it.
     %(training)s
 
     Attributes
@@ -139,7 +140,7 @@ class PolyODETransformer(UncertainTransformer):
         RMS difference, in standardised units, of forecasts with `step_size_` and half of it.
     noise_ : float64 ndarray of shape (n_channels,) or None
         Standard deviation of the noise of each channel, in the units of the channels, as learned
-        by a filter; None where observations are taken as exact.
+        by a filter, of observations whose error is not known; None where they are taken as exact.
     %(trained)s
 
     See Also
@@ -197,6 +198,7 @@ class PolyODETransformer(UncertainTransformer):
     }
 
     has_coefficients = True
+    uses_errors = True
     stages = (
         Train(),
         EstimateError(),
@@ -245,7 +247,7 @@ class PolyODETransformer(UncertainTransformer):
         """Standard deviation of the noise of each channel; None if observations are met."""
         if (gain := self.embedder_.model.gain) is None:
             return None
-        return gain.noise.double().cpu().numpy() * self.embedder_.units.scaler.scale
+        return gain.level.double().cpu().numpy() * self.embedder_.units.scaler.scale
 
     @property
     def context_(self) -> float:
@@ -274,6 +276,9 @@ class PolyODETransformer(UncertainTransformer):
         memory = LegTMemory(size, context / unit)
         same = (measure, self.n_coefficients, window) == (LegTMemory, size, context)
         history = memory if same else measure(self.n_coefficients, window / unit)
+        units = Units(
+            ChannelScaler.of(rows.values, errors=rows.errors, ignores_outliers=True), unit
+        )
         model = self._assemble(
             unit,
             field=field.stand_still(),
@@ -282,10 +287,9 @@ class PolyODETransformer(UncertainTransformer):
             max_gap=float(max_gap) / unit,
             history=None if same else history,
             start=zero_map(n_static, widths[0]) if n_static else None,
-            gain=Gain(panel.n_channels) if self.observations == "noisy" else None,
+            gain=self._new_gain(rows, units.scaler),
             cell=self._new_cell(panel.n_channels, n_static, generator),
         )
-        units = Units(ChannelScaler.of(rows.values, ignores_outliers=True), unit)
         self._describe_window(rows, window)
         outcome = f"context {context:.3g}, integration steps of {self.step_size_:.3g}"
         self.fit_report_.add("dynamics", outcome, typical_gap=unit, coefficients=size)
@@ -297,6 +301,14 @@ class PolyODETransformer(UncertainTransformer):
             recent=MemoryReadout(memory, context, units),
             static=static,
         )
+
+    def _new_gain(self, rows: Observed, scaler: ChannelScaler) -> Gain | None:
+        """Gain of a filter; known errors tell that observations are noisy."""
+        observed = ~np.isnan(rows.values)
+        if rows.errors is not None and self.observations != "exact":
+            is_exact = (rows.errors[observed] == 0).all()
+            return None if is_exact else Gain.of_errors(rows.errors / scaler.scale, observed)
+        return Gain(rows.values.shape[1]) if self.observations == "noisy" else None
 
     def _context_size(self, n_channels: int) -> int:
         """Coefficients of each channel that the dynamics see."""

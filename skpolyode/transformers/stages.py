@@ -196,7 +196,8 @@ class Train(Stage):
         """Make the model a filter, and test on the way whether it is the better for it."""
         embedder, windows = state.embedder, state.windows
         epoch, model = round(self.tested_after * self.epochs(state)), embedder.model
-        decides = state.params.get("observations") == "auto" and not embedder.filters
+        told = embedder.filters or windows.panel.errors is not None
+        decides = state.params.get("observations") == "auto" and not told
         if not decides or epoch < FEWEST_EPOCHS:
             return None
         gain = Gain(windows.panel.n_channels).to(embedder.device)
@@ -214,6 +215,7 @@ class Train(Stage):
         told = "noisy" if state.embedder.filters else "exact"
         if (test := state.noise_test) is None:
             known = state.params["observations"] != "auto" or state.embedder.filters
+            known = known or state.windows.panel.errors is not None
             reason = "as told" if known else "too few epochs to tell"
             state.report.add("noise", f"observations are {told}: {reason}")
             return
@@ -291,6 +293,7 @@ class EstimateError(Stage):
         panel, scaler = first_series(state.judging, self.n_rows), state.embedder.units.scaler
         error = state.embedder.residuals(panel)[0] / scaler.scale
         of_mean = np.where(np.isnan(error), np.nan, state.embedder.standardised(panel).values)
+        error = np.where(np.isnan(of_mean), np.nan, error)
         counts = np.sum(~np.isnan(of_mean), axis=1)
         columns = [np.nansum(x**2, axis=1) for x in (error, of_mean)]
         if panel.n_series >= self.fewest:

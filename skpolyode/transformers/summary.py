@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from skpolyode.embedders.summary import STATISTICS, SummaryEmbedder
+from skpolyode.embedders.summary import SummaryEmbedder
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.panel.units import ChannelScaler, Units
@@ -19,7 +19,8 @@ class SummaryStatsTransformer(SeriesTransformer):
     The mean, standard deviation, minimum, maximum, first and last value, mean absolute change
     between observations, slope of the regression line, number of observations, share of the
     series' times at which the channel was observed, and mean and longest gap; and the duration of
-    the series.
+    the series. Where errors of observations are known (`Panel.errors`) also the mean weighted by
+    their inverse variances.
 
     Use it with gradient boosting as the baseline to beat: it knows levels, trends and *how* a
     series was observed, but not its shape. It has no parameters, and no inverse.
@@ -57,13 +58,14 @@ class SummaryStatsTransformer(SeriesTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {}
+    uses_errors = True
 
     def _fit(self, panel: Panel) -> None:
         scaler = ChannelScaler.of(observed_rows(panel).values)
-        self.embedder_ = SummaryEmbedder(Units(scaler, time_scale=1.0))
+        self.embedder_ = SummaryEmbedder(Units(scaler, time_scale=1.0), panel.errors is not None)
 
     def _channel_features(self) -> list[list[str]]:
-        return [list(STATISTICS)]
+        return [list(self.embedder_.statistics)]
 
     def _series_features(self) -> list[str]:
         return ["duration"]

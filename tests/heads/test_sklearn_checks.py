@@ -15,7 +15,12 @@ ESTIMATORS = [
 ]
 
 
-@parametrize_with_checks(ESTIMATORS)
+def expected_to_fail(estimator):
+    """Folds and the embedder depend on how often a series occurs, not on its weight alone."""
+    return {"check_sample_weight_equivalence_on_dense_data": "folds are of series, not of weights"}
+
+
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_to_fail)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults
+from skpolyode.panel.cell_errors import read_errors
 from skpolyode.panel.cells import BadCell, read_values, text_columns
 from skpolyode.panel.checks import NOT_NUMERIC, TEXT
 from skpolyode.panel.rows import Rows, are_offsets, offsets_from, require_series
@@ -35,7 +37,11 @@ def rows_from_flat(
 
 
 def rows_from_array(
-    array: object, faults: Faults, time_unit: str | None, times: object = None
+    array: object,
+    faults: Faults,
+    time_unit: str | None,
+    times: object = None,
+    errors: object = None,
 ) -> Rows:
     """Read an array of shape (n, time), all rows of it, or (n, time, channel) without padding."""
     try:
@@ -70,6 +76,9 @@ def rows_from_array(
     place = np.broadcast_to(place, values.shape[:2])
     bounds = np.arange(len(values) + 1) * values.shape[1]
     rows = _rows(clock.at(place.ravel()), values.reshape(place.size, -1), bounds, bad, faults)
+    if errors is not None:
+        table = read_errors(errors, replace(rows, values=values), faults.name)
+        rows = replace(rows, errors=table.reshape(rows.values.shape))
     kept = ~np.isnan(values).all(axis=2)
     if block.data.ndim == 2:  # padding is where the time is NaN as well
         kept |= ~np.isnan(clock.counts[place])

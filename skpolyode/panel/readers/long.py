@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from skpolyode.panel.readers.kinds import column as column_of
 from skpolyode.panel.rows import (
     Duplicates,
     Rows,
+    merge_errors,
     offsets_from,
     reduce_groups,
     require_series,
@@ -53,6 +54,7 @@ def rows_from_long(
     values: str | Sequence[str] | None,
     channel: str | None,
     value: str | None,
+    error: str | Mapping[str, str] | None,
     static: object,
     duplicates: Duplicates,
 ) -> Rows:
@@ -76,6 +78,7 @@ def rows_from_long(
     ):
         static_columns = []  # rows of their own, or none
     used = [id, time, *static_columns, *([channel, value] if channel is not None else [])]
+    used += error_columns(error)
     names = [values] if isinstance(values, str) else values
     names = [name for name in df.columns if name not in used] if names is None else list(names)
     if missing := [name for name in (*used, *names) if name not in df.columns]:
@@ -85,9 +88,13 @@ def rows_from_long(
     require_series(len(df), faults.name)
     table = read_table(column_of(df, id), column_of(df, time), faults, time_unit)
     if channel is not None:
-        rows = _pivot_columns(df, table, channel, value, faults, duplicates)
+        rows = _pivot_columns(df, table, channel, value, error, faults, duplicates)
     else:
         rows = group_rows(table, [column_of(df, name) for name in names], names, faults)
+        if error is not None:
+            known, nothing = _errors_by_channel(error, names), np.full(len(df), np.nan)
+            columns = [column_of(df, known[name]) if name in known else nothing for name in names]
+            rows = replace(rows, errors=group_rows(table, columns, names, faults).values)
     if static_columns:
         static = _constant_columns(df, table, static_columns, faults)
     return replace(rows, static=static)
@@ -130,6 +137,7 @@ def pivot(
     names: Sequence[str],
     faults: Faults,
     duplicates: Duplicates,
+    errors: np.ndarray | None = None,
 ) -> Rows:
     """Bring single observations together: one row for each series and time, sorted by time."""
     order = stable_order(channels)
@@ -155,13 +163,24 @@ def pivot(
     values = np.full((int(new_row.sum()), len(names)), np.nan)
     row = np.cumsum(new_row) - 1
     values[row[starts], channels[starts]] = reduce_groups(cells[:, None], starts, how)[:, 0]
+    merged = None
+    if errors is not None:
+        merged = np.full_like(values, np.nan)
+        found = merge_errors(cells[:, None], errors[order][:, None], starts, how)
+        merged[row[starts], channels[starts]] = found[:, 0]
     offsets = offsets_from(np.bincount(codes[new_row], minlength=len(table.ids)))
-    kept = table.times.at(order[new_row])
-    return Rows(kept, values, offsets, channel_names=tuple(map(str, names)))
+    kept, labels = table.times.at(order[new_row]), tuple(map(str, names))
+    return Rows(kept, values, offsets, channel_names=labels, errors=merged)
 
 
 def _pivot_columns(
-    df: Any, table: Table, channel: str, value: str, faults: Faults, duplicates: Duplicates
+    df: Any,
+    table: Table,
+    channel: str,
+    value: str,
+    error: Any,
+    faults: Faults,
+    duplicates: Duplicates,
 ) -> Rows:
     channels, names = pd.factorize(column_of(df, channel))
     missing = np.flatnonzero(channels < 0)
@@ -176,8 +195,29 @@ def _pivot_columns(
         order = sorted(numbered, key=lambda k: names[k])
     except TypeError:  # names of several kinds have no order of their own
         order = sorted(numbered, key=lambda k: str(names[k]))
-    place = np.argsort(order)
-    return pivot(table, place[channels], cells, [names[k] for k in order], faults, duplicates)
+    place, labels, errors = np.argsort(order), [names[k] for k in order], None
+    if error is not None:
+        own = _errors_by_channel(error, [value])[value]
+        errors = _numbers(column_of(df, own), own, table, faults)
+    return pivot(table, place[channels], cells, labels, faults, duplicates, errors)
+
+
+def error_columns(error: str | Mapping[str, str] | None) -> list[str]:
+    """Columns of errors that `from_long` is told of."""
+    if error is None or isinstance(error, str):
+        return [] if error is None else [error]
+    return list(error.values())
+
+
+def _errors_by_channel(error: str | Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    known = dict.fromkeys(names, error) if isinstance(error, str) else dict(error)
+    if (isinstance(error, str) and len(names) > 1) or (unknown := set(known) - set(names)):
+        what = "one column for several channels" if isinstance(error, str) else f"{unknown}"
+        raise ValueError(
+            f"error names {what}, but the channels are {list(names)}: give a mapping from them, "
+            "{channel: column of its errors}."
+        )
+    return known
 
 
 def _numbers(column: object, name: str, table: Table, faults: Faults) -> np.ndarray:

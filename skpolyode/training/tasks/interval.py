@@ -111,7 +111,7 @@ class IntervalTask(Task):
 
     def take(self, data: Packed, held_out: torch.Tensor) -> None:
         """Continue with other series, whose states are not known yet."""
-        self.data = with_mean_one(data, held_out)
+        self.data = self.model.prepared(with_mean_one(data, held_out))
         validating = held_out[data.series]
         self.items = ((data.next >= 0) & ~validating).nonzero()[:, 0]
         self.scored = validating if held_out.any() else ~validating
@@ -129,6 +129,7 @@ class IntervalTask(Task):
 
         `progress` is the share of the training that is done.
         """
+        self.data = self.model.prepared(self.data)
         self.progress, self.n_batches = progress, 0
         errors = torch.empty_like(self.data.x)
         for block in self.data.blocks():

@@ -1,0 +1,6 @@
+"""What drove an answer: observations, channels or stretches of time are left out."""
+
+from skpolyode.inspection.display import ImportanceDisplay
+from skpolyode.inspection.importance import observation_importance
+
+__all__ = ["ImportanceDisplay", "observation_importance"]

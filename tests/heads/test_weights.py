@@ -1,0 +1,111 @@
+"""Weights of series and classes, and several targets at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skpolyode import HiPPOTransformer, PolyODEClassifier, PolyODERegressor
+from tests.transformers.data import small
+
+RNG = np.random.default_rng(0)
+LEVEL = RNG.normal(size=60)
+SERIES = [(np.arange(4.0), np.column_stack([k + 0.1 * RNG.normal(size=4)] * 2)) for k in LEVEL]
+RARE = (LEVEL + 0.6 * RNG.normal(size=60) > 1.0).astype(int)
+
+
+def embedder():
+    return HiPPOTransformer(n_coefficients=2)
+
+
+def classifier(**parameters):
+    return PolyODEClassifier(embedder(), features="coefficients", random_state=0, **parameters)
+
+
+def regressor(**parameters):
+    return PolyODERegressor(embedder(), features="coefficients", random_state=0, **parameters)
+
+
+def test_weights_reach_the_head():
+    """They are those of the head itself, of which the largest is 1."""
+    weights = RNG.integers(1, 4, 60)
+    model = regressor(head=Ridge()).fit(SERIES, LEVEL**2, sample_weight=weights)
+    Z = model.embedder_.transform(SERIES)
+    wanted = Ridge().fit(Z, LEVEL**2, sample_weight=weights / weights.max())
+    np.testing.assert_allclose(model.head_.coef_, wanted.coef_)
+    assert np.abs(wanted.coef_ - Ridge().fit(Z, LEVEL**2).coef_).max() > 1e-3
+
+
+@pytest.mark.parametrize("features", ["coefficients", "path", "summary"])
+def test_every_default_head_takes_weights(features):
+    weights = RNG.uniform(0.5, 2, 60)
+    for model, y in ((PolyODEClassifier, RARE), (PolyODERegressor, LEVEL)):
+        own = model(embedder(), features=features, cv=2, random_state=0)
+        if features == "path":
+            own.set_params(embedder=small(max_epochs=1))
+        assert own.fit(SERIES, y, sample_weight=weights).predict(SERIES[:3]).shape == (3,)
+
+
+def test_balanced_classes_find_the_rare_one():
+    head = make_pipeline(StandardScaler(), LogisticRegression(C=0.05))
+    plain, balanced = (
+        classifier(head=head, class_weight=how).fit(SERIES, RARE) for how in (None, "balanced")
+    )
+    found, more = (model.predict(SERIES)[RARE == 1].mean() for model in (plain, balanced))
+    assert more > found
+    told = classifier(head=head, class_weight={0: 1.0, 1: (60 - RARE.sum()) / RARE.sum()})
+    share = told.fit(SERIES, RARE).predict_proba(SERIES)[:, 1].mean()
+    assert share > plain.predict_proba(SERIES)[:, 1].mean()
+
+
+def test_the_embedder_has_the_weights_too():
+    weights = np.r_[np.zeros(30), np.ones(30)]
+    model = PolyODERegressor(small(max_epochs=1), features="coefficients", head=Ridge())
+    model.fit(SERIES, LEVEL, sample_weight=weights)
+    alone = small(max_epochs=1).fit(SERIES[30:])
+    np.testing.assert_allclose(model.scaler_.mean, alone.scaler_.mean)
+
+
+def test_a_head_without_weights_says_so():
+    with pytest.raises(ValueError, match="KNeighborsClassifier takes no sample_weight"):
+        classifier(head=KNeighborsClassifier()).fit(SERIES, RARE, sample_weight=np.ones(60))
+    with pytest.raises(ValueError, match="sample_weight must have one entry for each"):
+        classifier().fit(SERIES, RARE, sample_weight=np.ones(3))
+
+
+def test_several_numbers_at_once():
+    y = np.column_stack([LEVEL, -2 * LEVEL + 1, RNG.normal(size=60)])
+    model = regressor().fit(SERIES, y)
+    assert model.predict(SERIES).shape == (60, 3)
+    alone = regressor().fit(SERIES, y[:, 1])
+    np.testing.assert_allclose(model.predict(SERIES)[:, 1], alone.predict(SERIES))
+    assert all(one.embedder_ is not None for one in model.estimators_)
+    assert model.score(SERIES, y[:, :3]) > 0.6
+    again = model.fit(SERIES, LEVEL)
+    assert again.predict(SERIES).shape == (60,)
+    with pytest.raises(TypeError, match="a fitted PolyODERegressor cannot be saved"):
+        regressor().fit(SERIES, y).save("anything")
+
+
+def test_several_labels_at_once():
+    y = np.column_stack([RARE, np.where(LEVEL > 0, "up", "down")])
+    model = classifier().fit(SERIES, y)
+    assert model.predict(SERIES).shape == (60, 2)
+    first, second = model.predict_proba(SERIES)
+    assert first.shape == second.shape == (60, 2)
+    share = (model.predict(SERIES) == y).all(axis=1).mean()
+    assert model.score(SERIES, y) == pytest.approx(share)
+    assert share > 0.8
+
+
+def test_one_embedder_serves_all_targets(monkeypatch):
+    fits, fit = [], HiPPOTransformer._fit
+    monkeypatch.setattr(
+        HiPPOTransformer, "_fit", lambda self, panel: (fits.append(1), fit(self, panel))[1]
+    )
+    regressor(head=Ridge()).fit(SERIES, np.column_stack([LEVEL, LEVEL**2]))
+    assert len(fits) == 1

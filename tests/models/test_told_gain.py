@@ -1,0 +1,131 @@
+"""A gain that is told errors of observations, against Kalman's smoother of a random walk."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from skpolyode import Panel
+from skpolyode.embedders import ChannelScaler, MemoryReadout, ModelEmbedder, Units
+from skpolyode.memory import MEMORIES
+from skpolyode.models import pack
+from skpolyode.models.gain import Gain
+from skpolyode.training.losses import with_precision
+from skpolyode.training.tasks import PolyODETask
+from tests.models.cases import SIZE, make_model
+
+MOVE, N_SERIES, LENGTH = 0.3, 40, 50
+RNG = np.random.default_rng(0)
+GAPS = RNG.exponential(size=(N_SERIES, LENGTH))
+GAPS[:, 0] = 0.0
+TIMES = GAPS.cumsum(axis=1)
+WALKS = (np.sqrt(MOVE * GAPS) * RNG.normal(size=GAPS.shape)).cumsum(axis=1)
+SIGMA = 10 ** RNG.uniform(-1.0, 0.0, GAPS.shape)
+VALUES = WALKS + SIGMA * RNG.normal(size=GAPS.shape)
+OFFSETS = np.arange(N_SERIES + 1) * LENGTH
+UNITS = Units(ChannelScaler(np.zeros(1), np.ones(1)), 1.0)
+
+
+def panel(errors=SIGMA, values=VALUES):
+    return Panel(TIMES.ravel(), values.ravel(), OFFSETS, errors=errors.ravel())
+
+
+def embedder(move=MOVE):
+    """Of a field that stands still, with the gain of the walk at noise of variance 4."""
+    gain = Gain(1, "each").double()
+    with torch.no_grad():
+        gain.known.fill_(-100.0)
+        gain.added.fill_(np.log(move / 4.0))
+        gain.noise.fill_(2.0)
+    model = make_model(1, gain=gain)
+    model.field.stand_still()
+    past = MemoryReadout(MEMORIES["legt"](SIZE, 1.5), 1.5, UNITS)
+    return ModelEmbedder(model, UNITS, ("coefficients",), past, past)
+
+
+def kalman(at, series, sigma=SIGMA, values=VALUES):
+    """Mean and variance of the walk at some times, given all observations of a series."""
+    times, prior = TIMES[series], 1e4
+    cross = prior + MOVE * np.minimum.outer(at, times)
+    known = prior + MOVE * np.minimum.outer(times, times) + np.diag(sigma[series] ** 2)
+    weights = np.linalg.solve(known, cross.T)
+    variance = prior + MOVE * at - np.einsum("ij,ji->i", cross, weights)
+    return weights.T @ values[series], variance
+
+
+def test_paths_are_the_smoothed_walk():
+    """At observations, exact ones among them, between them, and ahead."""
+    errors, values = SIGMA.copy(), VALUES.copy()
+    errors[:, 7], values[:, 7] = 0.0, WALKS[:, 7]
+    at = np.sort(np.append(np.random.default_rng(1).uniform(0, 60, 60), TIMES[0, 5:9]))
+    found = embedder().path_values(panel(errors, values)[:1], at, np.array([0, len(at)]))[:, 0]
+    wanted, _ = kalman(at, 0, errors, values)
+    np.testing.assert_allclose(found, wanted, atol=2e-5)
+    exact = embedder().path_values(panel(errors, values)[:1], TIMES[0, [7]], np.array([0, 1]))
+    np.testing.assert_allclose(exact[0, 0], values[0, 7], atol=1e-12)
+
+
+def test_variances_are_those_of_the_smoother():
+    from skpolyode.embedders.smoother import shares
+
+    _, after, smoothed = shares(embedder(), panel()[:1]).variances
+    _, wanted = kalman(TIMES[0], 0)
+    np.testing.assert_allclose(smoothed[:, 0], wanted, rtol=1e-4)
+    np.testing.assert_allclose(after[-1, 0], wanted[-1], rtol=1e-4)
+    assert (after[:-1, 0] > smoothed[:-1, 0]).all()
+
+
+def test_the_gain_is_learned_from_forecasts():
+    """Within 5 % of the error of the exact smoother, from a start that is far off."""
+    model = embedder(move=20.0)
+    data = pack(TIMES.ravel(), VALUES.reshape(-1, 1), OFFSETS, errors=SIGMA.reshape(-1, 1))
+    task = PolyODETask(model.model, data, torch.zeros(N_SERIES, dtype=torch.bool))
+    optimizer = torch.optim.Adam(model.model.gain.parameters(), lr=0.2)
+    for _ in range(40):
+        task.refresh()
+        optimizer.zero_grad()
+        task.loss(torch.arange(len(task.items))).backward()
+        optimizer.step()
+    found = model.path_values(panel(), TIMES.ravel(), OFFSETS).reshape(TIMES.shape)
+    wanted = np.stack([kalman(TIMES[k], k)[0] for k in range(N_SERIES)])
+    error, least = (np.sqrt(np.mean((x - WALKS) ** 2)) for x in (found, wanted))
+    assert error < 1.05 * least
+
+
+def test_no_observation_and_one_that_tells_nothing_are_alike():
+    errors, values = SIGMA.copy(), VALUES.copy()
+    errors[0, 9], values[0, 9] = 1e9, 3.0
+    kept = np.delete(np.arange(LENGTH), 9)
+    one = panel(errors, values)[:1]
+    other = Panel(TIMES[0, kept], VALUES[0, kept], [0, LENGTH - 1], errors=SIGMA[0, kept])
+    at, ends = np.linspace(0, TIMES[0, -1] + 2, 40), np.array([0, 40])
+    found = (embedder().path_values(own, at, ends) for own in (one, other))
+    np.testing.assert_allclose(*found, atol=1e-6)
+
+
+def test_gradients_reach_noise_that_is_not_known():
+    gain, seen = Gain(1, "each").double(), torch.ones(4, 1, dtype=torch.bool)
+    torch.nn.init.constant_(gain.noise, 0.5)
+    gap, left = (torch.rand(4, 1, dtype=torch.float64) for _ in range(2))
+    error = torch.tensor([[0.3], [torch.nan], [0.0], [2.0]], dtype=torch.float64)
+
+    def share(*weights):
+        return torch.func.functional_call(gain, dict(zip(names, weights, strict=True)), args)
+
+    names, args = [n for n, _ in gain.named_parameters()], (gap, seen, error, left)
+    weights = [p.detach().clone().requires_grad_() for p in gain.parameters()]
+    assert torch.autograd.gradcheck(share, weights)
+    assert gain(*args)[2].item() == 1.0
+
+
+def test_values_count_by_what_they_tell():
+    """Inverse variances of forecasts: how far the walk moves, and the error of the cell."""
+    data = pack(TIMES.ravel(), VALUES.reshape(-1, 1), OFFSETS, errors=SIGMA.reshape(-1, 1))
+    weights = with_precision(data).precision
+    assert weights.mean().item() == pytest.approx(1.0)
+    wanted = 1 / (MOVE * GAPS[:, 1:].mean() + data.error**2)
+    ratio = weights / wanted
+    assert (ratio.max() / ratio.min()).item() < 1.3
+    equal = pack(TIMES.ravel(), VALUES.reshape(-1, 1), OFFSETS, errors=np.full((2000, 1), 0.3))
+    assert (with_precision(equal).precision == 1.0).all()
