@@ -203,12 +203,15 @@ class Train(Stage):
         gain = Gain(windows.panel.n_channels).to(embedder.device)
         judged = windows.panel[np.argsort(~windows.held_out, kind="stable")]  # held-out ones first
 
-        def apply(test: FilterTest | None) -> None:
+        def decide() -> tuple:
+            return tuple(compare_filter(embedder.with_own_model(), judged))
+
+        def apply(test: tuple | None) -> None:
             state.noise_test = None if test is None else FilterTest(*test)
             model.gain = gain if test is None or state.noise_test.is_better else None
 
         apply(None)
-        return Turn(epoch, lambda: compare_filter(embedder.with_own_model(), judged), apply)
+        return Turn(epoch, decide, apply)
 
     def _report_noise(self, state: FitState) -> None:
         """Note whether observations are noisy, and why."""

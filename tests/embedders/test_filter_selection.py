@@ -1,43 +1,53 @@
-"""Which of two models forecasts as well as the other."""
+"""Whether a model does better as a filter than without its gain."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
+import torch
 
 from skpolyode import Panel
-from skpolyode.embedders.filter_selection import SETTINGS, run_error_ratio
-from tests.transformers.data import oscillators, small
+from skpolyode.embedders import filter_selection
+from skpolyode.embedders.filter_selection import compare_filter
+from skpolyode.models.gain import Gain
+from tests.transformers.data import small
 
-PANEL = Panel.from_series(oscillators(12))
-
-
-@pytest.fixture(scope="module")
-def pair():
-    """One that has learned, and one that stands still."""
-    options = {"observations": "exact", "validation_fraction": None}
-    learned = small(max_epochs=15, **options).fit(PANEL)
-    return learned.embedder_, small(max_epochs=1, learning_rate_init=1e-9, **options).fit(
-        PANEL
-    ).embedder_
+TIMES, RNG = np.arange(30.0), np.random.default_rng(0)
+LEVELS = RNG.normal(size=(20, 1))
+WALKS = RNG.normal(size=(20, 30)).cumsum(axis=1)
 
 
-def test_free_runs_of_known_dynamics_are_better(pair):
-    learned, standing = pair
-    assert run_error_ratio(learned, standing, PANEL) < 1
-    assert run_error_ratio(standing, learned, PANEL) > SETTINGS.max_run_error
-    assert run_error_ratio(learned, learned, PANEL) == 1
+def standing(values, share):
+    """A model that knows no dynamics, as a filter of this gain, and its series."""
+    panel = Panel.from_series([(TIMES, x) for x in values])
+    options = {"observations": "exact", "max_epochs": 1, "learning_rate_init": 1e-9}
+    embedder = small(validation_fraction=None, **options).fit(panel).embedder_.with_own_model()
+    embedder.model.gain = Gain.of(torch.full((1,), share))
+    return embedder, panel
 
 
-def test_a_few_series_that_go_astray_do_not_decide(pair):
-    """Nobody can forecast a jump; it is as large for both."""
-    learned, standing = pair
-    values = PANEL.values.copy()
-    values[PANEL.offsets[1:3] - 1] += 50.0
-    jumping = PANEL.like(PANEL.times, values, PANEL.offsets)
-    assert run_error_ratio(standing, learned, jumping) > SETTINGS.max_run_error
+@pytest.mark.parametrize(
+    ("values", "is_better"),
+    [(LEVELS + 0.5 * RNG.normal(size=WALKS.shape), True), (WALKS, False)],
+    ids=["noise about a level", "a walk without noise"],
+)
+def test_a_filter_is_better_where_there_is_noise(values, is_better):
+    found = compare_filter(*standing(values, 0.5))
+    assert found.is_better is is_better
+    assert (found.gap_filling < 1) is is_better
 
 
-@pytest.mark.parametrize("lengths", [[1, 1], [2, 1, 3], [1, 9]], ids=str)
-def test_short_series_serve_as_far_as_they_go(pair, lengths):
-    pairs = [(t[:n], x[:n]) for n, (t, x) in zip(lengths, oscillators(12), strict=False)]
-    assert run_error_ratio(pair[0], pair[0], Panel.from_series(pairs)) == 1
+def test_a_gain_of_one_changes_nothing():
+    found = compare_filter(*standing(WALKS, 1 - 1e-12))
+    assert found[1:] == pytest.approx((1.0, 1.0))
+    assert not found.is_better
+
+
+def test_a_filter_that_forecasts_worse_is_not_better(monkeypatch):
+    """However well it fills in."""
+    strict = replace(filter_selection.SETTINGS, max_forecast_error=0.1)
+    monkeypatch.setattr(filter_selection, "SETTINGS", strict)
+    noisy = LEVELS + 0.5 * RNG.normal(size=WALKS.shape)
+    assert not compare_filter(*standing(noisy, 0.5)).is_better
