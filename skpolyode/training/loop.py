@@ -282,6 +282,10 @@ class _Run:
     def _new_optimizer(self) -> Any:
         return self.trainer.optimizer(self.module.parameters(), lr=self.trainer.learning_rate)
 
+    @property
+    def _series_errors(self) -> torch.Tensor | None:
+        return getattr(self.task, "series_errors", None)
+
     def _weights(self) -> dict[str, torch.Tensor]:
         return copy.deepcopy(dict(self.module.state_dict()))
 
@@ -323,7 +327,7 @@ class _Run:
         self.best = {name: self.best[name] for name in now}
         self.module.load_state_dict(self.best)
         self.best_error = self.task.refresh(epoch / self.trainer.max_epochs)
-        self.best_series = self.task.series_errors
+        self.best_series = self._series_errors
         self.module.load_state_dict(now)
         self.task.load_state_dict(prepared)
 
@@ -336,13 +340,13 @@ class _Run:
             return
         if error < self.best_error:
             self._keep(epoch)
-        elif is_surely_larger(self.task.series_errors, self.best_series):
+        elif is_surely_larger(self._series_errors, self.best_series):
             self.epochs_since_best += 1
 
     def _keep(self, epoch: int) -> None:
         """Take the present weights as the best."""
         self.best_error, self.best_epoch = self.history[-1][_ERROR], epoch
-        self.best_series, self.epochs_since_best = self.task.series_errors, 0
+        self.best_series, self.epochs_since_best = self._series_errors, 0
         self.best = self._weights()
 
     def _are_last_kept(self) -> bool:
@@ -352,7 +356,7 @@ class _Run:
         """
         error = self.history[-1][_ERROR]
         has_learned = self.best_epoch > 0 and error < self.history[0][_ERROR]
-        return has_learned and not is_surely_larger(self.task.series_errors, self.best_series)
+        return has_learned and not is_surely_larger(self._series_errors, self.best_series)
 
     def _reason_to_stop(self, epoch: int) -> str | None:
         if not len(self.task.items):

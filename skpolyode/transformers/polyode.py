@@ -149,6 +149,15 @@ class PolyODETransformer(UncertainTransformer):
 
     Notes
     -----
+    Between observations one vector field f moves, of each channel, the signal y and a copy h of the
+    memory of the recent past, and a learned state v of `hidden_size` numbers. At an observation x
+    with mask m and static covariates s, the memory c is bent by a ramp to end in the new signal::
+
+        y' = y + m K (x - y),   h' = c' where m = 1,   v' = GRU([m y', m, m K (x - y), s], v)
+
+    The gain K is 1 for exact observations, and learned for noisy ones. Reset and memory are those
+    of the paper; v, bridge and gain are ours.
+
     The embedding keeps the coefficients' common scale: the Euclidean distance between two
     embeddings is the root mean square distance between the two remembered histories (in
     standard deviations). A `StandardScaler` behind it would destroy that; distance-based and
@@ -169,6 +178,9 @@ class PolyODETransformer(UncertainTransformer):
     ----------
     E. De Brouwer and R. G. Krishnan, "Anamnesic neural differential equations with orthogonal
     polynomial projections", ICLR 2023.
+
+    Y. Rubanova, R. T. Q. Chen and D. Duvenaud, "Latent ODEs for irregularly-sampled time series",
+    NeurIPS 2019, for the update of the learned state.
 
     Examples
     --------

@@ -28,6 +28,7 @@ from skpolyode.ensemble.naive import Records
 from skpolyode.ensemble.simple import SimpleForecasts
 from skpolyode.ensemble.stacking import StackedForecast, cross_fitted, learn_stacking
 from skpolyode.ensemble.weights import Backtest, learn_weights
+from skpolyode.panel.select import observed_part
 from skpolyode.panel.units import Standardised
 from tests.closeness import assert_same_but_for_rounding
 from tests.ensemble.cases import Clairvoyant
@@ -616,7 +617,7 @@ def test_a_run_that_is_no_number_is_not_answered(fitted):
 def test_what_judges_the_ridge_has_no_part_in_it():
     model = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
     embedder = model.set_params(random_state=0).fit(waves(20, 0)).embedder_
-    train, test = waves(20, 1), waves(25, 2)
+    train, test = (observed_part(waves(n, seed)) for n, seed in ((20, 1), (25, 2)))
     other = test.like(test.times, test.values * np.cos(test.times)[:, None], test.offsets)
     one, two = (
         learn_stacking(embedder, train, tested, np.random.RandomState(0))[0]
