@@ -113,7 +113,9 @@ def main() -> int:
             else:
                 faults = [b.line for b, printed in run(page) if not is_near(b.shown, printed)]
                 is_old |= bool(faults)
-                print(page.name, *(f"line {line}: not today's output" for line in faults), sep="\n  ")
+                print(
+                    page.name, *(f"line {line}: not today's output" for line in faults), sep="\n  "
+                )
         os.chdir(ROOT)
     return int(is_old)
 

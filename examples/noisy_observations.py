@@ -1,10 +1,10 @@
 """
-A signal in noisy observations, and how far off it may be
-==========================================================
+A signal in noisy observations, and how uncertain it is
+=======================================================
 
-PolyODE is trained on 100 irregularly observed series of Van der Pol's oscillator, with noise of 0.3
-standard deviations on every observation, and is told that observations are noisy. Of a new series
-it gives the path that it believes, the standard deviation of the signal around it, and a forecast.
+PolyODE is trained on 50 irregularly observed series of Van der Pol's oscillator, with noise of 0.3
+standard deviations on every observation. With ``observations="noisy"`` it filters them. For a new
+series it estimates the signal, the standard deviation of the error, and a forecast.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.datasets import make_ode_system
 
-N_TRAIN, N_TEST, N_EPOCHS = 100, 50, 25
+N_TRAIN, N_TEST, N_EPOCHS = 50, 10, 12
 NOISE = 0.3
 
 n_series = N_TRAIN + N_TEST
@@ -46,8 +46,8 @@ for name, part in (("up to 16", grid <= 16.0), ("ahead", grid > 16.0)):
 # %%
 # What happened here
 # ------------------
-# The dynamics say where the signal goes, and each observation corrects it by as much as it is worth
-# beside the noise, which is learned as well. Behind the dotted line is the forecast.
+# The dynamics say where the signal goes. Each observation corrects it by a share that depends on
+# the noise, and the noise is learned as well. Behind the dotted line is the forecast.
 
 figure, axes = plt.subplots(2, 1, figsize=(10, 5), sharex=True, layout="constrained")
 for j, ax in enumerate(axes):

@@ -14,16 +14,16 @@ import numpy as np
 from skpolyode import PolyODETransformer
 from skpolyode.datasets import make_ode_system
 
-data = make_ode_system("damped_pendulum", 120, random_state=0)
-train, others = data.panel[:100], data.panel[100:]
+data = make_ode_system("damped_pendulum", 90, random_state=0)
+train, others = data.panel[:80], data.panel[80:]
 model = PolyODETransformer(n_coefficients=16, max_epochs=12, random_state=0).fit(train)
 
 # %%
-# The grey line is the true course. Each picture shows what was observed so far (filled points), what
-# will be (hollow points), and the forecast of this moment.
+# The grey line is the true course. Each picture shows the observations so far (filled points),
+# those to come (hollow points), and the forecast of this moment.
 
 times, values = others[0]
-truth = data.truth.values[100][:, data.truth.observed]
+truth = data.truth.values[80][:, data.truth.observed]
 moments = np.linspace(0, len(times), 5).astype(int)[1:4]
 figure, axes = plt.subplots(len(moments), 1, figsize=(10, 6), sharex=True, layout="constrained")
 stream, taken = model.stream(1), 0
