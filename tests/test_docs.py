@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -19,11 +18,10 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 EPOCHS = re.compile(r"max_epochs=\d+")
 TEXTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 PAGES = [page for page in TEXTS if BLOCK.search(page.read_text("utf-8"))]
-# `docs/outputs.py`, which writes what the code prints beneath it.
-_SPEC = importlib.util.spec_from_file_location("outputs", ROOT / "docs" / "outputs.py")
-outputs = importlib.util.module_from_spec(_SPEC)
-sys.modules["outputs"] = outputs
-_SPEC.loader.exec_module(outputs)
+# Tools of the pages: what code prints, and the commands of tables.
+sys.path.insert(0, str(ROOT / "docs"))
+outputs, tables = map(importlib.import_module, ("outputs", "table_commands"))
+sys.path.pop(0)
 
 
 @pytest.mark.parametrize("n_epochs", ["one", pytest.param("all", marks=pytest.mark.slow)])
@@ -74,6 +72,29 @@ def test_outputs_are_written_beneath_the_code(tmp_path: Path) -> None:
     assert outputs.rewritten(page) == new
 
 
+COMMAND = re.compile(r"python (?:-m benchmarks\.|benchmarks/)([a-z_]+(?:\.(?!py\b)[a-z_]+)?)")
+
+
+def test_every_command_of_a_page_is_one_of_the_tables() -> None:
+    text = "\n".join(page.read_text("utf-8") for page in TEXTS)
+    shown = set(COMMAND.findall(text))
+    known = {table.script for table in tables.TABLES.values()}
+    assert shown - OWN_CHECKS <= known
+    assert len(shown) > 15
+
+
+def test_a_table_is_run(monkeypatch: pytest.MonkeyPatch, capsys, tmp_path: Path) -> None:
+    monkeypatch.setattr("sys.argv", ["table_commands.py", "--only", "structure", "real", "--quick"])
+    assert tables.main() == 0
+    out = capsys.readouterr().out
+    assert "structure: works" in out
+    assert "real: left out" in out
+    broken = tables.Table("structure", quick="--no-such-argument")
+    monkeypatch.setitem(tables.TABLES, "structure", broken)
+    assert tables.main() == 1
+
+
+OWN_CHECKS = {"paper.interpolation", "paper.mimic", "gradient_step"}
 MEASURED = ("measured_", "paper", "real_data")
 
 
