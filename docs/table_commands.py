@@ -45,7 +45,7 @@ class Table:
 AS_MODULES = {"intervals", "longitudinal", "peers", "single_series"}
 TABLES = {
     "embeddings": Table("baselines", quick="--seeds 1 --only vowels --rows linear"),
-    "peers": Table("peers", quick="--sizes 60 --draws 1 --rows linear"),
+    "peers": Table("peers", quick="--sizes 60 --draws 1"),
     "paper": Table(
         "paper.classification",
         full="--jobs 2 --sibling-seeds 1",
