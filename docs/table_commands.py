@@ -49,7 +49,7 @@ TABLES = {
     "paper": Table(
         "paper.classification",
         full="--jobs 2 --sibling-seeds 1",
-        quick="--quick --rows linear --output {folder}",
+        quick="--quick --rows PolyODE --output {folder}",
     ),
     "solvers": Table("paper.solvers", quick="--quick --output {folder}"),
     "forecasts": Table("forecasting", quick="--sets lynx --seeds 0"),
