@@ -134,8 +134,8 @@ def memory(steps: tuple[float, ...] = STEPS, n_gaps: int = 20) -> Rows:
     """Norm of the memory's error after `n_gaps` tenths of a window, and the largest at a tenth."""
     gaps = torch.arange(1, n_gaps + 1, dtype=torch.float64) * PAPER_WINDOW / 10
     field, legt = rotation(SIZE), LegTMemory(SIZE, window=PAPER_WINDOW)
-    z = torch.zeros(len(gaps), 1, 1 + SIZE, dtype=torch.float64)
-    z[:, 0, 0] = 1.0  # as in the paper, the past before the start is zero
+    z = torch.zeros(len(gaps), 1 + SIZE, dtype=torch.float64)
+    z[:, 0] = 1.0  # as in the paper, the past before the start is zero
     state = {"z": z, "c": torch.zeros(len(gaps), 1, SIZE, dtype=torch.float64)}
     with torch.no_grad():
         exact = PolyODE(field, legt, step_size=0.005, max_gap=100.0)
