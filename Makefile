@@ -5,6 +5,8 @@
 # make lint         style, formatting and layering only
 # make fuzz         ten thousand bad inputs, fresh ones at each run: some twenty minutes
 # make docs         the documentation, in docs/_build/html, and a check of its pages
+# make docs-outputs what the code of README and guides prints, written beneath it
+# make docs-tables  tables of the documentation, in docs_tables/; QUICK=1: does every command work?
 # make package      wheel and source archive in dist/, each installed and tried in an empty place
 # make release-check  `package` and `test-oldest`, what the archives hold, and their types
 # make clean        remove all that these targets made
@@ -21,7 +23,7 @@ INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constr
 REQUIREMENTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-oldest lint fuzz docs package release-check clean
+.PHONY: help demo test test-slow test-oldest lint fuzz docs docs-outputs docs-tables package release-check clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -82,6 +84,12 @@ docs: $(VENV)/docs.stamp
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python -m pytest -q -c /dev/null -p no:cacheprovider docs/test_pages.py
 
+docs-outputs: $(VENV)/test.stamp
+	$(BIN)/python docs/outputs.py --write
+
+docs-tables: $(VENV)/test.stamp
+	$(BIN)/python docs/table_commands.py $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))
+
 # Installed twice, from each archive, where nothing else is.
 EMPTY := $(VENV)/empty
 package: $(VENV)/base.stamp
@@ -108,6 +116,6 @@ release-check: package test-oldest
 	PYTHONPATH=$(OLDEST)/wheel $(OLDEST)/bin/python -P -W error tests/smoke.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info docs/_build docs/generated docs/gallery demo_output
+	rm -rf $(VENV) build dist *.egg-info docs/_build docs/generated docs/gallery demo_output docs_tables
 	rm -rf .pytest_cache .ruff_cache .import_linter_cache .grimp_cache .hypothesis
 	find skpolyode tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -19,14 +19,17 @@ import pytest
 
 HTML = Path(__file__).parent / "_build" / "html"
 PAGES = sorted(p for p in HTML.rglob("*.html") if not {"_modules", "_static"} & {*p.parts})
-WIDTHS = {"desk": 1280, "phone": 420}
+WIDTHS = {"wide desk": 1400, "desk": 1280, "phone": 420}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SEARCHES = {
     "impute": "imputation.html",
     "imputation": "imputation.html",
     "anomaly": "imputation.html",
+    "exogenous": "forecasting.html",
+    "stacking": "ensemble.html",
     "classify": "classification.html",
 }
+TASKS = ("classification.html", "forecasting.html", "imputation.html", "streaming.html")
 # What is wrong with a page, as words that name the element.
 FAULTS = """() => {
   const faults = [], root = document.documentElement;
@@ -108,6 +111,17 @@ def test_links_lead_somewhere() -> None:
 def test_nothing_is_loaded_from_a_network() -> None:
     found = {url for page in PAGES for url in links(page).loaded if urlsplit(url).netloc}
     assert not found
+
+
+@pytest.mark.parametrize("word", SEARCHES)
+def test_pages_that_a_search_should_find_have_the_word(word: str) -> None:
+    assert word[:6] in (HTML / SEARCHES[word]).read_text("utf-8").lower()
+
+
+@pytest.mark.parametrize("page", TASKS)
+def test_pages_of_tasks_open_with_a_picture(page: str) -> None:
+    text = (HTML / page).read_text("utf-8")
+    assert 0 < text.find("<figure") < text.find("<h2")
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,11 @@
 Backward in time
 ================
 
-Why the past is remembered and not integrated: a neural ODE, run backward, diverges. A classical one
-learns the Lorenz (1963) attractor from its full state, all three variables on a fine grid without
-noise, and is then integrated from true states: forward, and backward in time. PolyODE sees two of
-the variables at some thirty random moments, and its past is read out of the embedding at the last
-one. (Needs torchdiffeq.)
+Why PolyODE remembers the past instead of integrating backward: a neural ODE, run backward,
+diverges. A classical one learns the Lorenz (1963) attractor from its full state, all three
+variables on a fine grid without noise. It is then integrated from true states, forward and
+backward in time. PolyODE sees two of the variables at some thirty random moments, and
+reconstructs the past from the embedding at the last one. (Needs torchdiffeq.)
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from torchdiffeq import odeint
 from skpolyode import PolyODETransformer
 from skpolyode.datasets import make_lorenz63
 
-N_TRAIN, N_TEST, N_EPOCHS = 300, 100, 25
+N_TRAIN, N_TEST, N_EPOCHS = 150, 30, 8
 WINDOW = 5.0
-STEPS_AN_EPOCH, BATCH, SEGMENT = 100, 256, 8
+STEPS_AN_EPOCH, BATCH, SEGMENT = 60, 128, 8
 AGES = 0.5, 1.0, 2.0, 4.5  # at which errors are printed
 KEPT = 100.0  # standard deviations, at which errors are cut off
 

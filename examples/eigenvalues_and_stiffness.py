@@ -25,7 +25,7 @@ from scipy.optimize import brentq
 
 from skpolyode.memory import legt_matrices
 
-SIZES = (4, 8, 16, 24, 32, 40)
+SIZES = (4, 8, 16, 32)
 SHOWN = {8: "s", 16: "^", 32: "o"}
 DIGITS = 60
 # What one step multiplies an eigenvector by, as a polynomial of step times eigenvalue.

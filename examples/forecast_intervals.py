@@ -4,24 +4,25 @@ Forecasts with intervals
 
 Each series is one population of prey, counted some thirty times at random moments. Predators are
 never counted, and every population has growth and death rates of its own. One model learns from
-160 populations; it then continues others from what was counted in two thirds of their time, and
-says how far off it may be.
+100 populations. It then continues others from the counts of two thirds of their time, with
+intervals.
 """
 
 from __future__ import annotations
 
 import matplotlib.pyplot as plt
 
-from skpolyode import PolyODEForecaster, evaluate_forecasts
+from skpolyode import PolyODEForecaster, PolyODETransformer, evaluate_forecasts
 from skpolyode.datasets import make_ode_system
 from skpolyode.plotting import ForecastDisplay, ReliabilityDisplay
 
-N_TRAIN, N_TEST = 160, 80
+N_TRAIN, N_TEST, N_EPOCHS = 100, 40, 12
 CUTOFF = 2 / 3  # of each population's time
 
 data = make_ode_system("lotka_volterra", N_TRAIN + N_TEST, random_state=0)
 train, others = data.panel[:N_TRAIN], data.panel[N_TRAIN:]
-model = PolyODEForecaster(random_state=0).pretrain(train)
+transformer = PolyODETransformer(max_epochs=N_EPOCHS)
+model = PolyODEForecaster(transformer, random_state=0).pretrain(train)
 
 # %%
 # Errors, and the share of counts inside the intervals of 90 %, by how far ahead they were.
@@ -31,7 +32,7 @@ print(evaluate_forecasts(model, others, cutoff=CUTOFF, horizon=leads, metrics=me
 
 # %%
 # Four of the populations. Hollow points are the counts that the model did not know, the broad grey
-# line is what no one measured.
+# line is the true course.
 
 figure, axes = plt.subplots(2, 2, figsize=(10, 6), sharex=True, sharey=True, layout="constrained")
 prey = data.truth.values[N_TRAIN:, :, data.truth.observed]
@@ -54,5 +55,5 @@ plt.show()
 
 # %%
 # What happened here: the intervals come from the errors of forecasts of held-out populations with
-# the same lead, divided by what was to be expected of a population so quiet or so wild.
-# :doc:`/forecasting` tells more.
+# the same lead, in units of what is expected of a population so quiet or so wild.
+# :doc:`/intervals` tells more.

@@ -1,12 +1,11 @@
 """
-The past of a chaotic series, read out of its last state
-=========================================================
+The past of a chaotic series, reconstructed from its embedding
+==============================================================
 
-PolyODE is trained on 300 irregularly observed trajectories of the Lorenz (1963) attractor, of
-which two of three states are seen. Of a new trajectory it keeps only what ``transform`` returns, 32
-coefficients a channel. From those the last five time units are read back: at the times that were
-observed, and between them, where no one has seen anything and only the true course tells whether it
-is right.
+PolyODE is trained on 200 irregularly observed trajectories of the Lorenz (1963) attractor, of
+which two of three states are seen. Of a new trajectory it keeps only what ``transform`` returns,
+32 coefficients a channel. From those the last five time units are reconstructed: at the times
+that were observed, and between them, where only the true course tells whether it is right.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from skpolyode import Panel, PolyODETransformer
 from skpolyode.datasets import make_lorenz63
 from skpolyode.plotting import CoefficientDisplay, ReconstructionDisplay
 
-N_TRAIN, N_TEST, N_EPOCHS = 300, 100, 25
+N_TRAIN, N_TEST, N_EPOCHS = 200, 40, 10
 WINDOW = 5.0
 
 data = make_lorenz63(N_TRAIN + N_TEST, random_state=0)
@@ -47,8 +46,8 @@ print("never observed: x {:.4f}, y {:.4f}".format(*error.mean(axis=0)))
 # %%
 # One series
 # ----------
-# Left: all that is kept of it. Right: the blue line is read out of that, without a look at the
-# observations; the broad grey line is what really happened.
+# Left: the coefficients. Right: the blue line is computed from them alone, without the
+# observations; the broad grey line is the true course.
 
 figure, axes = plt.subplots(
     2, 2, figsize=(11, 5), width_ratios=(2, 5), sharex="col", layout="constrained"
@@ -56,8 +55,8 @@ figure, axes = plt.subplots(
 course = grid, data.truth.values[N_TRAIN][:, data.truth.observed]
 CoefficientDisplay.from_estimator(model, test, series=0, ax=axes[:, 0])
 past = ReconstructionDisplay.from_estimator(model, test, series=0, truth=course, ax=axes[:, 1])
-axes[0, 0].set_title("Kept: 32 coefficients a channel", fontsize=10)
-axes[0, 1].set_title("Read out of them: the last five time units", fontsize=10)
+axes[0, 0].set_title("Embedding: 32 coefficients a channel", fontsize=10)
+axes[0, 1].set_title("Reconstructed: the last five time units", fontsize=10)
 for ax in axes[0]:
     ax.set_xlabel("")
 for ax, name in zip(axes[:, 1], test.channel_names, strict=True):

@@ -20,7 +20,7 @@ from skpolyode import InterpolationTransformer, PolyODETransformer, Resampler
 from skpolyode.datasets import make_lorenz63
 from skpolyode.heads import MiniRocket
 
-N_SERIES, N_EPOCHS = 600, 25
+N_SERIES, N_EPOCHS = 400, 10
 
 data = make_lorenz63(N_SERIES, random_state=0)
 train, test = (data.split == part for part in ("train", "test"))
@@ -63,4 +63,5 @@ plt.show()
 
 # %%
 # What lies beyond the last observation is forecast, or held by lines. Any transformer of regular
-# series may take MiniRocket's place; on dense series lines do as well (:doc:`/classification`).
+# series may take MiniRocket's place; on dense series lines do as well
+# (:doc:`/measured_classification`).

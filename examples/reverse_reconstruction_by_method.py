@@ -2,10 +2,10 @@
 The same past by four methods
 =============================
 
-All four keep 32 coefficients a channel, so what differs is what they assume between observations:
-HiPPO holds each value, interpolation draws a line to the next, least squares assumes no path at
-all, and PolyODE follows dynamics that it has learnt from other series. All but the first are close
-at the observations; in between only one can know.
+All four keep 32 coefficients a channel. They differ in what they assume between observations: HiPPO
+holds each value, interpolation draws a line to the next, least squares assumes no path at all, and
+PolyODE follows dynamics that it has learned from other series. All but the first are close at the
+observations. In between only PolyODE has information.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from skpolyode import (
 from skpolyode.datasets import make_lorenz63
 from skpolyode.plotting import ReconstructionDisplay
 
-N_TRAIN, N_TEST, N_EPOCHS = 300, 100, 25
+N_TRAIN, N_TEST, N_EPOCHS = 200, 40, 12
 WINDOW = 5.0
 
 data = make_lorenz63(N_TRAIN + N_TEST, random_state=0)
@@ -82,5 +82,5 @@ figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=Fals
 plt.show()
 
 # %%
-# What happened here: the three above know one series. PolyODE has seen how 300 others move, and
-# takes the turns that are not observed.
+# What happened here: the three above know one series. PolyODE has seen how 200 others move, and
+# follows the turns that are not observed.

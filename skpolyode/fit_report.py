@@ -19,7 +19,7 @@ __all__ = ["Decision", "FitReport"]
 @saved
 @dataclass
 class Decision:
-    """One thing that `fit` decided by itself, or was told.
+    """One decision of `fit`, or one that its parameters made.
 
     Parameters
     ----------

@@ -23,9 +23,8 @@ class Panel(PanelViews):
     """Ragged container of irregular, partly observed time series.
 
     The rows of all series lie one after the other in flat arrays. A panel cannot be changed;
-    indexing gives a new one. It can be handed to every estimator of this package and to
-    scikit-learn's splitters, and it has already been checked, so that passing it many times costs
-    nothing.
+    indexing gives a new one. Every estimator of this package and scikit-learn's splitters accept
+    it. It has been checked already, so that passing it many times costs nothing.
 
     Parameters
     ----------
@@ -40,9 +39,9 @@ class Panel(PanelViews):
     channel_names : sequence of str of shape (D,) or None, default=None
         Unique names of the channels. None: the columns of the input, or x0, x1, ...
     static : DataFrame or array-like of shape (n_series, n_static) or None, default=None
-        What is known of each series besides its observations. A frame is aligned by its index,
-        which holds the ids; without `ids` its rows, like those of an array, are taken in their
-        order.
+        Static covariates: what is known of each series besides its observations. A frame is
+        aligned by its index, which holds the ids; without `ids` its rows, like those of an array,
+        are taken in their order.
     errors : array-like of shape (n_obs, D) or (n_obs,) or None, default=None
         Known standard deviations of the values, in their units, as of an instrument or an assay.
         NaN where not known, 0 for an exact value. PolyODETransformer, LegendreFitTransformer and

@@ -117,7 +117,7 @@ class ODERNNTransformer(NeuralTransformer):
     observation.
 
     Use it where only the next observations matter: it assumes nothing about channels, noise or
-    dynamics, and on Lorenz63 its one-step error is two thirds of that of `PolyODETransformer`. Its
+    dynamics. Its
     state forgets what does not help to forecast, and cannot be turned back into the series.
 
     Parameters

@@ -28,8 +28,8 @@ class HiPPOTransformer(SeriesTransformer):
     between observations is either joined by lines or held. Nothing is learned but the mean and the
     scale of each channel. Channels may be observed at different times.
 
-    Use it as the first thing to try: it is fast, and for dense series as good as anything that
-    reads coefficients. Where observations are sparse samples of some dynamics,
+    Try it first: it is fast, and for dense series as good as any other embedding in coefficients.
+    Where observations are sparse samples of some dynamics,
     `PolyODETransformer` fills the gaps better than a line.
 
     Parameters

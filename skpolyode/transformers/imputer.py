@@ -24,14 +24,14 @@ def _returns_tables(imputer: PanelImputer) -> bool:
 
 @register_estimator
 class PanelImputer(PathTransformer):
-    """Fill in what was not observed, by the path through the observations.
+    """Impute missing values by the path through the observations.
 
     Series go in with NaN and come out without: observed cells are returned as they are, all others
-    get the value of the learned path. That path knows the dynamics between observations, meets the
-    next observation of the channel, and uses what other channels tell meanwhile. For a fixed
+    get the value of the learned path. That path follows the dynamics between observations, meets
+    the next observation of the channel, and uses other channels meanwhile. For a fixed
     interpolation pass an `InterpolationTransformer`.
 
-    Use it in front of what cannot do with missing values. The result of an array is an array of
+    Use it in front of methods that need complete data. The result of an array is an array of
     the same shape, as of scikit-learn's imputers; for regular series from irregular ones take
     `Resampler`.
 
@@ -66,7 +66,7 @@ class PanelImputer(PathTransformer):
 
     In an array all rows are filled, also those in which nothing was observed and those at the
     end, which for the embedder are padding: shorter series are continued by their forecast to the
-    length of the array. Forecasts far ahead are worth little; a `PolyODETransformer` holds them
+    length of the array. Forecasts far ahead are poor; a `PolyODETransformer` holds them constant
     after 20 contexts. If padding is to stay, pass ragged series.
 
     A series without any observation is an error; in a Panel that keeps such (``empty="keep"``) it

@@ -26,7 +26,7 @@ class InterpolationTransformer(SeriesTransformer):
     mean and the scale of each channel.
 
     Use it where the signal is smooth and dense enough that a curve through the observations is
-    close to it; no training is needed. It is also the baseline that a learned path has to beat.
+    close to it; no training is needed. It is also the baseline for a learned path.
 
     Parameters
     ----------

@@ -25,8 +25,8 @@ class LegendreFitTransformer(SeriesTransformer):
     channel.
 
     Use it as a ceiling: at the points it was fitted to no other `n_coefficients` do much better,
-    and fitted to a whole trajectory it tells what that many coefficients can hold at all. As an
-    embedding it is also the one that smooths noise.
+    and fitted to a whole trajectory it shows how much detail that many coefficients can hold. As an
+    embedding it also smooths noise.
 
     Parameters
     ----------

@@ -63,18 +63,17 @@ class Training:
         Passes over the intervals, over which the learning rate falls to zero. "auto" makes forty.
         In sets of more than 32 000 intervals each of them takes other series, drawn at random, and
         a fixed sample of the held-out series validates: such a fit costs no more than a smaller
-        one. An int is the maximum of a whole fit, and each pass takes all series. Where the fit
-        decides whether observations are noisy, it keeps a third of them for training a filter.
-        Raise it if a large set deserves hours.
+        one. An int is the maximum of a whole fit, and each pass takes all series. Raise it for
+        large sets if you can wait.
     validation_fraction : float or None, default=0.1
         Share of the series that is held out: nothing is learned from them, not even scales.
         Training stops when their forecasting error has not fallen for half of `max_epochs`, but for
         ten epochs at least and not before it was better than that of the untrained model. The
         weights with the least error are kept. From twenty held-out series on, one half of them
         stops training and the other half judges forecasts. With fewer than five series this share
-        is the last rows of each that has at least 384; without any, the training error stands in.
+        is the last rows of each that has at least 384; without any, the training error is used.
         None trains on all series through all epochs; forecasts then rely on the model too much. Not
-        used by a `fit` that is told which other series validate.
+        used if `fit` is given series that validate.
     warm_start : bool, default=False
         Continue from the weights, scales and other settings of the last fit.
     checkpoint_dir : str, PathLike or None, default=None

@@ -1,0 +1,121 @@
+"""Commands whose tables the documentation shows.
+
+    python docs/table_commands.py --quick                 small runs: does every command work?
+    python docs/table_commands.py --output docs_tables    the tables, each in a file of its own
+    python docs/table_commands.py --only noise path       some of them
+
+With ``--quick`` nothing is written. Otherwise a file holds what a command printed, below the
+command itself, the commit and the date, to be copied into the page. Commands that need real data
+sets are left out unless ``--data`` names their folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A script of `benchmarks/`, its arguments for the tables, and those for a small run."""
+
+    script: str
+    full: str = ""
+    quick: str = ""
+    needs_data: bool = False
+
+    def command(self, *, quick: bool, data: Path | None, folder: str) -> list[str]:
+        """What is run; {folder} in arguments is a folder for results."""
+        name = f"benchmarks/{self.script}.py"
+        start = [name] if (ROOT / name).is_file() else ["-m", f"benchmarks.{self.script}"]
+        if self.script in AS_MODULES:
+            start = ["-m", f"benchmarks.{self.script}"]
+        words = (self.quick if quick else self.full).replace("{folder}", folder).split()
+        with_data = ["--data", str(data)] if self.needs_data else []
+        return [sys.executable, *start, *with_data, *words]
+
+
+AS_MODULES = {"intervals", "longitudinal", "peers", "single_series"}
+TABLES = {
+    "embeddings": Table("baselines", quick="--seeds 1 --only vowels --rows linear"),
+    "peers": Table("peers", quick="--sizes 60 --draws 1"),
+    "paper": Table(
+        "paper.classification",
+        full="--jobs 2 --sibling-seeds 1",
+        quick="--quick --rows PolyODE --output {folder}",
+    ),
+    "solvers": Table("paper.solvers", quick="--quick --output {folder}"),
+    "forecasts": Table("forecasting", quick="--sets lynx --seeds 0"),
+    "horizons": Table("horizons", full="--seeds 0 1", quick="--horizons 1 --seeds 0"),
+    "intervals": Table("intervals", quick="--seeds 0"),
+    "single": Table("single_series", quick="--only lynx --folds 1"),
+    "longitudinal": Table("longitudinal", full="--folds 2", quick="--folds 1", needs_data=True),
+    "real": Table("real", quick="--folds 1 --only pbcseq", needs_data=True),
+    "noise": Table(
+        "noise",
+        full="--n-series 200 --seeds 0 1 2 3",
+        quick="--systems van_der_pol --noise 0.1 --seeds 0 --n-series 40",
+    ),
+    "uncertainty": Table("uncertainty", quick="--n-series 60 --seeds 0"),
+    "path": Table("path", full="--seed 0"),
+    "path_labels": Table("path_labels", quick="--series 60"),
+    "classification": Table(
+        "real_classification", full="--out {folder}", quick="--quick --out {folder}"
+    ),
+    "siblings": Table("siblings", quick="--epochs 1"),
+    "streaming": Table("streaming", quick="--series 100 --observations 500"),
+    "scaling": Table("scaling", quick="--quick"),
+    "channels": Table("channels", quick="--channels 2 --series 20 --epochs 1"),
+    "parallel": Table("parallel", quick="--small --series 20 --epochs 1"),
+    "out_of_core": Table("out_of_core", quick="--observations 20000"),
+    "wards": Table("wards", quick="--stays 40 --coefficients 4"),
+    "training_speed": Table("training_speed", quick="--recipe-epochs 1 --seeds 1"),
+    "structure": Table("structure", quick="--static"),
+}
+
+
+def main() -> int:
+    """Run the commands, and tell which of them failed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small runs; keep nothing")
+    parser.add_argument("--only", nargs="+", choices=TABLES, default=list(TABLES), metavar="TABLE")
+    parser.add_argument("--data", type=Path, help="folder of the real data sets")
+    parser.add_argument("--output", type=Path, default=Path("docs_tables"), help="(%(default)s)")
+    options = parser.parse_args()
+    failed = []
+    for name in options.only:
+        table = TABLES[name]
+        if table.needs_data and options.data is None:
+            print(f"{name}: left out, as it needs --data", flush=True)
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            command = table.command(quick=options.quick, data=options.data, folder=folder)
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        is_table = done.returncode == 0 and done.stdout.strip()
+        print(f"{name}: {'works' if is_table else 'FAILED'}", flush=True)
+        if not is_table:
+            failed.append(name)
+            print(done.stderr[-2000:], file=sys.stderr, flush=True)
+        elif not options.quick:
+            options.output.mkdir(parents=True, exist_ok=True)
+            (options.output / f"{name}.txt").write_text(header(command) + done.stdout, "utf-8")
+    return int(bool(failed))
+
+
+def header(command: list[str]) -> str:
+    """The command, the commit and the date."""
+    commit = ["git", "describe", "--always", "--dirty"]
+    known = subprocess.run(commit, cwd=ROOT, capture_output=True, text=True, check=False)
+    words = " ".join(["python", *command[1:]])
+    return f"{words}\n{known.stdout.strip()}, {datetime.date.today().isoformat()}\n\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
