@@ -23,7 +23,7 @@ from skpolyode.training.report import ALL_EPOCHS, INFINITE, INTERRUPTED, Trainin
 __all__ = ["Task", "Trainer", "Turn", "is_surely_larger", "one_cycle"]
 
 _ERROR = "validation_error"
-_NEGLIGIBLE = 1e-3  # share of the mean error by which the errors of series differ to no account
+_NEGLIGIBLE = 1e-3  # share of an error by which it may differ to no account
 _KEPT = (
     *("best", "best_error", "best_epoch", "best_series"),
     *("epochs_since_best", "history", "turned"),
@@ -58,9 +58,9 @@ def is_surely_larger(errors: torch.Tensor | None, others: torch.Tensor | None) -
     """Whether errors are larger than others by more than chance explains.
 
     They are if their sum is larger by more than two standard errors, which the differences of the
-    series tell, or the geometric mean of the series' errors is larger. Where few series make most
-    of the error, as those of chaotic systems with a long gap do, the least sum of many epochs is
-    mostly luck: one such series is one standard error, four are two.
+    series tell, or the geometric mean of the series' errors is not smaller. Where few series make
+    most of the error, as those of chaotic systems with a long gap do, the least sum of many epochs
+    is mostly luck: one such series is one standard error, four are two.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def is_surely_larger(errors: torch.Tensor | None, others: torch.Tensor | None) -
         return True
     floor = _NEGLIGIBLE * others[0].sum() / others[1].sum()
     ratio = (errors[0] / errors[1] + floor) / (others[0] / others[1] + floor)
-    return bool(ratio.log().mean() > 0)
+    return bool(ratio.log().mean() > -_NEGLIGIBLE)
 
 
 class Task:

@@ -78,7 +78,7 @@ def test_report_tells_what_fit_decided(fitted):
     report = fitted.fit_report_
     stages = [decision.stage for decision in report.decisions]
     assert stages == [
-        *("data", "window", "dynamics", "hold-out", "training", "filter"),
+        *("data", "window", "dynamics", "hold-out", "training", "noise"),
         *("error", "step size", "stacking"),
     ]
     assert report["data"].n_series == 12
