@@ -58,7 +58,7 @@ class ModelEmbedder(TrainedModel, Embedder):
     >>> transformer = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0)
     >>> embedder = transformer.fit(panel).embedder_
     >>> {name: tuple(part.shape) for name, part in embedder.states(panel).items()}
-    {'z': (5, 1, 5), 'c': (5, 1, 4), 'history': (5, 1, 4)}
+    {'z': (5, 37), 'c': (5, 1, 4), 'history': (5, 1, 4)}
     >>> embedder.forecast_values(panel, np.full(5, 4.5), np.arange(6)).shape
     (5, 1)
     """
