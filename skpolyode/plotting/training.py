@@ -205,15 +205,14 @@ def _new_axes(n_axes: int) -> np.ndarray:
 
 
 def _first_epochs(estimator: Any) -> dict[str, int] | None:
-    """First epoch of each part of a fit whose weights were trained further, by its report."""
+    """First epoch of each part of a training, by the report of the fit."""
     report = getattr(estimator, "fit_report_", None)
     if report is None:
         return None
-    starts, done = {}, 0
+    starts = {}
     for decision in report.decisions:
-        n_epochs = decision.figures.get("epochs")
-        # What a later part learned may be dropped: then the history ends before it.
-        if n_epochs and done < estimator.n_epochs_:
-            starts[decision.stage] = done
-            done += n_epochs
+        if "epochs" in decision.figures:
+            starts[decision.stage] = 0
+        elif epochs := decision.figures.get("after_epochs"):
+            starts[decision.stage] = epochs
     return starts

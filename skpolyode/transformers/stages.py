@@ -225,6 +225,7 @@ class Train(Stage):
         better = "better" if test.is_better else "no better"
         # Errors of the filter, as shares of those without one.
         figures = {"gap_filling": test.gap_filling, "one_step": test.forecasts}
+        figures["after_epochs"] = round(self.tested_after * self.epochs(state))
         outcome = f"observations are {told}: a filter fills gaps {better}"
         state.report.add("noise", outcome, len(state.windows.panel), **figures)
 

@@ -57,13 +57,9 @@ def test_a_file_holds_all_that_is_drawn(fitted, tmp_path) -> None:
 
 def test_stages_start_where_the_report_says() -> None:
     noisy = [(t, x + np.random.default_rng(0).normal(scale=0.5, size=x.shape)) for t, x in SERIES]
-    model = small(max_epochs=15).fit(noisy)
-    figures = model.fit_report_["training"].figures
-    display = TrainingDisplay.from_estimator(model)
-    assert display.stages["training"] == 0
-    assert display.stages.get("filter", 10) == figures["epochs"] == 10
-    # Whether the filter was kept is what the fit decided, so that this holds either way.
-    assert ("filter" in display.stages) == (model.n_epochs_ > 10)
+    for n_epochs, stages in ((20, {"training": 0, "noise": 10}), (12, {"training": 0})):
+        model = small(max_epochs=n_epochs).fit(noisy)
+        assert TrainingDisplay.from_estimator(model).stages == stages
 
 
 HISTORY = [
@@ -93,17 +89,6 @@ def test_an_error_of_zero_is_drawn_on_a_linear_scale() -> None:
     display = TrainingDisplay([{"epoch": 0, "validation_error": 0.0}]).plot()
     assert display.axes_[0].get_yscale() == "linear"
     assert len(display.axes_) == 1
-
-
-def test_a_filter_that_was_dropped_is_no_stage(fitted) -> None:
-    model = skpolyode.PolyODETransformer()
-    vars(model).update(vars(fitted))
-    report = type(fitted.fit_report_)(list(fitted.fit_report_.decisions))
-    report.add("filter", "observations are exact: a filter forecasts worse", epochs=3)
-    model.fit_report_ = report
-    assert TrainingDisplay.from_estimator(model).stages == {"training": 0}
-    model.n_epochs_ = 7
-    assert TrainingDisplay.from_estimator(model).stages == {"training": 0, "filter": 4}
 
 
 def test_a_decoder_has_a_training_too(fitted) -> None:
