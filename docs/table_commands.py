@@ -63,6 +63,9 @@ TABLES = {
         full="--n-series 200 --seeds 0 1 2 3",
         quick="--systems van_der_pol --noise 0.1 --seeds 0 --n-series 40",
     ),
+    "light_curves": Table(
+        "light_curves", full="--seeds 0", quick="--n-train 30 --n-test 5 --seeds 0"
+    ),
     "uncertainty": Table("uncertainty", quick="--n-series 60 --seeds 0"),
     "path": Table("path", full="--seed 0"),
     "path_labels": Table("path_labels", quick="--series 60"),
