@@ -42,10 +42,8 @@ def sweep(
     -------
     before : Tensor of shape (n, M)
         States z just before each observation.
-    c : Tensor of shape (n, D, N)
-        Memories just before them.
-    after : Tensor of shape (n, M)
-        States z after the observations.
+    c_before, c : Tensor of shape (n, D, N)
+        Memories just before them, and after them.
     """
     begin = block[0].start
     rows = torch.arange(begin, block[-1].stop, device=states.device)
@@ -65,12 +63,11 @@ def sweep(
         before[target - begin] = end
         signal = end[:, model.signals]  # (n, D)
         c[target - begin] = drive(model.memory, path, signal, gap, elapsed, model.max_gap)
-    added = torch.cat(
-        [
-            model.corrected(model.memory, before[chunk - begin][:, model.signals], data, chunk)
-            for chunk in rows.split(CHUNK)
-        ]
-    )
+    added = torch.empty_like(c)
+    for chunk in rows.split(CHUNK):
+        own = chunk - begin
+        signal = before[own][:, model.signals]
+        added[own] = model.corrected(model.memory, signal, data, chunk)
     c += added
     # What each observation added is carried on, step after step, through the series.
     for earlier, later in pairwise(block):
@@ -78,11 +75,7 @@ def sweep(
         known = c[earlier.start - begin :][:n_rows]
         kept = model.memory.propagate(known, data.gap[later], data.elapsed[later])
         c[later.start - begin : later.stop - begin] += kept
-    after = [
-        model.reset(before[chunk - begin], c[chunk - begin], data, chunk)
-        for chunk in rows.split(CHUNK)
-    ]
-    return before, c - added, torch.cat(after)
+    return before, c - added, c
 
 
 def observed_states(model: PolyODE, x: torch.Tensor) -> torch.Tensor:
@@ -127,6 +120,7 @@ def picard_predictions(model: PolyODE, data: Packed, n_sweeps: int) -> torch.Ten
         rows = slice(block[0].start, block[-1].stop)
         states = observed_states(model, data.x[rows])
         for _ in range(n_sweeps):
-            before, _, states = sweep(model, data, block, states)
+            before, _, c = sweep(model, data, block, states)
+            states = model.reset(before, c, data, rows)
             predictions[rows] = before[:, model.signals]
     return predictions

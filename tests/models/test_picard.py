@@ -36,12 +36,14 @@ def packed(missing=0.0, block_rows=200_000):
     return pack(*flat, static=static, block_rows=block_rows)
 
 
+@torch.no_grad()
 def sweep(model, data, states):
-    """Of all blocks."""
+    """Of all blocks: states before, memories before and states after the rows."""
     parts = []
     for block in data.blocks():
         rows = slice(block[0].start, block[-1].stop)
-        parts.append(sweep_block(model, data, block, states[rows]))
+        before, c_before, c = sweep_block(model, data, block, states[rows])
+        parts.append((before, c_before, model.reset(before, c, data, rows)))
     return [torch.cat(columns) for columns in zip(*parts, strict=True)]
 
 

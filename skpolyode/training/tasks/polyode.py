@@ -30,6 +30,8 @@ _FEW_SERIES = 300  # below that minibatches are so small that a round costs as m
 class PolyODETask(IntervalTask):
     """Intervals of a PolyODE, from states `z` just before the observations that begin them.
 
+    Beside them the memories `c` after these observations are stored.
+
     Parameters
     ----------
     model : PolyODE
@@ -85,7 +87,9 @@ class PolyODETask(IntervalTask):
         super().take(data, held_out)
         self.n_series = len(held_out)
         # All that a field which stands still depends on.
-        self.states = {"z": observed_states(self.model, data.x)}
+        memory = self.model.memory
+        c = data.x.new_zeros(*data.x.shape, memory.n_coefficients, dtype=memory.dtype)
+        self.states = {"z": observed_states(self.model, data.x), "c": c}
         self.is_new = True
         self.validating = ((data.next >= 0) & self.scored).nonzero()[:, 0]
 
@@ -137,32 +141,32 @@ class PolyODETask(IntervalTask):
         rows = torch.arange(block[0].start, block[-1].stop, device=self.data.x.device)
         starts_far = self.is_new and not (self.starts_anew and self.n_refreshed == 0)
         if starts_far or self.scans or progress == 1:
-            before = torch.empty_like(self.states["z"][rows])
-            predictions = torch.empty_like(self.data.x[rows])
             for step in self.model.run_block(self.data, block):
-                own = step.rows - block[0].start
-                predictions[own] = step.prediction.mean
-                before[own] = self._known(step.before["z"], step.before["c"], step.rows)
-        else:
-            states = torch.cat([self._depart(chunk)["z"] for chunk in rows.split(CHUNK)])
-            ends, c, _ = sweep(self.model, self.data, block, states)
-            predictions = ends[:, self.model.signals]
-            before = self._known(ends, c, rows)
-        yield rows, predictions, {"z": before}
+                before = self._known(step.before["z"], step.before["c"], step.rows)
+                yield step.rows, step.prediction.mean, {"z": before, "c": step.state["c"]}
+            return
+        states = torch.cat([self._depart(chunk)["z"] for chunk in rows.split(CHUNK)])
+        ends, c_before, c = sweep(self.model, self.data, block, states)
+        before = self._known(ends, c_before, rows)
+        yield rows, ends[:, self.model.signals], {"z": before, "c": c}
 
     def _known(self, z: torch.Tensor, c: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """States to store: those just before rows, with the memory there in place of its copy.
-
-        An observation resets the copy from the memory, which thus need not be stored beside it.
-        """
+        """States just before rows, with the memory there in place of its copy, which is reset."""
         channels, w = self.model.split(z)
         reset = torch.cat([channels[..., :1], c.to(z.dtype)], dim=-1)
         channels = torch.where(self.data.mask[rows][..., None], reset, channels)
         return torch.cat([channels.flatten(1), w], dim=1)
 
     def _depart(self, rows: torch.Tensor) -> State:
-        """States after the observations at `rows`, without memory: the dynamics need none."""
-        return {"z": super()._depart(rows)["z"]}
+        """States after the observations at `rows`, without memory: the dynamics need none.
+
+        Only a gain is learned through the memory. Else that after the observations serves as it was
+        stored.
+        """
+        if self.model.filters:
+            return {"z": super()._depart(rows)["z"]}
+        before = self._before(rows)["z"]
+        return {"z": self.model.reset(before, self.states["c"][rows], self.data, rows)}
 
     def _leads(self, state: State, rows: torch.Tensor) -> Iterator[tuple[Prediction, torch.Tensor]]:
         """As for any model; in one run for few series, where the number of rounds is the cost."""
