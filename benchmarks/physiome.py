@@ -99,7 +99,7 @@ METHODS: dict[str, Callable[[], Any]] = {
     OURS: Model,
     "LinODENet (ours)": partial(Model, LinODENetTransformer),
     "least squares": partial(Fitted, PANEL_RIVALS["last and mean, least squares"]),
-    "boosting": partial(Fitted, PANEL_RIVALS["boosting"]),
+    "boosting": partial(Fitted, PANEL_RIVALS["boosting, causal features"]),
 }
 
 

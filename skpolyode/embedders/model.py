@@ -177,7 +177,8 @@ class ModelEmbedder(TrainedModel, Embedder):
         """Free runs (Q, D), in standard deviations, each from an origin; see `forecast_from`."""
         series, end = series_of_rows(panel)[origins], panel.times[origins]
         durations = end - panel.times[panel.offsets[:-1][series]]
-        states, runs = self.states_at(panel, origins), np.empty((len(times), panel.n_channels))
+        states = self.states_at(panel, origins, self.follower)
+        runs = np.empty((len(times), panel.n_channels))
         pasts = take(panel, series, origins, origins + 1)
         for part, rows, leads, asked in lead_batches(pasts, times, offsets_from(counts), end):
             runs[rows] = self._free_run(select(states, part), durations[part], leads)[asked]

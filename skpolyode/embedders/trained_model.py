@@ -193,7 +193,7 @@ class TrainedModel:
         end, unit = parts.own[1:] - 1, past.units.time_scale
         shift = parts.panel.offsets[:-1] - parts.start
         rows, index = np.unique(np.concatenate([border + shift, end + shift]), return_inverse=True)
-        states = self.states_at(parts.panel, rows)
+        states = self.states_at(parts.panel, rows, self.exact)
         borders, ends = (select(states, own) for own in np.split(index, 2))
         fed_back = [name for name in ends if name != "history"]
         before, after = select(ends, parts.later - 1), select(borders, parts.later)
@@ -210,8 +210,8 @@ class TrainedModel:
         total = torch.zeros_like(state["history"])
         return state | {"history": total.index_add_(0, torch.from_numpy(series), history)}
 
-    def states_at(self, panel: Panel, rows: np.ndarray) -> State:
-        """States of the model after some rows, from one run over their series.
+    def states_at(self, panel: Panel, rows: np.ndarray, model: SequenceModel) -> State:
+        """States of a model, `exact` or `follower`, after some rows: one run over their series.
 
         Parameters
         ----------
@@ -219,6 +219,7 @@ class TrainedModel:
             Without rows that hold no observation.
         rows : int64 ndarray of shape (n,)
             Increasing; they count over all series of the panel.
+        model : SequenceModel
         """
         data = self.pack(panel)
         place = data.series.argsort(stable=True)[torch.from_numpy(rows)]  # packed rows of these
@@ -226,7 +227,7 @@ class TrainedModel:
         wanted[place] = torch.arange(len(rows), device=self.device)
         found, states = [], []
         with torch.no_grad():
-            for step in self.exact.run(data):
+            for step in model.run(data):
                 kept = wanted[step.rows] >= 0
                 if kept.any():
                     found.append(wanted[step.rows][kept])

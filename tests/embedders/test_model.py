@@ -23,7 +23,7 @@ PANEL = Panel.from_series(oscillators(4))
 def test_states_on_the_way_are_those_of_the_past_alone(transformer):
     embedder = transformer.fit(PANEL).embedder_
     rows = np.array([0, 3, 4, PANEL.offsets[2], PANEL.offsets[2] + 6, PANEL.n_observations - 1])
-    found = embedder.states_at(PANEL, rows)
+    found = embedder.states_at(PANEL, rows, embedder.exact)
     series = np.searchsorted(PANEL.offsets, rows, side="right") - 1
     for k, (i, row) in enumerate(zip(series, rows, strict=True)):
         times, values = PANEL[int(i)]
