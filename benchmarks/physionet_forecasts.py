@@ -62,33 +62,18 @@ PUBLISHED = {
 }
 
 
-class Units(NamedTuple):
-    """What is taken from values (D,), and what they are divided by."""
+def ranges(train: Panel, validation: Panel) -> np.ndarray:
+    """From the least to the largest value (D,) of each variable."""
+    values = np.concatenate([train.values, validation.values])
+    return np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
 
-    shift: np.ndarray
-    scale: np.ndarray
 
-    @classmethod
-    def of_range(cls, train: Panel, validation: Panel) -> Units:
-        values = np.concatenate([train.values, validation.values])
-        low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
-        return cls(low, np.where(high > low, high - low, 1.0))
+def deviations(train: Panel, _: Panel) -> np.ndarray:
+    return np.nanstd(train.values, axis=0)
 
-    @classmethod
-    def of_moments(cls, train: Panel, _: Panel) -> Units:
-        scale = np.nanstd(train.values, axis=0)
-        return cls(np.nanmean(train.values, axis=0), np.where(scale > 0, scale, 1.0))
 
-    def scaled(self, panel: Panel) -> Panel:
-        values = (panel.values - self.shift) / self.scale
-        return Panel(
-            panel.times,
-            values,
-            panel.offsets,
-            ids=panel.ids,
-            channel_names=panel.channel_names,
-            static=panel.static,
-        )
+def positive(scale: np.ndarray) -> np.ndarray:
+    return np.where(scale > 0, scale, 1.0)
 
 
 def mean_of_variables(power: int, unit: float) -> Callable[[np.ndarray], float]:
@@ -121,7 +106,7 @@ def next_three_after(cut: float) -> Ask:
 class Protocol(NamedTuple):
     ask: Ask
     shares: tuple[float, float]  # of the stays: train, validation
-    units: Callable[[Panel, Panel], Units]
+    unit: Callable[[Panel, Panel], np.ndarray]  # of errors (D,), from train and validation
     scores: dict[str, Callable[[np.ndarray], float]]
 
 
@@ -129,20 +114,23 @@ PROTOCOLS = {
     "24 to 24 h": Protocol(
         after(24.0),
         (0.6, 0.2),
-        Units.of_range,
+        ranges,
         {"MSE": mean_of_variables(2, 1e-3), "MAE": mean_of_variables(1, 1e-2)},
     ),
     "36 h to 3 rows": Protocol(
-        next_three_after(36.0), (0.7, 0.2), Units.of_moments, {"MSE": mean_of_cells}
+        next_three_after(36.0), (0.7, 0.2), deviations, {"MSE": mean_of_cells}
     ),
 }
 
 
 class Split(NamedTuple):
+    """Stays in standard deviations of the training part."""
+
     train: Panel
     validation: Panel
     test: Panel
     ask: Ask
+    unit: np.ndarray  # (D,) of errors, in these deviations
 
 
 class Model:
@@ -220,15 +208,22 @@ def split_of(protocol: Protocol, panel: Panel, seed: int) -> Split:
     order = np.random.default_rng(seed).permutation(panel.n_series)
     cuts = np.round(np.cumsum(protocol.shares) * len(order)).astype(int)
     train, validation, test = (panel[np.sort(part)] for part in np.split(order, cuts))
-    units = protocol.units(train, validation)
-    return Split(*map(units.scaled, (train, validation, test)), protocol.ask)
+    center, scale = np.nanmean(train.values, axis=0), positive(deviations(train, validation))
+    unit = positive(protocol.unit(train, validation)) / scale
+
+    def scaled(part: Panel) -> Panel:
+        values, names = (part.values - center) / scale, part.channel_names
+        own = {"ids": part.ids, "channel_names": names, "static": part.static}
+        return Panel(part.times, values, part.offsets, **own)
+
+    return Split(*map(scaled, (train, validation, test)), protocol.ask, unit)
 
 
 def measure(name: str, split: Split, rows: list[str]) -> dict[str, Scores]:
     truth, found = split.ask(split.test).truth, {}
     for row in rows:
         start = time.process_time()
-        errors = METHODS[row]().forecasts(split) - truth
+        errors = (METHODS[row]().forecasts(split) - truth) / split.unit
         found[row] = {k: score(errors) for k, score in PROTOCOLS[name].scores.items()}
         found[row]["CPU s"] = time.process_time() - start
     return found

@@ -8,6 +8,7 @@ back-propagates through whole series.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -21,11 +22,12 @@ from skpolyode.training.losses import WeightedMean, forecasting_mse, prediction_
 __all__ = ["IntervalTask", "Minibatches", "SeriesTask"]
 
 _DECAY = 0.7  # factor of the loss of each further observation that is forecast without updates
-# Forecasts far ahead take many steps: there are none while the dynamics are far off, few
-# minibatches have them later on, and the further ahead, the fewer intervals have them.
-_FAR_FROM = 1 / 4  # share of the training
-_FAR_EVERY = 6  # minibatches
-HALVED_EVERY = 4  # observations
+# Far ahead, chosen on LI01, LEN01 and PHI01 of Physiome-ODE (see `benchmarks/physiome.py`).
+_FAR_FROM = 1 / 4  # share of the training before which the dynamics are too far off
+_FAR_EVERY = 2  # minibatches
+_REACHES = (1.0, 1 / 2, 1 / 4)  # of `furthest`, in turn: the nearer take less time
+_FAR_COST = 8  # intervals forecast for each of a minibatch
+_FEWEST_FAR = 32  # states that start far forecasts: fewer would cost as much
 
 
 class Minibatches(NamedTuple):
@@ -63,9 +65,10 @@ class IntervalTask(Task):
         Observations forecast one after the other from each stored state, *with* the updates in
         between. A learned update learns best from more than one.
     furthest : int, default=1
-        Observations that every sixth minibatch forecasts without updates, once a quarter of the
-        training is done. The loss of each is scaled to that of the next observation at most: the
-        larger errors far ahead would dominate otherwise.
+        Observations that every second minibatch, or a part of it, forecasts without updates, once a
+        quarter of the training is done; in turn all of them, half and a quarter. The loss of each
+        is scaled to that of the next observation at most: the larger errors far ahead would
+        dominate otherwise.
 
     Notes
     -----
@@ -213,22 +216,22 @@ class IntervalTask(Task):
         self.n_batches += 1
         if self.n_batches % _FAR_EVERY or self.progress < _FAR_FROM:
             return near
-        for prediction, at in self._leads(state, rows):
+        reach = math.ceil(self.furthest * _REACHES[self.n_batches // _FAR_EVERY % len(_REACHES)])
+        n = max(_FEWEST_FAR, _FAR_COST * min(len(rows), IntervalTask.minibatches.n_most) // reach)
+        order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(self.n_batches))
+        some = order[:n].to(rows.device)
+        for prediction, at in self._leads(select(state, some), rows[some], reach):
             loss = self._mean_loss(prediction, at)
             if prediction.log_scale is None:  # a likelihood has a unit already
                 loss = loss * (near / loss.clamp(min=1e-12)).clamp(max=1).detach()
             far.append(loss)
         return (near + torch.stack(far).mean()) / 2 if far else near
 
-    def _leads(self, state: State, rows: torch.Tensor) -> Iterator[tuple[Prediction, torch.Tensor]]:
-        """Forecasts further ahead of states that arrived at `rows`, with the rows forecast.
-
-        The further ahead, the fewer.
-        """
-        for k in range(1, self.furthest):
-            if k % HALVED_EVERY == 1:
-                half = slice(0, -(-len(rows) // 2))
-                state, rows = select(state, half), rows[half]
+    def _leads(
+        self, state: State, rows: torch.Tensor, reach: int
+    ) -> Iterator[tuple[Prediction, torch.Tensor]]:
+        """Forecasts further ahead of states that arrived at `rows`, with the rows forecast."""
+        for _ in range(1, reach):
             state, rows = self._arrive(state, rows)
             if not len(rows):
                 return

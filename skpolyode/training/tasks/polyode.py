@@ -16,7 +16,7 @@ from skpolyode.models.contract import Prediction, State
 from skpolyode.models.packed import Packed
 from skpolyode.models.picard import CHUNK, observed_states, sweep
 from skpolyode.models.polyode import PolyODE
-from skpolyode.training.tasks.interval import HALVED_EVERY, IntervalTask
+from skpolyode.training.tasks.interval import IntervalTask
 
 __all__ = ["PolyODETask"]
 
@@ -24,7 +24,6 @@ __all__ = ["PolyODETask"]
 # it where to go, and cost less.
 _COARSE_SHARE = 1 / 8  # of the training
 _COARSE_STEPS = 4  # longest intervals in it
-_FEW_SERIES = 300  # below that minibatches are so small that a round costs as much as with one row
 
 
 class PolyODETask(IntervalTask):
@@ -42,7 +41,7 @@ class PolyODETask(IntervalTask):
     horizon : int, default=1
         Observations forecast from each stored state without updates in between.
     furthest : int, default=1
-        Observations that every sixth minibatch forecasts; see
+        Observations that some minibatches forecast; see
         :class:`~skpolyode.training.tasks.IntervalTask`.
     can_sweep : bool, default=True
         Whether Picard iterations serve: the dynamics are integrated without the memory.
@@ -85,7 +84,6 @@ class PolyODETask(IntervalTask):
     def take(self, data: Packed, held_out: torch.Tensor) -> None:
         """Continue with other series, from the states of straight lines."""
         super().take(data, held_out)
-        self.n_series = len(held_out)
         # All that a field which stands still depends on.
         memory = self.model.memory
         c = data.x.new_zeros(*data.x.shape, memory.n_coefficients, dtype=memory.dtype)
@@ -168,16 +166,16 @@ class PolyODETask(IntervalTask):
         before = self._before(rows)["z"]
         return {"z": self.model.reset(before, self.states["c"][rows], self.data, rows)}
 
-    def _leads(self, state: State, rows: torch.Tensor) -> Iterator[tuple[Prediction, torch.Tensor]]:
-        """As for any model; in one run for few series, where the number of rounds is the cost."""
-        if self.n_series >= _FEW_SERIES or not self.can_sweep:
-            yield from super()._leads(state, rows)
+    def _leads(
+        self, state: State, rows: torch.Tensor, reach: int
+    ) -> Iterator[tuple[Prediction, torch.Tensor]]:
+        """As for any model; all in one run, each series at its own pace."""
+        if not self.can_sweep:
+            yield from super()._leads(state, rows, reach)
             return
         starts, targets = [], []  # of each lead: the states that it starts from, and its rows
         start = torch.arange(len(rows), device=rows.device)
-        for k in range(1, self.furthest):
-            if k % HALVED_EVERY == 1:
-                start, rows = (x[: -(-len(rows) // 2)] for x in (start, rows))
+        for _ in range(1, reach):
             rows = self.data.next[rows]
             start, rows = start[rows >= 0], rows[rows >= 0]
             if len(rows):

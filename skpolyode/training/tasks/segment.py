@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 
 from skpolyode.models.contract import Prediction, SequenceModel, State, join, select
@@ -98,12 +96,6 @@ class SegmentTask(IntervalTask):
         prediction = Prediction(*(None if x[0] is None else torch.cat(x) for x in columns))
         loss = self._mean_loss(prediction, rows) + torch.stack(updates).mean()
         return self._with_leads(loss, 1.0, state, rows)
-
-    def _leads(self, state: State, rows: torch.Tensor) -> Iterator[tuple[Prediction, torch.Tensor]]:
-        """As for intervals, from a random sample of as many states as a minibatch of these has."""
-        order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(self.n_batches))
-        sample = order[: IntervalTask.minibatches.n_most].to(rows.device)
-        yield from super()._leads(select(state, sample), rows[sample])
 
     def _segments(self, first: torch.Tensor) -> list[torch.Tensor]:
         """Rows of segments from their first ones, step after step; longest segments first."""

@@ -8,7 +8,7 @@ import torch
 
 from skpolyode.models import Prediction, SequenceModel, pack
 from skpolyode.training import forecasting_mse, prediction_loss
-from skpolyode.training.tasks import IntervalTask, PolyODETask, SegmentTask, SeriesTask, polyode
+from skpolyode.training.tasks import IntervalTask, PolyODETask, SegmentTask, SeriesTask
 from tests.closeness import assert_same_but_for_rounding
 from tests.models.cases import flat_series, make_model
 
@@ -109,7 +109,7 @@ def test_looking_further_runs_on_without_updates(kind):
     assert task.loss(torch.tensor([first])).item() == pytest.approx(float(total / weights))
 
 
-def test_every_sixth_minibatch_looks_far_in_units_of_each_lead():
+def test_every_second_minibatch_looks_far_in_units_of_each_lead():
     """Of one series, from its first observation."""
     model, data = make_model(), pack(*flat_series([6], missing=0.0))
     task = fresh(model, data, PolyODETask, furthest=4)
@@ -124,8 +124,10 @@ def test_every_sixth_minibatch_looks_far_in_units_of_each_lead():
         errors.append((model.predict(state).mean[0] - data.x[row]).square().mean())
     near, *far = errors
     shares = [(near / error).clamp(max=1.0).detach() for error in far]
-    mixed = (near + sum(s * e for s, e in zip(shares, far, strict=True)) / 3) / 2
-    for loss, expected in zip(losses, [near] * 5 + [mixed], strict=True):
+    far = [share * error for share, error in zip(shares, far, strict=True)]
+    half, whole = (near + far[0]) / 2, (near + sum(far) / 3) / 2
+    # A quarter of four observations is the next one alone.
+    for loss, expected in zip(losses, [near, half, near, near, near, whole], strict=True):
         pairs = (torch.autograd.grad(x, weights, retain_graph=True) for x in (loss, expected))
         for found, other in zip(*pairs, strict=True):
             torch.testing.assert_close(found, other)
@@ -133,11 +135,11 @@ def test_every_sixth_minibatch_looks_far_in_units_of_each_lead():
 
 @pytest.mark.parametrize("furthest", [2, 12])
 def test_looks_at_the_pace_of_each_series_are_those_of_all_together(furthest, monkeypatch):
-    """Of series of different lengths, gaps and missing channels; those of few series are such."""
+    """Of series of different lengths, gaps and missing channels."""
     model, data = make_model(), pack(*flat_series([6, 1, 14, 9, 2, 7], max_gap=3.0))
     losses, gradients = [], []
-    for few in (0, 7):
-        monkeypatch.setattr(polyode, "_FEW_SERIES", few)
+    for own in (PolyODETask._leads, IntervalTask._leads):
+        monkeypatch.setattr(PolyODETask, "_leads", own)
         task = PolyODETask(model, data, torch.zeros(6, dtype=torch.bool), furthest=furthest)
         task.refresh(0.5)
         losses += [[task.loss(torch.arange(len(task.items))) for _ in range(6)][-1]]
@@ -165,7 +167,7 @@ def test_none_looks_far_before_a_quarter_of_the_training(kind):
         near.refresh(progress), far.refresh(progress)
         losses = [[task.loss(index).item() for _ in range(6)] for task in (near, far)]
         assert (losses[0] == losses[1]) is same
-        assert losses[0][:5] == losses[1][:5]
+        assert losses[0][::2] == losses[1][::2]
 
 
 def finite_differences(model, loss, parameter, index, size=1e-5):

@@ -61,12 +61,16 @@ def test_gradient_of_looks_ahead():
     check_gradient(task.model, lambda: task.loss(torch.arange(len(task.items))))
 
 
-def test_every_sixth_minibatch_looks_far():
-    near, far = (segment_task(make_model(), 4, furthest=k) for k in (1, 6))
-    index = torch.arange(4)
-    losses = [[task.loss(index).item() for _ in range(7)] for task in (near, far)]
-    same = [one == other for one, other in zip(*losses, strict=True)]
-    assert same == [True] * 5 + [False, True]
+def test_every_second_minibatch_looks_far():
+    """By gradients: the loss of a lead is scaled to that of the next observation at most."""
+    near, far = (segment_task(make_model(), 4, furthest=k) for k in (1, 9))
+    index, found = torch.arange(4), []
+    for task in (near, far):
+        losses = [task.loss(index) for _ in range(7)]
+        weights = list(task.model.field.parameters())
+        found += [[torch.autograd.grad(loss, weights)[-1] for loss in losses]]
+    same = [torch.equal(one, other) for one, other in zip(*found, strict=True)]
+    assert same == [True, False] * 3 + [True]
 
 
 def test_minibatches_hold_a_bounded_number_of_intervals():
