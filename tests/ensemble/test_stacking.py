@@ -365,9 +365,16 @@ def regular(n_series: int, n_rows: int, seed: int = 0, walk: bool = False) -> Pa
     return Panel.from_series([(np.arange(float(n_rows)), own) for own in x])
 
 
-@pytest.mark.parametrize(("context", "reach"), [(None, 32.0), (5.0, 10.0), (0.1, 1.0)])
+def test_backtests_reach_the_next_row():
+    """However far that is beyond half of a series."""
+    panel = regular(3, 2)
+    asked = rolling_origins(Clairvoyant.of(panel), panel, np.random.RandomState(0))
+    assert (asked.counts == 2).all()
+
+
+@pytest.mark.parametrize(("context", "reach"), [(None, 32.0), (15.0, 30.0), (5.0, 24.0)])
 def test_backtests_reach_two_contexts_or_some_gaps(context, reach):
-    """And always the next row."""
+    """Or half of a series, if that is longer."""
     panel = regular(3, 50)
     model = Clairvoyant.of(panel)
     model.recent = None if context is None else SimpleNamespace(window=context)
