@@ -141,9 +141,9 @@ class IntervalTask(Task):
     def _validation_error(self, errors: torch.Tensor) -> float:
         """Mean of the squared errors (P, D) that count, which are noted by series as well."""
         data, counted, mean = self.data, self.counted, WeightedMean(self.data)
-        cells = mean.weighted(errors, slice(None), counted), counted.to(errors.dtype)
-        sums = errors.new_zeros(2, data.n_series)
-        sums.index_add_(1, data.series, torch.stack(cells).sum(dim=2))
+        weighted = mean.weighted(errors, slice(None), counted)
+        cells = torch.stack([weighted, counted.to(weighted.dtype)]).sum(dim=2)
+        sums = cells.new_zeros(2, data.n_series).index_add_(1, data.series, cells)
         self.series_errors = sums[:, sums[1] > 0].double()
         return float(mean.add(errors, slice(None), counted).value())
 
