@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -37,15 +38,17 @@ class Table:
         start = [name] if (ROOT / name).is_file() else ["-m", f"benchmarks.{self.script}"]
         if self.script in AS_MODULES:
             start = ["-m", f"benchmarks.{self.script}"]
-        words = (self.quick if quick else self.full).replace("{folder}", folder).split()
+        words = (self.quick if quick else self.full).replace("{folder}", folder)
         with_data = ["--data", str(data)] if self.needs_data else []
-        return [sys.executable, *start, *with_data, *words]
+        return [sys.executable, *start, *with_data, *shlex.split(words)]
 
 
 AS_MODULES = {"intervals", "longitudinal", "peers", "single_series"}
 TABLES = {
     "embeddings": Table("baselines", quick="--seeds 1 --only vowels --rows linear"),
-    "peers": Table("peers", quick="--sizes 60 --draws 1"),
+    "peers": Table(
+        "peers", quick="--sizes 40 --rows PolyODE 'GRU forecaster' 'summary statistics'"
+    ),
     "paper": Table(
         "paper.classification",
         full="--jobs 2 --sibling-seeds 1",
@@ -53,9 +56,13 @@ TABLES = {
     ),
     "solvers": Table("paper.solvers", quick="--quick --output {folder}"),
     "forecasts": Table("forecasting", quick="--sets lynx --seeds 0"),
-    "horizons": Table("horizons", full="--seeds 0 1", quick="--horizons 1 --seeds 0"),
-    "intervals": Table("intervals", quick="--seeds 0"),
-    "single": Table("single_series", quick="--only lynx --folds 1"),
+    "horizons": Table(
+        "horizons",
+        full="--seeds 0 1",
+        quick="--sets lotka_volterra --horizons 1 --seeds 0 --n-series 40",
+    ),
+    "intervals": Table("intervals", quick="--sets lotka_volterra --seeds 0 --n-series 60"),
+    "single": Table("single_series", quick="--only nile --folds 1"),
     "longitudinal": Table("longitudinal", full="--folds 2", quick="--folds 1", needs_data=True),
     "real": Table("real", quick="--folds 1 --only pbcseq", needs_data=True),
     "noise": Table(
