@@ -231,8 +231,8 @@ def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
     if panel.static is not None and not estimator.uses_static and len(panel.static.columns):
         warnings.warn(
             f"{name} does not use the static covariates {list(panel.static)}: put "
-            "StaticFeatures() beside it in a FeatureUnion to have them among the features. If it "
-            "stands there already, which this one cannot see, all is well.",
+            "StaticFeatures() beside it in a FeatureUnion to have them among the features. Ignore "
+            "this if it is there already; a transformer cannot see its neighbours.",
             stacklevel=4,
         )
 

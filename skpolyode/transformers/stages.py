@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 FEWEST_EPOCHS = 10
-"""Of a fit that is meant to learn something: fewer are but a try, and cannot tell noise apart."""
+"""Of a fit whose result is meant to be used: fewer are a trial run, too short to test for noise."""
 
 
 @dataclass
