@@ -85,6 +85,7 @@ def test_the_state_of_the_dynamics_stays_narrow(n_channels, size):
     ],
     ids=["statistics", "union"],
 )
+@pytest.mark.usefixtures("no_stacking")
 def test_a_channel_that_is_in_no_stay_of_a_training_fold(memory):
     # Boosted trees of scikit-learn refuse a feature that is always NaN, with an error about the
     # shape of a window; no feature of this package is.
