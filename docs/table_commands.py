@@ -74,19 +74,19 @@ TABLES = {
         "light_curves", full="--seeds 0", quick="--n-train 30 --n-test 5 --seeds 0"
     ),
     "uncertainty": Table("uncertainty", quick="--n-series 60 --seeds 0"),
-    "path": Table("path", full="--seed 0"),
+    "path": Table("path", full="--seed 0", quick="--n-series 60"),
     "path_labels": Table("path_labels", quick="--series 60"),
     "classification": Table(
         "real_classification", full="--out {folder}", quick="--quick --out {folder}"
     ),
-    "siblings": Table("siblings", quick="--epochs 1"),
+    "siblings": Table("siblings", quick="--epochs 1 --n-series 60 --model PolyODE --model S4"),
     "streaming": Table("streaming", quick="--series 100 --observations 500"),
     "scaling": Table("scaling", quick="--quick"),
     "channels": Table("channels", quick="--channels 2 --series 20 --epochs 1"),
     "parallel": Table("parallel", quick="--small --series 20 --epochs 1"),
     "out_of_core": Table("out_of_core", quick="--observations 20000"),
     "wards": Table("wards", quick="--stays 40 --coefficients 4"),
-    "training_speed": Table("training_speed", quick="--recipe-epochs 1 --seeds 1"),
+    "training_speed": Table("training_speed", quick="--recipe-epochs 1 --seeds 1 --n-series 60"),
     "structure": Table("structure", quick="--static"),
 }
 
