@@ -38,7 +38,6 @@ from skpolyode.panel.select import keep_rows, observed_part, take
 MADE = ("two kinds", "two kinds, long", "one kind", "lorenz63", "lotka_volterra", "damped_pendulum")
 REAL_SETS = ("eicu", "storms", "pbcseq", "wages")
 COVERAGE = 0.9
-N_SERIES = 600
 
 
 class Walks(NamedTuple):
@@ -67,20 +66,20 @@ def walks(n_series: int, kind: Walks, rng: np.random.Generator) -> Panel:
     return Panel.from_series(series)
 
 
-def split(name: str, seed: int, folder: Path | None, noise: float) -> tuple[Panel, Panel]:
+def split(name: str, seed: int, args: argparse.Namespace) -> tuple[Panel, Panel]:
     """Series to train on and series to forecast."""
     if name in REAL_SETS:
-        assert folder is not None
-        fold = list(REAL[name].folds(folder, seed + 1))[seed]
+        fold = list(REAL[name].folds(args.data, seed + 1))[seed]
         train, test = fold.train, fold.test
     elif name in WALKS:
         rng = np.random.default_rng(seed)
-        train, test = (walks(n, WALKS[name], rng) for n in (3 * N_SERIES // 4, N_SERIES))
+        train, test = (walks(n, WALKS[name], rng) for n in (3 * args.n_series // 4, args.n_series))
     else:
+        options = {"n_series": args.n_series, "noise": args.noise, "random_state": seed}
         data = (
-            make_lorenz63(rate=0.3, n_series=N_SERIES, noise=noise, random_state=seed)
+            make_lorenz63(rate=0.3, **options)
             if name == "lorenz63"
-            else make_ode_system(name, n_series=N_SERIES, noise=noise, random_state=seed)
+            else make_ode_system(name, **options)
         )
         train, test = data.panel[data.split != "test"], data.panel[data.split == "test"]
     units = Units.of(train)
@@ -163,7 +162,7 @@ def run(name: str, args: argparse.Namespace) -> Iterator[str]:
         observations="noisy" if args.noise else "exact",
     )
     for seed in args.seeds:
-        train, test = split(name, seed, args.data, args.noise)
+        train, test = split(name, seed, args)
         past, future = cut(test)
         with patch("skpolyode.ensemble.conformal.cross_fitted_scales", return_value=None):
             plain = PolyODEForecaster(embedder, random_state=seed)
@@ -188,7 +187,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of the real sets; none without it")
     parser.add_argument("--sets", nargs="+", choices=MADE + REAL_SETS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-
+    parser.add_argument("--n-series", type=int, default=600, help="of the made sets")
     parser.add_argument("--std", action="store_true", help="the embedder knows its errors")
     parser.add_argument("--noise", type=float, default=0.0, help="in standard deviations")
     args = parser.parse_args()

@@ -39,8 +39,10 @@ def path_errors(transformer, data: Bunch) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
-    seed = parser.parse_args().seed
-    data = make_lorenz63(1000, rate=0.3, protocol="paper-code", random_state=seed)
+    parser.add_argument("--n-series", type=int, default=1000)
+    options = parser.parse_args()
+    seed = options.seed
+    data = make_lorenz63(options.n_series, rate=0.3, protocol="paper-code", random_state=seed)
     training = data.panel[np.asarray(data.split) == "train"]
 
     start = time.perf_counter()

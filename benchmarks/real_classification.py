@@ -172,12 +172,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder of finished cells")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--report", action="store_true", help="only print what is there")
-    parser.add_argument("--quick", action="store_true", help="two sets, one draw")
+    parser.add_argument("--quick", action="store_true", help="a set, a share and a draw")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    names, n_draws = (["ItalyPowerDemand", "BasicMotions"], 1) if args.quick else (SETS, 3)
+    names, shares, n_draws = (SETS, SHARES, 3)
+    if args.quick:
+        names, shares, n_draws = (["ItalyPowerDemand"], SHARES[:1], 1)
     # First all sets at the first share, one draw each.
-    cells = [(n, s, d) for d in range(n_draws) for s in SHARES for n in names]
+    cells = [(n, s, d) for d in range(n_draws) for s in shares for n in names]
     if not args.report:
         joblib.Parallel(args.jobs)(joblib.delayed(run_missing)(args.out, *cell) for cell in cells)
     report(args.out, names)

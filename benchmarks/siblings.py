@@ -40,8 +40,10 @@ VARIANTS = {
 ROWS = {name: (name, {}) for name in MODELS} | VARIANTS
 
 
-def measure(name: str, dataset: str, seed: int, epochs: int | str) -> dict[str, float]:
-    data = MAKERS[dataset](1000, rate=0.3, protocol="paper-code", random_state=seed)
+def measure(
+    name: str, dataset: str, seed: int, epochs: int | str, n_series: int
+) -> dict[str, float]:
+    data = MAKERS[dataset](n_series, rate=0.3, protocol="paper-code", random_state=seed)
     training, test = (data.panel[np.asarray(data.split) == part] for part in ("train", "test"))
     kind, chosen = ROWS[name]
     parameters = {"window": PAPER_WINDOW, "horizon": 1, "max_epochs": epochs} | chosen
@@ -58,7 +60,7 @@ def measure(name: str, dataset: str, seed: int, epochs: int | str) -> dict[str, 
     model = estimator.embedder_.model
     return {
         "fit, s": fitted - start,
-        "embedding 1000 series, s": embedded - fitted,
+        "embedding of all series, s": embedded - fitted,
         "epochs": estimator.n_epochs_,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "features": embedding.shape[1],
@@ -76,12 +78,13 @@ def main() -> None:
     parser.add_argument("--model", choices=ROWS, action="append")
     parser.add_argument("--dataset", choices=MAKERS, default="lorenz63")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--n-series", type=int, default=1000)
     parser.add_argument("--epochs", type=int, default="auto", help="at most (%(default)s)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     for name in arguments.model or ROWS:
         for seed in range(arguments.seeds):
-            result = measure(name, arguments.dataset, seed, arguments.epochs)
+            result = measure(name, arguments.dataset, seed, arguments.epochs, arguments.n_series)
             text = ", ".join(f"{key} {value:.4g}" for key, value in result.items())
             print(f"{name}, {arguments.dataset}, seed {seed}: {text}", flush=True)
 

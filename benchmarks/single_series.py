@@ -188,6 +188,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     args = parser.parse_args()
     kinds = {"simulated": simulated(0) | simulated(1), "real": real()}
+    if not any(name.startswith(tuple(args.only)) for every in kinds.values() for name in every):
+        parser.error(f"no series is called {args.only}: choose of {[*map(list, kinds.values())]}")
     for kind, every in kinds.items():
         chosen = {n: s for n, s in every.items() if n.startswith(tuple(args.only))}
         if not chosen:

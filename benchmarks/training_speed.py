@@ -104,10 +104,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--recipe-epochs", type=int, default=3)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--n-series", type=int, default=1000)
     arguments = parser.parse_args()
     rows = []
     for seed in range(arguments.seeds):
-        data = make_lorenz63(1000, rate=0.3, protocol="paper-code", random_state=seed)
+        data = make_lorenz63(arguments.n_series, rate=0.3, protocol="paper-code", random_state=seed)
         estimator, curve, total = fit_ours(data, seed)
         if seed == 0:
             print("ours, defaults with the paper's window")
@@ -120,7 +121,7 @@ def main() -> None:
             "forecasting MSE, validation": -estimator.score(
                 data.panel[np.asarray(data.split) == "validation"]
             ),
-            "embedding 1000 series, s": embed_seconds(estimator, data.panel),
+            "embedding of all series, s": embed_seconds(estimator, data.panel),
             **downstream(embedding, data, seed)._asdict(),
             **{
                 f"reverse MSE, {k}": v

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -37,15 +38,17 @@ class Table:
         start = [name] if (ROOT / name).is_file() else ["-m", f"benchmarks.{self.script}"]
         if self.script in AS_MODULES:
             start = ["-m", f"benchmarks.{self.script}"]
-        words = (self.quick if quick else self.full).replace("{folder}", folder).split()
+        words = (self.quick if quick else self.full).replace("{folder}", folder)
         with_data = ["--data", str(data)] if self.needs_data else []
-        return [sys.executable, *start, *with_data, *words]
+        return [sys.executable, *start, *with_data, *shlex.split(words)]
 
 
 AS_MODULES = {"intervals", "longitudinal", "peers", "single_series"}
 TABLES = {
     "embeddings": Table("baselines", quick="--seeds 1 --only vowels --rows linear"),
-    "peers": Table("peers", quick="--sizes 60 --draws 1"),
+    "peers": Table(
+        "peers", quick="--sizes 40 --rows PolyODE 'GRU forecaster' 'summary statistics'"
+    ),
     "paper": Table(
         "paper.classification",
         full="--jobs 2 --sibling-seeds 1",
@@ -53,9 +56,13 @@ TABLES = {
     ),
     "solvers": Table("paper.solvers", quick="--quick --output {folder}"),
     "forecasts": Table("forecasting", quick="--sets lynx --seeds 0"),
-    "horizons": Table("horizons", full="--seeds 0 1", quick="--horizons 1 --seeds 0"),
-    "intervals": Table("intervals", quick="--seeds 0"),
-    "single": Table("single_series", quick="--only lynx --folds 1"),
+    "horizons": Table(
+        "horizons",
+        full="--seeds 0 1",
+        quick="--sets lotka_volterra --horizons 1 --seeds 0 --n-series 40",
+    ),
+    "intervals": Table("intervals", quick="--sets lotka_volterra --seeds 0 --n-series 60"),
+    "single": Table("single_series", quick="--only nile --folds 1"),
     "longitudinal": Table("longitudinal", full="--folds 2", quick="--folds 1", needs_data=True),
     "real": Table("real", quick="--folds 1 --only pbcseq", needs_data=True),
     "noise": Table(
@@ -67,19 +74,19 @@ TABLES = {
         "light_curves", full="--seeds 0", quick="--n-train 30 --n-test 5 --seeds 0"
     ),
     "uncertainty": Table("uncertainty", quick="--n-series 60 --seeds 0"),
-    "path": Table("path", full="--seed 0"),
+    "path": Table("path", full="--seed 0", quick="--n-series 60"),
     "path_labels": Table("path_labels", quick="--series 60"),
     "classification": Table(
         "real_classification", full="--out {folder}", quick="--quick --out {folder}"
     ),
-    "siblings": Table("siblings", quick="--epochs 1"),
+    "siblings": Table("siblings", quick="--epochs 1 --n-series 60 --model PolyODE --model S4"),
     "streaming": Table("streaming", quick="--series 100 --observations 500"),
     "scaling": Table("scaling", quick="--quick"),
     "channels": Table("channels", quick="--channels 2 --series 20 --epochs 1"),
     "parallel": Table("parallel", quick="--small --series 20 --epochs 1"),
     "out_of_core": Table("out_of_core", quick="--observations 20000"),
     "wards": Table("wards", quick="--stays 40 --coefficients 4"),
-    "training_speed": Table("training_speed", quick="--recipe-epochs 1 --seeds 1"),
+    "training_speed": Table("training_speed", quick="--recipe-epochs 1 --seeds 1 --n-series 60"),
     "structure": Table("structure", quick="--static"),
 }
 

@@ -21,9 +21,9 @@ from torchdiffeq import odeint
 from skpolyode import PolyODETransformer
 from skpolyode.datasets import make_lorenz63
 
-N_TRAIN, N_TEST, N_EPOCHS = 150, 30, 8
+N_TRAIN, N_TEST, N_EPOCHS = 100, 30, 8
 WINDOW = 5.0
-STEPS_AN_EPOCH, BATCH, SEGMENT = 60, 128, 8
+STEPS_AN_EPOCH, BATCH, SEGMENT = 40, 128, 6
 AGES = 0.5, 1.0, 2.0, 4.5  # at which errors are printed
 KEPT = 100.0  # standard deviations, at which errors are cut off
 

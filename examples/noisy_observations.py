@@ -2,7 +2,7 @@
 A signal in noisy observations, and how uncertain it is
 =======================================================
 
-PolyODE is trained on 60 irregularly observed series of Van der Pol's oscillator, with noise of 0.3
+PolyODE is trained on 40 irregularly observed series of Van der Pol's oscillator, with noise of 0.3
 standard deviations on every observation. With ``observations="noisy"`` it filters them. For a new
 series it estimates the signal, the standard deviation of the error, and a forecast.
 """
@@ -15,11 +15,11 @@ import numpy as np
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.datasets import make_ode_system
 
-N_TRAIN, N_TEST, N_EPOCHS = 60, 10, 12
+N_TRAIN, N_TEST, N_EPOCHS = 40, 10, 12
 NOISE, KNOWN, END = 0.3, 8.0, 10.0
 
 n_series = N_TRAIN + N_TEST
-data = make_ode_system("van_der_pol", n_series, rate=1.0, noise=NOISE, random_state=0)
+data = make_ode_system("van_der_pol", n_series, rate=0.8, noise=NOISE, random_state=0)
 
 
 def until(panel: Panel, end: float) -> Panel:
@@ -28,7 +28,9 @@ def until(panel: Panel, end: float) -> Panel:
     return Panel.from_series(rows, channel_names=panel.channel_names)
 
 
-model = PolyODETransformer(observations="noisy", max_epochs=N_EPOCHS, random_state=0)
+model = PolyODETransformer(
+    n_coefficients=16, observations="noisy", max_epochs=N_EPOCHS, random_state=0
+)
 model.fit(until(data.panel[:N_TRAIN], END))
 scale = data.truth.values.std(axis=(0, 1))
 print("learned noise, expected 0.30: {:.2f}, {:.2f}".format(*(model.noise_ / scale)))

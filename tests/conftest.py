@@ -13,10 +13,19 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 import pytest
 from hypothesis import settings
 
+from tests import quick
+
 # A deadline would make a verdict depend on the load of the machine, fresh random examples
 # would make it depend on the run. (`make fuzz` tries thousands of fresh ones.)
 settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture
+def no_stacking():
+    """For a test of something else than forecasts."""
+    with quick.no_stacking():
+        yield
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

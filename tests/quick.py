@@ -20,6 +20,14 @@ def few_variance_steps(n_steps: int = 40) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def no_stacking() -> Iterator[None]:
+    """Within, fits do not learn to combine forecasts: half of the time of a small one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stages.StackForecasts, "run", lambda self, state: None)
+        yield
+
+
 def with_usual_epochs(own: Iterable[stages.Stage], n_epochs: int) -> tuple[stages.Stage, ...]:
     """The same stages, with fewer epochs for ``max_epochs="auto"``."""
     train = stages.Train(usual=n_epochs)

@@ -6,12 +6,13 @@ import ast
 import importlib
 import re
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 import skpolyode
-from tests.quick import few_variance_steps
+from tests.quick import few_variance_steps, no_stacking
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -35,7 +36,9 @@ def test_code_of_the_page_runs(
     assert len([*outputs.blocks(text)]) == shown  # none is passed over
     is_whole = n_epochs == "all" or not EPOCHS.search(text)
     faults = []
-    with few_variance_steps(400 if n_epochs == "all" else 40):
+    asks_for_it = any("stack" in block.code for block in outputs.blocks(text))
+    stacking = nullcontext() if is_whole or asks_for_it else no_stacking()
+    with few_variance_steps(400 if n_epochs == "all" else 10), stacking:
         for block, printed in outputs.run(page, str if is_whole else one_epoch):
             is_right = outputs.is_near if is_whole else both_or_none
             if not is_right(block.shown, printed):
@@ -171,7 +174,7 @@ def test_demo_writes_its_report(
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     demo = importlib.import_module("japanese_vowels")
     load, polyode = demo.load, demo.polyode
-    monkeypatch.setattr(demo, "load", lambda part: demo.Data(*(x[::6] for x in load(part))))
+    monkeypatch.setattr(demo, "load", lambda part: demo.Data(*(x[::9] for x in load(part))))
     monkeypatch.setattr(demo, "polyode", lambda kind: polyode(kind).set_params(max_epochs=1))
     monkeypatch.setattr(demo, "N_FOLDS", 2)
     monkeypatch.setattr(demo, "N_JOBS", 1)

@@ -23,8 +23,9 @@ from skpolyode.embedders.paths import (
 from skpolyode.memory import MEMORIES, legt_basis
 from skpolyode.memory.pieces import remember
 from skpolyode.panel import Panel, series_index
+from skpolyode.panel.durations import choose_window
 from skpolyode.panel.select import Observed, observed_rows
-from skpolyode.panel.units import ChannelScaler, Units, choose_window
+from skpolyode.panel.units import ChannelScaler, Units
 from skpolyode.saving.codec import saved
 
 __all__ = ["DirectEmbedder", "LeastSquaresEmbedder", "PathEmbedder", "new_readout"]

@@ -268,7 +268,7 @@ def _signal_after(
     later = (since > 0).nonzero()[:, 0]
     # Intervals of about the same length together: none is padded to a much longer one.
     later = later[gap[row[later]].argsort(stable=True)]
-    for some in later.split(CHUNK_TIMES):
+    for some in later.split(CHUNK_TIMES) if len(later) else ():
         rows, index = row[some].unique(return_inverse=True)
         found = model.between(select(state, rows), index, since[some], gap[rows], elapsed[rows])
         signal[some] = found.mean

@@ -11,8 +11,8 @@ from sklearn.frozen import FrozenEstimator
 
 from skpolyode.heads.minirocket import MiniRocket, has_minirocket
 from skpolyode.panel import Panel
+from skpolyode.panel.durations import typical_gap
 from skpolyode.panel.select import observed_rows
-from skpolyode.panel.units import typical_gap
 from skpolyode.transformers import Resampler, SummaryStatsTransformer
 from skpolyode.transformers.base import SeriesTransformer
 

@@ -23,7 +23,7 @@ from skpolyode.plotting.channels import (
 __all__ = ["ImportanceDisplay"]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ImportanceDisplay:
     """The observations of one series, coloured by how much an answer depends on each.
 
@@ -165,7 +165,7 @@ class ImportanceDisplay:
         points = {"cmap": "viridis_r", "vmin": 0.0, "vmax": largest or 1.0, "zorder": 4}
         for one, x, own in zip(axes, values.T, sizes.T, strict=True):
             seen = ~np.isnan(x)
-            self.lines_ += draw_columns([one], (self.times[seen], x[seen]), style, line_kw)
+            self.lines_ += draw_columns([one], (when[seen], x[seen]), style, line_kw)
             drawn = one.scatter(when[seen], x[seen], c=own[seen], **points | (points_kw or {}))
             self.points_.append(drawn)
         label_time(axes, self.times)

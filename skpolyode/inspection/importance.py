@@ -11,8 +11,8 @@ import pandas as pd
 from sklearn.base import is_classifier, is_regressor
 
 from skpolyode.panel import Panel, as_panel, query_times
+from skpolyode.panel.durations import read_duration
 from skpolyode.panel.select import hide_cells, series_of_rows, take
-from skpolyode.panel.units import read_duration
 
 __all__ = ["observation_importance"]
 

@@ -18,7 +18,7 @@ from torch import nn
 from skpolyode.memory import Memory
 from skpolyode.models.gain import Gain
 from skpolyode.models.packed import Packed
-from skpolyode.panel.units import read_memory
+from skpolyode.panel.durations import read_memory
 
 __all__ = ["Prediction", "SequenceModel", "Sizes", "State", "Step", "join", "select"]
 

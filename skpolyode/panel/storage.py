@@ -199,11 +199,6 @@ class PanelStorage:
         return len(self.times)
 
     @property
-    def shape(self) -> tuple[int]:
-        """``(n_series,)``: one axis, so that scikit-learn slices a panel like an array."""
-        return (self.n_series,)
-
-    @property
     def lengths(self) -> np.ndarray:
         """Rows of each series, int64 of shape (n_series,)."""
         return self._rows.lengths

@@ -10,6 +10,7 @@ import pandas as pd
 
 from skpolyode.panel.rows import series_index
 from skpolyode.panel.storage import PanelStorage
+from skpolyode.panel.table_tools import NO_TABLE, OneAxis
 
 _SHOWN = 5  # series in a notebook
 
@@ -255,6 +256,17 @@ class PanelViews(PanelStorage):
             one.set_ylabel(name)
         axes[-1].set_xlabel("time" if self.tz is None else f"time ({self.tz})")
         return axes
+
+    @property
+    def shape(self) -> tuple[int]:
+        """``(n_series,)``: one axis, so that scikit-learn slices a panel like an array."""
+        return OneAxis((self.n_series,))
+
+    def __getattr__(self, name: str) -> Any:
+        # scikit-learn's check of tables asks for it first; splitters and searches do not.
+        if name == "dtype":
+            raise TypeError(NO_TABLE)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name)
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
         """Return an array of objects: panels of one series each, which `as_panel` puts together.

@@ -19,9 +19,10 @@ from skpolyode.embedders import Embedder, MemoryReadout
 from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
 from skpolyode.memory import LegTMemory
 from skpolyode.panel import Panel
+from skpolyode.panel.durations import choose_window
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import observed_part, observed_rows, take
-from skpolyode.panel.units import Units, choose_window
+from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 from skpolyode.siblings.decoders import BackwardODE, DecodingTask, NetworkDecoder
 from skpolyode.siblings.ode_rnn import ODERNNTransformer

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skpolyode.errors import ParameterError
-from skpolyode.panel.units import read_duration
+from skpolyode.panel.durations import read_duration
 
 __all__ = ["read_period"]
 

@@ -50,10 +50,6 @@ class Checkpoint:
         self.interval = interval
         self._written = float("-inf")
 
-    def beside(self, name: str) -> Checkpoint:
-        """Of another part of the same training."""
-        return Checkpoint(self.path.with_stem(f"{self.path.stem}-{name}"), self.interval)
-
     def save(self, state: dict[str, Any]) -> None:
         """Write a state down, unless the last one is more recent than the interval.
 

@@ -65,13 +65,19 @@ class WeightedMean:
         """Add the counted losses (n, D) of some rows; those not counted may be anything."""
         if losses is None:
             return self
+        self.total = self.total + self.weighted(losses, rows, counted).sum()
+        self.count = self.count + counted.sum()
+        return self
+
+    def weighted(
+        self, losses: torch.Tensor, rows: torch.Tensor | slice, counted: torch.Tensor
+    ) -> torch.Tensor:
+        """Losses (n, D) of some rows times their weights; 0 for those not counted."""
         if self.data.weight is not None:
             losses = losses * self.data.weight[rows][:, None]
         if self.data.precision is not None:
             losses = losses * self.data.precision[rows].to(losses.dtype)
-        self.total = self.total + torch.where(counted, losses, 0.0).sum()
-        self.count = self.count + counted.sum()
-        return self
+        return torch.where(counted, losses, 0.0)
 
     def value(self) -> torch.Tensor:
         """The mean; zero if nothing was counted."""

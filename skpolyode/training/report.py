@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 __all__ = ["ALL_EPOCHS", "INFINITE", "INTERRUPTED", "TrainingReport"]
 
@@ -53,16 +53,6 @@ class TrainingReport:
     def n_epochs(self) -> int:
         """Epochs that were trained to their end."""
         return sum("training_loss" in entry for entry in self.history)
-
-    def followed_by(self, later: TrainingReport) -> TrainingReport:
-        """Join this report with that of a training which continued from its weights."""
-        n_epochs, seconds = self.n_epochs, self.history[-1]["seconds"]
-        moved = [
-            entry | {"epoch": entry["epoch"] + n_epochs, "seconds": entry["seconds"] + seconds}
-            for entry in later.history
-        ]
-        history = [*self.history[:n_epochs], *moved]
-        return replace(later, history=history, best_epoch=later.best_epoch + n_epochs)
 
     @property
     def was_interrupted(self) -> bool:

@@ -23,9 +23,9 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from skpolyode.embedders import ChannelScaler, Embedder, MemoryReadout
 from skpolyode.fit_report import FitReport
 from skpolyode.panel import Panel, is_ragged, query_times
+from skpolyode.panel.durations import covered
 from skpolyode.panel.empty import blank_panel, fill_rows, fill_values
 from skpolyode.panel.select import Observed, observed_rows
-from skpolyode.panel.units import covered
 from skpolyode.saving.objects import register_estimator, save
 from skpolyode.streams.stream import SeriesStream
 from skpolyode.transformers.input import fit_series, read_panel

@@ -68,7 +68,7 @@ def fit_series(
             known = drop_empty(panel[used])
         own = {name: values[used] for name, values in own.items()}
         if validation is not None:
-            own["validation"] = drop_empty(_like_fit(estimator, validation), "validation")
+            own["validation"] = drop_empty(_like_fit(estimator, validation, known), "validation")
         _check_coefficients(estimator, known)
         estimator.fit_report_ = FitReport([])
         _report_data(estimator, panel, known)
@@ -146,25 +146,31 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
     format it counts channels.
     """
     panel, shape = _converted(estimator, X, reset, "X")
-    if reset:
-        _remember(estimator, panel, shape)
-        panel, scaler, limits = without_vague(panel), None, None
-        if getattr(estimator, "ignores_outliers", False):
-            limits = cell_limits(panel.values)
-    else:
-        panel, scaler = _aligned(estimator, panel), estimator.scaler_
-        panel, limits = without_vague(panel, scaler.scale), scaler.limits
-    if limits is not None:
-        panel = without_outliers(panel, limits)
-    check_sizes(panel, scaler)  # of what is left: a cell is faulty however far away it is
+    if not reset:
+        return _credible(_aligned(estimator, panel), estimator.scaler_)
+    _remember(estimator, panel, shape)
+    panel = without_vague(panel)
+    if getattr(estimator, "ignores_outliers", False):
+        panel = without_outliers(panel, cell_limits(panel.values))
+    check_sizes(panel)  # of what is left: a cell is faulty however far away it is
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
 
 
-def _like_fit(estimator: BaseEstimator, validation: Any) -> Panel:
+def _like_fit(estimator: BaseEstimator, validation: Any, trained: Panel) -> Panel:
     """Series beside those of a fit that has not learned yet, read as later methods read theirs."""
     panel = _converted(estimator, validation, False, "validation")[0]
-    panel = _aligned(estimator, panel, "validation")
-    check_sizes(panel, name="validation")
+    ignores_outliers = getattr(estimator, "ignores_outliers", False)
+    options = {"errors": trained.errors, "ignores_outliers": ignores_outliers}
+    scaler = ChannelScaler.of(trained.values, **options)
+    return _credible(_aligned(estimator, panel, "validation"), scaler, "validation")
+
+
+def _credible(panel: Panel, scaler: ChannelScaler, name: str = "X") -> Panel:
+    """Series without the cells that no measurement can be, from what `fit` has seen."""
+    panel = without_vague(panel, scaler.scale, name)
+    if scaler.limits is not None:
+        panel = without_outliers(panel, scaler.limits, name)
+    check_sizes(panel, scaler, name)
     return panel.since_start()
 
 
@@ -225,8 +231,8 @@ def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
     if panel.static is not None and not estimator.uses_static and len(panel.static.columns):
         warnings.warn(
             f"{name} does not use the static covariates {list(panel.static)}: put "
-            "StaticFeatures() beside it in a FeatureUnion to have them among the features. If it "
-            "stands there already, which this one cannot see, all is well.",
+            "StaticFeatures() beside it in a FeatureUnion to have them among the features. Ignore "
+            "this if it is there already; a transformer cannot see its neighbours.",
             stacklevel=4,
         )
 

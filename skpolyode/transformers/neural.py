@@ -20,13 +20,13 @@ from skpolyode.errors import check_switch
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import Sizes
 from skpolyode.panel import Panel, query_times
+from skpolyode.panel.durations import typical_gap
 from skpolyode.panel.empty import drop_empty, fill_rows, fill_values
 from skpolyode.panel.select import (
     observed_part,
     observed_rows,
     observed_series,
 )
-from skpolyode.panel.units import typical_gap
 from skpolyode.streams import ModelStream
 from skpolyode.training import intra_op_threads
 from skpolyode.training.loop import Task

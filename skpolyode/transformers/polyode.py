@@ -20,14 +20,14 @@ from skpolyode.models import Packed, PolyODE, SequenceModel
 from skpolyode.models.gain import Gain
 from skpolyode.models.layers import drawn, zero_map
 from skpolyode.panel import Panel
-from skpolyode.panel.select import Observed, observed_rows
-from skpolyode.panel.units import (
+from skpolyode.panel.durations import (
     auto_step_size,
     choose_context,
     choose_step_size,
     choose_window,
     typical_gap,
 )
+from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers.neural import NeuralTransformer

@@ -10,9 +10,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.panel import Panel, query_times
+from skpolyode.panel.durations import read_duration
 from skpolyode.panel.empty import fill_values
 from skpolyode.panel.select import observed_rows
-from skpolyode.panel.units import read_duration
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import read_panel

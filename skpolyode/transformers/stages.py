@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 FEWEST_EPOCHS = 10
-"""Of a fit that is meant to learn something: fewer are but a try, and cannot tell noise apart."""
+"""Of a fit whose result is meant to be used: fewer are a trial run, too short to test for noise."""
 
 
 @dataclass
@@ -179,7 +179,9 @@ class Train(Stage):
 
     def run(self, state: FitState) -> None:
         """Train, and test for noise on the way."""
-        report = self.train(state, self.epochs(state), state.checkpoint, self._noise_test(state))
+        given = _noise_is_given(state)
+        turn = None if given else self._noise_test(state)
+        report = self.train(state, self.epochs(state), state.checkpoint, turn)
         state.training = report
         state.report.add(
             self.name,
@@ -190,15 +192,13 @@ class Train(Stage):
             validation_error=float(report.best_error),
         )
         if "observations" in state.params:
-            self._report_noise(state)
+            self._report_noise(state, given)
 
     def _noise_test(self, state: FitState) -> Turn | None:
         """Make the model a filter, and test on the way whether it is the better for it."""
         embedder, windows = state.embedder, state.windows
         epoch, model = round(self.tested_after * self.epochs(state)), embedder.model
-        told = embedder.filters or windows.panel.errors is not None
-        decides = state.params.get("observations") == "auto" and not told
-        if not decides or epoch < FEWEST_EPOCHS:
+        if epoch < FEWEST_EPOCHS:
             return None
         gain = Gain(windows.panel.n_channels).to(embedder.device)
         judged = windows.panel[np.argsort(~windows.held_out, kind="stable")]  # held-out ones first
@@ -213,20 +213,18 @@ class Train(Stage):
         apply(None)
         return Turn(epoch, decide, apply)
 
-    def _report_noise(self, state: FitState) -> None:
+    def _report_noise(self, state: FitState, given: bool) -> None:
         """Note whether observations are noisy, and why."""
-        told = "noisy" if state.embedder.filters else "exact"
+        kind = "noisy" if state.embedder.filters else "exact"
         if (test := state.noise_test) is None:
-            known = state.params["observations"] != "auto" or state.embedder.filters
-            known = known or state.windows.panel.errors is not None
-            reason = "as told" if known else "too few epochs to tell"
-            state.report.add("noise", f"observations are {told}: {reason}")
+            reason = "as given" if given else "too few epochs to tell"
+            state.report.add("noise", f"observations are {kind}: {reason}")
             return
         better = "better" if test.is_better else "no better"
         # Errors of the filter, as shares of those without one.
         figures = {"gap_filling": test.gap_filling, "one_step": test.forecasts}
         figures["after_epochs"] = round(self.tested_after * self.epochs(state))
-        outcome = f"observations are {told}: a filter fills gaps {better}"
+        outcome = f"observations are {kind}: a filter fills gaps {better}"
         state.report.add("noise", outcome, len(state.windows.panel), **figures)
 
     def train(
@@ -250,6 +248,12 @@ class Train(Stage):
             turn=turn,
         )
         return trainer.run(state.embedder.model, task, state.generator, checkpoint, state.bar)
+
+
+def _noise_is_given(state: FitState) -> bool:
+    """Whether the user, the model or the data say if observations are noisy, before training."""
+    given = state.embedder.filters or state.windows.panel.errors is not None
+    return given or state.params.get("observations") != "auto"
 
 
 def usual_batch(task: Task, n_intervals: int | str = "auto") -> int:

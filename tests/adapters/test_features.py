@@ -15,9 +15,16 @@ from sktime.datatypes import convert_to
 from skpolyode.adapters import SeriesFeatures
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer, SummaryStatsTransformer
+from tests.quick import no_stacking
 from tests.transformers.registry import all_transformers
 
 NAN = np.nan
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    with no_stacking():
+        yield
 
 
 def tiny(**options) -> SeriesFeatures:

@@ -29,7 +29,7 @@ from tests.datasets.test_mimic import make_tables, write_hdf
 from tests.transformers.registry import all_transformers
 
 LIMITS = {"max_epochs": 1, "n_coefficients": 4, "hidden_size": 4}
-TINY = Size(n_series=40, n_seeds=1, n_rates=1, limits=LIMITS)
+TINY = Size(n_series=20, n_seeds=1, n_rates=1, limits=LIMITS)
 LORENZ96 = Setting("Lorenz96", 0.3, "independent")
 
 

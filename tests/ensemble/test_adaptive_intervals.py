@@ -93,7 +93,7 @@ def test_calm_and_volatile_series_get_different_widths_at_the_same_coverage():
 def test_few_series_cover_what_they_cover_without_scales(n_series, scales):
     leads, errors, _, _, volatility = kinds(200, 1000, scales)
     covered = []
-    for seed in range(40):
+    for seed in range(20):
         known = kinds(n_series, seed, scales)
         for calibration in (calibrated(*known), calibrated(*known[:4], None)):
             widths = calibration.half_widths(leads, 0.9, volatility)

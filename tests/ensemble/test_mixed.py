@@ -11,8 +11,9 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.stats import multivariate_normal
 
-from skpolyode.ensemble import mixed
+from skpolyode.ensemble import mixed_likelihood
 from skpolyode.ensemble.mixed import MixedEffects
+from skpolyode.ensemble.mixed_likelihood import RestrictedLikelihood, grouped
 from skpolyode.ensemble.periods import shared_periods
 
 PERIODS = [None, 6.0]
@@ -76,14 +77,14 @@ def conditional(
     return mean, own - gain @ cross[0]
 
 
-def likelihood(period: float | None, channel: int = 0) -> tuple[mixed._Likelihood, Rows]:
+def likelihood(period: float | None, channel: int = 0) -> tuple[RestrictedLikelihood, Rows]:
     times, values, offsets = irregular([9, 1, 5, 7, 12])
     model = MixedEffects._blank(np.array([0.0, 2.0, 5.0]), period, 4.0, 2)
-    grouped = mixed._grouped(times, values[:, channel], offsets)
-    return mixed._Likelihood(model, grouped), (times, values[:, channel], offsets)
+    rows = times, values[:, channel], offsets
+    return model._likelihood(grouped(*rows)), rows
 
 
-def some_theta(own: mixed._Likelihood, seed: int) -> np.ndarray:
+def some_theta(own: RestrictedLikelihood, seed: int) -> np.ndarray:
     return own.usual + 0.7 * np.random.default_rng(seed).standard_normal(len(own.usual))
 
 
@@ -262,7 +263,7 @@ def test_variances_of_simulated_series_are_recovered():
     true = {"level": 1.0, "slope": 0.8, "serial": 0.7, "memory": 2.0, "noise": 0.3}
     times, values, offsets = simulated(200, 14, 0, true)
     model = MixedEffects.learn(times, values, offsets)
-    own = mixed._Likelihood(model, mixed._grouped(times, values[:, 0], offsets))
+    own = model._likelihood(grouped(times, values[:, 0], offsets))
     theta = model.theta[0]
     curvature = approx_fprime(theta, lambda x: own.loss(x)[1], 1e-5)
     error = np.sqrt(np.diagonal(np.linalg.inv((curvature + curvature.T) / 2)))
@@ -373,10 +374,10 @@ def test_it_is_the_mixed_model_of_statsmodels(monkeypatch):
     models = pytest.importorskip("statsmodels.regression.mixed_linear_model")
     sizes = {"level": 1.0, "slope": 0.8, "serial": 0.0, "memory": 1.0, "noise": 0.4}
     times, values, offsets = simulated(60, 8, 0, sizes)
-    flat = replace(mixed._SETTINGS, prior=1e6, curve_prior=1e4)
-    monkeypatch.setattr(mixed, "_SETTINGS", flat)
+    flat = replace(mixed_likelihood.SETTINGS, prior=1e6, curve_prior=1e4)
+    monkeypatch.setattr(mixed_likelihood, "SETTINGS", flat)
     blank = MixedEffects._blank(np.array([0.0, times.max()]), None, 5.0, 1)
-    own = mixed._Likelihood(blank, mixed._grouped(times, values[:, 0], offsets))
+    own = blank._likelihood(grouped(times, values[:, 0], offsets))
 
     def without_serial_part(free: np.ndarray) -> tuple[float, np.ndarray]:
         loss, slope = own.loss(np.array([*free[:3], -12.0, 0.0, free[3]]))

@@ -173,3 +173,11 @@ def test_the_display_colours_observations():
     assert display.colorbar_.vmax == pytest.approx(table["importance"].max())
     display.plot(points_kw={"s": 9})
     plt.close("all")
+
+
+def test_a_display_of_plain_lists():
+    display = ImportanceDisplay([0.0, 1.0, 3.0], [[2.0], [np.nan], [1.0]], [[0.5], [0.0], [1.0]])
+    line = display.plot().lines_[0]
+    np.testing.assert_array_equal(line.get_xydata(), [[0.0, 2.0], [3.0, 1.0]])
+    np.testing.assert_array_equal(display.points_[0].get_array(), [0.5, 1.0])
+    plt.close("all")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.compose import make_column_transformer
+from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.ensemble import BaggingClassifier
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
@@ -65,3 +65,24 @@ def test_a_column_of_series_beside_a_useless_one(data):
     stay, noise = permutation_importance(model, table, y, random_state=0).importances_mean
     assert stay > 0.3
     assert abs(noise) < 0.1
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda panel, y: permutation_importance(pipeline().fit(panel, y), panel, y),
+        lambda panel, y: ColumnTransformer([("x", SummaryStatsTransformer(), [0])]).fit(panel),
+        lambda panel, y: make_bag(pipeline()).fit(panel, y),
+        lambda panel, y: LogisticRegression().fit(panel, y),
+    ],
+    ids=["permutation_importance", "ColumnTransformer", "BaggingClassifier", "LogisticRegression"],
+)
+def test_tools_that_need_a_table_are_refused_with_the_remedy(data, use):
+    """By what scikit-learn asks of a table only: its type of numbers, or its second axis."""
+    with pytest.raises(TypeError, match=r"not a table.*asarray.*observation_importance\(model"):
+        use(*data)
+
+
+def test_other_attributes_are_just_missing(data):
+    with pytest.raises(AttributeError, match="'Panel' object has no attribute 'iloc'"):
+        data[0].iloc  # noqa: B018

@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 
 from skpolyode.embedders import ChannelScaler
 from skpolyode.panel import Panel
+from skpolyode.panel.durations import auto_step_size, choose_context, choose_window, typical_gap
 from skpolyode.panel.select import observed_rows
-from skpolyode.panel.units import auto_step_size, choose_context, choose_window, typical_gap
 
 CELLS = st.floats(-1e150, 1e150) | st.just(np.nan)
 

@@ -29,7 +29,7 @@ def test_script_prints_errors_and_draws(name: str, capsys: pytest.CaptureFixture
     names, sizes = re.search(r"^(N_.*) = ([\d, ]+)$", code, re.MULTILINE).groups()
     small = ", ".join(str(SIZE[key]) for key in names.split(", "))
     code = code.replace(f"{names} = {sizes}", f"{names} = {small}")
-    with few_variance_steps():
+    with few_variance_steps(10):
         exec(compile(code, name, "exec", dont_inherit=True), {"__name__": "script"})
     assert len(plt.get_fignums()) == 1
     plt.close("all")

@@ -8,10 +8,17 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
 from skpolyode import HiPPOTransformer, ODERNNTransformer, PastDecoder, SummaryStatsTransformer
+from tests.quick import no_stacking
 from tests.transformers.data import oscillators
 
 TRAIN, TEST = oscillators(60, length=6.0), oscillators(20, seed=1, length=6.0)
 MEMORY = HiPPOTransformer(n_coefficients=12, window=3.0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    with no_stacking():
+        yield
 
 
 def error(decoder, channel=0):

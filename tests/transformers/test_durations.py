@@ -20,7 +20,7 @@ from skpolyode import (
     S4Transformer,
 )
 from skpolyode.forecasting import PolyODEForecaster
-from skpolyode.panel.units import read_duration
+from skpolyode.panel.durations import read_duration
 from skpolyode.structural import StructuralForecaster
 
 rng = np.random.default_rng(0)

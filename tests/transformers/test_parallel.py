@@ -62,6 +62,7 @@ def results(fitted: GridSearchCV) -> dict[str, list]:
     }
 
 
+@pytest.mark.usefixtures("no_stacking")
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_a_search_with_workers_is_the_search_without(panel, backend):
     y = np.arange(8.0)

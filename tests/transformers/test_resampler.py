@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import skpolyode
 from skpolyode import InterpolationTransformer, Panel, Resampler
 from skpolyode.heads import MiniRocket
+from tests.quick import no_stacking
 from tests.transformers.data import oscillators, small
 
 LINE = InterpolationTransformer(n_coefficients=4)
@@ -23,6 +24,12 @@ SERIES = [
     ([10.0, 11.0, 14.0], [[0.0, 5.0], [2.0, None], [5.0, 1.0]]),
     ([2.0, 4.0], [[1, 1], [3, 1]]),
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    with no_stacking():
+        yield
 
 
 @parametrize_with_checks([Resampler(LINE, n_points=5), Resampler(small(max_epochs=1), n_points=5)])

@@ -10,7 +10,7 @@ import skpolyode
 from skpolyode import HiPPOTransformer, LegendreFitTransformer, Panel, SummaryStatsTransformer
 from skpolyode.embedders import ChannelScaler
 from skpolyode.parquet import sample_dataset
-from tests.quick import few_variance_steps
+from tests.quick import few_variance_steps, no_stacking
 from tests.transformers.data import small
 
 RNG = np.random.default_rng(0)
@@ -29,7 +29,7 @@ def panel(errors=SIGMA, values=NOISY) -> Panel:
 
 @pytest.fixture(scope="module", autouse=True)
 def quick():
-    with few_variance_steps():
+    with few_variance_steps(), no_stacking():
         yield
 
 

@@ -10,7 +10,7 @@ import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.embedders import variance
 from tests.closeness import assert_same_but_for_rounding
-from tests.quick import few_variance_steps
+from tests.quick import few_variance_steps, no_stacking
 from tests.transformers.data import oscillators, small
 
 SERIES = oscillators(8)  # two channels, observed apart
@@ -22,7 +22,7 @@ def carrying(**parameters):
 
 @pytest.fixture(scope="module", autouse=True)
 def quick():
-    with few_variance_steps():
+    with few_variance_steps(), no_stacking():
         yield
 
 

@@ -12,8 +12,8 @@ from benchmarks.paper.study.coupled import SOLVERS, CoupledPolyODE
 from benchmarks.paper.study.paper import ORIGINS, UPDATES, PaperPolyODE
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.models import Packed, PolyODE, SequenceModel
+from skpolyode.panel.durations import choose_context, choose_window
 from skpolyode.panel.select import Observed
-from skpolyode.panel.units import choose_context, choose_window
 from skpolyode.saving.objects import register_estimator
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask, SeriesTask

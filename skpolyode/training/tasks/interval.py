@@ -143,12 +143,12 @@ class IntervalTask(Task):
 
     def _validation_error(self, errors: torch.Tensor) -> float:
         """Mean of the squared errors (P, D) that count, which are noted by series as well."""
-        data, counted = self.data, self.counted
-        weight = 1.0 if data.weight is None else data.weight[:, None]
-        cells = torch.stack([torch.where(counted, weight * errors, 0.0), counted.to(errors.dtype)])
-        sums = cells.new_zeros(2, data.n_series).index_add_(1, data.series, cells.sum(dim=2))
+        data, counted, mean = self.data, self.counted, WeightedMean(self.data)
+        weighted = mean.weighted(errors, slice(None), counted)
+        cells = torch.stack([weighted, counted.to(weighted.dtype)]).sum(dim=2)
+        sums = cells.new_zeros(2, data.n_series).index_add_(1, data.series, cells)
         self.series_errors = sums[:, sums[1] > 0].double()
-        return float(WeightedMean(data).add(errors, slice(None), counted).value())
+        return float(mean.add(errors, slice(None), counted).value())
 
     def _pass(
         self, block: list[slice], progress: float

@@ -8,6 +8,7 @@ import torch
 
 from skpolyode.models import Prediction, SequenceModel, pack
 from skpolyode.training import forecasting_mse, prediction_loss
+from skpolyode.training.losses import with_weights
 from skpolyode.training.tasks import IntervalTask, PolyODETask, SegmentTask, SeriesTask
 from tests.closeness import assert_same_but_for_rounding
 from tests.models.cases import flat_series, make_model
@@ -60,6 +61,21 @@ def test_validation_error_is_that_of_the_held_out_series(name):
     # without any, the training error stands in
     task = TASKS[name](model, data, NONE)
     assert task.refresh() == pytest.approx(masked_mse(model, data, ~rows | rows))
+
+
+def test_errors_of_series_have_the_weights_of_the_validation_error():
+    """Those of series, and those of cells whose own errors are known."""
+    times, values, offsets = flat_series(LENGTHS)
+    errors = np.random.default_rng(0).uniform(0.1, 2.0, np.shape(values))
+    data = pack(times, values, offsets, errors=errors)
+    data = with_weights(data, torch.tensor([1.0, 2.0, 3.0, 1.0, 4.0]))
+    task = IntervalTask(make_model(), data, held_out(0, 2, 3))
+    error = task.refresh()
+    sums, counts = task.series_errors
+    assert (sums.sum() / counts.sum()).item() == pytest.approx(error)
+    assert error == pytest.approx(
+        forecasting_mse(task.model, task.data.select(torch.tensor([0, 2, 3])))
+    )
 
 
 def test_intervals_to_train_on_are_those_of_the_other_series():

@@ -1,0 +1,155 @@
+"""The restricted likelihood of a mixed-effects model, and the observations that it is taken of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from skpolyode.panel import series_index
+
+__all__ = ["SETTINGS", "Grouped", "MixedSettings", "RestrictedLikelihood", "grouped"]
+
+
+@dataclass(frozen=True)
+class MixedSettings:
+    """What the model is estimated from, and weak priors that keep few data from deciding all."""
+
+    n_knots: tuple[int, ...] = (2, 4, 8)  # of the population curve; the likelihood decides
+    max_rows: int = 48  # last observations of a series that the variances are estimated from
+    max_seasonal_rows: int = 192  # the same for a season, of which they must show some
+    seasons_to_see: float = 2.5
+    max_work: float = 5e6  # of one evaluation: series times rows cubed
+    max_series: int = 200
+    curve_prior: float = 3.0  # standard deviation of the population curve at its knots
+    prior: float = 2.0  # standard deviation of the logarithms of standard deviations
+    furthest: float = 4.0  # such deviations from the usual; covariances stay solvable
+    usual: tuple[float, ...] = (0.5, 0.3, 0.5, 0.3)  # level, slope over a span, serial, noise
+    usual_memory: float = 8.0  # typical gaps, of the serial correlation
+    longest_memory: float = 300.0  # typical gaps; a longer one is a random walk
+    n_steps: int = 40  # of the optimiser, which stops
+    tolerance: float = 1e-5  # when a step gains less than this share of the loss
+
+
+SETTINGS = MixedSettings()
+
+
+class Grouped(NamedTuple):
+    """Observations of one channel of S series, filled up to n rows."""
+
+    times: np.ndarray  # (S, n)
+    values: np.ndarray  # (S, n), 0 where filled
+    known: np.ndarray  # bool (S, n)
+
+
+def grouped(
+    times: np.ndarray, values: np.ndarray, offsets: np.ndarray, shortest: float = 0.0
+) -> Grouped:
+    """The last observations of some series of a channel, evenly chosen among all.
+
+    They last for the `shortest` time, if there are so many observations.
+    """
+    observed = ~np.isnan(values)
+    series = series_index(offsets)[observed]
+    counts = np.bincount(series, minlength=len(offsets) - 1)
+    ends = np.cumsum(counts)
+    some = np.flatnonzero(counts)
+    most = np.clip(np.ceil(shortest), SETTINGS.max_rows, SETTINGS.max_seasonal_rows)
+    n = int(np.clip(counts.max(initial=0), 1, most))
+    most = int(np.clip(SETTINGS.max_work / n**3, 4, SETTINGS.max_series))
+    if len(some) > most:
+        some = some[np.linspace(0, len(some) - 1, most).round().astype(np.int64)]
+    place = ends[some, None] - n + np.arange(n)
+    known = place >= (ends - counts)[some, None]
+    place = np.where(known, place, 0)
+    t, x = times[observed], values[observed]
+    if not len(x):
+        return Grouped(*np.zeros((2, 0, n)), np.zeros((0, n), dtype=bool))
+    return Grouped(np.where(known, t[place], 0.0), np.where(known, x[place], 0.0), known)
+
+
+class RestrictedLikelihood:
+    """The restricted likelihood of one channel, in the logarithms of its standard deviations.
+
+    The parameters are a Cholesky factor of the covariance of level and slope (logarithms of its
+    diagonal), then logarithms of the standard deviation of harmonics if there are any, of the
+    serial part, of its memory, and of the noise.
+
+    Parameters
+    ----------
+    data : Grouped
+    fixed : float64 ndarray of shape (S, n, K)
+        Functions of the population at the times of the data.
+    random : float64 ndarray of shape (S, n, p - 1)
+        How level, slope and harmonics of a series enter its values.
+    """
+
+    def __init__(self, data: Grouped, fixed: np.ndarray, random: np.ndarray) -> None:
+        self.data, self.p = data, random.shape[-1] + 1
+        known = data.known[..., None]
+        self.x, self.z = np.where(known, fixed, 0.0), np.where(known, random, 0.0)
+        self.apart = np.abs(data.times[:, :, None] - data.times[:, None])
+        self.both = data.known[:, :, None] & data.known[:, None]
+        level, slope, serial, noise = np.log(SETTINGS.usual)
+        season = [level] if self.p > 3 else []
+        memory = np.log(SETTINGS.usual_memory)
+        self.usual = np.array([level, 0.0, slope, *season, serial, memory, noise])
+
+    def parts(self, theta: np.ndarray) -> tuple[np.ndarray, float, float, np.ndarray]:
+        """Covariance (p, p) of the effects, memory, variance of the noise, Cholesky factor."""
+        root = np.diag(np.exp(theta[[0, 2]]))
+        root[1, 0] = theta[1]
+        prior = np.zeros((self.p, self.p))
+        prior[:2, :2] = root @ root.T
+        if self.p > 3:
+            place = np.arange(2, self.p - 1)
+            prior[place, place] = np.exp(2 * theta[3])
+        prior[-1, -1] = np.exp(2 * theta[-3])
+        memory = min(float(np.exp(theta[-2])), SETTINGS.longest_memory)
+        return prior, memory, float(np.exp(2 * theta[-1])), root
+
+    def _solved(self, theta: np.ndarray) -> tuple[np.ndarray, ...]:
+        prior, memory, noise, _ = self.parts(theta)
+        decay = np.where(self.both, np.exp(-self.apart / memory), 0.0)
+        v = self.z @ prior[:-1, :-1] @ self.z.swapaxes(1, 2) + prior[-1, -1] * decay
+        place = np.arange(v.shape[1])
+        v[:, place, place] += np.where(self.data.known, noise, 1.0)
+        factor = torch.linalg.cholesky(torch.from_numpy(v))  # faster than numpy's inverse
+        inverse = torch.cholesky_inverse(factor).numpy()
+        log_det = 2 * factor.diagonal(dim1=1, dim2=2).log().sum().item()
+        vx = inverse @ self.x
+        gram = np.einsum("snk,snl->kl", self.x, vx)
+        gram += np.eye(len(gram)) / SETTINGS.curve_prior**2
+        curve = np.linalg.solve(gram, np.einsum("snk,sn->k", vx, self.data.values))
+        return decay, inverse, log_det, vx, gram, curve
+
+    def curve(self, theta: np.ndarray) -> np.ndarray:
+        """Coefficients (K,) of the population curve, by generalised least squares."""
+        return self._solved(theta)[-1]
+
+    def loss(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Negative restricted log likelihood with the prior, and its gradient."""
+        prior, memory, noise, root = self.parts(theta)
+        decay, inverse, log_det, vx, gram, curve = self._solved(theta)
+        left = self.data.values - self.x @ curve
+        a = np.einsum("snm,sm->sn", inverse, left)
+        value = log_det + (a * left).sum() + np.linalg.slogdet(gram)[1]
+        value += curve @ curve / SETTINGS.curve_prior**2
+        value += 2 * len(curve) * np.log(SETTINGS.curve_prior)  # the more functions, the less
+        # Half the derivative of all three in the covariances V of each series.
+        slope = inverse - a[:, :, None] * a[:, None] - vx @ np.linalg.solve(gram, vx.swapaxes(1, 2))
+        of_effects = np.einsum("snp,snm,smq->pq", self.z, slope, self.z, optimize=True)
+        of_root = 2 * of_effects[:2, :2] @ root
+        gradient = [of_root[0, 0] * root[0, 0], of_root[1, 0], of_root[1, 1] * root[1, 1]]
+        if self.p > 3:
+            gradient.append(2 * prior[2, 2] * np.trace(of_effects[2:, 2:]))
+        serial = prior[-1, -1] * slope * decay
+        gradient.append(2 * serial.sum())
+        is_free = memory < SETTINGS.longest_memory
+        gradient.append((serial * self.apart).sum() / memory * is_free)
+        diagonal = np.diagonal(slope, axis1=1, axis2=2)
+        gradient.append(2 * noise * diagonal[self.data.known].sum())
+        away = (theta - self.usual) / SETTINGS.prior
+        return 0.5 * value + 0.5 * away @ away, 0.5 * np.array(gradient) + away / SETTINGS.prior
