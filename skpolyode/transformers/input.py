@@ -24,6 +24,7 @@ from skpolyode.panel.readers.kinds import column_times
 from skpolyode.panel.select import observed_series
 from skpolyode.panel.units import LARGEST, ChannelScaler
 from skpolyode.training import TrainingReport
+from skpolyode.transformers.inputs import refuse_unused, with_inputs
 from skpolyode.transformers.parameters import check_parameters
 
 __all__ = [
@@ -138,14 +139,16 @@ def read_weights(values: Any, panel: Panel) -> np.ndarray:
     return weights / weights.max()
 
 
-def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
+def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = None) -> Panel:
     """Convert and check the input of `fit` (reset) or of any later method.
 
     Two-dimensional input goes through scikit-learn's own validation, so that feature names and
     error messages are the usual ones; then `n_features_in_` counts time points. For every other
-    format it counts channels.
+    format it counts channels. `inputs` are further ones than those of the panel.
     """
     panel, shape = _converted(estimator, X, reset, "X")
+    if inputs is not None:
+        panel = with_inputs(estimator, panel, inputs)
     if reset:
         _remember(estimator, panel, shape)
         panel, scaler, limits = without_vague(panel), None, None
@@ -153,6 +156,7 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
             limits = cell_limits(panel.values)
     else:
         panel, scaler = _aligned(estimator, panel), estimator.scaler_
+        refuse_unused(estimator, panel)
         panel, limits = without_vague(panel, scaler.scale), scaler.limits
     if limits is not None:
         panel = without_outliers(panel, limits)
@@ -220,6 +224,13 @@ def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
             f"the features of {name} do not depend on the known errors of observations: "
             "choose PolyODETransformer, LegendreFitTransformer or SummaryStatsTransformer, which "
             "use them, or leave them out.",
+            stacklevel=4,
+        )
+    if panel.inputs is not None and not estimator.uses_inputs:
+        warnings.warn(
+            f"{name} does not use the inputs {list(panel.inputs.names)}: choose "
+            "PolyODETransformer, ODERNNTransformer or GRUODEBayesTransformer, which do, or leave "
+            "them out.",
             stacklevel=4,
         )
     if panel.static is not None and not estimator.uses_static and len(panel.static.columns):

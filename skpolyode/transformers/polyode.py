@@ -14,6 +14,7 @@ from torch import nn
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.embedders import ChannelScaler, MemoryReadout, ModelEmbedder, Units
+from skpolyode.embedders.inputs import InputEncoder, sizes_of
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.memory import MEMORIES, PATH_MEASURES, LegTMemory
 from skpolyode.models import Packed, PolyODE, SequenceModel
@@ -211,6 +212,7 @@ class PolyODETransformer(UncertainTransformer):
 
     has_coefficients = True
     uses_errors = True
+    uses_inputs = True
     stages = (
         Train(),
         EstimateError(),
@@ -280,7 +282,21 @@ class PolyODETransformer(UncertainTransformer):
         self.step_size_ = choose_step_size(self.step_size, auto, rows)
         # As fast a pull as the steps can follow. A field that stands still forecasts the last
         # value, and a channel that is constant in training never gets a gradient.
-        field = WalledMLP(widths[0], widths[1:-1], pull=unit / self.step_size_, generator=generator)
+        inputs = InputEncoder.of_panel(panel)
+        driven = sizes_of(inputs)
+        if driven.n_impulse and not self._state_size:
+            raise ValueError(
+                "impulses among the inputs move the learned state, which hidden_size=0 leaves out: "
+                "take a larger one, such as the default 32."
+            )
+        field = WalledMLP(
+            widths[0],
+            widths[1:-1],
+            pull=unit / self.step_size_,
+            n_levels=driven.n_levels,
+            n_linear=driven.n_linear,
+            generator=generator,
+        )
         static = StaticEncoder.of_panel(panel)
         n_static = 0 if static is None else static.n_features
         # Whole steps of the longest gap that is integrated.
@@ -300,7 +316,8 @@ class PolyODETransformer(UncertainTransformer):
             history=None if same else history,
             start=zero_map(n_static, widths[0]) if n_static else None,
             gain=self._new_gain(rows, units.scaler),
-            cell=self._new_cell(panel.n_channels, n_static, generator),
+            cell=self._new_cell(panel.n_channels, n_static + driven.n_impulse, generator),
+            inputs=driven,
         )
         self._describe_window(rows, window)
         outcome = f"context {context:.3g}, integration steps of {self.step_size_:.3g}"
@@ -312,6 +329,7 @@ class PolyODETransformer(UncertainTransformer):
             past=MemoryReadout(history, window, units),
             recent=MemoryReadout(memory, context, units),
             static=static,
+            inputs=inputs,
         )
 
     def _new_gain(self, rows: Observed, scaler: ChannelScaler) -> Gain | None:
@@ -356,7 +374,8 @@ class PolyODETransformer(UncertainTransformer):
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
         layers, widths = embedder.model.field.layers, self._widths(self.n_channels_in_)
-        fitted = [layer.in_features for layer in layers] + [layers[-1].out_features]
+        inner = [layer.in_features for layer in layers[1:]]
+        fitted = [layers[-1].out_features, *inner, layers[-1].out_features]
         if (fitted, embedder.model.parts[1]) != (widths, self._state_size):
             raise ValueError(
                 f"warm_start=True continues a network of widths {fitted}, but the number of "

@@ -1,0 +1,66 @@
+"""Inputs of the series that a fitted transformer is asked about."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from skpolyode.errors import Faults, plain_repr
+from skpolyode.panel import Inputs, Panel, as_panel
+from skpolyode.panel.inputs import fit_inputs, on_clock_of
+from skpolyode.panel.select import observed_rows, series_of_rows
+
+__all__ = ["refuse_unused", "warn_of_unknown_inputs", "with_inputs"]
+
+
+def with_inputs(estimator: Any, panel: Panel, inputs: Any) -> Panel:
+    """Panel with further inputs, of the kinds of fit where they do not tell theirs."""
+    fitted = getattr(estimator.embedder_, "inputs", None)
+    if fitted is None:
+        raise ValueError(
+            f"inputs are given, but {type(estimator).__name__} was fitted without any, or does not "
+            "use them: leave them out, or fit it with Panel(..., inputs=...)."
+        )
+    if not isinstance(inputs, Inputs):
+        kinds = dict(zip(fitted.names, fitted.kinds, strict=True))
+        given = as_panel(inputs, name="inputs")
+        inputs = Inputs(given, {name: kinds.get(name, "hold") for name in given.channel_names})
+    faults = Faults("inputs", panel.ids)
+    later = fit_inputs(inputs, panel.ids, panel.rows.times.axis, faults)
+    faults.raise_if_any()
+    joint = later if panel.inputs is None else panel.inputs.updated(later)
+    return panel.from_rows(replace(panel.rows, inputs=joint), panel.is_checked)
+
+
+def refuse_unused(estimator: Any, panel: Panel) -> None:
+    """Raise a ValueError for inputs that the fit of a transformer, which uses them, did not have.
+
+    Models themselves refuse series without those that it had.
+    """
+    if panel.inputs is None or not getattr(estimator, "uses_inputs", False):
+        return
+    if getattr(estimator.embedder_, "inputs", None) is None:
+        raise ValueError(
+            f"X has the inputs {list(panel.inputs.names)}, but {type(estimator).__name__} was "
+            "fitted without any: fit it with them, or leave them out."
+        )
+
+
+def warn_of_unknown_inputs(panel: Panel) -> None:
+    """Tell, once a forecast, of series whose inputs are not known from their end on."""
+    if panel.inputs is None:
+        return
+    own, end = on_clock_of(panel).panel, observed_rows(panel).end
+    last = np.full(panel.n_series, -np.inf)
+    np.maximum.at(last, series_of_rows(own), own.times)
+    if len(unknown := np.flatnonzero(last < end)):
+        first = plain_repr(panel.ids[unknown[0]])
+        warnings.warn(
+            f"of {len(unknown)} series, the first of which is {first}, no input is known from the "
+            "last observation on: what holds goes on, a line stays where it ended, and there is no "
+            "further impulse. Give inputs=, or a row of X's at the end that says so.",
+            stacklevel=3,
+        )
