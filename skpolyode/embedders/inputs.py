@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from skpolyode.errors import Faults
 from skpolyode.models.packed import Driven, InputSizes
-from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.inputs import KINDS, on_clock_of
+from skpolyode.panel import Inputs, Panel, as_panel, offsets_from, series_index
+from skpolyode.panel.inputs import KINDS, fit_inputs, on_clock_of
 from skpolyode.panel.units import ChannelScaler
 from skpolyode.saving.codec import saved
 
-__all__ = ["InputEncoder", "Knots", "sizes_of"]
+__all__ = ["InputEncoder", "Knots", "sizes_of", "with_inputs"]
 
 BEFORE = 64.0
 """Typical gaps before the first observation from which on models go through inputs. Of earlier ones
@@ -24,6 +26,7 @@ class Knots(NamedTuple):
 
     times: np.ndarray  # float64 (Q,), since the first observation, in units of the model
     columns: np.ndarray  # float64 (Q, C): those of `Packed.inputs`, from each moment on
+    changes: np.ndarray  # bool (Q,): whether anything does; what holds may be said again
     offsets: np.ndarray  # int64 (B + 1,)
     sizes: InputSizes
 
@@ -31,16 +34,6 @@ class Knots(NamedTuple):
     def series(self) -> np.ndarray:
         """Which series (Q,) each knot is of."""
         return series_index(self.offsets)
-
-    @property
-    def changes(self) -> np.ndarray:
-        """Mask (Q,) of the knots at which something changes."""
-        lines, slopes, impulses = self.sizes.slices
-        before, first = np.roll(self.columns, 1, axis=0), self.offsets[:-1]
-        before[:, lines] += np.diff(self.times, prepend=0.0)[:, None] * before[:, slopes]
-        before[first[first < len(before)]] = 0.0  # the mean
-        before[:, impulses] = 0.0
-        return (self.columns != before).any(axis=1)
 
     def at(self, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Columns (P, C) at times of the series, which start at `offsets` (B + 1,)."""
@@ -122,6 +115,12 @@ class InputEncoder(NamedTuple):
         columns = np.zeros((1, sizes.n_state + sizes.n_impulse))
         return Driven(columns, np.zeros(1, dtype=bool))
 
+    def unknown(self, panel: Panel) -> Panel:
+        """A panel without inputs with those of fit, of which no row is known."""
+        nothing = np.empty(0), np.empty((0, len(self.names))), np.zeros(panel.n_series + 1, int)
+        rows = Panel(*nothing, channel_names=self.names, time_unit=panel.time_unit, empty="keep")
+        return Panel.from_rows(replace(panel.rows, inputs=Inputs(rows, self.kinds)), False)
+
     def knots(self, panel: Panel, start: np.ndarray, unit: float) -> Knots:
         """Courses of the inputs of a panel; times count from `start` (B,), in units of `unit`."""
         wanted, given = dict(zip(self.names, self.kinds, strict=True)), {}
@@ -139,12 +138,12 @@ class InputEncoder(NamedTuple):
         offsets = offsets_from(lengths)
         rows = np.arange(offsets[-1]) + np.repeat(stored.offsets[place] - offsets[:-1], lengths)
         times = (stored.times[rows] - np.repeat(start, lengths)) / unit
-        columns = self._columns(stored)[rows]
+        columns, changes = (part[rows] for part in self._columns(stored))
         columns[:, self.sizes.slices[1]] *= unit
-        return Knots(times, columns, offsets, self.sizes)
+        return Knots(times, columns, changes, offsets, self.sizes)
 
-    def _columns(self, panel: Panel) -> np.ndarray:
-        """Columns (Q, C) of rows of inputs, with slopes per unit of their times."""
+    def _columns(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
+        """Columns (Q, C) of rows of inputs, with slopes per unit of their times; which change."""
         x, (n_hold, n_linear, _) = self.scaler.transform(panel.values), self.sizes
         rows, first = np.arange(len(x))[:, None], np.repeat(panel.offsets[:-1], panel.lengths)
         last = np.maximum.accumulate(np.where(np.isnan(x), -1, rows), axis=0)
@@ -160,10 +159,35 @@ class InputEncoder(NamedTuple):
             column = last[:, n_hold + k]
             slopes[:, k] = np.where(known[:, n_hold + k], slope[column], 0.0)
             held[:, n_hold + k] += slopes[:, k] * (panel.times - panel.times[column])
-        levels = held[:, : n_hold + n_linear]
-        return np.concatenate([levels, slopes, np.nan_to_num(x[:, n_hold + n_linear :])], axis=1)
+        impulses = np.nan_to_num(x[:, n_hold + n_linear :])
+        before = np.roll(held[:, :n_hold], 1, axis=0)
+        before[panel.offsets[:-1][panel.lengths > 0]] = 0.0  # the mean
+        changes = (held[:, :n_hold] != before).any(axis=1) | (impulses != 0).any(axis=1)
+        changes |= ~np.isnan(x[:, n_hold : n_hold + n_linear]).all(axis=1)
+        return np.concatenate([held[:, : n_hold + n_linear], slopes, impulses], axis=1), changes
 
 
 def sizes_of(encoder: InputEncoder | None) -> InputSizes:
     """How many inputs of each kind there are; none without an encoder."""
     return InputSizes() if encoder is None else encoder.sizes
+
+
+def with_inputs(
+    panel: Panel, encoder: InputEncoder | None, inputs: Any, owner: str
+) -> tuple[Panel, Inputs]:
+    """Panel with further inputs, of the kinds of fit where they do not tell theirs, and these."""
+    if encoder is None:
+        raise ValueError(
+            f"inputs are given, but {owner} was fitted without any, or does not use them: leave "
+            "them out, or fit it with Panel(..., inputs=...)."
+        )
+    if not isinstance(inputs, Inputs):
+        kinds, given = dict(zip(encoder.names, encoder.kinds, strict=True)), inputs
+        given = as_panel(given, name="inputs")
+        inputs = Inputs(given, {name: kinds.get(name, "hold") for name in given.channel_names})
+    faults = Faults("inputs", panel.ids)
+    later = fit_inputs(inputs, panel.ids, panel.rows.times.axis, faults)
+    faults.raise_if_any()
+    known = panel.inputs
+    joint = known.updated(later) if known is not None and len(known.stored.times) else later
+    return Panel.from_rows(replace(panel.rows, inputs=joint), panel.is_checked), later

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from sktime.forecasting.base import BaseForecaster
 
+from skpolyode.embedders.inputs import with_inputs
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.forecasting.engine import Answers, Trained, answer
 from skpolyode.forecasting.paths import PathCalibration
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.structural.averaging import StructuralModels
-from skpolyode.transformers.inputs import warn_of_unknown_inputs, with_inputs
+from skpolyode.transformers.inputs import warn_of_unknown_inputs
 from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["FITTED", "PanelForecaster"]
@@ -120,7 +121,8 @@ class PanelForecaster(BaseForecaster):
             self.check_is_fitted()
         panel = self._aligned(as_panel(y, name="y"))
         if inputs is not None:
-            panel = with_inputs(self.transformer_, panel, inputs)
+            encoder = getattr(self.transformer_.embedder_, "inputs", None)
+            panel, _ = with_inputs(panel, encoder, inputs, type(self).__name__)
         warn_of_unknown_inputs(panel)
         flat, offsets = query_times(panel, times, relative_to)
         answers = answer(self._trained, panel, flat, offsets)

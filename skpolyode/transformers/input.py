@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
+from skpolyode.embedders.inputs import with_inputs
 from skpolyode.errors import Faults, naming_owner, plain_repr
 from skpolyode.fit_report import FitReport
 from skpolyode.panel import Panel, as_panel, is_ragged
@@ -24,7 +25,7 @@ from skpolyode.panel.readers.kinds import column_times
 from skpolyode.panel.select import observed_series
 from skpolyode.panel.units import LARGEST, ChannelScaler
 from skpolyode.training import TrainingReport
-from skpolyode.transformers.inputs import refuse_unused, with_inputs
+from skpolyode.transformers.inputs import refuse_unused
 from skpolyode.transformers.parameters import check_parameters
 
 __all__ = [
@@ -148,7 +149,8 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = N
     """
     panel, shape = _converted(estimator, X, reset, "X")
     if inputs is not None:
-        panel = with_inputs(estimator, panel, inputs)
+        encoder = getattr(estimator.embedder_, "inputs", None)
+        panel, _ = with_inputs(panel, encoder, inputs, type(estimator).__name__)
     if reset:
         _remember(estimator, panel, shape)
         panel, scaler, limits = without_vague(panel), None, None

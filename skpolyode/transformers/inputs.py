@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from skpolyode.errors import Faults, plain_repr
-from skpolyode.panel import Inputs, Panel, as_panel
-from skpolyode.panel.inputs import fit_inputs, on_clock_of
+from skpolyode.errors import plain_repr
+from skpolyode.panel import Panel
+from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.select import observed_rows, series_of_rows
 
-__all__ = ["refuse_unused", "warn_of_unknown_inputs", "with_inputs"]
-
-
-def with_inputs(estimator: Any, panel: Panel, inputs: Any) -> Panel:
-    """Panel with further inputs, of the kinds of fit where they do not tell theirs."""
-    fitted = getattr(estimator.embedder_, "inputs", None)
-    if fitted is None:
-        raise ValueError(
-            f"inputs are given, but {type(estimator).__name__} was fitted without any, or does not "
-            "use them: leave them out, or fit it with Panel(..., inputs=...)."
-        )
-    if not isinstance(inputs, Inputs):
-        kinds = dict(zip(fitted.names, fitted.kinds, strict=True))
-        given = as_panel(inputs, name="inputs")
-        inputs = Inputs(given, {name: kinds.get(name, "hold") for name in given.channel_names})
-    faults = Faults("inputs", panel.ids)
-    later = fit_inputs(inputs, panel.ids, panel.rows.times.axis, faults)
-    faults.raise_if_any()
-    joint = later if panel.inputs is None else panel.inputs.updated(later)
-    return panel.from_rows(replace(panel.rows, inputs=joint), panel.is_checked)
+__all__ = ["refuse_unused", "warn_of_unknown_inputs"]
 
 
 def refuse_unused(estimator: Any, panel: Panel) -> None:
