@@ -31,6 +31,7 @@ from skpolyode.panel.select import last_seen_rows, observed_series, take
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.input import read_panel
+from skpolyode.transformers.inputs import warn_of_unknown_inputs
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import check_repeatable, local_random_state
 
@@ -268,6 +269,7 @@ def answer(
         Where the times of each series start.
     path_at_rows : bool, default=False
     """
+    warn_of_unknown_inputs(context, times, offsets)
     limits = trained.transformer.scaler_.limits
     context = without_vague(context, trained.transformer.scaler_.scale, "y")
     if limits is not None:

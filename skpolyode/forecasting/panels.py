@@ -14,7 +14,6 @@ from skpolyode.forecasting.engine import Answers, Trained, answer
 from skpolyode.forecasting.paths import PathCalibration
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.structural.averaging import StructuralModels
-from skpolyode.transformers.inputs import warn_of_unknown_inputs
 from skpolyode.transformers.neural import NeuralTransformer
 
 __all__ = ["FITTED", "PanelForecaster"]
@@ -123,7 +122,6 @@ class PanelForecaster(BaseForecaster):
         if inputs is not None:
             encoder = getattr(self.transformer_.embedder_, "inputs", None)
             panel, _ = with_inputs(panel, encoder, inputs, type(self).__name__)
-        warn_of_unknown_inputs(panel)
         flat, offsets = query_times(panel, times, relative_to)
         answers = answer(self._trained, panel, flat, offsets)
         return {a: panel.like(flat, self._quantile(answers, a), offsets) for a in alpha}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skpolyode.errors import plain_repr
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, series_index
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.select import observed_rows, series_of_rows
 
@@ -29,18 +29,22 @@ def refuse_unused(estimator: Any, panel: Panel) -> None:
         )
 
 
-def warn_of_unknown_inputs(panel: Panel) -> None:
-    """Tell, once a forecast, of series whose inputs are not known from their end on."""
+def warn_of_unknown_inputs(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> None:
+    """Tell, once a forecast, of series without an input after their end that are asked beyond it.
+
+    The times of each series start at `offsets` (B + 1,).
+    """
     if panel.inputs is None:
         return
     own, end = on_clock_of(panel).panel, observed_rows(panel).end
-    last = np.full(panel.n_series, -np.inf)
+    last, asked = np.full((2, panel.n_series), -np.inf)
     np.maximum.at(last, series_of_rows(own), own.times)
-    if len(unknown := np.flatnonzero(last < end)):
+    np.maximum.at(asked, series_index(offsets), times)
+    if len(unknown := np.flatnonzero((asked > end) & (last <= end))):
         first = plain_repr(panel.ids[unknown[0]])
         warnings.warn(
-            f"of {len(unknown)} series, the first of which is {first}, no input is known from the "
-            "last observation on: what holds goes on, a line stays where it ended, and there is no "
-            "further impulse. Give inputs=, or a row of X's at the end that says so.",
+            f"of {len(unknown)} series, the first of which is {first}, no input is known after the "
+            "last observation: what holds goes on, a line stays where it ended, and there is no "
+            "further impulse. Give inputs=, or a row of inputs after the end that says so.",
             stacklevel=3,
         )

@@ -281,13 +281,13 @@ class NeuralTransformer(SeriesTransformer):
         Warns
         -----
         UserWarning
-            If no input of some series is known from its last observation on.
+            If no input of some series is known after its last observation.
         """
         check_is_fitted(self)
         check_switch("combine", combine)
         panel = read_panel(self, X, reset=False, inputs=inputs)
-        warn_of_unknown_inputs(panel)
         flat, offsets = query_times(panel, times, relative_to)
+        warn_of_unknown_inputs(panel, flat, offsets)
         compute = partial(self.embedder_.forecast_values, combine=combine)
         return panel.like(flat, fill_values(panel, flat, offsets, compute), offsets)
 
