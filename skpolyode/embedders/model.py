@@ -44,6 +44,8 @@ class ModelEmbedder(TrainedModel, Embedder):
         on all observations.
     static : StaticEncoder or None, default=None
         What static covariates the model reads.
+    inputs : InputEncoder or None, default=None
+        What inputs the model reads.
     scale : VarianceHead or None, default=None
         Predictive variance, of a model that was asked to learn it.
     stacking : StackedForecast or None, default=None

@@ -74,8 +74,9 @@ class PolyODE(ScanModel):
     cell : nn.GRUCell or None, default=None
         Updates the learned state w, of length H, at observations and impulses; it reads 3 D + S
         numbers, and the impulses. None: the model of the paper, without w.
-    inputs : InputSizes, default=InputSizes()
-        Inputs that act on the state. Those with a value follow w in `z`, then slopes.
+    inputs : sequence of int, default=(0, 0, 0)
+        Numbers of inputs that hold, are linear and are impulses. Those with a value follow w in `z`,
+        then slopes.
 
     Examples
     --------
@@ -107,7 +108,7 @@ class PolyODE(ScanModel):
         start: nn.Module | None = None,
         gain: Gain | None = None,
         cell: nn.Module | None = None,
-        inputs: Sequence[int] = InputSizes(),
+        inputs: Sequence[int] = (0, 0, 0),
     ) -> None:
         super().__init__()
         self.inputs = InputSizes(*inputs)

@@ -49,8 +49,9 @@ class ODERNN(SequenceModel):
         Longest gap that is integrated; after it the state is held.
     stepper : str, default="midpoint"
         Name of a Runge-Kutta method of :data:`skpolyode.dynamics.STEPPERS`.
-    inputs : InputSizes, default=InputSizes()
-        Inputs that act on the state. Those with a value follow it in `h`, then slopes.
+    inputs : sequence of int, default=(0, 0, 0)
+        Numbers of inputs that hold, are linear and are impulses. Those with a value follow it in `h`,
+        then slopes.
     generator : torch.Generator or None, default=None
         Source of the initial weights.
 
@@ -77,7 +78,7 @@ class ODERNN(SequenceModel):
         step_size: float = 0.5,
         max_gap: float = 64.0,
         stepper: str = "midpoint",
-        inputs: Sequence[int] = InputSizes(),
+        inputs: Sequence[int] = (0, 0, 0),
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()

@@ -164,12 +164,13 @@ class SeriesStream:
 
         Parameters
         ----------
-        times : scalar or array-like of shape (n_rows,), or None
+        times : scalar, array-like of shape (n_rows,) or None, default=None
             Their times, in the units and of the type of those that the transformer was fitted on.
             Each must be later than all times of its series before. A scalar is the time of all
             rows.
-        values : array-like of shape (n_rows, D), or of shape (n_rows,) with one channel
-            Values, NaN where a channel was not observed. Rows without any value are left out.
+        values : array-like of shape (n_rows, D) or (n_rows,), or None, default=None
+            Values, of one channel without an axis of channels, NaN where a channel was not observed.
+            Rows without any value are left out.
         series : int, str, array-like of such of shape (n_rows,) or None, default=None
             Which series each row is of, by position, or by id where ids are text. A series may
             have many rows, and rows of different series may be mixed. None: one row for each
