@@ -10,6 +10,7 @@ import numpy as np
 from skpolyode.errors import Faults
 from skpolyode.models.packed import Driven, InputSizes
 from skpolyode.panel import Inputs, Panel, as_panel, offsets_from, series_index
+from skpolyode.panel.checks import TOO_LARGE, note_cells
 from skpolyode.panel.inputs import KINDS, fit_inputs, on_clock_of
 from skpolyode.panel.units import ChannelScaler
 from skpolyode.saving.codec import saved
@@ -144,6 +145,12 @@ class InputEncoder(NamedTuple):
 
     def _columns(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
         """Columns (Q, C) of rows of inputs, with slopes per unit of their times; which change."""
+        faults, wrong = (
+            Faults("inputs", panel.ids, self.names),
+            self.scaler.is_too_far(panel.values),
+        )
+        note_cells(TOO_LARGE, wrong, "{:g} is too large", panel.rows, faults)
+        faults.raise_if_any()
         x, (n_hold, n_linear, _) = self.scaler.transform(panel.values), self.sizes
         rows, first = np.arange(len(x))[:, None], np.repeat(panel.offsets[:-1], panel.lengths)
         last = np.maximum.accumulate(np.where(np.isnan(x), -1, rows), axis=0)

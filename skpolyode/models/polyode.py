@@ -75,7 +75,7 @@ class PolyODE(ScanModel):
         Updates the learned state w, of length H, at observations and impulses; it reads 3 D + S
         numbers, and the impulses. None: the model of the paper, without w.
     inputs : sequence of int, default=(0, 0, 0)
-        Numbers of inputs that hold, are linear and are impulses. Those with a value follow w in `z`,
+        How many inputs hold, are linear and are impulses. Those with a value follow w in `z`,
         then slopes.
 
     Examples

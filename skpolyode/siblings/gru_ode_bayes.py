@@ -64,7 +64,7 @@ class GRUODEBayes(SequenceModel):
     stepper : str, default="midpoint"
         Name of a Runge-Kutta method of :data:`skpolyode.dynamics.STEPPERS`.
     inputs : sequence of int, default=(0, 0, 0)
-        Numbers of inputs that hold, are linear and are impulses. Those with a value follow it in `h`,
+        How many inputs hold, are linear and are impulses. Those with a value follow it in `h`,
         then slopes.
     generator : torch.Generator or None, default=None
         Source of the initial weights.
@@ -125,17 +125,23 @@ class GRUODEBayes(SequenceModel):
 
     def field(self, state: torch.Tensor) -> torch.Tensor:
         """Time derivative (rows, H) at a state (rows, H), which inputs may follow."""
+        if not self.inputs.n_state:
+            return self._moved(state, state[:, :0])
         sizes = self.hidden_size, self.inputs.n_levels, self.inputs.n_linear
         h, u, slopes = state.split(sizes, dim=1)
-        r, z = torch.sigmoid(self.gates(torch.cat([h, u], dim=1))).chunk(2, dim=1)
+        still = torch.zeros_like(u[:, : self.inputs.n_hold])
+        return torch.cat([self._moved(h, u), still, slopes, torch.zeros_like(slopes)], dim=1)
+
+    def _moved(self, h: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+        """Time derivative (rows, H) of `h` under inputs `u`."""
+
+        def read(x: torch.Tensor) -> torch.Tensor:
+            return torch.cat([x, u], dim=1) if self.inputs.n_levels else x
+
+        r, z = torch.sigmoid(self.gates(read(h))).chunk(2, dim=1)
         # Rates are at most 2 per unit of time, which steps of half a unit still follow.
         rate = 2.0 * torch.sigmoid(self.speed_logit)
-        aim = torch.tanh(self.candidate(torch.cat([r * h, u], dim=1)))
-        moved = rate * (1 - z) * (aim - h)
-        if not any(self.inputs):
-            return moved
-        still = torch.zeros_like(u[:, : self.inputs.n_hold])
-        return torch.cat([moved, still, slopes, torch.zeros_like(slopes)], dim=1)
+        return rate * (1 - z) * (torch.tanh(self.candidate(read(r * h))) - h)
 
     def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
         """State after gaps."""

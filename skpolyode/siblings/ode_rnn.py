@@ -50,7 +50,7 @@ class ODERNN(SequenceModel):
     stepper : str, default="midpoint"
         Name of a Runge-Kutta method of :data:`skpolyode.dynamics.STEPPERS`.
     inputs : sequence of int, default=(0, 0, 0)
-        Numbers of inputs that hold, are linear and are impulses. Those with a value follow it in `h`,
+        How many inputs hold, are linear and are impulses. Those with a value follow it in `h`,
         then slopes.
     generator : torch.Generator or None, default=None
         Source of the initial weights.

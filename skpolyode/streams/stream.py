@@ -169,7 +169,7 @@ class SeriesStream:
             Each must be later than all times of its series before. A scalar is the time of all
             rows.
         values : array-like of shape (n_rows, D) or (n_rows,), or None, default=None
-            Values, of one channel without an axis of channels, NaN where a channel was not observed.
+            Values, NaN where a channel was not observed; of one channel without an axis for it.
             Rows without any value are left out.
         series : int, str, array-like of such of shape (n_rows,) or None, default=None
             Which series each row is of, by position, or by id where ids are text. A series may

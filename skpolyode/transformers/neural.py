@@ -39,7 +39,7 @@ from skpolyode.transformers.input import (
     read_panel,
     warn_if_nothing_was_learned,
 )
-from skpolyode.transformers.inputs import warn_of_unknown_inputs
+from skpolyode.transformers.inputs import refuse_unused, warn_of_unknown_inputs
 from skpolyode.transformers.parameters import (
     Training,
     check_device,
@@ -337,6 +337,7 @@ class NeuralTransformer(SeriesTransformer):
         longest = window_rows or _LONGEST
         split = split_series(whole, known, self.validation_fraction, random_state, longest)
         if continues := self.warm_start and hasattr(self, "embedder_"):
+            refuse_unused(self, panel)
             embedder = self._continued(self.embedder_.with_own_model())
         else:
             embedder = self._new_embedder(split.trained, generator)
