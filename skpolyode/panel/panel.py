@@ -14,7 +14,7 @@ from skpolyode.panel.concat import concat_rows
 from skpolyode.panel.inputs import Inputs
 from skpolyode.panel.readers.arrays import rows_from_array, rows_from_flat
 from skpolyode.panel.readers.lists import rows_from_frames, rows_from_series
-from skpolyode.panel.readers.long import rows_from_long
+from skpolyode.panel.readers.long import rows_from_long, rows_from_nothing
 from skpolyode.panel.readers.sktime import rows_from_sktime
 from skpolyode.panel.rows import Duplicates
 from skpolyode.panel.views import PanelViews
@@ -349,8 +349,11 @@ class Panel(PanelViews):
         if inputs is not None and not isinstance(inputs, Inputs | Panel):
             plain = dict.fromkeys(("values", "channel", "value", "error", "static"))
             shared = {k: options[k] for k in ("time_unit", "sort", "duplicates") if k in options}
-            own = build_rows("inputs", partial(reader, **plain), inputs, empty="keep", **shared)
-            inputs = Inputs(cls.from_rows(own), kinds)
+            own = (
+                partial(reader, **plain) if len(inputs) else partial(rows_from_nothing, (id, time))
+            )
+            rows = build_rows("inputs", own, inputs, empty="keep", **shared)
+            inputs = Inputs(cls.from_rows(rows), kinds)
         return cls.from_rows(build_rows("df", reader, df, inputs=inputs, **options))
 
     @classmethod

@@ -131,3 +131,16 @@ def test_inputs_are_on_the_clock_of_their_series():
     naive = doses.assign(t=doses["t"].dt.tz_localize(None))
     with pytest.raises(ValueError, match="both or none a time zone"):
         long(table, naive, time_unit="h")
+
+
+def test_a_table_of_no_inputs_and_parquet(tmp_path):
+    pytest.importorskip("pyarrow")
+    from skpolyode.parquet import sample_dataset
+
+    none = long(inputs=DOSES.iloc[:0])
+    assert rows(none) == [([], []), ([], [])]
+    assert none.inputs.names == ("dose",)
+    HR.to_parquet(tmp_path / "hr.parquet")
+    options = {"inputs": DOSES, "kinds": "impulse"}
+    found = sample_dataset(tmp_path / "hr.parquet", id="id", time="t", n_rows=10, **options)
+    assert found == long()
