@@ -30,8 +30,7 @@ from skpolyode.panel.query import name_query
 from skpolyode.panel.select import last_seen_rows, observed_series, take
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.transformers import PolyODETransformer
-from skpolyode.transformers.input import read_panel
-from skpolyode.transformers.inputs import warn_of_unknown_inputs
+from skpolyode.transformers.input import read_panel, warn_of_unknown_inputs
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import check_repeatable, local_random_state
 

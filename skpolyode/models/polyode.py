@@ -5,12 +5,11 @@ the memory follows the signal h0 exactly. At an observation x with mask m and co
 
     bridge:  c_j += m_j K_j (x_j - h0_j) rho(time since the previous observation of j)
     reset:   h0_j += m_j K_j (x_j - h0_j),   h_j := c_j where m_j = 1
-reset
+    cell:    w := GRU([m h0, m, m K (x - h0), s], w), with h0 after and x - h0 before the reset
 
 Known inputs u are read by ``dz/dt = phi(z, u)``, and impulses by the cell, beside an observation or
 alone: they move w, never the signal. Where an input changes, integration stops and goes on.
 
-The gain K
 The gain K is 1 for exact observations; with another one this is a filter of noisy ones. The memory
 never feeds back into phi between observations. Signal, memory and reset are those of De Brouwer &
 Krishnan (ICLR 2023, section 3). The bridge, the gain and w, which carries on what the memory of the

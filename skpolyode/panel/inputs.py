@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults, plain_repr
 from skpolyode.panel.rows import merge_duplicates, sort_rows
-
-if TYPE_CHECKING:
-    from skpolyode.panel.panel import Panel
-    from skpolyode.panel.timeaxis import TimeAxis
+from skpolyode.panel.timeaxis import TimeAxis
 
 __all__ = ["KINDS", "Inputs", "fit_inputs", "join_inputs", "on_clock_of"]
 
@@ -84,7 +81,7 @@ class Inputs:
 
     __slots__ = ("kinds", "series", "stored")
 
-    def __init__(self, panel: Panel, kinds: Any = "hold") -> None:
+    def __init__(self, panel: Any, kinds: Any = "hold") -> None:
         # Series of `stored` that belong to the carrying ones: to select some copies no rows.
         self.stored, self.series = panel, np.arange(panel.n_series)
         self.kinds = _read_kinds(kinds, panel.channel_names)
@@ -95,7 +92,7 @@ class Inputs:
         return self.stored.channel_names
 
     @property
-    def panel(self) -> Panel:
+    def panel(self) -> Any:
         """The rows, one series for each that carries them; ids are those given, or positions."""
         if self._is_whole:
             return self.stored

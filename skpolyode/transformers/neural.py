@@ -37,9 +37,10 @@ from skpolyode.transformers.input import (
     check_sizes,
     fit_series,
     read_panel,
+    refuse_unused,
     warn_if_nothing_was_learned,
+    warn_of_unknown_inputs,
 )
-from skpolyode.transformers.inputs import refuse_unused, warn_of_unknown_inputs
 from skpolyode.transformers.parameters import (
     Training,
     check_device,

@@ -20,6 +20,7 @@ from skpolyode.memory import MEMORIES, PATH_MEASURES, LegTMemory
 from skpolyode.models import Packed, PolyODE, SequenceModel
 from skpolyode.models.gain import Gain
 from skpolyode.models.layers import drawn, zero_map
+from skpolyode.models.packed import InputSizes
 from skpolyode.panel import Panel
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.panel.units import (
@@ -284,19 +285,7 @@ class PolyODETransformer(UncertainTransformer):
         # value, and a channel that is constant in training never gets a gradient.
         inputs = InputEncoder.of_panel(panel)
         driven = sizes_of(inputs)
-        if driven.n_impulse and not self._state_size:
-            raise ValueError(
-                "impulses among the inputs move the learned state, which hidden_size=0 leaves out: "
-                "take a larger one, such as the default 32."
-            )
-        field = WalledMLP(
-            widths[0],
-            widths[1:-1],
-            pull=unit / self.step_size_,
-            n_levels=driven.n_levels,
-            n_linear=driven.n_linear,
-            generator=generator,
-        )
+        field = self._new_field(widths, driven, unit / self.step_size_, generator)
         static = StaticEncoder.of_panel(panel)
         n_static = 0 if static is None else static.n_features
         # Whole steps of the longest gap that is integrated.
@@ -331,6 +320,18 @@ class PolyODETransformer(UncertainTransformer):
             static=static,
             inputs=inputs,
         )
+
+    def _new_field(
+        self, widths: list[int], inputs: InputSizes, pull: float, generator: torch.Generator
+    ) -> WalledMLP:
+        """Untrained field on a state that inputs follow."""
+        if inputs.n_impulse and not self._state_size:
+            raise ValueError(
+                "impulses among the inputs move the learned state, which hidden_size=0 leaves out: "
+                "take a larger one, such as the default 32."
+            )
+        known = {"n_levels": inputs.n_levels, "n_linear": inputs.n_linear}
+        return WalledMLP(widths[0], widths[1:-1], pull=pull, **known, generator=generator)
 
     def _new_gain(self, rows: Observed, scaler: ChannelScaler) -> Gain | None:
         """Gain of a filter; known errors tell that observations are noisy."""
