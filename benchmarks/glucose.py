@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -123,6 +122,9 @@ class Series:
         others = table[table.kind != "glucose"].pivot_table("value", "minute", "kind", "sum")
         self.inputs = others.reindex(columns=list(BIN))
         self.inputs.index = self.inputs.index / 60
+        self.at, self.basal = self.inputs.index.to_numpy(), self.inputs.basal.ffill().to_numpy()
+        amounts = self.inputs[["carbs", "bolus"]].fillna(0.0).to_numpy().cumsum(axis=0)
+        self.totals = np.concatenate([np.zeros((1, 2)), amounts])
         known = np.flatnonzero(self.kept & (self.t > 14) & (self.t < self.t[-1] - LEADS[-1]))
         self.origins = np.sort(rng.choice(known, 3, replace=False))
 
@@ -139,12 +141,10 @@ class Series:
         """Filled grid of the past four hours, and sums of inputs by the hour."""
         (t, x), now = self.until(origin), self.t[origin]
         grid = np.interp(now - np.arange(0, 4.25, 0.25), t, x)
-        given, at = self.inputs.fillna(0.0), self.inputs.index.to_numpy()
         edges = now + np.concatenate([[-8, -5], np.arange(-3, lead + 0.5)])
-        place = np.searchsorted(at, edges)
-        sums = [given.iloc[a:b, :2].sum() for a, b in pairwise(place)]
-        basal = self.inputs.basal.ffill().to_numpy()
-        return np.concatenate([grid, *sums, [basal[np.searchsorted(at, now, "right") - 1]]])
+        sums = np.diff(self.totals[np.searchsorted(self.at, edges)], axis=0)
+        basal = self.basal[np.searchsorted(self.at, now, "right") - 1]
+        return np.concatenate([grid, sums.ravel(), [basal]])
 
 
 def panel_of(series: list[Series], origins: list[int | None], driven: bool) -> Any:

@@ -94,14 +94,10 @@ class Inputs:
     @property
     def panel(self) -> Any:
         """The rows, one series for each that carries them; ids are those given, or positions."""
-        if self._is_whole:
+        if np.array_equal(self.series, np.arange(self.stored.n_series)):
             return self.stored
         part = self.stored[self.series]
         return part.from_rows(_unlabelled(part.rows))
-
-    @property
-    def _is_whole(self) -> bool:
-        return np.array_equal(self.series, np.arange(self.stored.n_series))
 
     def at(self, series: Any) -> Inputs:
         """Inputs of some series, by an index of numpy."""
@@ -174,15 +170,16 @@ def fit_inputs(inputs: Any, ids: np.ndarray, axis: TimeAxis, faults: Faults) -> 
         found = f"times of series {_meaning(axis)}, those of inputs {_meaning(own)}"
         faults.add(_OTHER_CLOCK, [found])
     index, known = (pd.Index(labels, tupleize_cols=False) for labels in (ids, stored.ids))
-    if not known.isin(index).all():
-        if len(known) != len(index) or not known.equals(pd.RangeIndex(len(known))):
-            strange = known[~known.isin(index)]
-            some = ", ".join(plain_repr(label) for label in strange[:3])
-            found = f"{len(strange)} ids of inputs are those of no series ({some})"
-            faults.add(_OTHER_SERIES, [found])
+    strange, counted = known[~known.isin(index)], known.equals(pd.RangeIndex(len(known)))
+    if len(known) == len(index) and (known.equals(index) or (counted and len(strange))):
         places = np.arange(len(known))
+    elif len(strange) or not known.is_unique:
+        some = ", ".join(plain_repr(label) for label in strange[:3])
+        found = f"{len(strange)} ids of inputs are those of no series ({some})"
+        faults.add(_OTHER_SERIES, [found if len(strange) else "ids of inputs occur twice"])
+        return None
     else:
-        places = known.get_indexer(index) if known.is_unique else np.full(len(index), -1)
+        places = known.get_indexer(index)
     rows = stored.rows
     # One more series, without rows, for those that have none.
     rows = replace(rows, offsets=np.append(rows.offsets, rows.offsets[-1]), errors=None)
