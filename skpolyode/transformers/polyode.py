@@ -176,6 +176,9 @@ class PolyODETransformer(UncertainTransformer):
     added there again. Numbers are standardised, everything else becomes indicators; a series may
     lack values (NaN), but not whole columns that `fit` saw.
 
+    Known inputs (`Panel.inputs`) drive the dynamics: f reads those that hold or are linear, and the
+    cell of v reads impulses. A panel that later methods get must have the same ones.
+
     References
     ----------
     E. De Brouwer and R. G. Krishnan, "Anamnesic neural differential equations with orthogonal
