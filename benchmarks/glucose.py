@@ -1,7 +1,7 @@
 """Glucose of virtual patients under meals and insulin, from a sensor with gaps of hours.
 
     python benchmarks/glucose.py --simulate FILE     needs the package simglucose, and not this one
-    python benchmarks/glucose.py --data FILE [--n-train 80]
+    python benchmarks/glucose.py --data FILE [--n-train 60]
 
 The 30 patients of simglucose (UVA/Padova, type 1 diabetes) live four pairs of days each: three
 meals and a snack at random times, a bolus for most meals, of the right size up to 30 %, and a basal
@@ -221,7 +221,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--simulate", metavar="FILE")
     parser.add_argument("--data", metavar="FILE")
-    parser.add_argument("--n-train", type=int, default=80)
+    parser.add_argument("--n-train", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
