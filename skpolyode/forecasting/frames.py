@@ -276,7 +276,7 @@ def _query(context: Context, times: list[pd.Index]) -> Query:
 
 def warn_of_exogenous(X: Any, transformer: Any) -> None:
     """Warn of exogenous series that the model does not use, which sktime then drops."""
-    if X is not None and transformer is not None and not transformer.uses_inputs:
+    if X is not None and not getattr(transformer, "uses_inputs", transformer is None):
         warnings.warn(
             f"{type(transformer).__name__} does not use exogenous series: X is ignored. Take "
             "PolyODETransformer, ODERNNTransformer or GRUODEBayesTransformer, or give what was "

@@ -319,16 +319,16 @@ class SeriesStream:
         mask, errors = ~np.isnan(values), rows.errors
         errors = errors if errors is None else errors / scaler.scale
         for own, now in rounds(rows.offsets):
-            known, way, before = None if errors is None else errors[now], None, clock.take(own)
+            known, way = None if errors is None else errors[now], None
             if encoder is not None:
-                labels = panel[rows.series[own]]
+                before, labels = clock.take(own), panel[rows.series[own]]
                 times = before.last, before.elapsed, rows.times[now]
                 way = Way.of(self._embedder, labels, *times)
             if len(own) == len(rows.series):
                 clock, moment = clock.move(rows.times[now], mask[now], unit)
                 parts = self._take_in(parts, values[now], moment, known, way)
                 continue
-            moved, moment = before.move(rows.times[now], mask[now], unit)
+            moved, moment = clock.take(own).move(rows.times[now], mask[now], unit)
             clock.put(own, moved)
             taken = self._take_in(self._take(parts, own), values[now], moment, known, way)
             self._put(parts, own, taken)
