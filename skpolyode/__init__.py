@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from skpolyode.heads import PolyODEClassifier, PolyODERegressor
-from skpolyode.panel import Panel
+from skpolyode.panel import Inputs, Panel
 from skpolyode.saving import load
 from skpolyode.siblings import (
     GRUODEBayesTransformer,
@@ -34,6 +34,7 @@ __all__ = [
     "GRUODEBayesTransformer",
     "HiPPORNNTransformer",
     "HiPPOTransformer",
+    "Inputs",
     "InterpolationTransformer",
     "LegendreFitTransformer",
     "LinODENetTransformer",

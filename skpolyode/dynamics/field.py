@@ -45,16 +45,24 @@ class WalledMLP(nn.Module):
     Outside, the network sees the nearest point of the box and a linear pull leads back to it. Free
     runs are therefore bounded whatever the weights, and one long gap cannot ruin a loss.
 
+    Inputs u, as far as they are known, are further coordinates of z, which the network reads and
+    does not move: ``du/dt`` is 0, or of a linear input its slope, the last coordinates of z, which
+    the network does not read. There is no wall for them.
+
     Parameters
     ----------
     size : int
-        Length M of the state, in standardised units.
+        Length of the state that the network moves, in standardised units.
     hidden_layer_sizes : sequence of int
         Widths of the hidden layers.
     wall : float, default=5.0
         Half width of the box, in standard deviations.
     pull : float, default=1.0
         Rate of the pull, one over the units of time.
+    n_levels : int, default=0
+        Inputs u that the network reads.
+    n_linear : int, default=0
+        The last of them that have slopes. Length M of z is that of the state, plus both numbers.
     generator : torch.Generator or None, default=None
         Source of the initial weights.
 
@@ -77,11 +85,14 @@ class WalledMLP(nn.Module):
         *,
         wall: float = 5.0,
         pull: float = 1.0,
+        n_levels: int = 0,
+        n_linear: int = 0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.wall, self.pull = wall, pull
-        widths = [size, *hidden_layer_sizes, size]
+        self.n_levels, self.n_linear = n_levels, n_linear
+        widths = [size + n_levels, *hidden_layer_sizes, size]
         self.layers = nn.ModuleList(_linear(*shape, generator) for shape in pairwise(widths))
 
     def stand_still(self) -> WalledMLP:
@@ -99,6 +110,28 @@ class WalledMLP(nn.Module):
         """Whether the output is zero everywhere inside the box."""
         return not any(bool(parameter.any()) for parameter in self.layers[-1].parameters())
 
+    @property
+    def size(self) -> int:
+        """Length M of z."""
+        return self.layers[-1].out_features + self.n_inputs
+
+    @property
+    def n_inputs(self) -> int:
+        """Coordinates of z, its last ones, that inputs set."""
+        return self.n_levels + self.n_linear
+
+    def inside(self, z: Tensor) -> Tensor:
+        """Nearest point of the box to `z` (rows, M)."""
+        if not self.n_inputs:
+            return z.clamp(-self.wall, self.wall)
+        own, inputs = z[:, : -self.n_inputs], z[:, -self.n_inputs :]
+        return torch.cat([own.clamp(-self.wall, self.wall), inputs], dim=1)
+
+    def drift(self, z: Tensor) -> Tensor:
+        """Derivative (rows, M) of linear inputs at `z`; 0 of all other coordinates."""
+        n, end = self.n_linear, z.shape[1]
+        return F.pad(z[:, end - n :], (end - 2 * n, n))
+
     def forward(self, z: Tensor) -> Tensor:
         """Time derivative (rows, M) at `z` (rows, M)."""
         return self.bind()(z)
@@ -109,19 +142,26 @@ class WalledMLP(nn.Module):
         This saves time where the same weights are evaluated hundreds of times on few rows.
         """
         *inner, (weight, bias) = self.affine()
-        wall, pull, activation = self.wall, self.pull, ACTIVATION.of_tensor
+        pull, activation = self.pull, ACTIVATION.of_tensor
 
         def field(z: Tensor) -> Tensor:
-            inside = out = z.clamp(-wall, wall)
+            inside = out = self.inside(z)
             for inner_weight, inner_bias in inner:
                 out = activation(F.linear(out, inner_weight, inner_bias))
-            return torch.add(F.linear(out, weight, bias), z - inside, alpha=-pull)
+            out = torch.add(F.linear(out, weight, bias), z - inside, alpha=-pull)
+            return out + self.drift(z) if self.n_linear else out
 
         return field
 
     def affine(self) -> list[tuple[Tensor, Tensor]]:
-        """Weight and bias of each layer."""
-        return [(layer.weight, layer.bias) for layer in self.layers]
+        """Weight and bias of each layer, from z to its derivative without drift."""
+        layers = [(layer.weight, layer.bias) for layer in self.layers]
+        if self.n_inputs:
+            weight, bias = layers[0]
+            layers[0] = F.pad(weight, (0, self.n_linear)), bias
+            weight, bias = layers[-1]
+            layers[-1] = F.pad(weight, (0, 0, 0, self.n_inputs)), F.pad(bias, (0, self.n_inputs))
+        return layers
 
 
 def _linear(n_in: int, n_out: int, generator: torch.Generator | None) -> nn.Linear:
@@ -135,8 +175,10 @@ def _linear(n_in: int, n_out: int, generator: torch.Generator | None) -> nn.Line
 
 
 def _arguments(field: WalledMLP) -> dict[str, Any]:
-    size, *hidden = (layer.in_features for layer in field.layers)
-    return {"size": size, "hidden_layer_sizes": hidden, "wall": field.wall, "pull": field.pull}
+    _, *hidden = (layer.in_features for layer in field.layers)
+    names = ("wall", "pull", "n_levels", "n_linear")
+    sizes = {"size": field.layers[-1].out_features, "hidden_layer_sizes": hidden}
+    return sizes | {name: getattr(field, name) for name in names}
 
 
 register_module(WalledMLP, _arguments)

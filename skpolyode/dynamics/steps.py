@@ -10,6 +10,8 @@ drive, and only the mean of their features goes back to the state::
 These are the steps of the field up to rounding. The state is as long as all memories together, the
 drive only as wide as a hidden layer; `benchmarks/gradient_step.py` measures the difference.
 
+Linear inputs move the drive as well, by ``W_1 drift(z)``, which is constant over a step.
+
 The wall is checked once a step: the part of the state beyond it decays as ``exp(-pull h)``, the
 rest is moved by the network. Inside the box the order is that of the method, beyond it one.
 """
@@ -110,9 +112,10 @@ class NetworkSteps:
     """
 
     def __init__(self, field: WalledMLP, stepper: Stepper, recorded: slice | None = None) -> None:
-        self.stepper, self.layers = stepper, Layers.of(field)
+        self.stepper, self.layers, self.field = stepper, Layers.of(field), field
         self.wall, self.pull = field.wall, field.pull
-        self.by_hand = field.by_hand and not self.layers.is_linear
+        # Gradients of steps under linear inputs are not written by hand.
+        self.by_hand = field.by_hand and not self.layers.is_linear and not field.n_linear
         self.recorded = recorded
         if recorded is not None:
             self.readout = [part[recorded].contiguous() for part in self.layers.last]
@@ -125,12 +128,13 @@ class NetworkSteps:
     def slope(self, y: Tensor, start: Start) -> Tensor:
         """Derivative of the recorded coordinates there."""
         y = y[:, self.recorded]
-        return F.linear(start.features, *self.readout).add(y - self.inside(y), alpha=-self.pull)
+        inside = y.clamp(-self.wall, self.wall)
+        return F.linear(start.features, *self.readout).add(y - inside, alpha=-self.pull)
 
     def end(self, y: Tensor, start: Start, h: Tensor) -> Tensor:
         """End of the step of length `h` (rows, 1)."""
-        mean = self._mean(start.drive, [Stage([], [start.features])], h)
-        moved = torch.addcmul(y, h, F.linear(mean, *self.layers.last))
+        mean = self._mean(y, start.drive, [Stage([], [start.features])], h)
+        moved = self._moved(y, h, mean)
         # Coordinates inside the box add exactly zero here.
         return torch.addcmul(moved, y - self.inside(y), torch.expm1(-self.pull * h))
 
@@ -139,7 +143,7 @@ class NetworkSteps:
 
         If a `tape` is given, the step is appended to it for its gradient.
         """
-        low, high = y.detach().aminmax()
+        low, high = y.detach()[:, : y.shape[1] - self.field.n_inputs].aminmax()
         # Also false where any number is NaN.
         all_inside = low.item() >= -self.wall and high.item() <= self.wall
         if not all_inside and tape is None:
@@ -147,26 +151,33 @@ class NetworkSteps:
         inside = y if all_inside else self.inside(y)
         drive = F.linear(inside, *self.layers.first)
         stages = [self.layers.stage(drive)]
-        mean = self._mean(drive, stages, h)
-        end = torch.addcmul(y, h, F.linear(mean, *self.layers.last))
+        mean = self._mean(y, drive, stages, h)
+        end = self._moved(y, h, mean)
         if not all_inside:
             end = torch.addcmul(end, y - inside, torch.expm1(-self.pull * h))
         if tape is not None:
             tape.append(TakenStep(h, inside, None if all_inside else y != inside, stages, mean))
         return end
 
-    def _mean(self, drive: Tensor, stages: list[Stage], h: Tensor) -> Tensor:
+    def _moved(self, y: Tensor, h: Tensor, mean: Tensor) -> Tensor:
+        """`y` (rows, M) after a step without the pull of the wall."""
+        rate = F.linear(mean, *self.layers.last)
+        return torch.addcmul(y, h, rate + self.field.drift(y) if self.field.n_linear else rate)
+
+    def _mean(self, y: Tensor, drive: Tensor, stages: list[Stage], h: Tensor) -> Tensor:
         """Mean (rows, H') of the features over a step, whose stages after the first it adds."""
         # All of this happens in the drive (rows, H), not in the longer state (rows, M).
         turns: list[Tensor] = []
+        drift = F.linear(self.field.drift(y), self.layers.first[0]) if self.field.n_linear else None
         for row in self.stepper.a:
-            turns.append(F.linear(stages[-1].after[-1], *self.layers.turn))
+            turn = F.linear(stages[-1].after[-1], *self.layers.turn)
+            turns.append(turn if drift is None else turn + drift)
             stages.append(self.layers.stage(combine(drive, h, row, turns)))
         return weighted_sum(self.stepper.b, [stage.after[-1] for stage in stages])
 
     def inside(self, y: Tensor) -> Tensor:
         """Nearest point of the box."""
-        return y.clamp(-self.wall, self.wall)
+        return self.field.inside(y)
 
 
 class FieldSteps:

@@ -16,6 +16,7 @@ from skpolyode.embedders.holdout import FitOptions, Split
 from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.panel import Panel
+from skpolyode.panel.inputs import on_clock_of
 from skpolyode.training import Checkpoint
 from skpolyode.training.losses import with_weights
 from skpolyode.training.tasks import SubsampledTask
@@ -101,5 +102,8 @@ def find_checkpoint(
 
 
 def _content(panel: Panel) -> tuple[Any, ...]:
-    errors = () if panel.errors is None else (panel.errors,)
-    return panel.times, panel.values, panel.offsets, panel.static, *errors
+    beside = () if panel.errors is None else (panel.errors,)
+    if (inputs := on_clock_of(panel)) is not None:
+        rows = inputs.panel
+        beside += rows.times, rows.values, rows.offsets, inputs.names, inputs.kinds
+    return panel.times, panel.values, panel.offsets, panel.static, *beside

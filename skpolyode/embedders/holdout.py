@@ -9,6 +9,7 @@ import pandas as pd
 
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.cell_errors import join_errors
+from skpolyode.panel.inputs import join_inputs, on_clock_of
 from skpolyode.panel.select import observed_part, take, window_bounds
 
 __all__ = ["FEWEST_TO_SPLIT", "FitOptions", "Split", "hold_out", "split_series"]
@@ -102,6 +103,7 @@ def split_series(
         channel_names=panel.channel_names,
         static=static,
         errors=join_errors(parts),
+        inputs=join_inputs([on_clock_of(part) for part in parts]),
         time_unit=panel.time_unit,
     )
     if weights is not None:  # the others all count the same

@@ -13,6 +13,7 @@ from skpolyode.embedders.batching import lead_batches
 from skpolyode.embedders.trained_model import TrainedModel
 from skpolyode.embedders.variance import std_coefficients
 from skpolyode.ensemble.naive import Records
+from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import observed_rows, series_of_rows, take
@@ -43,6 +44,8 @@ class ModelEmbedder(TrainedModel, Embedder):
         on all observations.
     static : StaticEncoder or None, default=None
         What static covariates the model reads.
+    inputs : InputEncoder or None, default=None
+        What inputs the model reads.
     scale : VarianceHead or None, default=None
         Predictive variance, of a model that was asked to learn it.
     stacking : StackedForecast or None, default=None
@@ -107,7 +110,9 @@ class ModelEmbedder(TrainedModel, Embedder):
             part = batch.series
             durations, states = (rows.end - rows.start)[part], self.recent_states(panel[part])
             own = None if records is None else records[part]
-            values[batch.rows] = self.run_ahead(states, durations, batch.leads, own)[batch.asked]
+            course = self.course_ahead(panel[part], batch.leads)
+            run = self.run_ahead(states, durations, batch.leads, own, course)
+            values[batch.rows] = run[batch.asked]
         return values
 
     def run_ahead(
@@ -116,13 +121,15 @@ class ModelEmbedder(TrainedModel, Embedder):
         durations: np.ndarray,
         leads: np.ndarray,
         records: Records | None = None,
+        course: Packed | None = None,
     ) -> np.ndarray:
         """Values (B, Q, D) at times `leads` (B, Q) after the last observations, from states there.
 
         `durations` (B,) are those of the histories; all in the user's units. With the `records`
-        (B, D) of the series forecasts are stacked, without them they are the free run.
+        (B, D) of the series forecasts are stacked, without them they are the free run. `course` is
+        that of the inputs from the last observations on.
         """
-        run = self._free_run(states, durations, leads)
+        run = self._free_run(states, durations, leads, course)
         if records is not None and self.stacking is not None:
             series = np.repeat(np.arange(len(run)), run.shape[1])
             elapsed = (durations[:, None] + leads).ravel() / self.units.time_scale
@@ -130,12 +137,29 @@ class ModelEmbedder(TrainedModel, Embedder):
             run = self.units.scaler.at_mean(self.stacking.combine(*flat).reshape(run.shape))
         return self.units.scaler.inverse(run)
 
-    def _free_run(self, states: State, durations: np.ndarray, leads: np.ndarray) -> np.ndarray:
+    def course_ahead(self, panel: Panel, leads: np.ndarray) -> Packed | None:
+        """Inputs of series from their last rows on, up to the last of some `leads` (B, Q)."""
+        if self.inputs is None:
+            return None
+        n_rows = panel.lengths
+        last = take(panel, np.arange(len(n_rows)), panel.offsets[1:] - 1, panel.offsets[1:])
+        return self.pack(last, ahead=leads.max(axis=1) / self.units.time_scale)
+
+    def _free_run(
+        self,
+        states: State,
+        durations: np.ndarray,
+        leads: np.ndarray,
+        course: Packed | None,
+    ) -> np.ndarray:
         """Free run (B, Q, D) of the model, in standard deviations; see `run_ahead`."""
         unit = self.units.time_scale
         since, elapsed = (torch.from_numpy(x / unit).to(self.device) for x in (leads, durations))
         with torch.no_grad():
-            mean = self.exact.look_ahead(states, since, elapsed).mean
+            if course is None:
+                mean = self.exact.look_ahead(states, since, elapsed).mean
+            else:
+                mean = self.exact.look_ahead_under(course, states, since, elapsed)
         return self.units.scaler.at_mean(mean.cpu().numpy())
 
     def forecast_from(
@@ -181,5 +205,7 @@ class ModelEmbedder(TrainedModel, Embedder):
         runs = np.empty((len(times), panel.n_channels))
         pasts = take(panel, series, origins, origins + 1)
         for part, rows, leads, asked in lead_batches(pasts, times, offsets_from(counts), end):
-            runs[rows] = self._free_run(select(states, part), durations[part], leads)[asked]
+            course = self.course_ahead(pasts[part], leads)
+            run = self._free_run(select(states, part), durations[part], leads, course)
+            runs[rows] = run[asked]
         return runs

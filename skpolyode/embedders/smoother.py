@@ -159,7 +159,7 @@ def shares(embedder: TrainedModel, panel: Panel) -> Filtered | None:
             ahead, carried = model.gain.carried(data.channel_gap, data.left)
             ahead = ahead * model.gain.noise.square()
             columns = [share, 1.0 - carried, ahead, *model.gain.variances(data)]
-    order = data.series.argsort(stable=True)
+    order = data.observations
     share, lost, *told = (x[order].cpu().numpy() for x in columns)
     if not told:
         return Filtered(share, lost)
@@ -234,25 +234,58 @@ def _follow_parts(
     first, stop = parts.own[[chunk.start, chunk.stop]]
     asked = slice(*np.searchsorted(row, [first, stop]))
     with torch.no_grad():
-        data = pack(panel)
+        data = pack(panel, ahead=_asked_ahead(panel, own[row[asked] - first], since[asked]))
         steps = [(step.rows, step.state, step.prediction) for step in model.run(data)]
         rows, states, before = zip(*steps, strict=True)
-        packed = data.series.argsort(stable=True)
-        order = torch.cat(rows).argsort()[packed]  # of the rows of the panel
-        state = select(join(list(states)), order)
+        packed, order = data.observations, torch.cat(rows).argsort()
+        every = select(join(list(states)), order)
         mean, log_scale = (
-            None if x[0] is None else torch.cat(x)[order][own].cpu().numpy()
+            None if x[0] is None else torch.cat(x)[order][packed][own].cpu().numpy()
             for x in zip(*before, strict=True)
         )
         columns = gap[first:stop], row[asked] - first, since[asked]
-        columns = (torch.from_numpy(x).to(data.x.device) for x in columns)
+        ahead, at, passed = (torch.from_numpy(x).to(data.x.device) for x in columns)
+        state = select(every, packed)
         after = select(state, own)
-        signal = _signal_after(model, after, data.elapsed[packed][own], *columns)
+        if data.knot is None:
+            columns = after, data.elapsed[packed][own], ahead, at, passed
+        else:
+            columns = every, data.elapsed, *_behind_knots(data, packed[own], ahead, at, passed)
+        signal = _signal_after(model, *columns)
         looked = None if look is None else look(after).cpu().numpy()
     expected = _Expected(signal.cpu().numpy(), mean, log_scale, looked)
     n_before = np.maximum(parts.own[chunk] - parts.start[chunk], 1)
     entry = select(state, panel.offsets[:-1] + n_before - 1)
     return expected, entry, select(state, panel.offsets[1:] - 1)
+
+
+def _asked_ahead(panel: Panel, row: np.ndarray, since: np.ndarray) -> np.ndarray:
+    """How long after their last rows series (B,) are asked about, at times since some rows (Q,)."""
+    ahead, series = np.zeros(panel.n_series), series_of_rows(panel)[row]
+    last = row == panel.offsets[1:][series] - 1
+    np.maximum.at(ahead, series[last], since[last])
+    return ahead
+
+
+def _behind_knots(
+    data: Packed, rows: torch.Tensor, gap: torch.Tensor, at: torch.Tensor, since: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Where times (Q,) lie among all packed rows, of which some are knots of inputs.
+
+    `rows` (n,) are those of observations with gaps (n,), and `at` (Q,) which of them each time is
+    `since`. Returns the gaps after all packed rows, and row and time since it of each time.
+    """
+    row, left = rows[at], gap[at]
+    while True:
+        following = data.next[row]
+        on = (following >= 0) & data.knot[following] & (data.gap[following] <= since)
+        if not on.any():
+            break
+        passed = torch.where(on, data.gap[following], 0.0)
+        row, since, left = torch.where(on, following, row), since - passed, left - passed
+    gaps = data.gap[data.next]
+    ends = data.next[row] < 0
+    return gaps.index_put((row[ends],), left[ends]), row, since
 
 
 def _signal_after(

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from skpolyode.embedders.batching import cut, map_chunks
+from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.ensemble.naive import Records
@@ -50,6 +51,7 @@ class TrainedModel:
     past: MemoryReadout | None = None
     recent: MemoryReadout | None = None
     static: StaticEncoder | None = None
+    inputs: InputEncoder | None = None
     scale: VarianceHead | None = None
     stacking: StackedForecast | None = None
 
@@ -104,8 +106,13 @@ class TrainedModel:
         """Leave out what follows from the rest."""
         return {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
 
-    def pack(self, panel: Panel, dtype: torch.dtype = torch.float64) -> Packed:
-        """Series of a panel as models read them."""
+    def pack(
+        self, panel: Panel, dtype: torch.dtype = torch.float64, ahead: np.ndarray | float = 0.0
+    ) -> Packed:
+        """Series of a panel as models read them.
+
+        Inputs are packed up to a time `ahead` (B,) of the last rows, in units of the model.
+        """
         rows = observed_rows(panel)
         values = self.units.scaler.read(rows.values)
         static = None if self.static is None else self.static.transform(panel)
@@ -114,8 +121,13 @@ class TrainedModel:
             errors = errors / self.units.scaler.scale
         elif gain is not None and gain.told == "each":
             errors = np.full_like(values, np.nan)
-        cells = {"static": static, "errors": errors}
-        packed = pack(rows.times / self.units.time_scale, values, rows.offsets, **cells)
+        unit = self.units.time_scale
+        rows_of, cells = (rows.times / unit, values, rows.offsets), {"errors": errors}
+        if self.inputs is not None:
+            end = (rows.end - rows.start) / unit + ahead
+            knots = self.inputs.knots(panel, rows.start, unit)
+            rows_of, cells = knots.merged(end, *rows_of, **cells)
+        packed = pack(*rows_of, static=static, **cells)
         return self.model.prepared(packed.to(self.device, dtype))
 
     def standardised(self, panel: Panel) -> Standardised:
@@ -222,7 +234,7 @@ class TrainedModel:
         model : SequenceModel
         """
         data = self.pack(panel)
-        place = data.series.argsort(stable=True)[torch.from_numpy(rows)]  # packed rows of these
+        place = data.observations[torch.from_numpy(rows)]  # packed rows of these
         wanted = torch.full((len(data),), -1, device=self.device)
         wanted[place] = torch.arange(len(rows), device=self.device)
         found, states = [], []
@@ -260,7 +272,9 @@ class TrainedModel:
         """Shape of each block of features of one series: (D, size) or (size,)."""
         n_static = 0 if self.static is None else self.static.n_features
         static, n_channels = np.zeros((1, n_static)), len(self.units.scaler.mean)
-        data = pack(np.zeros(1), np.zeros((1, n_channels)), np.array([0, 1]), static=static)
+        driven = None if self.inputs is None else self.inputs.blank
+        cells, offsets = {"static": static, "driven": driven}, np.array([0, 1])
+        data = pack(np.zeros(1), np.zeros((1, n_channels)), offsets, **cells)
         data = data.to(self.device, torch.float64)
         with torch.no_grad():
             blocks = self.exact.features(self.exact.embed(data))

@@ -59,7 +59,7 @@ def with_variance(
     generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
     hidden = None
     if embedder.filters:
-        seen, packed = observed_part(panel), data.series.argsort(stable=True)
+        seen, packed = observed_part(panel), data.observations
         share = SETTINGS.n_hidden * HIDDEN_SPACING
         n_passes = min(HIDDEN_SPACING, -(-share // max(len(packed), 1)))
         first = torch.randint(HIDDEN_SPACING, (seen.n_series,), generator=generator).numpy()

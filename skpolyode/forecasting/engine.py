@@ -24,12 +24,13 @@ from skpolyode.ensemble.stacking import as_if_new, cross_fitted, learn_simple, l
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.empty import drop_empty
+from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import cell_limits, without_outliers, without_vague
 from skpolyode.panel.query import name_query
 from skpolyode.panel.select import last_seen_rows, observed_series, take
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.transformers import PolyODETransformer
-from skpolyode.transformers.input import read_panel
+from skpolyode.transformers.input import read_panel, warn_of_unknown_inputs
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import check_repeatable, local_random_state
 
@@ -225,6 +226,7 @@ def _observed(panel: Panel) -> Panel:
     panel = drop_empty(panel, "y")
     static = None if panel.static is None else panel.static.reset_index(drop=True)
     labels = {"static": static, "errors": panel.errors, "time_unit": panel.time_unit}
+    labels["inputs"] = on_clock_of(panel)
     return Panel(panel.times, panel.values, panel.offsets, **labels)
 
 
@@ -266,6 +268,7 @@ def answer(
         Where the times of each series start.
     path_at_rows : bool, default=False
     """
+    warn_of_unknown_inputs(context, times, offsets)
     limits = trained.transformer.scaler_.limits
     context = without_vague(context, trained.transformer.scaler_.scale, "y")
     if limits is not None:

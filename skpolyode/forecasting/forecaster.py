@@ -139,7 +139,7 @@ class PolyODEForecaster(PanelForecaster):
         "y_inner_mtype": _MTYPES,
         "X_inner_mtype": _MTYPES,
         "capability:multivariate": True,
-        "capability:exogenous": False,
+        "capability:exogenous": True,
         "capability:missing_values": True,
         "capability:unequal_length": True,
         "capability:categorical_in_X": False,
@@ -171,6 +171,8 @@ class PolyODEForecaster(PanelForecaster):
         self.period = period
         self.random_state = random_state
         super().__init__()
+        if not getattr(transformer, "uses_inputs", transformer is None):
+            self.set_tags(**{"capability:exogenous": False})
 
     def fit(self, y: Any, X: Any = None, fh: Any = None) -> Self:
         """Train and calibrate, unless pretrained, and set the context that `predict` continues.
@@ -179,8 +181,10 @@ class PolyODEForecaster(PanelForecaster):
         ----------
         y : series, panel or hierarchy in any of sktime's formats
             The past. Its index decides what horizons can be; see Notes of the class.
-        X : None, default=None
-            Not used; a warning says so.
+        X : series, panel or hierarchy in any of sktime's formats, or None, default=None
+            What acts on each series, at times of its own, before, between and after its rows. At
+            each row it has the value there, and leads from one row to the next in a straight line.
+            A transformer that does not use inputs warns.
         fh : horizon, default=None
             Remembered for `predict`; nothing else depends on it.
 
@@ -189,7 +193,7 @@ class PolyODEForecaster(PanelForecaster):
         self
         """
         check_countable(y)
-        warn_of_exogenous(X)
+        warn_of_exogenous(X, self.transformer)
         return super().fit(y, X=X, fh=fh)
 
     def pretrain(self, y: Any, X: Any = None, fh: Any = None) -> Self:
@@ -200,8 +204,8 @@ class PolyODEForecaster(PanelForecaster):
         y : Panel, or panel or hierarchy in any of sktime's formats
             The series. A :class:`~skpolyode.panel.Panel` may have times of any kind, real
             numbers too, which sktime's formats cannot hold.
-        X : None, default=None
-            Not used; a warning says so.
+        X : panel or hierarchy in any of sktime's formats, or None, default=None
+            As of `fit`; a Panel brings its own `inputs`.
         fh : None, default=None
             Ignored.
 
@@ -209,7 +213,7 @@ class PolyODEForecaster(PanelForecaster):
         -------
         self
         """
-        warn_of_exogenous(X)
+        warn_of_exogenous(X, self.transformer)
         if not isinstance(y, Panel):
             check_countable(y)
             return super().pretrain(y, X=X, fh=fh)
@@ -229,8 +233,8 @@ class PolyODEForecaster(PanelForecaster):
         y : series, panel or hierarchy in any of sktime's formats, default=None
             What to compare with; in-sample rows are predicted from the rows before them. By
             default what the forecaster was fitted and updated with.
-        X : None, default=None
-            Ignored.
+        X : series, panel or hierarchy in any of sktime's formats, or None, default=None
+            Further rows of what acts on the series.
 
         Returns
         -------
@@ -241,23 +245,24 @@ class PolyODEForecaster(PanelForecaster):
         if isinstance(y, np.ndarray):
             return super().predict_residuals(y, X)
         inner = self._context.y if y is None else convert_to(y, _MTYPES)
+        X = None if X is None else convert_to(X, _MTYPES)
         query = read_index(self._context, inner.index)
-        means = self._quantile(self._answer(query), 0.5)
+        means = self._quantile(self._answer(query, X), 0.5)
         residuals = inner - query.rows_at(means, inner.index)
         if y is None or isinstance(y, pd.DataFrame):
             return residuals
         return convert_to(residuals, self._y_metadata["mtype"])
 
     def _pretrain(self, y: pd.DataFrame, X: Any = None, fh: Any = None) -> Self:
-        self._train(read_context(y.astype(np.float64)).panel, y.columns)
+        self._train(read_context(y.astype(np.float64), X=X).panel, y.columns)
         return self
 
     def _pretrain_update(self, y: pd.DataFrame, X: Any = None, fh: Any = None) -> Self:
-        self._retrain(read_context(y.astype(np.float64)).panel, self.transformer_.max_epochs)
+        self._retrain(read_context(y.astype(np.float64), X=X).panel, self.transformer_.max_epochs)
         return self
 
     def _fit(self, y: pd.DataFrame, X: Any, fh: Any) -> Self:
-        self._set_context(y.astype(np.float64))
+        self._set_context(y.astype(np.float64), X)
         panel = self._context.panel
         if self.state != "pretrained":
             self._train(panel, y.columns)
@@ -269,19 +274,19 @@ class PolyODEForecaster(PanelForecaster):
         return self
 
     def _update(self, y: pd.DataFrame, X: Any = None, update_params: bool = True) -> Self:
-        self._set_context(extended(self._context.y, y))
+        self._set_context(extended(self._context.y, y), extended(self._context.X, X, "X"))
         if update_params and self.update_epochs:
             self._retrain(self._context.panel, self.update_epochs)
         return self
 
     def _predict(self, fh: Any, X: Any = None) -> pd.DataFrame:
         query = read_horizon(self._context, fh)
-        means = self._quantile(self._answer(query), 0.5)
+        means = self._quantile(self._answer(query, X), 0.5)
         return pd.DataFrame(means, index=query.index, columns=self._context.y.columns)
 
     def _predict_quantiles(self, fh: Any, X: Any = None, alpha: Any = None) -> pd.DataFrame:
         query = read_horizon(self._context, fh)
-        answers = self._answer(query)
+        answers = self._answer(query, X)
         quantiles = np.stack([self._quantile(answers, a) for a in alpha], axis=-1)
         columns = pd.MultiIndex.from_product([self._get_varnames(), alpha])
         return pd.DataFrame(
@@ -294,11 +299,11 @@ class PolyODEForecaster(PanelForecaster):
                 "errors at different times are not told apart: take predict_var(cov=False)."
             )
         query = read_horizon(self._context, fh)
-        variances = self._variance(self._answer(query))
+        variances = self._variance(self._answer(query, X))
         return pd.DataFrame(variances, index=query.index, columns=self._get_varnames())
 
-    def _set_context(self, y: pd.DataFrame) -> None:
-        self._context = read_context(y, getattr(self.cutoff, "freq", None))
+    def _set_context(self, y: pd.DataFrame, X: pd.DataFrame | None) -> None:
+        self._context = read_context(y, getattr(self.cutoff, "freq", None), X)
 
     def _train(self, panel: Panel, columns: pd.Index | None = None) -> None:
         """Train on a panel; `columns` are those of the user's frames, in the same order."""
@@ -317,8 +322,12 @@ class PolyODEForecaster(PanelForecaster):
     def _retrain(self, panel: Panel, n_epochs: int) -> None:
         self.transformer_ = retrain(self._trained, panel, n_epochs)
 
-    def _answer(self, query: Query) -> Answers:
-        return answer(self._trained, self._context.panel, query.times, query.offsets)
+    def _answer(self, query: Query, X: pd.DataFrame | None) -> Answers:
+        """Answers under what is known of X so far, and what is given now."""
+        context = self._context
+        if X is not None:
+            context = read_context(context.y, context.freq, extended(context.X, X, "X"))
+        return answer(self._trained, context.panel, query.times, query.offsets)
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from pandas.tseries.frequencies import to_offset
 from sktime.datatypes._dtypekind import DtypeKind
 from sktime.forecasting.base import ForecastingHorizon
 
-from skpolyode.errors import plain_repr
-from skpolyode.panel import Panel, offsets_from, query_times
+from skpolyode.errors import Faults, plain_repr
+from skpolyode.panel import Inputs, Panel, offsets_from, query_times
+from skpolyode.panel.inputs import fit_inputs
 from skpolyode.panel.readers.sktime import refuse_repeated_rows
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.saving.codec import register
@@ -37,10 +38,12 @@ class Context:
     ----------
     y : DataFrame
         The series as they came.
+    X : DataFrame or None
+        Inputs of the series, as they came.
     freq : offset or None
         Step of integer horizons, where the index has none of its own.
     panel : Panel
-        The series, sorted by instance; channels are named by their position.
+        The series, sorted by instance; channels are named by their position. Inputs are linear.
     instances : Index or None
         Labels of the series, one or more levels; None for a single series.
     cutoffs : tuple of Index
@@ -50,6 +53,7 @@ class Context:
     """
 
     y: pd.DataFrame
+    X: pd.DataFrame | None
     freq: Any
     panel: Panel
     instances: pd.Index | None
@@ -104,18 +108,22 @@ def check_countable(y: Any) -> None:
         )
 
 
-def extended(y: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+def extended(
+    y: pd.DataFrame | None, new: pd.DataFrame | None, name: str = "y"
+) -> pd.DataFrame | None:
     """`y` with the rows of `new`, whose observations win."""
+    if y is None or new is None:
+        return y if new is None else new
     if list(new.columns) != list(y.columns):
         raise ValueError(
-            f"y has the channels {list(new.columns)}, but the forecaster was fitted on "
+            f"{name} has the channels {list(new.columns)}, but the forecaster was fitted on "
             f"{list(y.columns)}: give all of them in that order, NaN where not observed."
         )
-    refuse_repeated_rows(new, "y")
+    refuse_repeated_rows(new, name)
     return new.astype(np.float64).combine_first(y)
 
 
-def read_context(y: pd.DataFrame, freq: Any = None) -> Context:
+def read_context(y: pd.DataFrame, freq: Any = None, X: pd.DataFrame | None = None) -> Context:
     """Context of a frame with one index level (a series) or more (instances, then time).
 
     Parameters
@@ -124,6 +132,9 @@ def read_context(y: pd.DataFrame, freq: Any = None) -> Context:
         Rows of an instance may be scattered, but are in the order of time.
     freq : str or offset, optional
         Step of integer horizons, where the index has none of its own.
+    X : DataFrame or None, default=None
+        Inputs of the same instances, at times of their own. They are linear: a row of y depends on
+        the row of X at its time, which a value that held from there on would not tell.
     """
     refuse_repeated_rows(y, "y")
     freq = to_offset(freq)
@@ -136,7 +147,10 @@ def read_context(y: pd.DataFrame, freq: Any = None) -> Context:
     names = default_channel_names(y.shape[1])
     if not isinstance(y.index, pd.MultiIndex):
         panel = Panel.from_frames([y], channel_names=names)
-        return Context(y, freq, panel, None, (_plain(times[-1:]),), times.name)
+        if X is not None:
+            rows = Panel.from_frames([X.sort_index()], channel_names=_names(X), empty="keep")
+            panel = _with_inputs(panel, rows)
+        return Context(y, X, freq, panel, None, (_plain(times[-1:]),), times.name)
     labels = y.index.droplevel(-1)
     instances = labels.unique()  # in the order of the panel: that of their first rows
     order = instances.argsort()
@@ -144,7 +158,31 @@ def read_context(y: pd.DataFrame, freq: Any = None) -> Context:
     last = np.empty(len(instances), dtype=np.int64)
     last[instances.get_indexer(labels)] = np.arange(len(y))  # later rows overwrite earlier ones
     cutoffs = tuple(_plain(times[row : row + 1]) for row in last[order])
-    return Context(y, freq, panel, instances[order], cutoffs, times.name)
+    if X is not None:
+        rows = Panel.from_sktime(X.sort_index(level=-1), channel_names=_names(X), empty="keep")
+        known = X.sort_index(level=-1).index.droplevel(-1).unique()
+        place = known.get_indexer(instances[order])
+        if (place < 0).any():
+            raise ValueError(
+                f"X has no rows of the instances {instances[order][place < 0].to_list()[:5]}, "
+                "which y has: give each of them X."
+            )
+        panel = _with_inputs(panel, rows[place])
+    return Context(y, X, freq, panel, instances[order], cutoffs, times.name)
+
+
+def _names(X: pd.DataFrame) -> list[str]:
+    """Names of the columns of X, which may be numbers."""
+    return [str(name) for name in X.columns]
+
+
+def _with_inputs(panel: Panel, rows: Panel) -> Panel:
+    """Panel with a series of inputs for each of its own."""
+    faults = Faults("X", panel.ids)
+    ordered = Panel.from_rows(replace(rows.rows, ids=panel.ids))
+    inputs = fit_inputs(Inputs(ordered, "linear"), panel.ids, panel.rows.times.axis, faults)
+    faults.raise_if_any()
+    return Panel.from_rows(replace(panel.rows, inputs=inputs))
 
 
 def _plain(cutoff: pd.Index) -> pd.Index:
@@ -236,12 +274,13 @@ def _query(context: Context, times: list[pd.Index]) -> Query:
     return Query(flat, offsets, pd.MultiIndex.from_arrays([*levels, joined], names=names))
 
 
-def warn_of_exogenous(X: Any) -> None:
-    """Warn of exogenous series, which sktime drops before it calls `_fit`."""
-    if X is not None:
+def warn_of_exogenous(X: Any, transformer: Any) -> None:
+    """Warn of exogenous series that the model does not use, which sktime then drops."""
+    if X is not None and not getattr(transformer, "uses_inputs", transformer is None):
         warnings.warn(
-            "PolyODEForecaster does not use exogenous series: X is ignored. Give what was measured "
-            "with y as further channels of y.",
+            f"{type(transformer).__name__} does not use exogenous series: X is ignored. Take "
+            "PolyODETransformer, ODERNNTransformer or GRUODEBayesTransformer, or give what was "
+            "measured with y as further channels of y.",
             stacklevel=3,
         )
 
@@ -251,6 +290,7 @@ register(
     Context,
     lambda context: {
         "y": context.y,
+        "X": context.X,
         "freq": None if context.freq is None else context.freq.freqstr,
     },
     lambda state: read_context(**state),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sktime.forecasting.base import BaseForecaster
 
+from skpolyode.embedders.inputs import with_inputs
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.forecasting.engine import Answers, Trained, answer
 from skpolyode.forecasting.paths import PathCalibration
@@ -51,7 +52,9 @@ class PanelForecaster(BaseForecaster):
     def _trained(self) -> Trained:
         return Trained(*(getattr(self, f"{name}_") for name in Trained._fields))
 
-    def forecast(self, y: Any, times: Any, relative_to: str | None = None) -> Panel:
+    def forecast(
+        self, y: Any, times: Any, relative_to: str | None = None, *, inputs: Any = None
+    ) -> Panel:
         """Continue any series with the trained model; what was fitted is left as it is.
 
         Parameters
@@ -64,6 +67,8 @@ class PanelForecaster(BaseForecaster):
         relative_to : {"start", "end"} or None, default=None
             What `times` count from: the first or the last observation of each series; they are
             then numbers, or timedeltas for series with datetimes. None: the clock of the series.
+        inputs : Inputs, Panel, list of (times, values) or None, default=None
+            What will act on the series, beside their own inputs; see `PolyODETransformer.forecast`.
 
         Returns
         -------
@@ -75,10 +80,16 @@ class PanelForecaster(BaseForecaster):
         ValueError
             If a time is before the first row of its series.
         """
-        return self.forecast_quantiles(y, times, [0.5], relative_to)[0.5]
+        return self.forecast_quantiles(y, times, [0.5], relative_to, inputs=inputs)[0.5]
 
     def forecast_quantiles(
-        self, y: Any, times: Any, alpha: Sequence[float], relative_to: str | None = None
+        self,
+        y: Any,
+        times: Any,
+        alpha: Sequence[float],
+        relative_to: str | None = None,
+        *,
+        inputs: Any = None,
     ) -> dict[float, Panel]:
         """Quantiles of the forecasts of any series.
 
@@ -92,6 +103,8 @@ class PanelForecaster(BaseForecaster):
             Probabilities between 0 and 1.
         relative_to : {"start", "end"} or None, default=None
             What `times` count from, as in `forecast`.
+        inputs : Inputs, Panel, list of (times, values) or None, default=None
+            What will act on the series, as in `forecast`.
 
         Returns
         -------
@@ -106,12 +119,21 @@ class PanelForecaster(BaseForecaster):
         if self.state == "new":
             self.check_is_fitted()
         panel = self._aligned(as_panel(y, name="y"))
+        if inputs is not None:
+            encoder = getattr(self.transformer_.embedder_, "inputs", None)
+            panel, _ = with_inputs(panel, encoder, inputs, type(self).__name__)
         flat, offsets = query_times(panel, times, relative_to)
         answers = answer(self._trained, panel, flat, offsets)
         return {a: panel.like(flat, self._quantile(answers, a), offsets) for a in alpha}
 
     def forecast_interval(
-        self, y: Any, times: Any, coverage: float = 0.9, relative_to: str | None = None
+        self,
+        y: Any,
+        times: Any,
+        coverage: float = 0.9,
+        relative_to: str | None = None,
+        *,
+        inputs: Any = None,
     ) -> tuple[Panel, Panel]:
         """Intervals around the forecasts of any series, wider for volatile series.
 
@@ -125,6 +147,8 @@ class PanelForecaster(BaseForecaster):
             Probability of the interval, between 0 and 1. Raise it for wider ones.
         relative_to : {"start", "end"} or None, default=None
             What `times` count from, as in `forecast`.
+        inputs : Inputs, Panel, list of (times, values) or None, default=None
+            What will act on the series, as in `forecast`.
 
         Returns
         -------
@@ -134,7 +158,7 @@ class PanelForecaster(BaseForecaster):
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}.")
         ends = [(1 - coverage) / 2, (1 + coverage) / 2]
-        found = self.forecast_quantiles(y, times, ends, relative_to)
+        found = self.forecast_quantiles(y, times, ends, relative_to, inputs=inputs)
         return found[ends[0]], found[ends[1]]
 
     def interpolate_interval(

@@ -17,7 +17,7 @@ from torch import nn
 
 from skpolyode.memory import Memory
 from skpolyode.models.gain import Gain
-from skpolyode.models.packed import Packed
+from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.panel.durations import read_memory
 
 __all__ = ["Prediction", "SequenceModel", "Sizes", "State", "Step", "join", "select"]
@@ -34,6 +34,7 @@ class Sizes(NamedTuple):
     duration: float  # of the longest series, in the model's unit of time
     unit: float = 1.0  # of the model's time, in the units of `times`
     time_unit: str | None = None  # of datetimes; None for plain numbers
+    inputs: InputSizes = InputSizes()
 
     def of_state(self, hidden_size: int | str) -> int:
         """Length of a state; "auto" is that of PolyODE's coefficients, up to 256 if it can be."""
@@ -217,6 +218,10 @@ class SequenceModel(nn.Module, ABC):
             return data
         return replace(data, left=self.gain.follow(data)[0])
 
+    def steer(self, state: State, data: Packed, rows: torch.Tensor) -> State:
+        """State under the inputs from some rows on, whatever is observed there."""
+        return state if data.inputs is None else self.observe(state, data.unseen, rows)
+
     def update_loss(self, state: State, data: Packed, rows: torch.Tensor) -> torch.Tensor | None:
         """Loss (n, D) of each observed value in the states after the observations at `rows`.
 
@@ -290,6 +295,37 @@ class SequenceModel(nn.Module, ABC):
         no_end = torch.full_like(elapsed, torch.inf)
         found = self.between(state, row, since.flatten(), no_end, elapsed)
         return Prediction(*(x if x is None else x.unflatten(0, (-1, n_times)) for x in found))
+
+    def look_ahead_under(
+        self, course: Packed, state: State, since: torch.Tensor, elapsed: torch.Tensor
+    ) -> torch.Tensor:
+        """Means (n, Q, D) as of `look_ahead`, under the inputs of a `course`.
+
+        Its series are the states (n,), in their order; each has the row of its state and knots
+        after it. No answer depends on inputs after its time.
+        """
+        found, place = [], torch.arange(len(since), device=since.device)
+        row, at = course.observations, torch.zeros_like(elapsed)
+        while len(place):
+            following = course.next[row]
+            gap = torch.where(following >= 0, course.gap[following], torch.inf)
+            asked = (since[place] >= at[:, None]) & (since[place] < (at + gap)[:, None])
+            own, time = asked.nonzero(as_tuple=True)
+            if len(own):
+                some, index = own.unique(return_inverse=True)
+                no_end = torch.full_like(at[some], torch.inf)
+                columns = since[place[own], time] - at[own], no_end, (elapsed + at)[some]
+                mean = self.between(select(state, some), index, *columns).mean
+                found.append((place[own], time, mean))
+            on = following >= 0
+            place, row, at, elapsed = place[on], following[on], (at + gap)[on], elapsed[on]
+            if len(place):
+                moved = self.flow(select(state, on), gap[on], elapsed + at)
+                state = self.steer(moved, course, row)
+        means = found[0][2].new_empty(*since.shape, found[0][2].shape[1])
+        for own, time, mean in found:
+            means[own, time] = mean
+        return means
 
     def between(
         self,

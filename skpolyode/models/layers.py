@@ -15,6 +15,7 @@ __all__ = [
     "AgeHead",
     "Start",
     "drawn",
+    "driven_update",
     "observed_inputs",
     "where_observed",
     "zero_map",
@@ -120,6 +121,28 @@ def observed_inputs(data: Packed, rows: torch.Tensor) -> torch.Tensor:
     """Observed values, mask and static covariates (n, 2 D + S): the input of plain cells."""
     x = data.x[rows]
     return torch.cat([x, data.mask[rows].to(x.dtype), data.static[rows]], dim=1)
+
+
+def driven_update(
+    cell: nn.Module,
+    seen: torch.Tensor,
+    w: torch.Tensor,
+    data: Packed,
+    rows: torch.Tensor,
+    n_state: int,
+) -> torch.Tensor:
+    """Learned states `w` (n, H), as a cell leaves them, before the inputs from some rows on.
+
+    The cell reads what was `seen` (n, F) and impulses, and moves the states of rows with an
+    observation or an impulse. Inputs with a value and slopes, `n_state` in all, follow the states.
+    """
+    moves, after = data.mask[rows].any(dim=1, keepdim=True), []
+    if data.inputs is not None:
+        levels, impulses = data.inputs[rows].split((n_state, data.inputs.shape[1] - n_state), dim=1)
+        moves, after = moves | (impulses != 0).any(dim=1, keepdim=True), [levels]
+        seen = torch.cat([seen, impulses], dim=1)
+    w = torch.where(moves, cell(seen, w), w)
+    return torch.cat([w, *after], dim=1) if after else w
 
 
 def zero_map(n_in: int, n_out: int) -> nn.Linear:

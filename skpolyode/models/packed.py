@@ -8,12 +8,48 @@ before: no padding is stored, and no Python work is done per observation.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-__all__ = ["Packed", "pack"]
+from skpolyode.saving.codec import saved
+
+__all__ = ["Driven", "InputSizes", "Packed", "pack"]
+
+
+@saved
+class InputSizes(NamedTuple):
+    """How many inputs of each kind act on a model."""
+
+    n_hold: int = 0
+    n_linear: int = 0
+    n_impulse: int = 0
+
+    @property
+    def n_levels(self) -> int:
+        """Those that have a value at any moment."""
+        return self.n_hold + self.n_linear
+
+    @property
+    def n_state(self) -> int:
+        """Coordinates of a state that follow them: values, and slopes of those that are linear."""
+        return self.n_levels + self.n_linear
+
+    @property
+    def slices(self) -> tuple[slice, slice, slice]:
+        """Columns of `Packed.inputs`: linear values, their slopes, and impulses."""
+        levels, state = self.n_levels, self.n_state
+        return slice(self.n_hold, levels), slice(levels, state), slice(state, None)
+
+
+class Driven(NamedTuple):
+    """Inputs at P rows, of which some are only there because an input changes."""
+
+    columns: np.ndarray  # float64 (P, C): as `Packed.inputs`
+    knot: np.ndarray  # bool (P,): as `Packed.knot`
 
 
 @dataclass(frozen=True)
@@ -35,7 +71,7 @@ class Packed:
     channel_gap : float64 Tensor of shape (P, D)
         Time since the previous observation of the channel; one where there is none.
     elapsed : float64 Tensor of shape (P,)
-        Time since the first row of the series.
+        Time since the first observation of the series.
     next : int64 Tensor of shape (P,)
         Row of the next observation of the series, or -1.
     series : int64 Tensor of shape (P,)
@@ -51,6 +87,12 @@ class Packed:
         was told errors; see :meth:`~skpolyode.models.gain.Gain.follow`.
     precision : float64 Tensor of shape (P, D) or None, default=None
         How much each value counts in training; None if all count the same.
+    inputs : Tensor of shape (P, C) or None, default=None
+        Inputs from each row on: values of those that hold, values of linear ones, their slopes,
+        and amounts of impulses at this moment; None without inputs.
+    knot : bool Tensor of shape (P,) or None, default=None
+        Rows at which an input changes and nothing is observed. Those before the first observation
+        have no time `elapsed`.
 
     Examples
     --------
@@ -79,6 +121,8 @@ class Packed:
     error: torch.Tensor | None = None
     left: torch.Tensor | None = None
     precision: torch.Tensor | None = None
+    inputs: torch.Tensor | None = None
+    knot: torch.Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -87,6 +131,17 @@ class Packed:
     def n_series(self) -> int:
         """How many series there are."""
         return sum(sizes[0] for sizes in self.sizes)
+
+    @property
+    def observations(self) -> torch.Tensor:
+        """Rows (n,) that are no knots, series after series."""
+        order = self.series.argsort(stable=True)
+        return order if self.knot is None else order[~self.knot[order]]
+
+    @cached_property
+    def unseen(self) -> Packed:
+        """The same with inputs, but without observations."""
+        return replace(self, x=torch.zeros_like(self.x), mask=torch.zeros_like(self.mask))
 
     def blocks(self) -> Iterator[list[slice]]:
         """Rows of each step, block by block."""
@@ -118,7 +173,8 @@ class Packed:
     def to(self, device: torch.device, dtype: torch.dtype) -> Packed:
         """Move to a device, values as `dtype`; times stay float64."""
         columns = {name: column.to(device) for name, column in self._columns().items()}
-        columns |= {name: columns[name].to(dtype) for name in ("x", "static")}
+        values = columns.keys() & {"x", "static", "inputs"}
+        columns |= {name: columns[name].to(dtype) for name in values}
         return Packed(self.sizes, **columns)
 
     def _columns(self) -> dict[str, torch.Tensor]:
@@ -133,6 +189,7 @@ def pack(
     *,
     static: np.ndarray | None = None,
     errors: np.ndarray | None = None,
+    driven: Driven | None = None,
     block_rows: int = 200_000,
 ) -> Packed:
     """Pack series that are stored one after the other.
@@ -149,6 +206,8 @@ def pack(
         Static covariates of each series, standardised.
     errors : float64 ndarray of shape (P, D) or None, default=None
         Known standard deviations of the values, standardised, NaN where not known.
+    driven : Driven or None, default=None
+        Inputs at these rows.
     block_rows : int, default=200_000
         Series are run in blocks of about this many rows: it bounds memory, and is far past the
         size at which matrix products gain from more rows.
@@ -182,7 +241,11 @@ def pack(
     order = np.lexsort((place[series], step, block[series]))  # (P,), old row of each new one
     row = np.argsort(order)  # (P,), new row of each old one
 
-    elapsed = times - times[offsets[series]]
+    since = elapsed = times - times[offsets[series]]
+    if driven is not None:  # inputs may begin before the first observation
+        first = np.flatnonzero(~driven.knot)[np.unique(series[~driven.knot], return_index=True)[1]]
+        since = times - times[first][series]
+        elapsed = np.maximum(since, 0.0)
     is_last = step == lengths[series] - 1
     mask = ~np.isnan(values)
     seen, channel_gap = _channel_history(elapsed, mask, offsets[series])
@@ -190,7 +253,7 @@ def pack(
         "x": np.where(mask, values, 0.0),
         "mask": mask,
         "seen": seen,
-        "gap": np.where(step == 0, 0.0, np.diff(elapsed, prepend=0.0)),
+        "gap": np.where(step == 0, 0.0, np.diff(since, prepend=0.0)),
         "channel_gap": channel_gap,
         "elapsed": elapsed,
         "next": np.where(is_last, -1, np.append(row[1:], -1)),  # given rows are in time order
@@ -199,6 +262,8 @@ def pack(
     }
     if errors is not None:
         columns["error"] = errors
+    if driven is not None:
+        columns |= {"inputs": driven.columns, "knot": driven.knot}
     sizes = [np.bincount(step[block[series] == k]).tolist() for k in np.unique(block)]
     return Packed(sizes, **{name: torch.from_numpy(a[order]) for name, a in columns.items()})
 

@@ -7,6 +7,9 @@ the memory follows the signal h0 exactly. At an observation x with mask m and co
     reset:   h0_j += m_j K_j (x_j - h0_j),   h_j := c_j where m_j = 1
     cell:    w := GRU([m h0, m, m K (x - h0), s], w), with h0 after and x - h0 before the reset
 
+Known inputs u are read by ``dz/dt = phi(z, u)``, and impulses by the cell, beside an observation or
+alone: they move w, never the signal. Where an input changes, integration stops and goes on.
+
 The gain K is 1 for exact observations; with another one this is a filter of noisy ones. The memory
 never feeds back into phi between observations. Signal, memory and reset are those of De Brouwer &
 Krishnan (ICLR 2023, section 3). The bridge, the gain and w, which carries on what the memory of the
@@ -15,11 +18,12 @@ recent past does not tell, are ours; w is updated as the state of ODE-RNN (Ruban
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from skpolyode.cubic import CubicPath, evaluate_path
 from skpolyode.dynamics import STEPPERS, Stepper, WalledMLP, integrate, rollout
@@ -27,7 +31,8 @@ from skpolyode.memory import Memory
 from skpolyode.memory.update import drive, take_in
 from skpolyode.models.contract import Prediction, State, Step
 from skpolyode.models.gain import Gain
-from skpolyode.models.packed import Packed
+from skpolyode.models.layers import driven_update
+from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.models.scan import ScanModel
 from skpolyode.models.single import FEW_SERIES, SinglePolyODE
 from skpolyode.saving.codec import register
@@ -66,8 +71,11 @@ class PolyODE(ScanModel):
     gain : Gain or None, default=None
         Share of an innovation by which an observation moves the signal; None is all of it.
     cell : nn.GRUCell or None, default=None
-        Updates the learned state w, of length H, at observations; it reads 3 D + S numbers. None:
-        the model of the paper, without w.
+        Updates the learned state w, of length H, at observations and impulses; it reads 3 D + S
+        numbers, and the impulses. None: the model of the paper, without w.
+    inputs : sequence of int, default=(0, 0, 0)
+        How many inputs hold, are linear and are impulses. Those with a value follow w in `z`,
+        then slopes.
 
     Examples
     --------
@@ -99,8 +107,10 @@ class PolyODE(ScanModel):
         start: nn.Module | None = None,
         gain: Gain | None = None,
         cell: nn.Module | None = None,
+        inputs: Sequence[int] = (0, 0, 0),
     ) -> None:
         super().__init__()
+        self.inputs = InputSizes(*inputs)
         self.field = field
         self.memory = memory
         self.step_size = step_size
@@ -111,9 +121,10 @@ class PolyODE(ScanModel):
         self.start = start
         self.gain = gain
         self.cell = cell
-        self.size = field.layers[0].in_features  # of a state z
-        n_cell = 0 if cell is None else cell.hidden_size
-        self.parts = self.size - n_cell, n_cell  # those of the channels, and of w
+        self.size = field.size  # of a state z
+        n_cell, n_inputs = 0 if cell is None else cell.hidden_size, self.inputs.n_state
+        # Those of the channels, of w, and of inputs.
+        self.parts = self.size - n_cell - n_inputs, n_cell, n_inputs
 
     @property
     def memories(self) -> dict[str, Memory]:
@@ -126,7 +137,8 @@ class PolyODE(ScanModel):
     def arguments(self) -> dict[str, Any]:
         """What makes a model of the same settings, with the same field, memory and start."""
         names = ("field", "memory", "step_size", "max_gap", "history", "start", "gain", "cell")
-        return {name: getattr(self, name) for name in names} | {"stepper": self.stepper_name}
+        own = {name: getattr(self, name) for name in names}
+        return own | {"stepper": self.stepper_name, "inputs": self.inputs}
 
     @property
     def stepper(self) -> Stepper:
@@ -139,16 +151,16 @@ class PolyODE(ScanModel):
         return slice(0, self.parts[0], 1 + self.memory.n_coefficients)
 
     def split(self, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Channels (n, D, 1 + N) and the learned part (n, H) of states z."""
-        channels, w = z.split(self.parts, dim=1)
-        return channels.unflatten(1, (-1, 1 + self.memory.n_coefficients)), w
+        """Channels (n, D, 1 + N) of states z, and the rest: the learned part, and inputs."""
+        channels, rest = z.split((self.parts[0], sum(self.parts[1:])), dim=1)
+        return channels.unflatten(1, (-1, 1 + self.memory.n_coefficients)), rest
 
     def initial(self, data: Packed, rows: torch.Tensor) -> State:
         """State before the first observations: zero, or set by static covariates."""
         if self.start is None:
             z = data.x.new_zeros(len(rows), self.size)
         else:
-            z = self.start(data.static[rows])
+            z = functional.pad(self.start(data.static[rows]), (0, self.inputs.n_state))
         constant = {
             name: memory.constant(z[:, self.signals]) for name, memory in self.memories.items()
         }
@@ -169,6 +181,13 @@ class PolyODE(ScanModel):
             for name, memory in memories.items()
         }
         return {"z": self.reset(z, moved["c"], data, rows)} | moved
+
+    def steer(self, state: State, data: Packed, rows: torch.Tensor) -> State:
+        """State under the inputs from some rows on; signals and memories stay."""
+        if data.inputs is None:
+            return state
+        z = state["z"]
+        return state | {"z": self.reset(z, self.split(z)[0][..., 1:], data.unseen, rows)}
 
     def predict(self, state: State) -> Prediction:
         """The signal."""
@@ -201,7 +220,7 @@ class PolyODE(ScanModel):
         """The same in numpy, where it can be: outside of training, in float64 on the CPU."""
         weight = next(self.field.parameters())
         exact = weight.dtype == torch.float64 and weight.device.type == "cpu"
-        if self.training or not exact or type(self) is not PolyODE:
+        if self.training or not exact or type(self) is not PolyODE or any(self.inputs):
             return None
         settings = {"step_size": self.step_size, "max_gap": self.max_gap}
         parts = {"start": self.start, "gain": self.gain, "cell": self.cell}
@@ -223,6 +242,12 @@ class PolyODE(ScanModel):
         reach = torch.where(gap.isinf(), n_steps * self.step_size, gap).clamp(max=self.max_gap)
         _, path = self.trace(state["z"], reach)
         return Prediction(evaluate_path(path, torch.minimum(since, reach[row]), row))
+
+    def look_ahead_under(
+        self, course: Packed, state: State, since: torch.Tensor, elapsed: torch.Tensor
+    ) -> torch.Tensor:
+        """As of any model; memories, which no forecast reads, need not follow."""
+        return super().look_ahead_under(course, {"z": state["z"]}, since, elapsed)
 
     def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:
         """States z after gaps (n,), and the path of the signals (up to `max_gap`)."""
@@ -265,12 +290,21 @@ class PolyODE(ScanModel):
         gap: torch.Tensor,
         elapsed: torch.Tensor,
     ) -> State:
-        """Memories after the path of a gap, whose `end` (n, D) is held after `max_gap`."""
-        return {
-            name: memory.propagate(state[name], gap, elapsed)
-            + drive(memory, path, end, gap, elapsed, self.max_gap)
-            for name, memory in self.memories.items()
-        }
+        """Memories after the path of a gap, whose `end` (n, D) is held after `max_gap`.
+
+        Before the first observation, where only inputs are known, there is nothing to remember.
+        """
+        early = elapsed <= 0
+        if is_early := any(self.inputs) and bool(early.any()):
+            elapsed = torch.where(early, gap, elapsed)
+        moved = {}
+        for name, memory in self.memories.items():
+            driven = drive(memory, path, end, gap, elapsed, self.max_gap)
+            moved[name] = memory.propagate(state[name], gap, elapsed) + driven
+            if is_early:
+                constant = memory.constant(end)
+                moved[name] = torch.where(early[:, None, None], constant, moved[name])
+        return moved
 
     def corrected(
         self, memory: Memory, signal: torch.Tensor, data: Packed, rows: torch.Tensor
@@ -286,21 +320,24 @@ class PolyODE(ScanModel):
     ) -> torch.Tensor:
         """State after observations, from the state before and the memory after them."""
         x, mask, share = data.x[rows], data.mask[rows], self.share(data, rows)
-        channels, w = self.split(z)
+        channels, rest = self.split(z)
         rise = torch.where(mask, x - channels[..., 0], 0.0)
         if share is not None:
             rise = share * rise
         signal = x if share is None else channels[..., 0] + rise  # x itself, to the last bit
         hidden = c.to(z.dtype)
         if self.start is not None:  # a reset would erase what covariates have set
-            hidden = hidden + self.split(self.start(data.static[rows]))[0][..., 1:]
+            set_by = self.start(data.static[rows])[:, : self.parts[0]]
+            hidden = hidden + set_by.unflatten(1, (-1, channels.shape[2]))[..., 1:]
         anew = torch.cat([signal[..., None], hidden], dim=-1)  # (n, D, 1 + N)
         channels = torch.where(mask[..., None], anew, channels)
         if self.cell is not None:
             seen = [torch.where(mask, signal, 0.0), mask.to(x.dtype), rise, data.static[rows]]
-            moved = self.cell(torch.cat(seen, dim=1), w)
-            w = torch.where(mask.any(dim=1, keepdim=True), moved, w)
-        return torch.cat([channels.flatten(1), w], dim=1)
+            w, known = rest[:, : self.parts[1]], (data, rows, self.parts[2])
+            rest = driven_update(self.cell, torch.cat(seen, dim=1), w, *known)
+        elif data.inputs is not None:
+            rest = data.inputs[rows][:, : self.parts[2]]
+        return torch.cat([channels.flatten(1), rest], dim=1)
 
 
 register(

@@ -328,6 +328,7 @@ def _forecast(model: PolyODE, data: Packed, generator: torch.Generator) -> _Fore
         if not going_on.any():
             break
         state, place = select(state, going_on), place[going_on]
+        state = model.steer(state, data, row[going_on]) if k else state
         row, lead = data.next[row[going_on]], lead[going_on]
         state = model.flow(state, data.gap[row], data.elapsed[row])
         lead = lead + data.gap[row][:, None]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from skpolyode.panel.convert import as_panel, is_ragged
+from skpolyode.panel.inputs import Inputs
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.query import query_times
 from skpolyode.panel.rows import offsets_from, series_index
 from skpolyode.panel.storage import Series
 
 __all__ = [
+    "Inputs",
     "Panel",
     "Series",
     "as_panel",

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults, plain_repr
+from skpolyode.panel.inputs import fit_inputs
 from skpolyode.panel.rows import (
     Duplicates,
     Rows,
@@ -88,6 +89,7 @@ class PanelOptions(TypedDict, total=False):
     ids: object
     channel_names: Sequence[str] | None
     static: object
+    inputs: object
     time_unit: str | None
     sort: bool
     duplicates: Duplicates
@@ -102,6 +104,7 @@ def build_rows(
     ids: object = None,
     channel_names: Sequence[str] | None = None,
     static: object = None,
+    inputs: object = None,
     time_unit: str | None = None,
     sort: bool = False,
     duplicates: Duplicates = "error",
@@ -131,6 +134,7 @@ def build_rows(
     check_rows(rows, faults)
     labels = fit_ids(faults.ids, len(rows.offsets) - 1, faults)
     table = fit_static(rows.static if static is None else static, labels, faults)
+    driven = fit_inputs(inputs, labels, rows.times.axis, faults)
     faults.raise_if_any()
     return replace(
         rows,
@@ -139,6 +143,7 @@ def build_rows(
         channel_names=names,
         has_channel_names=given is not None,
         static=table,
+        inputs=driven,
     )
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from skpolyode.errors import Faults
 from skpolyode.panel.cell_errors import join_errors
 from skpolyode.panel.checks import fit_ids, read_ids
+from skpolyode.panel.inputs import join_inputs
 from skpolyode.panel.rows import Rows, offsets_from
 from skpolyode.panel.storage import PanelStorage
 from skpolyode.panel.timeaxis import Times
@@ -47,6 +48,7 @@ def concat_rows(panels: Sequence[PanelStorage], ids: object = None) -> tuple[Row
         offsets=offsets_from(np.concatenate([panel.lengths for panel in aligned])),
         ids=labels[0].append(labels[1:]).to_numpy(),
         static=_static([panel.rows.static for panel in panels]),
+        inputs=join_inputs([panel.inputs for panel in panels]),
         keeps_empty=any(panel.rows.keeps_empty for panel in panels),
     )
     if ids is not None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from skpolyode.panel.checks import build_rows
+from skpolyode.panel.inputs import Inputs
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import Rows, offsets_from
 from skpolyode.panel.select import observed_part, observed_series
@@ -76,9 +77,13 @@ def blank_panel(
     has_channel_names: bool = True,
     origin: np.ndarray | None = None,
     per_unit: int = 1,
+    inputs: Inputs | None = None,
     **labels: object,
 ) -> Panel:
-    """Panel without rows: the meaning of its times (as in `Rows`), and its ids and static rows."""
+    """Panel without rows: the meaning of its times (as in `Rows`), ids, static rows and inputs.
+
+    `inputs` are those of the series in their order.
+    """
     ticks = None if origin is None else np.empty(0, dtype=np.int64)
     times = Times(np.empty(0), TimeAxis(time_unit, tz), ticks, per_unit)
     blank = Rows(times, np.empty((0, len(channel_names))), np.zeros(n_series + 1, dtype=np.int64))
@@ -86,4 +91,5 @@ def blank_panel(
         "stream", lambda *_: blank, None, channel_names=channel_names, empty="keep", **labels
     )
     blank = replace(blank, keeps_empty=False, has_channel_names=has_channel_names, origin=origin)
+    blank = replace(blank, inputs=inputs)
     return Panel.from_rows(blank, checked=False)

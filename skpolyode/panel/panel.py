@@ -11,9 +11,10 @@ import pandas as pd
 from skpolyode.panel.cell_errors import with_errors
 from skpolyode.panel.checks import Empty, PanelOptions, build_rows
 from skpolyode.panel.concat import concat_rows
+from skpolyode.panel.inputs import Inputs
 from skpolyode.panel.readers.arrays import rows_from_array, rows_from_flat
 from skpolyode.panel.readers.lists import rows_from_frames, rows_from_series
-from skpolyode.panel.readers.long import rows_from_long
+from skpolyode.panel.readers.long import rows_from_long, rows_from_nothing
 from skpolyode.panel.readers.sktime import rows_from_sktime
 from skpolyode.panel.rows import Duplicates
 from skpolyode.panel.views import PanelViews
@@ -47,6 +48,10 @@ class Panel(PanelViews):
         NaN where not known, 0 for an exact value. PolyODETransformer, LegendreFitTransformer and
         SummaryStatsTransformer use them; others warn. The error of merged rows is that of their
         mean, or of the one that is taken.
+    inputs : Inputs, Panel or None, default=None
+        What acts on the series, at times of its own: :class:`Inputs`, or a panel of channels that
+        hold. PolyODETransformer, ODERNNTransformer and GRUODEBayesTransformer use them; others
+        warn.
     time_unit : {"D", "h", "min", "s", "ms", "us"} or None, default=None
         Unit of `times` where the input has datetimes or timedeltas; None then means "s". Choose a
         unit that suits the series, since learned time scales are expressed in it. Datetimes
@@ -83,6 +88,8 @@ class Panel(PanelViews):
         made up, and channels are known by their position.
     static : DataFrame or None
         One row a series, indexed by the ids.
+    inputs : Inputs or None
+        What acts on the series.
     time_unit : str or None
         Unit of datetimes, None for plain numbers.
     tz : str or None
@@ -125,6 +132,7 @@ class Panel(PanelViews):
         channel_names: Sequence[str] | None = None,
         static: object = None,
         errors: object = None,
+        inputs: object = None,
         time_unit: str | None = None,
         sort: bool = False,
         duplicates: Duplicates = "error",
@@ -138,6 +146,7 @@ class Panel(PanelViews):
                 ids=ids,
                 channel_names=channel_names,
                 static=static,
+                inputs=inputs,
                 time_unit=time_unit,
                 sort=sort,
                 duplicates=duplicates,
@@ -163,8 +172,8 @@ class Panel(PanelViews):
             Standard deviations of the values, one array a series, of the shape of its values; see
             `Panel`.
         **options : dict
-            `ids`, `channel_names`, `static`, `time_unit`, `sort`, `duplicates` and `empty` of
-            `Panel`.
+            `ids`, `channel_names`, `static`, `inputs`, `time_unit`, `sort`, `duplicates` and
+            `empty` of `Panel`.
 
         Returns
         -------
@@ -199,8 +208,8 @@ class Panel(PanelViews):
             Standard deviations of the values, one table a series, with the rows and columns of its
             frame in their order; see `Panel`.
         **options : dict
-            `ids`, `channel_names`, `static`, `time_unit`, `sort`, `duplicates` and `empty` of
-            `Panel`.
+            `ids`, `channel_names`, `static`, `inputs`, `time_unit`, `sort`, `duplicates` and
+            `empty` of `Panel`.
 
         Returns
         -------
@@ -241,8 +250,8 @@ class Panel(PanelViews):
         errors : array-like of the shape of `array` or None, default=None
             Standard deviations of the values; see `Panel`.
         **options : dict
-            `ids`, `channel_names`, `static`, `time_unit`, `sort`, `duplicates` and `empty` of
-            `Panel`.
+            `ids`, `channel_names`, `static`, `inputs`, `time_unit`, `sort`, `duplicates` and
+            `empty` of `Panel`.
 
         Returns
         -------
@@ -271,6 +280,8 @@ class Panel(PanelViews):
         value: str | None = None,
         error: str | Mapping[str, str] | None = None,
         static: object = None,
+        inputs: Any = None,
+        kinds: Any = "hold",
         **options: Unpack[PanelOptions],
     ) -> Self:
         """Build a panel from one table with a column of ids and a column of times.
@@ -300,6 +311,11 @@ class Panel(PanelViews):
             `Panel`.
         static : sequence of str, DataFrame, array-like or None, default=None
             Columns that are constant in each series, or a table as in `Panel`.
+        inputs : DataFrame, Inputs, Panel or None, default=None
+            What acts on the series: another table with the columns `id` and `time`, all others
+            being inputs, or as of `Panel`.
+        kinds : str, sequence of str or mapping of str to str, default="hold"
+            Kinds of the inputs of a table; see `Inputs`.
         **options : dict
             `ids`, `channel_names`, `time_unit`, `sort`, `duplicates` and `empty` of `Panel`.
 
@@ -330,7 +346,15 @@ class Panel(PanelViews):
             static=static,
             duplicates=options.get("duplicates", "error"),
         )
-        return cls.from_rows(build_rows("df", reader, df, **options))
+        if inputs is not None and not isinstance(inputs, Inputs | Panel):
+            plain = dict.fromkeys(("values", "channel", "value", "error", "static"))
+            shared = {k: options[k] for k in ("time_unit", "sort", "duplicates") if k in options}
+            own = (
+                partial(reader, **plain) if len(inputs) else partial(rows_from_nothing, (id, time))
+            )
+            rows = build_rows("inputs", own, inputs, empty="keep", **shared)
+            inputs = Inputs(cls.from_rows(rows), kinds)
+        return cls.from_rows(build_rows("df", reader, df, inputs=inputs, **options))
 
     @classmethod
     def from_sktime(cls, X: object, **options: Unpack[PanelOptions]) -> Self:
@@ -342,8 +366,8 @@ class Panel(PanelViews):
             sktime's "nested_univ", "pd-multiindex", "df-list" or "numpy3D" (series, channel,
             time); the channels of a nested frame may have different times.
         **options : dict
-            `ids`, `channel_names`, `static`, `time_unit`, `sort`, `duplicates` and `empty` of
-            `Panel`.
+            `ids`, `channel_names`, `static`, `inputs`, `time_unit`, `sort`, `duplicates` and
+            `empty` of `Panel`.
 
         Returns
         -------

@@ -36,6 +36,8 @@ class Rows:
     origin: np.ndarray | None = None
     # Standard deviations (n_obs, D) of the values, NaN where not known; None if none is.
     errors: np.ndarray | None = None
+    # `Inputs` of each series, on the clock of the user; None if there are none.
+    inputs: Any = None
 
     def at(self, index: Any, offsets: np.ndarray) -> Rows:
         """Select rows, in the order of the index, as the rows of series with these offsets."""

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import plain_repr
+from skpolyode.panel.inputs import Inputs
 from skpolyode.panel.rows import Rows, are_offsets, offsets_from, series_index
 from skpolyode.panel.timeaxis import Times
 
@@ -144,6 +145,11 @@ class PanelStorage:
         return self._rows.errors
 
     @property
+    def inputs(self) -> Inputs | None:
+        """What acts on the series; None if nothing is known."""
+        return self._rows.inputs
+
+    @property
     def offsets(self) -> np.ndarray:
         """First row of each series and the end of the last, int64 of shape (n_series + 1,)."""
         return self._rows.offsets
@@ -252,6 +258,7 @@ class PanelStorage:
             ids=rows.ids[positions],
             static=None if rows.static is None else rows.static.iloc[positions],
             origin=None if rows.origin is None else rows.origin[positions],
+            inputs=None if rows.inputs is None else rows.inputs.at(positions),
         )
         return self.from_rows(selected, self._checked, self._observed or None)
 
@@ -483,7 +490,7 @@ class PanelStorage:
         Returns
         -------
         bool
-            Whether all arrays, errors, ids, names, static rows and the unit of time agree.
+            Whether all arrays, errors, ids, names, static rows, inputs and the unit of time agree.
         """
         if not isinstance(other, PanelStorage):
             return False
@@ -506,6 +513,8 @@ class PanelStorage:
             and (one.errors is None or np.array_equal(one.errors, two.errors, equal_nan=True))
             and (one.static is None) == (two.static is None)
             and (one.static is None or one.static.equals(two.static))
+            and (one.inputs is None) == (two.inputs is None)
+            and (one.inputs is None or one.inputs.equals(two.inputs))
         )
 
     def like(self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Self:

@@ -85,7 +85,8 @@ def embed_dataset(
     **options : dict
         `time_unit`, `sort`, `duplicates` and `empty` of :class:`skpolyode.Panel`, and `error` of
         :meth:`skpolyode.Panel.from_long`. Of an estimator
-        fitted on datetimes in another unit than seconds, `time_unit` is needed.
+        fitted on datetimes in another unit than seconds, `time_unit` is needed. `inputs`, a
+        DataFrame with the columns `id` and `time`, and `kinds` are what acts on the series.
 
     Returns
     -------
@@ -135,6 +136,8 @@ def embed_dataset(
     rows_per_chunk = int(check_scalar(rows_per_chunk, "rows_per_chunk", Integral, min_val=1))
     dataset, reading = open_source(source, id, time, channels, static, options)
     settings = {**asdict(reading), "rows_per_chunk": rows_per_chunk, "source": identity(dataset)}
+    if "inputs" in options:
+        settings["options"] = options | {"inputs": joblib.hash(options["inputs"])}
     features = [str(name) for name in estimator.get_feature_names_out()]
     if id in features:
         raise ValueError(f"id={id!r} is also the name of a feature: rename the column of ids.")

@@ -59,7 +59,7 @@ def sample_dataset(
         If positive, show a progress bar.
     **options : dict
         `time_unit`, `sort` and `duplicates` of :class:`skpolyode.Panel`, and `error` of
-        :meth:`skpolyode.Panel.from_long`.
+        :meth:`skpolyode.Panel.from_long`; `inputs` and `kinds` as of `embed_dataset`.
 
     Returns
     -------

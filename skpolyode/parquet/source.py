@@ -50,14 +50,17 @@ class Reading:
         return [self.id, self.time, *self.channels, *(self.static or []), *beside]
 
     def panel(self, table: pa.Table) -> Panel:
-        """Series of a table that holds all of their rows."""
+        """Series of a table that holds all of their rows, with the inputs of these."""
+        frame, options = table.to_pandas(ignore_metadata=True), self.options  # an index is a column
+        if (inputs := options.get("inputs")) is not None:
+            options = options | {"inputs": inputs[inputs[self.id].isin(frame[self.id])]}
         return Panel.from_long(
-            table.to_pandas(ignore_metadata=True),  # an index is a column like others
+            frame,
             id=self.id,
             time=self.time,
             values=self.channels,
             static=self.static,
-            **self.options,
+            **options,
         )
 
 

@@ -20,6 +20,7 @@ follow, so v is learned for each entry of the state.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -28,8 +29,8 @@ from torch import nn
 
 from skpolyode.dynamics import STEPPERS, integrate
 from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
-from skpolyode.models.layers import Start, drawn
-from skpolyode.models.packed import Packed
+from skpolyode.models.layers import Start, drawn, driven_update
+from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import COUNT
@@ -62,6 +63,9 @@ class GRUODEBayes(SequenceModel):
         Longest gap that is integrated; after it the state is held.
     stepper : str, default="midpoint"
         Name of a Runge-Kutta method of :data:`skpolyode.dynamics.STEPPERS`.
+    inputs : sequence of int, default=(0, 0, 0)
+        How many inputs hold, are linear and are impulses. Those with a value follow it in `h`,
+        then slopes.
     generator : torch.Generator or None, default=None
         Source of the initial weights.
 
@@ -88,15 +92,18 @@ class GRUODEBayes(SequenceModel):
         step_size: float = 0.5,
         max_gap: float = 64.0,
         stepper: str = "midpoint",
+        inputs: Sequence[int] = (0, 0, 0),
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.n_channels, self.n_static, self.hidden_size = n_channels, n_static, hidden_size
         self.head_size = head_size
         self.step_size, self.max_gap, self.stepper = step_size, max_gap, stepper
+        self.inputs = InputSizes(*inputs)
         self.start = Start(n_static, hidden_size)
-        self.gates = drawn(nn.Linear, hidden_size, 2 * hidden_size, generator=generator)
-        self.candidate = drawn(nn.Linear, hidden_size, hidden_size, generator=generator)
+        n_read = hidden_size + self.inputs.n_levels
+        self.gates = drawn(nn.Linear, n_read, 2 * hidden_size, generator=generator)
+        self.candidate = drawn(nn.Linear, n_read, hidden_size, generator=generator)
         self.speed_logit = nn.Parameter(torch.zeros(hidden_size))
         self.head = nn.Sequential(
             drawn(nn.Linear, hidden_size, head_size, generator=generator),
@@ -108,19 +115,33 @@ class GRUODEBayes(SequenceModel):
         self.prepare_bias = nn.Parameter(torch.full((n_channels, 25), 0.1))
         with torch.no_grad():
             self.prepare.normal_(0, (2 / (4 + 25)) ** 0.5, generator=generator)
-        n_inputs = n_channels * 25 + n_static
-        self.jump = drawn(nn.GRUCell, n_inputs, hidden_size, generator=generator)
+        n_seen = n_channels * 25 + n_static + self.inputs.n_impulse
+        self.jump = drawn(nn.GRUCell, n_seen, hidden_size, generator=generator)
 
     def initial(self, data: Packed, rows: torch.Tensor) -> State:
         """Learned state before the first observations, which depends on static covariates."""
-        return {"h": torch.tanh(self.start(data, rows))}
+        begun = torch.tanh(self.start(data, rows))
+        return {"h": nn.functional.pad(begun, (0, self.inputs.n_state))}
 
-    def field(self, h: torch.Tensor) -> torch.Tensor:
-        """Time derivative (rows, H) at `h` (rows, H)."""
-        r, z = torch.sigmoid(self.gates(h)).chunk(2, dim=1)
+    def field(self, state: torch.Tensor) -> torch.Tensor:
+        """Time derivative (rows, H) at a state (rows, H), which inputs may follow."""
+        if not self.inputs.n_state:
+            return self._moved(state, state[:, :0])
+        sizes = self.hidden_size, self.inputs.n_levels, self.inputs.n_linear
+        h, u, slopes = state.split(sizes, dim=1)
+        still = torch.zeros_like(u[:, : self.inputs.n_hold])
+        return torch.cat([self._moved(h, u), still, slopes, torch.zeros_like(slopes)], dim=1)
+
+    def _moved(self, h: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+        """Time derivative (rows, H) of `h` under inputs `u`."""
+
+        def read(x: torch.Tensor) -> torch.Tensor:
+            return torch.cat([x, u], dim=1) if self.inputs.n_levels else x
+
+        r, z = torch.sigmoid(self.gates(read(h))).chunk(2, dim=1)
         # Rates are at most 2 per unit of time, which steps of half a unit still follow.
         rate = 2.0 * torch.sigmoid(self.speed_logit)
-        return rate * (1 - z) * (torch.tanh(self.candidate(r * h)) - h)
+        return rate * (1 - z) * (torch.tanh(self.candidate(read(r * h))) - h)
 
     def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
         """State after gaps."""
@@ -129,24 +150,24 @@ class GRUODEBayes(SequenceModel):
         return {"h": h}
 
     def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
-        """State after observations; unchanged where nothing was observed."""
-        h, x, mask = state["h"], data.x[rows], data.mask[rows]
+        """State after observations and impulses; unchanged where there are none."""
+        h, x, mask = state["h"][:, : self.hidden_size], data.x[rows], data.mask[rows]
         mean, log_scale = self.predict(state)
         error = (x - mean) * torch.exp(-log_scale)
         q = torch.stack([x, mean, 2 * log_scale, error], dim=2)  # (n, D, 4)
         f = torch.relu(torch.einsum("ndq,dqp->ndp", q, self.prepare) + self.prepare_bias)
         f = (f * mask[..., None]).flatten(1)  # (n, D P)
-        jumped = self.jump(torch.cat([f, data.static[rows]], dim=1), h)
-        return {"h": torch.where(mask.any(dim=1, keepdim=True), jumped, h)}
+        seen = torch.cat([f, data.static[rows]], dim=1)
+        return {"h": driven_update(self.jump, seen, h, data, rows, self.inputs.n_state)}
 
     def predict(self, state: State) -> Prediction:
         """A normal distribution of each channel."""
-        mean, log_scale = self.head(state["h"]).chunk(2, dim=1)
+        mean, log_scale = self.head(state["h"][:, : self.hidden_size]).chunk(2, dim=1)
         return Prediction(mean, log_scale.clamp(-5.0, 3.0))
 
     def features(self, state: State) -> dict[str, torch.Tensor]:
-        """The state."""
-        return state
+        """The state, without inputs."""
+        return {"h": state["h"][:, : self.hidden_size]}
 
     def update_loss(self, state: State, data: Packed, rows: torch.Tensor) -> torch.Tensor:
         """Weighted divergence of the distribution after a jump from that of the observation."""
@@ -228,6 +249,8 @@ class GRUODEBayesTransformer(NeuralTransformer):
         "head_size": [COUNT],
     }
 
+    uses_inputs = True
+
     def __init__(
         self,
         *,
@@ -244,5 +267,6 @@ class GRUODEBayesTransformer(NeuralTransformer):
         return GRUODEBayes(
             *sizes.of_model(self.hidden_size),
             head_size=self.head_size,
+            inputs=sizes.inputs,
             generator=generator,
         )

@@ -1,7 +1,8 @@
 r"""ODE-RNN: a neural ODE between observations, a gated cell at observations.
 
 Between observations ``dh/dt = f(h)``, at an observation x with mask m ``h' = GRU([m x, m], h)``;
-forecasts are a linear map of h. (Y. Rubanova, R. T. Q. Chen, D. Duvenaud, "Latent ODEs for
+forecasts are a linear map of h. Of known inputs f reads the values,
+and the cell the impulses. (Y. Rubanova, R. T. Q. Chen, D. Duvenaud, "Latent ODEs for
 irregularly-sampled time series", NeurIPS 2019; forward in time and by the true gaps, unlike the
 encoder in its code.)
 """
@@ -17,8 +18,8 @@ from torch import nn
 
 from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
 from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
-from skpolyode.models.layers import Start, drawn, observed_inputs
-from skpolyode.models.packed import Packed
+from skpolyode.models.layers import Start, drawn, driven_update, observed_inputs
+from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import COUNT, layer_sizes
@@ -48,6 +49,9 @@ class ODERNN(SequenceModel):
         Longest gap that is integrated; after it the state is held.
     stepper : str, default="midpoint"
         Name of a Runge-Kutta method of :data:`skpolyode.dynamics.STEPPERS`.
+    inputs : sequence of int, default=(0, 0, 0)
+        How many inputs hold, are linear and are impulses. Those with a value follow it in `h`,
+        then slopes.
     generator : torch.Generator or None, default=None
         Source of the initial weights.
 
@@ -74,20 +78,25 @@ class ODERNN(SequenceModel):
         step_size: float = 0.5,
         max_gap: float = 64.0,
         stepper: str = "midpoint",
+        inputs: Sequence[int] = (0, 0, 0),
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.n_channels, self.n_static, self.hidden_size = n_channels, n_static, hidden_size
         self.hidden_layer_sizes = list(hidden_layer_sizes)
         self.step_size, self.max_gap, self.stepper = step_size, max_gap, stepper
+        self.inputs = driven = InputSizes(*inputs)
         self.start = Start(n_static, hidden_size)
-        self.field = WalledMLP(hidden_size, hidden_layer_sizes, generator=generator).stand_still()
-        self.cell = drawn(nn.GRUCell, 2 * n_channels + n_static, hidden_size, generator=generator)
+        levels = {"n_levels": driven.n_levels, "n_linear": driven.n_linear}
+        self.field = WalledMLP(hidden_size, hidden_layer_sizes, **levels, generator=generator)
+        self.field.stand_still()
+        n_seen = 2 * n_channels + n_static + driven.n_impulse
+        self.cell = drawn(nn.GRUCell, n_seen, hidden_size, generator=generator)
         self.readout = drawn(nn.Linear, hidden_size, n_channels, generator=generator)
 
     def initial(self, data: Packed, rows: torch.Tensor) -> State:
         """Learned state before the first observations, which depends on static covariates."""
-        return {"h": self.start(data, rows)}
+        return {"h": nn.functional.pad(self.start(data, rows), (0, self.inputs.n_state))}
 
     def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
         """State after gaps."""
@@ -96,17 +105,17 @@ class ODERNN(SequenceModel):
         return {"h": h}
 
     def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
-        """State after observations; unchanged where nothing was observed."""
-        h, any_observed = state["h"], data.mask[rows].any(dim=1, keepdim=True)
-        return {"h": torch.where(any_observed, self.cell(observed_inputs(data, rows), h), h)}
+        """State after observations and impulses; unchanged where there are none."""
+        h, seen = state["h"][:, : self.hidden_size], observed_inputs(data, rows)
+        return {"h": driven_update(self.cell, seen, h, data, rows, self.inputs.n_state)}
 
     def predict(self, state: State) -> Prediction:
         """A linear map of the state."""
-        return Prediction(self.readout(state["h"]))
+        return Prediction(self.readout(state["h"][:, : self.hidden_size]))
 
     def features(self, state: State) -> dict[str, torch.Tensor]:
-        """The state."""
-        return state
+        """The state, without inputs."""
+        return {"h": state["h"][:, : self.hidden_size]}
 
 
 class ODERNNTransformer(NeuralTransformer):
@@ -176,6 +185,8 @@ class ODERNNTransformer(NeuralTransformer):
         "hidden_layer_sizes": ["array-like", COUNT],
     }
 
+    uses_inputs = True
+
     def __init__(
         self,
         *,
@@ -191,5 +202,6 @@ class ODERNNTransformer(NeuralTransformer):
         return ODERNN(
             *sizes.of_model(self.hidden_size),
             hidden_layer_sizes=layer_sizes(self.hidden_layer_sizes),
+            inputs=sizes.inputs,
             generator=generator,
         )

@@ -17,6 +17,7 @@ from torch import nn
 
 from skpolyode.embedders import Embedder, MemoryReadout
 from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
+from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.memory import LegTMemory
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import choose_window
@@ -76,6 +77,11 @@ class DecodedEmbedder(Embedder):
     spread: np.ndarray
     decoder: nn.Module
     past: MemoryReadout
+
+    @property
+    def inputs(self) -> InputEncoder | None:
+        """Inputs that the other embedder reads."""
+        return getattr(self.source, "inputs", None)
 
     @property
     def units(self) -> Units:
@@ -194,6 +200,7 @@ class PastDecoder(SeriesTransformer):
 
     has_coefficients = True
     uses_static = True
+    uses_inputs = True  # if the embedder does, which else warns
     embedder_: DecodedEmbedder
 
     def __init__(

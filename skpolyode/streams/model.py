@@ -19,6 +19,7 @@ from skpolyode.models.contract import State, select
 from skpolyode.models.single import Observation
 from skpolyode.panel import Panel
 from skpolyode.streams.clock import Moment
+from skpolyode.streams.inputs import Way, at_times
 from skpolyode.streams.stream import SeriesStream
 
 __all__ = ["ModelStream"]
@@ -83,7 +84,7 @@ class ModelStream(SeriesStream):
         relative_to: str | None = None,
         combine: bool = True,
     ) -> Panel:
-        """Continue the series beyond their last observation.
+        """Continue the series beyond their last observation, under the inputs known so far.
 
         Parameters
         ----------
@@ -120,8 +121,11 @@ class ModelStream(SeriesStream):
         values = np.empty((len(flat), panel.n_channels))
         for part, rows, leads, asked in lead_batches(panel, flat, offsets, clock.last):
             known = select(state, part), durations[part]
-            own = None if records is None else records[part]
-            values[rows] = self._embedder.run_ahead(*known, leads, own)[asked]
+            own, course = None if records is None else records[part], None
+            if self._embedder.inputs is not None:
+                last, offsets_of = clock.last[part], np.arange(part.stop - part.start + 1)
+                course = self._embedder.course_ahead(at_times(panel[part], last, offsets_of), leads)
+            values[rows] = self._embedder.run_ahead(*known, leads, own, course)[asked]
         return panel.like(flat, values, offsets)
 
     @available_if(lambda stream: getattr(stream._embedder, "scale", None) is not None)
@@ -195,7 +199,12 @@ class ModelStream(SeriesStream):
         return parts
 
     def _take_in(
-        self, parts: State, values: np.ndarray, moment: Moment, errors: np.ndarray | None = None
+        self,
+        parts: State,
+        values: np.ndarray,
+        moment: Moment,
+        errors: np.ndarray | None = None,
+        way: Way | None = None,
     ) -> State:
         state, data, share = _of_model(parts), None, None
         if errors is not None or self._tells:
@@ -212,7 +221,12 @@ class ModelStream(SeriesStream):
             state = {name: torch.from_numpy(part)[None] for name, part in moved.items()}
         else:
             data = self._pack(values, moment, parts[_STATIC]) if data is None else data
-            state = self._model.observe(self._run_up(state, data), data, data.series)
+            if way is None:
+                before = self._run_up(state, data)
+            else:
+                before = way.follow(self._model, state)
+                data = replace(data, inputs=way.course.inputs[way.target])
+            state = self._model.observe(before, data, data.series)
         state = state | {_STATIC: parts[_STATIC]}
         if self._tells:
             columns = data.channel_gap, data.seen, data.error, data.left

@@ -13,6 +13,7 @@ from skpolyode.models.contract import State
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.streams.clock import Moment
+from skpolyode.streams.inputs import Way
 from skpolyode.streams.stream import SeriesStream
 
 __all__ = ["HiPPOStream"]
@@ -90,7 +91,12 @@ class HiPPOStream(SeriesStream):
         return parts
 
     def _take_in(
-        self, parts: State, values: np.ndarray, moment: Moment, errors: np.ndarray | None = None
+        self,
+        parts: State,
+        values: np.ndarray,
+        moment: Moment,
+        errors: np.ndarray | None = None,
+        way: Way | None = None,
     ) -> State:
         c, x = parts["c"].numpy().copy(), parts["x"].numpy()
         new = np.where(moment.mask, values, x)

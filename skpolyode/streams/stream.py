@@ -13,6 +13,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -32,6 +33,7 @@ from skpolyode.saving.codec import place, register
 from skpolyode.saving.frames import checked_zone
 from skpolyode.saving.objects import save
 from skpolyode.streams.clock import Clock, Moment, rounds
+from skpolyode.streams.inputs import Way, add_inputs, decoded, encoded
 from skpolyode.streams.rows import NewRows, first_times, read_rows, read_series
 from skpolyode.training import intra_op_threads
 
@@ -72,7 +74,9 @@ class SeriesStream:
 
     def __init__(self, embedder: Embedder, panel: Panel) -> None:
         self._embedder = embedder
-        self._panel = panel
+        encoder = getattr(embedder, "inputs", None)
+        is_known = encoder is None or panel.inputs is not None
+        self._panel = panel if is_known else encoder.unknown(panel)
         self._clock = Clock.stopped(panel.n_series, panel.n_channels)
         self._bind()
         self._parts = self._blank()
@@ -105,11 +109,17 @@ class SeriesStream:
 
     @abstractmethod
     def _take_in(
-        self, parts: State, values: np.ndarray, moment: Moment, errors: np.ndarray | None = None
+        self,
+        parts: State,
+        values: np.ndarray,
+        moment: Moment,
+        errors: np.ndarray | None = None,
+        way: Way | None = None,
     ) -> State:
         """State of n series after one more observation of each.
 
-        `values` (n, D) are standardised, NaN where not observed, as are their known `errors`.
+        `values` (n, D) are standardised, NaN where not observed, as are their known `errors`. `way`
+        leads there through inputs, of a stream that knows some.
         """
 
     @abstractmethod
@@ -141,23 +151,37 @@ class SeriesStream:
         series = f"{self.n_series} series, {int(self._clock.count.sum())} observations"
         return f"{type(self).__name__}({series})"
 
-    def update(self, times: Any, values: Any, series: Any = None, *, errors: Any = None) -> Self:
+    def update(
+        self,
+        times: Any = None,
+        values: Any = None,
+        series: Any = None,
+        *,
+        errors: Any = None,
+        inputs: Any = None,
+    ) -> Self:
         """Take in new observations, of any of the series.
 
         Parameters
         ----------
-        times : scalar or array-like of shape (n_rows,)
+        times : scalar, array-like of shape (n_rows,) or None, default=None
             Their times, in the units and of the type of those that the transformer was fitted on.
             Each must be later than all times of its series before. A scalar is the time of all
             rows.
-        values : array-like of shape (n_rows, D), or of shape (n_rows,) with one channel
-            Values, NaN where a channel was not observed. Rows without any value are left out.
+        values : array-like of shape (n_rows, D) or (n_rows,), or None, default=None
+            Values, NaN where a channel was not observed; of one channel without an axis for it.
+            Rows without any value are left out.
         series : int, str, array-like of such of shape (n_rows,) or None, default=None
             Which series each row is of, by position, or by id where ids are text. A series may
             have many rows, and rows of different series may be mixed. None: one row for each
             series, or all rows of the only one.
         errors : array-like of the shape of `values` or None, default=None
             Known standard deviations of the values, NaN where not known; see `Panel`.
+        inputs : Inputs, Panel, list of (times, values) or None, default=None
+            What acts on the series from their last observations on, one series for each or for the
+            ids that have any; before the new observations and after them. Without `times` and
+            `values` there is no observation. Of inputs that are linear, give the point after an
+            observation with it: until then the line is taken to stay where it is.
 
         Returns
         -------
@@ -175,9 +199,14 @@ class SeriesStream:
         panel = self._panel
         if panel.is_datetime and panel.rows.origin is None and not self._clock.count.any():
             panel = blank_panel(**(self._labels() | first_times(panel, times)))
+        if inputs is not None:
+            panel = add_inputs(panel, self._embedder, inputs, self._clock.last)
+        if times is None and values is None and inputs is not None:
+            self._panel = panel
+            return self
         scaler = self._embedder.units.scaler
         rows = read_rows(panel, self._clock.last, scaler, times, values, series, errors)
-        results = self._run(rows)
+        results = self._run(rows, panel)
         self._panel = panel
         for own, clock, parts in results:
             self._clock.put(own.series, clock)
@@ -269,34 +298,39 @@ class SeriesStream:
             )
         return chosen
 
-    def _run(self, rows: NewRows) -> list[tuple[NewRows, Clock, State]]:
+    def _run(self, rows: NewRows, panel: Panel) -> list[tuple[NewRows, Clock, State]]:
         """Clocks and parts of all touched series after their new rows, group by group."""
         starts = range(0, len(rows.series), _GROUP)
         groups = [rows.part(slice(start, start + _GROUP)) for start in starts]
         n_threads = min(torch.get_num_threads(), len(groups))
         with intra_op_threads(1):
             if n_threads < 2:
-                return [self._follow(group) for group in groups]
+                return [self._follow(group, panel) for group in groups]
             with ThreadPoolExecutor(n_threads) as pool:
-                return list(pool.map(self._follow, groups))
+                return list(pool.map(partial(self._follow, panel=panel), groups))
 
     @torch.inference_mode()
-    def _follow(self, rows: NewRows) -> tuple[NewRows, Clock, State]:
+    def _follow(self, rows: NewRows, panel: Panel) -> tuple[NewRows, Clock, State]:
         """Clock and parts of one group after its new rows."""
+        encoder = getattr(self._embedder, "inputs", None)
         clock, parts = self._clock.take(rows.series), self._take(self._parts, rows.series)
         scaler, unit = self._embedder.units
         values = scaler.read(rows.values)
         mask, errors = ~np.isnan(values), rows.errors
         errors = errors if errors is None else errors / scaler.scale
         for own, now in rounds(rows.offsets):
-            known = None if errors is None else errors[now]
+            known, way = None if errors is None else errors[now], None
+            if encoder is not None:
+                before, labels = clock.take(own), panel[rows.series[own]]
+                times = before.last, before.elapsed, rows.times[now]
+                way = Way.of(self._embedder, labels, *times)
             if len(own) == len(rows.series):
                 clock, moment = clock.move(rows.times[now], mask[now], unit)
-                parts = self._take_in(parts, values[now], moment, known)
+                parts = self._take_in(parts, values[now], moment, known, way)
                 continue
             moved, moment = clock.take(own).move(rows.times[now], mask[now], unit)
             clock.put(own, moved)
-            taken = self._take_in(self._take(parts, own), values[now], moment, known)
+            taken = self._take_in(self._take(parts, own), values[now], moment, known, way)
             self._put(parts, own, taken)
         return rows, clock, parts
 
@@ -325,20 +359,22 @@ class SeriesStream:
             "tz": panel.tz,
             "origin": panel.rows.origin,
             "per_unit": panel.rows.times.per_unit,
+            "inputs": panel.inputs,
         }
 
     def __getstate__(self) -> dict[str, Any]:
         """What is saved and pickled: no tables of the memory."""
         return {
             "of": self._embedder,
-            "labels": self._labels(),
+            "labels": self._labels() | {"inputs": encoded(self._panel.inputs)},
             "clock": {name: column.copy() for name, column in self._clock._asdict().items()},
             "parts": {name: part.clone() for name, part in self._parts.items()},
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._embedder = state["of"]
-        self._panel = blank_panel(**state["labels"])
+        labels = state["labels"]
+        self._panel = blank_panel(**labels | {"inputs": decoded(labels.get("inputs"))})
         self._clock = Clock(**state["clock"])
         self._parts = state["parts"]
         self._bind()

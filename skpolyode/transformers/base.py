@@ -74,6 +74,9 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
     uses_errors: ClassVar[bool] = False
     """Whether the features depend on known errors of the observations of a panel."""
 
+    uses_inputs: ClassVar[bool] = False
+    """Whether what acts on series, the inputs of a panel, changes features and forecasts."""
+
     ignores_outliers: ClassVar[bool] = False
     """Whether cells that are far from all others are taken as not observed, with a warning."""
 

@@ -13,15 +13,17 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
+from skpolyode.embedders.inputs import with_inputs
 from skpolyode.errors import Faults, naming_owner, plain_repr
 from skpolyode.fit_report import FitReport
-from skpolyode.panel import Panel, as_panel, is_ragged
+from skpolyode.panel import Panel, as_panel, is_ragged, series_index
 from skpolyode.panel.cells import with_nan
 from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
 from skpolyode.panel.empty import drop_empty
+from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import cell_limits, without_outliers, without_vague
 from skpolyode.panel.readers.kinds import column_times
-from skpolyode.panel.select import observed_series
+from skpolyode.panel.select import observed_rows, observed_series, series_of_rows
 from skpolyode.panel.units import LARGEST, ChannelScaler
 from skpolyode.training import TrainingReport
 from skpolyode.transformers.parameters import check_parameters
@@ -31,8 +33,10 @@ __all__ = [
     "fit_series",
     "one_each",
     "read_panel",
+    "refuse_unused",
     "unchanged_by_errors",
     "warn_if_nothing_was_learned",
+    "warn_of_unknown_inputs",
 ]
 
 
@@ -138,16 +142,21 @@ def read_weights(values: Any, panel: Panel) -> np.ndarray:
     return weights / weights.max()
 
 
-def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool) -> Panel:
+def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = None) -> Panel:
     """Convert and check the input of `fit` (reset) or of any later method.
 
     Two-dimensional input goes through scikit-learn's own validation, so that feature names and
     error messages are the usual ones; then `n_features_in_` counts time points. For every other
-    format it counts channels.
+    format it counts channels. `inputs` are further ones than those of the panel.
     """
     panel, shape = _converted(estimator, X, reset, "X")
+    if inputs is not None:
+        encoder = getattr(estimator.embedder_, "inputs", None)
+        panel, _ = with_inputs(panel, encoder, inputs, type(estimator).__name__)
     if not reset:
-        return _credible(_aligned(estimator, panel), estimator.scaler_)
+        panel = _aligned(estimator, panel)
+        refuse_unused(estimator, panel)
+        return _credible(panel, estimator.scaler_)
     _remember(estimator, panel, shape)
     panel = without_vague(panel)
     if getattr(estimator, "ignores_outliers", False):
@@ -228,6 +237,13 @@ def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
             "use them, or leave them out.",
             stacklevel=4,
         )
+    if panel.inputs is not None and not estimator.uses_inputs:
+        warnings.warn(
+            f"{name} does not use the inputs {list(panel.inputs.names)}: choose "
+            "PolyODETransformer, ODERNNTransformer or GRUODEBayesTransformer, which do, or leave "
+            "them out.",
+            stacklevel=4,
+        )
     if panel.static is not None and not estimator.uses_static and len(panel.static.columns):
         warnings.warn(
             f"{name} does not use the static covariates {list(panel.static)}: put "
@@ -264,6 +280,41 @@ def warn_if_nothing_was_learned(
         ConvergenceWarning,
         stacklevel=6,
     )
+
+
+def refuse_unused(estimator: Any, panel: Panel) -> None:
+    """Raise a ValueError for inputs that the fit of a transformer, which uses them, did not have.
+
+    Models themselves refuse series without those that it had.
+    """
+    if panel.inputs is None or not getattr(estimator, "uses_inputs", False):
+        return
+    if getattr(estimator.embedder_, "inputs", None) is None:
+        raise ValueError(
+            f"X has the inputs {list(panel.inputs.names)}, but {type(estimator).__name__} was "
+            "fitted without any: fit it with them, or leave them out."
+        )
+
+
+def warn_of_unknown_inputs(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> None:
+    """Tell, once a forecast, of series without an input after their end that are asked beyond it.
+
+    The times of each series start at `offsets` (B + 1,).
+    """
+    if panel.inputs is None:
+        return
+    own, end = on_clock_of(panel).panel, observed_rows(panel).end
+    last, asked = np.full((2, panel.n_series), -np.inf)
+    np.maximum.at(last, series_of_rows(own), own.times)
+    np.maximum.at(asked, series_index(offsets), times)
+    if len(unknown := np.flatnonzero((asked > end) & (last <= end))):
+        first = plain_repr(panel.ids[unknown[0]])
+        warnings.warn(
+            f"of {len(unknown)} series, the first of which is {first}, no input is known after the "
+            "last observation: what holds goes on, a line stays where it ended, and there is no "
+            "further impulse. Give inputs=, or a row of inputs after the end that says so.",
+            stacklevel=3,
+        )
 
 
 def check_sizes(panel: Panel, scaler: ChannelScaler | None = None, name: str = "X") -> None:

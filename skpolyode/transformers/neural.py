@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Units
 from skpolyode.embedders.fitting import find_checkpoint
 from skpolyode.embedders.holdout import FitOptions, Split, split_series
+from skpolyode.embedders.inputs import InputEncoder, sizes_of
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed, SequenceModel
@@ -36,7 +37,9 @@ from skpolyode.transformers.input import (
     check_sizes,
     fit_series,
     read_panel,
+    refuse_unused,
     warn_if_nothing_was_learned,
+    warn_of_unknown_inputs,
 )
 from skpolyode.transformers.parameters import (
     Training,
@@ -237,7 +240,13 @@ class NeuralTransformer(SeriesTransformer):
         return -fill_rows(panel, self.embedder_.mean_errors, lambda: 1)[:, 0]
 
     def forecast(
-        self, X: Any, times: Any, relative_to: str | None = None, combine: bool = True
+        self,
+        X: Any,
+        times: Any,
+        relative_to: str | None = None,
+        combine: bool = True,
+        *,
+        inputs: Any = None,
     ) -> Panel:
         """Continue series beyond their last observation.
 
@@ -255,6 +264,9 @@ class NeuralTransformer(SeriesTransformer):
             Whether to combine the model with simple forecasts: last value, means, drifts, a mixed
             model and a ridge regression (stacking). Backtests decide the weights, for each channel,
             by the lead and by how much is known. False: the free run of the model.
+        inputs : Inputs, Panel, list of (times, values) or None, default=None
+            What will act on the series, and what else has, beside the inputs of `X`: one series for
+            each, or for the ids that have any. At equal times these count.
 
         Returns
         -------
@@ -266,11 +278,17 @@ class NeuralTransformer(SeriesTransformer):
         ------
         ValueError
             If a time is before the last observation of its series.
+
+        Warns
+        -----
+        UserWarning
+            If no input of some series is known after its last observation.
         """
         check_is_fitted(self)
         check_switch("combine", combine)
-        panel = read_panel(self, X, reset=False)
+        panel = read_panel(self, X, reset=False, inputs=inputs)
         flat, offsets = query_times(panel, times, relative_to)
+        warn_of_unknown_inputs(panel, flat, offsets)
         compute = partial(self.embedder_.forecast_values, combine=combine)
         return panel.like(flat, fill_values(panel, flat, offsets, compute), offsets)
 
@@ -320,6 +338,7 @@ class NeuralTransformer(SeriesTransformer):
         longest = window_rows or _LONGEST
         split = split_series(whole, known, self.validation_fraction, random_state, longest)
         if continues := self.warm_start and hasattr(self, "embedder_"):
+            refuse_unused(self, panel)
             embedder = self._continued(self.embedder_.with_own_model())
         else:
             embedder = self._new_embedder(split.trained, generator)
@@ -382,14 +401,17 @@ class NeuralTransformer(SeriesTransformer):
         )
         static = StaticEncoder.of_panel(panel)
         n_static = 0 if static is None else static.n_features
+        inputs = InputEncoder.of_panel(panel) if self.uses_inputs else None
         duration = float((rows.end - rows.start).max()) / units.time_scale
-        sizes = Sizes(panel.n_channels, n_static, duration, units.time_scale, panel.time_unit)
-        return ModelEmbedder(self._new_model(sizes, generator), units, static=static)
+        known = duration, units.time_scale, panel.time_unit, sizes_of(inputs)
+        model = self._new_model(Sizes(panel.n_channels, n_static, *known), generator)
+        return ModelEmbedder(model, units, static=static, inputs=inputs)
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
         """What a warm start goes on from; a ValueError if the parameters ask for another model."""
         n_static = 0 if embedder.static is None else embedder.static.n_features
-        sizes = Sizes(self.n_channels_in_, n_static, 1.0, self.time_scale_, self.time_unit_)
+        known = 1.0, self.time_scale_, self.time_unit_, sizes_of(embedder.inputs)
+        sizes = Sizes(self.n_channels_in_, n_static, *known)
         like = self._new_model(sizes, torch.Generator())
         shapes = [[tuple(p.shape) for p in model.parameters()] for model in (like, embedder.model)]
         if shapes[0] != shapes[1]:

@@ -14,11 +14,13 @@ from torch import nn
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.embedders import ChannelScaler, MemoryReadout, ModelEmbedder, Units
+from skpolyode.embedders.inputs import InputEncoder, sizes_of
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.memory import MEMORIES, PATH_MEASURES, LegTMemory
 from skpolyode.models import Packed, PolyODE, SequenceModel
 from skpolyode.models.gain import Gain
 from skpolyode.models.layers import drawn, zero_map
+from skpolyode.models.packed import InputSizes
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import (
     auto_step_size,
@@ -174,6 +176,9 @@ class PolyODETransformer(UncertainTransformer):
     added there again. Numbers are standardised, everything else becomes indicators; a series may
     lack values (NaN), but not whole columns that `fit` saw.
 
+    Known inputs (`Panel.inputs`) drive the dynamics: f reads those that hold or are linear, and the
+    cell of v reads impulses. A panel that later methods get must have the same ones.
+
     References
     ----------
     E. De Brouwer and R. G. Krishnan, "Anamnesic neural differential equations with orthogonal
@@ -211,6 +216,7 @@ class PolyODETransformer(UncertainTransformer):
 
     has_coefficients = True
     uses_errors = True
+    uses_inputs = True
     stages = (
         Train(),
         EstimateError(),
@@ -280,7 +286,9 @@ class PolyODETransformer(UncertainTransformer):
         self.step_size_ = choose_step_size(self.step_size, auto, rows)
         # As fast a pull as the steps can follow. A field that stands still forecasts the last
         # value, and a channel that is constant in training never gets a gradient.
-        field = WalledMLP(widths[0], widths[1:-1], pull=unit / self.step_size_, generator=generator)
+        inputs = InputEncoder.of_panel(panel)
+        driven = sizes_of(inputs)
+        field = self._new_field(widths, driven, unit / self.step_size_, generator)
         static = StaticEncoder.of_panel(panel)
         n_static = 0 if static is None else static.n_features
         # Whole steps of the longest gap that is integrated.
@@ -300,7 +308,8 @@ class PolyODETransformer(UncertainTransformer):
             history=None if same else history,
             start=zero_map(n_static, widths[0]) if n_static else None,
             gain=self._new_gain(rows, units.scaler),
-            cell=self._new_cell(panel.n_channels, n_static, generator),
+            cell=self._new_cell(panel.n_channels, n_static + driven.n_impulse, generator),
+            inputs=driven,
         )
         self._describe_window(rows, window)
         outcome = f"context {context:.3g}, integration steps of {self.step_size_:.3g}"
@@ -312,7 +321,20 @@ class PolyODETransformer(UncertainTransformer):
             past=MemoryReadout(history, window, units),
             recent=MemoryReadout(memory, context, units),
             static=static,
+            inputs=inputs,
         )
+
+    def _new_field(
+        self, widths: list[int], inputs: InputSizes, pull: float, generator: torch.Generator
+    ) -> WalledMLP:
+        """Untrained field on a state that inputs follow."""
+        if inputs.n_impulse and not self._state_size:
+            raise ValueError(
+                "impulses among the inputs move the learned state, which hidden_size=0 leaves out: "
+                "take a larger one, such as the default 32."
+            )
+        known = {"n_levels": inputs.n_levels, "n_linear": inputs.n_linear}
+        return WalledMLP(widths[0], widths[1:-1], pull=pull, **known, generator=generator)
 
     def _new_gain(self, rows: Observed, scaler: ChannelScaler) -> Gain | None:
         """Gain of a filter; known errors tell that observations are noisy."""
@@ -356,7 +378,8 @@ class PolyODETransformer(UncertainTransformer):
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
         layers, widths = embedder.model.field.layers, self._widths(self.n_channels_in_)
-        fitted = [layer.in_features for layer in layers] + [layers[-1].out_features]
+        inner = [layer.in_features for layer in layers[1:]]
+        fitted = [layers[-1].out_features, *inner, layers[-1].out_features]
         if (fitted, embedder.model.parts[1]) != (widths, self._state_size):
             raise ValueError(
                 f"warm_start=True continues a network of widths {fitted}, but the number of "

@@ -13,8 +13,8 @@ from tests.fits import train_once
 pytestmark = [
     # Its distributions live in skpro; without it, it warns and uses one of its own.
     pytest.mark.filterwarnings("ignore:Forecasters' predict_proba requires skpro:UserWarning"),
-    # The checks hand exogenous series to every forecaster.
-    pytest.mark.filterwarnings("ignore:PolyODEForecaster does not use exogenous series"),
+    # Some checks hand the forecaster X of the past alone.
+    pytest.mark.filterwarnings("ignore:of . series, the first of which is .*, no input is known"),
     # pandas, about the call of concat by which update_predict joins its answers.
     pytest.mark.filterwarnings("ignore:Sorting by default when concatenating all DatetimeIndex"),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -98,6 +98,14 @@ def rows_from_long(
     if static_columns:
         static = _constant_columns(df, table, static_columns, faults)
     return replace(rows, static=static)
+
+
+def rows_from_nothing(
+    beside: Collection[str], df: Any, faults: Faults, time_unit: str | None
+) -> Rows:
+    """Channels of a table without rows, of no series: all its columns but some."""
+    names = tuple(str(name) for name in df.columns if name not in beside)
+    return Rows(join_times([], time_unit), np.empty((0, len(names))), np.zeros(1, int), None, names)
 
 
 def read_table(ids: object, times: object, faults: Faults, time_unit: str | None) -> Table:

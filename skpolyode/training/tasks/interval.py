@@ -116,7 +116,10 @@ class IntervalTask(Task):
         """Continue with other series, whose states are not known yet."""
         self.data = self.model.prepared(with_mean_one(data, held_out))
         validating = held_out[data.series]
-        self.items = ((data.next >= 0) & ~validating).nonzero()[:, 0]
+        starts = data.next >= 0
+        if data.knot is not None:  # from observations, and from inputs before the first
+            starts &= ~data.knot | (data.gap == 0)
+        self.items = (starts & ~validating).nonzero()[:, 0]
         self.scored = validating if held_out.any() else ~validating
         self.counted = data.mask & (self.scored & (data.elapsed > 0))[:, None]
         self.states: State = {}
@@ -170,7 +173,7 @@ class IntervalTask(Task):
 
     def _before(self, rows: torch.Tensor) -> State:
         """States just before observations: stored, but for the initial ones, which learn."""
-        stored, first = self._stored(rows), self.data.elapsed[rows] == 0
+        stored, first = self._stored(rows), self.data.gap[rows] == 0
         if first.any():
             start = self.model.initial(self.data, rows[first])
             at = (first.nonzero()[:, 0],)
@@ -207,7 +210,7 @@ class IntervalTask(Task):
         """
         then, at = state, rows
         for k in range(1, self.horizon):
-            then, at = self._arrive(then, at)
+            then, at = self._arrive(self.model.steer(then, self.data, at), at)
             if not len(at):
                 break
             loss = loss + _DECAY**k * self._mean_loss(self.model.predict(then), at)
@@ -232,7 +235,7 @@ class IntervalTask(Task):
     ) -> Iterator[tuple[Prediction, torch.Tensor]]:
         """Forecasts further ahead of states that arrived at `rows`, with the rows forecast."""
         for _ in range(1, reach):
-            state, rows = self._arrive(state, rows)
+            state, rows = self._arrive(self.model.steer(state, self.data, rows), rows)
             if not len(rows):
                 return
             yield self.model.predict(state), rows
@@ -243,6 +246,18 @@ class IntervalTask(Task):
 
     def _arrive(self, state: State, rows: torch.Tensor) -> tuple[State, torch.Tensor]:
         """States just before the next observations of the series that have one, and their rows."""
+        state, rows = self._move(state, rows)
+        if self.data.knot is None:
+            return state, rows
+        while len(on := self.data.knot[rows].nonzero()[:, 0]):  # an observation always follows
+            moved = self.model.steer(select(state, on), self.data, rows[on])
+            moved, following = self._move(moved, rows[on])
+            state = {name: x.index_put((on,), moved[name]) for name, x in state.items()}
+            rows = rows.index_put((on,), following)
+        return state, rows
+
+    def _move(self, state: State, rows: torch.Tensor) -> tuple[State, torch.Tensor]:
+        """States just before the next rows of the series that have one, and these rows."""
         rows = self.data.next[rows]
         if not (exists := rows >= 0).all():
             state, rows = select(state, exists), rows[exists]

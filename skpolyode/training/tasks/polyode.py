@@ -89,7 +89,10 @@ class PolyODETask(IntervalTask):
         c = data.x.new_zeros(*data.x.shape, memory.n_coefficients, dtype=memory.dtype)
         self.states = {"z": observed_states(self.model, data.x), "c": c}
         self.is_new = True
-        self.validating = ((data.next >= 0) & self.scored).nonzero()[:, 0]
+        validating = (data.next >= 0) & self.scored
+        if data.knot is not None:
+            validating &= ~data.knot
+        self.validating = validating.nonzero()[:, 0]
 
     @property
     def scans(self) -> bool:
@@ -121,8 +124,7 @@ class PolyODETask(IntervalTask):
         data = self.data
         errors = torch.zeros_like(data.x)
         for rows in self.validating.split(CHUNK):
-            target = data.next[rows]
-            state = self.model.flow(self._depart(rows), data.gap[target], data.elapsed[target])
+            state, target = self._arrive(self._depart(rows), rows)
             errors[target] = (data.x[target] - self.model.predict(state).mean).square()
         return self._validation_error(errors)
 
@@ -150,10 +152,10 @@ class PolyODETask(IntervalTask):
 
     def _known(self, z: torch.Tensor, c: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """States just before rows, with the memory there in place of its copy, which is reset."""
-        channels, w = self.model.split(z)
+        channels, rest = self.model.split(z)
         reset = torch.cat([channels[..., :1], c.to(z.dtype)], dim=-1)
         channels = torch.where(self.data.mask[rows][..., None], reset, channels)
-        return torch.cat([channels.flatten(1), w], dim=1)
+        return torch.cat([channels.flatten(1), rest], dim=1)
 
     def _depart(self, rows: torch.Tensor) -> State:
         """States after the observations at `rows`, without memory: the dynamics need none.
@@ -170,7 +172,7 @@ class PolyODETask(IntervalTask):
         self, state: State, rows: torch.Tensor, reach: int
     ) -> Iterator[tuple[Prediction, torch.Tensor]]:
         """As for any model; all in one run, each series at its own pace."""
-        if not self.can_sweep:
+        if not self.can_sweep or self.data.inputs is not None:
             yield from super()._leads(state, rows, reach)
             return
         starts, targets = [], []  # of each lead: the states that it starts from, and its rows

@@ -1,0 +1,199 @@
+"""Inputs as models read them: courses in standard deviations, as rows between the observations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from skpolyode.errors import Faults
+from skpolyode.models.packed import Driven, InputSizes
+from skpolyode.panel import Inputs, Panel, as_panel, offsets_from, series_index
+from skpolyode.panel.checks import TOO_LARGE, note_cells
+from skpolyode.panel.inputs import KINDS, fit_inputs, on_clock_of
+from skpolyode.panel.units import ChannelScaler
+from skpolyode.saving.codec import saved
+
+__all__ = ["InputEncoder", "Knots", "sizes_of", "with_inputs"]
+
+BEFORE = 16.0
+"""Typical gaps before the first observation from which on models go through inputs; of earlier ones
+only what still holds counts. In `benchmarks/inputs.py` that is 19 h, after which 1 % of a dose is
+left. Free runs from an unknown state are no better the longer they are."""
+
+
+class Knots(NamedTuple):
+    """Courses of the inputs of B series, by the moments at which they change."""
+
+    times: np.ndarray  # float64 (Q,), since the first observation, in units of the model
+    columns: np.ndarray  # float64 (Q, C): those of `Packed.inputs`, from each moment on
+    changes: np.ndarray  # bool (Q,): whether anything does; what holds may be said again
+    offsets: np.ndarray  # int64 (B + 1,)
+    sizes: InputSizes
+
+    @property
+    def series(self) -> np.ndarray:
+        """Which series (Q,) each knot is of."""
+        return series_index(self.offsets)
+
+    def at(self, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Columns (P, C) at times of the series, which start at `offsets` (B + 1,)."""
+        place = np.full(len(times), -1)
+        for k in range(len(offsets) - 1):
+            own, asked = slice(*self.offsets[k : k + 2]), slice(*offsets[k : k + 2])
+            last = np.searchsorted(self.times[own], times[asked], side="right") - 1
+            place[asked] = np.where(last >= 0, own.start + last, -1)
+        known, found = place >= 0, np.zeros((len(times), self.columns.shape[1]))
+        some, (lines, slopes, impulses) = place[known], self.sizes.slices
+        own, since = self.columns[some].copy(), (times[known] - self.times[some])[:, None]
+        own[:, lines] += since * own[:, slopes]
+        own[:, impulses] *= since == 0
+        found[known] = own
+        return found
+
+    def merged(
+        self,
+        end: np.ndarray,
+        times: np.ndarray,
+        values: np.ndarray,
+        offsets: np.ndarray,
+        errors: np.ndarray | None,
+    ) -> tuple[tuple[np.ndarray, ...], dict[str, Any]]:
+        """What `pack` reads: observations, and the knots up to `end` (B,), in the order of time."""
+        own = self.changes & (self.times > -BEFORE) & (self.times <= end[self.series])
+        joint = np.concatenate([times, self.times[own]])
+        series = np.concatenate([series_index(offsets), self.series[own]])
+        row = np.concatenate([np.arange(len(times)), np.full(own.sum(), -1)])
+        order = np.lexsort((row < 0, joint, series))  # an observation comes before a knot
+        joint, series, row = joint[order], series[order], row[order]
+        again = np.append(False, (joint[1:] == joint[:-1]) & (series[1:] == series[:-1]))
+        joint, series, row = joint[~again], series[~again], row[~again]
+        knot, offsets = row < 0, offsets_from(np.bincount(series, minlength=len(end)))
+        values, errors = (
+            x if x is None else np.where(knot[:, None], np.nan, x[row]) for x in (values, errors)
+        )
+        driven = Driven(self.at(joint, offsets), knot)
+        return (joint, values, offsets), {"errors": errors, "driven": driven}
+
+
+@saved
+class InputEncoder(NamedTuple):
+    """Inputs of training.
+
+    Those that hold or are linear are in standard deviations from their mean, impulses in units of
+    their root mean square.
+    """
+
+    names: list[str]  # in the order of columns: those that hold, linear ones, impulses
+    kinds: list[str]
+    scaler: ChannelScaler
+
+    @classmethod
+    def of_panel(cls, panel: Panel) -> Self | None:
+        """Encoder of the inputs of a panel; None without any."""
+        if (inputs := panel.inputs) is None:
+            return None
+        order = np.argsort([KINDS.index(kind) for kind in inputs.kinds], kind="stable")
+        names, kinds = ([labels[k] for k in order] for labels in (inputs.names, inputs.kinds))
+        values, jumps = inputs.select(names).panel.values, np.array(kinds) == "impulse"
+        # An amount of 0 is no impulse. The deviation of amounts and their negatives is their root
+        # mean square, the mean 0.
+        amounts = np.where(values == 0, np.nan, values)
+        both = ChannelScaler.of(np.concatenate([amounts, -amounts]))
+        levels = ChannelScaler.of(values)
+        scale = np.where(jumps, both.scale, levels.scale)
+        return cls(names, kinds, ChannelScaler(np.where(jumps, 0.0, levels.mean), scale))
+
+    @property
+    def sizes(self) -> InputSizes:
+        """How many inputs of each kind there are."""
+        return InputSizes(*(self.kinds.count(kind) for kind in KINDS))
+
+    @property
+    def blank(self) -> Driven:
+        """Inputs at one row, at their means."""
+        sizes = self.sizes
+        columns = np.zeros((1, sizes.n_state + sizes.n_impulse))
+        return Driven(columns, np.zeros(1, dtype=bool))
+
+    def unknown(self, panel: Panel) -> Panel:
+        """A panel without inputs with those of fit, of which no row is known."""
+        nothing = np.empty(0), np.empty((0, len(self.names))), np.zeros(panel.n_series + 1, int)
+        rows = Panel(*nothing, channel_names=self.names, time_unit=panel.time_unit, empty="keep")
+        return Panel.from_rows(replace(panel.rows, inputs=Inputs(rows, self.kinds)), False)
+
+    def knots(self, panel: Panel, start: np.ndarray, unit: float) -> Knots:
+        """Courses of the inputs of a panel; times count from `start` (B,), in units of `unit`."""
+        wanted, given = dict(zip(self.names, self.kinds, strict=True)), {}
+        if (inputs := on_clock_of(panel)) is not None:
+            given = dict(zip(inputs.names, inputs.kinds, strict=True))
+        if given != wanted:
+            raise ValueError(
+                f"X has the inputs {given}, but the model was fitted with {wanted}: give all "
+                "series these, Panel(..., inputs=Inputs(...)); there may be no rows of them."
+            )
+        inputs = inputs.select(self.names)
+        used, place = np.unique(inputs.series, return_inverse=True)
+        stored = inputs.stored[used]  # windows of one series share its inputs
+        lengths = stored.lengths[place]
+        offsets = offsets_from(lengths)
+        rows = np.arange(offsets[-1]) + np.repeat(stored.offsets[place] - offsets[:-1], lengths)
+        times = (stored.times[rows] - np.repeat(start, lengths)) / unit
+        columns, changes = (part[rows] for part in self._columns(stored))
+        columns[:, self.sizes.slices[1]] *= unit
+        return Knots(times, columns, changes, offsets, self.sizes)
+
+    def _columns(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
+        """Columns (Q, C) of rows of inputs, with slopes per unit of their times; which change."""
+        wrong = self.scaler.is_too_far(panel.values)
+        faults = Faults("inputs", panel.ids, tuple(self.names))
+        note_cells(TOO_LARGE, wrong, "{:g} is too large", panel.rows, faults)
+        faults.raise_if_any()
+        x, (n_hold, n_linear, _) = self.scaler.transform(panel.values), self.sizes
+        rows, first = np.arange(len(x))[:, None], np.repeat(panel.offsets[:-1], panel.lengths)
+        last = np.maximum.accumulate(np.where(np.isnan(x), -1, rows), axis=0)
+        known, last = last >= first[:, None], np.maximum(last, 0)
+        held = np.where(known, np.take_along_axis(x, last, axis=0), 0.0)
+        slopes = np.zeros((len(x), n_linear))
+        for k in range(n_linear):
+            own = np.flatnonzero(~np.isnan(x[:, n_hold + k]))
+            same = first[own[1:]] == first[own[:-1]]
+            rise = np.diff(x[own, n_hold + k]) / np.diff(panel.times[own])
+            slope = np.zeros(len(x))
+            slope[own[:-1]] = np.where(same, rise, 0.0)
+            column = last[:, n_hold + k]
+            slopes[:, k] = np.where(known[:, n_hold + k], slope[column], 0.0)
+            held[:, n_hold + k] += slopes[:, k] * (panel.times - panel.times[column])
+        impulses = np.nan_to_num(x[:, n_hold + n_linear :])
+        before = np.roll(held[:, :n_hold], 1, axis=0)
+        before[panel.offsets[:-1][panel.lengths > 0]] = 0.0  # the mean
+        changes = (held[:, :n_hold] != before).any(axis=1) | (impulses != 0).any(axis=1)
+        changes |= ~np.isnan(x[:, n_hold : n_hold + n_linear]).all(axis=1)
+        return np.concatenate([held[:, : n_hold + n_linear], slopes, impulses], axis=1), changes
+
+
+def sizes_of(encoder: InputEncoder | None) -> InputSizes:
+    """How many inputs of each kind there are; none without an encoder."""
+    return InputSizes() if encoder is None else encoder.sizes
+
+
+def with_inputs(
+    panel: Panel, encoder: InputEncoder | None, inputs: Any, owner: str
+) -> tuple[Panel, Inputs]:
+    """Panel with further inputs, of the kinds of fit where they do not tell theirs, and these."""
+    if encoder is None:
+        raise ValueError(
+            f"inputs are given, but {owner} was fitted without any, or does not use them: leave "
+            "them out, or fit it with Panel(..., inputs=...)."
+        )
+    if not isinstance(inputs, Inputs):
+        kinds, given = dict(zip(encoder.names, encoder.kinds, strict=True)), inputs
+        given = as_panel(given, name="inputs")
+        inputs = Inputs(given, {name: kinds.get(name, "hold") for name in given.channel_names})
+    faults = Faults("inputs", panel.ids)
+    later = fit_inputs(inputs, panel.ids, panel.rows.times.axis, faults)
+    faults.raise_if_any()
+    known = panel.inputs
+    joint = known.updated(later) if known is not None and len(known.stored.times) else later
+    return Panel.from_rows(replace(panel.rows, inputs=joint), panel.is_checked), later

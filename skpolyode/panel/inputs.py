@@ -1,0 +1,222 @@
+"""Inputs: known courses that act on series, with times of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skpolyode.errors import FaultKind, Faults, plain_repr
+from skpolyode.panel.rows import merge_duplicates, sort_rows
+from skpolyode.panel.timeaxis import TimeAxis
+
+__all__ = ["KINDS", "Inputs", "fit_inputs", "join_inputs", "on_clock_of"]
+
+KINDS = ("hold", "linear", "impulse")
+"""What a row of a channel means; see :class:`Inputs`."""
+
+_OTHER_SERIES = FaultKind(
+    "inputs of other series",
+    "give each series its inputs by its id, or one series of inputs for each in their order; one "
+    "without any row is built with empty='keep'",
+)
+_OTHER_CLOCK = FaultKind(
+    "inputs on another clock", "give inputs and series one time_unit, and both or none a time zone"
+)
+
+
+class Inputs:
+    """What acts on series, as far as it is known: doses, meals, valve positions, weather.
+
+    Each series has rows of inputs at times of their own: before, between and after its
+    observations. Those after the last observation say what a forecast goes on under.
+
+    Parameters
+    ----------
+    panel : Panel
+        The rows, a channel for each input. Any way to build a panel checks units, time zones,
+        order and duplicates; with ``empty="keep"`` series may have no rows. NaN is no row of that
+        channel. The ids tell which series each belongs to.
+    kinds : str, sequence of str or mapping of str to str, default="hold"
+        What the rows of each channel mean; of a mapping, channels that it does not name hold.
+
+        - "hold": the value, from this row on.
+        - "linear": a point that straight lines lead to and from; after the last one it is held.
+        - "impulse": an amount at this moment, such as a dose.
+
+        Before its first row a channel is at its mean in `fit`; an impulse is none.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the channels.
+    kinds : tuple of str
+        Kind of each channel.
+
+    Raises
+    ------
+    ValueError
+        If a kind is not known, or is that of no channel.
+
+    See Also
+    --------
+    Panel : Carries them, as `inputs`.
+
+    Examples
+    --------
+    Two patients, of whom the second got no dose:
+
+    >>> from skpolyode import Inputs, Panel
+    >>> doses = Panel.from_series(
+    ...     [([0.0, 6.5], [100.0, 50.0]), ([], [])], channel_names=["dose"], empty="keep"
+    ... )
+    >>> readings = [([1.0, 4.0, 9.0], [3.0, 2.0, 4.0]), ([1.5, 2.0], [0.1, 0.0])]
+    >>> panel = Panel.from_series(readings, inputs=Inputs(doses, kinds="impulse"))
+    >>> panel.inputs.names, panel.inputs.kinds, panel[:1].inputs.panel.values.ravel().tolist()
+    (('dose',), ('impulse',), [100.0, 50.0])
+    """
+
+    __slots__ = ("kinds", "series", "stored")
+
+    def __init__(self, panel: Any, kinds: Any = "hold") -> None:
+        # Series of `stored` that belong to the carrying ones: to select some copies no rows.
+        self.stored, self.series = panel, np.arange(panel.n_series)
+        self.kinds = _read_kinds(kinds, panel.channel_names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the channels."""
+        return self.stored.channel_names
+
+    @property
+    def panel(self) -> Any:
+        """The rows, one series for each that carries them; ids are those given, or positions."""
+        if np.array_equal(self.series, np.arange(self.stored.n_series)):
+            return self.stored
+        part = self.stored[self.series]
+        return part.from_rows(_unlabelled(part.rows))
+
+    def at(self, series: Any) -> Inputs:
+        """Inputs of some series, by an index of numpy."""
+        part = Inputs(self.stored, self.kinds)
+        part.series = self.series[series]
+        return part
+
+    def select(self, names: Sequence[str]) -> Inputs:
+        """Some channels, in the order in which they are named."""
+        kinds = dict(zip(self.names, self.kinds, strict=True))
+        part = Inputs(self.stored.select_channels(names), [kinds[name] for name in names])
+        part.series = self.series
+        return part
+
+    def equals(self, other: object) -> bool:
+        """Whether others have the same rows, channels and kinds."""
+        if not isinstance(other, Inputs) or self.kinds != other.kinds:
+            return False
+        one, two = (x.panel.from_rows(_unlabelled(x.panel.rows)) for x in (self, other))
+        return one.equals(two)
+
+    def updated(self, later: Inputs) -> Inputs:
+        """The same with further rows of the same series; at equal times the later ones count."""
+        own, new = (dict(zip(x.names, x.kinds, strict=True)) for x in (self, later))
+        if own != new:
+            raise ValueError(
+                f"the inputs {new} are not those before, {own}: give the same channels and kinds."
+            )
+        one, two = self.panel, later.select(self.names).panel
+        n = one.n_series
+        joint = type(one).concat([one, two], ids=range(2 * n))
+        rows = joint[np.arange(2 * n).reshape(2, n).T.ravel()].rows  # parts of a series together
+        rows = sort_rows(_unlabelled(replace(rows, offsets=rows.offsets[::2])))
+        return Inputs(one.from_rows(merge_duplicates(rows, "last")), self.kinds)
+
+
+def _unlabelled(rows: Any) -> Any:
+    """Rows of series that are known by their position."""
+    return replace(rows, ids=np.arange(len(rows.offsets) - 1), static=None, keeps_empty=True)
+
+
+def _read_kinds(kinds: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Kind of each channel."""
+    if isinstance(kinds, Mapping):
+        if unknown := [name for name in kinds if name not in names]:
+            raise ValueError(f"kinds names {unknown}, but the inputs have the channels {names}.")
+        kinds = [kinds.get(name, "hold") for name in names]
+    found = (kinds,) * len(names) if isinstance(kinds, str) else tuple(kinds)
+    if len(found) != len(names) or any(kind not in KINDS for kind in found):
+        raise ValueError(
+            f"kinds must give each of the channels {names} one of {KINDS}, got {kinds!r}."
+        )
+    return found
+
+
+def fit_inputs(inputs: Any, ids: np.ndarray, axis: TimeAxis, faults: Faults) -> Inputs | None:
+    """Inputs of each series, in the order of the ids; a panel of them holds."""
+    if inputs is None:
+        return None
+    if not isinstance(inputs, Inputs):
+        if not hasattr(inputs, "rows"):
+            raise TypeError(
+                "inputs must be Inputs(panel, kinds), or a Panel of channels that hold, got "
+                f"{type(inputs)}."
+            )
+        inputs = Inputs(inputs)
+    stored = inputs.panel
+    own = stored.rows.times.axis
+    if len(stored.times) and (own.unit, own.tz is None) != (axis.unit, axis.tz is None):
+        found = f"times of series {_meaning(axis)}, those of inputs {_meaning(own)}"
+        faults.add(_OTHER_CLOCK, [found])
+    index, known = (pd.Index(labels, tupleize_cols=False) for labels in (ids, stored.ids))
+    strange, counted = known[~known.isin(index)], known.equals(pd.RangeIndex(len(known)))
+    if len(known) == len(index) and (known.equals(index) or (counted and len(strange))):
+        places = np.arange(len(known))
+    elif len(strange) or not known.is_unique:
+        some = ", ".join(plain_repr(label) for label in strange[:3])
+        found = f"{len(strange)} ids of inputs are those of no series ({some})"
+        faults.add(_OTHER_SERIES, [found if len(strange) else "ids of inputs occur twice"])
+        return None
+    else:
+        places = known.get_indexer(index)
+    rows = stored.rows
+    # One more series, without rows, for those that have none.
+    rows = replace(rows, offsets=np.append(rows.offsets, rows.offsets[-1]), errors=None)
+    fitted = Inputs(stored.from_rows(_unlabelled(rows)), inputs.kinds)
+    return fitted.at(np.where(places < 0, len(known), places))
+
+
+def _meaning(axis: TimeAxis) -> str:
+    if axis.unit is None:
+        return "are plain numbers"
+    return f"count {axis.unit!r}, " + ("without a zone" if axis.tz is None else f"of {axis.tz}")
+
+
+def on_clock_of(panel: Any) -> Inputs | None:
+    """Inputs of a panel with times that count as its own do, from the start of series or not."""
+    rows, inputs = panel.rows, panel.inputs
+    if inputs is None or (rows.origin is None and inputs.stored.tz is None):
+        return inputs
+    own = (inputs.stored if rows.origin is None else inputs.panel).rows
+    times = own.times._replace(axis=replace(own.times.axis, tz=None), ticks=None)
+    if rows.origin is not None:
+        counts = rows.since_origin(own.times, np.repeat(rows.origin, own.lengths))
+        times = times._replace(counts=counts)
+    found = Inputs(panel.from_rows(_unlabelled(replace(own, times=times))), inputs.kinds)
+    return found if rows.origin is not None else found.at(inputs.series)
+
+
+def join_inputs(given: Sequence[Inputs | None]) -> Inputs | None:
+    """Inputs of panels one behind the other; all of them have the same channels, or none has."""
+    if all(inputs is None for inputs in given):
+        return None
+    kinds = [None if x is None else dict(zip(x.names, x.kinds, strict=True)) for x in given]
+    if different := [position for position, own in enumerate(kinds) if own != kinds[0]]:
+        raise ValueError(
+            f"panel {different[0]} has the inputs {kinds[different[0]]}, panel 0 {kinds[0]}; give "
+            "all of them the same."
+        )
+    parts = [inputs.select(given[0].names).panel for inputs in given]
+    n_series = sum(part.n_series for part in parts)
+    return Inputs(type(parts[0]).concat(parts, ids=range(n_series)), given[0].kinds)

@@ -1,0 +1,129 @@
+"""Inputs of the series of a stream: known so far, gone through up to the last observation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from skpolyode.embedders import ModelEmbedder
+from skpolyode.embedders.inputs import with_inputs
+from skpolyode.errors import FaultKind, Faults
+from skpolyode.models import Packed, SequenceModel
+from skpolyode.models.contract import State, select
+from skpolyode.panel import Inputs, Panel, offsets_from
+from skpolyode.panel.checks import build_rows
+from skpolyode.panel.inputs import on_clock_of
+from skpolyode.panel.rows import Rows
+from skpolyode.panel.select import series_of_rows
+from skpolyode.panel.timeaxis import TimeAxis, Times
+from skpolyode.saving.frames import checked_zone
+
+__all__ = ["Way", "add_inputs", "at_times", "decoded", "encoded"]
+
+_LATE = FaultKind(
+    "inputs that come too late",
+    "give inputs with the observations that follow them, or before; the stream is as it was",
+)
+
+
+class Way(NamedTuple):
+    """From the last observations of n series to new ones, through the knots of inputs."""
+
+    course: Packed  # of both observations of each series, and the knots; or of the new one
+    row: torch.Tensor  # int64 (n,): of the last observation, or of the first knot before any
+    target: torch.Tensor  # int64 (n,): of the new one
+    elapsed: torch.Tensor  # float64 (n,): since the first observation, at the last one
+
+    @classmethod
+    def of(
+        cls, embedder: ModelEmbedder, panel: Panel, last: np.ndarray, elapsed: np.ndarray, now: Any
+    ) -> Way:
+        """Way of the series of a panel from times `last` (n,), -inf before any, to `now` (n,)."""
+        n_rows = np.where(np.isfinite(last), 2, 1)
+        times = np.column_stack([last, now]).ravel()
+        offsets = offsets_from(n_rows)
+        course = embedder.pack(at_times(panel, times[np.isfinite(times)], offsets))
+        target = course.observations[torch.from_numpy(offsets[1:] - 1)]
+        begins = (course.gap == 0).nonzero()[:, 0]
+        row = begins[course.series[begins].argsort()]
+        seen = course.observations[torch.from_numpy(offsets[:-1])]
+        row = torch.where(torch.from_numpy(n_rows > 1).to(row.device), seen, row)
+        return cls(course, row, target, torch.from_numpy(elapsed).to(row.device))
+
+    def follow(self, model: SequenceModel, state: State) -> State:
+        """States just before the new observations, from those after the last ones."""
+        course, at, knot = self.course, self.row, self.course.knot
+        state = _steered(model, state, course, at, knot[at])
+        while len(on := (at != self.target).nonzero()[:, 0]):
+            following = course.next[at[on]]
+            elapsed = self.elapsed[on] + course.elapsed[following]
+            moved = model.flow(select(state, on), course.gap[following], elapsed)
+            moved = _steered(model, moved, course, following, knot[following])
+            state = {name: x.index_put((on,), moved[name]) for name, x in state.items()}
+            at = at.index_put((on,), following)
+        return state
+
+
+def _steered(
+    model: SequenceModel, state: State, course: Packed, rows: torch.Tensor, which: torch.Tensor
+) -> State:
+    """States (n,) after the knots among some rows (n,) of a course."""
+    some = which.nonzero()[:, 0]
+    if not len(some):
+        return state
+    moved = model.steer(select(state, some), course, rows[some])
+    return {name: x.index_put((some,), moved[name]) for name, x in state.items()}
+
+
+def at_times(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Panel:
+    """Panel of the same series with observations of 0 at some times, on the same clock."""
+    rows, values = panel.rows, np.zeros((len(times), panel.n_channels))
+    clock = rows.times._replace(counts=times, ticks=None)
+    rows = replace(rows, times=clock, values=values, offsets=offsets, errors=None)
+    return Panel.from_rows(rows, checked=False)
+
+
+def add_inputs(panel: Panel, embedder: Any, inputs: Any, last: np.ndarray) -> Panel:
+    """Panel with further inputs, none of them up to the `last` (B,) observations."""
+    zone = getattr(getattr(inputs, "stored", inputs), "tz", None)
+    if panel.tz is None and zone is not None and not np.isfinite(last).any():  # the first datetimes
+        clock = panel.rows.times
+        clock = clock._replace(axis=replace(clock.axis, tz=zone))
+        panel = Panel.from_rows(replace(panel.rows, times=clock), checked=False)
+    joint, later = with_inputs(panel, embedder.inputs, inputs, "the transformer")
+    rows = on_clock_of(Panel.from_rows(replace(panel.rows, inputs=later))).panel
+    series, faults = series_of_rows(rows), Faults("update", panel.ids)
+
+    def line(row: int) -> str:
+        own = series[row]
+        at, end = (panel.rows.format_from(own, t) for t in (rows.times[row], last[own]))
+        return f"{faults.series(own)}: an input at {at}, but it is known up to {end}"
+
+    faults.add_each(_LATE, np.flatnonzero(rows.times <= last[series]), line)
+    faults.raise_if_any()
+    return joint
+
+
+def encoded(inputs: Inputs | None) -> dict[str, Any] | None:
+    """What a file holds of inputs."""
+    if inputs is None:
+        return None
+    panel, (counts, axis, ticks, per_unit) = inputs.panel, inputs.panel.rows.times
+    clock = {"counts": counts, "ticks": ticks, "per_unit": per_unit, "unit": axis.unit}
+    cells = {"values": panel.values, "offsets": panel.offsets}
+    return clock | cells | {"tz": axis.tz, "names": inputs.names, "kinds": inputs.kinds}
+
+
+def decoded(state: dict[str, Any] | None) -> Inputs | None:
+    """Inputs of what a file holds, which may come from anyone: they are checked."""
+    if state is None:
+        return None
+    checked_zone(state["tz"])
+    axis = TimeAxis(state["unit"], state["tz"])
+    times = Times(state["counts"], axis, state["ticks"], state["per_unit"])
+    rows = Rows(times, state["values"], state["offsets"])
+    rows = build_rows("inputs", lambda *_: rows, None, channel_names=state["names"], empty="keep")
+    return Inputs(Panel.from_rows(rows), state["kinds"])

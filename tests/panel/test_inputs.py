@@ -1,0 +1,146 @@
+"""Inputs beside observations: read, checked and kept as the series themselves."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skpolyode import Inputs, Panel
+from skpolyode.panel.inputs import on_clock_of
+from skpolyode.panel.select import cut_windows, keep_rows
+
+HR = pd.DataFrame(
+    {"id": ["ann", "ann", "bob", "bob"], "t": [0.0, 1.0, 0.5, 2.0], "hr": [61.0, 64.0, 70.0, 71.0]}
+)
+DOSES = pd.DataFrame({"id": ["bob", "bob"], "t": [-1.0, 1.5], "dose": [5.0, 6.0]})
+
+
+def long(df=HR, inputs=DOSES, kinds="impulse", **options):
+    return Panel.from_long(df, id="id", time="t", inputs=inputs, kinds=kinds, **options)
+
+
+def rows(panel):
+    """Rows of inputs of each series, as lists."""
+    own = panel.inputs.panel
+    return [
+        (own.times[a:b].tolist(), own.values[a:b].tolist())
+        for a, b in zip(own.offsets[:-1], own.offsets[1:], strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def panel():
+    return long()
+
+
+def test_a_table_of_inputs_goes_to_the_series_of_its_ids(panel):
+    assert rows(panel) == [([], []), ([-1.0, 1.5], [[5.0], [6.0]])]
+    assert panel.inputs.names == ("dose",)
+    assert panel.inputs.kinds == ("impulse",)
+
+
+def test_ways_to_say_the_same(panel):
+    doses = Panel.from_series(
+        [([], []), ([-1.0, 1.5], [5.0, 6.0])], channel_names=["dose"], empty="keep"
+    )
+    own = Inputs(doses, ["impulse"])
+    series = [([0.0, 1.0], [61.0, 64.0]), ([0.5, 2.0], [70.0, 71.0])]
+    names = {"ids": ["ann", "bob"], "channel_names": ["hr"]}
+    built = [
+        Panel.from_series(series, inputs=own, **names),
+        Panel(panel.times, panel.values, panel.offsets, inputs=own, **names),
+        Panel.from_frames(panel.to_frames(), inputs=own, ids=["ann", "bob"]),
+        long(inputs=DOSES.iloc[::-1], sort=True),
+        long(inputs=own),
+    ]
+    assert all(other == panel for other in built)
+    assert panel != long(kinds={"dose": "hold"})
+    assert panel != long(inputs=None)
+
+
+def test_selecting_and_joining_keep_inputs(panel):
+    ann, bob = rows(panel)
+    assert rows(panel[[1, 0, 1]]) == [bob, ann, bob]
+    assert rows(panel[1:]) == rows(panel.select_ids("bob")) == [bob]
+    assert rows(panel.select_channels("hr")) == [ann, bob]
+    assert rows(Panel.concat([panel[1:], panel], ids=range(3))) == [bob, ann, bob]
+    assert rows(keep_rows(panel, panel.times > 0.5)) == [ann, bob]
+    assert rows(cut_windows(panel, 1, 0)) == [ann, ann, bob, bob]
+    assert pickle.loads(pickle.dumps(panel)) == panel
+
+
+def test_selecting_copies_no_rows(panel):
+    assert panel[[1, 0, 1]].inputs.stored is panel.inputs.stored
+
+
+def test_joining_refuses_other_inputs(panel):
+    with pytest.raises(ValueError, match=r"panel 1 has the inputs None, panel 0 .*'impulse'"):
+        Panel.concat([panel, long(inputs=None)], ids=range(4))
+
+
+def test_later_rows_are_added_and_replace_those_of_their_time(panel):
+    doses = Panel.from_series([([2.0], [9.0]), ([1.5, 3.0], [8.0, 7.0])], channel_names=["dose"])
+    found = panel.inputs.updated(Inputs(doses, "impulse"))
+    values = [own.values.ravel().tolist() for own in found.panel]
+    assert found.panel.times.tolist() == [2.0, -1.0, 1.5, 3.0]
+    assert values == [[9.0], [5.0, 8.0, 7.0]]
+    assert rows(panel)[1] == ([-1.0, 1.5], [[5.0], [6.0]])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dose": [5.0, np.inf]}, "inputs: .* must not be infinity"),
+        ({"t": [1.5, 1.5]}, "inputs: .* has the same time"),
+        ({"t": [1.5, -1.0]}, "inputs: .* times must increase"),
+        ({"id": ["bob", "eve"]}, r"ids of inputs are those of no series \('eve'\)"),
+        ({"dose": ["5", "many"]}, "inputs: column 'dose' holds text"),
+        ({"t": [np.nan, 1.0]}, "inputs: .*must be finite"),
+    ],
+)
+def test_faults_are_told_as_those_of_observations(change, message):
+    with pytest.raises(ValueError, match=message):
+        long(inputs=DOSES.assign(**change))
+
+
+def test_kinds_that_cannot_be():
+    with pytest.raises(ValueError, match=r"kinds names \['insulin'\]"):
+        long(kinds={"insulin": "hold"})
+    with pytest.raises(ValueError, match=r"one of \('hold', 'linear', 'impulse'\), got 'step'"):
+        long(kinds="step")
+    with pytest.raises(TypeError, match=r"inputs must be Inputs\(panel, kinds\)"):
+        Panel.from_series([([0.0], [1.0])], inputs=[([0.0], [1.0])])
+
+
+def test_inputs_are_on_the_clock_of_their_series():
+    start = pd.Timestamp("2024-03-31", tz="Europe/Berlin")
+    minutes = pd.to_timedelta(HR["t"], unit="h")
+    table, doses = (
+        HR.assign(t=start + minutes),
+        DOSES.assign(t=start + pd.to_timedelta([-1, 1.5], "h")),
+    )
+    panel = long(table, doses, time_unit="h")
+    assert str(panel.inputs.panel.user_times()[0]) == str(start - pd.Timedelta("1h"))
+    # Differences are exact, and count from the first row of each series.
+    assert on_clock_of(panel.since_start()).panel.times.tolist() == [-1.5, 1.0]
+    with pytest.raises(ValueError, match=r"series count 's', of Europe/Berlin, .* are plain"):
+        long(table, Inputs(Panel.from_long(DOSES, id="id", time="t"), "impulse"))
+    naive = doses.assign(t=doses["t"].dt.tz_localize(None))
+    with pytest.raises(ValueError, match="both or none a time zone"):
+        long(table, naive, time_unit="h")
+
+
+def test_a_table_of_no_inputs_and_parquet(tmp_path):
+    pytest.importorskip("pyarrow")
+    from skpolyode.parquet import sample_dataset
+
+    none = long(inputs=DOSES.iloc[:0])
+    assert rows(none) == [([], []), ([], [])]
+    assert none.inputs.names == ("dose",)
+    HR.to_parquet(tmp_path / "hr.parquet")
+    options = {"inputs": DOSES, "kinds": "impulse"}
+    found = sample_dataset(tmp_path / "hr.parquet", id="id", time="t", n_rows=10, **options)
+    assert found == long()
