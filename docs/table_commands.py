@@ -31,6 +31,7 @@ class Table:
     full: str = ""
     quick: str = ""
     needs_data: bool = False
+    subfolder: str = ""  # of the data
 
     def command(self, *, quick: bool, data: Path | None, folder: str) -> list[str]:
         """What is run; {folder} in arguments is a folder for results."""
@@ -39,11 +40,18 @@ class Table:
         if self.script in AS_MODULES:
             start = ["-m", f"benchmarks.{self.script}"]
         words = (self.quick if quick else self.full).replace("{folder}", folder)
-        with_data = ["--data", str(data)] if self.needs_data else []
+        with_data = ["--data", str(data / self.subfolder)] if self.needs_data else []
         return [sys.executable, *start, *with_data, *shlex.split(words)]
 
 
-AS_MODULES = {"intervals", "longitudinal", "peers", "single_series"}
+AS_MODULES = {
+    "intervals",
+    "longitudinal",
+    "peers",
+    "physiome",
+    "physionet_forecasts",
+    "single_series",
+}
 TABLES = {
     "embeddings": Table("baselines", quick="--seeds 1 --only vowels --rows linear"),
     "peers": Table(
@@ -63,7 +71,23 @@ TABLES = {
     ),
     "intervals": Table("intervals", quick="--sets lotka_volterra --seeds 0 --n-series 60"),
     "single": Table("single_series", quick="--only nile --folds 1"),
-    "longitudinal": Table("longitudinal", full="--folds 2", quick="--folds 1", needs_data=True),
+    "longitudinal": Table(
+        "longitudinal",
+        full="--folds 2",
+        quick="--folds 1 --only sleepstudy",
+        needs_data=True,
+        subfolder="longitudinal",
+    ),
+    "physiome": Table(
+        "physiome",
+        full="--rows PolyODE",
+        quick="--only PUL01 --rows 'least squares'",
+        needs_data=True,
+        subfolder="physiome",
+    ),
+    "physionet_forecasts": Table(
+        "physionet_forecasts", quick="--splits 1 --stays 200 --rows PolyODE", needs_data=True
+    ),
     "real": Table("real", quick="--folds 1 --only pbcseq", needs_data=True),
     "noise": Table(
         "noise",

@@ -116,9 +116,12 @@ class RestrictedLikelihood:
         v = self.z @ prior[:-1, :-1] @ self.z.swapaxes(1, 2) + prior[-1, -1] * decay
         place = np.arange(v.shape[1])
         v[:, place, place] += np.where(self.data.known, noise, 1.0)
-        factor = torch.linalg.cholesky(torch.from_numpy(v))  # faster than numpy's inverse
-        inverse = torch.cholesky_inverse(factor).numpy()
-        log_det = 2 * factor.diagonal(dim1=1, dim2=2).log().sum().item()
+        factor, failed = torch.linalg.cholesky_ex(torch.from_numpy(v))
+        if failed.any():  # by rounding
+            inverse, log_det = np.linalg.inv(v), np.linalg.slogdet(v)[1].sum()
+        else:  # three times as fast
+            inverse = torch.cholesky_inverse(factor).numpy()
+            log_det = 2 * factor.diagonal(dim1=1, dim2=2).log().sum().item()
         vx = inverse @ self.x
         gram = np.einsum("snk,snl->kl", self.x, vx)
         gram += np.eye(len(gram)) / SETTINGS.curve_prior**2

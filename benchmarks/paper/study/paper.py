@@ -83,7 +83,7 @@ class PaperPolyODE(PolyODE):
     @property
     def arguments(self) -> dict[str, Any]:
         """What makes a model of the same settings, with the same field, memory and start."""
-        ours = ("history", "gain", "cell")
+        ours = ("history", "gain", "cell", "inputs")
         shared = {name: value for name, value in super().arguments.items() if name not in ours}
         return shared | {"update": self.update, "origin": self.origin}
 

@@ -108,6 +108,7 @@ class PaperPolyODETransformer(PolyODETransformer):
         "origin": [StrOptions(set(ORIGINS))],
     }
 
+    uses_inputs = False
     stages = tuple(
         {Train: Train(tested_after=0.0), CheckStepSize: CheckStepSize(one_step_forecasts)}.get(
             type(stage), stage
@@ -133,7 +134,9 @@ class PaperPolyODETransformer(PolyODETransformer):
     def _assemble(self, unit: float, **parts: Any) -> PolyODE:
         parts |= {"update": self.update, "origin": self.origin}
         parts = {
-            name: part for name, part in parts.items() if name not in ("history", "gain", "cell")
+            name: part
+            for name, part in parts.items()
+            if name not in ("history", "gain", "cell", "inputs")
         }
         if self.solver == "exact":
             return PaperPolyODE(**parts)

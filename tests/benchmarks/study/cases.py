@@ -17,7 +17,7 @@ def make_paper(
 ) -> PaperPolyODE:
     """A model with random weights that are large enough to matter."""
     parts = make_model(n_channels, **options).arguments
-    del parts["history"], parts["gain"], parts["cell"]
+    del parts["history"], parts["gain"], parts["cell"], parts["inputs"]
     return PaperPolyODE(**parts, update=update, origin=origin)
 
 
@@ -31,5 +31,6 @@ def make_coupled(
 ) -> CoupledPolyODE:
     """The same, with a standard solver for dynamics and memory together."""
     parts = make_model(strength=strength, **options).arguments
-    del parts["stepper"], parts["history"], parts["gain"], parts["cell"]
+    for name in ("stepper", "history", "gain", "cell", "inputs"):
+        del parts[name]
     return CoupledPolyODE(**parts, solver=solver, update=update, origin=origin)
