@@ -98,7 +98,7 @@ def test_a_table_is_run(monkeypatch: pytest.MonkeyPatch, capsys, tmp_path: Path)
 
 
 OWN_CHECKS = {"paper.interpolation", "paper.mimic", "gradient_step"}
-MEASURED = ("measured_", "paper", "real_data")
+MEASURED = ("measured_", "paper", "physiome", "real_data")
 
 
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
