@@ -49,7 +49,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import gmean, norm
 
-from benchmarks.real.forecasts import Fitted, Forecaster, Transformer, in_order, scored
+from benchmarks.real.forecasts import Fitted, Forecaster, Transformer, ahead, scored
 from benchmarks.real.part import Scores, kept, shown
 from benchmarks.real.questions import Questions, one_step
 from benchmarks.real.rivals import PANEL_RIVALS, Rival, boosting, causal_features, drift, rule
@@ -83,8 +83,7 @@ class Truncated(Transformer):
     """A transformer that is given each series up to the origin, for one step too."""
 
     def answer(self, _: Questions, test: Questions) -> Answer:
-        known, order, times = test.histories()
-        return Answer(in_order(self.model.forecast(known, times).values, order))
+        return Answer(ahead(self.model, test))
 
 
 RULES: dict[str, Rival] = {

@@ -33,7 +33,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from benchmarks.real.forecasts import in_order
+from benchmarks.real.forecasts import ahead
 from benchmarks.real.part import Scores, kept, shown
 from benchmarks.real.questions import Questions, after
 from benchmarks.real.rivals import PANEL_RIVALS, Rival
@@ -63,10 +63,8 @@ class Model:
     def scores(self, fold: Fold) -> Scores:
         model = self.model.fit(fold.train, validation=fold.validation)
         questions = after(HALF)(fold.test)
-        known, order, times = questions.histories()
-        found = scored(questions, in_order(model.forecast(known, times).values, order))
-        free = in_order(model.forecast(known, times, combine=False).values, order)
-        return found | {"free run": error(questions, free)}
+        free = error(questions, ahead(model, questions, combine=False))
+        return scored(questions, ahead(model, questions)) | {"free run": free}
 
 
 class Fitted:

@@ -34,10 +34,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.real.forecasts import in_order
+from benchmarks.real.forecasts import ahead
 from benchmarks.real.part import Scores, kept
 from benchmarks.real.questions import Ask, Questions, Seen, after, seen
 from benchmarks.real.rivals import PANEL_RIVALS, Rival
+from benchmarks.real.sets import Units
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.panel.select import series_of_rows
 
@@ -70,10 +71,6 @@ def ranges(train: Panel, validation: Panel) -> np.ndarray:
 
 def deviations(train: Panel, _: Panel) -> np.ndarray:
     return np.nanstd(train.values, axis=0)
-
-
-def positive(scale: np.ndarray) -> np.ndarray:
-    return np.where(scale > 0, scale, 1.0)
 
 
 def mean_of_variables(power: int, unit: float) -> Callable[[np.ndarray], float]:
@@ -139,8 +136,7 @@ class Model:
     def forecasts(self, split: Split) -> np.ndarray:
         model = PolyODETransformer(random_state=0)
         model.fit(split.train, validation=split.validation)
-        known, order, times = split.ask(split.test).histories()
-        return in_order(model.forecast(known, times).values, order)
+        return ahead(model, split.ask(split.test))
 
 
 class Fitted:
@@ -208,15 +204,9 @@ def split_of(protocol: Protocol, panel: Panel, seed: int) -> Split:
     order = np.random.default_rng(seed).permutation(panel.n_series)
     cuts = np.round(np.cumsum(protocol.shares) * len(order)).astype(int)
     train, validation, test = (panel[np.sort(part)] for part in np.split(order, cuts))
-    center, scale = np.nanmean(train.values, axis=0), positive(deviations(train, validation))
-    unit = positive(protocol.unit(train, validation)) / scale
-
-    def scaled(part: Panel) -> Panel:
-        values, names = (part.values - center) / scale, part.channel_names
-        own = {"ids": part.ids, "channel_names": names, "static": part.static}
-        return Panel(part.times, values, part.offsets, **own)
-
-    return Split(*map(scaled, (train, validation, test)), protocol.ask, unit)
+    units, unit = Units.of(train), protocol.unit(train, validation)
+    parts = map(units.standardised, (train, validation, test))
+    return Split(*parts, protocol.ask, np.where(unit > 0, unit, 1.0) / units.scale)
 
 
 def measure(name: str, split: Split, rows: list[str]) -> dict[str, Scores]:

@@ -37,8 +37,7 @@ class Transformer:
         if is_one_step(test):
             errors = self.model.residuals(test.panel).values[test.target]
             return Answer(test.truth - errors)
-        known, order, times = test.histories()
-        return Answer(in_order(self.model.forecast(known, times).values, order))
+        return Answer(ahead(self.model, test))
 
 
 class Forecaster:
@@ -71,6 +70,12 @@ class Fitted:
 
     def answer(self, training: Questions, test: Questions) -> Answer:
         return Answer(self.rival(training, test))
+
+
+def ahead(model: NeuralTransformer, questions: Questions, **options: Any) -> np.ndarray:
+    """Forecasts (Q, D) of a transformer, each from the rows up to its origin."""
+    known, order, times = questions.histories()
+    return in_order(model.forecast(known, times, **options).values, order)
 
 
 def in_order(values: np.ndarray, order: np.ndarray) -> np.ndarray:

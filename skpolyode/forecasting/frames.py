@@ -159,8 +159,9 @@ def read_context(y: pd.DataFrame, freq: Any = None, X: pd.DataFrame | None = Non
     last[instances.get_indexer(labels)] = np.arange(len(y))  # later rows overwrite earlier ones
     cutoffs = tuple(_plain(times[row : row + 1]) for row in last[order])
     if X is not None:
-        rows = Panel.from_sktime(X.sort_index(level=-1), channel_names=_names(X), empty="keep")
-        known = X.sort_index(level=-1).index.droplevel(-1).unique()
+        ordered = X.sort_index(level=-1)
+        rows = Panel.from_sktime(ordered, channel_names=_names(X), empty="keep")
+        known = ordered.index.droplevel(-1).unique()
         place = known.get_indexer(instances[order])
         if (place < 0).any():
             raise ValueError(
