@@ -35,6 +35,8 @@ MEMBERS = ("run", *NAIVE, "mixed", "ridge", "structural")
 """Members of the ensemble, in the order of their weights. Few series have structural forecasts,
 others do not. What is missing to a sum of one is the weight of the mean in training, 0."""
 
+_LAST = NAIVE.index("last")
+_LATE_PRIOR = 10.0  # forecasts that speak for the mixed model, as in `StackingSettings`
 _SAMPLE = BacktestSettings(max_origins=6000, max_targets=10)  # of the regression
 
 
@@ -48,11 +50,15 @@ class SimpleForecasts:
     mixed : MixedEffects
     ridge : DirectRidge or None
     bounds : Bounds
+    late : float64 ndarray of shape (D,)
+        By how much channels that have not been observed yet are above the mixed model, once they
+        are: what is measured late is measured in other series.
     """
 
     mixed: MixedEffects
     ridge: DirectRidge | None
     bounds: Bounds
+    late: np.ndarray
 
     @classmethod
     def learn(
@@ -69,10 +75,11 @@ class SimpleForecasts:
         regression; without any there is none.
         """
         mixed, ridge = MixedEffects.learn(*rows, offsets, periods), None
+        expected = sample.mixed(mixed)
         if len(knots):
-            ridge = DirectRidge.learn(knots, sample, sample.mixed(mixed))
-        changes = sample.actual - sample.records.last
-        return cls(mixed, ridge, Bounds.learn(rows.values, sample.leads, changes))
+            ridge = DirectRidge.learn(knots, sample, expected)
+        bounds = Bounds.learn(rows.values, sample.leads, sample.actual - sample.records.last)
+        return cls(mixed, ridge, bounds, _late(sample, expected))
 
     def without(
         self, series: np.ndarray, rows: Standardised, offsets: np.ndarray, sample: Sample
@@ -86,8 +93,9 @@ class SimpleForecasts:
         rows = Standardised(rows.times[chosen], rows.values[chosen])
         sample = sample.of_rows(~np.isin(sample.series, series))
         mixed = self.mixed.relearned(*rows, offsets_from(np.diff(offsets)[kept]))
-        ridge = self.ridge and self.ridge.relearned(sample, sample.mixed(mixed))
-        return replace(self, mixed=mixed, ridge=ridge)
+        expected = sample.mixed(mixed)
+        ridge = self.ridge and self.ridge.relearned(sample, expected)
+        return replace(self, mixed=mixed, ridge=ridge, late=_late(sample, expected))
 
     def records(self, rows: Standardised, offsets: np.ndarray, asked: np.ndarray) -> Records:
         """Records (n, D) of series up to some rows (n,), with what the mixed model knows."""
@@ -119,8 +127,8 @@ class SimpleForecasts:
 
         `elapsed` (n,) are the times that are forecast. A free run that is no finite number is
         replaced by the last value. The mixed model takes the place of a drift where there is one
-        observation only, and of all naive forecasts where there is none, and that of a structural
-        forecast that is not known.
+        observation only, and of all naive forecasts where there is none; what is measured late is
+        told by the last value. It takes the place of a structural forecast that is not known.
         """
         longest, n_values = self.bounds.leads[-1], records.n_values
         leads = np.minimum(records.time_since(elapsed[:, None]), longest)
@@ -132,6 +140,7 @@ class SimpleForecasts:
             ridge = np.where(n_values < 1, mixed, self.ridge.at(records, elapsed, mixed))
         needed = np.where(np.isin(NAIVE, ["local_drift", "drift"]), 2, 1)
         naive = np.where(n_values[..., None] < needed, mixed[..., None], naive)
+        naive[..., _LAST] += np.where(n_values < 1, self.late, 0.0)
         columns = [run[..., None], naive, mixed[..., None], ridge[..., None]]
         if structural is not None:
             columns.append(np.where(np.isfinite(structural), structural, mixed)[..., None])
@@ -141,7 +150,14 @@ class SimpleForecasts:
     def rescaled(self, ratio: float) -> Self:
         """The same for a unit of time that is shorter by `ratio`."""
         ridge = None if self.ridge is None else self.ridge.rescaled(ratio)
-        return type(self)(self.mixed.rescaled(ratio), ridge, self.bounds.rescaled(ratio))
+        bounds = self.bounds.rescaled(ratio)
+        return replace(self, mixed=self.mixed.rescaled(ratio), ridge=ridge, bounds=bounds)
+
+
+def _late(sample: Sample, mixed: np.ndarray) -> np.ndarray:
+    """Shrunk mean (D,) of errors of the mixed model where channels had not been observed."""
+    error = np.where(np.isinf(sample.leads), sample.actual - mixed, np.nan)
+    return np.nansum(error, axis=0) / ((~np.isnan(error)).sum(axis=0) + _LATE_PRIOR)
 
 
 class Learning(NamedTuple):

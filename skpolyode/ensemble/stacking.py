@@ -64,16 +64,20 @@ class StackedForecast:
         series is outside the range of training, by up to one standard deviation, the more the
         weights of the free run, of the regression and of the mean move to the mixed model: the
         model has not seen such values.
+    unseen : float64 ndarray of shape (D, G)
+        Weights of the members for channels that have not been observed yet.
     """
 
     simple: SimpleForecasts
     leads: np.ndarray
     known: np.ndarray
     weights: np.ndarray
+    unseen: np.ndarray
 
     def at(self, channel: int, leads: np.ndarray, n_values: np.ndarray) -> np.ndarray:
         """Weights (n, G) of the members for one channel, at leads (n,)."""
-        return weights_between(self.weights[channel], (self.leads, self.known), leads, n_values)
+        own, knots = (self.weights[channel], self.unseen[channel]), (self.leads, self.known)
+        return weights_between(*own, knots, leads, n_values)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -190,12 +194,12 @@ def learn_stacking(
     times = asked.times[ahead] / model.units.time_scale
     is_new = np.broadcast_to(is_new, ahead.shape)[ahead]
     backtest = Backtest(*columns, sample.series, times, is_new)
-    leads, known, weights = learn_weights(backtest)
+    leads, known, weights, unseen = learn_weights(backtest)
     early = [_at_zero(weights[:, :1], _anchored(model, start))]
     if leads[0] > 1.0:  # after a typical gap the last value says no more than it does then
         early, leads = [*early, weights[:, :1]], np.concatenate([[1.0], leads])
     leads, weights = np.concatenate([[0.0], leads]), np.concatenate([*early, weights], axis=1)
-    return StackedForecast(simple, leads, known, weights), backtest
+    return StackedForecast(simple, leads, known, weights, unseen), backtest
 
 
 def _anchored(model: Forecasts, start: np.ndarray) -> tuple[str, ...]:
@@ -230,10 +234,10 @@ def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
     folds = folds_of(backtest.series, n_folds, backtest.times)
     for fold in np.unique(folds):
         out = folds == fold
-        *knots, weights = learn_weights(backtest.of(~out))
+        *knots, weights, unseen = learn_weights(backtest.of(~out))
         own = backtest.of(out)
-        for j, channel in enumerate(weights):
-            at = weights_between(channel, tuple(knots), own.leads[:, j], own.n_values[:, j])
+        for j, channel in enumerate(zip(weights, unseen, strict=True)):
+            at = weights_between(*channel, tuple(knots), own.leads[:, j], own.n_values[:, j])
             result[out, j] = (at * own.members[:, j]).sum(axis=-1)
     return result
 

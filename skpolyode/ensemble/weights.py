@@ -67,13 +67,18 @@ class Backtest(NamedTuple):
 
 def weights_between(
     weights: np.ndarray,
+    unseen: np.ndarray,
     knots: tuple[np.ndarray, np.ndarray],
     leads: np.ndarray,
     n_values: np.ndarray,
 ) -> np.ndarray:
-    """Weights (n, G) at leads and numbers of observations (n,), from those (J, K, G) at knots."""
+    """Weights (n, G) at leads and numbers of observations (n,), from those (J, K, G) at knots.
+
+    Where there are no observations yet, they are those (G,) of what is `unseen`.
+    """
     near = nearness(leads, knots[0]), _near_known(n_values, knots[1])
-    return np.einsum("nj,nk,jkg->ng", *near, weights, optimize=True)
+    found = np.einsum("nj,nk,jkg->ng", *near, weights, optimize=True)
+    return np.where(n_values[:, None] < 1, unseen, found)
 
 
 def _near_known(n_values: np.ndarray, knots: np.ndarray) -> np.ndarray:
@@ -81,26 +86,40 @@ def _near_known(n_values: np.ndarray, knots: np.ndarray) -> np.ndarray:
     return nearness(np.log(np.maximum(n_values, 1.0)), np.log(knots))
 
 
-def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Leads (J,), numbers of observations (K,), and weights (D, J, K, G) there.
+def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Leads (J,), numbers of observations (K,), weights (D, J, K, G) there, and weights (D, G).
+
+    The last are those of channels that have not been observed before, which have no lead. Without
+    any forecasts, all weight is on the free run.
+    """
+    leads, known = knots_of(backtest.leads, backtest.actual), _known_knots(backtest)
+    if not len(leads):
+        shape = *backtest.members.shape[1:2], 1, 1, 1
+        run = np.tile(np.eye(backtest.members.shape[2])[0], shape)
+        return np.ones(1), known, run, run[:, 0, 0]
+    counted = are_known(backtest.leads, backtest.actual)
+    weights = _weights_at(backtest, counted, leads, known)
+    unseen = np.isinf(backtest.leads) & np.isfinite(backtest.actual)
+    return leads, known, weights, _weights_at(backtest, unseen, np.ones(1), np.ones(1))[:, 0, 0]
+
+
+def _weights_at(
+    backtest: Backtest, counted: np.ndarray, leads: np.ndarray, known: np.ndarray
+) -> np.ndarray:
+    """Weights (D, J, K, G) at knots, from the forecasts that a mask (M, D) counts.
 
     Weights of all channels together are learned first: those of simple forecasts from all series,
     shrunk towards the best of them; then those of all members from series that did not train the
     model, shrunk towards the first. Those of a channel are shrunk towards them. The prior counts
     as much as a few forecasts that do not overlap and err as the best member does. Between
-    neighbouring leads and numbers of observations, weights are shrunk towards each other. Without
-    any forecasts, all weight is on the free run.
+    neighbouring leads and numbers of observations, weights are shrunk towards each other.
     """
     n_channels, size = backtest.members.shape[1:]
-    leads, known = knots_of(backtest.leads, backtest.actual), _known_knots(backtest)
-    if not len(leads):
-        return np.ones(1), known, np.tile(np.eye(size)[0], (n_channels, 1, 1, 1))
     shape = len(leads), len(known)
     strength = SETTINGS.structural_prior if size > _STRUCTURAL else SETTINGS.prior
-    is_known = are_known(backtest.leads, backtest.actual)
 
     def products(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        chosen = is_known & rows[:, None]
+        chosen = counted & rows[:, None]
         near = nearness(backtest.leads[chosen], leads).T @ _near_known(
             backtest.n_values[chosen], known
         )
@@ -108,7 +127,7 @@ def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarra
         parts = [_error_products(backtest, own, j, leads, known) for j, own in columns]
         return np.stack(parts), strength * _penalty(near)
 
-    parts, penalty = products(np.ones(len(is_known), dtype=bool))
+    parts, penalty = products(np.ones(len(counted), dtype=bool))
     # Errors of several channels may be correlated: all of them count as one channel does.
     pooled = parts.mean(axis=0)
     simple = np.flatnonzero(np.arange(size + 1) != _RUN)
@@ -126,7 +145,7 @@ def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarra
     own = [towards] * n_channels
     if n_channels > 1:
         own = [_convex_weights(part, penalty, towards) for part in parts]
-    return leads, known, np.stack(own)[..., :-1].reshape(n_channels, *shape, size)
+    return np.stack(own)[..., :-1].reshape(n_channels, *shape, size)
 
 
 def _known_knots(backtest: Backtest) -> np.ndarray:

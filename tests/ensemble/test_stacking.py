@@ -26,7 +26,7 @@ from skpolyode.ensemble.bounds import Bounds
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.naive import Records
 from skpolyode.ensemble.simple import SimpleForecasts
-from skpolyode.ensemble.stacking import StackedForecast, cross_fitted, learn_stacking
+from skpolyode.ensemble.stacking import StackedForecast, cross_fitted, learn_simple, learn_stacking
 from skpolyode.ensemble.weights import Backtest, learn_weights
 from skpolyode.panel.select import observed_part
 from skpolyode.panel.units import Standardised
@@ -61,9 +61,9 @@ def simulated(n: int, seed: int, errors: dict[str, float], **of: object) -> Back
 
 def weights_of(own: Backtest, anchored: tuple[str, ...] = ANCHORED) -> StackedForecast:
     """Weights that a backtest teaches; there are no forecasts to combine."""
-    leads, known, weights = learn_weights(own)
+    leads, known, weights, unseen = learn_weights(own)
     weights = np.concatenate([stackings._at_zero(weights[:, :1], anchored), weights], axis=1)
-    return StackedForecast(None, np.concatenate([[0.0], leads]), known, weights)
+    return StackedForecast(None, np.concatenate([[0.0], leads]), known, weights, unseen)
 
 
 def weights_at(stacking: StackedForecast, leads: list[float], n_values: float = 5.0) -> np.ndarray:
@@ -127,6 +127,16 @@ def test_weights_depend_on_how_much_is_known():
     stacking = weights_of(backtest_of(members, actual, leads, n_values=counts[:, None]))
     for n_values, member in ((1.0, LAST), (2.0, LAST), (50.0, RUN), (1e4, RUN)):
         assert (weights_at(stacking, [1.0, 4.0], n_values)[:, member] > 0.8).all()
+
+
+def test_what_was_never_observed_has_weights_of_its_own():
+    seen, unseen = (simulated(200, k, {name: 0.1}) for k, name in enumerate(("last", "run")))
+    lead, count = np.full((200, 1), np.inf), np.zeros((200, 1))
+    unseen = unseen._replace(leads=lead, n_values=count, series=unseen.series + 200)
+    own = weights_of(Backtest(*map(np.concatenate, zip(seen, unseen, strict=True))))
+    assert weights_at(own, [0.5, 9.0, np.inf])[:, LAST].min() > 0.9
+    assert weights_at(own, [0.5, 9.0, np.inf], n_values=0.0)[:, RUN].min() > 0.9
+    np.testing.assert_allclose(weights_at(own, [3.0]), weights_at(weights_of(seen), [3.0]))
 
 
 def test_each_channel_has_weights_of_its_own():
@@ -268,12 +278,13 @@ def still(n_channels: int = 1) -> SimpleForecasts:
     blank = MixedEffects._blank(np.array([0.0, 1.0]), None, 1.0, n_channels)
     mixed = replace(blank, curve=np.full((n_channels, 2), 0.5))
     bounds = Bounds(-ones, ones, np.array([0.0, 10.0]), np.full((n_channels, 2), 100.0))
-    return SimpleForecasts(mixed, None, bounds)
+    return SimpleForecasts(mixed, None, bounds, np.zeros(n_channels))
 
 
 def stacked(**weights: float) -> StackedForecast:
     row = np.array([weights.get(name, 0.0) for name in MEMBERS])
-    return StackedForecast(still(), np.array([0.0, 9.0]), np.ones(1), row[None, None, None])
+    knots = np.array([0.0, 9.0]), np.ones(1)
+    return StackedForecast(still(), *knots, row[None, None, None], row[None])
 
 
 def seen(*values: float) -> Records:
@@ -310,6 +321,22 @@ def test_what_was_never_observed_is_forecast_as_the_population_is(member):
     own, blank = stacked(**{member: 1.0}), still().blank(2, 1)
     found = own.combine(np.full((2, 1), 7.0), blank, np.array([0.0, 99.0]))
     np.testing.assert_allclose(found, 1.0 if member == "run" else 0.5)
+
+
+def test_what_is_measured_late_has_a_level_of_its_own():
+    """Four series of five start with the second channel, the others end with it, and higher."""
+    values = np.full((50, 20, 2), np.nan)
+    values[..., 0] = np.random.default_rng(0).standard_normal((50, 20))
+    values[::5, 10:, 1], values[1::5, :, 1] = 1.0, -1.0
+    panel = Panel.from_series([(np.arange(20.0), own) for own in values])
+    simple = learn_simple(Clairvoyant.of(panel), panel, np.random.RandomState(0))
+    blank = simple.blank(1, 2), np.array([15.0])
+    members = simple.members(np.zeros((1, 2)), *blank)[0, 1]
+    assert members[LAST] == pytest.approx(members[MIXED] + simple.late[1])
+    assert abs(members[LAST] - np.nanmax(simple.bounds.highest[1])) < 0.1 < members[LAST]
+    assert members[MEAN] == members[MIXED]
+    shown = simple.updated(*blank, np.array([[0.2, 0.3]]), np.ones((1, 2), dtype=bool))
+    assert simple.members(np.zeros((1, 2)), shown, np.array([15.0]))[0, 1, LAST] == 0.3
 
 
 def test_one_observation_has_no_drift():
@@ -394,6 +421,15 @@ def test_many_origins_are_drawn_and_many_targets_thinned():
     assert len(asked.origins) == 20
     assert (np.diff(asked.origins) > 0).all()
     assert asked.counts.max() <= 1 + 6 + 1
+    rare = np.column_stack([panel.values, np.full(len(panel.values), np.nan)])
+    rare[17::40, 1] = 1.0
+    rows = Panel(panel.times, rare, panel.offsets)
+    kept = rolling_origins(model, rows, rng, settings=few)
+    for row, own in zip(
+        kept.origins, np.split(kept.rows, np.cumsum(kept.counts)[:-1]), strict=True
+    ):
+        later = np.arange(row + 1, min(row + 201, 300 * (row // 300 + 1)))
+        assert set(later[later % 40 == 17]) <= set(own.tolist())
     first = rolling_origins(model, panel, rng, np.array([250, 590]))
     assert first.origins.tolist() == [*range(249, 299), *range(589, 599)]
 
