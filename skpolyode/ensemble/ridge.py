@@ -111,7 +111,7 @@ class DirectRidge:
         if not known.any():
             return None
         folds, wrong, wrong_of_last = folds_of(sample.series, n_folds), [], []
-        parts = sample.records, sample.elapsed, mixed, with_products, leads[-1]
+        parts = sample.records, sample.elapsed, mixed, with_products, leads[-1], sample.driven
         features, parts = _Features.of(*parts), []
         for j in range(known.shape[1]):
             rows = known[:, j]
@@ -143,12 +143,19 @@ class DirectRidge:
         own = cls(leads, centre, scale, bases, found[:, best], with_products, strengths[best])
         return own, float(left[best] / np.mean(base > 0))
 
-    def at(self, records: Records, elapsed: np.ndarray, mixed: np.ndarray) -> np.ndarray:
+    def at(
+        self,
+        records: Records,
+        elapsed: np.ndarray,
+        mixed: np.ndarray,
+        driven: np.ndarray | None = None,
+    ) -> np.ndarray:
         """Forecasts (n, D) from records and mixed forecasts (n, D), for times `elapsed` (n,).
 
+        `driven` (n, F) are the responses to inputs at these times, None if training had none.
         0 of a channel that has not been observed. Drifts stop at the longest lead of training.
         """
-        parts = records, elapsed, mixed, self.with_products, self.leads[-1]
+        parts = records, elapsed, mixed, self.with_products, self.leads[-1], driven
         features = _Features.of(*parts)
         since = records.time_since(elapsed[:, None])
         found = np.zeros(since.shape)
@@ -200,6 +207,8 @@ class _Features(NamedTuple):
     elapsed: np.ndarray  # (n,)
     drifts: np.ndarray  # (n, D, 2): over the last two and three gaps
     shared: np.ndarray  # (n, S): of all channels
+    before: np.ndarray  # (n, D, F): responses to inputs when the channels were last observed
+    driven: np.ndarray  # (n, F): at the times that are forecast
 
     @classmethod
     def of(
@@ -209,6 +218,7 @@ class _Features(NamedTuple):
         mixed: np.ndarray,
         with_products: bool,
         longest: float,
+        driven: np.ndarray | None = None,
     ) -> Self:
         since = records.time_since(elapsed[:, None])
         latest = records.times[..., -1].max(axis=1, initial=0.0)
@@ -226,7 +236,9 @@ class _Features(NamedTuple):
             shared.append(factors[:, one] * factors[:, other])
         shared = np.hstack([np.empty((len(last), 0)), *shared])
         drifts = since[..., None] * records.slopes()
-        return cls(simple, since, records.n_values, np.maximum(elapsed, 0.0), drifts, shared)
+        driven = np.empty((len(last), 0)) if driven is None else driven
+        own = simple, since, records.n_values, np.maximum(elapsed, 0.0), drifts, shared
+        return cls(*own, records.driven, driven)
 
     def of_channel(self, channel: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Features (m, F) of a channel, and its simple forecasts (m, 6), at `rows` (n,)."""
@@ -237,7 +249,9 @@ class _Features(NamedTuple):
         own += [np.log1p(lead), np.log1p(self.elapsed[rows])]
         own += [simple[:, place] - last for place in (_AVERAGE, _LOCAL, _DRIFT, _MIXED)]
         own += [*self.drifts[rows, channel].T]
-        return np.column_stack([*own, self.shared[rows]]), simple
+        before = self.before[rows, channel]
+        own += [before, self.driven[rows] - before, self.shared[rows]]
+        return np.column_stack(own), simple
 
 
 def _standardised(x: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> np.ndarray:
