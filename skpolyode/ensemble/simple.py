@@ -133,10 +133,9 @@ class SimpleForecasts:
         """Members (n, D, G) of the ensemble, from free runs and records (n, D), within bounds.
 
         `elapsed` (n,) are the times that are forecast, and `driven` (n, F) the responses to inputs
-        then. A free run that is no finite number is
-        replaced by the last value. The mixed model takes the place of a drift where there is one
-        observation only, and of all naive forecasts where there is none, and that of a structural
-        forecast that is not known.
+        then. A free run that is no finite number is replaced by the last value. The mixed model
+        takes the place of a drift where there is one observation only, and of all naive forecasts
+        where there is none, and that of a structural forecast that is not known.
         """
         longest, n_values = self.bounds.leads[-1], records.n_values
         leads = np.minimum(records.time_since(elapsed[:, None]), longest)

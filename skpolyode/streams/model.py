@@ -129,8 +129,8 @@ class ModelStream(SeriesStream):
                 here = at_times(panel[part], last, offsets_of)
                 course = self._embedder.course_ahead(here, leads)
                 if own is not None and _DRIVEN in self._parts:
-                    since, before = leads / self._embedder.units.time_scale, chosen[part]
-                    before = self._parts[_DRIVEN].cpu().numpy()[before]
+                    before = self._parts[_DRIVEN].cpu().numpy()[chosen[part]]
+                    since = leads / self._embedder.units.time_scale
                     driven = self._embedder.responses_ahead(here, since, before)
             values[rows] = self._embedder.run_ahead(*known, leads, own, course, driven)[asked]
         return panel.like(flat, values, offsets)
