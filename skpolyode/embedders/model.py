@@ -16,7 +16,7 @@ from skpolyode.ensemble.naive import Records
 from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.select import observed_rows, series_of_rows, take
+from skpolyode.panel.select import observed_part, observed_rows, series_of_rows, take
 from skpolyode.saving.codec import saved
 from skpolyode.training import forecasting_mse
 
@@ -109,9 +109,12 @@ class ModelEmbedder(TrainedModel, Embedder):
         for batch in lead_batches(panel, times, offsets, rows.end):
             part = batch.series
             durations, states = (rows.end - rows.start)[part], self.recent_states(panel[part])
-            own = None if records is None else records[part]
+            own, driven = None if records is None else records[part], None
             course = self.course_ahead(panel[part], batch.leads)
-            run = self.run_ahead(states, durations, batch.leads, own, course)
+            if own is not None:
+                since = (durations[:, None] + batch.leads) / self.units.time_scale
+                driven = self.responses_ahead(observed_part(panel[part]), since)
+            run = self.run_ahead(states, durations, batch.leads, own, course, driven)
             values[batch.rows] = run[batch.asked]
         return values
 
@@ -122,20 +125,28 @@ class ModelEmbedder(TrainedModel, Embedder):
         leads: np.ndarray,
         records: Records | None = None,
         course: Packed | None = None,
+        driven: np.ndarray | None = None,
     ) -> np.ndarray:
         """Values (B, Q, D) at times `leads` (B, Q) after the last observations, from states there.
 
         `durations` (B,) are those of the histories; all in the user's units. With the `records`
         (B, D) of the series forecasts are stacked, without them they are the free run. `course` is
-        that of the inputs from the last observations on.
+        that of the inputs from the last observations on, `driven` (B Q, F) the responses to them.
         """
         run = self._free_run(states, durations, leads, course)
         if records is not None and self.stacking is not None:
             series = np.repeat(np.arange(len(run)), run.shape[1])
             elapsed = (durations[:, None] + leads).ravel() / self.units.time_scale
-            flat = run.reshape(len(series), -1), records[series], elapsed
+            flat = run.reshape(len(series), -1), records[series], elapsed, None, driven
             run = self.units.scaler.at_mean(self.stacking.combine(*flat).reshape(run.shape))
         return self.units.scaler.inverse(run)
+
+    def responses_ahead(
+        self, panel: Panel, since: np.ndarray, known: np.ndarray | None = None
+    ) -> np.ndarray | None:
+        """Responses (B Q, F) to inputs at times (B, Q) since the first rows; see `responses`."""
+        series = np.repeat(np.arange(len(since)), since.shape[1])
+        return self.responses(panel, since.ravel(), series, known)
 
     def course_ahead(self, panel: Panel, leads: np.ndarray) -> Packed | None:
         """Inputs of series from their last rows on, up to the last of some `leads` (B, Q)."""
@@ -189,10 +200,13 @@ class ModelEmbedder(TrainedModel, Embedder):
         if self.stacking is None:
             return run
         own, origin = self.standardised(panel), np.repeat(np.arange(len(origins)), counts)
-        known = self.stacking.simple.records(own, panel.offsets, origins)
+        series = series_of_rows(panel)
+        driven = self.responses(panel, own.times, series)
+        known = self.stacking.simple.records(own, panel.offsets, origins, driven)
         since = (times - panel.times[origins][origin]) / self.units.time_scale
         elapsed = own.times[origins][origin] + since
-        stacked = self.stacking.combine(run, known[origin], elapsed, structural)
+        driven = self.responses(panel, elapsed, series[origins][origin])
+        stacked = self.stacking.combine(run, known[origin], elapsed, structural, driven)
         return self.units.scaler.at_mean(stacked)
 
     def runs_from(

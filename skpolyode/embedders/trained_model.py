@@ -21,7 +21,7 @@ from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, join, select
 from skpolyode.models.gain import Gain
 from skpolyode.models.variance_head import VarianceHead
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import observed_part, observed_rows, recent_part, series_of_rows
 from skpolyode.panel.units import Standardised, Units
 
@@ -141,6 +141,30 @@ class TrainedModel:
             values = self.telling(values, panel.errors / self.units.scaler.scale)
         return Standardised(times / self.units.time_scale, values)
 
+    @property
+    def tells_inputs(self) -> bool:
+        """Whether simple forecasts see inputs: where there is a regression, or may be one."""
+        may_be_one = self.stacking is None or self.stacking.simple.ridge is not None
+        return may_be_one and self.inputs is not None and bool(self.inputs.decays)
+
+    def responses(
+        self,
+        panel: Panel,
+        elapsed: np.ndarray,
+        series: np.ndarray,
+        known: np.ndarray | None = None,
+    ) -> np.ndarray | None:
+        """Responses (Q, F) to inputs, for simple forecasts; None if these see no inputs.
+
+        At times `elapsed` (Q,) since the first rows, in units of the model, of the `series` (Q,),
+        which rise. They may be `known` (B, F) at the first rows.
+        """
+        if not self.tells_inputs:
+            return None
+        start, counts = panel.offsets[:-1], np.bincount(series, minlength=panel.n_series)
+        knots = self.inputs.knots(panel, panel.times[start], self.units.time_scale)
+        return knots.responses(elapsed, offsets_from(counts), self.inputs.decays, known)
+
     @staticmethod
     def telling(values: np.ndarray, errors: np.ndarray) -> np.ndarray:
         """Values (P, D) for simple forecasts: NaN where the error is above one deviation."""
@@ -150,7 +174,8 @@ class TrainedModel:
         """What simple forecasts know of each series, (B, D)."""
         seen = observed_part(panel)
         rows, last = self.standardised(seen), seen.offsets[1:] - 1
-        return self.stacking.simple.records(rows, seen.offsets, last)
+        driven = self.responses(seen, rows.times, series_of_rows(seen))
+        return self.stacking.simple.records(rows, seen.offsets, last, driven)
 
     def states(self, panel: Panel) -> State:
         """State of the model at the last observation of each series."""

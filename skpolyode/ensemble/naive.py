@@ -45,17 +45,18 @@ class Records:
     times: np.ndarray  # (..., 4): of the last observations
     values: np.ndarray  # (..., 4)
     effects: np.ndarray  # (..., S): what a mixed model knows, empty without one
+    driven: np.ndarray  # (..., F): responses to inputs at the last one, empty without inputs
 
     @classmethod
-    def blank(cls, *shape: int) -> Self:
+    def blank(cls, *shape: int, n_driven: int = 0) -> Self:
         """Records of channels that have not been observed."""
-        recent = np.zeros((2, *shape, _N_RECENT))
-        return cls(*np.zeros((_N_SCALARS, *shape)), *recent, np.zeros((*shape, 0)))
+        recent, driven = np.zeros((2, *shape, _N_RECENT)), np.zeros((*shape, n_driven))
+        return cls(*np.zeros((_N_SCALARS, *shape)), *recent, np.zeros((*shape, 0)), driven)
 
     @classmethod
-    def unpack(cls, packed: np.ndarray) -> Self:
+    def unpack(cls, packed: np.ndarray, n_driven: int = 0) -> Self:
         """Records from one array of all their columns; see `pack`."""
-        ends = _N_SCALARS + _N_RECENT * np.arange(3)
+        ends = [*_N_SCALARS + _N_RECENT * np.arange(3), packed.shape[-1] - n_driven]
         scalars, *others = np.split(packed, ends, axis=-1)
         return cls(*np.moveaxis(scalars, -1, 0), *others)
 
@@ -88,11 +89,17 @@ class Records:
         age, rise = self.times[..., -1:] - self.times, self.values[..., -1:] - self.values
         return (rise / np.maximum(age, _SHORTEST_DRIFT))[..., 1::-1]
 
-    def updated(self, elapsed: np.ndarray, values: np.ndarray, mask: np.ndarray) -> Records:
+    def updated(
+        self,
+        elapsed: np.ndarray,
+        values: np.ndarray,
+        mask: np.ndarray,
+        driven: np.ndarray | None = None,
+    ) -> Records:
         """Records (n, D) after one more observation of each series, at times `elapsed` (n,).
 
-        `values` (n, D) count where `mask` (n, D) says that they are observed. What a mixed model
-        knows is not changed.
+        `values` (n, D) count where `mask` (n, D) says that they are observed; `driven` (n, F) are
+        responses to inputs. What a mixed model knows is not changed.
         """
         x, t = np.where(mask, values, 0.0), np.broadcast_to(elapsed[:, None], mask.shape)
         n, is_first = self.n_values + 1, self.n_values == 0
@@ -107,11 +114,18 @@ class Records:
         reach = [np.where(is_first, x, f(known, x)) for f, known in ranges]
         new = n, mean, *first, *reach, moved_on(self.times, t), moved_on(self.values, x)
         masks = [mask] * _N_SCALARS + [mask[..., None]] * 2
-        return Records(*map(np.where, masks, new, self.columns[:-1]), self.effects)
+        moved = map(np.where, masks, new, self.columns[:-2])
+        if driven is not None:
+            driven = np.where(mask[..., None], driven[:, None], self.driven)
+        return Records(*moved, self.effects, self.driven if driven is None else driven)
 
 
 def records_at(
-    times: np.ndarray, values: np.ndarray, offsets: np.ndarray, rows: np.ndarray
+    times: np.ndarray,
+    values: np.ndarray,
+    offsets: np.ndarray,
+    rows: np.ndarray,
+    driven: np.ndarray | None = None,
 ) -> Records:
     """Records (n, D) of series up to some of their rows, which are included.
 
@@ -125,8 +139,11 @@ def records_at(
         Where the rows of each series start.
     rows : int64 ndarray of shape (n,)
         Positions among the rows of all series.
+    driven : float64 ndarray of shape (P, F) or None, default=None
+        Responses to inputs; None without any.
     """
-    records = Records.blank(len(rows), values.shape[1])
+    driven = np.empty((len(times), 0)) if driven is None else driven
+    records = Records.blank(len(rows), values.shape[1], n_driven=driven.shape[1])
     start = offsets[series_index(offsets)[rows]]
     for j, channel in enumerate(values.T):
         observed = np.flatnonzero(~np.isnan(channel))
@@ -143,8 +160,9 @@ def records_at(
         reach = [f.reduceat(np.append(x, x[-1]), bounds)[::2] for f in (np.minimum, np.maximum)]
         kept = np.maximum(stop[:, None] - np.arange(_N_RECENT, 0, -1), first[:, None])
         columns = stop - first, sums / (stop - first), t[first], x[first], *reach, t[kept], x[kept]
-        for column, own in zip(records.columns[:-1], columns, strict=True):
+        for column, own in zip(records.columns[:-2], columns, strict=True):
             column[known, j] = own
+        records.driven[known, j] = driven[observed[stop - 1]]
     return records
 
 

@@ -97,24 +97,38 @@ class SimpleForecasts:
         ridge = self.ridge and self.ridge.relearned(sample, expected)
         return replace(self, mixed=mixed, ridge=ridge, late=_late(sample, expected))
 
-    def records(self, rows: Standardised, offsets: np.ndarray, asked: np.ndarray) -> Records:
-        """Records (n, D) of series up to some rows (n,), with what the mixed model knows."""
-        effects = self.mixed.known_at(*rows, offsets, asked)
-        return replace(records_at(*rows, offsets, asked), effects=effects)
+    def records(
+        self,
+        rows: Standardised,
+        offsets: np.ndarray,
+        asked: np.ndarray,
+        driven: np.ndarray | None = None,
+    ) -> Records:
+        """Records (n, D) of series up to some rows (n,), with what the mixed model knows.
 
-    def blank(self, n_series: int, n_channels: int) -> Records:
+        `driven` (P, F) are responses to inputs at all rows.
+        """
+        effects = self.mixed.known_at(*rows, offsets, asked)
+        return replace(records_at(*rows, offsets, asked, driven), effects=effects)
+
+    def blank(self, n_series: int, n_channels: int, n_driven: int = 0) -> Records:
         """Records of series that have not been observed."""
-        blank = Records.blank(n_series, n_channels)
+        blank = Records.blank(n_series, n_channels, n_driven=n_driven)
         return replace(blank, effects=self.mixed.start(n_series, n_channels))
 
     def updated(
-        self, records: Records, elapsed: np.ndarray, values: np.ndarray, mask: np.ndarray
+        self,
+        records: Records,
+        elapsed: np.ndarray,
+        values: np.ndarray,
+        mask: np.ndarray,
+        driven: np.ndarray | None = None,
     ) -> Records:
         """Records (n, D) after one more observation of each series; see `Records.updated`."""
         effects, (row, channel) = records.effects.copy(), np.nonzero(mask)
         known = effects[row, channel], elapsed[row], values[row, channel], channel
         effects[row, channel] = self.mixed.updated(*known)
-        return replace(records.updated(elapsed, values, mask), effects=effects)
+        return replace(records.updated(elapsed, values, mask, driven), effects=effects)
 
     def members(
         self,
@@ -122,13 +136,15 @@ class SimpleForecasts:
         records: Records,
         elapsed: np.ndarray,
         structural: np.ndarray | None = None,
+        driven: np.ndarray | None = None,
     ) -> np.ndarray:
         """Members (n, D, G) of the ensemble, from free runs and records (n, D), within bounds.
 
-        `elapsed` (n,) are the times that are forecast. A free run that is no finite number is
-        replaced by the last value. The mixed model takes the place of a drift where there is one
-        observation only, and of all naive forecasts where there is none; what is measured late is
-        told by the last value. It takes the place of a structural forecast that is not known.
+        `elapsed` (n,) are the times that are forecast, and `driven` (n, F) the responses to inputs
+        then. A free run that is no finite number is replaced by the last value. The mixed model
+        takes the place of a drift where there is one observation only, and of all naive forecasts
+        where there is none; what is measured late is told by the last value. It takes the place of
+        a structural forecast that is not known.
         """
         longest, n_values = self.bounds.leads[-1], records.n_values
         leads = np.minimum(records.time_since(elapsed[:, None]), longest)
@@ -137,7 +153,7 @@ class SimpleForecasts:
         held = np.where(n_values > 0, longest, np.inf)
         mixed = ridge = self.mixed.forecasts(records.effects, elapsed, held)[0]
         if self.ridge is not None:
-            ridge = np.where(n_values < 1, mixed, self.ridge.at(records, elapsed, mixed))
+            ridge = np.where(n_values < 1, mixed, self.ridge.at(records, elapsed, mixed, driven))
         needed = np.where(np.isin(NAIVE, ["local_drift", "drift"]), 2, 1)
         naive = np.where(n_values[..., None] < needed, mixed[..., None], naive)
         naive[..., _LAST] += np.where(n_values < 1, self.late, 0.0)
@@ -213,10 +229,12 @@ def members_of(
 ) -> np.ndarray:
     """Members (n, D, G) at some rows (n,) of a sample."""
     origins, place = np.unique(sample.origin[rows], return_inverse=True)
-    known, found = simple.records(sample.rows, sample.offsets, sample.origins[origins]), []
+    asked, found = (sample.rows, sample.offsets, sample.origins[origins], sample.responses), []
+    known = simple.records(*asked)
     for start in range(0, len(rows), CHUNK):
         chunk = slice(start, start + CHUNK)
         part, records = rows[chunk], known[place[chunk]]
         own = None if structural is None else structural[part]
-        found.append(simple.members(run[part], records, sample.elapsed[part], own))
+        driven = None if sample.driven is None else sample.driven[part]
+        found.append(simple.members(run[part], records, sample.elapsed[part], own, driven))
     return np.concatenate(found)

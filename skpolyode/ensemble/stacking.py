@@ -97,18 +97,20 @@ class StackedForecast:
         records: Records,
         elapsed: np.ndarray,
         structural: np.ndarray | None = None,
+        driven: np.ndarray | None = None,
     ) -> np.ndarray:
         """Forecasts (n, D) from free runs (n, D) and the records (n, D) of their series.
 
-        `elapsed` (n,) are the times that are forecast, in the units of the records.
+        `elapsed` (n,) are the times that are forecast, in the units of the records, and `driven`
+        (n, F) the responses to inputs then.
         """
         if "structural" in self.names and structural is None:
             structural = np.full(run.shape, np.nan)
         result = np.empty_like(run)
         for start in range(0, len(run), CHUNK):
             part = slice(start, start + CHUNK)
-            own = None if structural is None else structural[part]
-            members = self.simple.members(run[part], records[part], elapsed[part], own)
+            own = (x if x is None else x[part] for x in (structural, driven))
+            members = self.simple.members(run[part], records[part], elapsed[part], *own)
             result[part] = self._combined(members, records[part], elapsed[part])
         return result
 

@@ -17,11 +17,11 @@ from skpolyode.panel import Inputs, Panel, offsets_from
 from skpolyode.panel.checks import build_rows
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.rows import Rows
-from skpolyode.panel.select import series_of_rows
+from skpolyode.panel.select import keep_rows, series_of_rows
 from skpolyode.panel.timeaxis import TimeAxis, Times
 from skpolyode.saving.frames import checked_zone
 
-__all__ = ["Way", "add_inputs", "at_times", "decoded", "encoded"]
+__all__ = ["Way", "add_inputs", "at_times", "decoded", "encoded", "without_past"]
 
 _LATE = FaultKind(
     "inputs that come too late",
@@ -32,7 +32,8 @@ _LATE = FaultKind(
 class Way(NamedTuple):
     """From the last observations of n series to new ones, through the knots of inputs."""
 
-    course: Packed  # of both observations of each series, and the knots; or of the new one
+    panel: Panel  # rows at both observations of each series; or at the new one
+    course: Packed  # of these rows, and the knots
     row: torch.Tensor  # int64 (n,): of the last observation, or of the first knot before any
     target: torch.Tensor  # int64 (n,): of the new one
     elapsed: torch.Tensor  # float64 (n,): since the first observation, at the last one
@@ -45,13 +46,14 @@ class Way(NamedTuple):
         n_rows = np.where(np.isfinite(last), 2, 1)
         times = np.column_stack([last, now]).ravel()
         offsets = offsets_from(n_rows)
-        course = embedder.pack(at_times(panel, times[np.isfinite(times)], offsets))
+        panel = at_times(panel, times[np.isfinite(times)], offsets)
+        course = embedder.pack(panel)
         target = course.observations[torch.from_numpy(offsets[1:] - 1)]
         begins = (course.gap == 0).nonzero()[:, 0]
         row = begins[course.series[begins].argsort()]
         seen = course.observations[torch.from_numpy(offsets[:-1])]
         row = torch.where(torch.from_numpy(n_rows > 1).to(row.device), seen, row)
-        return cls(course, row, target, torch.from_numpy(elapsed).to(row.device))
+        return cls(panel, course, row, target, torch.from_numpy(elapsed).to(row.device))
 
     def follow(self, model: SequenceModel, state: State) -> State:
         """States just before the new observations, from those after the last ones."""
@@ -105,6 +107,24 @@ def add_inputs(panel: Panel, embedder: Any, inputs: Any, last: np.ndarray) -> Pa
     faults.add_each(_LATE, np.flatnonzero(rows.times <= last[series]), line)
     faults.raise_if_any()
     return joint
+
+
+def without_past(panel: Panel, last: np.ndarray) -> Panel:
+    """Panel without inputs that act no more: of those up to the `last` (B,), only what goes on."""
+    if panel.inputs is None:
+        return panel
+    own, rows = panel.inputs.panel, on_clock_of(panel).panel
+    series = series_of_rows(rows)
+    kept = rows.times > last[series]
+    goes_on = ~np.isnan(own.values) & (np.array(panel.inputs.kinds) != "impulse")
+    place = np.where(goes_on & ~kept[:, None], np.arange(len(kept))[:, None], -1)
+    latest = np.full((panel.n_series, place.shape[1]), -1)
+    np.maximum.at(latest, series, place)
+    kept[latest[latest >= 0]] = True
+    if kept.all():
+        return panel
+    inputs = Inputs(keep_rows(own, kept), panel.inputs.kinds)
+    return Panel.from_rows(replace(panel.rows, inputs=inputs), checked=False)
 
 
 def encoded(inputs: Inputs | None) -> dict[str, Any] | None:

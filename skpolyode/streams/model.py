@@ -18,6 +18,7 @@ from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
 from skpolyode.models.single import Observation
 from skpolyode.panel import Panel
+from skpolyode.panel.select import observed_part
 from skpolyode.streams.clock import Moment
 from skpolyode.streams.inputs import Way, at_times
 from skpolyode.streams.stream import SeriesStream
@@ -28,7 +29,8 @@ __all__ = ["ModelStream"]
 _STATIC = "static"  # standardised static covariates
 _RECORD = "record"  # statistics for the simple forecasts of the stack
 _LEFT = "left"  # variances after the last observations, of a filter that is told errors
-_KEPT = (_STATIC, _RECORD, _LEFT)
+_DRIVEN = "driven"  # responses to inputs, NaN before the first observation
+_KEPT = (_STATIC, _RECORD, _LEFT, _DRIVEN)
 
 
 class ModelStream(SeriesStream):
@@ -115,17 +117,22 @@ class ModelStream(SeriesStream):
         state = self._states(chosen)
         clock, records = self._clock.take(chosen), None
         if combine and _RECORD in self._parts:
-            records = Records.unpack(self._parts[_RECORD].cpu().numpy()[chosen])
+            records = self._records(self._parts)[chosen]
         durations = clock.last - clock.start
         panel, flat, offsets = self._asked(chosen, times, relative_to)
         values = np.empty((len(flat), panel.n_channels))
         for part, rows, leads, asked in lead_batches(panel, flat, offsets, clock.last):
             known = select(state, part), durations[part]
-            own, course = None if records is None else records[part], None
+            own, course, driven = None if records is None else records[part], None, None
             if self._embedder.inputs is not None:
                 last, offsets_of = clock.last[part], np.arange(part.stop - part.start + 1)
-                course = self._embedder.course_ahead(at_times(panel[part], last, offsets_of), leads)
-            values[rows] = self._embedder.run_ahead(*known, leads, own, course)[asked]
+                here = at_times(panel[part], last, offsets_of)
+                course = self._embedder.course_ahead(here, leads)
+                if own is not None and _DRIVEN in self._parts:
+                    before = self._parts[_DRIVEN].cpu().numpy()[chosen[part]]
+                    since = leads / self._embedder.units.time_scale
+                    driven = self._embedder.responses_ahead(here, since, before)
+            values[rows] = self._embedder.run_ahead(*known, leads, own, course, driven)[asked]
         return panel.like(flat, values, offsets)
 
     @available_if(lambda stream: getattr(stream._embedder, "scale", None) is not None)
@@ -181,9 +188,12 @@ class ModelStream(SeriesStream):
         with torch.no_grad():
             state = self._model.initial(data, data.series) | {_STATIC: data.static}
         if self._embedder.stacking is not None:
-            blank = self._embedder.stacking.simple.blank(*nothing.shape)
+            n_driven = self._embedder.inputs.n_responses if self._embedder.tells_inputs else 0
+            blank = self._embedder.stacking.simple.blank(*nothing.shape, n_driven)
             records = torch.from_numpy(blank.pack())
             state[_RECORD] = records.to(data.x.device)
+            if n_driven:
+                state[_DRIVEN] = torch.full_like(records[:, 0, :n_driven], torch.nan)
         if self._tells:
             state[_LEFT] = torch.zeros_like(data.channel_gap)
         # Updates write to it, and a state may be a view of weights that all series share.
@@ -194,6 +204,10 @@ class ModelStream(SeriesStream):
         if _RECORD in parts:
             records = torch.from_numpy(self._embedder.records(panel).pack())
             parts[_RECORD] = records.to(parts[_RECORD].device)
+        if _DRIVEN in parts:
+            since = (self._clock.last - self._clock.start) / self._embedder.units.time_scale
+            driven = self._embedder.responses_ahead(observed_part(panel), since[:, None])
+            parts[_DRIVEN] = torch.from_numpy(driven).to(parts[_DRIVEN].device)
         if self._tells:
             parts[_LEFT] = self._model.gain.follow(self._embedder.pack(panel))[1]
         return parts
@@ -232,14 +246,24 @@ class ModelStream(SeriesStream):
             columns = data.channel_gap, data.seen, data.error, data.left
             state[_LEFT] = torch.where(data.mask, self._model.gain.left_after(*columns), data.left)
         if _RECORD in parts:
-            known = Records.unpack(parts[_RECORD].cpu().numpy())
+            known, driven = self._records(parts), None
             simple = self._embedder.stacking.simple
+            if _DRIVEN in parts:
+                before = parts[_DRIVEN].cpu().numpy()
+                driven = self._embedder.responses_ahead(way.panel, moment.gap[:, None], before)
+                state[_DRIVEN] = torch.from_numpy(driven).to(parts[_DRIVEN].device)
             if errors is not None:
                 values = self._embedder.telling(values, errors)
             mask = moment.mask & ~np.isnan(values)
-            moved = simple.updated(known, moment.elapsed, values, mask).pack()
+            moved = simple.updated(known, moment.elapsed, values, mask, driven).pack()
             state[_RECORD] = torch.from_numpy(moved).to(parts[_RECORD].device)
         return state
+
+    @staticmethod
+    def _records(parts: State) -> Records:
+        """What simple forecasts know of each series, (B, D)."""
+        n_driven = parts[_DRIVEN].shape[1] if _DRIVEN in parts else 0
+        return Records.unpack(parts[_RECORD].cpu().numpy(), n_driven)
 
     def _pack(self, values: np.ndarray, moment: Moment, static: torch.Tensor) -> Packed:
         """One observation of each of some series, as the model takes it."""

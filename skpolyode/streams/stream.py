@@ -33,7 +33,7 @@ from skpolyode.saving.codec import place, register
 from skpolyode.saving.frames import checked_zone
 from skpolyode.saving.objects import save
 from skpolyode.streams.clock import Clock, Moment, rounds
-from skpolyode.streams.inputs import Way, add_inputs, decoded, encoded
+from skpolyode.streams.inputs import Way, add_inputs, decoded, encoded, without_past
 from skpolyode.streams.rows import NewRows, first_times, read_rows, read_series
 from skpolyode.training import intra_op_threads
 
@@ -90,9 +90,10 @@ class SeriesStream:
                 others, places = cls.after(embedder, panel[known]), np.flatnonzero(known)
                 stream._clock.put(places, others._clock)
                 stream._put(stream._parts, places, others._parts)
-            return stream
-        stream._clock = Clock.after(observed_rows(panel), embedder.units.time_scale)
-        stream._parts = stream._resume(panel)
+        else:
+            stream._clock = Clock.after(observed_rows(panel), embedder.units.time_scale)
+            stream._parts = stream._resume(panel)
+        stream._panel = without_past(stream._panel, stream._clock.last)
         return stream
 
     @abstractmethod
@@ -207,10 +208,10 @@ class SeriesStream:
         scaler = self._embedder.units.scaler
         rows = read_rows(panel, self._clock.last, scaler, times, values, series, errors)
         results = self._run(rows, panel)
-        self._panel = panel
         for own, clock, parts in results:
             self._clock.put(own.series, clock)
             self._put(self._parts, own.series, parts)
+        self._panel = without_past(panel, self._clock.last)
         return self
 
     def embedding(self, series: Any = None) -> np.ndarray:

@@ -29,6 +29,9 @@ class Clairvoyant:
         times = panel.times - np.repeat(panel.times[panel.offsets[:-1]], panel.lengths)
         return Standardised(times / self.units.time_scale, self.units.scaler.read(panel.values))
 
+    def responses(self, panel, elapsed, series):
+        return None
+
     def runs_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
     ) -> np.ndarray:

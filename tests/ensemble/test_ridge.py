@@ -131,6 +131,19 @@ def test_what_was_not_observed_is_not_forecast():
     assert not found[:, 1].any()
 
 
+def test_rare_impulses_count_in_full():
+    rng, sample = np.random.default_rng(0), ridge_sample(pushed(400, 0))
+    size = len(sample.elapsed)
+    driven = np.where(rng.random(size) < 0.02, rng.uniform(1.0, 4.0, size), 0.0)[:, None]
+    responses = np.zeros((len(sample.rows.times), 1))
+    actual = sample.records.last + driven
+    sample = replace(sample, responses=responses, driven=driven, actual=actual)
+    own, some = learned(sample), driven[:, 0] > 0
+    found = own.at(sample.records, sample.elapsed, sample.records.last, driven)
+    for rise in (found - sample.records.last)[some].T:
+        np.testing.assert_allclose(rise, driven[some, 0], rtol=0.1)
+
+
 def test_without_anything_to_learn_from_there_is_none():
     sample = ridge_sample(pushed(20, 0))
     assert learned(sample.of_rows(sample.series < 0)) is None

@@ -307,7 +307,7 @@ def test_outside_the_range_of_training_the_model_gives_way(last, expected):
 
 def test_the_mean_and_the_regression_give_way_as_well():
     simple = still()
-    ridge = SimpleNamespace(at=lambda records, elapsed, mixed: np.full(mixed.shape, 0.25))
+    ridge = SimpleNamespace(at=lambda records, elapsed, mixed, driven: np.full(mixed.shape, 0.25))
     own = replace(stacked(ridge=0.4), simple=replace(simple, ridge=ridge))
     parts = np.ones((1, 1)), seen(0.5, 1.0), np.array([2.0])
     assert own.combine(*parts)[0, 0] == pytest.approx(0.4 * 0.25)

@@ -17,6 +17,7 @@ from skpolyode.models.packed import InputSizes
 from skpolyode.panel import Inputs, Panel
 from skpolyode.panel.units import ChannelScaler, Units
 from skpolyode.siblings import ODERNN, GRUODEBayes
+from skpolyode.streams.model import ModelStream
 
 A = np.array([[-0.3, 1.1], [-0.9, -0.2]])  # of the two channels
 BU = np.array([[0.5, -0.4], [0.2, 0.8]])  # of what holds, and of what is linear
@@ -183,6 +184,50 @@ def close(one, other, atol=1e-12):
     return all(
         np.allclose(a, b, atol=atol, equal_nan=True) for a, b in zip(one, other, strict=True)
     )
+
+
+ABSORBED, ELIMINATED, SMALL = 1.2, 0.25, 1e-4
+
+
+def compartment():
+    """``gut' = -1.2 gut``, ``x' = 1.2 gut - 0.25 x``; doses, in units of 1e-4, add to the gut."""
+    field = WalledMLP(3, (), wall=1e6).double()  # of x, its coefficient, and the gut
+    # The cell reads observations, which say nothing, and the dose: tanh(gut + 1e-4 dose).
+    cell = torch.nn.GRUCell(3 + 1, 1).double()
+    with torch.no_grad():
+        for parameter in [*field.parameters(), *cell.parameters()]:
+            parameter.zero_()
+        weight = [[-ELIMINATED, 0, ABSORBED / SMALL], [0] * 3, [0, 0, -ABSORBED]]
+        field.layers[0].weight.copy_(torch.tensor(weight))
+        cell.bias_ih.copy_(torch.tensor([60.0, -60.0, 0.0]))  # gates: of reset, open; of update
+        cell.weight_ih[2, 3], cell.weight_hh[2, 0] = SMALL, 1.0
+    settings = {"step_size": 0.02, "max_gap": 100.0, "inputs": InputSizes(0, 0, 1)}
+    return PolyODE(field, LegTMemory(1, window=2.0), cell=cell, **settings).double()
+
+
+def concentration(t, doses, amounts):
+    """Of the compartment, each dose by its closed form."""
+    since = np.maximum(np.asarray(t)[:, None] - doses, 0.0)
+    curves = np.exp(-ELIMINATED * since) - np.exp(-ABSORBED * since)
+    return curves @ amounts * ABSORBED / (ABSORBED - ELIMINATED)
+
+
+def test_a_compartment_under_doses_is_its_closed_form():
+    # Before, between and after the observations, two in a row, and one at an observation.
+    doses = np.array([-3.0, 0.4, 0.9, 2.0, 3.1, 5.0]), np.array([1.0, 0.7, 1.6, 1.1, 0.5, 2.0])
+    t, kinds = np.array([0.0, 2.0, 2.5, 4.0]), {"dose": "impulse"}
+    embedder = embedder_of(compartment(), kinds, n_channels=1)
+    panel = panel_of(t, concentration(t, *doses), (doses[0], doses[1][:, None]), kinds)
+    assert np.allclose(embedder.residuals(panel)[0][1:], 0.0, atol=1e-6)
+    asked = np.array([0.2, 0.9, 1.7, 2.2, 3.5, 4.5, 5.0, 5.5, 9.0])
+    expected = concentration(asked, *doses)[:, None]
+    assert np.allclose(embedder.path_values(panel, asked, np.array([0, 9])), expected, atol=1e-6)
+    ahead = embedder.forecast_values(panel, asked[5:], np.array([0, 4]))
+    assert np.allclose(ahead, expected[5:], atol=1e-6)
+    stream = ModelStream(embedder, panel.without_rows())
+    for when, x in zip(t, panel.values, strict=True):
+        stream.update(when, x)
+    assert np.allclose(stream.forecast(asked[5:]).values, expected[5:], atol=1e-6)
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -133,3 +134,19 @@ def test_datetimes():
         warnings.simplefilter("ignore")
         ahead = model.forecast(panel, ["2h", "5h"], relative_to="end").values
     assert np.allclose(stream.forecast(["2h", "5h"], relative_to="end").values, ahead, atol=1e-8)
+
+
+def test_inputs_that_act_no_more_are_forgotten(model):
+    """All of the past takes as much memory as a part of it, whatever comes in."""
+    rng, stream, sizes, names = np.random.default_rng(1), model.stream(2), [], list(KINDS)
+    for k in range(40):
+        # The point that a line leads to comes with the observation before it.
+        rows = Panel.from_series(
+            [([k + 0.2, k + 0.7], rng.normal(size=(2, 3))), ([k + 0.5], [[1.0, 0.3, k]])],
+            channel_names=names,
+        )
+        stream.update(float(k), rng.normal(size=(2, 2)), inputs=Inputs(rows, KINDS))
+        sizes.append(len(pickle.dumps(stream)))
+    assert len(set(sizes[2:])) == 1
+    stream.update(0.5 + np.arange(40, 44), rng.normal(size=(4, 2)), series=0)
+    assert len(pickle.dumps(stream)) < sizes[-1]  # one row, in which all that goes on is said
