@@ -199,7 +199,8 @@ def measure(path: str, n_train: int, seed: int) -> None:
     series = [Series(own, rng) for _, own in table.groupby("series", sort=True)]
     names = rng.permutation(sorted({own.patient for own in series}))
     learned = set(names[: len(names) * 2 // 3])
-    train = [own for own in series if own.patient in learned][:n_train]
+    train = [own for own in series if own.patient in learned]
+    train = [train[k] for k in rng.permutation(len(train))[:n_train]]
     test = [own for own in series if own.patient not in learned]
     tests = [(own, origin) for own in test for origin in own.origins]
     truth = np.array([[own.ahead(origin, lead) for lead in LEADS] for own, origin in tests])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
@@ -86,7 +86,3 @@ class Bounds:
         """By how much last values (n, D) lie outside the range of training; 0 inside."""
         last = records.last
         return np.maximum(np.maximum(self.lowest - last, last - self.highest), 0.0)
-
-    def rescaled(self, ratio: float) -> Self:
-        """The same for a unit of time that is shorter by `ratio`."""
-        return replace(self, leads=self.leads * ratio)

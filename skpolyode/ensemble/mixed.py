@@ -274,12 +274,6 @@ class MixedEffects:
         spread = np.einsum("np,npq,nq->n", seen, covariance, seen) + self.noise[channel]
         return value.reshape(n, n_channels), np.maximum(spread, 0.0).reshape(n, n_channels)
 
-    def rescaled(self, ratio: float) -> Self:
-        """The same for a unit of time that is shorter by `ratio`."""
-        period = None if self.period is None else self.period * ratio
-        times = {"knots": self.knots * ratio, "span": self.span * ratio, "period": period}
-        return replace(self, **times, memory=self.memory * ratio)
-
 
 def _knots(times: np.ndarray, most: int) -> np.ndarray:
     """Up to `most` knots of the population curve, two at least, at quantiles of the times."""

@@ -7,7 +7,7 @@ leads in typical gaps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -25,8 +25,8 @@ _LAST, _AVERAGE, _MEAN, _LOCAL, _DRIFT, _MIXED = range(len(NAIVE) + 1)
 class RidgeSettings:
     """Features of the regression, and strengths that cross-validation chooses from.
 
-    With a dose in 70 or in 290 gaps and a linear response, forecasts across a dose err 1.2 to 8
-    times as much with a `clip_driven` of 5 as with one of 20, and no less with one of 1000.
+    With a dose in 70 or in 290 gaps and a linear response, most forecasts across a dose err 1.2 to
+    8 times as much with a `clip_driven` of 5 as with one of 20, and no less with one of 1000.
     """
 
     max_channels: int = 48  # with more, features come from the channel itself only
@@ -172,10 +172,6 @@ class DirectRidge:
             near = nearness(since[rows, j], self.leads)
             found[rows, j] = (near * (simple[:, self.bases[j]] + x @ coefficients.T)).sum(axis=1)
         return found
-
-    def rescaled(self, ratio: float) -> Self:
-        """The same for a model whose unit of time is shorter by `ratio`."""
-        return replace(self, leads=self.leads * ratio)
 
 
 class _Sums(NamedTuple):

@@ -163,12 +163,6 @@ class SimpleForecasts:
         members = np.concatenate(columns, axis=-1)
         return self.bounds.clip(members, records, leads)
 
-    def rescaled(self, ratio: float) -> Self:
-        """The same for a unit of time that is shorter by `ratio`."""
-        ridge = None if self.ridge is None else self.ridge.rescaled(ratio)
-        bounds = self.bounds.rescaled(ratio)
-        return replace(self, mixed=self.mixed.rescaled(ratio), ridge=ridge, bounds=bounds)
-
 
 def _late(sample: Sample, mixed: np.ndarray) -> np.ndarray:
     """Shrunk mean (D,) of errors of the mixed model where channels had not been observed."""

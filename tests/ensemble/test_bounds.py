@@ -93,9 +93,3 @@ def test_without_any_change_the_last_value_has_no_reach():
     assert found[0, 0] == 1.0
     nothing = Bounds.learn(np.empty((0, 1)), np.empty((0, 1)), np.empty((0, 1)))
     assert nothing.clip(np.full((1, 1), 9.0), after(5.0), np.ones((1, 1)))[0, 0] == 5.0
-
-
-def test_units_of_time_make_no_difference():
-    asked, lead = np.full((1, 1), 99.0), np.array([[2.5]])
-    found = OWN.rescaled(60.0).clip(asked, after(2.9), 60 * lead)
-    assert found == pytest.approx(OWN.clip(asked, after(2.9), lead))
