@@ -13,6 +13,7 @@ not the same. Each test series is forecast from three moments, 2 and 8 hours ahe
 - PolyODE driven, alone: `PolyODEForecaster` with and without meals, boluses and the basal rate.
 - boosting: HistGradientBoostingRegressor with quantile losses, on the last four hours of a grid
   that is filled by lines, and on meals and insulin by the hour before and after.
+- LSTM: on the same kind of grid, from eight hours before to the time that is asked, row by row.
 - last value: with bands from the errors of the training series.
 """
 
@@ -146,6 +147,16 @@ class Series:
         basal = self.basal[np.searchsorted(self.at, now, "right") - 1]
         return np.concatenate([grid, sums.ravel(), [basal]])
 
+    def sequence(self, origin: int, lead: float) -> np.ndarray:
+        """Rows of a grid from eight hours before to `lead` after: the reading, or the last one,
+        hours ahead, what was eaten and injected since the row before, and the basal rate."""
+        (t, x), now = self.until(origin), self.t[origin]
+        grid = now + np.arange(-8, lead + STEP / 120, STEP / 60)
+        edges = np.append(grid[0] - STEP / 60, grid)
+        amounts = np.diff(self.totals[np.searchsorted(self.at, edges)], axis=0)
+        basal = self.basal[np.searchsorted(self.at, grid, "right") - 1]
+        return np.column_stack([np.interp(grid, t, x), np.maximum(grid - now, 0), amounts, basal])
+
 
 def panel_of(series: list[Series], origins: list[int | None], driven: bool) -> Any:
     from skpolyode import Inputs, Panel
@@ -185,6 +196,62 @@ def of_boosting(train: list[Series], tests: list[tuple], driven: bool) -> np.nda
     return found
 
 
+def of_lstm(train: list[Series], tests: list[tuple], driven: bool) -> np.ndarray:
+    """An LSTM reads the grid to the time that is asked; stopped by a fifth of the series."""
+    import torch
+
+    found = np.empty((3, len(tests), len(LEADS)))
+    for k, lead in enumerate(LEADS):
+        steps = round(lead * 60 / STEP)
+        pairs = [(n, o) for n, s in enumerate(train) for o in np.flatnonzero(s.kept[:-steps])]
+        pairs = [(n, o) for n, o in pairs if train[n].t[o] > 8]
+        x = np.array([train[n].sequence(origin, lead) for n, origin in pairs])
+        y = np.array([train[n].ahead(origin, lead) for n, origin in pairs])
+        asked = np.array([own.sequence(origin, lead) for own, origin in tests])
+        mean, scale = x.mean(axis=(0, 1)), x.std(axis=(0, 1))
+        x, asked = (torch.tensor((part - mean) / scale).float() for part in (x, asked))
+        y = torch.tensor((y - mean[0]) / scale[0]).float()
+        held_out = torch.tensor([n % 5 == 0 for n, _ in pairs])
+        found[:, :, k] = (trained_lstm(x, y, held_out)(asked).T * scale[0] + mean[0]).numpy()
+    return found
+
+
+def trained_lstm(x: Any, y: Any, held_out: Any) -> Any:
+    """What gives the mean and the ends of an interval of 90 %, (n, 3), from sequences (n, T, 5)."""
+    import torch
+
+    torch.manual_seed(0)
+    lstm, head = torch.nn.LSTM(x.shape[2], 64, batch_first=True), torch.nn.Linear(64, 3)
+    weights = torch.nn.ParameterList([*lstm.parameters(), *head.parameters()])
+    optimizer, n_epochs = torch.optim.Adam(weights, 3e-3), 40
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, n_epochs)
+    levels, best = torch.tensor([0.05, 0.95]), (np.inf, {})
+
+    def output(part: Any) -> Any:
+        return head(lstm(part)[0][:, -1])
+
+    def loss(rows: Any) -> Any:
+        error = y[rows, None] - output(x[rows])
+        ends = torch.maximum(levels * error[:, 1:], (levels - 1) * error[:, 1:])
+        return error[:, 0].square().mean() + ends.mean()
+
+    train, test = (part.nonzero()[:, 0] for part in (~held_out, held_out))
+    for _ in range(n_epochs):
+        for rows in train[torch.randperm(len(train))].split(256):
+            optimizer.zero_grad()
+            loss(rows).backward()
+            optimizer.step()
+        schedule.step()
+        with torch.no_grad():
+            error = float(loss(test))
+        if error < best[0]:
+            best = error, [w.detach().clone() for w in weights]
+    with torch.no_grad():
+        for weight, kept in zip(weights, best[1], strict=True):
+            weight.copy_(kept)
+    return torch.no_grad()(output)
+
+
 def of_last(train: list[Series], tests: list[tuple], driven: bool) -> np.ndarray:
     last = np.array([[own.x[origin]] * len(LEADS) for own, origin in tests])
     widths = []
@@ -206,6 +273,7 @@ def measure(path: str, n_train: int, seed: int) -> None:
     truth = np.array([[own.ahead(origin, lead) for lead in LEADS] for own, origin in tests])
     print(f"{len(train)} series train, {len(tests)} forecasts; RMSE in mg/dl, width, coverage")
     rows = [("last value", of_last, True), ("boosting driven", of_boosting, True)]
+    rows += [("LSTM driven", of_lstm, True)]
     rows += [("PolyODE driven", of_forecaster, True), ("PolyODE alone", of_forecaster, False)]
     for name, method, driven in rows:
         start = time.perf_counter()
