@@ -231,7 +231,9 @@ def test_rows_may_be_asked_for_in_any_order_and_in_batches():
 @pytest.mark.parametrize("period", PERIODS)
 def test_units_of_time_make_no_difference(period):
     (times, values, offsets), model = irregular([6, 1, 9]), made_up(period)
-    asked, scaled = offsets[1:] - 1, model.rescaled(60.0)
+    names = ["knots", "span", "memory", *(["period"] if period else [])]
+    scaled = replace(model, **{name: 60.0 * getattr(model, name) for name in names})
+    asked = offsets[1:] - 1
     found = model.forecasts(model.known_at(times, values, offsets, asked), times[asked] + 2)
     other = scaled.known_at(60 * times, values, offsets, asked)
     for one, two in zip(found, scaled.forecasts(other, 60 * (times[asked] + 2)), strict=True):
