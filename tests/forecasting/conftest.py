@@ -66,3 +66,11 @@ def trained() -> PolyODEForecaster:
 @pytest.fixture
 def forecaster(trained) -> PolyODEForecaster:
     return trained.clone()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One of sktime's checks trains 48 forecasters with X, which other checks have as well."""
+    for item in items:
+        if item.name.endswith("-test_predict_time_index_with_X]"):
+            item.add_marker(pytest.mark.slow)
