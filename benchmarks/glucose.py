@@ -179,13 +179,18 @@ def of_forecaster(train: list[Series], tests: list[tuple], driven: bool) -> np.n
     return np.stack([part.values.reshape(len(tests), -1) for part in found])
 
 
+def questions(train: list[Series], lead: float) -> list[tuple[Series, int]]:
+    """All readings that are kept, from eight hours on, with what came `lead` hours later."""
+    steps = round(lead * 60 / STEP)
+    return [(s, o) for s in train for o in np.flatnonzero(s.kept[:-steps]) if s.t[o] > 8]
+
+
 def of_boosting(train: list[Series], tests: list[tuple], driven: bool) -> np.ndarray:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     found = np.empty((3, len(tests), len(LEADS)))
     for k, lead in enumerate(LEADS):
-        steps = round(lead * 60 / STEP)
-        pairs = [(s, o) for s in train for o in np.flatnonzero(s.kept[:-steps]) if s.t[o] > 8]
+        pairs = questions(train, lead)
         x = np.array([own.features(origin, lead) for own, origin in pairs])
         y = np.array([own.ahead(origin, lead) for own, origin in pairs])
         asked = np.array([own.features(origin, lead) for own, origin in tests])
@@ -202,16 +207,14 @@ def of_lstm(train: list[Series], tests: list[tuple], driven: bool) -> np.ndarray
 
     found = np.empty((3, len(tests), len(LEADS)))
     for k, lead in enumerate(LEADS):
-        steps = round(lead * 60 / STEP)
-        pairs = [(n, o) for n, s in enumerate(train) for o in np.flatnonzero(s.kept[:-steps])]
-        pairs = [(n, o) for n, o in pairs if train[n].t[o] > 8]
-        x = np.array([train[n].sequence(origin, lead) for n, origin in pairs])
-        y = np.array([train[n].ahead(origin, lead) for n, origin in pairs])
+        pairs = questions(train, lead)
+        x = np.array([own.sequence(origin, lead) for own, origin in pairs])
+        y = np.array([own.ahead(origin, lead) for own, origin in pairs])
         asked = np.array([own.sequence(origin, lead) for own, origin in tests])
         mean, scale = x.mean(axis=(0, 1)), x.std(axis=(0, 1))
         x, asked = (torch.tensor((part - mean) / scale).float() for part in (x, asked))
         y = torch.tensor((y - mean[0]) / scale[0]).float()
-        held_out = torch.tensor([n % 5 == 0 for n, _ in pairs])
+        held_out = torch.tensor([own in train[::5] for own, _ in pairs])
         found[:, :, k] = (trained_lstm(x, y, held_out)(asked).T * scale[0] + mean[0]).numpy()
     return found
 

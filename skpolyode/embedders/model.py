@@ -111,7 +111,7 @@ class ModelEmbedder(TrainedModel, Embedder):
             durations, states = (rows.end - rows.start)[part], self.recent_states(panel[part])
             own, driven = None if records is None else records[part], None
             course = self.course_ahead(panel[part], batch.leads)
-            if own is not None:
+            if own is not None and self.tells_inputs:
                 since = (durations[:, None] + batch.leads) / self.units.time_scale
                 driven = self.responses_ahead(observed_part(panel[part]), since)
             run = self.run_ahead(states, durations, batch.leads, own, course, driven)

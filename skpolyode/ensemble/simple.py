@@ -75,11 +75,11 @@ class SimpleForecasts:
         regression; without any there is none.
         """
         mixed, ridge = MixedEffects.learn(*rows, offsets, periods), None
-        expected = sample.mixed(mixed)
+        expected, leads = sample.mixed(mixed), sample.leads
         if len(knots):
             ridge = DirectRidge.learn(knots, sample, expected)
-        bounds = Bounds.learn(rows.values, sample.leads, sample.actual - sample.records.last)
-        return cls(mixed, ridge, bounds, _late(sample, expected))
+        bounds = Bounds.learn(rows.values, leads, sample.actual - sample.records.last)
+        return cls(mixed, ridge, bounds, _late(leads, sample.actual - expected))
 
     def without(
         self, series: np.ndarray, rows: Standardised, offsets: np.ndarray, sample: Sample
@@ -95,7 +95,8 @@ class SimpleForecasts:
         mixed = self.mixed.relearned(*rows, offsets_from(np.diff(offsets)[kept]))
         expected = sample.mixed(mixed)
         ridge = self.ridge and self.ridge.relearned(sample, expected)
-        return replace(self, mixed=mixed, ridge=ridge, late=_late(sample, expected))
+        late = _late(sample.leads, sample.actual - expected)
+        return replace(self, mixed=mixed, ridge=ridge, late=late)
 
     def records(
         self,
@@ -164,9 +165,9 @@ class SimpleForecasts:
         return self.bounds.clip(members, records, leads)
 
 
-def _late(sample: Sample, mixed: np.ndarray) -> np.ndarray:
-    """Shrunk mean (D,) of errors of the mixed model where channels had not been observed."""
-    error = np.where(np.isinf(sample.leads), sample.actual - mixed, np.nan)
+def _late(leads: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """Shrunk mean (D,) of errors (M, D) of the mixed model where channels had not been observed."""
+    error = np.where(np.isinf(leads), errors, np.nan)
     return np.nansum(error, axis=0) / ((~np.isnan(error)).sum(axis=0) + _LATE_PRIOR)
 
 

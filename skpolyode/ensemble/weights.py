@@ -94,8 +94,8 @@ def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarra
     """
     leads, known = knots_of(backtest.leads, backtest.actual), _known_knots(backtest)
     if not len(leads):
-        shape = *backtest.members.shape[1:2], 1, 1, 1
-        run = np.tile(np.eye(backtest.members.shape[2])[0], shape)
+        n_channels, size = backtest.members.shape[1:]
+        run = np.tile(np.eye(size)[0], (n_channels, 1, 1, 1))
         return np.ones(1), known, run, run[:, 0, 0]
     counted = are_known(backtest.leads, backtest.actual)
     weights = _weights_at(backtest, counted, leads, known)
