@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 from tqdm.auto import tqdm
 
+from skpolyode.training.averaging import WeightAverage
 from skpolyode.training.checkpoint import Checkpoint
 from skpolyode.training.muon import Muon
 from skpolyode.training.report import ALL_EPOCHS, INFINITE, INTERRUPTED, TrainingReport
@@ -24,6 +25,10 @@ __all__ = ["Task", "Trainer", "Turn", "is_surely_larger", "one_cycle"]
 
 _ERROR = "validation_error"
 _NEGLIGIBLE = 1e-3  # share of an error by which it may differ to no account
+# As a rule later weights forecast better ahead, at a lower rate, where one step does not tell. Van
+# der Pol's oscillator under noise: its one-step error is least after 18 of 40 epochs, and .7 % more
+# after all, where the error ahead is half as large. With few series this would be luck.
+_TOLERATED, _ENOUGH_SERIES = 0.01, 10
 _KEPT = (
     *("best", "best_error", "best_epoch", "best_series"),
     *("epochs_since_best", "history", "turned"),
@@ -58,9 +63,10 @@ def is_surely_larger(errors: torch.Tensor | None, others: torch.Tensor | None) -
     """Whether errors are larger than others by more than chance explains.
 
     They are if their sum is larger by more than two standard errors, which the differences of the
-    series tell, or the geometric mean of the series' errors is not smaller. Where few series make
-    most of the error, as those of chaotic systems with a long gap do, the least sum of many epochs
-    is mostly luck: one such series is one standard error, four are two.
+    series tell, or the geometric mean of the series' errors is not smaller; of ten series and more
+    it may be larger by one percent. Where few series make most of the error, as those of chaotic
+    systems with a long gap do, the least sum of many epochs is mostly luck: one such series is one
+    standard error, four are two.
 
     Parameters
     ----------
@@ -86,7 +92,8 @@ def is_surely_larger(errors: torch.Tensor | None, others: torch.Tensor | None) -
         return True
     floor = _NEGLIGIBLE * others[0].sum() / others[1].sum()
     ratio = (errors[0] / errors[1] + floor) / (others[0] / others[1] + floor)
-    return bool(ratio.log().mean() > -_NEGLIGIBLE)
+    tolerated = _TOLERATED if n >= _ENOUGH_SERIES else -_NEGLIGIBLE
+    return bool(ratio.log().mean() > tolerated)
 
 
 class Task:
@@ -173,6 +180,10 @@ class Trainer:
         early.
     clip : float, default=0.5
         Largest norm of a gradient.
+    averaged : float, default=0.05
+        Share of all steps over which weights are averaged; 0 averages none. The average is what is
+        validated and kept, and what a task prepares its epochs with. Over 21 small real sets errors
+        of the next row are .99, 1.01, .95 and .96 times those of 0 with .0125, .025, .05 and .1.
     optimizer : callable, default=Muon
         Makes an optimizer of the parameters and the keyword `lr`. It must offer what
         :class:`Muon` does: `lr`, `state`, `zero_grad`, `step` and `restore`.
@@ -209,6 +220,7 @@ class Trainer:
     max_epochs: int
     patience: int | None
     clip: float = 0.5
+    averaged: float = 0.05
     optimizer: Callable[..., Any] = Muon
     remedy: str = "lower it"
     turn: Turn | None = None
@@ -271,7 +283,7 @@ class _Run:
         self, trainer: Trainer, module: nn.Module, task: Task, generator: torch.Generator
     ) -> None:
         self.trainer, self.module, self.task, self.generator = trainer, module, task, generator
-        self.optimizer = self._new_optimizer()
+        self.optimizer, self.average = self._new_optimizer(), WeightAverage(module)
         self.history: list[dict[str, float]] = []
         self.best = self._weights()
         self.best_error, self.best_epoch = float("inf"), 0
@@ -319,11 +331,13 @@ class _Run:
     def _turn(self, epoch: int) -> None:
         """Take the decision. The best weights so far are validated anew if the module changes."""
         before, turn = len(self.module.state_dict()), self.trainer.turn
-        self.turned = turn.decide()
+        with self.average.applied():
+            self.turned = turn.decide()
         turn.apply(self.turned)
         now, prepared = self._weights(), self.task.state_dict()
         if len(now) == before:
             return
+        self.average.keep(now)
         self.best = {name: self.best[name] for name in now}
         self.module.load_state_dict(self.best)
         self.best_error = self.task.refresh(epoch / self.trainer.max_epochs)
@@ -332,8 +346,9 @@ class _Run:
         self.task.load_state_dict(prepared)
 
     def _validate(self, epoch: int, start: float) -> None:
-        """Prepare the epoch, and validate the weights before it."""
-        error = self.task.refresh(epoch / self.trainer.max_epochs)
+        """Prepare the epoch, and validate the average of the weights before it."""
+        with self.average.applied():
+            error = self.task.refresh(epoch / self.trainer.max_epochs)
         seconds = time.perf_counter() - start
         self.history.append({"epoch": epoch, _ERROR: error, "seconds": seconds})
         if self.task.is_preliminary:
@@ -344,10 +359,10 @@ class _Run:
             self.epochs_since_best += 1
 
     def _keep(self, epoch: int) -> None:
-        """Take the present weights as the best."""
+        """Take the average of the weights as the best."""
         self.best_error, self.best_epoch = self.history[-1][_ERROR], epoch
         self.best_series, self.epochs_since_best = self._series_errors, 0
-        self.best = self._weights()
+        self.best = copy.deepcopy(self.average.weights)
 
     def _are_last_kept(self) -> bool:
         """Whether the last weights are as good as the best, at the end of all epochs.
@@ -395,6 +410,7 @@ class _Run:
             if not torch.isfinite(norm):
                 return float("nan")
             self.optimizer.step()
+            self.average.update(trainer.averaged * trainer.max_epochs * n_batches)
             total += loss.item() / n_batches
         return total
 
@@ -403,6 +419,7 @@ class _Run:
         return {name: getattr(self, name) for name in _KEPT} | {
             "weights": dict(self.module.state_dict()),
             "optimizer": self.optimizer.state,
+            "average": self.average.state_dict(),
             "generator": self.generator.get_state(),
             "task": self.task.state_dict(),
         }
@@ -426,6 +443,7 @@ class _Run:
             self.trainer.turn.apply(state["turned"])
         self.module.load_state_dict(state["weights"])
         self.optimizer.restore(state["optimizer"])
+        self.average.load_state_dict(state["average"])
         self.generator.set_state(state["generator"])
         self.task.load_state_dict(state["task"])
         shapes, best = (

@@ -16,6 +16,8 @@ from skpolyode import HiPPOTransformer, Panel
 from skpolyode.parquet import embed_dataset
 
 
+# Threads of joblib's table of what it sent may forget one object twice, which Python then prints.
+@pytest.mark.filterwarnings("ignore:.*_WeakKeyDictionary:pytest.PytestUnraisableExceptionWarning")
 def test_a_cluster_gives_the_same(tmp_path):
     rng = np.random.default_rng(0)
     times = np.tile(np.arange(20.0), 15)

@@ -1,0 +1,94 @@
+"""Weights averaged over the last steps of a training."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+__all__ = ["WeightAverage"]
+
+
+class WeightAverage:
+    """Exponential moving average of the weights of a module.
+
+    Weights of one step err by the noise of its gradient, the more the higher the learning rate; in
+    their average it cancels [1]_. The first `span` steps are averaged evenly, so that the weights
+    before training are forgotten at once.
+
+    Parameters
+    ----------
+    module : nn.Module
+        What is trained. Its present weights are the average before the first step.
+
+    Attributes
+    ----------
+    weights : dict of str to Tensor
+        The average, with the names of the module's `state_dict`.
+    n_steps : int
+        Steps that were averaged.
+
+    References
+    ----------
+    .. [1] B. T. Polyak and A. B. Juditsky, "Acceleration of stochastic approximation by
+       averaging", SIAM Journal on Control and Optimization, 1992.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skpolyode.training.averaging import WeightAverage
+    >>> module = torch.nn.Linear(1, 1, bias=False)
+    >>> average = WeightAverage(module)
+    >>> for weight in (1.0, 3.0, 4.0):
+    ...     _ = torch.nn.init.constant_(module.weight, weight)
+    ...     average.update(span=2)
+    >>> average.weights["weight"].item()  # 2 after two steps
+    3.0
+    >>> with average.applied():
+    ...     print(module.weight.item())
+    3.0
+    >>> module.weight.item()
+    4.0
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.weights: dict[str, torch.Tensor] = copy.deepcopy(dict(module.state_dict()))
+        self.n_steps = 0
+
+    @torch.no_grad()
+    def update(self, span: float) -> None:
+        """Take in the weights of a step; `span` is how many steps count, about."""
+        self.n_steps += 1
+        share = max(1 / self.n_steps, 1 / max(span, 1.0))
+        for name, now in self.module.state_dict().items():
+            if now.is_floating_point():
+                self.weights[name].lerp_(now, share)
+            else:
+                self.weights[name].copy_(now)
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """The module has the average in place of its weights, until the end of the block."""
+        present = copy.deepcopy(dict(self.module.state_dict()))
+        self.module.load_state_dict(self.weights)
+        try:
+            yield
+        finally:
+            self.module.load_state_dict(present)
+
+    def keep(self, names: Collection[str]) -> None:
+        """Drop weights that the module lost."""
+        self.weights = {name: self.weights[name] for name in names}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The average and its number of steps, for a checkpoint."""
+        return {"weights": self.weights, "n_steps": self.n_steps}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go back to an average."""
+        self.weights, self.n_steps = copy.deepcopy(state["weights"]), state["n_steps"]
