@@ -36,9 +36,16 @@ def test_an_error_in_the_block_leaves_the_weights():
     module = torch.nn.Linear(2, 1)
     average, before = WeightAverage(module), module.weight.detach().clone()
     average.weights["weight"] += 1.0
-    with pytest.raises(KeyboardInterrupt), average.applied():
-        assert torch.equal(module.weight, before + 1.0)
-        raise KeyboardInterrupt
+    seen = []
+
+    def interrupted():
+        with average.applied():
+            seen.append(module.weight.detach().clone())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert torch.equal(seen[0], before + 1.0)
     assert torch.equal(module.weight, before)
 
 
