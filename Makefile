@@ -85,7 +85,7 @@ docs: $(VENV)/docs.stamp
 	$(BIN)/python -m pytest -q -c /dev/null -p no:cacheprovider docs/test_pages.py
 
 docs-outputs: $(VENV)/test.stamp
-	$(BIN)/python docs/outputs.py --write
+	PYTHONPATH=. $(BIN)/python docs/outputs.py --write
 
 docs-tables: $(VENV)/test.stamp
 	$(BIN)/python docs/table_commands.py $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))
