@@ -138,7 +138,7 @@ class InputEncoder(NamedTuple):
     names: list[str]  # in the order of columns: those that hold, linear ones, impulses
     kinds: list[str]
     scaler: ChannelScaler
-    decays: tuple[float, ...] = ()  # of responses that simple forecasts read, in units of the model
+    decays: tuple[float, ...]  # of responses that simple forecasts read, in units of the model
 
     @classmethod
     def of_panel(cls, panel: Panel) -> Self | None:

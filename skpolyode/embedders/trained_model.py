@@ -145,7 +145,7 @@ class TrainedModel:
     def tells_inputs(self) -> bool:
         """Whether simple forecasts see inputs: where there is a regression, or may be one."""
         may_be_one = self.stacking is None or self.stacking.simple.ridge is not None
-        return may_be_one and self.inputs is not None and bool(self.inputs.decays)
+        return may_be_one and self.inputs is not None
 
     def responses(
         self,

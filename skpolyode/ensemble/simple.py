@@ -25,18 +25,14 @@ from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.naive import NAIVE, Records, naive_forecasts, records_at
 from skpolyode.ensemble.periods import shared_periods
 from skpolyode.ensemble.ridge import DirectRidge
+from skpolyode.ensemble.weights import MEMBERS, SETTINGS
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 
-__all__ = ["MEMBERS", "Learning", "SimpleForecasts", "members_by_folds", "members_of"]
-
-MEMBERS = ("run", *NAIVE, "mixed", "ridge", "structural")
-"""Members of the ensemble, in the order of their weights. Few series have structural forecasts,
-others do not. What is missing to a sum of one is the weight of the mean in training, 0."""
+__all__ = ["Learning", "SimpleForecasts", "members_by_folds", "members_of"]
 
 _LAST = NAIVE.index("last")
-_LATE_PRIOR = 10.0  # forecasts that speak for the mixed model, as in `StackingSettings`
 _SAMPLE = BacktestSettings(max_origins=6000, max_targets=10)  # of the regression
 
 
@@ -168,7 +164,7 @@ class SimpleForecasts:
 def _late(leads: np.ndarray, errors: np.ndarray) -> np.ndarray:
     """Shrunk mean (D,) of errors (M, D) of the mixed model where channels had not been observed."""
     error = np.where(np.isinf(leads), errors, np.nan)
-    return np.nansum(error, axis=0) / ((~np.isnan(error)).sum(axis=0) + _LATE_PRIOR)
+    return np.nansum(error, axis=0) / ((~np.isnan(error)).sum(axis=0) + SETTINGS.prior)
 
 
 class Learning(NamedTuple):

@@ -27,14 +27,14 @@ from skpolyode.ensemble.backtest import (
 )
 from skpolyode.ensemble.conformal import volatility_at
 from skpolyode.ensemble.naive import NEGLIGIBLE, Records
-from skpolyode.ensemble.simple import (
+from skpolyode.ensemble.simple import Learning, SimpleForecasts, members_by_folds, members_of
+from skpolyode.ensemble.weights import (
     MEMBERS,
-    Learning,
-    SimpleForecasts,
-    members_by_folds,
-    members_of,
+    SETTINGS,
+    Backtest,
+    learn_weights,
+    weights_between,
 )
-from skpolyode.ensemble.weights import SETTINGS, Backtest, learn_weights, weights_between
 from skpolyode.panel import Panel
 from skpolyode.saving.codec import saved
 

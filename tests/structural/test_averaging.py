@@ -11,7 +11,7 @@ from scipy.stats import multivariate_t
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.ensemble.periods import likely_periods
-from skpolyode.ensemble.simple import MEMBERS
+from skpolyode.ensemble.weights import MEMBERS
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.structural import averaging
 from skpolyode.structural.averaging import StructuralModels
