@@ -53,8 +53,7 @@ def path_values(
         for start in range(0, len(place), CHUNK_TIMES):
             some = place[start : start + CHUNK_TIMES]
             driven = embedder.responses(seen, elapsed[some], series[some])
-            what = records[series[some]], elapsed[some], None, driven
-            stacked = stacking.combine(signal[some], *what)
+            stacked = stacking.combine(signal[some], records[series[some]], elapsed[some], driven)
             signal[some] = np.where(is_open[some], stacked, signal[some])
     signal = scaler.inverse(scaler.at_mean(signal))
     return signal if filtered is not None else asked.keep_observed(signal)

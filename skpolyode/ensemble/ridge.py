@@ -150,15 +150,11 @@ class DirectRidge:
         return own, float(left[best] / np.mean(base > 0))
 
     def at(
-        self,
-        records: Records,
-        elapsed: np.ndarray,
-        mixed: np.ndarray,
-        driven: np.ndarray | None = None,
+        self, records: Records, elapsed: np.ndarray, mixed: np.ndarray, driven: np.ndarray
     ) -> np.ndarray:
         """Forecasts (n, D) from records and mixed forecasts (n, D), for times `elapsed` (n,).
 
-        `driven` (n, F) are the responses to inputs at these times, None if training had none.
+        `driven` (n, F) are the responses to inputs at these times, F = 0 if training had none.
         0 of a channel that has not been observed. Drifts stop at the longest lead of training.
         """
         parts = records, elapsed, mixed, self.with_products, self.leads[-1], driven
@@ -220,7 +216,7 @@ class _Features(NamedTuple):
         mixed: np.ndarray,
         with_products: bool,
         longest: float,
-        driven: np.ndarray | None = None,
+        driven: np.ndarray,
     ) -> Self:
         since = records.time_since(elapsed[:, None])
         latest = records.times[..., -1].max(axis=1, initial=0.0)
@@ -238,7 +234,6 @@ class _Features(NamedTuple):
             shared.append(factors[:, one] * factors[:, other])
         shared = np.hstack([np.empty((len(last), 0)), *shared])
         drifts = since[..., None] * records.slopes()
-        driven = np.empty((len(last), 0)) if driven is None else driven
         own = simple, since, records.n_values, np.maximum(elapsed, 0.0), drifts, shared
         return cls(*own, records.driven, driven)
 
@@ -262,7 +257,7 @@ class _Features(NamedTuple):
 
 
 def _standardised(
-    x: np.ndarray, centre: np.ndarray, scale: np.ndarray, n_driven: int = 0
+    x: np.ndarray, centre: np.ndarray, scale: np.ndarray, n_driven: int
 ) -> np.ndarray:
     """Features (n, F) in standard deviations, of which the last ones tell of inputs; a constant."""
     limits = np.full(x.shape[1], _SETTINGS.clip)

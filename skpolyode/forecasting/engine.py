@@ -233,13 +233,13 @@ def _observed(panel: Panel) -> Panel:
 def _standardised(
     transformer: NeuralTransformer, found: StructuralForecasts
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Structural forecasts (Q, D) and their expected errors, in the units of the model.
+    """Structural forecasts (Q, D, 1) and their expected errors (Q, D), in the units of the model.
 
     Expected errors that are not known are those of the mean, 1.
     """
     expected = found.deviations / transformer.scaler_.scale
     expected = np.where(np.isnan(expected), 1.0, np.maximum(expected, NEGLIGIBLE))
-    return transformer.scaler_.read(found.means), expected
+    return transformer.scaler_.read(found.means)[..., None], expected
 
 
 def answer(

@@ -109,19 +109,8 @@ class SeriesStream:
         """State of series after all rows of a panel."""
 
     @abstractmethod
-    def _take_in(
-        self,
-        parts: State,
-        values: np.ndarray,
-        moment: Moment,
-        errors: np.ndarray | None = None,
-        way: Way | None = None,
-    ) -> State:
-        """State of n series after one more observation of each.
-
-        `values` (n, D) are standardised, NaN where not observed, as are their known `errors`. `way`
-        leads there through inputs, of a stream that knows some.
-        """
+    def _take_in(self, parts: State, moment: Moment) -> State:
+        """State of n series after one more observation of each."""
 
     @abstractmethod
     def _features(self, series: np.ndarray) -> np.ndarray:
@@ -317,22 +306,20 @@ class SeriesStream:
         clock, parts = self._clock.take(rows.series), self._take(self._parts, rows.series)
         scaler, unit = self._embedder.units
         values = scaler.read(rows.values)
-        mask, errors = ~np.isnan(values), rows.errors
-        errors = errors if errors is None else errors / scaler.scale
         for own, now in rounds(rows.offsets):
-            known, way = None if errors is None else errors[now], None
+            is_all, times, beside = len(own) == len(rows.series), rows.times[now], {}
+            before = clock if is_all else clock.take(own)
+            if rows.errors is not None:
+                beside["errors"] = rows.errors[now] / scaler.scale
             if encoder is not None:
-                before, labels = clock.take(own), panel[rows.series[own]]
-                times = before.last, before.elapsed, rows.times[now]
-                way = Way.of(self._embedder, labels, *times)
-            if len(own) == len(rows.series):
-                clock, moment = clock.move(rows.times[now], mask[now], unit)
-                parts = self._take_in(parts, values[now], moment, known, way)
+                labels = panel[rows.series[own]]
+                beside["way"] = Way.of(self._embedder, labels, before.last, before.elapsed, times)
+            moved, moment = before.move(times, values[now], unit, **beside)
+            if is_all:
+                clock, parts = moved, self._take_in(parts, moment)
                 continue
-            moved, moment = clock.take(own).move(rows.times[now], mask[now], unit)
             clock.put(own, moved)
-            taken = self._take_in(self._take(parts, own), values[now], moment, known, way)
-            self._put(parts, own, taken)
+            self._put(parts, own, self._take_in(self._take(parts, own), moment))
         return rows, clock, parts
 
     @staticmethod
