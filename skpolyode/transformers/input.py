@@ -220,37 +220,26 @@ def unchanged_by_errors(estimator: BaseEstimator) -> Iterator[None]:
 def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
     """Tell of channels without any observation, and of static covariates, with the remedy."""
     name, observed = type(estimator).__name__, estimator.embedder_.units.scaler.observed
-    if observed is not None:
-        unknown = [
-            c for c, seen in zip(estimator.channel_names_, observed, strict=True) if not seen
-        ]
-        warnings.warn(
-            f"the channels {unknown} were never observed in what {name} learned from: values "
-            "that come in them later are not read, and every answer about them is 0; leave "
-            "them out (Panel.select_channels), or fit on series that have them.",
-            stacklevel=4,
-        )
-    if panel.errors is not None and not estimator.uses_errors:
-        warnings.warn(
-            f"the features of {name} do not depend on the known errors of observations: "
-            "choose PolyODETransformer, LegendreFitTransformer or SummaryStatsTransformer, which "
-            "use them, or leave them out.",
-            stacklevel=4,
-        )
-    if panel.inputs is not None and not estimator.uses_inputs:
-        warnings.warn(
-            f"{name} does not use the inputs {list(panel.inputs.names)}: choose "
-            "PolyODETransformer, ODERNNTransformer or GRUODEBayesTransformer, which do, or leave "
-            "them out.",
-            stacklevel=4,
-        )
-    if panel.static is not None and not estimator.uses_static and len(panel.static.columns):
-        warnings.warn(
-            f"{name} does not use the static covariates {list(panel.static)}: put "
-            "StaticFeatures() beside it in a FeatureUnion to have them among the features. Ignore "
-            "this if it is there already; a transformer cannot see its neighbours.",
-            stacklevel=4,
-        )
+    unseen = [] if observed is None else np.array(estimator.channel_names_)[~observed].tolist()
+    errors = panel.errors is not None and not estimator.uses_errors
+    inputs = [] if panel.inputs is None or estimator.uses_inputs else list(panel.inputs.names)
+    static = [] if panel.static is None or estimator.uses_static else list(panel.static)
+    messages = {
+        f"the channels {unseen} were never observed in what {name} learned from: values that come "
+        "in them later are not read, and every answer about them is 0; leave them out "
+        "(Panel.select_channels), or fit on series that have them.": unseen,
+        f"the features of {name} do not depend on the known errors of observations: choose "
+        "PolyODETransformer, LegendreFitTransformer or SummaryStatsTransformer, which use them, or "
+        "leave them out.": errors,
+        f"{name} does not use the inputs {inputs}: choose PolyODETransformer, ODERNNTransformer or "
+        "GRUODEBayesTransformer, which do, or leave them out.": inputs,
+        f"{name} does not use the static covariates {static}: put StaticFeatures() beside it in a "
+        "FeatureUnion to have them among the features. Ignore this if it is there already; a "
+        "transformer cannot see its neighbours.": static,
+    }
+    for message, is_true in messages.items():
+        if is_true:
+            warnings.warn(message, stacklevel=4)
 
 
 def warn_if_nothing_was_learned(
