@@ -33,11 +33,7 @@ class RidgeSettings:
     max_channels_in_products: int = 6  # with more, there are no products of features
     clip: float = 5.0  # standard deviations; features further out count as being there
     clip_driven: float = 20.0  # the same of responses to inputs, as impulses may be rare
-    strengths: tuple[float, ...] = (
-        10.0,
-        100.0,
-        1000.0,
-    )  # forecasts that speak for 0
+    strengths: tuple[float, ...] = (10.0, 100.0, 1000.0)  # forecasts that speak for 0
 
 
 _SETTINGS = RidgeSettings()

@@ -22,11 +22,11 @@ from skpolyode.ensemble.conformal import Calibration, volatility_at
 from skpolyode.ensemble.naive import NEGLIGIBLE
 from skpolyode.ensemble.stacking import as_if_new, cross_fitted, learn_simple, learn_stacking
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
-from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import cell_limits, without_outliers, without_vague
-from skpolyode.panel.query import name_query
+from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import last_seen_rows, observed_series, take
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.transformers import PolyODETransformer
@@ -278,14 +278,8 @@ def answer(
         return answers
     asked = np.flatnonzero(np.repeat(known, np.diff(offsets)))
     panel, offsets, times = context[known], offsets_from(np.diff(offsets)[known]), times[asked]
-    early = panel.times[panel.offsets[:-1]][series_index(offsets)] - times
-    if (early > 0).any():
-        first = int(np.argmax(early > 0))
-        series = series_index(offsets)[first]
-        raise ValueError(
-            f"{name_query(panel, series, times[first], early[first])} before its first row "
-            f"({int((early > 0).sum())} such times): nothing is known from there."
-        )
+    why = "its first row ({} such times): nothing is known from there."
+    refuse_early(panel, times, offsets, panel.times[panel.offsets[:-1]], why)
     panel = _observed(panel)
     read_panel(trained.transformer, panel, reset=False)  # raises errors that name the channels
     before, is_between = _places(panel, times, offsets, path_at_rows)

@@ -152,7 +152,8 @@ def check_rows(rows: Rows, faults: Faults) -> None:
     _check_times(rows, faults)
     note_cells(INFINITE, np.isinf(rows.values), "values must not be infinity, got {}", rows, faults)
     if rows.errors is not None:
-        _check_errors(rows, faults)
+        named, wrong = replace(rows, values=rows.errors), wrong_errors(rows.values, rows.errors)
+        note_cells(WRONG_ERROR, wrong, "the error must not be {:g}", named, faults)
     if rows.keeps_empty:
         return
     empty = rows.n_observed == 0
@@ -170,11 +171,6 @@ def wrong_errors(values: np.ndarray, errors: np.ndarray) -> np.ndarray:
     """Mark the errors (n_obs, D) that cannot be those of values, or have none."""
     possible = (errors >= 0) & (errors < np.inf) & ~np.isnan(values)
     return ~(possible | np.isnan(errors))
-
-
-def _check_errors(rows: Rows, faults: Faults) -> None:
-    named, wrong = replace(rows, values=rows.errors), wrong_errors(rows.values, rows.errors)
-    note_cells(WRONG_ERROR, wrong, "the error must not be {:g}", named, faults)
 
 
 def _check_times(rows: Rows, faults: Faults) -> None:
@@ -332,10 +328,11 @@ def fit_static(static: object, ids: np.ndarray, faults: Faults) -> pd.DataFrame 
     is_counted = table is not static or index.equals(pd.RangeIndex(len(index)))
     if not is_counted or (known.any() and not table.index.equals(pd.RangeIndex(len(table)))):
         held = "some of the ids, but not each of them once" if known.any() else "none of the ids"
-        faults.add(STATIC, [f"the index of static holds {held} ({_some(ids)})"])
+        faults.add(STATIC, [f"the index of static holds {held} ({some_of(ids)})"])
         return None
     return table.set_axis(index, axis=0)
 
 
-def _some(labels: np.ndarray) -> str:
+def some_of(labels: np.ndarray) -> str:
+    """Name the first few labels in a message."""
     return ", ".join([*map(plain_repr, labels[:3]), *["..."] * (len(labels) > 3)])

@@ -8,7 +8,7 @@ import numpy as np
 
 from skpolyode.errors import plain_repr
 from skpolyode.panel.panel import Panel
-from skpolyode.panel.rows import offsets_from
+from skpolyode.panel.rows import offsets_from, series_index
 from skpolyode.panel.select import observed_rows
 from skpolyode.panel.timeaxis import TimeBlock, Times, as_timedelta, join_times, read_times
 
@@ -118,6 +118,21 @@ def name_query(panel: Panel, series: int, time: float, gap: float) -> str:
     return f"{whose}: {panel.rows.format_from(series, time)}, {gap:g} {panel.time_unit}"
 
 
+def refuse_early(
+    panel: Panel, times: np.ndarray, offsets: np.ndarray, first: np.ndarray, why: str
+) -> None:
+    """Raise a ValueError for times before the `first` (n_series,) that can be answered.
+
+    The times of each series start at `offsets` (n_series + 1,). `why` takes the number of those
+    that are too early.
+    """
+    early = np.repeat(first, np.diff(offsets)) - times
+    if (wrong := early > 0).any():
+        k = int(np.argmax(wrong))
+        name = name_query(panel, series_index(offsets)[k], times[k], early[k])
+        raise ValueError(f"{name} before {why.format(int(wrong.sum()))}")
+
+
 def counts_remedy(panel: Panel) -> str:
     """How to turn counts since 1970 into the datetimes of a panel."""
     zone = "" if panel.tz is None else f", utc=True).tz_convert({panel.tz!r}"
@@ -179,6 +194,6 @@ def check_kind(block: TimeBlock, panel: Panel, name: str, like: str, remedy: str
     if (block.tz is None) != (panel.tz is None):
         own, other = (f"the time zone {zone}" if zone else "none" for zone in (panel.tz, block.tz))
         raise TypeError(
-            f"{name} must have a time zone exactly if those of the series have; these have "
-            f"{other}, those of the series {own}; use tz_localize."
+            f"{name} must have a time zone exactly if the series have; the series have {own}, "
+            f"times have {other}; use tz_localize."
         )

@@ -339,13 +339,9 @@ class PanelStorage:
         if chosen == known:
             return self
         columns = [known.index(name) for name in chosen]
-        rows = replace(
-            self._rows,
-            values=np.ascontiguousarray(self.values[:, columns]),
-            errors=None if self.errors is None else self.errors[:, columns],
-            channel_names=tuple(chosen),
-            has_channel_names=True,  # whoever orders them knows them by name
-        )
+        rows = self._rows.with_cells(lambda cells: np.ascontiguousarray(cells[:, columns]))
+        # Whoever orders them knows them by name.
+        rows = replace(rows, channel_names=tuple(chosen), has_channel_names=True)
         return self.from_rows(rows, self._checked and len(chosen) == len(known))
 
     def align_channels(
@@ -495,27 +491,16 @@ class PanelStorage:
         if not isinstance(other, PanelStorage):
             return False
         one, two = self.rows, other.rows
-        pairs = [
-            (one.offsets, two.offsets),
-            (one.times.counts, two.times.counts),
-            (one.values, two.values),
-        ]
+        pairs = [(one.times.counts, two.times.counts)]
         ticks = one.times.ticks, two.times.ticks
         # Micro- beside nanoseconds, or none: then the counts must do.
         if one.times.per_unit == two.times.per_unit and not any(t is None for t in ticks):
             pairs.append(ticks)
-        labels = pd.Index(one.ids, tupleize_cols=False), pd.Index(two.ids, tupleize_cols=False)
-        return (
-            (one.times.axis, one.channel_names) == (two.times.axis, two.channel_names)
-            and all(np.array_equal(*pair, equal_nan=True) for pair in pairs)
-            and labels[0].equals(labels[1])
-            and (one.errors is None) == (two.errors is None)
-            and (one.errors is None or np.array_equal(one.errors, two.errors, equal_nan=True))
-            and (one.static is None) == (two.static is None)
-            and (one.static is None or one.static.equals(two.static))
-            and (one.inputs is None) == (two.inputs is None)
-            and (one.inputs is None or one.inputs.equals(two.inputs))
-        )
+        names = ("offsets", "values", "errors", "static", "inputs")
+        pairs += [(getattr(one, name), getattr(two, name)) for name in names]
+        pairs.append(tuple(pd.Index(own.ids, tupleize_cols=False) for own in (one, two)))
+        alike = (one.times.axis, one.channel_names) == (two.times.axis, two.channel_names)
+        return alike and all(_equal(*pair) for pair in pairs)
 
     def like(self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Self:
         """Return a panel of the same series with other rows.
@@ -563,6 +548,14 @@ class PanelStorage:
         new = {"times": full, "values": values, "errors": errors, "offsets": offsets}
         rows = replace(rows, origin=None, **new)
         return self.from_rows(rows, checked=False)
+
+
+def _equal(one: Any, two: Any) -> bool:
+    """Whether two arrays, tables or other parts of panels are the same, or there are none."""
+    if one is None or two is None:
+        return one is two
+    is_array = isinstance(one, np.ndarray)
+    return np.array_equal(one, two, equal_nan=True) if is_array else one.equals(two)
 
 
 def _positions(key: object, n_series: int) -> np.ndarray:

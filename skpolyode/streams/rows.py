@@ -19,6 +19,7 @@ from skpolyode.panel.checks import (
     TOO_LARGE,
     WRONG_ERROR,
     name_unknown,
+    some_of,
     wrong_errors,
 )
 from skpolyode.panel.outliers import OUTLIER, VAGUE
@@ -171,8 +172,9 @@ def read_series(series: Any, ids: np.ndarray, name: str = "series") -> np.ndarra
         found = pd.Index(ids, tupleize_cols=False).get_indexer(chosen.astype(object))
         if (found < 0).any():
             unknown = plain_repr(chosen[int(np.argmin(found))])
-            known = ", ".join([*map(plain_repr, ids[:3]), *["..."] * (n_series > 3)])
-            raise ValueError(f"{name}: there is no series with the id {unknown}; ids are {known}.")
+            raise ValueError(
+                f"{name}: there is no series with the id {unknown}; ids are {some_of(ids)}."
+            )
         return found.astype(np.int64)
     outside = (chosen < 0) | (chosen >= n_series)
     if outside.any():

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Self
 
@@ -22,6 +21,7 @@ import torch
 from sklearn.utils.metaestimators import available_if
 
 from skpolyode.embedders import Embedder
+from skpolyode.embedders.batching import map_threads
 from skpolyode.errors import plain_repr
 from skpolyode.models.contract import State
 from skpolyode.panel import Panel, query_times, series_index
@@ -35,7 +35,6 @@ from skpolyode.saving.objects import save
 from skpolyode.streams.clock import Clock, Moment, rounds
 from skpolyode.streams.inputs import Way, add_inputs, decoded, encoded, without_past
 from skpolyode.streams.rows import NewRows, first_times, read_rows, read_series
-from skpolyode.training import intra_op_threads
 
 __all__ = ["SeriesStream"]
 
@@ -292,12 +291,7 @@ class SeriesStream:
         """Clocks and parts of all touched series after their new rows, group by group."""
         starts = range(0, len(rows.series), _GROUP)
         groups = [rows.part(slice(start, start + _GROUP)) for start in starts]
-        n_threads = min(torch.get_num_threads(), len(groups))
-        with intra_op_threads(1):
-            if n_threads < 2:
-                return [self._follow(group, panel) for group in groups]
-            with ThreadPoolExecutor(n_threads) as pool:
-                return list(pool.map(partial(self._follow, panel=panel), groups))
+        return map_threads(partial(self._follow, panel=panel), groups)
 
     @torch.inference_mode()
     def _follow(self, rows: NewRows, panel: Panel) -> tuple[NewRows, Clock, State]:
