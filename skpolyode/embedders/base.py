@@ -11,8 +11,6 @@ from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.panel import Panel
 from skpolyode.panel.units import Units
 
-__all__ = ["Embedder"]
-
 
 class Embedder(ABC):
     """Features of checked panels, in the units that were learned.

@@ -15,17 +15,6 @@ from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import context_starts, series_of_rows, take
 from skpolyode.training import intra_op_threads
 
-__all__ = [
-    "LeadBatch",
-    "Parts",
-    "cut",
-    "lead_batches",
-    "map_chunks",
-    "map_slices",
-    "map_threads",
-    "series_chunks",
-]
-
 CHUNK_ROWS = 32_000  # that one thread works on together: bounds memory
 _BEFORE_END = (
     "its last observation ({} such times); reconstruct reads the past, and relative_to="

@@ -13,8 +13,6 @@ from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel
 from skpolyode.panel.select import first_series
 
-__all__ = ["FilterSelectionSettings", "FilterTest", "compare_filter"]
-
 
 @dataclass(frozen=True)
 class FilterSelectionSettings:

@@ -18,8 +18,6 @@ from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 
-__all__ = ["MemoryReadout"]
-
 _GRID_POINTS = 101  # of a whole window
 
 

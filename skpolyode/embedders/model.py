@@ -19,8 +19,6 @@ from skpolyode.panel.select import observed_part, observed_rows, series_of_rows,
 from skpolyode.saving.codec import saved
 from skpolyode.training import forecasting_mse
 
-__all__ = ["ModelEmbedder"]
-
 
 @saved
 @dataclass(frozen=True, eq=False)

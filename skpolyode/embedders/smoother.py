@@ -24,8 +24,6 @@ from skpolyode.models.contract import State, join, select
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import keep_rows, observed_part, series_of_rows
 
-__all__ = ["Look", "follow", "hide_rows", "path_values", "residuals", "shares"]
-
 HIDDEN_SPACING = 4  # rows from one that is hidden, to judge paths by, to the next
 _PART_ROWS = 64  # of a part of a long series, at least: rounds are few, and wide
 

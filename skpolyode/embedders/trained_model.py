@@ -25,8 +25,6 @@ from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import observed_part, observed_rows, recent_part, series_of_rows
 from skpolyode.panel.units import Standardised, Units
 
-__all__ = ["TrainedModel", "agree"]
-
 _DERIVED = ("exact", "follower")
 _PART_ROWS = 256  # of a part of a long series, behind which a warm-up of a context costs little
 _WHOLE_ROWS = 4096  # up to which a pass over whole series takes less time than over their parts

@@ -25,8 +25,6 @@ from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import Observed, first_series, observed_part, series_of_rows
 from skpolyode.panel.units import Units
 
-__all__ = ["VarianceSettings", "path_std", "std_ahead", "std_coefficients", "with_variance"]
-
 _Embedder = TypeVar("_Embedder", bound=TrainedModel)
 
 

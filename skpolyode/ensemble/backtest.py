@@ -20,23 +20,6 @@ from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import Standardised, Units
 
-__all__ = [
-    "CHUNK",
-    "FEWEST_TO_HOLD_OUT",
-    "N_FOLDS",
-    "BacktestSettings",
-    "Forecasts",
-    "RollingOrigins",
-    "Sample",
-    "are_known",
-    "effective_count",
-    "equal_bins",
-    "folds_of",
-    "knots_of",
-    "nearness",
-    "rolling_origins",
-]
-
 N_FOLDS = 5  # of cross-fitting
 FEWEST_TO_HOLD_OUT = 10  # series, for some of them, or rows of a series, for its end
 CHUNK = 1000  # forecasts at a time, to bound memory

@@ -13,8 +13,6 @@ import numpy as np
 
 from skpolyode.panel import series_index
 
-__all__ = ["NAIVE", "NEGLIGIBLE", "Records", "naive_forecasts", "records_at"]
-
 NAIVE = ("last", "moving_average", "mean", "local_drift", "drift")
 """Forecasts without a model: the last value, the mean of the last four, the mean of all, and the
 last value continued along the line from an observation shortly before it (local drift) or from the

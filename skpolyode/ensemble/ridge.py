@@ -16,8 +16,6 @@ from skpolyode.ensemble.backtest import N_FOLDS, Sample, are_known, folds_of, ne
 from skpolyode.ensemble.naive import NAIVE, NEGLIGIBLE, Records, naive_forecasts
 from skpolyode.saving.codec import saved
 
-__all__ = ["DirectRidge", "RidgeSettings"]
-
 _LAST, _AVERAGE, _MEAN, _LOCAL, _DRIFT, _MIXED = range(len(NAIVE) + 1)
 
 

@@ -30,8 +30,6 @@ from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 
-__all__ = ["SimpleForecasts", "learning_sample", "members_by_folds", "members_of"]
-
 _LAST = NAIVE.index("last")
 _SAMPLE = BacktestSettings(max_origins=6000, max_targets=10)  # of the regression
 

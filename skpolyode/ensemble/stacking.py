@@ -43,8 +43,6 @@ from skpolyode.ensemble.weights import (
 from skpolyode.panel import Panel
 from skpolyode.saving.codec import saved
 
-__all__ = ["StackedForecast", "as_if_new", "cross_fitted", "learn_simple", "learn_stacking"]
-
 _ANCHORED = ("run", "last", "local_drift", "drift")  # right at a lead of zero, if the run is
 _MIXED = MEMBERS.index("mixed")
 _LEARNED = ("run", "ridge")  # members that know nothing about values outside the training range

@@ -11,15 +11,6 @@ from scipy.optimize import nnls
 from skpolyode.ensemble.backtest import CHUNK, are_known, effective_count, knots_of, nearness
 from skpolyode.ensemble.naive import NAIVE
 
-__all__ = [
-    "MEMBERS",
-    "SETTINGS",
-    "Backtest",
-    "StackingSettings",
-    "learn_weights",
-    "weights_between",
-]
-
 MEMBERS = ("run", *NAIVE, "mixed", "ridge", "structural")
 """Members of the ensemble, in the order of their weights. Few series have structural forecasts,
 others do not. What is missing to a sum of one is the weight of the mean in training, 0."""

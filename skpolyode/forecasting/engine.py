@@ -34,8 +34,6 @@ from skpolyode.transformers.input import read_panel, warn_of_unknown_inputs
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import check_repeatable, local_random_state
 
-__all__ = ["Answers", "Trained", "answer", "fit_forecaster", "retrain", "train_forecaster"]
-
 
 @dataclass(frozen=True)
 class TrainingSettings:

@@ -16,8 +16,6 @@ from skpolyode.forecasting.forecaster import PolyODEForecaster
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.select import observed_part, observed_series, split_rows
 
-__all__ = ["evaluate_forecasts"]
-
 
 class _Forecasts(NamedTuple):
     """Observed values and what was forecast, rows by channels; quantiles only where asked."""

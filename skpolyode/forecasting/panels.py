@@ -16,8 +16,6 @@ from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.structural.averaging import StructuralModels
 from skpolyode.transformers.neural import NeuralTransformer
 
-__all__ = ["FITTED", "PanelForecaster"]
-
 FITTED = (*(f"{name}_" for name in Trained._fields), "channel_names_", "has_channel_names_")
 """Attributes that training sets."""
 

@@ -18,8 +18,6 @@ from skpolyode.saving.codec import saved
 from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
 
-__all__ = ["OnPath", "PathCalibration", "calibrate_paths", "on_path"]
-
 
 @dataclass(frozen=True)
 class PathSettings:

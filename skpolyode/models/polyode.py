@@ -37,8 +37,6 @@ from skpolyode.models.scan import ScanModel
 from skpolyode.models.single import FEW_SERIES, SinglePolyODE
 from skpolyode.saving.codec import register
 
-__all__ = ["PolyODE"]
-
 
 class PolyODE(ScanModel):
     """The alternation of dynamics and memory over packed observations.

@@ -18,8 +18,6 @@ from skpolyode.panel.rows import Rows, offsets_from
 from skpolyode.panel.select import observed_part, observed_series
 from skpolyode.panel.timeaxis import TimeAxis, Times
 
-__all__ = ["blank_panel", "drop_empty", "fill_rows", "fill_values"]
-
 
 def drop_empty(panel: Panel, name: str = "X") -> Panel:
     """Leave out series and rows without any observation: nothing can be learned from them."""

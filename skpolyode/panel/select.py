@@ -10,24 +10,6 @@ import numpy as np
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import offsets_from, series_index
 
-__all__ = [
-    "Observed",
-    "context_starts",
-    "cut_windows",
-    "first_series",
-    "hide_cells",
-    "keep_rows",
-    "last_seen_rows",
-    "observed_part",
-    "observed_rows",
-    "observed_series",
-    "recent_part",
-    "series_of_rows",
-    "split_rows",
-    "take",
-    "window_bounds",
-]
-
 
 class Observed(NamedTuple):
     """Rows that hold an observation, series after series."""

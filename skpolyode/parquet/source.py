@@ -15,8 +15,6 @@ from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel
 from skpolyode.panel.readers.long import error_columns
 
-__all__ = ["ROWS_PER_CHUNK", "Reading", "first_rows", "identity", "open_source", "read_chunks"]
-
 ROWS_PER_CHUNK = 500_000  # read, and held, at once
 
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)

@@ -25,8 +25,6 @@ from skpolyode.plotting.channels import (
     select_series,
 )
 
-__all__ = ["ForecastDisplay"]
-
 _BAND = {"color": "C0", "linewidth": 0, "zorder": 2}
 
 

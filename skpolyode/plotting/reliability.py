@@ -21,8 +21,6 @@ from skpolyode.plotting.channels import (
     styled,
 )
 
-__all__ = ["ReliabilityDisplay"]
-
 _LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 

@@ -38,8 +38,6 @@ from skpolyode.transformers.parameters import (
 )
 from skpolyode.transformers.stages import usual_batch, usual_patience
 
-__all__ = ["DecodedEmbedder", "PastDecoder"]
-
 _DECODERS = {"network": NetworkDecoder, "ode": BackwardODE}
 _MOMENTS = 4  # of each series, at which its past is decoded from the features
 

@@ -10,8 +10,6 @@ import numpy as np
 from skpolyode.panel.select import Observed
 from skpolyode.streams.inputs import Way
 
-__all__ = ["Clock", "Moment", "rounds"]
-
 
 class Moment(NamedTuple):
     """One observation of each of n series, in the units of the model."""

@@ -23,8 +23,6 @@ from skpolyode.streams.clock import Moment
 from skpolyode.streams.inputs import at_times
 from skpolyode.streams.stream import SeriesStream
 
-__all__ = ["ModelStream"]
-
 # Parts that a stream keeps in addition to the model's state, one row a series:
 _STATIC = "static"  # standardised static covariates
 _RECORD = "record"  # statistics for the simple forecasts of the stack

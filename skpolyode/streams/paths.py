@@ -15,8 +15,6 @@ from skpolyode.panel.select import observed_rows
 from skpolyode.streams.clock import Moment
 from skpolyode.streams.stream import SeriesStream
 
-__all__ = ["HiPPOStream"]
-
 
 class HiPPOStream(SeriesStream):
     """Series that are followed by their polynomial memory, one observation at a time.

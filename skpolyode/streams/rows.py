@@ -26,8 +26,6 @@ from skpolyode.panel.outliers import OUTLIER, VAGUE
 from skpolyode.panel.query import check_kind
 from skpolyode.panel.timeaxis import Times, join_times, read_times
 
-__all__ = ["NewRows", "first_times", "read_rows", "read_series"]
-
 _LATE = FaultKind(
     "times out of order",
     "give each series its observations in the order of time; the stream is as it was",

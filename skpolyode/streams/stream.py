@@ -36,8 +36,6 @@ from skpolyode.streams.clock import Clock, Moment, rounds
 from skpolyode.streams.inputs import Way, add_inputs, decoded, encoded, without_past
 from skpolyode.streams.rows import NewRows, first_times, read_rows, read_series
 
-__all__ = ["SeriesStream"]
-
 _GROUP = 2048  # series updated together: few enough for the cache, enough to keep a thread busy
 
 

@@ -19,8 +19,6 @@ from skpolyode.panel.query import refuse_early
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.structural.period import read_period
 
-__all__ = ["StructuralForecaster"]
-
 _LARGEST = 1e150  # squares of such values are still numbers
 
 

@@ -31,8 +31,6 @@ from skpolyode.streams.stream import SeriesStream
 from skpolyode.transformers.input import fit_series, read_panel
 from skpolyode.transformers.parameters import check_names
 
-__all__ = ["SeriesTransformer"]
-
 
 def _remembers(transformer: SeriesTransformer) -> bool:
     if not transformer.has_coefficients:

@@ -16,8 +16,6 @@ from skpolyode.streams import HiPPOStream
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.parameters import DURATION, Duration
 
-__all__ = ["HiPPOTransformer"]
-
 _PATHS = {"linear": "linear", "previous": "constant"}
 
 

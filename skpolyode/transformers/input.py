@@ -28,18 +28,6 @@ from skpolyode.panel.units import LARGEST, ChannelScaler
 from skpolyode.training import TrainingReport
 from skpolyode.transformers.parameters import check_parameters
 
-__all__ = [
-    "check_sizes",
-    "fit_series",
-    "one_each",
-    "read_panel",
-    "refuse_unused",
-    "unchanged_by_errors",
-    "warn_if_nothing_was_learned",
-    "warn_of_unknown_inputs",
-]
-
-
 # Tables of 256 coefficients take 8 s to make, of 512 half a minute, of 1024 some two minutes.
 _FREE_COEFFICIENTS = 256  # however short the series are
 _MOST_COEFFICIENTS = 1024

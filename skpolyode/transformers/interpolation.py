@@ -15,8 +15,6 @@ from skpolyode.panel.select import observed_rows
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.parameters import DURATION, Duration
 
-__all__ = ["InterpolationTransformer"]
-
 
 class InterpolationTransformer(SeriesTransformer):
     """Embed irregular series by the polynomial coefficients of an interpolating path.

@@ -14,8 +14,6 @@ from skpolyode.panel.select import observed_rows
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.parameters import DURATION, Duration
 
-__all__ = ["LegendreFitTransformer"]
-
 
 class LegendreFitTransformer(SeriesTransformer):
     r"""Embed irregular series by a penalised least-squares fit of Legendre polynomials.
