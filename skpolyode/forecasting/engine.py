@@ -180,16 +180,10 @@ def _calibrated(
         found["expected"] = expected[asked.is_ahead]
         return values
 
-    extra = None if structural is None else structurally
-    stacking, backtest = learn_stacking(
-        model,
-        known,
-        tested,
-        rng,
-        new_from=ends,
-        period=period,
-        structural=extra,
-    )
+    options = {"new_from": ends, "period": period}
+    if structural is not None:
+        options["structural"] = structurally
+    stacking, backtest = learn_stacking(model, known, tested, rng, **options)
     transformer.embedder_ = replace(model, stacking=stacking)
     unit, forecasts = transformer.time_scale_, as_if_new(cross_fitted(backtest), backtest)
     leads, shared = backtest.leads * unit, (backtest.series, backtest.times * unit)

@@ -116,7 +116,7 @@ class PanelForecaster(BaseForecaster):
             raise ValueError(f"alpha must lie between 0 and 1, got {wrong[0]!r}.")
         panel = self._aligned(y)
         if inputs is not None:
-            encoder = getattr(self.transformer_.embedder_, "inputs", None)
+            encoder = self.transformer_.embedder_.inputs
             panel, _ = with_inputs(panel, encoder, inputs, type(self).__name__)
         flat, offsets = query_times(panel, times, relative_to)
         answers = answer(self._trained, panel, flat, offsets)

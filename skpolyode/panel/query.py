@@ -67,8 +67,10 @@ def query_times(
     return times_since(panel, times, edge(relative_to, rows.start, rows.end))
 
 
-def edge(relative_to: str, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Return the times (n_series,) that relative ones count from: `start` or `end`."""
+def edge(relative_to: str | None, start: np.ndarray, end: np.ndarray) -> np.ndarray | None:
+    """Return the times (n_series,) that relative ones count from: `start`, `end` or none."""
+    if relative_to is None:
+        return None
     if relative_to not in ("start", "end"):
         raise ValueError(f'relative_to must be "start", "end" or None, got {relative_to!r}.')
     return start if relative_to == "start" else end

@@ -79,7 +79,7 @@ class DecodedEmbedder(Embedder):
     @property
     def inputs(self) -> InputEncoder | None:
         """Inputs that the other embedder reads."""
-        return getattr(self.source, "inputs", None)
+        return self.source.inputs
 
     @property
     def units(self) -> Units:

@@ -132,7 +132,7 @@ class ModelStream(SeriesStream):
             values[rows] = model.units.scaler.inverse(run)[asked]
         return panel.like(flat, values, offsets)
 
-    @available_if(lambda stream: getattr(stream._embedder, "scale", None) is not None)
+    @available_if(lambda stream: stream._embedder.scale is not None)
     def forecast_std(self, times: Any, series: Any = None, relative_to: str | None = None) -> Panel:
         """Standard deviation of the free run: `interpolate_std` after the end of a series.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterable
 from functools import partial
 from typing import Any, Self
 
@@ -24,9 +23,9 @@ from skpolyode.embedders import Embedder
 from skpolyode.embedders.batching import map_threads
 from skpolyode.errors import plain_repr
 from skpolyode.models.contract import State
-from skpolyode.panel import Panel, query_times, series_index
+from skpolyode.panel import Panel
 from skpolyode.panel.empty import blank_panel
-from skpolyode.panel.query import edge, name_query, times_since
+from skpolyode.panel.query import edge, times_since
 from skpolyode.panel.select import observed_rows, observed_series
 from skpolyode.panel.timeaxis import MICROSECONDS
 from skpolyode.saving.codec import place, register
@@ -71,9 +70,8 @@ class SeriesStream:
 
     def __init__(self, embedder: Embedder, panel: Panel) -> None:
         self._embedder = embedder
-        encoder = getattr(embedder, "inputs", None)
-        is_known = encoder is None or panel.inputs is not None
-        self._panel = panel if is_known else encoder.unknown(panel)
+        is_known = embedder.inputs is None or panel.inputs is not None
+        self._panel = panel if is_known else embedder.inputs.unknown(panel)
         self._clock = Clock.stopped(panel.n_series, panel.n_channels)
         self._bind()
         self._parts = self._blank()
@@ -254,14 +252,9 @@ class SeriesStream:
         chosen, past = self._started(series), self._embedder.past
         clock = self._clock.take(chosen)
         panel, flat, offsets = self._asked(chosen, times, relative_to)
-        which = series_index(offsets)
-        ages = clock.last[which] - flat
-        past.check_ages(
-            ages, lambda first: name_query(panel, which[first], flat[first], -ages[first])
-        )
         with torch.inference_mode():
             coefficients = self._coefficients(chosen)
-        values = past.read_at(coefficients, clock.start, clock.last, flat, which)
+        values = past.read_past(coefficients, panel, flat, offsets, (clock.start, clock.last))
         return panel.like(flat, values, offsets)
 
     def _asked(
@@ -269,8 +262,6 @@ class SeriesStream:
     ) -> tuple[Panel, np.ndarray, np.ndarray]:
         """Some of the series, the times asked of them, and where those of each start."""
         panel, clock = self._panel[chosen], self._clock.take(chosen)
-        if relative_to is None:
-            return panel, *query_times(panel, times)
         return panel, *times_since(panel, times, edge(relative_to, clock.start, clock.last))
 
     def _started(self, series: Any) -> np.ndarray:
@@ -294,7 +285,6 @@ class SeriesStream:
     @torch.inference_mode()
     def _follow(self, rows: NewRows, panel: Panel) -> tuple[NewRows, Clock, State]:
         """Clock and parts of one group after its new rows."""
-        encoder = getattr(self._embedder, "inputs", None)
         clock, parts = self._clock.take(rows.series), self._take(self._parts, rows.series)
         scaler, unit = self._embedder.units
         values = scaler.read(rows.values)
@@ -303,7 +293,7 @@ class SeriesStream:
             before = clock if is_all else clock.take(own)
             if rows.errors is not None:
                 beside["errors"] = rows.errors[now] / scaler.scale
-            if encoder is not None:
+            if self._embedder.inputs is not None:
                 labels = panel[rows.series[own]]
                 beside["way"] = Way.of(self._embedder, labels, before.last, before.elapsed, times)
             moved, moment = before.move(times, values[now], unit, **beside)
@@ -365,19 +355,17 @@ class SeriesStream:
         labels, clock = state["labels"], Clock(**state["clock"])
         rows, origin = len(labels["ids"]), labels.get("origin")
         fit = labels["n_series"] == rows
-        fit &= _kinds(clock) == _kinds(Clock.stopped(rows, len(labels["channel_names"])))
+        stopped = Clock.stopped(rows, len(labels["channel_names"]))
+        fit &= _kinds(clock._asdict()) == _kinds(stopped._asdict())
         if origin is not None:
             per_us = labels.get("per_unit", 1) / MICROSECONDS.get(labels["time_unit"], 1)
-            fit &= _kinds([origin]) == [((rows,), np.dtype(np.int64))] and per_us in (1, 1000)
+            fit &= origin.shape == (rows,) and origin.dtype == np.int64 and per_us in (1, 1000)
         if not fit:
             raise ValueError("labels and clock that are not of one stream")
         checked_zone(labels["tz"])
         stream = cls.__new__(cls)
         stream.__setstate__(state)
-        parts, blank = state["parts"], stream._blank()
-        if parts.keys() != blank.keys() or _kinds(parts[k] for k in blank) != _kinds(
-            blank.values()
-        ):
+        if _kinds(state["parts"]) != _kinds(stream._blank()):
             raise ValueError("parts that are not of this stream")
         return stream
 
@@ -389,6 +377,6 @@ class SeriesStream:
         return self
 
 
-def _kinds(columns: Iterable[Any]) -> list[tuple[tuple[int, ...], Any]]:
+def _kinds(columns: dict[str, Any]) -> dict[str, tuple[tuple[int, ...], Any]]:
     """Shape and type of each array or tensor."""
-    return [(tuple(column.shape), column.dtype) for column in columns]
+    return {name: (tuple(column.shape), column.dtype) for name, column in columns.items()}

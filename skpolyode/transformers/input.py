@@ -139,7 +139,7 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = N
     """
     panel, shape = _converted(estimator, X, reset, "X")
     if inputs is not None:
-        encoder = getattr(estimator.embedder_, "inputs", None)
+        encoder = estimator.embedder_.inputs
         panel, _ = with_inputs(panel, encoder, inputs, type(estimator).__name__)
     if not reset:
         panel = _aligned(estimator, panel)
@@ -266,7 +266,7 @@ def refuse_unused(estimator: Any, panel: Panel) -> None:
     """
     if panel.inputs is None or not getattr(estimator, "uses_inputs", False):
         return
-    if getattr(estimator.embedder_, "inputs", None) is None:
+    if estimator.embedder_.inputs is None:
         raise ValueError(
             f"X has the inputs {list(panel.inputs.names)}, but {type(estimator).__name__} was "
             "fitted without any: fit it with them, or leave them out."
