@@ -114,14 +114,11 @@ def build_rows(
 
     All faults are raised together.
     """
-    if time_unit is not None and time_unit not in MICROSECONDS:
-        units = ", ".join(map(repr, MICROSECONDS))
-        raise ValueError(f"time_unit must be None or one of {units}, got {time_unit!r}.")
-    if duplicates not in get_args(Duplicates):
-        choices = ", ".join(map(repr, get_args(Duplicates)))
-        raise ValueError(f"duplicates must be one of {choices}, got {duplicates!r}.")
-    if empty not in get_args(Empty):
-        raise ValueError(f"empty must be one of {list(get_args(Empty))}, got {empty!r}.")
+    options = {"time_unit": time_unit, "duplicates": duplicates, "empty": empty}
+    choices = (None, *MICROSECONDS), get_args(Duplicates), get_args(Empty)
+    for (option, value), known in zip(options.items(), choices, strict=True):
+        if value not in known:
+            raise ValueError(f"{option} must be one of {known}, got {value!r}.")
     faults = Faults(name, read_ids(ids), channel_names)
     rows = replace(reader(data, faults, time_unit), keeps_empty=empty == "keep")
     rows = sort_rows(rows) if sort else rows

@@ -138,21 +138,10 @@ class Panel(PanelViews):
         duplicates: Duplicates = "error",
         empty: Empty = "error",
     ) -> None:
-        self._store(
-            build_rows(
-                "Panel",
-                with_errors(rows_from_flat, errors),
-                (times, values, offsets),
-                ids=ids,
-                channel_names=channel_names,
-                static=static,
-                inputs=inputs,
-                time_unit=time_unit,
-                sort=sort,
-                duplicates=duplicates,
-                empty=empty,
-            )
-        )
+        reader = with_errors(rows_from_flat, errors)
+        labels = {"ids": ids, "channel_names": channel_names, "static": static, "inputs": inputs}
+        how = {"time_unit": time_unit, "sort": sort, "duplicates": duplicates, "empty": empty}
+        self._store(build_rows("Panel", reader, (times, values, offsets), **labels, **how))
 
     @classmethod
     def from_series(

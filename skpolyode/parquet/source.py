@@ -52,14 +52,8 @@ class Reading:
         frame, options = table.to_pandas(ignore_metadata=True), self.options  # an index is a column
         if (inputs := options.get("inputs")) is not None:
             options = options | {"inputs": inputs[inputs[self.id].isin(frame[self.id])]}
-        return Panel.from_long(
-            frame,
-            id=self.id,
-            time=self.time,
-            values=self.channels,
-            static=self.static,
-            **options,
-        )
+        columns = {"time": self.time, "values": self.channels, "static": self.static}
+        return Panel.from_long(frame, id=self.id, **columns, **options)
 
 
 def open_source(
