@@ -56,18 +56,9 @@ def map_threads(work: Callable[[Any], Any], parts: Sequence[Any]) -> list:
             return list(pool.map(work, parts))
 
 
-class LeadBatch(NamedTuple):
-    """Consecutive series, and the times that are asked for after their last observations."""
-
-    series: slice
-    rows: slice  # of the answers (Q, D), where those of these series lie
-    leads: np.ndarray  # float64 (b, q): times since the last observations, zero where padded
-    asked: np.ndarray  # bool (b, q): False where padded
-
-
 def lead_batches(
     panel: Panel, times: np.ndarray, offsets: np.ndarray, end: np.ndarray
-) -> Iterator[LeadBatch]:
+) -> Iterator[tuple[slice, slice, np.ndarray, np.ndarray]]:
     """Split forecasts of many series into batches of bounded size.
 
     Parameters
@@ -80,6 +71,17 @@ def lead_batches(
         Where the times of each series start and those of the last one end.
     end : float64 ndarray of shape (B,)
         Time of the last observation of each series.
+
+    Yields
+    ------
+    series : slice
+        Consecutive series.
+    rows : slice
+        Of the answers (Q, D), where those of these series lie.
+    leads : float64 ndarray of shape (b, q)
+        Times since the last observations, zero where padded.
+    asked : bool ndarray of shape (b, q)
+        False where padded.
 
     Raises
     ------
@@ -94,7 +96,7 @@ def lead_batches(
         asked = np.arange(counts[part].max()) < counts[part, None]
         padded = np.zeros(asked.shape)
         padded[asked] = leads[rows]
-        yield LeadBatch(part, rows, padded, asked)
+        yield part, rows, padded, asked
 
 
 class Parts(NamedTuple):

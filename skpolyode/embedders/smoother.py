@@ -73,20 +73,14 @@ def residuals(embedder: TrainedModel, panel: Panel) -> tuple[np.ndarray, np.ndar
     return result[0], result[1]
 
 
-class HiddenRows(NamedTuple):
-    """Rows that are hidden, to be compared with the path over the others."""
-
-    hidden: np.ndarray  # bool (P,), of the rows of the panel
-    known: Panel  # the other rows
-    times: np.ndarray  # float64 (Q,), of the hidden ones
-    offsets: np.ndarray  # int64 (B + 1,): where those of each series start
-    values: np.ndarray  # float64 (Q, D), NaN where not observed
-
-
-def hide_rows(panel: Panel, first: np.ndarray | int) -> HiddenRows:
+def hide_rows(
+    panel: Panel, first: np.ndarray | int
+) -> tuple[np.ndarray, Panel, np.ndarray, np.ndarray, np.ndarray]:
     """Hide every fourth row inside of series, from their row `first` on.
 
-    The first and the last row of a series are kept: what lies outside of them is no gap.
+    The first and the last row of a series are kept: what lies outside of them is no gap. Returns a
+    mask (P,) of the hidden rows, a panel of the others, and of the hidden ones the times (Q,), the
+    offsets (B + 1,) and the values (Q, D).
     """
     series = series_of_rows(panel)
     place = np.arange(panel.n_observations) - panel.offsets[series]
@@ -94,7 +88,7 @@ def hide_rows(panel: Panel, first: np.ndarray | int) -> HiddenRows:
     hidden &= (place > 0) & (place < panel.lengths[series] - 1)
     offsets = offsets_from(hidden)[panel.offsets]
     known = keep_rows(panel, ~hidden)
-    return HiddenRows(hidden, known, panel.times[hidden], offsets, panel.values[hidden])
+    return hidden, known, panel.times[hidden], offsets, panel.values[hidden]
 
 
 class Filtered(NamedTuple):

@@ -118,6 +118,7 @@ def build_rows(
     choices = (None, *MICROSECONDS), get_args(Duplicates), get_args(Empty)
     for (option, value), known in zip(options.items(), choices, strict=True):
         if value not in known:
+            known = ", ".join(map(repr, known))
             raise ValueError(f"{option} must be one of {known}, got {value!r}.")
     faults = Faults(name, read_ids(ids), channel_names)
     rows = replace(reader(data, faults, time_unit), keeps_empty=empty == "keep")

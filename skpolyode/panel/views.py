@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.panel.rows import series_index
-from skpolyode.panel.storage import PanelStorage
+from skpolyode.panel.selection import PanelSelection
 from skpolyode.panel.table_tools import NO_TABLE, OneAxis
 
 _SHOWN = 5  # series in a notebook
 
 
-class PanelViews(PanelStorage):
+class PanelViews(PanelSelection):
     """What a panel can be turned into; `Panel` adds the ways to build one."""
 
     __slots__ = ()
