@@ -88,6 +88,5 @@ def blank_panel(
     blank = build_rows(
         "stream", lambda *_: blank, None, channel_names=channel_names, empty="keep", **labels
     )
-    blank = replace(blank, keeps_empty=False, has_channel_names=has_channel_names, origin=origin)
-    blank = replace(blank, inputs=inputs)
-    return Panel.from_rows(blank, checked=False)
+    given = {"has_channel_names": has_channel_names, "origin": origin, "inputs": inputs}
+    return Panel.from_rows(replace(blank, keeps_empty=False, **given), checked=False)

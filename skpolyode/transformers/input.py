@@ -156,8 +156,7 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = N
 def _like_fit(estimator: BaseEstimator, validation: Any, trained: Panel) -> Panel:
     """Series beside those of a fit that has not learned yet, read as later methods read theirs."""
     panel = _converted(estimator, validation, False, "validation")[0]
-    ignores_outliers = getattr(estimator, "ignores_outliers", False)
-    options = {"errors": trained.errors, "ignores_outliers": ignores_outliers}
+    options = {"errors": trained.errors, "ignores_outliers": estimator.ignores_outliers}
     scaler = ChannelScaler.of(trained.values, **options)
     return _credible(_aligned(estimator, panel, "validation"), scaler, "validation")
 
