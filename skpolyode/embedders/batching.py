@@ -16,11 +16,12 @@ from skpolyode.panel.select import context_starts, series_of_rows, take
 from skpolyode.training import intra_op_threads
 
 CHUNK_ROWS = 32_000  # that one thread works on together: bounds memory
-_BEFORE_END = (
-    "its last observation ({} such times); reconstruct reads the past, and relative_to="
-    '"end" counts times from there.'
-)
 CHUNK_TIMES = 4096  # that are answered together, each with a state or coefficients: the same
+
+_BEFORE_END = (
+    'its last observation ({} such times); reconstruct reads the past, and relative_to="end" '
+    "counts times from there."
+)
 
 
 def series_chunks(lengths: np.ndarray, n_rows: int | None = None) -> Iterator[slice]:

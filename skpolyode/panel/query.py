@@ -125,8 +125,8 @@ def refuse_early(
 ) -> None:
     """Raise a ValueError for times before the `first` (n_series,) that can be answered.
 
-    The times of each series start at `offsets` (n_series + 1,). `why` takes the number of those
-    that are too early.
+    The times of each series start at `offsets` (n_series + 1,). `why` is a format, of what comes
+    after "before", that takes the number of times that are too early.
     """
     early = np.repeat(first, np.diff(offsets)) - times
     if (wrong := early > 0).any():

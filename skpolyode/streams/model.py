@@ -225,7 +225,7 @@ class ModelStream(SeriesStream):
             before, way = moment.way.follow(model, state), moment.way
             data = replace(data, inputs=way.course.inputs[way.target])
             state = model.observe(before, data, data.series)
-        state[_STATIC] = parts[_STATIC]
+        state = state | {_STATIC: parts[_STATIC]}
         if self._tells:
             columns = data.channel_gap, data.seen, data.error, data.left
             state[_LEFT] = torch.where(data.mask, model.gain.left_after(*columns), data.left)

@@ -135,6 +135,8 @@ def _without_outliers(
     """Rows (n, D) in which finite values beyond the limits are not observed, with a warning."""
     outside = (table < scaler.limits[0]) | (table > scaler.limits[1])
     outside &= np.isfinite(table)
+    if not outside.any():
+        return table
     faults = Faults("update", panel.ids, panel.channel_names)
     _note_cells(OUTLIER, outside, "{:g} is far from all others", table, owner, faults)
     faults.warn_if_any(stacklevel=4)
