@@ -306,9 +306,7 @@ class Faults:
         shown: list[str] = []
         for later, lines in zip(range(len(self._lines))[::-1], self._lines.values(), strict=True):
             room = self.limit - len(shown)
-            shown += lines[
-                : max(room - later, min(room, 1))
-            ]  # a line for each kind, while they fit
+            shown += lines[: max(room - later, min(room, 1))]  # one of each kind, while they fit
         text = [f"{self.name} has {self.total} faults:", *(f"  {line}" for line in shown)]
         if more := self.total - len(shown):
             text.append(f"  ... and {more} more, {self.total} in all")

@@ -21,8 +21,6 @@ from skpolyode.transformers import (
 )
 from skpolyode.transformers.base import SeriesTransformer
 
-__all__ = ["SeriesAdapter", "SeriesFeatures", "SeriesResampler"]
-
 
 def _read_instances(X: pd.DataFrame) -> tuple[Panel, pd.Index]:
     """Panel of a frame whose index levels are instances and times, and the index of its instances.

@@ -14,8 +14,6 @@ from torch.nn import functional as F
 
 from skpolyode.saving.modules import register_module
 
-__all__ = ["ACTIVATION", "Activation", "WalledMLP"]
-
 
 class Activation(NamedTuple):
     """The nonlinearity between two layers, in the forms that its users need."""

@@ -10,8 +10,6 @@ from skpolyode.dynamics.rk_backward import take_rounds
 from skpolyode.dynamics.steppers import Stepper
 from skpolyode.dynamics.steps import Field, steps_of
 
-__all__ = ["count_steps", "integrate", "rollout"]
-
 
 def count_steps(gap: Tensor, step_size: float) -> Tensor:
     """Number of equal steps, none longer than `step_size`, that make up each gap.

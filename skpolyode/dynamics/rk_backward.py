@@ -27,8 +27,6 @@ from torch.autograd.function import once_differentiable
 from skpolyode.dynamics.field import ACTIVATION
 from skpolyode.dynamics.steps import FieldSteps, NetworkSteps, TakenStep
 
-__all__ = ["take_rounds"]
-
 Pairs = list[tuple[Tensor, Tensor]]
 
 

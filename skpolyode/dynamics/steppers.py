@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["STEPPERS", "Stepper", "combine", "weighted_sum"]
-
 
 @dataclass(frozen=True)
 class Stepper:

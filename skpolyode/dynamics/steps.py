@@ -28,8 +28,6 @@ from torch.nn import functional as F
 from skpolyode.dynamics.field import ACTIVATION, WalledMLP
 from skpolyode.dynamics.steppers import Stepper, combine, weighted_sum
 
-__all__ = ["FieldSteps", "Layers", "NetworkSteps", "Start", "TakenStep", "steps_of"]
-
 Field = Callable[[Tensor], Tensor]
 Affine = tuple[Tensor, Tensor]  # weight and bias
 

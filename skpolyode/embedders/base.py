@@ -7,11 +7,10 @@ from abc import ABC, abstractmethod
 import numpy as np
 import torch
 
+from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.panel import Panel
 from skpolyode.panel.units import Units
-
-__all__ = ["Embedder"]
 
 
 class Embedder(ABC):
@@ -26,6 +25,8 @@ class Embedder(ABC):
         Between the user's units and the model's.
     past : MemoryReadout or None
         How coefficients are read back, of an embedder that has any.
+    inputs : InputEncoder or None
+        What inputs it reads, of an embedder that reads any.
 
     Examples
     --------
@@ -38,6 +39,7 @@ class Embedder(ABC):
 
     units: Units
     past: MemoryReadout | None
+    inputs: InputEncoder | None = None
     device = torch.device("cpu")
     """Where the embedder computes."""
 

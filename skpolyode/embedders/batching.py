@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -10,15 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.query import name_query
+from skpolyode.panel import Panel, offsets_from
+from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import context_starts, series_of_rows, take
 from skpolyode.training import intra_op_threads
 
-__all__ = ["LeadBatch", "Parts", "cut", "lead_batches", "map_chunks", "map_slices", "series_chunks"]
-
 CHUNK_ROWS = 32_000  # that one thread works on together: bounds memory
 CHUNK_TIMES = 4096  # that are answered together, each with a state or coefficients: the same
+
+_BEFORE_END = (
+    'its last observation ({} such times); reconstruct reads the past, and relative_to="end" '
+    "counts times from there."
+)
 
 
 def series_chunks(lengths: np.ndarray, n_rows: int | None = None) -> Iterator[slice]:
@@ -41,7 +44,11 @@ def map_slices(work: Callable[[slice], Any], lengths: np.ndarray) -> list:
     runs torch's operations by itself: the operations are many and small, and a second thread
     inside them would mostly wait for the first (if the machine is busy, for very long).
     """
-    parts = list(series_chunks(lengths))
+    return map_threads(work, list(series_chunks(lengths)))
+
+
+def map_threads(work: Callable[[Any], Any], parts: Sequence[Any]) -> list:
+    """Results of `work` for some parts, on the threads that torch may use; see `map_slices`."""
     n_threads = min(torch.get_num_threads(), len(parts))
     with intra_op_threads(1):
         if n_threads < 2:
@@ -50,18 +57,9 @@ def map_slices(work: Callable[[slice], Any], lengths: np.ndarray) -> list:
             return list(pool.map(work, parts))
 
 
-class LeadBatch(NamedTuple):
-    """Consecutive series, and the times that are asked for after their last observations."""
-
-    series: slice
-    rows: slice  # of the answers (Q, D), where those of these series lie
-    leads: np.ndarray  # float64 (b, q): times since the last observations, zero where padded
-    asked: np.ndarray  # bool (b, q): False where padded
-
-
 def lead_batches(
     panel: Panel, times: np.ndarray, offsets: np.ndarray, end: np.ndarray
-) -> Iterator[LeadBatch]:
+) -> Iterator[tuple[slice, slice, np.ndarray, np.ndarray]]:
     """Split forecasts of many series into batches of bounded size.
 
     Parameters
@@ -75,26 +73,31 @@ def lead_batches(
     end : float64 ndarray of shape (B,)
         Time of the last observation of each series.
 
+    Yields
+    ------
+    series : slice
+        Consecutive series.
+    rows : slice
+        Of the answers (Q, D), where those of these series lie.
+    leads : float64 ndarray of shape (b, q)
+        Times since the last observations, zero where padded.
+    asked : bool ndarray of shape (b, q)
+        False where padded.
+
     Raises
     ------
     ValueError
         If a time is before the last observation of its series.
     """
-    counts, series = np.diff(offsets), series_index(offsets)
-    leads = times - end[series]
-    if (leads < 0).any():
-        first = int(np.flatnonzero(leads < 0)[0])
-        raise ValueError(
-            f"{name_query(panel, series[first], times[first], -leads[first])} before its last "
-            f"observation ({int((leads < 0).sum())} such times); reconstruct reads the past, "
-            'and relative_to="end" counts times from there.'
-        )
+    refuse_early(panel, times, offsets, end, _BEFORE_END)
+    counts = np.diff(offsets)
+    leads = times - np.repeat(end, counts)
     for part in series_chunks(np.maximum(panel.lengths, counts)):
         rows = slice(offsets[part.start], offsets[part.stop])
         asked = np.arange(counts[part].max()) < counts[part, None]
         padded = np.zeros(asked.shape)
         padded[asked] = leads[rows]
-        yield LeadBatch(part, rows, padded, asked)
+        yield part, rows, padded, asked
 
 
 class Parts(NamedTuple):

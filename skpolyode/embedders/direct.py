@@ -28,8 +28,6 @@ from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.panel.units import ChannelScaler, Units
 from skpolyode.saving.codec import saved
 
-__all__ = ["DirectEmbedder", "LeastSquaresEmbedder", "PathEmbedder", "new_readout"]
-
 _BLOCK_ROWS = CHUNK_ROWS  # padded rows fitted at once: 8 MB of basis at N = 32
 _SMALLEST_PENALTY = 1e-9  # variances of the channel; rounding errors hide a smaller one
 # Singular values, relative to the largest, of directions that the points do not determine.

@@ -13,8 +13,6 @@ from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel
 from skpolyode.panel.select import first_series
 
-__all__ = ["FilterSelectionSettings", "FilterTest", "compare_filter"]
-
 
 @dataclass(frozen=True)
 class FilterSelectionSettings:
@@ -77,7 +75,7 @@ def compare_filter(embedder: ModelEmbedder, panel: Panel) -> FilterTest:
     >>> compare_filter(untrained, walks).is_better
     False
     """
-    panel = _sample(panel)
+    panel = first_series(panel, SETTINGS.n_rows * 10 // max(panel.n_channels, 10))
     _, known, *asked, truth = hide_rows(panel, 2)
     scale = embedder.units.scaler.scale
 
@@ -100,7 +98,3 @@ def compare_filter(embedder: ModelEmbedder, panel: Panel) -> FilterTest:
         and gained.sum() > SETTINGS.n_standard_errors * np.sqrt((gained**2).sum())
     )
     return FilterTest(bool(is_better), filled, ahead)
-
-
-def _sample(panel: Panel) -> Panel:
-    return first_series(panel, SETTINGS.n_rows * 10 // max(panel.n_channels, 10))

@@ -21,8 +21,6 @@ from skpolyode.training import Checkpoint
 from skpolyode.training.losses import with_weights
 from skpolyode.training.tasks import SubsampledTask
 
-__all__ = ["LARGEST_EPOCH", "find_checkpoint", "make_task"]
-
 LARGEST_EPOCH = 32_000  # intervals: sixty minibatches, behind which stored states are not too old
 _VALIDATED = 1 / 4  # of as many intervals, where not all serve
 

@@ -12,8 +12,6 @@ from skpolyode.panel.cell_errors import join_errors
 from skpolyode.panel.inputs import join_inputs, on_clock_of
 from skpolyode.panel.select import observed_part, take, window_bounds
 
-__all__ = ["FEWEST_TO_SPLIT", "FitOptions", "Split", "hold_out", "split_series"]
-
 FEWEST_TO_SPLIT = 5  # series; fewer cannot spare one for validation
 
 

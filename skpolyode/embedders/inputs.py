@@ -15,8 +15,6 @@ from skpolyode.panel.inputs import KINDS, fit_inputs, on_clock_of
 from skpolyode.panel.units import ChannelScaler
 from skpolyode.saving.codec import saved
 
-__all__ = ["InputEncoder", "Knots", "sizes_of", "with_inputs"]
-
 BEFORE = 16.0
 """Typical gaps before the first observation from which on models go through inputs; of earlier ones
 only what still holds counts. In `benchmarks/inputs.py` that is 19 h, after which 1 % of a dose is
@@ -138,7 +136,7 @@ class InputEncoder(NamedTuple):
     names: list[str]  # in the order of columns: those that hold, linear ones, impulses
     kinds: list[str]
     scaler: ChannelScaler
-    decays: tuple[float, ...] = ()  # of responses that simple forecasts read, in units of the model
+    decays: tuple[float, ...]  # of responses that simple forecasts read, in units of the model
 
     @classmethod
     def of_panel(cls, panel: Panel) -> Self | None:

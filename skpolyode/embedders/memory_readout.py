@@ -18,8 +18,6 @@ from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 
-__all__ = ["MemoryReadout"]
-
 _GRID_POINTS = 101  # of a whole window
 
 
@@ -148,36 +146,34 @@ class MemoryReadout:
         durations = features[:, -1] * self.window  # of a measure that needs them
         return self.read(coefficients, np.tile(ages, (len(features), 1)), durations)
 
-    def read_at(
+    def read_past(
         self,
         coefficients: np.ndarray,
-        start: np.ndarray,
-        end: np.ndarray,
+        panel: Panel,
         times: np.ndarray,
-        series: np.ndarray,
+        offsets: np.ndarray,
+        ends: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> np.ndarray:
-        """Signal (Q, D) at times (Q,) of some series, from coefficients (B, D, N) at their ends."""
-        ages, durations = (end[series] - times)[:, None], (end - start)[series]
-        found = np.empty((len(times), coefficients.shape[1]))
-        for first in range(0, len(times), CHUNK_TIMES):
-            some = slice(first, first + CHUNK_TIMES)
-            own = coefficients[series[some]], ages[some], durations[some]
-            found[some] = self.read(*own)[:, 0]
-        return found
+        """Signal (Q, D) at times (Q,) of series, by offsets, from coefficients (B, D, N).
 
-    def read_past(
-        self, coefficients: np.ndarray, panel: Panel, times: np.ndarray, offsets: np.ndarray
-    ) -> np.ndarray:
-        """The same at times of the series of a panel, by offsets.
-
-        Raises a ValueError that names the series if a time is beyond the memory.
+        `ends` (B,) are the first and last observations; None: those of the panel. Raises a
+        ValueError that names the series if a time is beyond the memory.
         """
-        rows, series = observed_rows(panel), series_index(offsets)
-        ages = rows.end[series] - times
+        series = series_index(offsets)
+        if ends is None:
+            rows = observed_rows(panel)
+            ends = rows.start, rows.end
+        start, end = ends
+        ages, durations = end[series] - times, (end - start)[series]
         self.check_ages(
             ages, lambda first: name_query(panel, series[first], times[first], -ages[first])
         )
-        return self.read_at(coefficients, rows.start, rows.end, times, series)
+        found = np.empty((len(times), coefficients.shape[1]))
+        for first in range(0, len(times), CHUNK_TIMES):
+            some = slice(first, first + CHUNK_TIMES)
+            own = coefficients[series[some]], ages[some, None], durations[some]
+            found[some] = self.read(*own)[:, 0]
+        return found
 
     @property
     def of_differences(self) -> MemoryReadout:

@@ -13,14 +13,11 @@ from skpolyode.embedders.batching import lead_batches
 from skpolyode.embedders.trained_model import TrainedModel
 from skpolyode.embedders.variance import std_coefficients
 from skpolyode.ensemble.naive import Records
-from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import observed_part, observed_rows, series_of_rows, take
 from skpolyode.saving.codec import saved
 from skpolyode.training import forecasting_mse
-
-__all__ = ["ModelEmbedder"]
 
 
 @saved
@@ -106,70 +103,51 @@ class ModelEmbedder(TrainedModel, Embedder):
         """Values (Q, D) at times (Q,) after the series end, by offsets; stacked if `combine`."""
         rows, values = observed_rows(panel), np.empty((len(times), panel.n_channels))
         records = self.records(panel) if combine and self.stacking is not None else None
-        for batch in lead_batches(panel, times, offsets, rows.end):
-            part = batch.series
-            durations, states = (rows.end - rows.start)[part], self.recent_states(panel[part])
-            own, driven = None if records is None else records[part], None
-            course = self.course_ahead(panel[part], batch.leads)
-            if own is not None and self.tells_inputs:
-                since = (durations[:, None] + batch.leads) / self.units.time_scale
-                driven = self.responses_ahead(observed_part(panel[part]), since)
-            run = self.run_ahead(states, durations, batch.leads, own, course, driven)
-            values[batch.rows] = run[batch.asked]
+        for part, where, leads, asked in lead_batches(panel, times, offsets, rows.end):
+            durations, here = (rows.end - rows.start)[part], observed_part(panel[part])
+            run = self.free_run(self.recent_states(here), durations, leads, here)
+            if records is not None:
+                elapsed = (durations[:, None] + leads) / self.units.time_scale
+                driven = self.responses_ahead(here, elapsed)
+                run = self.stacked(run, records[part], elapsed, driven)
+            values[where] = self.units.scaler.inverse(run)[asked]
         return values
 
-    def run_ahead(
-        self,
-        states: State,
-        durations: np.ndarray,
-        leads: np.ndarray,
-        records: Records | None = None,
-        course: Packed | None = None,
-        driven: np.ndarray | None = None,
+    def stacked(
+        self, run: np.ndarray, records: Records, elapsed: np.ndarray, driven: np.ndarray
     ) -> np.ndarray:
-        """Values (B, Q, D) at times `leads` (B, Q) after the last observations, from states there.
+        """Forecasts (B, Q, D) of series from free runs (B, Q, D) and records (B, D) of them.
 
-        `durations` (B,) are those of the histories; all in the user's units. With the `records`
-        (B, D) of the series forecasts are stacked, without them they are the free run. `course` is
-        that of the inputs from the last observations on, `driven` (B Q, F) the responses to them.
+        At times `elapsed` (B, Q) since their start, with responses to inputs (B Q, F) then; all in
+        the units of the model.
         """
-        run = self._free_run(states, durations, leads, course)
-        if records is not None and self.stacking is not None:
-            series = np.repeat(np.arange(len(run)), run.shape[1])
-            elapsed = (durations[:, None] + leads).ravel() / self.units.time_scale
-            flat = run.reshape(len(series), -1), records[series], elapsed, None, driven
-            run = self.units.scaler.at_mean(self.stacking.combine(*flat).reshape(run.shape))
-        return self.units.scaler.inverse(run)
+        series = np.repeat(np.arange(len(run)), run.shape[1])
+        flat = run.reshape(len(series), -1), records[series], elapsed.ravel(), driven
+        return self.units.scaler.at_mean(self.stacking.combine(*flat).reshape(run.shape))
 
     def responses_ahead(
         self, panel: Panel, since: np.ndarray, known: np.ndarray | None = None
-    ) -> np.ndarray | None:
+    ) -> np.ndarray:
         """Responses (B Q, F) to inputs at times (B, Q) since the first rows; see `responses`."""
         series = np.repeat(np.arange(len(since)), since.shape[1])
         return self.responses(panel, since.ravel(), series, known)
 
-    def course_ahead(self, panel: Panel, leads: np.ndarray) -> Packed | None:
-        """Inputs of series from their last rows on, up to the last of some `leads` (B, Q)."""
-        if self.inputs is None:
-            return None
-        n_rows = panel.lengths
-        last = take(panel, np.arange(len(n_rows)), panel.offsets[1:] - 1, panel.offsets[1:])
-        return self.pack(last, ahead=leads.max(axis=1) / self.units.time_scale)
-
-    def _free_run(
-        self,
-        states: State,
-        durations: np.ndarray,
-        leads: np.ndarray,
-        course: Packed | None,
+    def free_run(
+        self, states: State, durations: np.ndarray, leads: np.ndarray, panel: Panel
     ) -> np.ndarray:
-        """Free run (B, Q, D) of the model, in standard deviations; see `run_ahead`."""
-        unit = self.units.time_scale
+        """Free run (B, Q, D) of the model, in standard deviations, from states after the last rows.
+
+        At times `leads` (B, Q) after these, in histories of `durations` (B,); in the user's units.
+        The inputs are those of the panel from there on.
+        """
+        unit, n_rows = self.units.time_scale, panel.lengths
         since, elapsed = (torch.from_numpy(x / unit).to(self.device) for x in (leads, durations))
         with torch.no_grad():
-            if course is None:
+            if self.inputs is None:
                 mean = self.exact.look_ahead(states, since, elapsed).mean
             else:
+                last = take(panel, np.arange(len(n_rows)), panel.offsets[1:] - 1, panel.offsets[1:])
+                course = self.pack(last, ahead=leads.max(axis=1) / unit)
                 mean = self.exact.look_ahead_under(course, states, since, elapsed)
         return self.units.scaler.at_mean(mean.cpu().numpy())
 
@@ -193,7 +171,7 @@ class ModelEmbedder(TrainedModel, Embedder):
             As the panel counts them.
         counts : int64 ndarray of shape (O,)
             How many of them are forecast from each origin.
-        structural : float64 ndarray of shape (Q, D) or None, default=None
+        structural : float64 ndarray of shape (Q, D, 1) or None, default=None
             Structural forecasts, of an ensemble that has them.
         """
         run = self.runs_from(panel, origins, times, counts)
@@ -206,7 +184,7 @@ class ModelEmbedder(TrainedModel, Embedder):
         since = (times - panel.times[origins][origin]) / self.units.time_scale
         elapsed = own.times[origins][origin] + since
         driven = self.responses(panel, elapsed, series[origins][origin])
-        stacked = self.stacking.combine(run, known[origin], elapsed, structural, driven)
+        stacked = self.stacking.combine(run, known[origin], elapsed, driven, structural)
         return self.units.scaler.at_mean(stacked)
 
     def runs_from(
@@ -219,7 +197,6 @@ class ModelEmbedder(TrainedModel, Embedder):
         runs = np.empty((len(times), panel.n_channels))
         pasts = take(panel, series, origins, origins + 1)
         for part, rows, leads, asked in lead_batches(pasts, times, offsets_from(counts), end):
-            course = self.course_ahead(pasts[part], leads)
-            run = self._free_run(select(states, part), durations[part], leads, course)
+            run = self.free_run(select(states, part), durations[part], leads, pasts[part])
             runs[rows] = run[asked]
         return runs

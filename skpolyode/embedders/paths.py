@@ -21,18 +21,6 @@ from skpolyode.memory.pieces import Pieces
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import last_seen_rows, observed_part, series_of_rows
 
-__all__ = [
-    "KINDS",
-    "SLOPES",
-    "ChannelRows",
-    "Gaps",
-    "PathQuery",
-    "path_pieces",
-    "rows_until",
-    "split_channels",
-]
-
-
 _EXACT = 1e-5  # of the largest error of a series
 
 

@@ -24,8 +24,6 @@ from skpolyode.models.contract import State, join, select
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import keep_rows, observed_part, series_of_rows
 
-__all__ = ["Look", "follow", "hide_rows", "path_values", "residuals", "shares"]
-
 HIDDEN_SPACING = 4  # rows from one that is hidden, to judge paths by, to the next
 _PART_ROWS = 64  # of a part of a long series, at least: rounds are few, and wide
 
@@ -53,8 +51,7 @@ def path_values(
         for start in range(0, len(place), CHUNK_TIMES):
             some = place[start : start + CHUNK_TIMES]
             driven = embedder.responses(seen, elapsed[some], series[some])
-            what = records[series[some]], elapsed[some], None, driven
-            stacked = stacking.combine(signal[some], *what)
+            stacked = stacking.combine(signal[some], records[series[some]], elapsed[some], driven)
             signal[some] = np.where(is_open[some], stacked, signal[some])
     signal = scaler.inverse(scaler.at_mean(signal))
     return signal if filtered is not None else asked.keep_observed(signal)
@@ -76,20 +73,14 @@ def residuals(embedder: TrainedModel, panel: Panel) -> tuple[np.ndarray, np.ndar
     return result[0], result[1]
 
 
-class HiddenRows(NamedTuple):
-    """Rows that are hidden, to be compared with the path over the others."""
-
-    hidden: np.ndarray  # bool (P,), of the rows of the panel
-    known: Panel  # the other rows
-    times: np.ndarray  # float64 (Q,), of the hidden ones
-    offsets: np.ndarray  # int64 (B + 1,): where those of each series start
-    values: np.ndarray  # float64 (Q, D), NaN where not observed
-
-
-def hide_rows(panel: Panel, first: np.ndarray | int) -> HiddenRows:
+def hide_rows(
+    panel: Panel, first: np.ndarray | int
+) -> tuple[np.ndarray, Panel, np.ndarray, np.ndarray, np.ndarray]:
     """Hide every fourth row inside of series, from their row `first` on.
 
-    The first and the last row of a series are kept: what lies outside of them is no gap.
+    The first and the last row of a series are kept: what lies outside of them is no gap. Returns a
+    mask (P,) of the hidden rows, a panel of the others, and of the hidden ones the times (Q,), the
+    offsets (B + 1,) and the values (Q, D).
     """
     series = series_of_rows(panel)
     place = np.arange(panel.n_observations) - panel.offsets[series]
@@ -97,7 +88,7 @@ def hide_rows(panel: Panel, first: np.ndarray | int) -> HiddenRows:
     hidden &= (place > 0) & (place < panel.lengths[series] - 1)
     offsets = offsets_from(hidden)[panel.offsets]
     known = keep_rows(panel, ~hidden)
-    return HiddenRows(hidden, known, panel.times[hidden], offsets, panel.values[hidden])
+    return hidden, known, panel.times[hidden], offsets, panel.values[hidden]
 
 
 class Filtered(NamedTuple):

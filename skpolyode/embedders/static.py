@@ -14,8 +14,6 @@ from skpolyode.panel import Panel
 from skpolyode.panel.units import LARGEST, ChannelScaler, Units
 from skpolyode.saving.codec import saved
 
-__all__ = ["StaticEmbedder", "StaticEncoder"]
-
 _TOO_LARGE = FaultKind(
     "static covariates that are infinite or too large to compute with",
     "repair them, or replace them by NaN, which means not known",

@@ -14,8 +14,6 @@ from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 
-__all__ = ["STATISTICS", "WEIGHTED", "SummaryEmbedder"]
-
 STATISTICS = (
     "mean",
     "std",

@@ -25,8 +25,6 @@ from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import observed_part, observed_rows, recent_part, series_of_rows
 from skpolyode.panel.units import Standardised, Units
 
-__all__ = ["TrainedModel", "agree"]
-
 _DERIVED = ("exact", "follower")
 _PART_ROWS = 256  # of a part of a long series, behind which a warm-up of a context costs little
 _WHOLE_ROWS = 4096  # up to which a pass over whole series takes less time than over their parts
@@ -142,10 +140,10 @@ class TrainedModel:
         return Standardised(times / self.units.time_scale, values)
 
     @property
-    def tells_inputs(self) -> bool:
-        """Whether simple forecasts see inputs: where there is a regression, or may be one."""
+    def n_responses(self) -> int:
+        """Responses to inputs that simple forecasts see: where there is a regression, or may be."""
         may_be_one = self.stacking is None or self.stacking.simple.ridge is not None
-        return may_be_one and self.inputs is not None and bool(self.inputs.decays)
+        return self.inputs.n_responses if may_be_one and self.inputs is not None else 0
 
     def responses(
         self,
@@ -153,14 +151,14 @@ class TrainedModel:
         elapsed: np.ndarray,
         series: np.ndarray,
         known: np.ndarray | None = None,
-    ) -> np.ndarray | None:
-        """Responses (Q, F) to inputs, for simple forecasts; None if these see no inputs.
+    ) -> np.ndarray:
+        """Responses (Q, F) to inputs, for simple forecasts; F = 0 if these see no inputs.
 
         At times `elapsed` (Q,) since the first rows, in units of the model, of the `series` (Q,),
         which rise. They may be `known` (B, F) at the first rows.
         """
-        if not self.tells_inputs:
-            return None
+        if not self.n_responses:
+            return np.empty((len(elapsed), 0))
         start, counts = panel.offsets[:-1], np.bincount(series, minlength=panel.n_series)
         knots = self.inputs.knots(panel, panel.times[start], self.units.time_scale)
         return knots.responses(elapsed, offsets_from(counts), self.inputs.decays, known)

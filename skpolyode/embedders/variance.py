@@ -25,8 +25,6 @@ from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import Observed, first_series, observed_part, series_of_rows
 from skpolyode.panel.units import Units
 
-__all__ = ["VarianceSettings", "path_std", "std_ahead", "std_coefficients", "with_variance"]
-
 _Embedder = TypeVar("_Embedder", bound=TrainedModel)
 
 
@@ -127,9 +125,8 @@ def _ways(embedder: TrainedModel, asked: PathQuery, look: Look) -> tuple[np.ndar
         if filtered.variances is not None:
             noise, after, smoothed = filtered.variances
             known = asked.before >= 0
-            for k, (x, row) in enumerate(
-                [(after, ends[0]), (smoothed, ends[0]), (smoothed, ends[1]), (noise, ends[1])]
-            ):
+            columns = (after, ends[0]), (smoothed, ends[0]), (smoothed, ends[1]), (noise, ends[1])
+            for k, (x, row) in enumerate(columns):
                 told[..., k] = np.where(known, np.take_along_axis(x, row, axis=0), np.nan)
     way = _Ways(since, length, innovation, unsettled, is_open, told)
     return expected.looked[asked.row], way

@@ -20,23 +20,6 @@ from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import Standardised, Units
 
-__all__ = [
-    "CHUNK",
-    "FEWEST_TO_HOLD_OUT",
-    "N_FOLDS",
-    "BacktestSettings",
-    "Forecasts",
-    "RollingOrigins",
-    "Sample",
-    "are_known",
-    "effective_count",
-    "equal_bins",
-    "folds_of",
-    "knots_of",
-    "nearness",
-    "rolling_origins",
-]
-
 N_FOLDS = 5  # of cross-fitting
 FEWEST_TO_HOLD_OUT = 10  # series, for some of them, or rows of a series, for its end
 CHUNK = 1000  # forecasts at a time, to bound memory
@@ -78,8 +61,8 @@ class Forecasts(Protocol):
     def standardised(self, panel: Panel) -> Standardised:
         """Rows of a panel in the units of the model."""
 
-    def responses(self, panel: Panel, elapsed: np.ndarray, series: np.ndarray) -> np.ndarray | None:
-        """Responses (Q, F) to inputs; None if simple forecasts see none."""
+    def responses(self, panel: Panel, elapsed: np.ndarray, series: np.ndarray) -> np.ndarray:
+        """Responses (Q, F) to inputs; F = 0 if simple forecasts see none."""
 
     def runs_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
@@ -143,8 +126,8 @@ class Sample:
     elapsed: np.ndarray  # float64 (M,): times that are forecast, since the start of the series
     actual: np.ndarray  # float64 (M, D), NaN where not observed
     series: np.ndarray  # int64 (M,)
-    responses: np.ndarray | None = None  # (P, F): to inputs, at the rows; None if there are none
-    driven: np.ndarray | None = None  # (M, F): to inputs, at the times that are forecast
+    responses: np.ndarray  # (P, F): to inputs, at the rows; F = 0 if there are none
+    driven: np.ndarray  # (M, F): to inputs, at the times that are forecast
 
     @classmethod
     def of(cls, model: Forecasts, asked: RollingOrigins) -> Self:
@@ -152,8 +135,7 @@ class Sample:
         rows = model.standardised(asked.panel)
         what = asked.origin, rows.times[asked.rows], rows.values[asked.rows], asked.series
         own = model.responses(asked.panel, rows.times, series_of_rows(asked.panel))
-        driven = own if own is None else own[asked.rows]
-        return cls(rows, asked.panel.offsets, asked.origins, *what, own, driven)
+        return cls(rows, asked.panel.offsets, asked.origins, *what, own, own[asked.rows])
 
     @cached_property
     def _plain(self) -> Records:
@@ -181,8 +163,7 @@ class Sample:
     def of_rows(self, kept: np.ndarray) -> Self:
         """The forecasts at a mask or at positions among (M,)."""
         names = ("origin", "elapsed", "actual", "series", "driven")
-        columns = {name: getattr(self, name) for name in names}
-        return replace(self, **{k: x if x is None else x[kept] for k, x in columns.items()})
+        return replace(self, **{name: getattr(self, name)[kept] for name in names})
 
 
 def rolling_origins(

@@ -11,8 +11,6 @@ import numpy as np
 from skpolyode.ensemble.naive import Records
 from skpolyode.saving.codec import saved
 
-__all__ = ["Bounds", "BoundsSettings"]
-
 
 @dataclass(frozen=True)
 class BoundsSettings:

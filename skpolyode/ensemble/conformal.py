@@ -21,14 +21,6 @@ from skpolyode.ensemble.naive import NEGLIGIBLE
 from skpolyode.panel import series_index
 from skpolyode.saving.codec import saved
 
-__all__ = [
-    "Calibration",
-    "ConformalSettings",
-    "ErrorScale",
-    "cross_fitted_scales",
-    "volatility_at",
-]
-
 
 @dataclass(frozen=True)
 class ConformalSettings:

@@ -28,8 +28,6 @@ from skpolyode.ensemble.periods import MAX_HARMONICS
 from skpolyode.panel import series_index
 from skpolyode.saving.codec import saved
 
-__all__ = ["MixedEffects"]
-
 
 @saved
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,6 @@ import torch
 
 from skpolyode.panel import series_index
 
-__all__ = ["SETTINGS", "Grouped", "MixedSettings", "RestrictedLikelihood", "grouped"]
-
 
 @dataclass(frozen=True)
 class MixedSettings:

@@ -13,8 +13,6 @@ import numpy as np
 
 from skpolyode.panel import series_index
 
-__all__ = ["NAIVE", "NEGLIGIBLE", "Records", "naive_forecasts", "records_at"]
-
 NAIVE = ("last", "moving_average", "mean", "local_drift", "drift")
 """Forecasts without a model: the last value, the mean of the last four, the mean of all, and the
 last value continued along the line from an observation shortly before it (local drift) or from the
@@ -94,12 +92,12 @@ class Records:
         elapsed: np.ndarray,
         values: np.ndarray,
         mask: np.ndarray,
-        driven: np.ndarray | None = None,
+        driven: np.ndarray,
     ) -> Records:
         """Records (n, D) after one more observation of each series, at times `elapsed` (n,).
 
         `values` (n, D) count where `mask` (n, D) says that they are observed; `driven` (n, F) are
-        responses to inputs. What a mixed model knows is not changed.
+        responses to inputs, with F = 0 if there are none. What a mixed model knows is not changed.
         """
         x, t = np.where(mask, values, 0.0), np.broadcast_to(elapsed[:, None], mask.shape)
         n, is_first = self.n_values + 1, self.n_values == 0
@@ -115,9 +113,8 @@ class Records:
         new = n, mean, *first, *reach, moved_on(self.times, t), moved_on(self.values, x)
         masks = [mask] * _N_SCALARS + [mask[..., None]] * 2
         moved = map(np.where, masks, new, self.columns[:-2])
-        if driven is not None:
-            driven = np.where(mask[..., None], driven[:, None], self.driven)
-        return Records(*moved, self.effects, self.driven if driven is None else driven)
+        driven = np.where(mask[..., None], driven[:, None], self.driven)
+        return Records(*moved, self.effects, driven)
 
 
 def records_at(
@@ -125,7 +122,7 @@ def records_at(
     values: np.ndarray,
     offsets: np.ndarray,
     rows: np.ndarray,
-    driven: np.ndarray | None = None,
+    driven: np.ndarray,
 ) -> Records:
     """Records (n, D) of series up to some of their rows, which are included.
 
@@ -139,10 +136,9 @@ def records_at(
         Where the rows of each series start.
     rows : int64 ndarray of shape (n,)
         Positions among the rows of all series.
-    driven : float64 ndarray of shape (P, F) or None, default=None
-        Responses to inputs; None without any.
+    driven : float64 ndarray of shape (P, F)
+        Responses to inputs; F = 0 if there are none.
     """
-    driven = np.empty((len(times), 0)) if driven is None else driven
     records = Records.blank(len(rows), values.shape[1], n_driven=driven.shape[1])
     start = offsets[series_index(offsets)[rows]]
     for j, channel in enumerate(values.T):

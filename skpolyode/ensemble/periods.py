@@ -7,15 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.signal import lombscargle
 
-__all__ = [
-    "FEWEST_VALUES",
-    "LONGEST_PAST",
-    "MAX_HARMONICS",
-    "PeriodSettings",
-    "likely_periods",
-    "shared_periods",
-]
-
 MAX_HARMONICS = 6  # of a season
 LONGEST_PAST = 1000  # rows that a search looks back on; of longer series the last ones
 FEWEST_VALUES = 12  # to search for a season

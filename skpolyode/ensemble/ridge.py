@@ -16,8 +16,6 @@ from skpolyode.ensemble.backtest import N_FOLDS, Sample, are_known, folds_of, ne
 from skpolyode.ensemble.naive import NAIVE, NEGLIGIBLE, Records, naive_forecasts
 from skpolyode.saving.codec import saved
 
-__all__ = ["DirectRidge", "RidgeSettings"]
-
 _LAST, _AVERAGE, _MEAN, _LOCAL, _DRIFT, _MIXED = range(len(NAIVE) + 1)
 
 
@@ -33,11 +31,7 @@ class RidgeSettings:
     max_channels_in_products: int = 6  # with more, there are no products of features
     clip: float = 5.0  # standard deviations; features further out count as being there
     clip_driven: float = 20.0  # the same of responses to inputs, as impulses may be rare
-    strengths: tuple[float, ...] = (
-        10.0,
-        100.0,
-        1000.0,
-    )  # forecasts that speak for 0
+    strengths: tuple[float, ...] = (10.0, 100.0, 1000.0)  # forecasts that speak for 0
 
 
 _SETTINGS = RidgeSettings()
@@ -150,15 +144,11 @@ class DirectRidge:
         return own, float(left[best] / np.mean(base > 0))
 
     def at(
-        self,
-        records: Records,
-        elapsed: np.ndarray,
-        mixed: np.ndarray,
-        driven: np.ndarray | None = None,
+        self, records: Records, elapsed: np.ndarray, mixed: np.ndarray, driven: np.ndarray
     ) -> np.ndarray:
         """Forecasts (n, D) from records and mixed forecasts (n, D), for times `elapsed` (n,).
 
-        `driven` (n, F) are the responses to inputs at these times, None if training had none.
+        `driven` (n, F) are the responses to inputs at these times, F = 0 if training had none.
         0 of a channel that has not been observed. Drifts stop at the longest lead of training.
         """
         parts = records, elapsed, mixed, self.with_products, self.leads[-1], driven
@@ -220,7 +210,7 @@ class _Features(NamedTuple):
         mixed: np.ndarray,
         with_products: bool,
         longest: float,
-        driven: np.ndarray | None = None,
+        driven: np.ndarray,
     ) -> Self:
         since = records.time_since(elapsed[:, None])
         latest = records.times[..., -1].max(axis=1, initial=0.0)
@@ -238,7 +228,6 @@ class _Features(NamedTuple):
             shared.append(factors[:, one] * factors[:, other])
         shared = np.hstack([np.empty((len(last), 0)), *shared])
         drifts = since[..., None] * records.slopes()
-        driven = np.empty((len(last), 0)) if driven is None else driven
         own = simple, since, records.n_values, np.maximum(elapsed, 0.0), drifts, shared
         return cls(*own, records.driven, driven)
 
@@ -262,7 +251,7 @@ class _Features(NamedTuple):
 
 
 def _standardised(
-    x: np.ndarray, centre: np.ndarray, scale: np.ndarray, n_driven: int = 0
+    x: np.ndarray, centre: np.ndarray, scale: np.ndarray, n_driven: int
 ) -> np.ndarray:
     """Features (n, F) in standard deviations, of which the last ones tell of inputs; a constant."""
     limits = np.full(x.shape[1], _SETTINGS.clip)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 
@@ -25,18 +25,12 @@ from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.naive import NAIVE, Records, naive_forecasts, records_at
 from skpolyode.ensemble.periods import shared_periods
 from skpolyode.ensemble.ridge import DirectRidge
+from skpolyode.ensemble.weights import MEMBERS, SETTINGS
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 
-__all__ = ["MEMBERS", "Learning", "SimpleForecasts", "members_by_folds", "members_of"]
-
-MEMBERS = ("run", *NAIVE, "mixed", "ridge", "structural")
-"""Members of the ensemble, in the order of their weights. Few series have structural forecasts,
-others do not. What is missing to a sum of one is the weight of the mean in training, 0."""
-
 _LAST = NAIVE.index("last")
-_LATE_PRIOR = 10.0  # forecasts that speak for the mixed model, as in `StackingSettings`
 _SAMPLE = BacktestSettings(max_origins=6000, max_targets=10)  # of the regression
 
 
@@ -61,49 +55,35 @@ class SimpleForecasts:
     late: np.ndarray
 
     @classmethod
-    def learn(
-        cls,
-        rows: Standardised,
-        offsets: np.ndarray,
-        sample: Sample,
-        periods: list[float | None],
-        knots: np.ndarray,
-    ) -> Self:
-        """Learn from the rows of series, and from a sample of forecasts of them.
+    def learn(cls, sample: Sample, periods: list[float | None], knots: np.ndarray) -> Self:
+        """Learn from a sample of forecasts, and from the rows of their series.
 
         `periods` are candidates for a season, as of the mixed model, and `knots` the leads of the
         regression; without any there is none.
         """
-        mixed, ridge = MixedEffects.learn(*rows, offsets, periods), None
+        mixed, ridge = MixedEffects.learn(*sample.rows, sample.offsets, periods), None
         expected, leads = sample.mixed(mixed), sample.leads
         if len(knots):
             ridge = DirectRidge.learn(knots, sample, expected)
-        bounds = Bounds.learn(rows.values, leads, sample.actual - sample.records.last)
+        bounds = Bounds.learn(sample.rows.values, leads, sample.actual - sample.records.last)
         return cls(mixed, ridge, bounds, _late(leads, sample.actual - expected))
 
-    def without(
-        self, series: np.ndarray, rows: Standardised, offsets: np.ndarray, sample: Sample
-    ) -> Self:
+    def without(self, series: np.ndarray, sample: Sample) -> Self:
         """The same, learned without some series (n,), but for variances and the ridge's strength.
 
-        The other arguments are those of `learn`.
+        The `sample` is that of `learn`.
         """
-        kept = ~np.isin(np.arange(len(offsets) - 1), series)
-        chosen = kept[series_index(offsets)]
-        rows = Standardised(rows.times[chosen], rows.values[chosen])
+        kept = ~np.isin(np.arange(len(sample.offsets) - 1), series)
+        rows = (column[kept[series_index(sample.offsets)]] for column in sample.rows)
+        mixed = self.mixed.relearned(*rows, offsets_from(np.diff(sample.offsets)[kept]))
         sample = sample.of_rows(~np.isin(sample.series, series))
-        mixed = self.mixed.relearned(*rows, offsets_from(np.diff(offsets)[kept]))
         expected = sample.mixed(mixed)
         ridge = self.ridge and self.ridge.relearned(sample, expected)
         late = _late(sample.leads, sample.actual - expected)
         return replace(self, mixed=mixed, ridge=ridge, late=late)
 
     def records(
-        self,
-        rows: Standardised,
-        offsets: np.ndarray,
-        asked: np.ndarray,
-        driven: np.ndarray | None = None,
+        self, rows: Standardised, offsets: np.ndarray, asked: np.ndarray, driven: np.ndarray
     ) -> Records:
         """Records (n, D) of series up to some rows (n,), with what the mixed model knows.
 
@@ -123,7 +103,7 @@ class SimpleForecasts:
         elapsed: np.ndarray,
         values: np.ndarray,
         mask: np.ndarray,
-        driven: np.ndarray | None = None,
+        driven: np.ndarray,
     ) -> Records:
         """Records (n, D) after one more observation of each series; see `Records.updated`."""
         effects, (row, channel) = records.effects.copy(), np.nonzero(mask)
@@ -136,16 +116,17 @@ class SimpleForecasts:
         run: np.ndarray,
         records: Records,
         elapsed: np.ndarray,
-        structural: np.ndarray | None = None,
-        driven: np.ndarray | None = None,
+        driven: np.ndarray,
+        structural: np.ndarray,
     ) -> np.ndarray:
         """Members (n, D, G) of the ensemble, from free runs and records (n, D), within bounds.
 
         `elapsed` (n,) are the times that are forecast, and `driven` (n, F) the responses to inputs
-        then. A free run that is no finite number is replaced by the last value. The mixed model
-        takes the place of a drift where there is one observation only, and of all naive forecasts
-        where there is none; what is measured late is told by the last value. It takes the place of
-        a structural forecast that is not known.
+        then. `structural` (n, D, S) has S = 0 without structural forecasts, else 1. A free run that
+        is no finite number is replaced by the last value. The mixed model takes the place of a
+        drift where there is one observation only, and of all naive forecasts where there is none;
+        what is measured late is told by the last value. It takes the place of a structural forecast
+        that is not known.
         """
         longest, n_values = self.bounds.leads[-1], records.n_values
         leads = np.minimum(records.time_since(elapsed[:, None]), longest)
@@ -158,59 +139,42 @@ class SimpleForecasts:
         needed = np.where(np.isin(NAIVE, ["local_drift", "drift"]), 2, 1)
         naive = np.where(n_values[..., None] < needed, mixed[..., None], naive)
         naive[..., _LAST] += np.where(n_values < 1, self.late, 0.0)
-        columns = [run[..., None], naive, mixed[..., None], ridge[..., None]]
-        if structural is not None:
-            columns.append(np.where(np.isfinite(structural), structural, mixed)[..., None])
-        members = np.concatenate(columns, axis=-1)
-        return self.bounds.clip(members, records, leads)
+        structural = np.where(np.isfinite(structural), structural, mixed[..., None])
+        columns = run[..., None], naive, mixed[..., None], ridge[..., None], structural
+        return self.bounds.clip(np.concatenate(columns, axis=-1), records, leads)
 
 
 def _late(leads: np.ndarray, errors: np.ndarray) -> np.ndarray:
     """Shrunk mean (D,) of errors (M, D) of the mixed model where channels had not been observed."""
     error = np.where(np.isinf(leads), errors, np.nan)
-    return np.nansum(error, axis=0) / ((~np.isnan(error)).sum(axis=0) + _LATE_PRIOR)
+    return np.nansum(error, axis=0) / ((~np.isnan(error)).sum(axis=0) + SETTINGS.prior)
 
 
-class Learning(NamedTuple):
-    """What simple forecasts are learned from; see `SimpleForecasts.learn`."""
-
-    rows: Standardised
-    offsets: np.ndarray
-    sample: Sample
-    periods: list[float | None]
-
-    @classmethod
-    def of(
-        cls,
-        model: Forecasts,
-        panel: Panel,
-        rng: np.random.RandomState,
-        period: Sequence[float] | None,
-    ) -> Self:
-        """Of the series of a panel; see `learn_stacking`."""
-        asked = rolling_origins(model, panel, rng, settings=_SAMPLE)
-        sample = Sample.of(model, asked).of_rows(asked.is_ahead)
-        if period is None:
-            periods = [None, *shared_periods(*sample.rows, panel.offsets)]
-        else:
-            periods = [p / model.units.time_scale for p in period] or [None]
-        return cls(sample.rows, panel.offsets, sample, periods)
+def learning_sample(
+    model: Forecasts, panel: Panel, rng: np.random.RandomState, period: Sequence[float] | None
+) -> tuple[Sample, list[float | None]]:
+    """What `SimpleForecasts.learn` takes, of the series of a panel; see `learn_stacking`."""
+    asked = rolling_origins(model, panel, rng, settings=_SAMPLE)
+    sample = Sample.of(model, asked).of_rows(asked.is_ahead)
+    if period is None:
+        return sample, [None, *shared_periods(*sample.rows, panel.offsets)]
+    return sample, [p / model.units.time_scale for p in period] or [None]
 
 
 def members_by_folds(
     simple: SimpleForecasts,
-    learning: Learning,
+    learned: Sample,
     sample: Sample,
     run: np.ndarray,
-    structural: np.ndarray | None,
+    structural: np.ndarray,
 ) -> np.ndarray:
     """Members (M, D, G) of a sample, those of each series learned from other series."""
-    members = np.empty((*run.shape, len(MEMBERS) - (structural is None)))
+    members = np.empty((*run.shape, len(MEMBERS) - 1 + structural.shape[-1]))
     folds = folds_of(sample.series, N_FOLDS)
     for fold in np.unique(folds):
         own, rows = simple, np.flatnonzero(folds == fold)
         if len(rows) < len(folds):
-            own = simple.without(np.unique(sample.series[rows]), *learning[:3])
+            own = simple.without(np.unique(sample.series[rows]), learned)
         members[rows] = members_of(own, sample, rows, run, structural)
     return members
 
@@ -220,16 +184,15 @@ def members_of(
     sample: Sample,
     rows: np.ndarray,
     run: np.ndarray,
-    structural: np.ndarray | None,
+    structural: np.ndarray,
 ) -> np.ndarray:
     """Members (n, D, G) at some rows (n,) of a sample."""
     origins, place = np.unique(sample.origin[rows], return_inverse=True)
-    asked, found = (sample.rows, sample.offsets, sample.origins[origins], sample.responses), []
-    known = simple.records(*asked)
+    asked = sample.rows, sample.offsets, sample.origins[origins], sample.responses
+    known, found = simple.records(*asked), []
     for start in range(0, len(rows), CHUNK):
         chunk = slice(start, start + CHUNK)
         part, records = rows[chunk], known[place[chunk]]
-        own = None if structural is None else structural[part]
-        driven = None if sample.driven is None else sample.driven[part]
-        found.append(simple.members(run[part], records, sample.elapsed[part], own, driven))
+        when = sample.elapsed[part], sample.driven[part]
+        found.append(simple.members(run[part], records, *when, structural[part]))
     return np.concatenate(found)

@@ -28,17 +28,20 @@ from skpolyode.ensemble.backtest import (
 from skpolyode.ensemble.conformal import volatility_at
 from skpolyode.ensemble.naive import NEGLIGIBLE, Records
 from skpolyode.ensemble.simple import (
-    MEMBERS,
-    Learning,
     SimpleForecasts,
+    learning_sample,
     members_by_folds,
     members_of,
 )
-from skpolyode.ensemble.weights import SETTINGS, Backtest, learn_weights, weights_between
+from skpolyode.ensemble.weights import (
+    MEMBERS,
+    SETTINGS,
+    Backtest,
+    learn_weights,
+    weights_between,
+)
 from skpolyode.panel import Panel
 from skpolyode.saving.codec import saved
-
-__all__ = ["StackedForecast", "as_if_new", "cross_fitted", "learn_simple", "learn_stacking"]
 
 _ANCHORED = ("run", "last", "local_drift", "drift")  # right at a lead of zero, if the run is
 _MIXED = MEMBERS.index("mixed")
@@ -96,21 +99,22 @@ class StackedForecast:
         run: np.ndarray,
         records: Records,
         elapsed: np.ndarray,
+        driven: np.ndarray,
         structural: np.ndarray | None = None,
-        driven: np.ndarray | None = None,
     ) -> np.ndarray:
         """Forecasts (n, D) from free runs (n, D) and the records (n, D) of their series.
 
         `elapsed` (n,) are the times that are forecast, in the units of the records, and `driven`
-        (n, F) the responses to inputs then.
+        (n, F) the responses to inputs then. Without `structural` forecasts (n, D, S), those of an
+        ensemble that has them are taken as not known.
         """
-        if "structural" in self.names and structural is None:
-            structural = np.full(run.shape, np.nan)
+        if structural is None:
+            structural = np.full((*run.shape, len(self.names) - len(MEMBERS) + 1), np.nan)
         result = np.empty_like(run)
         for start in range(0, len(run), CHUNK):
             part = slice(start, start + CHUNK)
-            own = (x if x is None else x[part] for x in (structural, driven))
-            members = self.simple.members(run[part], records[part], elapsed[part], *own)
+            own = (x[part] for x in (run, records, elapsed, driven, structural))
+            members = self.simple.members(*own)
             result[part] = self._combined(members, records[part], elapsed[part])
         return result
 
@@ -162,7 +166,7 @@ def learn_stacking(
         Periods of which one is that of a season, in the units of `times`; empty if there is none.
         None searches for some, and decides whether there is a season.
     structural : callable or None, default=None
-        Gives structural forecasts (M + O, D) of rolling origins, in the units of the model.
+        Gives structural forecasts (M + O, D, 1) of rolling origins, in the units of the model.
     """
     pool = trained if tested is None else tested
     has_folds = new_from is None or pool.n_series >= SETTINGS.fewest_folds
@@ -180,15 +184,16 @@ def learn_stacking(
     run = np.empty((0, trained.n_channels))
     if len(asked.origins):
         run = model.runs_from(asked.panel, asked.origins, asked.times, asked.counts)
-    own = [run[ahead], None if structural is None else structural(asked)[ahead]]
+    extra = np.empty((*run.shape, 0)) if structural is None else structural(asked)
+    own = run[ahead], extra[ahead]
     sample, start = every.of_rows(ahead), (run - every.actual)[~ahead]
     learned, knots = asked.panel if by_folds else trained, np.empty(0)
     if new_from is None and learned.n_series >= FEWEST_TO_HOLD_OUT:
         knots = knots_of(sample.leads, sample.actual)
-    learning = Learning.of(model, learned, rng, period)
-    simple = SimpleForecasts.learn(*learning, knots)
+    source, periods = learning_sample(model, learned, rng, period)
+    simple = SimpleForecasts.learn(source, periods, knots)
     if by_folds:
-        members = members_by_folds(simple, learning, sample, *own)
+        members = members_by_folds(simple, source, sample, *own)
     else:
         members = members_of(simple, sample, np.arange(len(sample.series)), *own)
     volatility = volatility_at(sample.rows.values, sample.offsets, sample.origins)[sample.origin]
@@ -227,7 +232,7 @@ def learn_simple(
     period: Sequence[float] | None = None,
 ) -> SimpleForecasts:
     """Simple forecasts in the units of a model, without a regression; see `learn_stacking`."""
-    return SimpleForecasts.learn(*Learning.of(model, panel, rng, period), np.empty(0))
+    return SimpleForecasts.learn(*learning_sample(model, panel, rng, period), np.empty(0))
 
 
 def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:

@@ -9,9 +9,11 @@ import numpy as np
 from scipy.optimize import nnls
 
 from skpolyode.ensemble.backtest import CHUNK, are_known, effective_count, knots_of, nearness
-from skpolyode.ensemble.simple import MEMBERS
+from skpolyode.ensemble.naive import NAIVE
 
-__all__ = ["SETTINGS", "Backtest", "StackingSettings", "learn_weights", "weights_between"]
+MEMBERS = ("run", *NAIVE, "mixed", "ridge", "structural")
+"""Members of the ensemble, in the order of their weights. Few series have structural forecasts,
+others do not. What is missing to a sum of one is the weight of the mean in training, 0."""
 
 _RUN, _STRUCTURAL = map(MEMBERS.index, ("run", "structural"))
 
@@ -27,7 +29,7 @@ class StackingSettings:
     the number of observations, or with none, Lorenz63 is 2 to 4 % worse.
     """
 
-    prior: float = 10.0  # forecasts that speak for the weights that others are shrunk towards
+    prior: float = 10.0  # forecasts that speak for what others are shrunk towards
     in_sample: float = 0.2  # share that errors in training count as, where there are no others
     margin: float = 1.0  # standard deviations beyond the training range, over which the model fades
     structural_prior: float = 50.0  # the same for structural forecasts, where there are any

@@ -22,19 +22,17 @@ from skpolyode.ensemble.conformal import Calibration, volatility_at
 from skpolyode.ensemble.naive import NEGLIGIBLE
 from skpolyode.ensemble.stacking import as_if_new, cross_fitted, learn_simple, learn_stacking
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
-from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import cell_limits, without_outliers, without_vague
-from skpolyode.panel.query import name_query
+from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import last_seen_rows, observed_series, take
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.input import read_panel, warn_of_unknown_inputs
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import check_repeatable, local_random_state
-
-__all__ = ["Answers", "Trained", "answer", "fit_forecaster", "retrain", "train_forecaster"]
 
 
 @dataclass(frozen=True)
@@ -182,16 +180,10 @@ def _calibrated(
         found["expected"] = expected[asked.is_ahead]
         return values
 
-    extra = None if structural is None else structurally
-    stacking, backtest = learn_stacking(
-        model,
-        known,
-        tested,
-        rng,
-        new_from=ends,
-        period=period,
-        structural=extra,
-    )
+    options = {"new_from": ends, "period": period}
+    if structural is not None:
+        options["structural"] = structurally
+    stacking, backtest = learn_stacking(model, known, tested, rng, **options)
     transformer.embedder_ = replace(model, stacking=stacking)
     unit, forecasts = transformer.time_scale_, as_if_new(cross_fitted(backtest), backtest)
     leads, shared = backtest.leads * unit, (backtest.series, backtest.times * unit)
@@ -233,13 +225,13 @@ def _observed(panel: Panel) -> Panel:
 def _standardised(
     transformer: NeuralTransformer, found: StructuralForecasts
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Structural forecasts (Q, D) and their expected errors, in the units of the model.
+    """Structural forecasts (Q, D, 1) and their expected errors (Q, D), in the units of the model.
 
     Expected errors that are not known are those of the mean, 1.
     """
     expected = found.deviations / transformer.scaler_.scale
     expected = np.where(np.isnan(expected), 1.0, np.maximum(expected, NEGLIGIBLE))
-    return transformer.scaler_.read(found.means), expected
+    return transformer.scaler_.read(found.means)[..., None], expected
 
 
 def answer(
@@ -278,14 +270,8 @@ def answer(
         return answers
     asked = np.flatnonzero(np.repeat(known, np.diff(offsets)))
     panel, offsets, times = context[known], offsets_from(np.diff(offsets)[known]), times[asked]
-    early = panel.times[panel.offsets[:-1]][series_index(offsets)] - times
-    if (early > 0).any():
-        first = int(np.argmax(early > 0))
-        series = series_index(offsets)[first]
-        raise ValueError(
-            f"{name_query(panel, series, times[first], early[first])} before its first row "
-            f"({int((early > 0).sum())} such times): nothing is known from there."
-        )
+    why = "its first row ({} such times): nothing is known from there."
+    refuse_early(panel, times, offsets, panel.times[panel.offsets[:-1]], why)
     panel = _observed(panel)
     read_panel(trained.transformer, panel, reset=False)  # raises errors that name the channels
     before, is_between = _places(panel, times, offsets, path_at_rows)

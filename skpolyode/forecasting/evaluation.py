@@ -14,9 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.errors import plain_repr
 from skpolyode.forecasting.forecaster import PolyODEForecaster
 from skpolyode.panel import Panel, as_panel, query_times
-from skpolyode.panel.select import observed_part, observed_series, take
-
-__all__ = ["evaluate_forecasts"]
+from skpolyode.panel.select import observed_part, observed_series, split_rows
 
 
 class _Forecasts(NamedTuple):
@@ -178,15 +176,13 @@ def _cut(panel: Panel, cutoff: Any) -> tuple[Panel, np.ndarray]:
 
 def _split(panel: Panel, cutoffs: np.ndarray) -> tuple[Panel, Panel]:
     """Rows up to the cutoff and those after it, of the series that have both."""
-    known = panel.times <= np.repeat(cutoffs, panel.lengths)
-    middle = panel.offsets[:-1] + np.add.reduceat(known, panel.offsets[:-1], dtype=np.int64)
-    kept = np.flatnonzero((middle > panel.offsets[:-1]) & (middle < panel.offsets[1:]))
-    if not len(kept):
+    past, future = split_rows(panel, cutoffs)
+    kept = (past.lengths > 0) & (future.lengths > 0)
+    if not kept.any():
         raise ValueError(
             "no series has observations both up to its cutoff and after it; choose another cutoff."
         )
-    past = take(panel, kept, panel.offsets[kept], middle[kept])
-    return past, take(panel, kept, middle[kept], panel.offsets[kept + 1])
+    return past[kept], future[kept]
 
 
 def _trained(forecaster: Any, past: Panel) -> Any:

@@ -29,8 +29,6 @@ from skpolyode.structural.period import read_period
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.neural import NeuralTransformer
 
-__all__ = ["PolyODEForecaster"]
-
 _MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]  # formats that it reads
 
 

@@ -19,16 +19,6 @@ from skpolyode.panel.readers.sktime import refuse_repeated_rows
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.saving.codec import register
 
-__all__ = [
-    "Context",
-    "Query",
-    "extended",
-    "read_context",
-    "read_horizon",
-    "read_index",
-    "warn_of_exogenous",
-]
-
 
 @dataclass(frozen=True)
 class Context:

@@ -16,8 +16,6 @@ from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.structural.averaging import StructuralModels
 from skpolyode.transformers.neural import NeuralTransformer
 
-__all__ = ["FITTED", "PanelForecaster"]
-
 FITTED = (*(f"{name}_" for name in Trained._fields), "channel_names_", "has_channel_names_")
 """Attributes that training sets."""
 
@@ -116,11 +114,9 @@ class PanelForecaster(BaseForecaster):
         wrong = [a for a in alpha if not 0 < a < 1]
         if wrong:
             raise ValueError(f"alpha must lie between 0 and 1, got {wrong[0]!r}.")
-        if self.state == "new":
-            self.check_is_fitted()
-        panel = self._aligned(as_panel(y, name="y"))
+        panel = self._aligned(y)
         if inputs is not None:
-            encoder = getattr(self.transformer_.embedder_, "inputs", None)
+            encoder = self.transformer_.embedder_.inputs
             panel, _ = with_inputs(panel, encoder, inputs, type(self).__name__)
         flat, offsets = query_times(panel, times, relative_to)
         answers = answer(self._trained, panel, flat, offsets)
@@ -187,9 +183,7 @@ class PanelForecaster(BaseForecaster):
         """
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}.")
-        if self.state == "new":
-            self.check_is_fitted()
-        panel = self._aligned(as_panel(y, name="y"))
+        panel = self._aligned(y)
         own = panel.times, panel.offsets
         flat, offsets = own if times is None else query_times(panel, times, relative_to)
         answers = answer(self._trained, panel, flat, offsets, path_at_rows=True)
@@ -199,9 +193,11 @@ class PanelForecaster(BaseForecaster):
         )
         return lower, upper
 
-    def _aligned(self, panel: Panel) -> Panel:
+    def _aligned(self, y: Any) -> Panel:
         """Panel with the channels of training, by name where both have names."""
-        names, named = self.channel_names_, self.has_channel_names_
+        if self.state == "new":
+            self.check_is_fitted()
+        panel, names, named = as_panel(y, name="y"), self.channel_names_, self.has_channel_names_
         return panel.align_channels(names, named=named, owner=type(self).__name__, name="y")
 
     def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:

@@ -18,8 +18,6 @@ from skpolyode.saving.codec import saved
 from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
 
-__all__ = ["OnPath", "PathCalibration", "calibrate_paths", "on_path"]
-
 
 @dataclass(frozen=True)
 class PathSettings:
@@ -151,9 +149,8 @@ def calibrate_paths(
     between = _calibrated(transformer, panel, may_hide, one)
     if between is None:
         return None
-    if n_channels == 1:
-        return PathCalibration(between, None)
-    at_rows = _calibrated(transformer, panel, may_hide, each)
+    is_single = n_channels == 1
+    at_rows = None if is_single else _calibrated(transformer, panel, may_hide, each)
     return PathCalibration(between, at_rows)
 
 

@@ -20,8 +20,6 @@ from skpolyode.plotting.channels import (
     select_series,
 )
 
-__all__ = ["ImportanceDisplay"]
-
 
 @dataclass(eq=False, repr=False)
 class ImportanceDisplay:

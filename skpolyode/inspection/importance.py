@@ -14,8 +14,6 @@ from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.durations import read_duration
 from skpolyode.panel.select import hide_cells, series_of_rows, take
 
-__all__ = ["observation_importance"]
-
 _CHUNK_ROWS = 100_000  # of copies that are answered together: bounds memory
 _METHODS = {
     "embedding": "transform",

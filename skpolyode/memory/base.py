@@ -16,9 +16,6 @@ from skpolyode.memory.knots import LONGEST_PART, SHORTEST_GAP, path_knots, path_
 from skpolyode.memory.tables import ResponseTable, TransitionTable
 from skpolyode.saving.codec import register
 
-__all__ = ["Memory"]
-
-
 _MANY = 16  # channels, above which one linear map for all of them is cheaper
 _LARGEST = 4096  # coefficients in a file: tables are square, so that its size cannot bound them
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from skpolyode.memory.invariant import InvariantMemory
 
-__all__ = ["FouTMemory", "fout_matrices"]
-
 
 def fout_matrices(n_coefficients: int) -> tuple[np.ndarray, np.ndarray]:
     r"""Matrices of the FouT memory ``dc/dt = A c + B f`` for a window of length one.

@@ -12,8 +12,6 @@ from torch import Tensor
 from skpolyode.memory.base import Array, Memory, Time
 from skpolyode.memory.tables import N_ORDERS, ResponseTable, TransitionTable
 
-__all__ = ["InvariantMemory"]
-
 
 class InvariantMemory(Memory):
     r"""Memory that weighs the past by age alone, exact over any gap.

@@ -12,8 +12,6 @@ from torch import Tensor
 
 from skpolyode.cubic import CubicPath, hermite_derivatives
 
-__all__ = ["LONGEST_PART", "SHORTEST_GAP", "path_knots", "path_parts"]
-
 # In the units of the model: shorter gaps count as this one. A signal that moves within it changes
 # nothing to 1e-16, and its third derivatives would overflow.
 SHORTEST_GAP = 1e-75

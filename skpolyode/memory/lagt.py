@@ -10,8 +10,6 @@ from numpy.polynomial import laguerre
 
 from skpolyode.memory.invariant import InvariantMemory
 
-__all__ = ["LagTMemory", "lagt_matrices"]
-
 
 def lagt_matrices(n_coefficients: int) -> tuple[np.ndarray, np.ndarray]:
     r"""Matrices of the LagT memory ``dc/dt = A c + B f`` for the weight ``exp(-age)``.

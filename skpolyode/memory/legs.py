@@ -17,8 +17,6 @@ from skpolyode.memory.base import Array, Memory, Time
 from skpolyode.memory.legt import gauss_nodes, legt_basis
 from skpolyode.memory.tables import N_ORDERS, ResponseTable, TransitionTable, legendre_spacing
 
-__all__ = ["LegSMemory", "legs_matrices"]
-
 
 def legs_matrices(n_coefficients: int) -> tuple[np.ndarray, np.ndarray]:
     r"""Matrices of the LegS memory ``dc/dt = (A c + B f) / t``, `t` the length of the history.

@@ -12,8 +12,6 @@ from numpy.polynomial import legendre
 
 from skpolyode.memory.invariant import InvariantMemory
 
-__all__ = ["LegTMemory", "gauss_nodes", "legt_basis", "legt_matrices"]
-
 
 def legt_matrices(n_coefficients: int) -> tuple[np.ndarray, np.ndarray]:
     r"""Matrices of the LegT memory ``dc/dt = A c + B f`` for a window of length one.

@@ -24,8 +24,6 @@ from skpolyode.memory.knots import SHORTEST_GAP
 from skpolyode.memory.legt import gauss_nodes, legt_basis
 from skpolyode.memory.tables import CACHED, split_rows
 
-__all__ = ["Pieces", "project", "remember"]
-
 # Shortest piece that is answered by knots, as a share of the past that counts, by the degree of
 # the pieces. Rounding errors grow as 1e-16 / share**degree: a part in 1e10 with these.
 _SHORTEST = {0: 0.0, 1: 1e-5, 3: 1 / 160}

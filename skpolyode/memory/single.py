@@ -14,8 +14,6 @@ from skpolyode.memory.base import Memory
 from skpolyode.memory.knots import LONGEST_PART, SHORTEST_GAP
 from skpolyode.memory.tables import N_ORDERS
 
-__all__ = ["SingleMemory"]
-
 
 class SingleMemory:
     """Moves the memory of one series, as the memory that it is made from.

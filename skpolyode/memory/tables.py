@@ -28,8 +28,6 @@ import torch
 from scipy.linalg import expm
 from torch import Tensor
 
-__all__ = ["ImpulseTable", "ResponseTable", "TransitionTable"]
-
 N_ORDERS = 4  # steps of the value and of the first three derivatives: a piecewise cubic
 CACHED = 2**18  # numbers gathered at once: 2 MB; beyond the cache a row costs three times as much
 _SAMPLE = 512  # first ages, by which `apply` judges whether ages repeat

@@ -19,8 +19,6 @@ from scipy.special import zeta
 
 from skpolyode.memory.legt import LegTMemory, gauss_nodes, legt_basis
 
-__all__ = ["legt_closure_error", "reconstruction_error_bound"]
-
 
 def reconstruction_error_bound(
     lipschitz: float,

@@ -7,8 +7,6 @@ import torch
 from skpolyode.cubic import CubicPath
 from skpolyode.memory.base import Memory
 
-__all__ = ["drive", "take_in"]
-
 
 def drive(
     memory: Memory,

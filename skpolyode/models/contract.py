@@ -20,8 +20,6 @@ from skpolyode.models.gain import Gain
 from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.panel.durations import read_memory
 
-__all__ = ["Prediction", "SequenceModel", "Sizes", "State", "Step", "join", "select"]
-
 State = dict[str, torch.Tensor]
 """Tensors by name, each with one row per series."""
 

@@ -13,8 +13,6 @@ from skpolyode.memory.knots import SHORTEST_GAP
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 
-__all__ = ["FEWEST", "Gain", "counted_mean"]
-
 FEWEST = 30
 """Observations of a channel that statistics of its noise need at least."""
 

@@ -10,17 +10,6 @@ from torch import nn
 from skpolyode.models.contract import State
 from skpolyode.models.packed import Packed
 
-__all__ = [
-    "LONGEST",
-    "AgeHead",
-    "Start",
-    "drawn",
-    "driven_update",
-    "observed_inputs",
-    "where_observed",
-    "zero_map",
-]
-
 LONGEST = 1e9
 """Units of time after which nothing changes any more, so that infinite times can be read."""
 

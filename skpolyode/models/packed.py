@@ -17,8 +17,6 @@ import torch
 
 from skpolyode.saving.codec import saved
 
-__all__ = ["Driven", "InputSizes", "Packed", "pack"]
-
 
 @saved
 class InputSizes(NamedTuple):

@@ -18,8 +18,6 @@ from skpolyode.memory.update import drive
 from skpolyode.models.packed import Packed
 from skpolyode.models.polyode import PolyODE
 
-__all__ = ["CHUNK", "observed_states", "picard_predictions", "sweep"]
-
 CHUNK = 4096  # intervals at once: bounds memory
 
 

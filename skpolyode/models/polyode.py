@@ -37,8 +37,6 @@ from skpolyode.models.scan import ScanModel
 from skpolyode.models.single import FEW_SERIES, SinglePolyODE
 from skpolyode.saving.codec import register
 
-__all__ = ["PolyODE"]
-
 
 class PolyODE(ScanModel):
     """The alternation of dynamics and memory over packed observations.
@@ -258,29 +256,19 @@ class PolyODE(ScanModel):
 
         See :func:`~skpolyode.dynamics.rollout`: `row` (Q,) is the state that each belongs to.
         """
-        return rollout(
-            self.field,
-            z,
-            row,
-            gap.clamp(max=self.max_gap),
-            step_size=self.step_size,
-            stepper=self.stepper,
-            recorded=self.signals,
-        )
+        gap = gap.clamp(max=self.max_gap)
+        return rollout(self.field, z, row, gap, **self._steps, recorded=self.signals)
 
     def _integrate(
         self, z: torch.Tensor, gap: torch.Tensor, recorded: slice | None
     ) -> tuple[torch.Tensor, Any]:
         """States after gaps, and the path of the coordinates `recorded`, None of none."""
-        end, path = integrate(
-            self.field,
-            z,
-            gap.clamp(max=self.max_gap),
-            step_size=self.step_size,
-            stepper=self.stepper,
-            recorded=recorded,
-        )
-        return end, path
+        gap = gap.clamp(max=self.max_gap)
+        return integrate(self.field, z, gap, **self._steps, recorded=recorded)
+
+    @property
+    def _steps(self) -> dict[str, Any]:
+        return {"step_size": self.step_size, "stepper": self.stepper}
 
     def remember(
         self,

@@ -21,8 +21,6 @@ from skpolyode.memory import Memory
 from skpolyode.models.contract import SequenceModel, State, Step, join
 from skpolyode.models.packed import Packed
 
-__all__ = ["ScanModel"]
-
 
 class ScanModel(SequenceModel):
     """A model that integrates a state `z` in steps, while memories follow the path of its signals.

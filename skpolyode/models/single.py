@@ -25,8 +25,6 @@ from skpolyode.models.contract import Prediction, State, Step
 from skpolyode.models.gain import Gain
 from skpolyode.models.packed import Packed
 
-__all__ = ["FEW_SERIES", "Observation", "SinglePolyODE"]
-
 FEW_SERIES = 4  # that take less time one after the other in numpy than side by side in torch
 
 SingleState = dict[str, np.ndarray]

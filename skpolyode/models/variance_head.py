@@ -18,8 +18,6 @@ from skpolyode.models.packed import Packed
 from skpolyode.models.polyode import PolyODE
 from skpolyode.saving.modules import register_module
 
-__all__ = ["N_TERMS", "Hidden", "VarianceHead", "learn_variance"]
-
 TERMS = ("most", "rate", "power", "usual", "missed", "rise", "fall")
 N_TERMS = len(TERMS)
 """Numbers that the network gives for each channel of a state; all variances follow from them."""

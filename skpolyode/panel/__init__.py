@@ -7,7 +7,7 @@ from skpolyode.panel.inputs import Inputs
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.query import query_times
 from skpolyode.panel.rows import offsets_from, series_index
-from skpolyode.panel.storage import Series
+from skpolyode.panel.selection import Series
 
 __all__ = [
     "Inputs",

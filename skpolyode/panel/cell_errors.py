@@ -12,8 +12,6 @@ from skpolyode.errors import Faults
 from skpolyode.panel.cells import read_values
 from skpolyode.panel.rows import Rows
 
-__all__ = ["join_errors", "read_errors", "with_errors"]
-
 
 def read_errors(errors: Any, rows: Rows, name: str, *, by_series: bool = False) -> np.ndarray:
     """Errors (n_obs, D) of rows that were just read, from one array or one `by_series`."""

@@ -114,14 +114,12 @@ def build_rows(
 
     All faults are raised together.
     """
-    if time_unit is not None and time_unit not in MICROSECONDS:
-        units = ", ".join(map(repr, MICROSECONDS))
-        raise ValueError(f"time_unit must be None or one of {units}, got {time_unit!r}.")
-    if duplicates not in get_args(Duplicates):
-        choices = ", ".join(map(repr, get_args(Duplicates)))
-        raise ValueError(f"duplicates must be one of {choices}, got {duplicates!r}.")
-    if empty not in get_args(Empty):
-        raise ValueError(f"empty must be one of {list(get_args(Empty))}, got {empty!r}.")
+    options = {"time_unit": time_unit, "duplicates": duplicates, "empty": empty}
+    choices = (None, *MICROSECONDS), get_args(Duplicates), get_args(Empty)
+    for (option, value), known in zip(options.items(), choices, strict=True):
+        if value not in known:
+            known = ", ".join(map(repr, known))
+            raise ValueError(f"{option} must be one of {known}, got {value!r}.")
     faults = Faults(name, read_ids(ids), channel_names)
     rows = replace(reader(data, faults, time_unit), keeps_empty=empty == "keep")
     rows = sort_rows(rows) if sort else rows
@@ -152,7 +150,8 @@ def check_rows(rows: Rows, faults: Faults) -> None:
     _check_times(rows, faults)
     note_cells(INFINITE, np.isinf(rows.values), "values must not be infinity, got {}", rows, faults)
     if rows.errors is not None:
-        _check_errors(rows, faults)
+        named, wrong = replace(rows, values=rows.errors), wrong_errors(rows.values, rows.errors)
+        note_cells(WRONG_ERROR, wrong, "the error must not be {:g}", named, faults)
     if rows.keeps_empty:
         return
     empty = rows.n_observed == 0
@@ -170,11 +169,6 @@ def wrong_errors(values: np.ndarray, errors: np.ndarray) -> np.ndarray:
     """Mark the errors (n_obs, D) that cannot be those of values, or have none."""
     possible = (errors >= 0) & (errors < np.inf) & ~np.isnan(values)
     return ~(possible | np.isnan(errors))
-
-
-def _check_errors(rows: Rows, faults: Faults) -> None:
-    named, wrong = replace(rows, values=rows.errors), wrong_errors(rows.values, rows.errors)
-    note_cells(WRONG_ERROR, wrong, "the error must not be {:g}", named, faults)
 
 
 def _check_times(rows: Rows, faults: Faults) -> None:
@@ -332,10 +326,11 @@ def fit_static(static: object, ids: np.ndarray, faults: Faults) -> pd.DataFrame 
     is_counted = table is not static or index.equals(pd.RangeIndex(len(index)))
     if not is_counted or (known.any() and not table.index.equals(pd.RangeIndex(len(table)))):
         held = "some of the ids, but not each of them once" if known.any() else "none of the ids"
-        faults.add(STATIC, [f"the index of static holds {held} ({_some(ids)})"])
+        faults.add(STATIC, [f"the index of static holds {held} ({some_of(ids)})"])
         return None
     return table.set_axis(index, axis=0)
 
 
-def _some(labels: np.ndarray) -> str:
+def some_of(labels: np.ndarray) -> str:
+    """Name the first few labels in a message."""
     return ", ".join([*map(plain_repr, labels[:3]), *["..."] * (len(labels) > 3)])

@@ -13,11 +13,11 @@ from skpolyode.panel.cell_errors import join_errors
 from skpolyode.panel.checks import fit_ids, read_ids
 from skpolyode.panel.inputs import join_inputs
 from skpolyode.panel.rows import Rows, offsets_from
-from skpolyode.panel.storage import PanelStorage
+from skpolyode.panel.selection import PanelSelection
 from skpolyode.panel.timeaxis import Times
 
 
-def concat_rows(panels: Sequence[PanelStorage], ids: object = None) -> tuple[Rows, bool]:
+def concat_rows(panels: Sequence[PanelSelection], ids: object = None) -> tuple[Rows, bool]:
     """Return the rows of all panels, and whether they are known to be without faults."""
     if not panels:
         raise ValueError("there is no panel to concatenate.")
@@ -73,7 +73,7 @@ def _times(parts: Sequence[Times]) -> Times:
     return Times(counts, axis, np.concatenate([p.ticks * factor for p, factor in pairs]), per_unit)
 
 
-def _meaning(panel: PanelStorage) -> str:
+def _meaning(panel: PanelSelection) -> str:
     if panel.time_unit is None:
         return "plain numbers"
     zone = f" of the time zone {panel.tz}" if panel.tz else ""

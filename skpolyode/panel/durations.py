@@ -13,17 +13,6 @@ from skpolyode.errors import ParameterError
 from skpolyode.panel.select import Observed
 from skpolyode.panel.timeaxis import MICROSECONDS, as_timedelta
 
-__all__ = [
-    "auto_step_size",
-    "choose_context",
-    "choose_step_size",
-    "choose_window",
-    "covered",
-    "read_duration",
-    "read_memory",
-    "typical_gap",
-]
-
 _TOO_LITTLE = 0.5  # share of the typical series below which a window warns
 _ONE_MEMORY = 1.25  # contexts up to which one memory serves the window as well
 _FURTHEST_MEMORY = 1e9  # longest series, or parts of it: beyond, float32 cannot tell rows apart

@@ -18,8 +18,6 @@ from skpolyode.panel.rows import Rows, offsets_from
 from skpolyode.panel.select import observed_part, observed_series
 from skpolyode.panel.timeaxis import TimeAxis, Times
 
-__all__ = ["blank_panel", "drop_empty", "fill_rows", "fill_values"]
-
 
 def drop_empty(panel: Panel, name: str = "X") -> Panel:
     """Leave out series and rows without any observation: nothing can be learned from them."""
@@ -90,6 +88,5 @@ def blank_panel(
     blank = build_rows(
         "stream", lambda *_: blank, None, channel_names=channel_names, empty="keep", **labels
     )
-    blank = replace(blank, keeps_empty=False, has_channel_names=has_channel_names, origin=origin)
-    blank = replace(blank, inputs=inputs)
-    return Panel.from_rows(blank, checked=False)
+    given = {"has_channel_names": has_channel_names, "origin": origin, "inputs": inputs}
+    return Panel.from_rows(replace(blank, keeps_empty=False, **given), checked=False)

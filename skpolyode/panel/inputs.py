@@ -13,8 +13,6 @@ from skpolyode.errors import FaultKind, Faults, plain_repr
 from skpolyode.panel.rows import merge_duplicates, sort_rows
 from skpolyode.panel.timeaxis import TimeAxis
 
-__all__ = ["KINDS", "Inputs", "fit_inputs", "join_inputs", "on_clock_of"]
-
 KINDS = ("hold", "linear", "impulse")
 """What a row of a channel means; see :class:`Inputs`."""
 

@@ -11,8 +11,6 @@ from skpolyode.panel.checks import note_cells
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.select import hide_cells
 
-__all__ = ["OUTLIER", "VAGUE", "cell_limits", "without_outliers", "without_vague"]
-
 VAGUE = 1e3
 """Standard deviations of a channel, of an error beyond which a cell tells nothing."""
 

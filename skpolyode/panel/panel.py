@@ -138,21 +138,10 @@ class Panel(PanelViews):
         duplicates: Duplicates = "error",
         empty: Empty = "error",
     ) -> None:
-        self._store(
-            build_rows(
-                "Panel",
-                with_errors(rows_from_flat, errors),
-                (times, values, offsets),
-                ids=ids,
-                channel_names=channel_names,
-                static=static,
-                inputs=inputs,
-                time_unit=time_unit,
-                sort=sort,
-                duplicates=duplicates,
-                empty=empty,
-            )
-        )
+        reader = with_errors(rows_from_flat, errors)
+        labels = {"ids": ids, "channel_names": channel_names, "static": static, "inputs": inputs}
+        how = {"time_unit": time_unit, "sort": sort, "duplicates": duplicates, "empty": empty}
+        self._store(build_rows("Panel", reader, (times, values, offsets), **labels, **how))
 
     @classmethod
     def from_series(
@@ -335,26 +324,18 @@ class Panel(PanelViews):
         >>> panel.channel_names, panel.static["sex"].tolist()
         (('hr',), [1, 0])
         """
-        reader = partial(
-            rows_from_long,
-            id=id,
-            time=time,
-            values=values,
-            channel=channel,
-            value=value,
-            error=error,
-            static=static,
-            duplicates=options.get("duplicates", "error"),
-        )
+        columns = {"values": values, "channel": channel, "value": value, "error": error}
+        columns["static"] = static
+        how = options.get("duplicates", "error")
+        reader = partial(rows_from_long, id=id, time=time, duplicates=how)
         if inputs is not None and not isinstance(inputs, Inputs | Panel):
-            plain = dict.fromkeys(("values", "channel", "value", "error", "static"))
             shared = {k: options[k] for k in ("time_unit", "sort", "duplicates") if k in options}
-            own = (
-                partial(reader, **plain) if len(inputs) else partial(rows_from_nothing, (id, time))
-            )
+            every = partial(reader, **dict.fromkeys(columns))
+            own = every if len(inputs) else partial(rows_from_nothing, (id, time))
             rows = build_rows("inputs", own, inputs, empty="keep", **shared)
             inputs = Inputs(cls.from_rows(rows), kinds)
-        return cls.from_rows(build_rows("df", reader, df, inputs=inputs, **options))
+        rows = build_rows("df", partial(reader, **columns), df, inputs=inputs, **options)
+        return cls.from_rows(rows)
 
     @classmethod
     def from_sktime(cls, X: object, **options: Unpack[PanelOptions]) -> Self:

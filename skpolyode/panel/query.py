@@ -8,9 +8,13 @@ import numpy as np
 
 from skpolyode.errors import plain_repr
 from skpolyode.panel.panel import Panel
-from skpolyode.panel.rows import offsets_from
+from skpolyode.panel.rows import offsets_from, series_index
 from skpolyode.panel.select import observed_rows
 from skpolyode.panel.timeaxis import TimeBlock, Times, as_timedelta, join_times, read_times
+
+_DURATIONS = (
+    '; forecast, reconstruct and interpolate count durations with relative_to="end" or "start"'
+)
 
 
 def query_times(
@@ -63,8 +67,10 @@ def query_times(
     return times_since(panel, times, edge(relative_to, rows.start, rows.end))
 
 
-def edge(relative_to: str, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Return the times (n_series,) that relative ones count from: `start` or `end`."""
+def edge(relative_to: str | None, start: np.ndarray, end: np.ndarray) -> np.ndarray | None:
+    """Return the times (n_series,) that relative ones count from: `start`, `end` or none."""
+    if relative_to is None:
+        return None
     if relative_to not in ("start", "end"):
         raise ValueError(f'relative_to must be "start", "end" or None, got {relative_to!r}.')
     return start if relative_to == "start" else end
@@ -114,6 +120,21 @@ def name_query(panel: Panel, series: int, time: float, gap: float) -> str:
     return f"{whose}: {panel.rows.format_from(series, time)}, {gap:g} {panel.time_unit}"
 
 
+def refuse_early(
+    panel: Panel, times: np.ndarray, offsets: np.ndarray, first: np.ndarray, why: str
+) -> None:
+    """Raise a ValueError for times before the `first` (n_series,) that can be answered.
+
+    The times of each series start at `offsets` (n_series + 1,). `why` is a format, of what comes
+    after "before", that takes the number of times that are too early.
+    """
+    early = np.repeat(first, np.diff(offsets)) - times
+    if (wrong := early > 0).any():
+        k = int(np.argmax(wrong))
+        name = name_query(panel, series_index(offsets)[k], times[k], early[k])
+        raise ValueError(f"{name} before {why.format(int(wrong.sum()))}")
+
+
 def counts_remedy(panel: Panel) -> str:
     """How to turn counts since 1970 into the datetimes of a panel."""
     zone = "" if panel.tz is None else f", utc=True).tz_convert({panel.tz!r}"
@@ -139,7 +160,10 @@ def _read(times: Any, panel: Panel, name: str, relative: bool) -> Times:
         raise TypeError(f"{name}: {fault}") from error
     if block.data.ndim != 1 or block.data.size == 0:
         raise ValueError(f"{name} must be one-dimensional and not empty, got {times!r}.")
-    _check_kind(block, panel, name, relative)
+    if relative:
+        _check_relative(block, panel, name)
+    else:
+        check_kind(block, panel, name, "in the panel", _DURATIONS)
     read = join_times([block], panel.time_unit)
     if not np.isfinite(read.counts).all():
         row = int(np.flatnonzero(~np.isfinite(read.counts))[0])
@@ -148,31 +172,30 @@ def _read(times: Any, panel: Panel, name: str, relative: bool) -> Times:
     return read
 
 
-def _check_kind(block: TimeBlock, panel: Panel, name: str, relative: bool) -> None:
-    """Refuse times of another kind than those of the panel."""
-    if block.kind == "number" and (relative or not panel.is_datetime):
+def _check_relative(block: TimeBlock, panel: Panel, name: str) -> None:
+    """Refuse times that count from the start or the end of series, and are no durations."""
+    if block.kind == "number" or (block.kind == "timedelta" and panel.is_datetime):
         return
-    if relative:
-        if block.kind == "timedelta" and panel.is_datetime:
-            return
-        wanted = "timedeltas, or counts of their unit" if panel.is_datetime else "numbers"
-        raise TypeError(
-            f"{name} must be {wanted} where they are relative to the start or the end of a series "
-            f"of {'datetimes' if panel.is_datetime else 'numbers'}, got {block.kind}s."
-        )
+    wanted = "timedeltas, or counts of their unit" if panel.is_datetime else "numbers"
+    raise TypeError(
+        f"{name} must be {wanted} where they are relative to the start or the end of a series of "
+        f"{'datetimes' if panel.is_datetime else 'numbers'}, got {block.kind}s."
+    )
+
+
+def check_kind(block: TimeBlock, panel: Panel, name: str, like: str, remedy: str = "") -> None:
+    """Refuse times of another kind than those of the panel; `remedy` is for durations."""
+    if block.kind == "number" and not panel.is_datetime:
+        return
     if block.kind != "datetime" or not panel.is_datetime:
-        wanted, remedy = ("datetimes" if panel.is_datetime else "numbers"), ""
-        if block.kind != "datetime":
-            remedy = (
-                '; forecast, reconstruct and interpolate count durations with relative_to="end" or '
-                '"start"'
-            )
+        wanted = "datetimes" if panel.is_datetime else "numbers"
+        remedy = "" if block.kind == "datetime" else remedy
         if block.kind == "number":
             remedy += f"; {counts_remedy(panel)}"
-        raise TypeError(f"{name} must be {wanted}, as in the panel, got {block.kind}s{remedy}.")
+        raise TypeError(f"{name} must be {wanted}, as {like}, got {block.kind}s{remedy}.")
     if (block.tz is None) != (panel.tz is None):
         own, other = (f"the time zone {zone}" if zone else "none" for zone in (panel.tz, block.tz))
         raise TypeError(
-            f"{name} must have a time zone exactly if the panel has; the panel has {own}, times "
-            f"have {other}; use tz_localize."
+            f"{name} must have a time zone exactly if the series have; the series have {own}, "
+            f"times have {other}; use tz_localize."
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -41,10 +41,13 @@ class Rows:
 
     def at(self, index: Any, offsets: np.ndarray) -> Rows:
         """Select rows, in the order of the index, as the rows of series with these offsets."""
-        cells = {"values": self.values[index]}
-        if self.errors is not None:
-            cells["errors"] = self.errors[index]
-        return replace(self, times=self.times.at(index), offsets=offsets, **cells)
+        rows = self.with_cells(lambda cells: cells[index])
+        return replace(rows, times=self.times.at(index), offsets=offsets)
+
+    def with_cells(self, change: Callable[[np.ndarray], np.ndarray]) -> Rows:
+        """Change the values, and the errors in the same way if there are any."""
+        errors = None if self.errors is None else change(self.errors)
+        return replace(self, values=change(self.values), errors=errors)
 
     def keep(self, kept: np.ndarray) -> Rows:
         """Select the rows that a mask (n_obs,) keeps; a series may be left without any."""

@@ -10,23 +10,6 @@ import numpy as np
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import offsets_from, series_index
 
-__all__ = [
-    "Observed",
-    "context_starts",
-    "cut_windows",
-    "first_series",
-    "hide_cells",
-    "keep_rows",
-    "last_seen_rows",
-    "observed_part",
-    "observed_rows",
-    "observed_series",
-    "recent_part",
-    "series_of_rows",
-    "take",
-    "window_bounds",
-]
-
 
 class Observed(NamedTuple):
     """Rows that hold an observation, series after series."""
@@ -86,15 +69,19 @@ def first_series(panel: Panel, n_rows: int) -> Panel:
 
 def hide_cells(panel: Panel, hidden: np.ndarray) -> Panel:
     """Panel in which the cells (n_obs, D) of a mask are not observed."""
-    cells = {"values": np.where(hidden, np.nan, panel.values)}
-    if panel.errors is not None:
-        cells["errors"] = np.where(hidden, np.nan, panel.errors)
-    return panel.from_rows(replace(panel.rows, **cells), checked=False)
+    rows = panel.rows.with_cells(lambda cells: np.where(hidden, np.nan, cells))
+    return panel.from_rows(rows, checked=False)
 
 
 def keep_rows(panel: Panel, kept: np.ndarray) -> Panel:
     """Panel of the rows that a mask (n_obs,) keeps; a series may be left without any."""
     return panel.from_rows(panel.rows.keep(kept), checked=False)
+
+
+def split_rows(panel: Panel, last: np.ndarray) -> tuple[Panel, Panel]:
+    """Rows up to the `last` time (n_series,) of each series, and those after it."""
+    known = panel.times <= np.repeat(last, panel.lengths)
+    return keep_rows(panel, known), keep_rows(panel, ~known)
 
 
 def series_of_rows(panel: Panel) -> np.ndarray:
@@ -111,8 +98,8 @@ def take(panel: Panel, series: np.ndarray, start: np.ndarray, stop: np.ndarray) 
     rows = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], stop - start)
     labels = panel.without_rows()[series].rows  # indexing copies rows, once for every stretch
     own = panel.rows.at(rows, offsets)
-    taken = replace(labels, times=own.times, values=own.values, errors=own.errors, offsets=offsets)
-    return panel.from_rows(taken, checked=False)
+    cells = {name: getattr(own, name) for name in ("times", "values", "errors", "offsets")}
+    return panel.from_rows(replace(labels, **cells), checked=False)
 
 
 def cut_windows(panel: Panel, length: int, overlap: int) -> Panel:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["NO_TABLE", "OneAxis"]
-
 NO_TABLE = (
     "a Panel is not a table of features, which this tool needs. Put a transformer of skpolyode "
     "before it in a pipeline, or give whole series as one column: np.asarray(panel)[:, None], or "

@@ -9,13 +9,6 @@ import numpy as np
 from skpolyode.panel.outliers import cell_limits
 from skpolyode.saving.codec import saved
 
-__all__ = [
-    "LARGEST",
-    "ChannelScaler",
-    "Standardised",
-    "Units",
-]
-
 LARGEST = 1e304  # in the user's units: differences of such values are still finite
 _N_WEIGHINGS = 4  # of cells by their errors and the spread of the channel, which converge
 _FURTHEST = 1e100  # standard deviations from the mean: products and slopes are still finite

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import Any, Self
 
@@ -9,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.panel.rows import series_index
-from skpolyode.panel.storage import PanelStorage
+from skpolyode.panel.selection import PanelSelection
 from skpolyode.panel.table_tools import NO_TABLE, OneAxis
 
 _SHOWN = 5  # series in a notebook
 
 
-class PanelViews(PanelStorage):
+class PanelViews(PanelSelection):
     """What a panel can be turned into; `Panel` adds the ways to build one."""
 
     __slots__ = ()
@@ -232,18 +233,7 @@ class PanelViews(PanelStorage):
         >>> [len(axes.lines) for axes in panel.plot()]
         [1, 1]
         """
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            size = (7.0, 1.0 + 1.7 * self.n_channels)
-            options = {"sharex": True, "squeeze": False, "layout": "constrained"}
-            ax = plt.subplots(self.n_channels, 1, figsize=size, **options)[1]
-        axes = np.asarray(ax, dtype=object).ravel()
-        if len(axes) != self.n_channels:
-            raise ValueError(
-                f"ax holds {len(axes)} axes, but there are {self.n_channels} channels "
-                f"({', '.join(self.channel_names)}): pass one axes for each."
-            )
+        axes = labelled_axes(ax, self.channel_names, "pass one axes for each", sharex=True)
         times = self.user_times()
         if isinstance(times, pd.DatetimeIndex):  # matplotlib would show them in UTC
             times = times.tz_localize(None).as_unit("us").to_pydatetime()
@@ -252,8 +242,6 @@ class PanelViews(PanelStorage):
             for one, values in zip(axes, rows.T, strict=True):
                 seen = ~np.isnan(values)
                 one.plot(when[seen], values[seen], marker=".", linewidth=1.0)
-        for one, name in zip(axes, self.channel_names, strict=True):
-            one.set_ylabel(name)
         axes[-1].set_xlabel("time" if self.tz is None else f"time ({self.tz})")
         return axes
 
@@ -298,3 +286,27 @@ class PanelViews(PanelStorage):
             lines += ["</tr><tr>", *(f"<td>{escape(str(cell))}</td>" for cell in cells)]
         more = self.n_series - _SHOWN
         return "".join([*lines, "</tr></table>", f"<p>... {more} more</p>" if more > 0 else ""])
+
+
+def labelled_axes(ax: Any, names: Sequence[str], remedy: str, **shared: Any) -> np.ndarray:
+    """Axes (D,) of channels, labelled with their names; None makes a figure with one for each.
+
+    There, one is below another; `shared` goes to ``matplotlib.pyplot.subplots``. The `remedy` is
+    for those who pass another number of axes.
+    """
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        options = {"figsize": (7.0, 1.0 + 1.7 * len(names)), "layout": "constrained"}  # inches
+        figure, grid = plt.subplots(len(names), 1, squeeze=False, **options, **shared)
+        figure.align_ylabels(grid)
+        ax = grid[:, 0]
+    axes = np.asarray(ax, dtype=object).ravel()
+    if len(axes) != len(names):
+        raise ValueError(
+            f"ax holds {len(axes)} axes, but there are {len(names)} channels "
+            f"({', '.join(map(str, names))}): {remedy}."
+        )
+    for one, name in zip(axes, names, strict=True):
+        one.set_ylabel(name)
+    return axes

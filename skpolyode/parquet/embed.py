@@ -26,8 +26,6 @@ from skpolyode.parquet.source import (
     read_chunks,
 )
 
-__all__ = ["embed_dataset"]
-
 _TRIES = 3  # in a row that lose a worker before a part is written: then it is no accident
 _COMPARED = 20  # series embedded again, to see that the estimator is the one of an earlier run
 

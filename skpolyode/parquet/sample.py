@@ -15,8 +15,6 @@ from tqdm.auto import tqdm
 from skpolyode.panel import Panel
 from skpolyode.parquet.source import ROWS_PER_CHUNK, first_rows, open_source, read_chunks
 
-__all__ = ["sample_dataset"]
-
 
 def sample_dataset(
     source: Any,

@@ -15,8 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["Sink"]
-
 _SETTINGS = "_embedding.json"  # readers of Parquet folders leave out names that start with _ or .
 _LONG = {"source": "another source", "features": "another list of features"}  # not to be shown
 

@@ -15,8 +15,6 @@ from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel
 from skpolyode.panel.readers.long import error_columns
 
-__all__ = ["ROWS_PER_CHUNK", "Reading", "first_rows", "identity", "open_source", "read_chunks"]
-
 ROWS_PER_CHUNK = 500_000  # read, and held, at once
 
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
@@ -54,14 +52,8 @@ class Reading:
         frame, options = table.to_pandas(ignore_metadata=True), self.options  # an index is a column
         if (inputs := options.get("inputs")) is not None:
             options = options | {"inputs": inputs[inputs[self.id].isin(frame[self.id])]}
-        return Panel.from_long(
-            frame,
-            id=self.id,
-            time=self.time,
-            values=self.channels,
-            static=self.static,
-            **options,
-        )
+        columns = {"time": self.time, "values": self.channels, "static": self.static}
+        return Panel.from_long(frame, id=self.id, **columns, **options)
 
 
 def open_source(

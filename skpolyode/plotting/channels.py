@@ -12,6 +12,7 @@ import pandas as pd
 from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.rows import default_channel_names
+from skpolyode.panel.views import labelled_axes
 
 # Times (L,) in the user's type and values (L, D).
 Columns = tuple[np.ndarray | pd.DatetimeIndex, np.ndarray]
@@ -181,24 +182,8 @@ def channel_axes(
             f"channel_names must have one name for each of the {n_channels} channels, got "
             f"{list(names)}."
         )
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        size = (7.0, 1.0 + 1.7 * n_channels)  # inches
-        figure, grid = plt.subplots(
-            n_channels, 1, figsize=size, layout="constrained", squeeze=False, **shared
-        )
-        figure.align_ylabels(grid)
-        ax = grid[:, 0]
-    axes = np.asarray(ax, dtype=object).ravel()
-    if len(axes) != n_channels:
-        raise ValueError(
-            f"ax holds {len(axes)} axes, but there are {n_channels} channels "
-            f"({', '.join(map(str, names))}): pass one axes for each, or choose one with channel=."
-        )
-    for channel_ax, name in zip(axes, names, strict=True):
-        channel_ax.set_ylabel(name)
-    return axes
+    remedy = "pass one axes for each, or choose one with channel="
+    return labelled_axes(ax, names, remedy, **shared)
 
 
 def draw_columns(

@@ -11,8 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.plotting.channels import channel_axes, select_series
 
-__all__ = ["CoefficientDisplay"]
-
 
 @dataclass(eq=False, repr=False)
 class CoefficientDisplay:

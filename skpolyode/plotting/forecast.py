@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from skpolyode.panel import Panel, query_times
-from skpolyode.panel.select import keep_rows, observed_part
+from skpolyode.panel.select import observed_part, split_rows
 from skpolyode.plotting.channels import (
     STYLES,
     as_columns,
@@ -24,8 +24,6 @@ from skpolyode.plotting.channels import (
     require,
     select_series,
 )
-
-__all__ = ["ForecastDisplay"]
 
 _BAND = {"color": "C0", "linewidth": 0, "zorder": 2}
 
@@ -256,10 +254,10 @@ def _split(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
         last = times[0] + cutoff * (times[-1] - times[0])
     else:
         last = query_times(panel, cutoff)[0][0]
-    known = times <= last
-    if not known.any():
+    past, future = split_rows(panel, np.array([last]))
+    if not past.n_observations:
         raise ValueError(
             f"cutoff={cutoff!r} is before the first observation of the series: there is nothing to "
             "forecast from; give a later one."
         )
-    return keep_rows(panel, known), keep_rows(panel, ~known)
+    return past, future

@@ -22,8 +22,6 @@ from skpolyode.plotting.channels import (
     select_series,
 )
 
-__all__ = ["ReconstructionDisplay"]
-
 
 @dataclass(eq=False, repr=False)
 class ReconstructionDisplay:

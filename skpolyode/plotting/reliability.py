@@ -10,7 +10,7 @@ import numpy as np
 
 from skpolyode.panel import Panel, as_panel
 from skpolyode.panel.rows import default_channel_names
-from skpolyode.panel.select import keep_rows, observed_part, series_of_rows
+from skpolyode.panel.select import observed_part, split_rows
 from skpolyode.plotting.channels import (
     STYLES,
     as_columns,
@@ -20,8 +20,6 @@ from skpolyode.plotting.channels import (
     require,
     styled,
 )
-
-__all__ = ["ReliabilityDisplay"]
 
 _LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
@@ -229,12 +227,11 @@ class ReliabilityDisplay:
 def _cut(panel: Panel, cutoff: float) -> tuple[Panel, Panel]:
     """Rows of each series up to a share of its duration, and after it; series that have both."""
     first, last = panel.times[panel.offsets[:-1]], panel.times[panel.offsets[1:] - 1]
-    series = series_of_rows(panel)
-    later = panel.times > (first + cutoff * (last - first))[series]
-    kept = np.unique(series[later])
-    if not len(kept):
+    past, future = split_rows(panel, first + cutoff * (last - first))
+    kept = future.lengths > 0
+    if not kept.any():
         raise ValueError(
             f"no series has observations after {cutoff:g} of its duration: there is nothing to "
             "compare with; lower the cutoff, or give longer series."
         )
-    return keep_rows(panel, ~later)[kept], keep_rows(panel, later)[kept]
+    return past[kept], future[kept]

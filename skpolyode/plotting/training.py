@@ -11,8 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.plotting.channels import STYLES, styled
 
-__all__ = ["TrainingDisplay"]
-
 
 @dataclass(eq=False, repr=False)
 class TrainingDisplay:

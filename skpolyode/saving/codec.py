@@ -19,8 +19,6 @@ import numpy as np
 import torch
 from torch import nn
 
-__all__ = ["Decoder", "DeviceError", "Encoder", "UnknownNameError", "place", "register", "saved"]
-
 _T = TypeVar("_T", bound=type)
 
 _PACKAGE = __name__.partition(".")[0]

@@ -19,8 +19,6 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-__all__ = ["SCHEMA", "damaged", "read_file", "write_file"]
-
 SCHEMA = 1
 """Version of the format. Readers understand all versions up to this one."""
 

@@ -14,8 +14,6 @@ import pandas as pd
 
 from skpolyode.saving.codec import register
 
-__all__ = ["checked_zone"]
-
 _LABELS = ("object", "str")
 _OFFSET = re.compile(r"UTC([+-]\d\d:\d\d(:\d\d)?)?")
 

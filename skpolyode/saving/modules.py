@@ -14,8 +14,6 @@ from torch import nn
 
 from skpolyode.saving.codec import register
 
-__all__ = ["register_module"]
-
 _FEW = 32  # entries of the arguments, beside one for each weight
 
 

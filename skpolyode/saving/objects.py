@@ -14,8 +14,6 @@ from skpolyode.saving import frames, modules  # noqa: F401 (register classes of 
 from skpolyode.saving.codec import Decoder, DeviceError, Encoder, UnknownNameError, place, register
 from skpolyode.saving.container import damaged, read_file, write_file
 
-__all__ = ["load", "register_estimator", "save", "save_by_name"]
-
 _PACKAGE = __name__.partition(".")[0]
 _SUFFIX = ".safetensors"
 _OTHERS = (".pkl", ".pickle", ".joblib", ".pt", ".pth")  # whoever reads these expects a pickle

@@ -14,8 +14,6 @@ from skpolyode.saving.modules import register_module
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import Minibatches
 
-__all__ = ["BackwardODE", "DecodingTask", "NetworkDecoder"]
-
 
 @register_module
 class NetworkDecoder(nn.Module):

@@ -35,8 +35,6 @@ from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import COUNT
 
-__all__ = ["GRUODEBayes", "GRUODEBayesTransformer"]
-
 _NOISE = 0.01  # standard deviation of an observation, in the divergence after a jump
 _WEIGHT = 1e-4  # of that divergence in the loss
 

@@ -29,8 +29,6 @@ from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
-__all__ = ["HiPPORNN", "HiPPORNNTransformer"]
-
 
 @register_module
 class HiPPORNN(SequenceModel):

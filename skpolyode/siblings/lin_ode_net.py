@@ -33,8 +33,6 @@ from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import COUNT, layer_sizes
 
-__all__ = ["LinODENet", "LinODENetTransformer"]
-
 
 @register_module
 class LinODENet(SequenceModel):

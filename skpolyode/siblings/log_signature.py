@@ -14,8 +14,6 @@ from functools import lru_cache
 
 import torch
 
-__all__ = ["continued", "log_signature", "lyndon_words", "trivial"]
-
 Signature = list[torch.Tensor]
 """Levels of n signatures: (n, v), (n, v, v), (n, v, v, v), ..."""
 

@@ -34,8 +34,6 @@ from skpolyode.siblings.log_signature import continued, log_signature, lyndon_wo
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import COUNT
 
-__all__ = ["NeuralRDE", "NeuralRDETransformer"]
-
 
 @register_module
 class NeuralRDE(SequenceModel):

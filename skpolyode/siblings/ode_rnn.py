@@ -24,8 +24,6 @@ from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import COUNT, layer_sizes
 
-__all__ = ["ODERNN", "ODERNNTransformer"]
-
 
 @register_module
 class ODERNN(SequenceModel):

@@ -38,8 +38,6 @@ from skpolyode.transformers.parameters import (
 )
 from skpolyode.transformers.stages import usual_batch, usual_patience
 
-__all__ = ["DecodedEmbedder", "PastDecoder"]
-
 _DECODERS = {"network": NetworkDecoder, "ode": BackwardODE}
 _MOMENTS = 4  # of each series, at which its past is decoded from the features
 
@@ -81,7 +79,7 @@ class DecodedEmbedder(Embedder):
     @property
     def inputs(self) -> InputEncoder | None:
         """Inputs that the other embedder reads."""
-        return getattr(self.source, "inputs", None)
+        return self.source.inputs
 
     @property
     def units(self) -> Units:

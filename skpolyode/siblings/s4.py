@@ -42,8 +42,6 @@ from skpolyode.training.tasks import SegmentTask
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
-__all__ = ["S4", "S4Transformer"]
-
 _AT_ONCE = 2**20  # numbers in the states of the observations that a pass takes together
 
 

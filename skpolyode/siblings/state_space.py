@@ -17,8 +17,6 @@ from torch import nn
 
 from skpolyode.models.layers import LONGEST
 
-__all__ = ["DiagonalStateSpace", "LinearRecurrence", "before_each"]
-
 _SLOWLY = 0.1  # learning rate of eigenvalues and time scales, relative to that of other vectors
 
 

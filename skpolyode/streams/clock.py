@@ -8,18 +8,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpolyode.panel.select import Observed
-
-__all__ = ["Clock", "Moment", "rounds"]
+from skpolyode.streams.inputs import Way
 
 
 class Moment(NamedTuple):
-    """One observation of each of n series; times in the units of the model."""
+    """One observation of each of n series, in the units of the model."""
 
+    values: np.ndarray  # float64 (n, D), NaN where not observed
     mask: np.ndarray  # bool (n, D): what is observed
     seen: np.ndarray  # bool (n, D): whether the channel was before
     gap: np.ndarray  # float64 (n,): since the last observation; zero in the first
     channel_gap: np.ndarray  # float64 (n, D): since that of the channel; one if there is none
     elapsed: np.ndarray  # float64 (n,): since the first
+    errors: np.ndarray | None = None  # float64 (n, D): of the values, NaN where not known
+    way: Way | None = None  # there through inputs, of a stream that knows some
 
 
 class Clock(NamedTuple):
@@ -60,24 +62,29 @@ class Clock(NamedTuple):
         for column, own in zip(self, new, strict=True):
             column[series] = own
 
-    def move(self, times: np.ndarray, mask: np.ndarray, unit: float) -> tuple[Clock, Moment]:
+    def move(
+        self, times: np.ndarray, values: np.ndarray, unit: float, **beside: Any
+    ) -> tuple[Clock, Moment]:
         """Clock after one more observation of each series, and what it says of that.
 
         Parameters
         ----------
         times : float64 ndarray of shape (B,)
             Later than `last`.
-        mask : bool ndarray of shape (B, D)
-            Which channels are observed.
+        values : float64 ndarray of shape (B, D)
+            NaN where not observed.
         unit : float
             The model's unit of time in that of `times`.
+        **beside : dict
+            What the moment holds besides, `errors` and `way`.
         """
         start = np.where(self.count == 0, times, self.start)
         elapsed = (times - start) / unit
-        seen = ~np.isnan(self.seen_at)
+        mask, seen = ~np.isnan(values), ~np.isnan(self.seen_at)
         channel_gap = np.where(seen, elapsed[:, None] - self.seen_at, 1.0)
         seen_at = np.where(mask, elapsed[:, None], self.seen_at)
-        moment = Moment(mask, seen, elapsed - self.elapsed, channel_gap, elapsed)
+        gaps = elapsed - self.elapsed, channel_gap, elapsed
+        moment = Moment(values, mask, seen, *gaps, **beside)
         return Clock(start, times, elapsed, seen_at, self.count + 1), moment
 
 

@@ -21,8 +21,6 @@ from skpolyode.panel.select import keep_rows, series_of_rows
 from skpolyode.panel.timeaxis import TimeAxis, Times
 from skpolyode.saving.frames import checked_zone
 
-__all__ = ["Way", "add_inputs", "at_times", "decoded", "encoded", "without_past"]
-
 _LATE = FaultKind(
     "inputs that come too late",
     "give inputs with the observations that follow them, or before; the stream is as it was",

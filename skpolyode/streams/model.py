@@ -20,10 +20,8 @@ from skpolyode.models.single import Observation
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_part
 from skpolyode.streams.clock import Moment
-from skpolyode.streams.inputs import Way, at_times
+from skpolyode.streams.inputs import at_times
 from skpolyode.streams.stream import SeriesStream
-
-__all__ = ["ModelStream"]
 
 # Parts that a stream keeps in addition to the model's state, one row a series:
 _STATIC = "static"  # standardised static covariates
@@ -118,24 +116,23 @@ class ModelStream(SeriesStream):
         clock, records = self._clock.take(chosen), None
         if combine and _RECORD in self._parts:
             records = self._records(self._parts)[chosen]
+            driven = self._parts[_DRIVEN].cpu().numpy()[chosen]
         durations = clock.last - clock.start
         panel, flat, offsets = self._asked(chosen, times, relative_to)
         values = np.empty((len(flat), panel.n_channels))
+        model, unit = self._embedder, self._embedder.units.time_scale
         for part, rows, leads, asked in lead_batches(panel, flat, offsets, clock.last):
-            known = select(state, part), durations[part]
-            own, course, driven = None if records is None else records[part], None, None
-            if self._embedder.inputs is not None:
-                last, offsets_of = clock.last[part], np.arange(part.stop - part.start + 1)
-                here = at_times(panel[part], last, offsets_of)
-                course = self._embedder.course_ahead(here, leads)
-                if own is not None and _DRIVEN in self._parts:
-                    before = self._parts[_DRIVEN].cpu().numpy()[chosen[part]]
-                    since = leads / self._embedder.units.time_scale
-                    driven = self._embedder.responses_ahead(here, since, before)
-            values[rows] = self._embedder.run_ahead(*known, leads, own, course, driven)[asked]
+            here = at_times(panel[part], clock.last[part], np.arange(part.stop - part.start + 1))
+            run = model.free_run(select(state, part), durations[part], leads, here)
+            if records is not None:
+                elapsed, known = (durations[part, None] + leads) / unit, driven[part]
+                run = model.stacked(
+                    run, records[part], elapsed, model.responses_ahead(here, leads / unit, known)
+                )
+            values[rows] = model.units.scaler.inverse(run)[asked]
         return panel.like(flat, values, offsets)
 
-    @available_if(lambda stream: getattr(stream._embedder, "scale", None) is not None)
+    @available_if(lambda stream: stream._embedder.scale is not None)
     def forecast_std(self, times: Any, series: Any = None, relative_to: str | None = None) -> Panel:
         """Standard deviation of the free run: `interpolate_std` after the end of a series.
 
@@ -183,17 +180,15 @@ class ModelStream(SeriesStream):
         if self._embedder.static is not None:
             static = self._embedder.static.transform(self._panel)
         nothing = np.full((len(static), self._panel.n_channels), np.nan)
-        _, moment = self._clock.move(nothing[:, 0], nothing > 0, unit=1.0)
-        data = self._pack(nothing, moment, torch.from_numpy(static))
+        _, moment = self._clock.move(nothing[:, 0], nothing, unit=1.0)
+        data = self._pack(moment, {_STATIC: torch.from_numpy(static)})
         with torch.no_grad():
             state = self._model.initial(data, data.series) | {_STATIC: data.static}
         if self._embedder.stacking is not None:
-            n_driven = self._embedder.inputs.n_responses if self._embedder.tells_inputs else 0
+            n_driven = self._embedder.n_responses
             blank = self._embedder.stacking.simple.blank(*nothing.shape, n_driven)
-            records = torch.from_numpy(blank.pack())
-            state[_RECORD] = records.to(data.x.device)
-            if n_driven:
-                state[_DRIVEN] = torch.full_like(records[:, 0, :n_driven], torch.nan)
+            state[_RECORD] = torch.from_numpy(blank.pack()).to(data.x.device)
+            state[_DRIVEN] = torch.full_like(state[_RECORD][:, 0, :n_driven], torch.nan)
         if self._tells:
             state[_LEFT] = torch.zeros_like(data.channel_gap)
         # Updates write to it, and a state may be a view of weights that all series share.
@@ -202,74 +197,70 @@ class ModelStream(SeriesStream):
     def _resume(self, panel: Panel) -> State:
         parts = self._parts | self._embedder.states(panel)
         if _RECORD in parts:
-            records = torch.from_numpy(self._embedder.records(panel).pack())
-            parts[_RECORD] = records.to(parts[_RECORD].device)
-        if _DRIVEN in parts:
             since = (self._clock.last - self._clock.start) / self._embedder.units.time_scale
             driven = self._embedder.responses_ahead(observed_part(panel), since[:, None])
-            parts[_DRIVEN] = torch.from_numpy(driven).to(parts[_DRIVEN].device)
+            found = {_RECORD: self._embedder.records(panel).pack(), _DRIVEN: driven}
+            device = parts[_RECORD].device
+            parts |= {name: torch.from_numpy(part).to(device) for name, part in found.items()}
         if self._tells:
             parts[_LEFT] = self._model.gain.follow(self._embedder.pack(panel))[1]
         return parts
 
-    def _take_in(
-        self,
-        parts: State,
-        values: np.ndarray,
-        moment: Moment,
-        errors: np.ndarray | None = None,
-        way: Way | None = None,
-    ) -> State:
-        state, data, share = _of_model(parts), None, None
-        if errors is not None or self._tells:
-            errors = np.full_like(values, np.nan) if errors is None else errors
-            data = self._pack(values, moment, parts[_STATIC])
-            error = torch.from_numpy(errors).to(data.x.device)
-            data = replace(data, error=error, left=parts.get(_LEFT))
-            share = self._model.share(data, data.series)
-        if len(values) == 1 and self._single is not None:
+    def _take_in(self, parts: State, moment: Moment) -> State:
+        state, model, share = _of_model(parts), self._model, None
+        is_told, is_one = moment.errors is not None or self._tells, len(moment.values) == 1
+        if is_told or not is_one or self._single is None:
+            data = self._pack(moment, parts)
+        if is_told:
+            share = model.share(data, data.series)
+        if is_one and self._single is not None:
             one = {name: part[0].numpy() for name, part in state.items()}
             gains = None if share is None else share[0].numpy()
-            observation = Observation(values[0], *(column[0] for column in moment), gains)
+            observation = Observation(*(column[0] for column in moment[:6]), gains)
             moved = self._single.take_in(one, observation, parts[_STATIC][0].numpy())
             state = {name: torch.from_numpy(part)[None] for name, part in moved.items()}
+        elif moment.way is None:
+            state = model.observe(self._run_up(state, data), data, data.series)
         else:
-            data = self._pack(values, moment, parts[_STATIC]) if data is None else data
-            if way is None:
-                before = self._run_up(state, data)
-            else:
-                before = way.follow(self._model, state)
-                data = replace(data, inputs=way.course.inputs[way.target])
-            state = self._model.observe(before, data, data.series)
+            before, way = moment.way.follow(model, state), moment.way
+            data = replace(data, inputs=way.course.inputs[way.target])
+            state = model.observe(before, data, data.series)
         state = state | {_STATIC: parts[_STATIC]}
         if self._tells:
             columns = data.channel_gap, data.seen, data.error, data.left
-            state[_LEFT] = torch.where(data.mask, self._model.gain.left_after(*columns), data.left)
+            state[_LEFT] = torch.where(data.mask, model.gain.left_after(*columns), data.left)
         if _RECORD in parts:
-            known, driven = self._records(parts), None
-            simple = self._embedder.stacking.simple
-            if _DRIVEN in parts:
-                before = parts[_DRIVEN].cpu().numpy()
-                driven = self._embedder.responses_ahead(way.panel, moment.gap[:, None], before)
-                state[_DRIVEN] = torch.from_numpy(driven).to(parts[_DRIVEN].device)
-            if errors is not None:
-                values = self._embedder.telling(values, errors)
-            mask = moment.mask & ~np.isnan(values)
-            moved = simple.updated(known, moment.elapsed, values, mask, driven).pack()
-            state[_RECORD] = torch.from_numpy(moved).to(parts[_RECORD].device)
+            state |= self._recorded(parts, moment)
         return state
+
+    def _recorded(self, parts: State, moment: Moment) -> State:
+        """What simple forecasts know after one more observation of each series."""
+        values, driven = moment.values, parts[_DRIVEN].cpu().numpy()
+        if moment.way is not None:
+            since = moment.gap[:, None]
+            driven = self._embedder.responses_ahead(moment.way.panel, since, driven)
+        if moment.errors is not None:
+            values = self._embedder.telling(values, moment.errors)
+        what = moment.elapsed, values, moment.mask & ~np.isnan(values), driven
+        moved = self._embedder.stacking.simple.updated(self._records(parts), *what).pack()
+        found, device = {_RECORD: moved, _DRIVEN: driven}, parts[_RECORD].device
+        return {name: torch.from_numpy(part).to(device) for name, part in found.items()}
 
     @staticmethod
     def _records(parts: State) -> Records:
         """What simple forecasts know of each series, (B, D)."""
-        n_driven = parts[_DRIVEN].shape[1] if _DRIVEN in parts else 0
-        return Records.unpack(parts[_RECORD].cpu().numpy(), n_driven)
+        return Records.unpack(parts[_RECORD].cpu().numpy(), parts[_DRIVEN].shape[1])
 
-    def _pack(self, values: np.ndarray, moment: Moment, static: torch.Tensor) -> Packed:
+    def _pack(self, moment: Moment, parts: State) -> Packed:
         """One observation of each of some series, as the model takes it."""
-        columns = map(torch.from_numpy, (np.where(moment.mask, values, 0.0), *moment))
+        values, *columns = moment[:6]
+        columns = map(torch.from_numpy, (np.where(moment.mask, values, 0.0), *columns))
         series = torch.arange(len(values))
-        data = Packed([[len(values)]], *columns, torch.full_like(series, -1), series, static)
+        following = torch.full_like(series, -1)
+        data = Packed([[len(values)]], *columns, following, series, parts[_STATIC])
+        if moment.errors is not None or self._tells:
+            errors = np.full_like(values, np.nan) if moment.errors is None else moment.errors
+            data = replace(data, error=torch.from_numpy(errors), left=parts.get(_LEFT))
         device = self._embedder.device
         return data if device.type == "cpu" else data.to(device, torch.float64)
 

@@ -13,10 +13,7 @@ from skpolyode.models.contract import State
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.streams.clock import Moment
-from skpolyode.streams.inputs import Way
 from skpolyode.streams.stream import SeriesStream
-
-__all__ = ["HiPPOStream"]
 
 
 class HiPPOStream(SeriesStream):
@@ -90,22 +87,15 @@ class HiPPOStream(SeriesStream):
             parts["x"][:, own.channels] = torch.from_numpy(x)
         return parts
 
-    def _take_in(
-        self,
-        parts: State,
-        values: np.ndarray,
-        moment: Moment,
-        errors: np.ndarray | None = None,
-        way: Way | None = None,
-    ) -> State:
+    def _take_in(self, parts: State, moment: Moment) -> State:
         c, x = parts["c"].numpy().copy(), parts["x"].numpy()
-        new = np.where(moment.mask, values, x)
+        new = np.where(moment.mask, moment.values, x)
         first, again = moment.mask & ~moment.seen, moment.mask & moment.seen
         c[first, 0] = new[first]
         if again.any():
             ends, gap = np.stack([x[again], new[again]]), moment.channel_gap[again]
             elapsed = np.broadcast_to(moment.elapsed[:, None], again.shape)[again]
-            follow = self._follow_one if len(values) == 1 else self._follow_many
+            follow = self._follow_one if len(x) == 1 else self._follow_many
             c[again] = follow(c[again], self._steps(ends, gap), gap, elapsed)
         return {"c": torch.from_numpy(c), "x": torch.from_numpy(new)}
 

@@ -19,13 +19,12 @@ from skpolyode.panel.checks import (
     TOO_LARGE,
     WRONG_ERROR,
     name_unknown,
+    some_of,
     wrong_errors,
 )
 from skpolyode.panel.outliers import OUTLIER, VAGUE
-from skpolyode.panel.query import counts_remedy
+from skpolyode.panel.query import check_kind
 from skpolyode.panel.timeaxis import Times, join_times, read_times
-
-__all__ = ["NewRows", "first_times", "read_rows", "read_series"]
 
 _LATE = FaultKind(
     "times out of order",
@@ -97,15 +96,16 @@ def read_rows(
         table = np.where(errors > VAGUE * scaler.scale, np.nan, table)
     if scaler.limits is not None:
         table = _without_outliers(table, scaler, panel, owner)
+
+    def at(index: np.ndarray) -> list[np.ndarray]:
+        return [x if x is None else x[index] for x in (owner, stamps, table, errors)]
+
     observed = ~np.isnan(table).all(axis=1)
     if not observed.all():
-        stamps, table, owner = stamps[observed], table[observed], owner[observed]
-        errors = errors if errors is None else errors[observed]
+        owner, stamps, table, errors = at(observed)
     starts, previous = np.arange(len(owner)), last[owner]
     if len(owner) > 1:
-        order = np.argsort(owner, kind="stable")
-        stamps, table, owner = stamps[order], table[order], owner[order]
-        errors = errors if errors is None else errors[order]
+        owner, stamps, table, errors = at(np.argsort(owner, kind="stable"))
         begins = np.append(True, owner[1:] != owner[:-1])
         starts = np.flatnonzero(begins)
         earlier = np.where(begins, -np.inf, np.roll(stamps, 1))
@@ -123,13 +123,8 @@ def _read_errors(
         raise ValueError(
             f"update: errors must have the shape of the values, {table.shape}, got {found.shape}."
         )
-    faults = Faults("update", panel.ids, panel.channel_names)
-
-    def line(cell: np.ndarray) -> str:
-        where = f"{faults.series(int(owner[cell[0]]))}, {faults.channel(cell[1])}"
-        return f"{where}: the error must not be {found[tuple(cell)]:g}"
-
-    faults.add_each(_WRONG_ERROR, np.argwhere(wrong_errors(table, found)), line)
+    faults, wrong = Faults("update", panel.ids, panel.channel_names), wrong_errors(table, found)
+    _note_cells(_WRONG_ERROR, wrong, "the error must not be {:g}", found, owner, faults)
     faults.raise_if_any()
     return found
 
@@ -143,14 +138,26 @@ def _without_outliers(
     if not outside.any():
         return table
     faults = Faults("update", panel.ids, panel.channel_names)
-
-    def line(cell: np.ndarray) -> str:
-        where = f"{faults.series(owner[cell[0]])}, {faults.channel(cell[1])}"
-        return f"{where}: {table[tuple(cell)]:g} is far from all others"
-
-    faults.add_each(OUTLIER, np.argwhere(outside), line)
+    _note_cells(OUTLIER, outside, "{:g} is far from all others", table, owner, faults)
     faults.warn_if_any(stacklevel=4)
     return np.where(outside, np.nan, table)
+
+
+def _note_cells(
+    kind: FaultKind,
+    wrong: np.ndarray,
+    rule: str,
+    cells: np.ndarray,
+    owner: np.ndarray,
+    faults: Faults,
+) -> None:
+    """Add the cells (P, D) that are wrong; `rule` is a format that takes what they hold."""
+
+    def line(cell: np.ndarray) -> str:
+        where = f"{faults.series(int(owner[cell[0]]))}, {faults.channel(cell[1])}"
+        return f"{where}: {rule.format(cells[tuple(cell)])}"
+
+    faults.add_each(kind, np.argwhere(wrong), line)
 
 
 def read_series(series: Any, ids: np.ndarray, name: str = "series") -> np.ndarray:
@@ -165,8 +172,9 @@ def read_series(series: Any, ids: np.ndarray, name: str = "series") -> np.ndarra
         found = pd.Index(ids, tupleize_cols=False).get_indexer(chosen.astype(object))
         if (found < 0).any():
             unknown = plain_repr(chosen[int(np.argmin(found))])
-            known = ", ".join([*map(plain_repr, ids[:3]), *["..."] * (n_series > 3)])
-            raise ValueError(f"{name}: there is no series with the id {unknown}; ids are {known}.")
+            raise ValueError(
+                f"{name}: there is no series with the id {unknown}; ids are {some_of(ids)}."
+            )
         return found.astype(np.int64)
     outside = (chosen < 0) | (chosen >= n_series)
     if outside.any():
@@ -199,18 +207,7 @@ def _read_times(times: Any, panel: Panel) -> np.ndarray | Times:
     exact = panel.rows.origin is not None
     if block.kind == "number" and not panel.is_datetime:
         return join_times([block], panel.time_unit) if exact else block.data.astype(np.float64)
-    if block.kind != "datetime" or not panel.is_datetime:
-        wanted = "datetimes" if panel.is_datetime else "numbers"
-        remedy = f"; {counts_remedy(panel)}" if block.kind == "number" else ""
-        raise TypeError(
-            f"update: times must be {wanted}, as those of the transformer's fit, got {block.kind}s"
-            f"{remedy}."
-        )
-    if (block.tz is None) != (panel.tz is None):
-        raise TypeError(
-            "update: times must have a time zone exactly if those before had one; the zone is "
-            f"{block.tz or 'none'} now and was {panel.tz or 'none'}; use tz_localize."
-        )
+    check_kind(block, panel, "update: times", like="those of the transformer's fit")
     read = join_times([block], panel.time_unit)
     return read if exact else read.counts
 
@@ -277,29 +274,22 @@ def _check(
         return
     faults = Faults("update", panel.ids, panel.channel_names)
 
-    def place(row: int) -> str:
-        return f"{faults.series(int(owner[row]))}, time {when(row, times)}"
-
     def when(row: int, times: np.ndarray) -> str:
         return panel.rows.format_from(int(owner[row]), times[row])
 
-    def note(kind: FaultKind, wrong: np.ndarray, line: Callable[[int], str]) -> None:
-        rows = np.flatnonzero(wrong)
-        faults.add(kind, [line(row) for row in rows[: faults.limit]], len(rows))
-
     twice = late & (times == previous)
-    note(
-        _BAD_TIME,
-        unknown,
-        lambda row: f"{faults.series(int(owner[row]))}: {name_unknown(times[row])}",
-    )
-    note(_TWICE, twice, lambda row: f"{place(row)}: it has an observation at this time")
-    note(
-        _LATE,
-        late & ~twice,
-        lambda row: f"{place(row)}: it is known up to {when(row, previous)}",
-    )
-    note(_EXTREME, extreme, lambda row: f"{place(row)}: it is {gap[row]:g} after the one before")
-    note(_INFINITE, infinite, lambda row: f"{place(row)}: {values[row]}")
-    note(_TOO_LARGE, large, lambda row: f"{place(row)}: {values[row]}")
+    for kind, wrong, what in (
+        (_BAD_TIME, unknown, lambda row: name_unknown(times[row])),
+        (_TWICE, twice, lambda row: "it has an observation at this time"),
+        (_LATE, late & ~twice, lambda row: f"it is known up to {when(row, previous)}"),
+        (_EXTREME, extreme, lambda row: f"it is {gap[row]:g} after the one before"),
+        (_INFINITE, infinite, lambda row: f"{values[row]}"),
+        (_TOO_LARGE, large, lambda row: f"{values[row]}"),
+    ):
+
+        def line(row: int, what: Callable[[int], str] = what) -> str:
+            at = "" if unknown[row] else f", time {when(row, times)}"
+            return f"{faults.series(int(owner[row]))}{at}: {what(row)}"
+
+        faults.add_each(kind, np.flatnonzero(wrong), line)
     faults.raise_if_any()

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Self
 
@@ -22,11 +20,12 @@ import torch
 from sklearn.utils.metaestimators import available_if
 
 from skpolyode.embedders import Embedder
+from skpolyode.embedders.batching import map_threads
 from skpolyode.errors import plain_repr
 from skpolyode.models.contract import State
-from skpolyode.panel import Panel, query_times, series_index
+from skpolyode.panel import Panel
 from skpolyode.panel.empty import blank_panel
-from skpolyode.panel.query import edge, name_query, times_since
+from skpolyode.panel.query import edge, times_since
 from skpolyode.panel.select import observed_rows, observed_series
 from skpolyode.panel.timeaxis import MICROSECONDS
 from skpolyode.saving.codec import place, register
@@ -35,9 +34,6 @@ from skpolyode.saving.objects import save
 from skpolyode.streams.clock import Clock, Moment, rounds
 from skpolyode.streams.inputs import Way, add_inputs, decoded, encoded, without_past
 from skpolyode.streams.rows import NewRows, first_times, read_rows, read_series
-from skpolyode.training import intra_op_threads
-
-__all__ = ["SeriesStream"]
 
 _GROUP = 2048  # series updated together: few enough for the cache, enough to keep a thread busy
 
@@ -74,9 +70,8 @@ class SeriesStream:
 
     def __init__(self, embedder: Embedder, panel: Panel) -> None:
         self._embedder = embedder
-        encoder = getattr(embedder, "inputs", None)
-        is_known = encoder is None or panel.inputs is not None
-        self._panel = panel if is_known else encoder.unknown(panel)
+        is_known = embedder.inputs is None or panel.inputs is not None
+        self._panel = panel if is_known else embedder.inputs.unknown(panel)
         self._clock = Clock.stopped(panel.n_series, panel.n_channels)
         self._bind()
         self._parts = self._blank()
@@ -109,19 +104,8 @@ class SeriesStream:
         """State of series after all rows of a panel."""
 
     @abstractmethod
-    def _take_in(
-        self,
-        parts: State,
-        values: np.ndarray,
-        moment: Moment,
-        errors: np.ndarray | None = None,
-        way: Way | None = None,
-    ) -> State:
-        """State of n series after one more observation of each.
-
-        `values` (n, D) are standardised, NaN where not observed, as are their known `errors`. `way`
-        leads there through inputs, of a stream that knows some.
-        """
+    def _take_in(self, parts: State, moment: Moment) -> State:
+        """State of n series after one more observation of each."""
 
     @abstractmethod
     def _features(self, series: np.ndarray) -> np.ndarray:
@@ -268,14 +252,9 @@ class SeriesStream:
         chosen, past = self._started(series), self._embedder.past
         clock = self._clock.take(chosen)
         panel, flat, offsets = self._asked(chosen, times, relative_to)
-        which = series_index(offsets)
-        ages = clock.last[which] - flat
-        past.check_ages(
-            ages, lambda first: name_query(panel, which[first], flat[first], -ages[first])
-        )
         with torch.inference_mode():
             coefficients = self._coefficients(chosen)
-        values = past.read_at(coefficients, clock.start, clock.last, flat, which)
+        values = past.read_past(coefficients, panel, flat, offsets, (clock.start, clock.last))
         return panel.like(flat, values, offsets)
 
     def _asked(
@@ -283,8 +262,6 @@ class SeriesStream:
     ) -> tuple[Panel, np.ndarray, np.ndarray]:
         """Some of the series, the times asked of them, and where those of each start."""
         panel, clock = self._panel[chosen], self._clock.take(chosen)
-        if relative_to is None:
-            return panel, *query_times(panel, times)
         return panel, *times_since(panel, times, edge(relative_to, clock.start, clock.last))
 
     def _started(self, series: Any) -> np.ndarray:
@@ -303,36 +280,28 @@ class SeriesStream:
         """Clocks and parts of all touched series after their new rows, group by group."""
         starts = range(0, len(rows.series), _GROUP)
         groups = [rows.part(slice(start, start + _GROUP)) for start in starts]
-        n_threads = min(torch.get_num_threads(), len(groups))
-        with intra_op_threads(1):
-            if n_threads < 2:
-                return [self._follow(group, panel) for group in groups]
-            with ThreadPoolExecutor(n_threads) as pool:
-                return list(pool.map(partial(self._follow, panel=panel), groups))
+        return map_threads(partial(self._follow, panel=panel), groups)
 
     @torch.inference_mode()
     def _follow(self, rows: NewRows, panel: Panel) -> tuple[NewRows, Clock, State]:
         """Clock and parts of one group after its new rows."""
-        encoder = getattr(self._embedder, "inputs", None)
         clock, parts = self._clock.take(rows.series), self._take(self._parts, rows.series)
         scaler, unit = self._embedder.units
         values = scaler.read(rows.values)
-        mask, errors = ~np.isnan(values), rows.errors
-        errors = errors if errors is None else errors / scaler.scale
         for own, now in rounds(rows.offsets):
-            known, way = None if errors is None else errors[now], None
-            if encoder is not None:
-                before, labels = clock.take(own), panel[rows.series[own]]
-                times = before.last, before.elapsed, rows.times[now]
-                way = Way.of(self._embedder, labels, *times)
-            if len(own) == len(rows.series):
-                clock, moment = clock.move(rows.times[now], mask[now], unit)
-                parts = self._take_in(parts, values[now], moment, known, way)
+            is_all, times, beside = len(own) == len(rows.series), rows.times[now], {}
+            before = clock if is_all else clock.take(own)
+            if rows.errors is not None:
+                beside["errors"] = rows.errors[now] / scaler.scale
+            if self._embedder.inputs is not None:
+                labels = panel[rows.series[own]]
+                beside["way"] = Way.of(self._embedder, labels, before.last, before.elapsed, times)
+            moved, moment = before.move(times, values[now], unit, **beside)
+            if is_all:
+                clock, parts = moved, self._take_in(parts, moment)
                 continue
-            moved, moment = clock.take(own).move(rows.times[now], mask[now], unit)
             clock.put(own, moved)
-            taken = self._take_in(self._take(parts, own), values[now], moment, known, way)
-            self._put(parts, own, taken)
+            self._put(parts, own, self._take_in(self._take(parts, own), moment))
         return rows, clock, parts
 
     @staticmethod
@@ -386,19 +355,17 @@ class SeriesStream:
         labels, clock = state["labels"], Clock(**state["clock"])
         rows, origin = len(labels["ids"]), labels.get("origin")
         fit = labels["n_series"] == rows
-        fit &= _kinds(clock) == _kinds(Clock.stopped(rows, len(labels["channel_names"])))
+        stopped = Clock.stopped(rows, len(labels["channel_names"]))
+        fit &= _kinds(clock._asdict()) == _kinds(stopped._asdict())
         if origin is not None:
             per_us = labels.get("per_unit", 1) / MICROSECONDS.get(labels["time_unit"], 1)
-            fit &= _kinds([origin]) == [((rows,), np.dtype(np.int64))] and per_us in (1, 1000)
+            fit &= origin.shape == (rows,) and origin.dtype == np.int64 and per_us in (1, 1000)
         if not fit:
             raise ValueError("labels and clock that are not of one stream")
         checked_zone(labels["tz"])
         stream = cls.__new__(cls)
         stream.__setstate__(state)
-        parts, blank = state["parts"], stream._blank()
-        if parts.keys() != blank.keys() or _kinds(parts[k] for k in blank) != _kinds(
-            blank.values()
-        ):
+        if _kinds(state["parts"]) != _kinds(stream._blank()):
             raise ValueError("parts that are not of this stream")
         return stream
 
@@ -410,6 +377,6 @@ class SeriesStream:
         return self
 
 
-def _kinds(columns: Iterable[Any]) -> list[tuple[tuple[int, ...], Any]]:
+def _kinds(columns: dict[str, Any]) -> dict[str, tuple[tuple[int, ...], Any]]:
     """Shape and type of each array or tensor."""
-    return [(tuple(column.shape), column.dtype) for column in columns]
+    return {name: (tuple(column.shape), column.dtype) for name, column in columns.items()}

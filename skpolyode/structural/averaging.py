@@ -29,8 +29,6 @@ from skpolyode.structural.components import (
 )
 from skpolyode.structural.kalman import Filtered, kalman_filter, predict
 
-__all__ = ["StructuralForecasts", "StructuralModels", "StructuralSettings"]
-
 
 @dataclass(frozen=True)
 class StructuralSettings:

@@ -14,8 +14,6 @@ from scipy.stats import qmc
 from skpolyode.ensemble.periods import MAX_HARMONICS
 from skpolyode.saving.codec import saved
 
-__all__ = ["LEVEL", "SLOPE", "Components", "draw_components", "nearby_points", "sobol_points"]
-
 LEVEL, _REVERTING, SLOPE, _SEASON = range(4)  # places in a state; the season fills the rest
 _UNKNOWN = 1e6  # variance of a level before the first observation
 _STEP = 0.12  # standard deviation of the steps to nearby points of the unit cube

@@ -15,10 +15,9 @@ from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.checks import TOO_LARGE, note_cells
 from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.outliers import cell_limits, without_outliers
+from skpolyode.panel.query import refuse_early
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.structural.period import read_period
-
-__all__ = ["StructuralForecaster"]
 
 _LARGEST = 1e150  # squares of such values are still numbers
 
@@ -152,17 +151,11 @@ class StructuralForecaster(BaseEstimator):
         panel = as_panel(X).align_channels(names, named=named, owner=type(self).__name__)
         panel = drop_empty(_computable(without_outliers(panel, self.limits_)))
         flat, offsets = query_times(panel, times, relative_to)
-        counts, last = np.diff(offsets), panel.offsets[1:] - 1
-        early = flat < np.repeat(panel.times[last], counts)
-        if early.any():
-            first = int(np.argmax(early))
-            series = int(np.searchsorted(offsets, first, side="right")) - 1
-            raise ValueError(
-                f"times: {flat[first]:g} is before the last observation of series {series}, at "
-                f"{panel.times[last[series]]:g} ({int(early.sum())} such times): a forecast starts "
-                "there."
-            )
-        return panel, flat, offsets, self.models_.forecast_from(panel, last, flat, counts)
+        last = panel.offsets[1:] - 1
+        why = "its last observation ({} such times): a forecast starts there."
+        refuse_early(panel, flat, offsets, panel.times[last], why)
+        found = self.models_.forecast_from(panel, last, flat, np.diff(offsets))
+        return panel, flat, offsets, found
 
 
 def _computable(panel: Panel) -> Panel:

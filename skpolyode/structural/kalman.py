@@ -9,8 +9,6 @@ from scipy.special import gammaln
 
 from skpolyode.structural.components import LEVEL, SLOPE, Components
 
-__all__ = ["Filtered", "kalman_filter", "predict"]
-
 _PRIOR = 0.5  # half the number of observations that speak for errors of one typical step
 
 

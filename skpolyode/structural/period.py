@@ -9,8 +9,6 @@ import numpy as np
 from skpolyode.errors import ParameterError
 from skpolyode.panel.durations import read_duration
 
-__all__ = ["read_period"]
-
 
 def read_period(period: Any, time_unit: str | None) -> tuple[float, ...] | None:
     """Lengths of seasons in the units of `times`.

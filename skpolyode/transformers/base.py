@@ -21,6 +21,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skpolyode.embedders import ChannelScaler, Embedder, MemoryReadout
+from skpolyode.embedders.direct import new_readout
 from skpolyode.fit_report import FitReport
 from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.durations import covered
@@ -30,8 +31,6 @@ from skpolyode.saving.objects import register_estimator, save
 from skpolyode.streams.stream import SeriesStream
 from skpolyode.transformers.input import fit_series, read_panel
 from skpolyode.transformers.parameters import check_names
-
-__all__ = ["SeriesTransformer"]
 
 
 def _remembers(transformer: SeriesTransformer) -> bool:
@@ -362,14 +361,16 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
             return self._stream_class.after(self.embedder_, read_panel(self, X, reset=False))
         if X < 1:
             raise ValueError(f"X must be series, or a positive number of series, got {X}.")
-        blank = blank_panel(
-            X,
-            self.channel_names_,
-            static=static,
-            time_unit=self.time_unit_,
-            has_channel_names=self.has_channel_names_,
-        )
-        return self._stream_class(self.embedder_, blank)
+        names, named = self.channel_names_, self.has_channel_names_
+        labels = {"static": static, "time_unit": self.time_unit_, "has_channel_names": named}
+        return self._stream_class(self.embedder_, blank_panel(X, names, **labels))
+
+    def _new_readout(self, panel: Panel, measure: str = "legt") -> MemoryReadout:
+        """Units, window and memory of an embedder that needs no training."""
+        rows = observed_rows(panel)
+        past = new_readout(measure, self.window, self.n_coefficients, rows)
+        self._describe_window(rows, past.window)
+        return past
 
     def _describe_window(self, rows: Observed, window: float) -> None:
         """Say how much of the series a window covers, and how coarsely it is remembered."""

@@ -8,15 +8,11 @@ from typing import ClassVar
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpolyode.embedders import PathEmbedder
-from skpolyode.embedders.direct import new_readout
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel
-from skpolyode.panel.select import observed_rows
 from skpolyode.streams import HiPPOStream
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.parameters import DURATION, Duration
-
-__all__ = ["HiPPOTransformer"]
 
 _PATHS = {"linear": "linear", "previous": "constant"}
 
@@ -124,7 +120,5 @@ class HiPPOTransformer(SeriesTransformer):
     _stream_class = HiPPOStream
 
     def _fit(self, panel: Panel) -> None:
-        rows = observed_rows(panel)
-        past = new_readout(self.measure, self.window, self.n_coefficients, rows)
+        past = self._new_readout(panel, self.measure)
         self.embedder_ = PathEmbedder(past.units, past, _PATHS[self.hold])
-        self._describe_window(rows, past.window)

@@ -14,8 +14,6 @@ from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.path_transformer import PathTransformer
 
-__all__ = ["PanelImputer"]
-
 
 def _returns_tables(imputer: PanelImputer) -> bool:
     shape = getattr(imputer, "array_shape_", ())

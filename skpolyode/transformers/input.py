@@ -28,18 +28,6 @@ from skpolyode.panel.units import LARGEST, ChannelScaler
 from skpolyode.training import TrainingReport
 from skpolyode.transformers.parameters import check_parameters
 
-__all__ = [
-    "check_sizes",
-    "fit_series",
-    "one_each",
-    "read_panel",
-    "refuse_unused",
-    "unchanged_by_errors",
-    "warn_if_nothing_was_learned",
-    "warn_of_unknown_inputs",
-]
-
-
 # Tables of 256 coefficients take 8 s to make, of 512 half a minute, of 1024 some two minutes.
 _FREE_COEFFICIENTS = 256  # however short the series are
 _MOST_COEFFICIENTS = 1024
@@ -151,7 +139,7 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = N
     """
     panel, shape = _converted(estimator, X, reset, "X")
     if inputs is not None:
-        encoder = getattr(estimator.embedder_, "inputs", None)
+        encoder = estimator.embedder_.inputs
         panel, _ = with_inputs(panel, encoder, inputs, type(estimator).__name__)
     if not reset:
         panel = _aligned(estimator, panel)
@@ -168,8 +156,7 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = N
 def _like_fit(estimator: BaseEstimator, validation: Any, trained: Panel) -> Panel:
     """Series beside those of a fit that has not learned yet, read as later methods read theirs."""
     panel = _converted(estimator, validation, False, "validation")[0]
-    ignores_outliers = getattr(estimator, "ignores_outliers", False)
-    options = {"errors": trained.errors, "ignores_outliers": ignores_outliers}
+    options = {"errors": trained.errors, "ignores_outliers": estimator.ignores_outliers}
     scaler = ChannelScaler.of(trained.values, **options)
     return _credible(_aligned(estimator, panel, "validation"), scaler, "validation")
 
@@ -220,37 +207,26 @@ def unchanged_by_errors(estimator: BaseEstimator) -> Iterator[None]:
 def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
     """Tell of channels without any observation, and of static covariates, with the remedy."""
     name, observed = type(estimator).__name__, estimator.embedder_.units.scaler.observed
-    if observed is not None:
-        unknown = [
-            c for c, seen in zip(estimator.channel_names_, observed, strict=True) if not seen
-        ]
-        warnings.warn(
-            f"the channels {unknown} were never observed in what {name} learned from: values "
-            "that come in them later are not read, and every answer about them is 0; leave "
-            "them out (Panel.select_channels), or fit on series that have them.",
-            stacklevel=4,
-        )
-    if panel.errors is not None and not estimator.uses_errors:
-        warnings.warn(
-            f"the features of {name} do not depend on the known errors of observations: "
-            "choose PolyODETransformer, LegendreFitTransformer or SummaryStatsTransformer, which "
-            "use them, or leave them out.",
-            stacklevel=4,
-        )
-    if panel.inputs is not None and not estimator.uses_inputs:
-        warnings.warn(
-            f"{name} does not use the inputs {list(panel.inputs.names)}: choose "
-            "PolyODETransformer, ODERNNTransformer or GRUODEBayesTransformer, which do, or leave "
-            "them out.",
-            stacklevel=4,
-        )
-    if panel.static is not None and not estimator.uses_static and len(panel.static.columns):
-        warnings.warn(
-            f"{name} does not use the static covariates {list(panel.static)}: put "
-            "StaticFeatures() beside it in a FeatureUnion to have them among the features. Ignore "
-            "this if it is there already; a transformer cannot see its neighbours.",
-            stacklevel=4,
-        )
+    unseen = [] if observed is None else np.array(estimator.channel_names_)[~observed].tolist()
+    errors = panel.errors is not None and not estimator.uses_errors
+    inputs = [] if panel.inputs is None or estimator.uses_inputs else list(panel.inputs.names)
+    static = [] if panel.static is None or estimator.uses_static else list(panel.static)
+    messages = {
+        f"the channels {unseen} were never observed in what {name} learned from: values that come "
+        "in them later are not read, and every answer about them is 0; leave them out "
+        "(Panel.select_channels), or fit on series that have them.": unseen,
+        f"the features of {name} do not depend on the known errors of observations: choose "
+        "PolyODETransformer, LegendreFitTransformer or SummaryStatsTransformer, which use them, or "
+        "leave them out.": errors,
+        f"{name} does not use the inputs {inputs}: choose PolyODETransformer, ODERNNTransformer or "
+        "GRUODEBayesTransformer, which do, or leave them out.": inputs,
+        f"{name} does not use the static covariates {static}: put StaticFeatures() beside it in a "
+        "FeatureUnion to have them among the features. Ignore this if it is there already; a "
+        "transformer cannot see its neighbours.": static,
+    }
+    for message, is_true in messages.items():
+        if is_true:
+            warnings.warn(message, stacklevel=4)
 
 
 def warn_if_nothing_was_learned(
@@ -289,7 +265,7 @@ def refuse_unused(estimator: Any, panel: Panel) -> None:
     """
     if panel.inputs is None or not getattr(estimator, "uses_inputs", False):
         return
-    if getattr(estimator.embedder_, "inputs", None) is None:
+    if estimator.embedder_.inputs is None:
         raise ValueError(
             f"X has the inputs {list(panel.inputs.names)}, but {type(estimator).__name__} was "
             "fitted without any: fit it with them, or leave them out."

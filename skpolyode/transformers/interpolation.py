@@ -8,14 +8,10 @@ from typing import ClassVar
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpolyode.embedders import PathEmbedder
-from skpolyode.embedders.direct import new_readout
 from skpolyode.embedders.paths import KINDS
 from skpolyode.panel import Panel
-from skpolyode.panel.select import observed_rows
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.parameters import DURATION, Duration
-
-__all__ = ["InterpolationTransformer"]
 
 
 class InterpolationTransformer(SeriesTransformer):
@@ -121,8 +117,6 @@ class InterpolationTransformer(SeriesTransformer):
     has_path = True
 
     def _fit(self, panel: Panel) -> None:
-        rows = observed_rows(panel)
-        past = new_readout("legt", self.window, self.n_coefficients, rows)
+        past = self._new_readout(panel)
         path = "centred" if self.kind == "hermite" and not self.causal else self.kind
         self.embedder_ = PathEmbedder(past.units, past, path)
-        self._describe_window(rows, past.window)

@@ -8,13 +8,9 @@ from typing import ClassVar
 from sklearn.utils._param_validation import Interval
 
 from skpolyode.embedders import LeastSquaresEmbedder
-from skpolyode.embedders.direct import new_readout
 from skpolyode.panel import Panel
-from skpolyode.panel.select import observed_rows
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.parameters import DURATION, Duration
-
-__all__ = ["LegendreFitTransformer"]
 
 
 class LegendreFitTransformer(SeriesTransformer):
@@ -111,7 +107,5 @@ class LegendreFitTransformer(SeriesTransformer):
     uses_errors = True
 
     def _fit(self, panel: Panel) -> None:
-        rows = observed_rows(panel)
-        past = new_readout("legt", self.window, self.n_coefficients, rows)
+        past = self._new_readout(panel)
         self.embedder_ = LeastSquaresEmbedder(past.units, past, self.alpha)
-        self._describe_window(rows, past.window)

@@ -18,22 +18,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 
-__all__ = [
-    "COUNT",
-    "DURATION",
-    "POSITIVE",
-    "Duration",
-    "Training",
-    "check_coefficients",
-    "check_device",
-    "check_names",
-    "check_parameters",
-    "check_repeatable",
-    "complete",
-    "layer_sizes",
-    "local_random_state",
-]
-
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
 # As `read_duration` reads it. A timedelta64 comes first: numpy takes it for a whole number.

@@ -20,8 +20,6 @@ from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import read_panel, unchanged_by_errors
 from skpolyode.transformers.polyode import PolyODETransformer
 
-__all__ = ["PathTransformer"]
-
 
 class PathTransformer(TransformerMixin, BaseEstimator):
     """Base of transformers around one that has `interpolate`.

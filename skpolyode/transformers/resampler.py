@@ -19,8 +19,6 @@ from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.parameters import DURATION, Duration
 from skpolyode.transformers.path_transformer import PathTransformer
 
-__all__ = ["Resampler"]
-
 _N_POINTS = 100  # where nothing is said
 _MOST_POINTS = 10_000_000
 

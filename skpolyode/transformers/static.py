@@ -10,8 +10,6 @@ from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.transformers.base import SeriesTransformer
 
-__all__ = ["StaticFeatures"]
-
 
 class StaticFeatures(SeriesTransformer):
     """Features of the static covariates of each series, which most transformers do not read.

@@ -10,8 +10,6 @@ from skpolyode.panel.select import observed_rows
 from skpolyode.panel.units import ChannelScaler, Units
 from skpolyode.transformers.base import SeriesTransformer
 
-__all__ = ["SummaryStatsTransformer"]
-
 
 class SummaryStatsTransformer(SeriesTransformer):
     """Embed irregular series by a dozen summary statistics of each channel.

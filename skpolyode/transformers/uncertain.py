@@ -16,8 +16,6 @@ from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import local_random_state
 
-__all__ = ["UncertainTransformer"]
-
 _LEAST_SHARE = 0.05  # of the root mean square of standard deviations in a window
 
 

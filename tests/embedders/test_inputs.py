@@ -34,7 +34,7 @@ def knots_of(t=T, rows=ROWS, kinds=KINDS, unit=1.0, before=()):
     """Of the inputs in their own units, as one of some series."""
     names = sorted(kinds, key=list(KINDS).index)
     scaler = ChannelScaler(np.zeros(3), np.ones(3))
-    encoder = InputEncoder(names, [KINDS[name] for name in names], scaler)
+    encoder = InputEncoder(names, [KINDS[name] for name in names], scaler, DECAYS)
     inputs = Panel.from_series([*before, (t, rows)], channel_names=list(kinds), empty="keep")
     blank = Panel.from_series([([0.0], [0.0])] * inputs.n_series)
     panel = Panel(blank.times, blank.values, blank.offsets, inputs=Inputs(inputs, kinds))

@@ -99,9 +99,8 @@ def test_reconstruction_comes_closer_with_more_coefficients():
         series = panel(30, seed=1, max_gap=0.3)
         end = series.times[-1]
         times = np.linspace(end - 0.95 * cases.WINDOW, end - 0.05 * cases.WINDOW, 50)
-        coefficients, zero = model.coefficients(series), np.zeros(50, dtype=int)
-        start, ends = series.times[:1], series.times[-1:]
-        read = model.past.read_at(coefficients, start, ends, times, zero)
+        offsets = np.array([0, 50])
+        read = model.past.read_past(model.coefficients(series), series, times, offsets)
         errors.append(np.abs((read - values(model, series, times)) / SCALER.scale).mean())
     assert errors[1] < errors[0] / 3
     assert errors[2] < errors[1] / 3

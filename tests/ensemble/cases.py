@@ -11,6 +11,11 @@ from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import ChannelScaler, Standardised, Units
 
 
+def no_inputs(n: int) -> np.ndarray:
+    """Responses to inputs at n times, where there are no inputs."""
+    return np.empty((n, 0))
+
+
 @dataclass
 class Clairvoyant:
     """Its free run is what will come, with independent noise of some size."""
@@ -30,7 +35,7 @@ class Clairvoyant:
         return Standardised(times / self.units.time_scale, self.units.scaler.read(panel.values))
 
     def responses(self, panel, elapsed, series):
-        return None
+        return no_inputs(len(elapsed))
 
     def runs_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray

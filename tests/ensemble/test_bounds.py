@@ -7,6 +7,7 @@ import pytest
 
 from skpolyode.ensemble.bounds import Bounds
 from skpolyode.ensemble.naive import Records, records_at
+from tests.ensemble.cases import no_inputs
 
 OWN = Bounds(
     lowest=np.array([-2.0]),
@@ -20,7 +21,7 @@ def after(*values: float) -> Records:
     """Of one series with these values, one at each time step."""
     n = len(values)
     times, rows = np.arange(float(n)), np.array(values)[:, None]
-    return records_at(times, rows, np.array([0, n]), np.array([n - 1]))
+    return records_at(times, rows, np.array([0, n]), np.array([n - 1]), no_inputs(n))
 
 
 def ends(records: Records, lead: float) -> list[float]:

@@ -9,7 +9,7 @@ import pytest
 
 import skpolyode
 from skpolyode import Inputs, Panel, PolyODEForecaster, PolyODETransformer
-from skpolyode.ensemble.simple import MEMBERS
+from skpolyode.ensemble.weights import MEMBERS
 
 DECAY, EFFECTS = 4.0, np.array([1.5, -0.8])  # of a dose and of a valve that opens
 
@@ -136,20 +136,6 @@ def test_streams_and_files_answer_as_batches_do(model, tmp_path):
     assert np.allclose(same.stream(TEST.panel).forecast(asked()).values, expected, atol=1e-9)
     path = same.interpolate(TEST.panel, asked()).values
     assert np.allclose(path, expected, atol=1e-9)
-
-
-def test_files_of_models_whose_regression_sees_no_inputs(tmp_path):
-    """As those of earlier versions: they go on without."""
-    plain = small().fit(Panel.from_series(TRAIN.series))
-    own, other = plain.embedder_, small().fit(TRAIN.panel)
-    inputs = other.embedder_.inputs._replace(decays=())
-    stacking = own.stacking
-    other.embedder_ = replace(other.embedder_, inputs=inputs, stacking=stacking)
-    only_ridge(other).save(tmp_path / "model")
-    found = skpolyode.load(tmp_path / "model")
-    expected = only_ridge(plain).forecast(Panel.from_series(TEST.series), asked()).values
-    assert np.allclose(found.forecast(TEST.panel, asked()).values, expected)
-    assert np.allclose(found.stream(TEST.panel).forecast(asked()).values, expected)
 
 
 def test_forecasters_and_their_intervals_see_them():

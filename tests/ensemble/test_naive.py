@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from skpolyode.ensemble.naive import NAIVE, Records, naive_forecasts, records_at
+from tests.ensemble.cases import no_inputs
 
 RNG = np.random.default_rng(0)
 LENGTHS = [7, 1, 12, 3]
@@ -35,7 +36,7 @@ def plain(times: np.ndarray, values: np.ndarray, when: float) -> dict[str, float
 
 def test_each_is_that_of_a_plain_loop():
     rows = np.arange(len(TIMES))
-    records = records_at(TIMES, VALUES, OFFSETS, rows)
+    records = records_at(TIMES, VALUES, OFFSETS, rows, no_inputs(len(TIMES)))
     for row in rows:
         first = OFFSETS[np.searchsorted(OFFSETS, row, side="right") - 1]
         own, when = slice(first, row + 1), TIMES[row] + 1.7
@@ -55,20 +56,24 @@ def test_records_grow_row_by_row():
         rows = OFFSETS[own] + k
         mask = ~np.isnan(VALUES[rows])
         packed = records.pack()
-        packed[own] = records[own].updated(TIMES[rows], VALUES[rows], mask).pack()
+        packed[own] = (
+            records[own].updated(TIMES[rows], VALUES[rows], mask, no_inputs(len(own))).pack()
+        )
         records = Records.unpack(packed)
-        expected = records_at(TIMES, VALUES, OFFSETS, rows).columns
+        expected = records_at(TIMES, VALUES, OFFSETS, rows, no_inputs(len(TIMES))).columns
         for column, wanted in zip(records[own].columns, expected, strict=True):
             np.testing.assert_allclose(column, wanted, rtol=1e-13, atol=1e-13)
 
 
 def test_no_series_takes_the_digits_of_another():
-    values = np.array([[1e300], [3.0], [4.0]])
-    records = records_at(np.array([0.0, 0.0, 1.0]), values, np.array([0, 1, 3]), np.array([0, 2]))
+    values, offsets = np.array([[1e300], [3.0], [4.0]]), np.array([0, 1, 3])
+    asked = np.array([0, 2]), no_inputs(3)
+    records = records_at(np.array([0.0, 0.0, 1.0]), values, offsets, *asked)
     assert naive_forecasts(records[1], np.zeros(1))[0, NAIVE.index("mean")] == 3.5
 
 
 def test_all_that_starts_from_the_last_value_is_there_at_no_lead():
-    found = naive_forecasts(records_at(TIMES, VALUES, OFFSETS, OFFSETS[1:] - 1), np.zeros((4, 3)))
+    records = records_at(TIMES, VALUES, OFFSETS, OFFSETS[1:] - 1, no_inputs(len(TIMES)))
+    found = naive_forecasts(records, np.zeros((4, 3)))
     for name in ("local_drift", "drift"):
         np.testing.assert_array_equal(found[..., NAIVE.index(name)], found[..., 0])

@@ -15,6 +15,7 @@ from skpolyode.ensemble.backtest import Sample, nearness
 from skpolyode.ensemble.naive import Records
 from skpolyode.ensemble.ridge import DirectRidge
 from skpolyode.panel.units import Standardised
+from tests.ensemble.cases import no_inputs
 
 LEADS = np.array([1.0, 2.0, 4.0])
 
@@ -38,7 +39,8 @@ def ridge_sample(panel: Panel, known: int = 3) -> Sample:
     lead = since - since[origins][series]
     asked = (lead > 0) & (lead <= LEADS[-1])
     rows = Standardised(since, panel.values), panel.offsets, origins, series[asked]
-    return Sample(*rows, since[asked], panel.values[asked], series[asked])
+    what = since[asked], panel.values[asked], series[asked]
+    return Sample(*rows, *what, no_inputs(len(since)), no_inputs(asked.sum()))
 
 
 def learned(sample: Sample, leads: np.ndarray = LEADS) -> DirectRidge | None:
@@ -47,12 +49,12 @@ def learned(sample: Sample, leads: np.ndarray = LEADS) -> DirectRidge | None:
 
 
 def answers(own: DirectRidge, records: Records, elapsed: np.ndarray) -> np.ndarray:
-    return own.at(records, elapsed, records.last)
+    return own.at(records, elapsed, records.last, no_inputs(len(elapsed)))
 
 
 def features_of(sample: Sample, with_products: bool, longest: float) -> ridge._Features:
     parts = sample.records, sample.elapsed, sample.records.last
-    return ridge._Features.of(*parts, with_products, longest)
+    return ridge._Features.of(*parts, with_products, longest, sample.driven)
 
 
 def test_what_other_channels_say_is_found():
@@ -75,7 +77,7 @@ def test_it_is_a_ridge_regression_at_each_lead(strength, monkeypatch):
 
     features = features_of(sample, own.with_products, LEADS[0])
     x, naive = features.of_channel(0, np.ones(len(sample.elapsed), dtype=bool))
-    x, base = ridge._standardised(x, own.centre[0], own.scale[0]), naive[:, own.bases[0, 0]]
+    x, base = ridge._standardised(x, own.centre[0], own.scale[0], 0), naive[:, own.bases[0, 0]]
     oracle = Ridge(alpha=strength, fit_intercept=False)
     expected = base + oracle.fit(x, sample.actual[:, 0] - base).predict(x)
     np.testing.assert_allclose(found, expected, atol=1e-8)
@@ -163,7 +165,8 @@ def test_many_channels_are_forecast_from_their_own():
 def test_it_answers_before_other_channels_were_last_observed():
     own, test = learned(ridge_sample(pushed(60, 0))), ridge_sample(pushed(20, 1))
     early = np.full(len(test.elapsed), -5.0)
-    features = ridge._Features.of(test.records, early, test.records.last, False, 4.0)
+    parts = test.records, early, test.records.last, False, 4.0
+    features = ridge._Features.of(*parts, test.driven)
     assert not features.since.any()
     assert not features.elapsed.any()
     assert np.isfinite(answers(own, test.records, early)).all()
@@ -179,7 +182,7 @@ def test_beyond_the_longest_lead_of_training_nothing_goes_on():
     np.testing.assert_array_equal(found[0].since, 4.0)
     for name in ("since", "simple", "drifts", "shared"):
         np.testing.assert_array_equal(getattr(found[1], name), getattr(found[0], name))
-    far = ridge._standardised(np.array([[1e9, -1e9]]), np.zeros(2), np.ones(2))
+    far = ridge._standardised(np.array([[1e9, -1e9]]), np.zeros(2), np.ones(2), 0)
     assert far.tolist() == [[5.0, -5.0, 1.0]]
 
 
@@ -189,7 +192,8 @@ def test_forecasts_of_the_mixed_model_are_taken_where_they_are_better():
     mixed = np.where(np.isnan(sample.actual), 0.0, sample.actual)
     own = DirectRidge.learn(LEADS, sample, mixed)
     assert (own.bases[0] == ridge._MIXED).all()
-    np.testing.assert_allclose(own.at(sample.records, sample.elapsed, mixed), mixed, atol=1e-6)
+    found = own.at(sample.records, sample.elapsed, mixed, sample.driven)
+    np.testing.assert_allclose(found, mixed, atol=1e-6)
 
 
 @pytest.mark.parametrize("spread", [1.0, 3600.0])

@@ -31,7 +31,7 @@ from skpolyode.ensemble.weights import Backtest, learn_weights
 from skpolyode.panel.select import observed_part
 from skpolyode.panel.units import Standardised
 from tests.closeness import assert_same_but_for_rounding
-from tests.ensemble.cases import Clairvoyant
+from tests.ensemble.cases import Clairvoyant, no_inputs
 from tests.transformers.registry import all_transformers
 from tests.transformers.toy import ToyTransformer
 
@@ -281,6 +281,11 @@ def still(n_channels: int = 1) -> SimpleForecasts:
     return SimpleForecasts(mixed, None, bounds, np.zeros(n_channels))
 
 
+def alone(n: int, n_channels: int) -> tuple[np.ndarray, np.ndarray]:
+    """No inputs, and no structural forecasts."""
+    return no_inputs(n), np.empty((n, n_channels, 0))
+
+
 def stacked(**weights: float) -> StackedForecast:
     row = np.array([weights.get(name, 0.0) for name in MEMBERS])
     knots = np.array([0.0, 9.0]), np.ones(1)
@@ -289,8 +294,9 @@ def stacked(**weights: float) -> StackedForecast:
 
 def seen(*values: float) -> Records:
     times, rows = np.arange(float(len(values))), np.array(values)[:, None]
-    last = len(values) - 1
-    return still().records(Standardised(times, rows), np.array([0, last + 1]), np.array([last]))
+    n = len(values)
+    asked = np.array([0, n]), np.array([n - 1]), no_inputs(n)
+    return still().records(Standardised(times, rows), *asked)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +305,7 @@ def seen(*values: float) -> Records:
 def test_outside_the_range_of_training_the_model_gives_way(last, expected):
     """By one standard deviation, its weight and that of the mean are those of the mixed model."""
     own = stacked(run=0.6, last=0.3)
-    found = own.combine(np.array([[1.0]]), seen(last), np.array([2.0]))[0, 0]
+    found = own.combine(np.array([[1.0]]), seen(last), np.array([2.0]), no_inputs(1))[0, 0]
     share = np.clip(max(last - 1, -1 - last), 0, 1)
     run = (1 - share) * 0.6
     assert found == pytest.approx(run + 0.3 * last + share * 0.7 * 0.5)
@@ -309,9 +315,9 @@ def test_the_mean_and_the_regression_give_way_as_well():
     simple = still()
     ridge = SimpleNamespace(at=lambda records, elapsed, mixed, driven: np.full(mixed.shape, 0.25))
     own = replace(stacked(ridge=0.4), simple=replace(simple, ridge=ridge))
-    parts = np.ones((1, 1)), seen(0.5, 1.0), np.array([2.0])
+    parts = np.ones((1, 1)), seen(0.5, 1.0), np.array([2.0]), no_inputs(1)
     assert own.combine(*parts)[0, 0] == pytest.approx(0.4 * 0.25)
-    parts = np.ones((1, 1)), seen(0.5, 3.0), np.array([2.0])
+    parts = np.ones((1, 1)), seen(0.5, 3.0), np.array([2.0]), no_inputs(1)
     assert own.combine(*parts)[0, 0] == pytest.approx(0.5)
 
 
@@ -319,7 +325,7 @@ def test_the_mean_and_the_regression_give_way_as_well():
 def test_what_was_never_observed_is_forecast_as_the_population_is(member):
     """By every member but the run, and never beyond the range of training."""
     own, blank = stacked(**{member: 1.0}), still().blank(2, 1)
-    found = own.combine(np.full((2, 1), 7.0), blank, np.array([0.0, 99.0]))
+    found = own.combine(np.full((2, 1), 7.0), blank, np.array([0.0, 99.0]), no_inputs(2))
     np.testing.assert_allclose(found, 1.0 if member == "run" else 0.5)
 
 
@@ -331,30 +337,32 @@ def test_what_is_measured_late_has_a_level_of_its_own():
     panel = Panel.from_series([(np.arange(20.0), own) for own in values])
     simple = learn_simple(Clairvoyant.of(panel), panel, np.random.RandomState(0))
     blank = simple.blank(1, 2), np.array([15.0])
-    members = simple.members(np.zeros((1, 2)), *blank)[0, 1]
+    members = simple.members(np.zeros((1, 2)), *blank, *alone(1, 2))[0, 1]
     assert members[LAST] == pytest.approx(members[MIXED] + simple.late[1])
     assert abs(members[LAST] - np.nanmax(simple.bounds.highest[1])) < 0.1 < members[LAST]
     assert members[MEAN] == members[MIXED]
-    shown = simple.updated(*blank, np.array([[0.2, 0.3]]), np.ones((1, 2), dtype=bool))
-    assert simple.members(np.zeros((1, 2)), shown, np.array([15.0]))[0, 1, LAST] == 0.3
+    cells = np.array([[0.2, 0.3]]), np.ones((1, 2), dtype=bool)
+    shown = simple.updated(*blank, *cells, no_inputs(1)), np.array([15.0])
+    assert simple.members(np.zeros((1, 2)), *shown, *alone(1, 2))[0, 1, LAST] == 0.3
 
 
 def test_one_observation_has_no_drift():
     blank, one = still(), seen(0.8)
-    members = blank.members(np.zeros((1, 1)), one, np.array([3.0]))[0, 0]
+    members = blank.members(np.zeros((1, 1)), one, np.array([3.0]), *alone(1, 1))[0, 0]
     mixed = members[MIXED]
     for name in ("local_drift", "drift", "ridge"):
         assert members[MEMBERS.index(name)] == mixed
     for name in ("last", "moving_average", "mean"):
         assert members[MEMBERS.index(name)] == 0.8
-    two = blank.members(np.zeros((1, 1)), seen(0.2, 0.8), np.array([3.0]))[0, 0]
+    two = seen(0.2, 0.8), np.array([3.0])
+    two = blank.members(np.zeros((1, 1)), *two, *alone(1, 1))[0, 0]
     assert two[MEMBERS.index("drift")] == pytest.approx(0.8 + 2 * 0.6)
 
 
 def test_members_stay_within_bounds():
     own, steep = still(), seen(-1.0, 0.0, 1.0)
     own = replace(own, bounds=replace(own.bounds, reach=np.array([[0.0, 0.5]])))
-    members = own.members(np.full((1, 1), -1e9), steep, np.array([900.0]))[0, 0]
+    members = own.members(np.full((1, 1), -1e9), steep, np.array([900.0]), *alone(1, 1))[0, 0]
     assert members[MEMBERS.index("drift")] == 1.5  # of the longest lead of training, no more
     assert members[RUN] == -1.0
 
@@ -367,10 +375,11 @@ def test_updated_rows_are_known_as_whole_series_are():
     for k in range(7):
         rows = offsets[:-1] + k
         mask = ~np.isnan(values[rows])
-        records = own.updated(records, times[rows], values[rows], mask)
-        expected = own.records(Standardised(times, values), offsets, rows)
+        records = own.updated(records, times[rows], values[rows], mask, no_inputs(3))
+        expected = own.records(Standardised(times, values), offsets, rows, no_inputs(len(times)))
         np.testing.assert_allclose(records.pack(), expected.pack(), rtol=1e-10, atol=1e-12)
-    unseen = own.updated(records, times[rows] + 1, values[rows], np.zeros((3, 2), dtype=bool))
+    nothing = np.zeros((3, 2), dtype=bool), no_inputs(3)
+    unseen = own.updated(records, times[rows] + 1, values[rows], *nothing)
     np.testing.assert_array_equal(unseen.pack(), records.pack())
 
 
@@ -496,13 +505,13 @@ def test_few_held_out_series_judge_the_run_only(monkeypatch):
     panel, learned = regular(15, 10, walk=True), []
     without = SimpleForecasts.without
 
-    def spied(self, series, rows, offsets, sample):
-        found = without(self, series, rows, offsets, sample)
+    def spied(self, series, sample):
+        found, rows, offsets = without(self, series, sample), sample.rows, sample.offsets
         # It is the same whatever the series that are left out hold.
         out = np.repeat(np.isin(np.arange(len(offsets) - 1), series), np.diff(offsets))
         other = Standardised(rows.times, np.where(out[:, None], 77.0, rows.values))
         actual = np.where(np.isin(sample.series, series)[:, None], 77.0, sample.actual)
-        again = without(self, series, other, offsets, replace(sample, rows=other, actual=actual))
+        again = without(self, series, replace(sample, rows=other, actual=actual))
         np.testing.assert_array_equal(again.mixed.curve, found.mixed.curve)
         np.testing.assert_array_equal(again.ridge.coefficients, found.ridge.coefficients)
         learned.append(set(series.tolist()))
@@ -653,7 +662,7 @@ def test_a_run_that_is_no_number_is_not_answered(fitted):
     own = fitted.embedder_
     panel = waves(2, 1)
     broken = np.full((2, 1, 2), np.nan)
-    found = own.stacking.combine(broken[:, 0], own.records(panel), np.full(2, 99.0))
+    found = own.stacking.combine(broken[:, 0], own.records(panel), np.full(2, 99.0), no_inputs(2))
     assert np.isfinite(found).all()
 
 

@@ -72,7 +72,7 @@ def embedder_of(model, kinds, n_channels=2):
         name for kind in ("hold", "linear", "impulse") for name in kinds if kinds[name] == kind
     ]
     scaler = ChannelScaler(np.zeros(len(names)), np.ones(len(names)))
-    inputs = InputEncoder(names, [kinds[name] for name in names], scaler)
+    inputs = InputEncoder(names, [kinds[name] for name in names], scaler, ())
     return ModelEmbedder(model.eval(), units, inputs=inputs)
 
 

@@ -343,7 +343,7 @@ def test_answers_are_checked_when_they_are_used():
     ("options", "error", "message"),
     [
         ({"duplicates": "max"}, ValueError, "duplicates must be one of 'error', 'mean', 'first'"),
-        ({"time_unit": "week"}, ValueError, "time_unit must be None or one of 'us', .* got 'week'"),
+        ({"time_unit": "week"}, ValueError, "time_unit must be one of None, 'us', .* got 'week'"),
         ({"ids": "ab"}, TypeError, "ids must be a 1-D sequence of labels, got 'ab'"),
         ({"ids": [[1, 2]]}, TypeError, "ids must be a 1-D sequence of labels"),
         ({"channel_names": "ab"}, TypeError, "channel_names must be a sequence of names"),

@@ -151,9 +151,9 @@ def test_timedeltas_are_told_where_they_are_read():
         (
             ZONED,
             DAYS,
-            "the panel has the time zone Europe/Berlin, times have none; use tz_localize",
+            "the series have the time zone Europe/Berlin, times have none; use tz_localize",
         ),
-        (DATED, DAYS.tz_localize("UTC"), "panel has none, times have the time zone UTC"),
+        (DATED, DAYS.tz_localize("UTC"), "series have none, times have the time zone UTC"),
         (DATED, "2024-01-01", r"times: times must be numbers or datetimes.*pandas\.to_datetime"),
         (DATED, ["2024-01-01"], r"pandas\.to_datetime"),
     ],

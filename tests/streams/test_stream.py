@@ -185,7 +185,7 @@ def test_datetimes_are_read_and_given_back():
     forecast = stream.forecast([later])
     assert forecast.tz == zone
     assert forecast.user_times()[0] == later
-    with pytest.raises(TypeError, match="time zone exactly if those before had one"):
+    with pytest.raises(TypeError, match="time zone exactly if the series have"):
         stream.update(pd.Timestamp("2024-04-02"), [1, 2], 0)
     naive = transformer.stream().update(np.datetime64("2024-04-02"), [1.0, 2.0])
     assert naive.last_times[0] == pd.Timestamp("2024-04-02")

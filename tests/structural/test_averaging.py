@@ -11,7 +11,7 @@ from scipy.stats import multivariate_t
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.ensemble.periods import likely_periods
-from skpolyode.ensemble.simple import MEMBERS
+from skpolyode.ensemble.weights import MEMBERS
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.structural import averaging
 from skpolyode.structural.averaging import StructuralModels
@@ -284,10 +284,10 @@ def test_a_structural_forecast_that_is_not_known_is_that_of_the_mixed_model():
     t = np.arange(60.0)
     embedder = small().pretrain(single(t, wave(t))).transformer_.embedder_
     simple, rows = embedder.stacking.simple, embedder.standardised(single(t, wave(t)))
-    records = simple.records(rows, np.array([0, 60]), np.array([40, 50]))
-    parts = np.zeros((2, 1)), records, rows.times[[40, 50]] + 2.0
-    members = simple.members(*parts, np.array([[np.nan], [0.7]]))
+    records = simple.records(rows, np.array([0, 60]), np.array([40, 50]), np.empty((60, 0)))
+    parts = np.zeros((2, 1)), records, rows.times[[40, 50]] + 2.0, np.empty((2, 0))
+    members = simple.members(*parts, np.array([[[np.nan]], [[0.7]]]))
     place = MEMBERS.index("structural")
     assert members[0, 0, place] == members[0, 0, MEMBERS.index("mixed")]
     assert members[1, 0, place] == 0.7
-    assert simple.members(*parts).shape == (2, 1, place)
+    assert simple.members(*parts, np.empty((2, 1, 0))).shape == (2, 1, place)

@@ -137,16 +137,11 @@ def _read_pair(pair: object) -> Block:
     return read_times(pair[0]), *read_values(pair[1])
 
 
-def _read_table(table: object) -> Block:
-    array, bad = read_values(table)
-    if array.ndim != 2:
-        raise ValueError(f"must be 2-D (time, channel) like the others, got {array.ndim}-D")
+def _read_array(series: object, shape: str, ndim: int) -> Block:
+    array, bad = read_values(series)
+    if array.ndim != ndim:
+        raise ValueError(f"must be {ndim}-D {shape} like the others, got {array.ndim}-D")
     return TimeBlock(np.arange(len(array))), array, bad
-
-
-def _read_vector(vector: object) -> Block:
-    array, bad = read_values(vector)
-    return TimeBlock(np.arange(len(array))), array[:, None], bad
 
 
 def _read_frame(table: object) -> Block:
@@ -169,8 +164,11 @@ def _read_frame(table: object) -> Block:
 
 
 rows_from_series = partial(rows_from_list, read=_read_pair)
-rows_from_vectors = partial(rows_from_list, read=_read_vector)
-rows_from_tables = partial(rows_from_list, read=_read_table)  # at times 0, 1, ..., L - 1
+# At times 0, 1, ..., L - 1:
+rows_from_vectors = partial(rows_from_list, read=partial(_read_array, shape="(time,)", ndim=1))
+rows_from_tables = partial(
+    rows_from_list, read=partial(_read_array, shape="(time, channel)", ndim=2)
+)
 
 
 def rows_from_frames(

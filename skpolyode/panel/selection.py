@@ -1,0 +1,251 @@
+"""Panels of some of the series, or of some of the channels."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Self, overload
+
+import numpy as np
+import pandas as pd
+
+from skpolyode.errors import plain_repr
+from skpolyode.panel.rows import offsets_from
+from skpolyode.panel.storage import PanelStorage
+
+
+class Series(NamedTuple):
+    """One series of a panel: read-only views of its times and values.
+
+    Parameters
+    ----------
+    times : ndarray of shape (L,)
+        Times, in the units of the panel's `times`.
+    values : ndarray of shape (L, D)
+        Values, NaN where a channel was not observed.
+
+    Examples
+    --------
+    >>> from skpolyode.panel import Panel
+    >>> times, values = Panel.from_series([([0.0, 1.5], [3.0, 4.0])])[0]
+    >>> times
+    array([0. , 1.5])
+    """
+
+    times: np.ndarray
+    values: np.ndarray
+
+
+class PanelSelection(PanelStorage):
+    """What can be chosen from a panel; `Panel` adds the ways to build one."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Series]:
+        """Yield the series one by one."""
+        return (self[index] for index in range(self.n_series))
+
+    @overload
+    def __getitem__(self, key: int | np.integer) -> Series: ...
+
+    @overload
+    def __getitem__(self, key: slice | Sequence[int] | np.ndarray | tuple) -> Self: ...
+
+    def __getitem__(self, key: object) -> Series | Self:
+        """Return one series for an integer, a panel for anything else that selects from an axis.
+
+        Parameters
+        ----------
+        key : int, slice, array-like of int or bool, or one of these followed by an Ellipsis
+            Positions, never ids.
+
+        Returns
+        -------
+        Series or Panel
+            Views where the selection is one stretch, copies otherwise.
+        """
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
+            key = key[0]
+        if isinstance(key, numbers.Integral) and not isinstance(key, bool):
+            index = int(key)
+            if not -self.n_series <= index < self.n_series:
+                raise IndexError(f"series {index} of a panel of {self.n_series} series")
+            start, stop = self.offsets[index % self.n_series :][:2]
+            return Series(self.times[start:stop], self.values[start:stop])
+        positions, rows = _positions(key, self.n_series), self._rows
+        lengths = rows.lengths[positions]
+        offsets = offsets_from(lengths)
+        if len(positions) and (np.diff(positions) == 1).all():
+            picked: Any = slice(rows.offsets[positions[0]], rows.offsets[positions[-1] + 1])
+        else:
+            # Row k of the result is row k + shift of its series' old place.
+            shift = rows.offsets[positions] - offsets[:-1]
+            picked = np.arange(offsets[-1]) + np.repeat(shift, lengths)
+        selected = replace(
+            rows.at(picked, offsets),
+            ids=rows.ids[positions],
+            static=None if rows.static is None else rows.static.iloc[positions],
+            origin=None if rows.origin is None else rows.origin[positions],
+            inputs=None if rows.inputs is None else rows.inputs.at(positions),
+        )
+        return self.from_rows(selected, self._checked, self._observed or None)
+
+    def select_ids(self, ids: Any) -> Self:
+        """Return a panel of some of the series, in the order in which their ids are given.
+
+        Parameters
+        ----------
+        ids : label or sequence of labels
+            Ids of series, each of them known; repetitions are allowed.
+
+        Returns
+        -------
+        Panel
+            The series.
+
+        Raises
+        ------
+        KeyError
+            If there is no series with one of the ids.
+        ValueError
+            If an id is that of several series.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0.0], [1.0]), ([2.0], [3.0])], ids=["ann", "bob"])
+        >>> panel.select_ids("bob").times
+        array([2.])
+        """
+        index = pd.Index(self.ids, tupleize_cols=False)
+        is_label = isinstance(ids, str | bytes) or not isinstance(ids, Iterable)
+        chosen = [ids] if is_label or (isinstance(ids, tuple) and ids in index) else list(ids)
+        if not index.is_unique:
+            repeated = plain_repr(index[index.duplicated()][0])
+            raise ValueError(f"id {repeated} is that of several series; select by position.")
+        positions = index.get_indexer(pd.Index(chosen, tupleize_cols=False))
+        if (positions < 0).any():
+            unknown = plain_repr(chosen[int(np.argmin(positions))])
+            raise KeyError(f"there is no series with the id {unknown}; panel.ids lists all.")
+        return self[positions]
+
+    def select_channels(self, names: str | Sequence[str]) -> Self:
+        """Return a panel of some of the channels, in the order in which they are named.
+
+        Parameters
+        ----------
+        names : str or sequence of str of shape (D_chosen,)
+            Names of channels, each at most once.
+
+        Returns
+        -------
+        Panel
+            The same series and times. A series without any observation in these channels is
+            reported when the panel is handed to an estimator.
+
+        Raises
+        ------
+        ValueError
+            If a name is not known or occurs twice, or if there is none.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0.0], [[61.0, 120.0]])], channel_names=["hr", "bp"])
+        >>> panel.select_channels(["bp", "hr"]).values
+        array([[120.,  61.]])
+        """
+        known = list(self.channel_names)
+        chosen = [names] if isinstance(names, str) else list(map(str, names))
+        if not chosen:
+            raise ValueError(f"choose at least one channel, of {known}.")
+        for name in chosen:
+            if name not in known:
+                raise ValueError(f"there is no channel {name!r}; the panel has {known}.")
+            if chosen.count(name) > 1:
+                raise ValueError(f"channel {name!r} is chosen more than once.")
+        if chosen == known:
+            return self
+        columns = [known.index(name) for name in chosen]
+        rows = self._rows.with_cells(lambda cells: np.ascontiguousarray(cells[:, columns]))
+        # Whoever orders them knows them by name.
+        rows = replace(rows, channel_names=tuple(chosen), has_channel_names=True)
+        return self.from_rows(rows, self._checked and len(chosen) == len(known))
+
+    def align_channels(
+        self, names: Sequence[str], *, named: bool, owner: str, name: str = "X"
+    ) -> Self:
+        """Return a panel with its channels in the order that `owner` was fitted on.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the channels that `owner` was fitted on.
+        named : bool
+            Whether these names were given (`has_channel_names`) or made up.
+        owner : str
+            The fitted estimator, in messages.
+        name : str, default="X"
+            The word for this panel in messages.
+
+        Returns
+        -------
+        Panel
+            Channels by name where both sides have names, else by position.
+
+        Raises
+        ------
+        ValueError
+            If there are other names, or another number of channels.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0.0], [[61.0, 120.0]])], channel_names=["hr", "bp"])
+        >>> panel.align_channels(["bp", "hr"], named=True, owner="HiPPOTransformer").values
+        array([[120.,  61.]])
+        """
+        found, wanted = list(self.channel_names), list(names)
+        if self.has_channel_names:
+            if sorted(found) == sorted(wanted):
+                return self.select_channels(wanted)
+            # The columns [1, 0] of a frame are those of an array, seen from its end.
+            if not named and sorted(found) == sorted(map(str, range(len(wanted)))):
+                return self.select_channels([str(k) for k in range(len(wanted))])
+            if named:
+                unknown = [channel for channel in found if channel not in wanted]
+                missing = [channel for channel in wanted if channel not in found]
+                also = f", {unknown} are not known" if unknown else ""
+                remedy = (
+                    f"{missing} are missing{also}. Give every series the channels of fit under "
+                    "these names, NaN where not observed."
+                    if missing
+                    else f"{unknown} are not known. Leave them out with "
+                    f"Panel.select_channels({wanted})."
+                )
+                raise ValueError(
+                    f"{name} has the channels {found}, but {owner} was fitted on {wanted}: {remedy}"
+                )
+        if len(found) != len(wanted):
+            raise ValueError(
+                f"{name} has {len(found)} channels ({', '.join(found)}), but {owner} was fitted on "
+                f"{len(wanted)} ({', '.join(wanted)}): {name} has {len(found)} features, but "
+                f"{owner} is expecting {len(wanted)} features as input. Give every series the "
+                "channels of fit, NaN where not observed."
+            )
+        return self
+
+
+def _positions(key: object, n_series: int) -> np.ndarray:
+    if isinstance(key, slice):
+        return np.arange(n_series)[key]
+    keys = np.asarray(key)
+    if keys.size == 0 and keys.dtype.kind == "f":  # the empty list
+        keys = keys.astype(np.int64)
+    if keys.ndim != 1 or keys.dtype.kind not in "biu":
+        raise IndexError(
+            "a panel is indexed by positions (an integer, a slice, integers or a mask), got "
+            f"{key!r}; to select by id use panel.select_ids([...])."
+        )
+    return np.arange(n_series)[keys]
