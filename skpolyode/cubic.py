@@ -10,8 +10,6 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import torch
 
-__all__ = ["CubicPath", "evaluate_path", "hermite_derivatives"]
-
 Array = TypeVar("Array", np.ndarray, torch.Tensor)
 
 

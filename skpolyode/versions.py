@@ -7,8 +7,6 @@ import platform
 import sys
 from importlib import metadata
 
-__all__ = ["show_versions"]
-
 _PACKAGES = (
     "skpolyode",
     "torch",

@@ -33,8 +33,6 @@ from skpolyode.transformers.input import one_each, read_panel, read_weights, unc
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import check_names, local_random_state
 
-__all__ = ["Fold", "HeadEstimator", "spread_folds"]
-
 Fold = tuple[np.ndarray, np.ndarray]
 """Rows to train on and rows to test on."""
 

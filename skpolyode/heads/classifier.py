@@ -18,8 +18,6 @@ from skpolyode.heads.weights import fit_parameters
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.parameters import check_names
 
-__all__ = ["PolyODEClassifier", "fit_temperature", "probabilities"]
-
 
 def _has_scores(classifier: PolyODEClassifier) -> bool:
     head = getattr(classifier, "head_", classifier.head)

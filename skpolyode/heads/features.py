@@ -16,8 +16,6 @@ from skpolyode.panel.select import observed_rows
 from skpolyode.transformers import Resampler, SummaryStatsTransformer
 from skpolyode.transformers.base import SeriesTransformer
 
-__all__ = ["FEATURES", "MANY_SERIES", "FeatureKind", "without_static"]
-
 MANY_SERIES = 200
 """From this number of series on, boosted trees compete and one deal of folds is enough."""
 

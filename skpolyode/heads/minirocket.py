@@ -9,8 +9,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["MiniRocket", "has_minirocket"]
-
 
 def has_minirocket() -> bool:
     """Whether MiniRocket can run here."""

@@ -11,8 +11,6 @@ from sklearn.utils.validation import _check_y
 from skpolyode.heads.base import HeadEstimator
 from skpolyode.saving.objects import register_estimator
 
-__all__ = ["PolyODERegressor"]
-
 
 @register_estimator
 class PolyODERegressor(RegressorMixin, HeadEstimator):

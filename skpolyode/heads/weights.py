@@ -8,8 +8,6 @@ import numpy as np
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import has_fit_parameter
 
-__all__ = ["fit_parameters", "series_weights"]
-
 
 def series_weights(
     target: np.ndarray, sample_weight: np.ndarray | None, class_weight: Any

@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["WeightAverage"]
-
 
 class WeightAverage:
     """Exponential moving average of the weights of a module.

@@ -14,8 +14,6 @@ import numpy as np
 from skpolyode.saving.codec import Decoder, Encoder
 from skpolyode.saving.container import read_file, write_file
 
-__all__ = ["Checkpoint"]
-
 
 class Checkpoint:
     """A file with the state of one training, replaced at once from time to time.

@@ -21,8 +21,6 @@ from skpolyode.training.checkpoint import Checkpoint
 from skpolyode.training.muon import Muon
 from skpolyode.training.report import ALL_EPOCHS, INFINITE, INTERRUPTED, TrainingReport
 
-__all__ = ["Task", "Trainer", "Turn", "is_surely_larger", "one_cycle"]
-
 _ERROR = "validation_error"
 _NEGLIGIBLE = 1e-3  # share of an error by which it may differ to no account
 # As a rule later weights forecast better ahead, at a lower rate, where one step does not tell. Van

@@ -9,9 +9,6 @@ import torch
 from skpolyode.models.contract import Prediction, SequenceModel
 from skpolyode.models.packed import Packed
 
-__all__ = ["WeightedMean", "forecasting_mse", "prediction_loss", "with_mean_one", "with_weights"]
-
-
 _LEAST_MOVE = 1e-3
 """Variances of a channel that forecasts are taken to miss at least: some cells may be exact."""
 

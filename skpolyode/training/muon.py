@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 import torch
 
-__all__ = ["Muon", "orthogonalise"]
-
 _FEW = 64  # inputs, as of a usual hidden layer, for which the learning rate is meant
 
 

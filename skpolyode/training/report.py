@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["ALL_EPOCHS", "INFINITE", "INTERRUPTED", "TrainingReport"]
-
 ALL_EPOCHS = "all epochs"
 INTERRUPTED = "interrupted"
 INFINITE = "the loss became infinite"

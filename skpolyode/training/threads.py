@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["intra_op_threads"]
-
 _lock = threading.Lock()
 _found: list[int] = []  # what the calls that are inside now found, in whatever thread
 

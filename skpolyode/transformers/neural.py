@@ -59,8 +59,6 @@ from skpolyode.transformers.stages import (
     run_stages,
 )
 
-__all__ = ["NeuralTransformer", "Sizes"]
-
 _LONGEST = 256  # rows; the end of a series half as long again may be held out
 _FURTHEST = 48  # observations that some minibatches look ahead, at most: half of a series
 _INTERVAL_LENGTH = 4  # observations that training goes through, with their updates

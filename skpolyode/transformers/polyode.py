@@ -49,8 +49,6 @@ from skpolyode.transformers.stages import (
 )
 from skpolyode.transformers.uncertain import UncertainTransformer
 
-__all__ = ["PolyODETransformer"]
-
 # Coefficients that the dynamics see, at most, of a channel and of all: they set the field's size.
 _CONTEXT_SIZE, _WIDEST = 32, 512
 _CONTEXTS_INTEGRATED = 20  # a gap longer than this many contexts is not integrated to its end

@@ -29,22 +29,6 @@ from skpolyode.panel.select import cut_windows, first_series, series_of_rows
 from skpolyode.training import Checkpoint, Trainer, TrainingReport
 from skpolyode.training.loop import Task, Turn
 
-__all__ = [
-    "FEWEST_EPOCHS",
-    "CheckStepSize",
-    "EstimateError",
-    "FitState",
-    "LearnVariance",
-    "StackForecasts",
-    "Stage",
-    "Train",
-    "judging_part",
-    "run_stages",
-    "two_sweeps",
-    "usual_batch",
-    "usual_patience",
-]
-
 FEWEST_EPOCHS = 10
 """Of a fit whose result is meant to be used: fewer are a trial run, too short to test for noise."""
 

@@ -19,8 +19,6 @@ from skpolyode.models.packed import Packed
 from skpolyode.training.loop import Task
 from skpolyode.training.losses import WeightedMean, forecasting_mse, prediction_loss, with_mean_one
 
-__all__ = ["IntervalTask", "Minibatches", "SeriesTask"]
-
 _DECAY = 0.7  # factor of the loss of each further observation that is forecast without updates
 # Far ahead, chosen on LI01, LEN01 and PHI01 of Physiome-ODE (see `benchmarks/physiome.py`). Without
 # rollouts the next row of small noisy sets is forecast worse, too: errors of wages, autism,

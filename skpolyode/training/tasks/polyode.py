@@ -18,8 +18,6 @@ from skpolyode.models.picard import CHUNK, observed_states, sweep
 from skpolyode.models.polyode import PolyODE
 from skpolyode.training.tasks.interval import IntervalTask
 
-__all__ = ["PolyODETask"]
-
 # While the field is far off, midpoint steps, the states of straight lines and short intervals show
 # it where to go, and cost less.
 _COARSE_SHARE = 1 / 8  # of the training

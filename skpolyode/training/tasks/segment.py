@@ -8,8 +8,6 @@ from skpolyode.models.contract import Prediction, SequenceModel, State, join, se
 from skpolyode.models.packed import Packed
 from skpolyode.training.tasks.interval import IntervalTask, Minibatches
 
-__all__ = ["SegmentTask"]
-
 
 class SegmentTask(IntervalTask):
     """Train on segments of series, with all updates in them, from their stored first states.

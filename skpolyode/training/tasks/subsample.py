@@ -12,8 +12,6 @@ from skpolyode.models.packed import Packed
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks.interval import IntervalTask, SeriesTask
 
-__all__ = ["SubsampledTask"]
-
 
 class SubsampledTask(Task):
     """A task that continues with another subsample of the series in each epoch.
