@@ -181,7 +181,8 @@ class Trainer:
     averaged : float, default=0.05
         Share of all steps over which weights are averaged; 0 averages none. The average is what is
         validated and kept, and what a task prepares its epochs with. Over 21 small real sets errors
-        of the next row are .99, 1.01, .95 and .96 times those of 0 with .0125, .025, .05 and .1.
+        of the next row, without the stack, are .99, 1.01, .95 and .96 times those of 0 with .0125,
+        .025, .05 and .1.
     optimizer : callable, default=Muon
         Makes an optimizer of the parameters and the keyword `lr`. It must offer what
         :class:`Muon` does: `lr`, `state`, `zero_grad`, `step` and `restore`.
