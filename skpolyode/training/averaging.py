@@ -11,6 +11,11 @@ import torch
 from torch import nn
 
 
+def weights_of(module: nn.Module) -> dict[str, torch.Tensor]:
+    """A copy of all weights of a module, with the names of its `state_dict`."""
+    return copy.deepcopy(dict(module.state_dict()))
+
+
 class WeightAverage:
     """Exponential moving average of the weights of a module.
 
@@ -55,7 +60,7 @@ class WeightAverage:
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
-        self.weights: dict[str, torch.Tensor] = copy.deepcopy(dict(module.state_dict()))
+        self.weights = weights_of(module)
         self.n_steps = 0
 
     @torch.no_grad()
@@ -72,7 +77,7 @@ class WeightAverage:
     @contextmanager
     def applied(self) -> Iterator[None]:
         """The module has the average in place of its weights, until the end of the block."""
-        present = copy.deepcopy(dict(self.module.state_dict()))
+        present = weights_of(self.module)
         self.module.load_state_dict(self.weights)
         try:
             yield
