@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 
 # Set before anything imports numpy or torch: the workers of a parallel run share the cores,
 # and sums that are split over threads differ in the last digits from machine to machine.
@@ -26,6 +27,17 @@ def no_stacking():
     """For a test of something else than forecasts."""
     with quick.no_stacking():
         yield
+
+
+@pytest.fixture
+def close_figures() -> Iterator[None]:
+    """For a test that draws: pyplot is left as it was found."""
+    import matplotlib.pyplot as plt
+
+    before = dict(plt.rcParams)
+    yield
+    plt.close("all")
+    assert dict(plt.rcParams) == before
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

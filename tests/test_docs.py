@@ -25,6 +25,7 @@ outputs, tables = map(importlib.import_module, ("outputs", "table_commands"))
 sys.path.pop(0)
 
 
+@pytest.mark.usefixtures("close_figures")
 @pytest.mark.parametrize("n_epochs", ["one", pytest.param("all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_code_of_the_page_runs(

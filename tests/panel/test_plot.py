@@ -13,10 +13,7 @@ NAN = np.nan
 SERIES = [([0.0, 1.0, 4.0], [[1.0, 5.0], [2.0, NAN], [6.0, 7.0]]), ([2.0], [[NAN, 3.0]])]
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("close_figures")
 
 
 def test_what_is_drawn_are_the_observations():
