@@ -175,4 +175,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore", ConvergenceWarning)  # said of parts with few patients
+    warnings.filterwarnings("ignore", message=".*no input is known after")  # there was no dose
     main()

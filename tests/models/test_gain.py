@@ -83,8 +83,8 @@ def test_gain_and_noise_of_a_random_walk_are_learned():
     """The best forecast of what comes next needs the gain of the steady state."""
     model, data = standing_still(Gain(1).double()), pack(*random_walk(160, 50))
     task = PolyODETask(model, data, NONE.expand(160))
-    optimizer = torch.optim.Adam(model.gain.parameters(), lr=0.1)
-    for _ in range(40):
+    optimizer = torch.optim.Adam(model.gain.parameters(), lr=0.2, betas=(0.5, 0.9))
+    for _ in range(20):
         task.refresh()
         optimizer.zero_grad()
         task.loss(torch.arange(len(task.items))).backward()

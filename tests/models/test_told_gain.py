@@ -81,8 +81,8 @@ def test_the_gain_is_learned_from_forecasts():
     model = embedder(move=20.0)
     data = pack(TIMES.ravel(), VALUES.reshape(-1, 1), OFFSETS, errors=SIGMA.reshape(-1, 1))
     task = PolyODETask(model.model, data, torch.zeros(N_SERIES, dtype=torch.bool))
-    optimizer = torch.optim.Adam(model.model.gain.parameters(), lr=0.3)
-    for _ in range(25):
+    optimizer = torch.optim.Adam(model.model.gain.parameters(), lr=0.5)
+    for _ in range(12):
         task.refresh()
         optimizer.zero_grad()
         task.loss(torch.arange(len(task.items))).backward()
