@@ -1,6 +1,6 @@
 """Concentrations of real patients under their doses: phenobarbital and quinidine.
 
-    python -m benchmarks.doses --data FOLDER [--seeds 0 1 2]
+    python -m benchmarks.doses --data FOLDER [--seeds 0 1 2] [--only Phenobarb]
 
 FOLDER holds `Phenobarb.csv` (59 newborns, 155 concentrations, 589 doses) and `Quinidine.csv` (136
 patients, 361 concentrations, 1028 doses): routine data of hospitals that ship with the R package
@@ -160,9 +160,10 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, required=True, help="folder with the tables")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--only", nargs="+", choices=ABSORBED, default=list(ABSORBED))
     args = parser.parse_args()
     print("| set | forecast | root mean squared error, mg/l | fit, s |\n|---|---|---|---|")
-    for name in ABSORBED:
+    for name in args.only:
         everyone, results = patients(args.data, name), []
         for seed in args.seeds:
             for train, test in KFold(5, shuffle=True, random_state=seed).split(everyone):

@@ -45,6 +45,7 @@ class Table:
 
 
 AS_MODULES = {
+    "doses",
     "intervals",
     "longitudinal",
     "peers",
@@ -98,6 +99,7 @@ TABLES = {
         "light_curves", full="--seeds 0", quick="--n-train 30 --n-test 5 --seeds 0"
     ),
     "inputs": Table("inputs", full="--seeds 0", quick="--n-train 12 --n-test 4 --seeds 0"),
+    "doses": Table("doses", quick="--only Phenobarb --seeds 0", needs_data=True, subfolder="nlme"),
     "uncertainty": Table("uncertainty", quick="--n-series 60 --seeds 0"),
     "path": Table("path", full="--seed 0", quick="--n-series 60"),
     "path_labels": Table("path_labels", quick="--series 60"),

@@ -247,20 +247,3 @@ def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
             at = weights_between(*channel, tuple(knots), own.leads[:, j], own.n_values[:, j])
             result[out, j] = (at * own.members[:, j]).sum(axis=-1)
     return result
-
-
-def as_if_new(forecasts: np.ndarray, backtest: Backtest) -> np.ndarray:
-    """Forecasts (M, D) of series that trained the model, with errors as large as those of others.
-
-    Errors of training are too small. They are multiplied by how much larger those of series that
-    the model has not seen are usually: the fewer of these there are, the closer to one.
-    """
-    error, is_new = forecasts - backtest.actual, backtest.is_new
-    sizes = [np.abs(error[rows]) for rows in (is_new, ~is_new)]
-    usual = [np.median(x[np.isfinite(x)]) if np.isfinite(x).any() else 0.0 for x in sizes]
-    if min(usual) <= 0:
-        return forecasts
-    n_new = len(np.unique(backtest.series[is_new]))
-    power = n_new / (n_new + SETTINGS.trust)
-    larger = max((usual[0] / usual[1]) ** power, 1.0)
-    return np.where(is_new[:, None], forecasts, backtest.actual + larger * error)

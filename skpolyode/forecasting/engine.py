@@ -20,7 +20,8 @@ from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
 from skpolyode.ensemble.backtest import FEWEST_TO_HOLD_OUT, RollingOrigins
 from skpolyode.ensemble.conformal import Calibration, volatility_at
 from skpolyode.ensemble.naive import NEGLIGIBLE
-from skpolyode.ensemble.stacking import as_if_new, cross_fitted, learn_simple, learn_stacking
+from skpolyode.ensemble.stacking import cross_fitted, learn_simple, learn_stacking
+from skpolyode.ensemble.weights import as_if_new
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.empty import drop_empty

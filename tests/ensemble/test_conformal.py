@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.ensemble.stacking import as_if_new, cross_fitted
-from skpolyode.ensemble.weights import Backtest
+from skpolyode.ensemble.stacking import cross_fitted
+from skpolyode.ensemble.weights import Backtest, as_if_new
 from tests.closeness import assert_same_but_for_rounding
 from tests.ensemble.test_stacking import backtest_of, weights_of
 
