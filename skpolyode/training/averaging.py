@@ -16,6 +16,17 @@ def weights_of(module: nn.Module) -> dict[str, torch.Tensor]:
     return copy.deepcopy(dict(module.state_dict()))
 
 
+@contextmanager
+def applied(weights: dict[str, torch.Tensor], module: nn.Module) -> Iterator[None]:
+    """The module has these weights in place of its own, until the end of the block."""
+    present = weights_of(module)
+    module.load_state_dict(weights)
+    try:
+        yield
+    finally:
+        module.load_state_dict(present)
+
+
 class WeightAverage:
     """Exponential moving average of the weights of a module.
 
@@ -43,7 +54,7 @@ class WeightAverage:
     Examples
     --------
     >>> import torch
-    >>> from skpolyode.training.averaging import WeightAverage
+    >>> from skpolyode.training.averaging import WeightAverage, applied
     >>> module = torch.nn.Linear(1, 1, bias=False)
     >>> average = WeightAverage(module)
     >>> for weight in (1.0, 3.0, 4.0):
@@ -51,7 +62,7 @@ class WeightAverage:
     ...     average.update(span=2)
     >>> average.weights["weight"].item()  # 2 after two steps
     3.0
-    >>> with average.applied():
+    >>> with applied(average.weights, module):
     ...     print(module.weight.item())
     3.0
     >>> module.weight.item()
@@ -73,16 +84,6 @@ class WeightAverage:
                 self.weights[name].lerp_(now, share)
             else:
                 self.weights[name].copy_(now)
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """The module has the average in place of its weights, until the end of the block."""
-        present = weights_of(self.module)
-        self.module.load_state_dict(self.weights)
-        try:
-            yield
-        finally:
-            self.module.load_state_dict(present)
 
     def keep(self, names: Collection[str]) -> None:
         """Drop weights that the module lost."""

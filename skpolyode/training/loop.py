@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 from tqdm.auto import tqdm
 
-from skpolyode.training.averaging import WeightAverage, weights_of
+from skpolyode.training.averaging import WeightAverage, applied, weights_of
 from skpolyode.training.checkpoint import Checkpoint
 from skpolyode.training.muon import Muon
 from skpolyode.training.report import ALL_EPOCHS, INFINITE, INTERRUPTED, TrainingReport
@@ -329,23 +329,22 @@ class _Run:
     def _turn(self, epoch: int) -> None:
         """Take the decision. The best weights so far are validated anew if the module changes."""
         before, turn = len(self.module.state_dict()), self.trainer.turn
-        with self.average.applied():
+        with applied(self.average.weights, self.module):
             self.turned = turn.decide()
         turn.apply(self.turned)
-        now, prepared = weights_of(self.module), self.task.state_dict()
-        if len(now) == before:
+        names, prepared = self.module.state_dict().keys(), self.task.state_dict()
+        if len(names) == before:
             return
-        self.average.keep(now)
-        self.best = {name: self.best[name] for name in now}
-        self.module.load_state_dict(self.best)
-        self.best_error = self.task.refresh(epoch / self.trainer.max_epochs)
+        self.average.keep(names)
+        self.best = {name: self.best[name] for name in names}
+        with applied(self.best, self.module):
+            self.best_error = self.task.refresh(epoch / self.trainer.max_epochs)
         self.best_series = self._series_errors
-        self.module.load_state_dict(now)
         self.task.load_state_dict(prepared)
 
     def _validate(self, epoch: int, start: float) -> None:
         """Prepare the epoch, and validate the average of the weights before it."""
-        with self.average.applied():
+        with applied(self.average.weights, self.module):
             error = self.task.refresh(epoch / self.trainer.max_epochs)
         seconds = time.perf_counter() - start
         self.history.append({"epoch": epoch, _ERROR: error, "seconds": seconds})

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from skpolyode.training.averaging import WeightAverage
+from skpolyode.training.averaging import WeightAverage, applied
 from skpolyode.training.loop import Trainer
 
 
@@ -39,7 +39,7 @@ def test_an_error_in_the_block_leaves_the_weights():
     seen = []
 
     def interrupted():
-        with average.applied():
+        with applied(average.weights, module):
             seen.append(module.weight.detach().clone())
             raise KeyboardInterrupt
 
