@@ -70,10 +70,11 @@ def forecaster(trained) -> PolyODEForecaster:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two of sktime's checks train 96 forecasters each, to look at the times of what is predicted.
+    """Some of sktime's checks train or ask 96 forecasters, to look at the times of predictions.
 
     Other checks compare times as well, of fewer horizons.
     """
+    several = "-test_predict_time_index", "-test_update_predict_predicted_index"
     for item in items:
-        if "-test_predict_time_index" in item.name:
+        if any(name in item.name for name in several):
             item.add_marker(pytest.mark.slow)
