@@ -31,9 +31,10 @@ def no_stacking():
 
 @pytest.fixture
 def close_figures() -> Iterator[None]:
-    """For a test that draws: pyplot is left as it was found."""
+    """For a test that draws: pyplot holds no figure of others, and is left as it was found."""
     import matplotlib.pyplot as plt
 
+    plt.close("all")
     before = dict(plt.rcParams)
     yield
     plt.close("all")

@@ -228,10 +228,13 @@ class PanelViews(PanelSelection):
 
         Examples
         --------
+        >>> import matplotlib.pyplot as plt
         >>> from skpolyode.panel import Panel
         >>> panel = Panel.from_series([([0, 1, 4], [[1.0, 5.0], [2.0, None], [6.0, None]])])
-        >>> [len(axes.lines) for axes in panel.plot()]
+        >>> axes = panel.plot()
+        >>> [len(own.lines) for own in axes]
         [1, 1]
+        >>> plt.close(axes[0].figure)
         """
         axes = labelled_axes(ax, self.channel_names, "pass one axes for each", sharex=True)
         times = self.user_times()
