@@ -70,16 +70,17 @@ def patients(folder: Path, name: str) -> list[Patient]:
 
 
 def panel_of(some: list[Patient], driven: bool) -> Panel:
+    inputs = doses_of(some) if driven else None
+    levels = [(own.t, own.level) for own in some]
+    return Panel.from_series(levels, channel_names=["level"], inputs=inputs)
+
+
+def doses_of(some: list[Patient]) -> Inputs:
     rows = []
     for own in some:  # doses of one moment are one
         taken, place = np.unique(own.taken, return_inverse=True)
         rows.append((taken, np.bincount(place, own.dose)))
-    inputs = Inputs(Panel.from_series(rows, channel_names=["dose"], empty="keep"), "impulse")
-    return Panel.from_series(
-        [(own.t, own.level) for own in some],
-        channel_names=["level"],
-        inputs=inputs if driven else None,
-    )
+    return Inputs(Panel.from_series(rows, channel_names=["dose"], empty="keep"), "impulse")
 
 
 class Compartment:
@@ -101,14 +102,13 @@ class Compartment:
 
     def fit(self, train: list[Patient]) -> Compartment:
         """Common parameters and factors in turn; spreads and noise from what is left."""
-        nothing = [np.zeros(2) for _ in train]
-        start = np.array([0.0, -4.0, 0.0])[: 2 + self.absorbed]
+        self.common, self.spread = np.array([0.0, -4.0, 0.0])[: 2 + self.absorbed], np.full(2, 0.3)
+        factors = [np.zeros(2) for _ in train]
 
         def pooled(common: np.ndarray, factors: list[np.ndarray]) -> np.ndarray:
             pairs = zip(train, factors, strict=True)
             return np.concatenate([own.level - self.curve(own, common, b) for own, b in pairs])
 
-        self.common, factors, self.spread = start, nothing, np.full(2, 0.3)
         for _ in range(10):
             fit = least_squares(pooled, self.common, args=(factors,), loss="soft_l1")
             self.common, self.noise = fit.x, np.sqrt(np.mean(pooled(fit.x, factors) ** 2))

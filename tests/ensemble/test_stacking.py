@@ -215,6 +215,16 @@ def test_errors_in_training_count_as_large_as_others():
     np.testing.assert_allclose(found, wanted, atol=0.05)
 
 
+def test_a_run_that_knows_its_training_by_heart_is_not_trusted():
+    """Errors of nothing cannot be enlarged; those of new series still speak."""
+    own = simulated(400, 0, {"run": 1.0, "last": 0.5})
+    is_new = np.arange(400) % 2 == 0
+    members = own.members.copy()
+    members[:, 0, RUN] = np.where(is_new, members[:, 0, RUN], own.actual[:, 0])
+    found = weights_of(own._replace(is_new=is_new, members=members))
+    assert weights_at(found, [1.0, 4.0])[:, RUN].max() < 0.5
+
+
 def test_series_that_trained_the_model_count():
     """A few new ones alone would not outweigh the prior."""
     own = simulated(200, 0, {"run": 0.5, "mean": 0.9})

@@ -24,7 +24,9 @@ def wave(t: np.ndarray) -> np.ndarray:
     return 2 * np.sin(2 * np.pi * t / 11) + np.cos(4 * np.pi * t / 11)
 
 
-@pytest.mark.parametrize(("n_series", "period"), [(1, "auto"), (12, "auto"), (12, 11.0)])
+@pytest.mark.parametrize(
+    ("n_series", "period"), [(1, "auto"), (9, "auto"), (12, "auto"), (12, 11.0)]
+)
 def test_a_season_is_repeated(n_series, period):
     rng, t = np.random.default_rng(0), irregular(120)
     levels = rng.standard_normal(n_series)
