@@ -97,13 +97,17 @@ def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarra
     """Leads (J,), numbers of observations (K,), weights (D, J, K, G) there, and weights (D, G).
 
     The last are those of channels that have not been observed before, which have no lead. Without
-    any forecasts, all weight is on the free run.
+    any forecasts, all weight is on the free run. Its errors on series that trained the model count
+    as :func:`as_if_new` enlarges them.
     """
     leads, known = knots_of(backtest.leads, backtest.actual), _known_knots(backtest)
     if not len(leads):
         n_channels, size = backtest.members.shape[1:]
         run = np.tile(np.eye(size)[0], (n_channels, 1, 1, 1))
         return np.ones(1), known, run, run[:, 0, 0]
+    members = backtest.members.copy()
+    members[..., _RUN] = as_if_new(members[..., _RUN], backtest)
+    backtest = backtest._replace(members=members)
     counted = are_known(backtest.leads, backtest.actual)
     weights = _weights_at(backtest, counted, leads, known)
     unseen = np.isinf(backtest.leads) & np.isfinite(backtest.actual)
@@ -121,16 +125,11 @@ def _weights_at(
     the best member does. Between neighbouring leads and numbers of observations, weights are shrunk
     towards each other.
 
-    Errors of the free run on series that trained the model count as :func:`as_if_new` enlarges
-    them. Where no series is new they cannot be enlarged, and all errors count for less.
+    Where no series is new, errors of training are not enlarged, and all count for less.
     """
     n_channels, size = backtest.members.shape[1:]
     shape = len(leads), len(known)
     strength = SETTINGS.structural_prior if size > _STRUCTURAL else SETTINGS.prior
-
-    run = as_if_new(backtest.members[..., _RUN], backtest)
-    members = np.concatenate([run[..., None], backtest.members[..., 1:]], axis=-1)
-    backtest = backtest._replace(members=members)
     near = nearness(backtest.leads[counted], leads).T @ _near_known(
         backtest.n_values[counted], known
     )
