@@ -55,6 +55,7 @@ AS_MODULES = {
 }
 TABLES = {
     "embeddings": Table("baselines", quick="--seeds 1 --only vowels --rows linear"),
+    "coverage": Table("coverage", quick="--sets sines --noise 0.3 --seeds 0"),
     "peers": Table(
         "peers", quick="--sizes 40 --rows PolyODE 'GRU forecaster' 'summary statistics'"
     ),

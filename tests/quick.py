@@ -7,16 +7,16 @@ from contextlib import contextmanager
 
 import pytest
 
-from skpolyode.models import variance_head
+from skpolyode.training import variance
 from skpolyode.transformers import stages
 
 
 @contextmanager
 def few_variance_steps(n_steps: int = 40) -> Iterator[None]:
-    """Within, the variance head learns in a tenth of its steps: four seconds less for each fit."""
+    """Within, the variance head learns in a fifth of its steps."""
     with pytest.MonkeyPatch.context() as patch:
-        settings = variance_head.VarianceSettings(n_steps=n_steps)
-        patch.setattr(variance_head, "SETTINGS", settings)
+        settings = variance.VarianceSettings(n_steps=n_steps)
+        patch.setattr(variance, "SETTINGS", settings)
         yield
 
 

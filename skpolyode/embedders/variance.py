@@ -20,10 +20,10 @@ from skpolyode.embedders.smoother import (
     shares,
 )
 from skpolyode.embedders.trained_model import TrainedModel
-from skpolyode.models.variance_head import Hidden, learn_variance
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import Observed, first_series, observed_part, series_of_rows
 from skpolyode.panel.units import Units
+from skpolyode.training.variance import Hidden, learn_variance
 
 _Embedder = TypeVar("_Embedder", bound=TrainedModel)
 

@@ -47,7 +47,7 @@ def scales(embedder, times, step=0.0):
 def test_variance_of_a_forecast_grows_as_that_of_the_walk(embedder):
     lead = np.array([0.0, 1.0, 2.0, 3.0])
     found = scales(embedder, 19.0 + lead) ** 2
-    np.testing.assert_allclose(found, KALMAN * NOISE + MOVE * lead, rtol=0.15)
+    np.testing.assert_allclose(found, KALMAN * NOISE + MOVE * lead, rtol=0.25)
 
 
 def test_between_observations_it_is_what_all_of_them_leave(embedder):
