@@ -3,6 +3,7 @@
     python -m benchmarks.physiome --data FOLDER --only LEN01 LI01              # an hour or less
     python -m benchmarks.physiome --data FOLDER --repository REPOSITORY        # all that are cheap
     python -m benchmarks.physiome --data FOLDER --rows PolyODE --figure ranks.svg
+    python -m benchmarks.physiome --data FOLDER --only LEN01 --folds 0 1 2 3 4
 
 FOLDER holds sets as `skpolyode.datasets.load_physiome` reads them; those that it lacks are made
 from REPOSITORY, a copy of the benchmark's (github.com/kloetergensc/Physiome-ODE), and kept there.
@@ -138,6 +139,9 @@ def report(found: pd.DataFrame, published: pd.DataFrame) -> list[str]:
     more = {"to 0.6": "to .6", "to 0.75": "to .75", "to 1": "to 1", "free run": "free run"}
     extra = own[list(more)].rename(columns=more) if len(own) else pd.DataFrame(index=errors.index)
     table = errors.join(extra).join(own["CPU s"] if len(own) else extra)
+    if found["fold"].nunique() > 1:  # how much one fold differs from another
+        spread = found[found["row"] == OURS].groupby("set")["error"].std()
+        table.insert(1, "std of folds", spread)
     lines = [f"| set | {' | '.join(table)} |", "|---" * (table.shape[1] + 1) + "|"]
     for name, line in table.iterrows():
         best = line[errors.columns].min()
@@ -196,7 +200,7 @@ def main() -> None:
     parser.add_argument("--repository", type=Path, help="a copy of the benchmark's")
     parser.add_argument("--only", nargs="+", metavar="SET", choices=published.index)
     parser.add_argument("--rows", nargs="+", metavar="ROW", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--folds", type=int, choices=range(1, 6), default=1)
+    parser.add_argument("--folds", type=int, nargs="+", metavar="K", choices=range(5), default=[0])
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--out", type=Path, help="folder of finished results")
     parser.add_argument("--figure", type=Path, help="file for a plot of the ranks")
@@ -210,7 +214,7 @@ def main() -> None:
     ]
     if not names:
         parser.error(f"{args.data} holds no set: name --repository, from which they are made.")
-    jobs = (joblib.delayed(measured)(n, f, args) for n in names for f in range(args.folds))
+    jobs = (joblib.delayed(measured)(n, f, args) for n in names for f in args.folds)
     found = pd.DataFrame(itertools.chain(*joblib.Parallel(args.jobs)(jobs)))
     print("\n".join(report(found, published)))
     if args.figure is not None:

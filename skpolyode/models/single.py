@@ -25,7 +25,7 @@ from skpolyode.models.contract import Prediction, State, Step
 from skpolyode.models.gain import Gain
 from skpolyode.models.packed import Packed
 
-FEW_SERIES = 4  # that take less time one after the other in numpy than side by side in torch
+FEW_SERIES = 8  # that take less time one after the other in numpy than side by side in torch
 
 SingleState = dict[str, np.ndarray]
 """Parts of a state of the model, without the axis of the series."""
