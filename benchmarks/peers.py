@@ -107,38 +107,52 @@ class GRUForecaster(nn.Module):
         return ((forecast - x[:, 1:]).square() * mask[:, 1:]).sum() / mask[:, 1:].sum()
 
 
-def gru(panel: Panel, batch_size: int = 32) -> Run:
+def gru(panel: Panel) -> Run:
     start, n_epochs = time.process_time(), min(40, max(4, 120_000 // len(panel)))
-    torch.manual_seed(0)
-    columns = padded(panel)
-    model = GRUForecaster(panel.n_channels)
+    panel = standardised(panel, panel)
+    model = fit_gru(padded(panel), n_epochs)
+    seconds = time.process_time() - start
+    return Run(last_states(model, panel), n_epochs, seconds)
+
+
+def fit_gru(
+    columns: tuple[torch.Tensor, ...], n_epochs: int, batch_size: int = 32, seed: int = 0
+) -> GRUForecaster:
+    torch.manual_seed(seed)
+    model = GRUForecaster(columns[0].shape[2])
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(n_epochs):
-        for index in torch.randperm(len(panel)).split(batch_size):
+        for index in torch.randperm(len(columns[0])).split(batch_size):
             optimizer.zero_grad()
             model(*(column[index] for column in columns)).backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
-    seconds = time.process_time() - start
-    last, states = torch.from_numpy(panel.lengths - 1), []
+    return model
+
+
+def last_states(model: GRUForecaster, panel: Panel) -> np.ndarray:
+    """States after the last observations: the embedding."""
+    columns, last, states = padded(panel), torch.from_numpy(panel.lengths - 1), []
     with torch.no_grad():
         for index in torch.arange(len(panel)).split(1000):
             hidden, _ = model.gru(torch.cat([column[index] for column in columns], dim=2))
             states.append(hidden[torch.arange(len(index)), last[index]])
-    return Run(torch.cat(states).double().numpy(), n_epochs, seconds)
+    return torch.cat(states).double().numpy()
 
 
-def padded(
-    panel: Panel, standardise: bool = True
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def standardised(panel: Panel, like: Panel) -> Panel:
+    """Values in standard deviations of another panel, around its means."""
+    values = (panel.values - np.nanmean(like.values, axis=0)) / np.nanstd(like.values, axis=0)
+    return panel.like(panel.times, values, panel.offsets)
+
+
+def padded(panel: Panel) -> tuple[torch.Tensor, ...]:
     """Values, masks and gaps (B, L, ...), zero where there is nothing."""
     place = np.arange(len(panel.times)) - np.repeat(panel.offsets[:-1], panel.lengths)
     series = series_index(panel.offsets)
-    values = panel.values
-    if standardise:
-        values = (values - np.nanmean(values, axis=0)) / np.nanstd(values, axis=0)
     gaps = np.where(place > 0, np.diff(panel.times, prepend=0.0), 0.0)
-    columns = np.nan_to_num(values), (~np.isnan(values)).astype(float), gaps[:, None]
+    known = ~np.isnan(panel.values)
+    columns = np.nan_to_num(panel.values), known.astype(float), gaps[:, None]
     result = []
     for column in columns:
         table = np.zeros((len(panel), panel.lengths.max(), column.shape[1]), dtype=np.float32)
