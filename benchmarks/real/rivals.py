@@ -155,7 +155,7 @@ def gru_answers(
     series = series_of_rows(panel)[questions.origin]
     own = np.flatnonzero(np.isin(series, batch))
     place = np.searchsorted(np.sort(batch), series[own])
-    values, mask, gaps = padded(panel[np.sort(batch)], standardise=False)
+    values, mask, gaps = padded(panel[np.sort(batch)])
     states, _ = model.gru(torch.cat([values, mask, gaps / unit], dim=2))
     step = questions.origin[own] - panel.offsets[series[own]]
     lead = torch.from_numpy(questions.leads[own] / unit).float()[:, None]
