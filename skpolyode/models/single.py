@@ -25,7 +25,7 @@ from skpolyode.models.contract import Prediction, State, Step
 from skpolyode.models.gain import Gain
 from skpolyode.models.packed import Packed
 
-FEW_SERIES = 8  # that take less time one after the other in numpy than side by side in torch
+FEW_SERIES = 8  # take less time one after the other in numpy (of 100 rows: .46 s, in torch .57 s)
 
 SingleState = dict[str, np.ndarray]
 """Parts of a state of the model, without the axis of the series."""
