@@ -13,12 +13,12 @@ from tests.models.cases import SIZE
 from tests.models.test_gain import KALMAN, MOVE, NOISE, random_walk, standing_still, steady
 
 
-def learned(model, rows):
+def learned(model, rows, seed=0):
     """An embedder of a model that knows all but how far off it is, which it learns from rows."""
     units = Units(ChannelScaler(np.zeros(1), np.ones(1)), 1.0)
     past = MemoryReadout(MEMORIES["legt"](SIZE, 1.5), 1.5, units)
     embedder = ModelEmbedder(model.float(), units, ("coefficients",), past, past)
-    return with_variance(embedder, Panel(*rows), np.random.RandomState(0))
+    return with_variance(embedder, Panel(*rows), np.random.RandomState(seed))
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +44,12 @@ def scales(embedder, times, step=0.0):
     return path_std(embedder, panel, np.asarray(times), np.array([0, len(times)]))[:, 0]
 
 
-def test_variance_of_a_forecast_grows_as_that_of_the_walk(embedder):
-    lead = np.array([0.0, 1.0, 2.0, 3.0])
-    found = scales(embedder, 19.0 + lead) ** 2
-    np.testing.assert_allclose(found, KALMAN * NOISE + MOVE * lead, rtol=0.25)
+def test_variance_of_a_forecast_grows_as_that_of_the_walk():
+    """In the mean of four draws of the minibatches, each of which errs by a tenth."""
+    lead, walk = np.array([0.0, 1.0, 2.0, 3.0]), random_walk(100, 60)
+    drawn = [learned(standing_still(steady()), walk, seed) for seed in range(4)]
+    found = np.mean([scales(one, 19.0 + lead) ** 2 for one in drawn], axis=0)
+    np.testing.assert_allclose(found, KALMAN * NOISE + MOVE * lead, rtol=0.15)
 
 
 def test_between_observations_it_is_what_all_of_them_leave(embedder):
