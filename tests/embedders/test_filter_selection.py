@@ -45,9 +45,10 @@ def test_a_gain_of_one_changes_nothing():
     assert not found.is_better
 
 
-def test_a_filter_that_forecasts_worse_is_not_better(monkeypatch):
-    """However well it fills in."""
-    strict = replace(filter_selection.SETTINGS, max_forecast_error=0.1)
-    monkeypatch.setattr(filter_selection, "SETTINGS", strict)
-    noisy = LEVELS + 0.5 * RNG.normal(size=WALKS.shape)
-    assert not compare_filter(*standing(noisy, 0.5)).is_better
+@pytest.mark.parametrize("margin", [0.99, 1.01])
+def test_what_filling_in_gains_weighs_against_what_forecasts_lose(monkeypatch, margin):
+    noisy = standing(LEVELS + 0.5 * RNG.normal(size=WALKS.shape), 0.5)
+    _, gap_filling, forecasts = compare_filter(*noisy)
+    settings = replace(filter_selection.SETTINGS, max_error=margin * gap_filling * forecasts)
+    monkeypatch.setattr(filter_selection, "SETTINGS", settings)
+    assert compare_filter(*noisy).is_better == (margin > 1)

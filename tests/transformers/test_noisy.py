@@ -134,7 +134,7 @@ def test_noise_is_found_by_itself():
 
 def test_what_no_filter_helps_is_exact(monkeypatch):
     """From half-way on; the best weights so far are then those without a gain."""
-    strict = replace(filter_selection.SETTINGS, max_fill_error=0.0)
+    strict = replace(filter_selection.SETTINGS, max_error=0.0)
     monkeypatch.setattr(filter_selection, "SETTINGS", strict)
     fitted = small(max_epochs=20).fit(swings(0.3, 30))
     assert fitted.noise_ is None
