@@ -24,7 +24,7 @@ from skpolyode.training.muon import Muon
 
 
 @dataclass(frozen=True)
-class VarianceSettings:
+class HeadTrainingSettings:
     """How a :class:`VarianceHead` is trained.
 
     Of filters, forecasts that reach 10 observations make intervals of 90 % hold 0.87 to 0.89 of the
@@ -47,7 +47,7 @@ class VarianceSettings:
     learning_rate: float = 0.05  # at first; it falls to zero along a cosine
 
 
-SETTINGS = VarianceSettings()
+SETTINGS = HeadTrainingSettings()
 
 
 class Hidden(NamedTuple):
