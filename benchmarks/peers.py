@@ -43,6 +43,7 @@ from torch import nn
 from benchmarks.paper.cells import with_clock
 from benchmarks.processes import in_a_process
 from benchmarks.protocol import PAPER_WINDOW, label_auc
+from benchmarks.units import Units
 from skpolyode import (
     InterpolationTransformer,
     Panel,
@@ -109,7 +110,7 @@ class GRUForecaster(nn.Module):
 
 def gru(panel: Panel) -> Run:
     start, n_epochs = time.process_time(), min(40, max(4, 120_000 // len(panel)))
-    panel = standardised(panel, panel)
+    panel = Units.of(panel).standardised(panel)
     model = fit_gru(padded(panel), n_epochs)
     seconds = time.process_time() - start
     return Run(last_states(model, panel), n_epochs, seconds)
@@ -138,12 +139,6 @@ def last_states(model: GRUForecaster, panel: Panel) -> np.ndarray:
             hidden, _ = model.gru(torch.cat([column[index] for column in columns], dim=2))
             states.append(hidden[torch.arange(len(index)), last[index]])
     return torch.cat(states).double().numpy()
-
-
-def standardised(panel: Panel, like: Panel) -> Panel:
-    """Values in standard deviations of another panel, around its means."""
-    values = (panel.values - np.nanmean(like.values, axis=0)) / np.nanstd(like.values, axis=0)
-    return panel.like(panel.times, values, panel.offsets)
 
 
 def padded(panel: Panel) -> tuple[torch.Tensor, ...]:

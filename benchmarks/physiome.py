@@ -184,8 +184,6 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder of finished results")
     parser.add_argument("--figure", type=Path, help="file for a plot of the ranks")
     args = parser.parse_args()
-    if args.out is not None:
-        args.out.mkdir(parents=True, exist_ok=True)
     names = args.only or [
         name
         for name in published.index

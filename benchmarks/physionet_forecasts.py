@@ -38,7 +38,7 @@ from benchmarks.real.forecasts import Fitted, Transformer
 from benchmarks.real.part import Scores, kept
 from benchmarks.real.questions import Ask, Questions, Seen, after, seen
 from benchmarks.real.rivals import PANEL_RIVALS
-from benchmarks.real.sets import Units
+from benchmarks.units import Units
 from skpolyode import Panel
 from skpolyode.panel.select import series_of_rows
 
@@ -232,8 +232,6 @@ def main() -> None:
     parser.add_argument("--stays", type=int, help="the first of them, for a quick look")
     parser.add_argument("--out", type=Path, help="folder of finished results")
     args = parser.parse_args()
-    if args.out is not None:
-        args.out.mkdir(parents=True, exist_ok=True)
     panel = read(args.data, args.stays)
     for name in args.only:
         splits = (split_of(PROTOCOLS[name], panel, seed) for seed in range(args.splits))

@@ -12,7 +12,8 @@ import numpy as np
 from benchmarks.real.part import Part, Scores
 from benchmarks.real.questions import Questions
 from benchmarks.real.rivals import PANEL_RIVALS, Rival, single_rivals
-from benchmarks.real.sets import SETS, Answer, Fold, Task, Units
+from benchmarks.real.sets import SETS, Answer, Fold, Task
+from benchmarks.units import Units
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.transformers.neural import NeuralTransformer
