@@ -7,18 +7,19 @@ process of its own; its peak memory is told beyond what the imports and the data
 draws of the data a line has their means, and all values of AUC.
 
 - PolyODE with its defaults and the paper's window.
-- GRU: a plain recurrent forecaster of as many hidden units (64), which is given values, masks and
-  the time to the next observation, trained on padded series to the next value with Adam; its last
-  state is the embedding. 40 epochs, 4 of 30 000 series: it has no budget of steps.
+- GRU: a plain recurrent forecaster of 64 hidden units, which reads values, masks and the time since
+  the observation before, and whose head reads the time to the next one; trained on padded series
+  with Adam, to forecast the next values. Its last state is the embedding. 40 epochs, 4 of 30 000
+  series: it has no budget of steps.
 - MiniRocketMultivariate of sktime (its defaults, compiled before the clock starts), on straight
   lines between the observations at 100 even times.
 - MiniRocket of this package on the path that the same PolyODE learns, at 100 common times.
 - Summary statistics, and the memory along straight lines, need no training.
 
-AUC is that of the label of the data set, the state at a moment in the past, on series that the
-classifier has not seen: by the paper's small network, but for MiniRocket by a ridge classifier, as
-its authors advise. It is computed from the first 3000 series at most. "growth" is that of the
-seconds of fit over the size before. All seconds are of the processor.
+AUC is that of the label of the data set, the sign of a state at a moment in the past, on series
+that the classifier has not seen: by the paper's small network, but for MiniRocket by a ridge
+classifier, as its authors advise. It is computed from the first 3000 series at most. "growth" is
+that of the seconds of fit over the size before. All seconds are of the processor.
 """
 
 from __future__ import annotations
@@ -60,10 +61,10 @@ N_TIMES = 100
 
 
 class Run(NamedTuple):
-    """Features of a panel, epochs, and the seconds of the fit."""
+    """What a method has made of a panel."""
 
     features: np.ndarray
-    n_epochs: int
+    n_epochs: int  # 0 without training by epochs
     fit_seconds: float
 
 
@@ -102,7 +103,7 @@ class GRUForecaster(nn.Module):
         )
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
-        """Mean squared error of the forecasts of all observations but the first."""
+        """Mean squared error of the forecasts of all observations but those of first rows."""
         hidden, _ = self.gru(torch.cat([x, mask, gap], dim=2))
         forecast = self.head(torch.cat([hidden[:, :-1], gap[:, 1:]], dim=2))
         return ((forecast - x[:, 1:]).square() * mask[:, 1:]).sum() / mask[:, 1:].sum()
@@ -192,7 +193,7 @@ ROWS = {
 
 
 def measure(name: str, size: int, draw: int) -> dict[str, float]:
-    """Seconds, MiB and AUC of one row, in this process."""
+    """Seconds, MiB and AUC of one row, in this process; a small run before loads what is needed."""
     warm_up, data = (make_lorenz63(n, rate=0.3, random_state=n + draw) for n in (20, size))
     ROWS[name].run(warm_up.panel)
     Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak starts anew from here
