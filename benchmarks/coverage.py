@@ -15,40 +15,38 @@ from __future__ import annotations
 import argparse
 import itertools
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.datasets import make_lorenz63
+from skpolyode.panel.select import split_rows
 
 EDGES = (0, 1, 2, 4, 6, 8, 10)  # leads, in median gaps
 N_TRAIN, N_TEST = 200, 500
 SEEN = 2 / 3  # of a span
 
 
-class Series(NamedTuple):
-    times: np.ndarray
-    values: np.ndarray  # with noise
-    truth: np.ndarray  # at the same times
-
-
-def sines(noise: float, rng: np.random.Generator) -> list[Series]:
-    made = []
+def sines(noise: float, rng: np.random.Generator) -> tuple[Panel, Panel]:
+    """Series with noise, and what they would be without."""
+    noisy, clean = [], []
     for _ in range(N_TRAIN + N_TEST):
         times = np.sort(rng.uniform(0, 12, 40))
         size, speed, phase = rng.uniform([0.5, 0.8, 0.0], [1.5, 1.6, 2 * np.pi])
         truth = size * np.sin(speed * times + phase)[:, None]
-        made.append(Series(times, truth + noise * rng.normal(size=truth.shape), truth))
-    return made
+        noisy.append((times, truth + noise * rng.normal(size=truth.shape)))
+        clean.append((times, truth))
+    return Panel.from_series(noisy), Panel.from_series(clean)
 
 
-def lorenz63(noise: float, rng: np.random.Generator) -> list[Series]:
+def lorenz63(noise: float, rng: np.random.Generator) -> tuple[Panel, Panel]:
+    """As `sines`, of a chaotic system."""
     seed, n_series = int(rng.integers(2**31)), N_TRAIN + N_TEST
     data = make_lorenz63(rate=0.3, n_series=n_series, noise=noise, random_state=seed)
     truth = CubicSpline(data.truth.times, data.truth.values[..., data.truth.observed], axis=1)
-    return [Series(*rows, truth(rows[0])[k]) for k, rows in enumerate(data.panel)]
+    clean = [(times, truth(times)[k]) for k, (times, _) in enumerate(data.panel)]
+    return data.panel, Panel.from_series(clean)
 
 
 SETS = {"sines": sines, "lorenz63": lorenz63}
@@ -56,17 +54,16 @@ SETS = {"sines": sines, "lorenz63": lorenz63}
 
 def measure(name: str, noise: float, seed: int) -> list[str]:
     """Cells of a row of the table, one for each bin of leads."""
-    series = SETS[name](noise, np.random.default_rng(seed))
-    train, test = series[:N_TRAIN], series[N_TRAIN:]
-    model = PolyODETransformer(observations="noisy", random_state=seed)
-    model.fit(Panel.from_series([(s.times, s.values) for s in train]))
-    gap = np.median(np.concatenate([np.diff(s.times) for s in train]))
-    known = [s.times < s.times[0] + SEEN * np.ptp(s.times) for s in test]
-    pairs = list(zip(test, known, strict=True))
-    seen = Panel.from_series([(s.times[part], s.values[part]) for s, part in pairs])
-    asked = [s.times[~part] for s, part in pairs]
-    lead = np.concatenate([s.times[~part] - s.times[part][-1] for s, part in pairs]) / gap
-    truth = np.concatenate([s.truth[~part] for s, part in pairs])
+    panel, clean = SETS[name](noise, np.random.default_rng(seed))
+    train, test = panel[:N_TRAIN], panel[N_TRAIN:]
+    model = PolyODETransformer(observations="noisy", random_state=seed).fit(train)
+    gap = np.median(np.concatenate([np.diff(times) for times, _ in train]))
+    first, last = test.times[test.offsets[:-1]], test.times[test.offsets[1:] - 1]
+    cuts = first + SEEN * (last - first)
+    seen, later = split_rows(test, cuts)
+    truth = split_rows(clean[N_TRAIN:], cuts)[1].values
+    asked = [times for times, _ in later]
+    lead = (later.times - np.repeat(seen.times[seen.offsets[1:] - 1], later.lengths)) / gap
     error = model.forecast(seen, asked, combine=False).values - truth
     std = model.stream(seen).forecast_std(asked).values
     cells = []

@@ -1,8 +1,8 @@
 """Forecasts of PolyODE against simple rivals, on dynamics and on real single series.
 
-    python benchmarks/forecasting.py                          # all, three seeds: half an hour
-    python benchmarks/forecasting.py --sets pendulum airline  # some
-    python benchmarks/forecasting.py --seeds 0                # one seed: ten minutes
+    python -m benchmarks.forecasting                          # all, three seeds: half an hour
+    python -m benchmarks.forecasting --sets pendulum airline  # some
+    python -m benchmarks.forecasting --seeds 0                # one seed: ten minutes
 
 Prints two tables in units of the training data's standard deviation: the squared error at leads
 of about 1, 3 and 10 mean gaps, from a cutoff at 60 % of each series, and the squared error and
@@ -20,6 +20,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ from sktime.datasets import load_airline, load_lynx, load_uschange
 from sktime.forecasting.naive import NaiveForecaster
 from sktime.forecasting.trend import PolynomialTrendForecaster
 
+from benchmarks.real.rivals import smoother
+from benchmarks.units import Units, gaps
 from skpolyode.datasets import (
     drop_times,
     make_lorenz63,
@@ -111,16 +114,8 @@ def rivals(gap: float, season: int) -> dict[str, Any]:
     models["quadratic trend"] = OnGrid(PolynomialTrendForecaster(degree=2), gap)
     if season > 1:
         models["seasonal naive"] = OnGrid(NaiveForecaster(strategy="last", sp=season), gap)
-    try:
-        import statsmodels  # noqa: F401
-    except ImportError:
-        return models
-    from sktime.forecasting.exp_smoothing import ExponentialSmoothing
-
-    smoothing = ExponentialSmoothing(trend="add", damped_trend=True)
-    if season > 1:
-        smoothing.set_params(seasonal="add", sp=season)
-    models["exponential smoothing"] = OnGrid(smoothing, gap)
+    if find_spec("statsmodels"):
+        models["exponential smoothing"] = OnGrid(smoother(season), gap)
     return models
 
 
@@ -168,17 +163,6 @@ SETS: dict[str, Split] = {
 SEASONS = {"airline": 12, "lynx": 10, "uschange": 4}
 
 
-def standardised(panel: Panel, reference: Panel) -> Panel:
-    mean, scale = np.nanmean(reference.values, axis=0), np.nanstd(reference.values, axis=0)
-    return panel.like(panel.times, (panel.values - mean) / scale, panel.offsets)
-
-
-def mean_gap(panel: Panel) -> float:
-    inner = np.ones(panel.n_observations, dtype=bool)
-    inner[panel.offsets[:-1]] = False
-    return float(np.diff(panel.times, prepend=0.0)[inner].mean())
-
-
 def pooled(table: pd.DataFrame) -> float:
     """Mean over channels, weighted by what was observed."""
     known = table[table["n"] > 0]
@@ -215,12 +199,12 @@ def run(name: str, seeds: list[int]) -> pd.DataFrame:
 def run_seed(name: str, seed: int) -> pd.DataFrame:
     train, test = SETS[name](seed)
     reference = test if train is None else train
-    gap = mean_gap(reference)
-    test = standardised(test, reference)
+    gap, units = float(gaps(reference).mean()), Units.of(reference)
+    test = units.standardised(test)
     start = time.perf_counter()
     model = PolyODEForecaster(random_state=seed)
     if train is not None:
-        model.pretrain(standardised(train, reference))
+        model.pretrain(units.standardised(train))
     models = {"PolyODE": model, **rivals(gap, SEASONS.get(name, 1))}
     rows = {}
     for key, own in models.items():

@@ -29,7 +29,7 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.real.sets import SETS as REAL
-from benchmarks.real.sets import Units
+from benchmarks.units import Units
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.datasets import make_lorenz63, make_ode_system
 from skpolyode.forecasting import PolyODEForecaster

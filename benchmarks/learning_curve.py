@@ -22,8 +22,9 @@ import numpy as np
 import torch
 
 from benchmarks.paper.cells import with_clock
-from benchmarks.peers import fit_gru, last_states, padded, standardised
+from benchmarks.peers import fit_gru, last_states, padded
 from benchmarks.protocol import PAPER_WINDOW, label_auc
+from benchmarks.units import Units
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.datasets import make_lorenz63
 
@@ -74,7 +75,7 @@ def main() -> None:
         for seed in args.seeds:
             data = make_lorenz63(size, rate=0.3, random_state=size + seed)
             is_test = np.asarray(data.split) == "test"
-            panel, found = standardised(data.panel, data.panel[~is_test]), {}
+            panel, found = Units.of(data.panel[~is_test]).standardised(data.panel), {}
             for method in METHODS.values():  # loads what is needed
                 method(panel[:20], np.arange(20) < 2, 1, seed)
             for name, epochs in EPOCHS.items():

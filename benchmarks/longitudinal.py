@@ -294,8 +294,6 @@ def main() -> None:
     missing = sorted(set(args.only or []) - set(there))
     if missing or not there:
         parser.error(f"no {', '.join(missing) or 'tables'} in {args.data}: it has {there}.")
-    if args.out is not None:
-        args.out.mkdir(parents=True, exist_ok=True)
     found = itertools.chain.from_iterable(measured(name, args) for name in args.only or there)
     print("\n".join(report(pd.DataFrame(found))))
 

@@ -7,18 +7,19 @@ process of its own; its peak memory is told beyond what the imports and the data
 draws of the data a line has their means, and all values of AUC.
 
 - PolyODE with its defaults and the paper's window.
-- GRU: a plain recurrent forecaster of as many hidden units (64), which is given values, masks and
-  the time to the next observation, trained on padded series to the next value with Adam; its last
-  state is the embedding. 40 epochs, 4 of 30 000 series: it has no budget of steps.
+- GRU: a plain recurrent forecaster of 64 hidden units, which reads values, masks and the time since
+  the observation before, and whose head reads the time to the next one; trained on padded series
+  with Adam, to forecast the next values. Its last state is the embedding. 40 epochs, 4 of 30 000
+  series: it has no budget of steps.
 - MiniRocketMultivariate of sktime (its defaults, compiled before the clock starts), on straight
   lines between the observations at 100 even times.
 - MiniRocket of this package on the path that the same PolyODE learns, at 100 common times.
 - Summary statistics, and the memory along straight lines, need no training.
 
-AUC is that of the label of the data set, the state at a moment in the past, on series that the
-classifier has not seen: by the paper's small network, but for MiniRocket by a ridge classifier, as
-its authors advise. It is computed from the first 3000 series at most. "growth" is that of the
-seconds of fit over the size before. All seconds are of the processor.
+AUC is that of the label of the data set, the sign of a state at a moment in the past, on series
+that the classifier has not seen: by the paper's small network, but for MiniRocket by a ridge
+classifier, as its authors advise. It is computed from the first 3000 series at most. "growth" is
+that of the seconds of fit over the size before. All seconds are of the processor.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from torch import nn
 from benchmarks.paper.cells import with_clock
 from benchmarks.processes import in_a_process
 from benchmarks.protocol import PAPER_WINDOW, label_auc
+from benchmarks.units import Units
 from skpolyode import (
     InterpolationTransformer,
     Panel,
@@ -59,10 +61,10 @@ N_TIMES = 100
 
 
 class Run(NamedTuple):
-    """Features of a panel, epochs, and the seconds of the fit."""
+    """What a method has made of a panel."""
 
     features: np.ndarray
-    n_epochs: int
+    n_epochs: int  # 0 without training by epochs
     fit_seconds: float
 
 
@@ -101,7 +103,7 @@ class GRUForecaster(nn.Module):
         )
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
-        """Mean squared error of the forecasts of all observations but the first."""
+        """Mean squared error of the forecasts of all observations but those of first rows."""
         hidden, _ = self.gru(torch.cat([x, mask, gap], dim=2))
         forecast = self.head(torch.cat([hidden[:, :-1], gap[:, 1:]], dim=2))
         return ((forecast - x[:, 1:]).square() * mask[:, 1:]).sum() / mask[:, 1:].sum()
@@ -109,7 +111,7 @@ class GRUForecaster(nn.Module):
 
 def gru(panel: Panel) -> Run:
     start, n_epochs = time.process_time(), min(40, max(4, 120_000 // len(panel)))
-    panel = standardised(panel, panel)
+    panel = Units.of(panel).standardised(panel)
     model = fit_gru(padded(panel), n_epochs)
     seconds = time.process_time() - start
     return Run(last_states(model, panel), n_epochs, seconds)
@@ -138,12 +140,6 @@ def last_states(model: GRUForecaster, panel: Panel) -> np.ndarray:
             hidden, _ = model.gru(torch.cat([column[index] for column in columns], dim=2))
             states.append(hidden[torch.arange(len(index)), last[index]])
     return torch.cat(states).double().numpy()
-
-
-def standardised(panel: Panel, like: Panel) -> Panel:
-    """Values in standard deviations of another panel, around its means."""
-    values = (panel.values - np.nanmean(like.values, axis=0)) / np.nanstd(like.values, axis=0)
-    return panel.like(panel.times, values, panel.offsets)
 
 
 def padded(panel: Panel) -> tuple[torch.Tensor, ...]:
@@ -197,7 +193,7 @@ ROWS = {
 
 
 def measure(name: str, size: int, draw: int) -> dict[str, float]:
-    """Seconds, MiB and AUC of one row, in this process."""
+    """Seconds, MiB and AUC of one row, in this process; a small run before loads what is needed."""
     warm_up, data = (make_lorenz63(n, rate=0.3, random_state=n + draw) for n in (20, size))
     ROWS[name].run(warm_up.panel)
     Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak starts anew from here

@@ -34,12 +34,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.real.forecasts import ahead
+from benchmarks.real.forecasts import Fitted, Transformer
 from benchmarks.real.part import Scores, kept
 from benchmarks.real.questions import Ask, Questions, Seen, after, seen
-from benchmarks.real.rivals import PANEL_RIVALS, Rival
-from benchmarks.real.sets import Units
-from skpolyode import Panel, PolyODETransformer
+from benchmarks.real.rivals import PANEL_RIVALS
+from benchmarks.units import Units
+from skpolyode import Panel
 from skpolyode.panel.select import series_of_rows
 
 DESCRIPTORS = ["Age", "Gender", "Height", "ICUType"]
@@ -130,25 +130,6 @@ class Split(NamedTuple):
     unit: np.ndarray  # (D,) of errors, in these deviations
 
 
-class Model:
-    """PolyODE, its defaults."""
-
-    def forecasts(self, split: Split) -> np.ndarray:
-        model = PolyODETransformer(random_state=0)
-        model.fit(split.train, validation=split.validation)
-        return ahead(model, split.ask(split.test))
-
-
-class Fitted:
-    """A method that learns from the very questions that it will be asked."""
-
-    def __init__(self, rival: Rival) -> None:
-        self.rival = rival
-
-    def forecasts(self, split: Split) -> np.ndarray:
-        return self.rival(split.ask(split.train), split.ask(split.test))
-
-
 def six_numbers(own: Seen) -> np.ndarray:
     """Last and second last value, mean, count, age of the last one, and a constant."""
     columns = [*own.values[:, :2].T, own.mean, np.log1p(own.count), np.log1p(own.ages[:, 0])]
@@ -175,7 +156,7 @@ def least_squares(training: Questions, test: Questions) -> np.ndarray:
 
 
 METHODS: dict[str, Callable[[], Any]] = {
-    "PolyODE": Model,
+    "PolyODE": Transformer,
     "least squares": partial(Fitted, least_squares),
     "boosting": partial(Fitted, PANEL_RIVALS["boosting, causal features"]),
     "last value": partial(Fitted, PANEL_RIVALS["last value"]),
@@ -210,10 +191,12 @@ def split_of(protocol: Protocol, panel: Panel, seed: int) -> Split:
 
 
 def measure(name: str, split: Split, rows: list[str]) -> dict[str, Scores]:
-    truth, found = split.ask(split.test).truth, {}
+    test, found = split.ask(split.test), {}
     for row in rows:
         start = time.process_time()
-        errors = (METHODS[row]().forecasts(split) - truth) / split.unit
+        model = METHODS[row]()
+        model.fit(split.train, split.validation)
+        errors = (model.answer(split.ask(split.train), test).mean - test.truth) / split.unit
         found[row] = {k: score(errors) for k, score in PROTOCOLS[name].scores.items()}
         found[row]["CPU s"] = time.process_time() - start
     return found
@@ -249,8 +232,6 @@ def main() -> None:
     parser.add_argument("--stays", type=int, help="the first of them, for a quick look")
     parser.add_argument("--out", type=Path, help="folder of finished results")
     args = parser.parse_args()
-    if args.out is not None:
-        args.out.mkdir(parents=True, exist_ok=True)
     panel = read(args.data, args.stays)
     for name in args.only:
         splits = (split_of(PROTOCOLS[name], panel, seed) for seed in range(args.splits))

@@ -15,7 +15,7 @@ from skpolyode.transformers import stages
 def few_variance_steps(n_steps: int = 40) -> Iterator[None]:
     """Within, the variance head learns in a fifth of its steps."""
     with pytest.MonkeyPatch.context() as patch:
-        settings = variance.VarianceSettings(n_steps=n_steps)
+        settings = variance.HeadTrainingSettings(n_steps=n_steps)
         patch.setattr(variance, "SETTINGS", settings)
         yield
 

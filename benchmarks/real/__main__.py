@@ -58,8 +58,6 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--out", type=Path, help="folder of finished results")
     args = parser.parse_args()
-    if args.out is not None:
-        args.out.mkdir(parents=True, exist_ok=True)
     lost = []
     for part in (PARTS[name] for name in args.parts):
         for name in part.folds:

@@ -12,7 +12,8 @@ import numpy as np
 from benchmarks.real.part import Part, Scores
 from benchmarks.real.questions import Questions
 from benchmarks.real.rivals import PANEL_RIVALS, Rival, single_rivals
-from benchmarks.real.sets import SETS, Answer, Fold, Task, Units
+from benchmarks.real.sets import SETS, Answer, Fold, Task
+from benchmarks.units import Units
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.transformers.neural import NeuralTransformer
@@ -30,8 +31,8 @@ class Transformer:
     def __init__(self, kind: type[NeuralTransformer] = PolyODETransformer) -> None:
         self.kind = kind
 
-    def fit(self, panel: Panel) -> None:
-        self.model = self.kind(random_state=0).fit(panel)
+    def fit(self, panel: Panel, validation: Panel | None = None) -> None:
+        self.model = self.kind(random_state=0).fit(panel, validation=validation)
 
     def answer(self, _: Questions, test: Questions) -> Answer:
         if is_one_step(test):
@@ -65,7 +66,7 @@ class Fitted:
     def __init__(self, rival: Rival) -> None:
         self.rival = rival
 
-    def fit(self, panel: Panel) -> None:
+    def fit(self, panel: Panel, validation: Panel | None = None) -> None:
         pass
 
     def answer(self, training: Questions, test: Questions) -> Answer:

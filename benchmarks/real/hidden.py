@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.real.part import Part, Scores
-from benchmarks.real.sets import SETS, Units, dealt
+from benchmarks.real.sets import SETS, dealt
+from benchmarks.units import Units
 from skpolyode import InterpolationTransformer, Panel, PanelImputer, PolyODETransformer
 from skpolyode.datasets import drop_cells
 

@@ -30,7 +30,9 @@ class Part(NamedTuple):
 def kept(
     measure: Measure, name: str, number: int, fold: Any, rows: list[str], out: Path | None
 ) -> list[dict[str, Any]]:
-    """The scores of one fold, read from files where there are some."""
+    """The scores of one fold, read from files where there are some, and else written to such."""
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
     files = {row: None if out is None else out / f"{name}-{row}-{number}.json" for row in rows}
     found: dict[str, Scores] = {
         row: json.loads(file.read_text()) for row, file in files.items() if file and file.exists()

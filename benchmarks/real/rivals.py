@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from benchmarks.peers import GRUForecaster, padded
 from benchmarks.real.questions import Questions, Seen, seen
-from skpolyode import Panel
+from benchmarks.units import gaps
 from skpolyode.panel.select import series_of_rows
 
 Rival = Callable[[Questions, Questions], np.ndarray]
@@ -117,7 +118,7 @@ def gru(training: Questions, test: Questions, n_epochs: int = 40, patience: int 
     """
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
-    panel, unit = training.panel, typical_gap(training.panel)
+    panel, unit = training.panel, float(np.median(gaps(training.panel)))
     model = GRUForecaster(panel.n_channels)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     held_out = rng.permutation(panel.n_series)[: max(1, panel.n_series // 10)]
@@ -170,12 +171,6 @@ def gru_loss(
     return (answers - truth)[~truth.isnan()].square().mean()
 
 
-def typical_gap(panel: Panel) -> float:
-    inner = np.ones(panel.n_observations, dtype=bool)
-    inner[panel.offsets[:-1]] = False
-    return float(np.median(np.diff(panel.times, prepend=0.0)[inner]))
-
-
 def seasonal_naive(season: int) -> Rival:
     """The row one season (of rows) earlier, or as many seasons as it takes."""
 
@@ -186,19 +181,19 @@ def seasonal_naive(season: int) -> Rival:
     return forecast
 
 
-def smoothing(season: int) -> Rival:
-    """Exponential smoothing with a damped trend and a season, fitted anew at each origin.
+def smoother(season: int) -> Any:
+    """Exponential smoothing of sktime with a damped trend and a season; it needs statsmodels."""
+    from sktime.forecasting.exp_smoothing import ExponentialSmoothing
 
-    It needs statsmodels.
-    """
+    model = ExponentialSmoothing(trend="add", damped_trend=True)
+    return model.set_params(seasonal="add", sp=season) if season > 1 else model
+
+
+def smoothing(season: int) -> Rival:
+    """Exponential smoothing, fitted anew at each origin."""
 
     def forecast(_: Questions, test: Questions) -> np.ndarray:
-        from sktime.forecasting.exp_smoothing import ExponentialSmoothing
-
-        model = ExponentialSmoothing(trend="add", damped_trend=True)
-        if season > 1:
-            model.set_params(seasonal="add", sp=season)
-        forecasts = np.zeros(test.truth.shape)
+        model, forecasts = smoother(season), np.zeros(test.truth.shape)
         for origin in np.unique(test.origin):
             own = np.flatnonzero(test.origin == origin)
             steps = test.target[own] - origin

@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils import Bunch
 
 from benchmarks.real.questions import Ask, Questions, after, ahead, next_rows, one_step
+from benchmarks.units import Units
 from skpolyode import Panel
 from skpolyode.datasets import load_physionet2012
 from skpolyode.panel.select import take
@@ -29,21 +30,6 @@ class Answer(NamedTuple):
     mean: np.ndarray
     lower: np.ndarray | None = None
     upper: np.ndarray | None = None
-
-
-class Units(NamedTuple):
-    """Moments (D,) of the training part."""
-
-    mean: np.ndarray
-    scale: np.ndarray
-
-    @classmethod
-    def of(cls, panel: Panel) -> Units:
-        scale = np.nanstd(panel.values, axis=0)
-        return cls(np.nanmean(panel.values, axis=0), np.where(scale > 0, scale, 1.0))
-
-    def standardised(self, panel: Panel) -> Panel:
-        return panel.like(panel.times, (panel.values - self.mean) / self.scale, panel.offsets)
 
 
 Score = Callable[[Questions, Answer, Units], float]

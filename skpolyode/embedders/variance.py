@@ -29,8 +29,8 @@ _Embedder = TypeVar("_Embedder", bound=TrainedModel)
 
 
 @dataclass(frozen=True)
-class VarianceSettings:
-    """How the size of errors is learned, and followed by a memory."""
+class VarianceSampleSettings:
+    """How many rows teach the size of errors, and at how many times a memory follows it."""
 
     n_rows: int = 20_000
     """Rows to learn from, at most: those of the first series."""
@@ -42,7 +42,7 @@ class VarianceSettings:
     """Times in each gap at which a memory takes the standard deviation, as a line between them."""
 
 
-SETTINGS = VarianceSettings()
+SETTINGS = VarianceSampleSettings()
 
 # Standard deviations that an innovation is cut off at: the square of its square is a number.
 _FARTHEST = np.sqrt(np.sqrt(np.finfo(np.float32).max))

@@ -8,6 +8,7 @@ from typing import Self
 
 import numpy as np
 
+from skpolyode.ensemble.backtest import are_known
 from skpolyode.ensemble.naive import Records
 from skpolyode.saving.codec import saved
 
@@ -53,7 +54,7 @@ class Bounds:
         lowest = np.fmin.reduce(values, axis=0, initial=np.inf)
         highest = np.fmax.reduce(values, axis=0, initial=-np.inf)
         seen = lowest <= highest
-        known = np.isfinite(leads) & np.isfinite(changes) & (leads > 0)
+        known = are_known(leads, changes)
         knots, reach = np.zeros(1), np.zeros((values.shape[1], 1))
         if known.any():
             ends = np.geomspace(*np.quantile(leads[known], [0.0, 1.0]), _SETTINGS.n_leads)

@@ -83,12 +83,12 @@ def weights_between(
 
     Where there are no observations yet, they are those (G,) of what is `unseen`.
     """
-    near = nearness(leads, knots[0]), _near_known(n_values, knots[1])
+    near = nearness(leads, knots[0]), _near_counts(n_values, knots[1])
     found = np.einsum("nj,nk,jkg->ng", *near, weights, optimize=True)
     return np.where(n_values[:, None] < 1, unseen, found)
 
 
-def _near_known(n_values: np.ndarray, knots: np.ndarray) -> np.ndarray:
+def _near_counts(n_values: np.ndarray, knots: np.ndarray) -> np.ndarray:
     """Weights (..., K) of knots around numbers of observations (...), on a logarithmic scale."""
     return nearness(np.log(np.maximum(n_values, 1.0)), np.log(knots))
 
@@ -100,49 +100,49 @@ def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarra
     any forecasts, all weight is on the free run. Its errors on series that trained the model count
     as :func:`as_if_new` enlarges them.
     """
-    leads, known = knots_of(backtest.leads, backtest.actual), _known_knots(backtest)
+    leads, counts = knots_of(backtest.leads, backtest.actual), _count_knots(backtest)
     if not len(leads):
         n_channels, size = backtest.members.shape[1:]
-        run = np.tile(np.eye(size)[0], (n_channels, 1, 1, 1))
-        return np.ones(1), known, run, run[:, 0, 0]
+        run = np.tile(np.eye(size)[_RUN], (n_channels, 1, 1, 1))
+        return np.ones(1), counts, run, run[:, 0, 0]
     members = backtest.members.copy()
     members[..., _RUN] = as_if_new(members[..., _RUN], backtest)
     backtest = backtest._replace(members=members)
     counted = are_known(backtest.leads, backtest.actual)
-    weights = _weights_at(backtest, counted, leads, known)
+    weights = _weights_at(backtest, counted, leads, counts)
     unseen = np.isinf(backtest.leads) & np.isfinite(backtest.actual)
-    return leads, known, weights, _weights_at(backtest, unseen, np.ones(1), np.ones(1))[:, 0, 0]
+    return leads, counts, weights, _weights_at(backtest, unseen, np.ones(1), np.ones(1))[:, 0, 0]
 
 
 def _weights_at(
-    backtest: Backtest, counted: np.ndarray, leads: np.ndarray, known: np.ndarray
+    backtest: Backtest, counted: np.ndarray, leads: np.ndarray, counts: np.ndarray
 ) -> np.ndarray:
     """Weights (D, J, K, G) at knots, from the forecasts that a mask (M, D) counts.
 
-    Weights of all channels together are learned first: those of simple forecasts, shrunk towards
-    the best of them; then those of all members, shrunk towards the first. Those of a channel are
-    shrunk towards them. The prior counts as much as a few forecasts that do not overlap and err as
-    the best member does. Between neighbouring leads and numbers of observations, weights are shrunk
-    towards each other.
+    Weights of all channels together are learned first: those of all forecasts but the free run,
+    shrunk towards structural ones or, without any, the best of them; then those of all members,
+    shrunk towards the first. Those of a channel are shrunk towards them. The prior counts as much
+    as a few forecasts that do not overlap and err as the best member does. Between neighbouring
+    leads and numbers of observations, weights are shrunk towards each other.
 
     Where no series is new, errors of training are not enlarged, and all count for less.
     """
     n_channels, size = backtest.members.shape[1:]
-    shape = len(leads), len(known)
-    strength = SETTINGS.structural_prior if size > _STRUCTURAL else SETTINGS.prior
-    near = nearness(backtest.leads[counted], leads).T @ _near_known(
-        backtest.n_values[counted], known
-    )
-    penalty, columns = strength * _penalty(near), enumerate(counted.T)
-    parts = np.stack([_error_products(backtest, own, j, leads, known) for j, own in columns])
+    shape = len(leads), len(counts)
+    is_structural = size > _STRUCTURAL
+    near_counts = _near_counts(backtest.n_values[counted], counts)
+    penalty = _penalty(nearness(backtest.leads[counted], leads).T @ near_counts)
+    penalty *= SETTINGS.structural_prior if is_structural else SETTINGS.prior
+    columns = enumerate(counted.T)
+    parts = np.stack([_error_products(backtest, own, j, leads, counts) for j, own in columns])
     # Errors of several channels may be correlated: all of them count as one channel does.
     pooled = parts.mean(axis=0)
-    simple = np.flatnonzero(np.arange(size + 1) != _RUN)
-    of_simple = pooled[:, simple][:, :, :, simple]
-    best = np.zeros((shape[0] * shape[1], len(simple)))
-    best[:, _STRUCTURAL - 1 if size > _STRUCTURAL else np.einsum("ngng->g", of_simple).argmin()] = 1
-    towards = np.zeros((len(best), size + 1))
-    towards[:, simple] = _convex_weights(of_simple, penalty, best)
+    others = np.flatnonzero(np.arange(size + 1) != _RUN)
+    of_others = pooled[:, others][:, :, :, others]
+    best = others[np.einsum("ngng->g", of_others).argmin()]
+    first, towards = np.zeros((2, shape[0] * shape[1], size + 1))
+    first[:, _STRUCTURAL if is_structural else best] = 1.0
+    towards[:, others] = _convex_weights(of_others, penalty, first[:, others])
     if not backtest.is_new.any():
         parts, pooled = SETTINGS.in_sample * parts, SETTINGS.in_sample * pooled
     towards = _convex_weights(pooled, penalty, towards)
@@ -169,7 +169,7 @@ def as_if_new(forecasts: np.ndarray, backtest: Backtest) -> np.ndarray:
     return np.where(is_new[:, None], forecasts, backtest.actual + larger * error)
 
 
-def _known_knots(backtest: Backtest) -> np.ndarray:
+def _count_knots(backtest: Backtest) -> np.ndarray:
     """Numbers of observations (K,) that weights are learned at, evenly on a logarithmic scale."""
     counts = backtest.n_values[are_known(backtest.leads, backtest.actual)]
     if not len(counts):
@@ -193,7 +193,7 @@ def _penalty(near: np.ndarray) -> np.ndarray:
 
 
 def _error_products(
-    backtest: Backtest, rows: np.ndarray, channel: int, leads: np.ndarray, known: np.ndarray
+    backtest: Backtest, rows: np.ndarray, channel: int, leads: np.ndarray, counts: np.ndarray
 ) -> np.ndarray:
     """Sums (N, G, N, G) of products of errors, weighted by how near forecasts are to N nodes.
 
@@ -201,14 +201,14 @@ def _error_products(
     of the best member near the node, and count as many times as there are forecasts that do not
     overlap. Forecasts that all members miss by far count less, so that no faulty cell decides.
     """
-    lead, count, actual = (
+    lead, n_values, actual = (
         x[rows, channel] for x in (backtest.leads, backtest.n_values, backtest.actual)
     )
     members = np.column_stack([backtest.members[rows, channel], np.zeros(len(lead))])
     errors = members - actual[:, None]
     at_lead = nearness(lead, leads)
-    near = at_lead[:, :, None] * _near_known(count, known)[:, None]
-    near = near.reshape(len(lead), len(leads) * len(known))  # (m, N)
+    near = at_lead[:, :, None] * _near_counts(n_values, counts)[:, None]
+    near = near.reshape(len(lead), len(leads) * len(counts))  # (m, N)
     total = np.maximum(near.sum(axis=0), _TINY)
     difficulty = np.abs(errors).min(axis=1)
     credible = _credible_at_first(backtest.series[rows], difficulty)
@@ -217,11 +217,11 @@ def _error_products(
         scale = near @ np.sqrt(least)
         credible = np.minimum(SETTINGS.outlier * scale / np.maximum(difficulty, _TINY), 1.0) ** 2
     series, times = backtest.series[rows], backtest.times[rows]
-    apart = [
+    n_apart = [
         effective_count(series[own > 0], times[own > 0], when, power=SETTINGS.likeness)
-        for own, when in zip(near.T, np.repeat(leads, len(known)), strict=True)
+        for own, when in zip(near.T, np.repeat(leads, len(counts)), strict=True)
     ]
-    weight = credible * (near @ (apart / total))
+    weight = credible * (near @ (n_apart / total))
     errors = np.clip(errors / scale[:, None], -SETTINGS.clip, SETTINGS.clip)
     errors *= np.sqrt(weight)[:, None]
     size = near.shape[1] * errors.shape[1]

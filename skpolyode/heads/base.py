@@ -13,9 +13,9 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Tags, check_consistent_length
+from sklearn.utils import check_consistent_length
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,9 +26,9 @@ from skpolyode.heads.weights import fit_parameters, series_weights
 from skpolyode.panel import Panel
 from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.select import observed_series
-from skpolyode.saving.objects import save
 from skpolyode.transformers import PolyODETransformer, StaticFeatures
 from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.estimator import SeriesEstimator
 from skpolyode.transformers.input import one_each, read_panel, read_weights, unchanged_by_errors
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import check_names, local_random_state
@@ -41,7 +41,7 @@ Fold = tuple[np.ndarray, np.ndarray]
 _MOST_DEALS = 5
 
 
-class HeadEstimator(BaseEstimator):
+class HeadEstimator(SeriesEstimator):
     """Base of estimators that embed series and put a head on the features."""
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
@@ -304,13 +304,7 @@ class HeadEstimator(BaseEstimator):
                 f"a fitted {type(self).__name__} cannot be saved: a file without code cannot hold "
                 "its head of scikit-learn. Use joblib.dump, or save its embedder_ alone."
             )
-        save(self, path)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.three_d_array = True
-        return tags
+        super().save(path)
 
 
 def _n_targets(y: Any) -> int:

@@ -71,7 +71,7 @@ class Packed:
     elapsed : float64 Tensor of shape (P,)
         Time since the first observation of the series.
     next : int64 Tensor of shape (P,)
-        Row of the next observation of the series, or -1.
+        Next row of the series, or -1.
     series : int64 Tensor of shape (P,)
         Position in the input of the series that the row belongs to.
     static : Tensor of shape (P, S)

@@ -24,7 +24,7 @@ from skpolyode.training.muon import Muon
 
 
 @dataclass(frozen=True)
-class VarianceSettings:
+class HeadTrainingSettings:
     """How a :class:`VarianceHead` is trained.
 
     Of filters, forecasts that reach 10 observations make intervals of 90 % hold 0.87 to 0.89 of the
@@ -33,13 +33,13 @@ class VarianceSettings:
     paths from the same forecasts: with 10, scale and error of the path correlate less (0.55 instead
     of 0.67 on the damped pendulum, `benchmarks/uncertainty.py`).
 
-    200 steps of Muon reach the likelihood, on new series, of 400 steps of Adam: minus twice its
-    mean logarithm is -1.11 for -1.11 on sines, -0.35 for -0.33 on Lorenz63 with noise of 0.1, and
-    -1.54 for -1.48 without. It needs no import of torch's optimizers, which takes a second.
+    On new series, 200 steps of Muon reach the likelihood of 400 steps of Adam: minus twice its mean
+    logarithm is -1.11 against -1.11 on sines, -0.35 against -0.33 on Lorenz63 with noise of 0.1,
+    and -1.54 against -1.48 without. It needs no import of torch's optimizers, which takes a second.
     """
 
     widths: tuple[int, ...] = (64, 64)  # of the hidden layers
-    n_ahead: int = 4  # observations that the forecasts to learn from reach
+    n_ahead: int = 4  # rows that the forecasts to learn from reach
     n_ahead_filtered: int = 10  # the same of a filter
     n_origins: int = 20_000  # rows that they start from, at most
     n_steps: int = 200
@@ -47,7 +47,7 @@ class VarianceSettings:
     learning_rate: float = 0.05  # at first; it falls to zero along a cosine
 
 
-SETTINGS = VarianceSettings()
+SETTINGS = HeadTrainingSettings()
 
 
 class Hidden(NamedTuple):
@@ -109,7 +109,7 @@ def learn_variance(
     widths = [forecasts.z.shape[1], *SETTINGS.widths, N_TERMS * data.x.shape[1]]
     head = VarianceHead(widths, generator).to(forecasts.z)
     noise = head.noise if hidden is None else _measure_noise(head, model, data, hidden)
-    with torch.no_grad():  # at first the variance is the mean square error, whatever the state
+    with torch.no_grad():  # at first the variance is near the mean square error in all states
         mean = counted_mean(forecasts.error.square(), forecasts.known, (0, 1))
         head.layers[-1].weight.mul_(0.1)
         bias = head.layers[-1].bias.zero_().unflatten(0, (N_TERMS, -1))
@@ -158,7 +158,7 @@ def _measure_noise(
 
 
 class _Forecasts(NamedTuple):
-    """Forecasts from n states over K observations without updates, or a sample without axis K."""
+    """Forecasts from n states over K rows without updates, or a sample without axis K."""
 
     z: torch.Tensor  # (n, M)
     seen: torch.Tensor  # bool (n, D): whether the channel was observed by then
@@ -169,7 +169,7 @@ class _Forecasts(NamedTuple):
     floor: torch.Tensor  # (n, D): variance of the signal after the observation before, or NaN
 
     def draw(self, size: int, generator: torch.Generator) -> tuple[_Forecasts, Hidden]:
-        """A sample of forecasts, and paths bent to the observation forecast, at one passed."""
+        """A sample of forecasts, and paths bent to what they forecast, at observations passed."""
         (n_ahead, n_states), device = self.lead.shape[:2], self.z.device
         some = torch.randint(n_states, (size,), generator=generator)
         end = torch.randint(n_ahead, (size,), generator=generator)
@@ -178,12 +178,12 @@ class _Forecasts(NamedTuple):
         some, end, inner = some.to(device), end.to(device), inner.to(device)
         columns = (x[end, some] for x in self[2:-1])
         ahead = _Forecasts(self.z[some], self.seen[some], *columns, self.floor[some])
-        since, missed, also = (x[inner, some] for x in self[2:5])
+        since, missed, is_there = (x[inner, some] for x in self[2:5])
         # Paths are bent by bridges: to the first observation of a channel they shift as a whole.
         left = torch.where(ahead.seen, 1.0 - since / ahead.lead, 0.0)
         missed = missed - (ahead.error * (1.0 - left)).to(missed.dtype)
-        settled, known = missed.new_zeros(*missed.shape, 2), inside & ahead.known & also
-        way = torch.full_like(some, -1), ahead.z, since, ahead.lead, ahead.error, settled
+        unsettled, known = missed.new_zeros(*missed.shape, 2), inside & ahead.known & is_there
+        way = torch.full_like(some, -1), ahead.z, since, ahead.lead, ahead.error, unsettled
         nothing = missed.new_full((*missed.shape, 5), torch.nan)
         return ahead, Hidden(*way, missed, torch.zeros_like(missed), known, nothing)
 
@@ -215,7 +215,7 @@ def _loss(
 
 @torch.no_grad()
 def _forecast(model: PolyODE, data: Packed, generator: torch.Generator, n_ahead: int) -> _Forecasts:
-    """Forecasts over `n_ahead` observations, from the states after a sample of the rows."""
+    """Forecasts over `n_ahead` rows, from the states after a sample of the rows."""
     z = torch.empty(len(data.x), model.size).to(data.x)
     for step in model.run(data):
         z[step.rows] = step.state["z"]
@@ -223,9 +223,8 @@ def _forecast(model: PolyODE, data: Packed, generator: torch.Generator, n_ahead:
     age = torch.where(data.seen, data.channel_gap, data.elapsed[:, None] + 1.0)
     age = torch.where(data.mask, 0.0, age)
     origin = (data.next >= 0).nonzero()[:, 0].cpu()
-    origin = origin[torch.randperm(len(origin), generator=generator)[: SETTINGS.n_origins]].to(
-        z.device
-    )
+    drawn = torch.randperm(len(origin), generator=generator)[: SETTINGS.n_origins]
+    origin = origin[drawn].to(z.device)
     seen, shape = (data.seen | data.mask)[origin], (n_ahead, *age[origin].shape)
     leads, errors = age.new_ones(shape), z.new_zeros(shape)
     known = torch.zeros(shape, dtype=torch.bool, device=z.device)

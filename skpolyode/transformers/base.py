@@ -6,7 +6,6 @@ from the embedder: coefficients are turned back into series, a trained model for
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Integral
@@ -14,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import Tags, check_array
+from sklearn.base import TransformerMixin
+from sklearn.utils import check_array
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
@@ -27,8 +26,9 @@ from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.durations import covered
 from skpolyode.panel.empty import blank_panel, fill_rows, fill_values
 from skpolyode.panel.select import Observed, observed_rows
-from skpolyode.saving.objects import register_estimator, save
+from skpolyode.saving.objects import register_estimator
 from skpolyode.streams.stream import SeriesStream
+from skpolyode.transformers.estimator import SeriesEstimator
 from skpolyode.transformers.input import fit_series, read_panel
 from skpolyode.transformers.parameters import check_names
 
@@ -47,7 +47,7 @@ def _streams(transformer: SeriesTransformer) -> bool:
     return transformer._stream_class is not None
 
 
-class SeriesTransformer(TransformerMixin, BaseEstimator):
+class SeriesTransformer(TransformerMixin, SeriesEstimator):
     """Base of transformers that take ragged series and return one row of features a series.
 
     Subclasses set `embedder_` in `_fit`. Those of this package can be saved by being defined; a
@@ -398,25 +398,6 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
         """Length of the remembered past, in the units of `times`."""
         return self.embedder_.past.window
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save everything, parameters and what was fitted, in one file without any code.
-
-        Parameters
-        ----------
-        path : str or PathLike
-            The file, a safetensors file whatever its name; one that exists is replaced.
-
-        Raises
-        ------
-        TypeError
-            If a parameter or an attribute is of a type that files cannot hold.
-
-        See Also
-        --------
-        skpolyode.load : The way back.
-        """
-        save(self, path)
-
     def _repr_html_inner(self) -> str:
         return super()._repr_html_inner() + self._report_as_html()
 
@@ -429,9 +410,3 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):
     def _report_as_html(self) -> str:
         """What `fit` decided, beneath scikit-learn's diagram in notebooks."""
         return self.fit_report_.to_html() if hasattr(self, "fit_report_") else ""
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.three_d_array = True
-        return tags

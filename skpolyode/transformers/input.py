@@ -149,7 +149,7 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = N
     panel = without_vague(panel)
     if getattr(estimator, "ignores_outliers", False):
         panel = without_outliers(panel, cell_limits(panel.values))
-    check_sizes(panel)  # of what is left: a cell is faulty however far away it is
+    _check_sizes(panel)  # of what is left: a cell is faulty however far away it is
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
 
 
@@ -166,7 +166,7 @@ def _credible(panel: Panel, scaler: ChannelScaler, name: str = "X") -> Panel:
     panel = without_vague(panel, scaler.scale, name)
     if scaler.limits is not None:
         panel = without_outliers(panel, scaler.limits, name)
-    check_sizes(panel, scaler, name)
+    _check_sizes(panel, scaler, name)
     return panel.since_start()
 
 
@@ -293,7 +293,7 @@ def warn_of_unknown_inputs(panel: Panel, times: np.ndarray, offsets: np.ndarray)
         )
 
 
-def check_sizes(panel: Panel, scaler: ChannelScaler | None = None, name: str = "X") -> None:
+def _check_sizes(panel: Panel, scaler: ChannelScaler | None = None, name: str = "X") -> None:
     """Raise one error for all values that are too large, and times that are extreme.
 
     Too large in themselves, or beside what a scaler has seen.

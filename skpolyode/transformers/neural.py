@@ -34,7 +34,6 @@ from skpolyode.training.loop import Task
 from skpolyode.training.tasks import IntervalTask
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import (
-    check_sizes,
     fit_series,
     read_panel,
     refuse_unused,
@@ -340,8 +339,6 @@ class NeuralTransformer(SeriesTransformer):
             embedder = self._continued(self.embedder_.with_own_model())
         else:
             embedder = self._new_embedder(split.trained, generator)
-        if known.validation is not None:
-            check_sizes(known.validation, embedder.units.scaler, "validation")
         embedder.to(self.device)
         checkpoint = None
         if self.checkpoint_dir is not None:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.utils import Tags
+from sklearn.base import TransformerMixin, clone
 from sklearn.utils._param_validation import HasMethods
 
 from skpolyode.embedders import ChannelScaler
 from skpolyode.errors import naming_owner
 from skpolyode.panel import Panel
 from skpolyode.panel.empty import drop_empty
-from skpolyode.saving.objects import save
 from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.estimator import SeriesEstimator
 from skpolyode.transformers.input import read_panel, unchanged_by_errors
 from skpolyode.transformers.polyode import PolyODETransformer
 
 
-class PathTransformer(TransformerMixin, BaseEstimator):
+class PathTransformer(TransformerMixin, SeriesEstimator):
     """Base of transformers around one that has `interpolate`.
 
     Parameters
@@ -78,28 +76,3 @@ class PathTransformer(TransformerMixin, BaseEstimator):
     def scaler_(self) -> ChannelScaler:
         """Mean and standard deviation of each channel."""
         return self.embedder_.scaler_
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save everything, parameters and what was fitted, in one file without any code.
-
-        Parameters
-        ----------
-        path : str or PathLike
-            The file, a safetensors file whatever its name; one that exists is replaced.
-
-        Raises
-        ------
-        TypeError
-            If a parameter or an attribute is of a type that files cannot hold.
-
-        See Also
-        --------
-        skpolyode.load : The way back.
-        """
-        save(self, path)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.three_d_array = True
-        return tags

@@ -15,7 +15,8 @@ from benchmarks.real import __main__ as program
 from benchmarks.real import forecasts, hidden, labels, rivals
 from benchmarks.real.part import losses, shown, table_of
 from benchmarks.real.questions import after, ahead, next_rows, one_step, seen
-from benchmarks.real.sets import SETS, Answer, Units, kilometres, knots, rolling, variances
+from benchmarks.real.sets import SETS, Answer, kilometres, knots, rolling, variances
+from benchmarks.units import Units
 from skpolyode import Panel
 
 ASKED = [one_step, after(2.0), ahead(1.0, 2.0, every=1.0), next_rows(3)]

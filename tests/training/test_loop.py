@@ -12,8 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 from tqdm import tqdm
 
-from skpolyode.training import Trainer, one_cycle
-from skpolyode.training.loop import is_surely_larger
+from skpolyode.training import Trainer
 
 
 class Line(nn.Module):
@@ -293,38 +292,3 @@ def test_progress_counts_the_epochs_on_stderr(capfd):
     assert "3/5" in capfd.readouterr().err  # the caller knows what else the bar stands for
     train()
     assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("total", [1, 2, 10, 777])
-def test_one_cycle(total):
-    rates = np.array([one_cycle(step, total) for step in range(total + 1)])
-    peak = rates.argmax()
-    assert (rates > 0)[:-1].all()
-    assert rates.max() <= 1
-    assert (np.diff(rates[: peak + 1]) > 0).all()
-    assert (np.diff(rates[peak:]) < 0).all()
-    assert peak <= max(1, 0.15 * total)
-    if total > 1:
-        assert rates[-1] == pytest.approx(0)
-        assert rates.max() == 1
-
-
-def test_one_cycle_with_another_rise():
-    assert [one_cycle(step, 8, warm_up=0.5) for step in (0, 3, 4)] == pytest.approx([0.2, 0.8, 1])
-
-
-@pytest.mark.parametrize(
-    ("n_series", "more", "is_larger"),
-    [
-        (12, 0.005, False),
-        (12, 0.02, True),
-        (6, 0.005, True),
-        (6, -0.005, False),
-    ],
-)
-def test_of_many_series_a_small_difference_does_not_count(n_series, more, is_larger):
-    """Errors of half the series rise and of the others fall, by more than their sum does."""
-    others = torch.ones(2, n_series)
-    spread = torch.tensor([1.1, 1 / 1.1]).repeat(n_series // 2)
-    errors = torch.stack([(1 + more) * spread, others[1]])
-    assert is_surely_larger(errors, others) is is_larger
