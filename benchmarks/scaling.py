@@ -1,7 +1,7 @@
 """How time and memory grow: with series, with the length of one series, with channels, with N.
 
     python benchmarks/scaling.py            # a quarter of an hour on two cores
-    python benchmarks/scaling.py --quick    # smaller sizes, two minutes
+    python benchmarks/scaling.py --quick    # does it work? small sizes, a minute
     python benchmarks/scaling.py --budget   # only fits with default epochs, to a million series
 
 Each line is a process of its own, so that its peak memory is its own. Gaps are continuous and
@@ -18,11 +18,32 @@ import math
 import subprocess
 import sys
 import time
+from typing import NamedTuple
 
 import numpy as np
 from processes import in_a_process, peak_mib
 
 LENGTH = 30
+
+
+class Sizes(NamedTuple):
+    """What the tables go through, and the series of those for the last two."""
+
+    series: tuple[int, ...]
+    lengths: tuple[int, ...]
+    channels: tuple[int, ...]
+    coefficients: tuple[int, ...]
+    n_series: int
+
+
+FULL = Sizes(
+    series=(1000, 10_000, 100_000),
+    lengths=(1000, 10_000, 100_000, 300_000),
+    channels=(1, 4, 16, 64),
+    coefficients=(8, 16, 32, 64, 128),
+    n_series=1000,
+)
+QUICK = Sizes((20, 80), (100, 400), (1, 4), (8, 32), n_series=20)
 
 
 def make_panel(n_series: int, length: int, n_channels: int):
@@ -95,8 +116,11 @@ def run_budget(sizes: list[int]) -> None:
         print(f"{n:>10d}{now['fit']:>9.1f}{now['cpu']:>14.1f}{now['grown']:>14.0f}", flush=True)
 
 
-def run_small() -> None:
-    """Fits of few series, and a search with many fits, with the defaults otherwise."""
+def run_small(*, quick: bool = False) -> None:
+    """Fits of few series, and a search with many fits, with the defaults otherwise.
+
+    With `quick` a single epoch, of a few series.
+    """
     from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import make_pipeline
     from sklearn.svm import SVC
@@ -104,29 +128,33 @@ def run_small() -> None:
     from skpolyode import PolyODETransformer
     from skpolyode.datasets import load_japanese_vowels, make_lorenz63
 
-    vowels = load_japanese_vowels("train")
+    vowels, epochs = load_japanese_vowels("train"), 1 if quick else "auto"
+    searched = slice(None, None, 9 if quick else 1)
     lorenz = make_lorenz63(20, rate=0.3, random_state=0).panel
     print()
     for name, panel in (("JapaneseVowels", vowels.panel[::14]), ("Lorenz63", lorenz)):
         start = time.perf_counter()
-        embedder = PolyODETransformer(random_state=0).fit(panel)
+        embedder = PolyODETransformer(max_epochs=epochs, random_state=0).fit(panel)
         seconds = time.perf_counter() - start
         print(f"fit on {len(panel)} series of {name}: {seconds:.2f} s, {embedder.n_epochs_} epochs")
     grid = {
-        "polyodetransformer__n_coefficients": [8, 12],
+        "polyodetransformer__n_coefficients": [8] if quick else [8, 12],
         "polyodetransformer__learning_rate_init": [0.01, 0.05],
-        "svc__C": [1, 10, 100],
+        "svc__C": [1] if quick else [1, 10, 100],
     }
-    pipeline = make_pipeline(PolyODETransformer(embedding="coefficients", random_state=0), SVC())
-    search = GridSearchCV(pipeline, grid, cv=3, n_jobs=2)
+    embedder = PolyODETransformer(embedding="coefficients", max_epochs=epochs, random_state=0)
+    search = GridSearchCV(make_pipeline(embedder, SVC()), grid, cv=3, n_jobs=1 if quick else 2)
     start = time.perf_counter()
-    search.fit(vowels.panel, vowels.y)
-    seconds = time.perf_counter() - start
-    print(f"search with 36 fits on JapaneseVowels, n_jobs=2: {seconds:.0f} s", end="")
+    search.fit(vowels.panel[searched], vowels.y[searched])
+    seconds, n_fits = time.perf_counter() - start, 3 * len(search.cv_results_["params"])
+    print(
+        f"search with {n_fits} fits on JapaneseVowels, {search.n_jobs} jobs: {seconds:.0f} s",
+        end="",
+    )
     print(f" ({search.best_score_:.3f} with {search.best_params_})")
 
 
-def run_imports(n_rounds: int = 6) -> None:
+def run_imports(n_rounds: int) -> None:
     """Least times of some; the statements take turns, so that a busy moment meets both."""
     seconds: dict[str, list[float]] = {"import torch, sklearn.base": [], "import skpolyode": []}
     for _ in range(n_rounds):
@@ -155,26 +183,22 @@ def main() -> None:
     if arguments.budget:
         run_budget([1000, 10_000, 100_000, 1_000_000])
         return
-    series, lengths = [1000, 10_000, 100_000], [1000, 10_000, 100_000, 300_000]
-    if arguments.quick:
-        series, lengths = series[:2], lengths[:2]
-    n_series = 300 if arguments.quick else 1000
-    run_table(
-        f"series of {LENGTH} observations of 2 channels",
-        [(n, LENGTH, 2, 32) for n in series],
-        changing=0,
-    )
-    run_table("observations of one series", [(1, n, 2, 32) for n in lengths], changing=1)
-    run_table(
-        f"channels ({n_series} series)", [(n_series, LENGTH, d, 32) for d in (1, 4, 16, 64)], 2
-    )
-    run_table(
-        f"coefficients a channel ({n_series} series)",
-        [(n_series, LENGTH, 2, n) for n in (8, 16, 32, 64, 128)],
-        changing=3,
-    )
-    run_small()
-    run_imports()
+    run_sizes(QUICK if arguments.quick else FULL)
+    run_small(quick=arguments.quick)
+    run_imports(1 if arguments.quick else 6)
+
+
+def run_sizes(sizes: Sizes) -> None:
+    """The tables: each changes one of the sizes."""
+    n = sizes.n_series
+    many = [(count, LENGTH, 2, 32) for count in sizes.series]
+    run_table(f"series of {LENGTH} observations of 2 channels", many, changing=0)
+    long = [(1, length, 2, 32) for length in sizes.lengths]
+    run_table("observations of one series", long, changing=1)
+    wide = [(n, LENGTH, channels, 32) for channels in sizes.channels]
+    run_table(f"channels ({n} series)", wide, changing=2)
+    fine = [(n, LENGTH, 2, coefficients) for coefficients in sizes.coefficients]
+    run_table(f"coefficients a channel ({n} series)", fine, changing=3)
 
 
 if __name__ == "__main__":

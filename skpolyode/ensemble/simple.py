@@ -23,10 +23,10 @@ from skpolyode.ensemble.backtest import (
 from skpolyode.ensemble.bounds import Bounds
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.naive import NAIVE, Records, naive_forecasts, records_at
-from skpolyode.ensemble.periods import shared_periods
 from skpolyode.ensemble.ridge import DirectRidge
 from skpolyode.ensemble.weights import MEMBERS, SETTINGS
 from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel.periods import shared_periods
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 

@@ -9,11 +9,13 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from skpolyode.panel.rows import series_index
+from skpolyode.panel.rows import offsets_from, series_index
+from skpolyode.panel.seasons import find_season
 from skpolyode.panel.selection import PanelSelection
 from skpolyode.panel.table_tools import NO_TABLE, OneAxis
 
 _SHOWN = 5  # series in a notebook
+_FIT_SECONDS = 0.03  # of one row of one channel; the powers are in docs/measured_cost.md
 
 
 class PanelViews(PanelSelection):
@@ -163,29 +165,60 @@ class PanelViews(PanelSelection):
         return times, values, lengths
 
     def describe(self) -> pd.DataFrame:
-        """Summarise the channels, and the rows of all of them.
+        """Summarise the channels, the rows of all of them, and what these can carry.
 
         Returns
         -------
         DataFrame
             A row a channel: how many `series` observe it, how many `cells` are observed and what
             `share` of the rows that is, how many a series has (`per_series`, the median), `mean`,
-            `std`, `min` and `max` of its values, and `median_gap` and `longest_gap` between its
-            observations, in the units of `times`. The last row, "(any)", counts the rows in which
-            any channel is observed: what a series can tell, about as many coefficients as it has
-            rows, and over which gaps.
+            `std`, `min` and `max` of its values, `median_gap` and `longest_gap` between its
+            observations, and the period of its `season`, these three in the units of `times`. The
+            last row, "(any)", counts the rows in which any channel is observed: what a series can
+            tell, about as many coefficients as it has rows, and over which gaps. There
+            `fit_seconds` says how long a default fit of `PolyODETransformer` takes on one core,
+            mostly within a factor of 1.7; more than some thousand series take less.
+
+        Notes
+        -----
+        `season` is NaN unless one is much likelier than values that wander around a line, with or
+        without noise. The last 300 observations of the four longest series are searched, if they
+        are 20 or more, for periods from two of the longer gaps to a third of the series; not if
+        they come in bursts. Of even gaps it may be rounded to whole ones.
+
+        The noise is not here: without a model it cannot be told from a signal that moves between
+        two observations. A fit with ``observations="noisy"`` finds it, as `noise_` and in
+        `fit_report_`.
 
         Examples
         --------
+        >>> import numpy as np
         >>> from skpolyode.panel import Panel
         >>> panel = Panel.from_series([([0, 1, 4], [[1.0, 5.0], [2.0, None], [6.0, None]])])
         >>> panel.describe()[["cells", "mean", "longest_gap"]].T.to_dict("list")
         {'x0': [3.0, 3.0, 3.0], 'x1': [1.0, 5.0, nan], '(any)': [3.0, nan, 3.0]}
+        >>> day = np.sin(np.arange(0, 120, 2) / 24 * 2 * np.pi)
+        >>> hourly = Panel.from_series([(np.arange(0, 120, 2), day)])
+        >>> hourly.describe()["season"].tolist()
+        [24.0, nan]
         """
         names, seen = [*self.channel_names, "(any)"], ~np.isnan(self.values)
         blank = np.full(len(seen), np.nan)
         columns = [*zip(seen.T, self.values.T, strict=True), (seen.any(axis=1), blank)]
-        return pd.DataFrame([self._summary(*column) for column in columns], index=names)
+        table = pd.DataFrame([self._summary(*column) for column in columns], index=names)
+        seasons = [self._season(*column) for column in columns[:-1]]
+        table["season"] = np.array([*seasons, np.nan])
+        n_series, n_rows = table.loc["(any)", ["series", "cells"]].astype(float)
+        table["fit_seconds"] = np.nan
+        if n_series:
+            size = n_series**0.7 * (n_rows / n_series) ** 0.75 * self.n_channels**0.2
+            table.loc["(any)", "fit_seconds"] = _FIT_SECONDS * size
+        return table
+
+    def _season(self, seen: np.ndarray, values: np.ndarray) -> float:
+        """Period in a channel of rows (P,) that are seen, with their values; NaN without one."""
+        counts = np.bincount(series_index(self.offsets)[seen], minlength=self.n_series)
+        return find_season(self.times[seen], values[seen], offsets_from(counts))
 
     def _summary(self, seen: np.ndarray, values: np.ndarray) -> dict[str, float]:
         """Of the rows (P,) that are seen, with their values."""

@@ -134,7 +134,10 @@ class ModelStream(SeriesStream):
 
     @available_if(lambda stream: stream._embedder.scale is not None)
     def forecast_std(self, times: Any, series: Any = None, relative_to: str | None = None) -> Panel:
-        """Standard deviation of the free run: `interpolate_std` after the end of a series.
+        """How far off the free run may be: `interpolate_std` after the end of a series.
+
+        That is the model alone, ``forecast(..., combine=False)``. Combined forecasts have no
+        standard deviation, here as in the transformer: `PolyODEForecaster` has their intervals.
 
         Parameters
         ----------

@@ -17,8 +17,8 @@ import numpy as np
 from scipy.special import softmax
 
 from skpolyode.ensemble.backtest import CHUNK
-from skpolyode.ensemble.periods import FEWEST_VALUES, LONGEST_PAST, likely_periods
 from skpolyode.panel import Panel
+from skpolyode.panel.periods import FEWEST_VALUES, LONGEST_PAST, likely_periods
 from skpolyode.panel.select import series_of_rows
 from skpolyode.saving.codec import saved
 from skpolyode.structural.components import (

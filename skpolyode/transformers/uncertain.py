@@ -87,6 +87,10 @@ class UncertainTransformer(NeuralTransformer):
     def interpolate_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
         """How far off `interpolate` may be, at any times, also ahead.
 
+        After the last observation that is the free run of the model, ``forecast(...,
+        combine=False)``, and not the combined forecast: `PolyODEForecaster` has intervals of that.
+        `forecast_std` of a stream is the same.
+
         Parameters
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array

@@ -14,7 +14,7 @@ from scipy.stats import multivariate_normal
 from skpolyode.ensemble import mixed_likelihood
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.mixed_likelihood import RestrictedLikelihood, grouped
-from skpolyode.ensemble.periods import shared_periods
+from skpolyode.panel.periods import shared_periods
 
 PERIODS = [None, 6.0]
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -136,7 +136,8 @@ def test_frames_are_undone(panel):
 def test_describe(panel):
     table = panel.describe()
     assert table.index.tolist() == ["hr", "bp", "(any)"]
-    assert table.loc["hr"].tolist() == [2, 3, 1.0, 1.5, 2.0, 1.0, 1.0, 3.0, 2.0, 2.0]
+    figures = table.loc["hr", :"longest_gap"]
+    assert figures.tolist() == [2, 3, 1.0, 1.5, 2.0, 1.0, 1.0, 3.0, 2.0, 2.0]
     assert table.loc["bp", ["series", "cells", "share"]].tolist() == [2, 2, 2 / 3]
     assert table.loc["bp", ["median_gap", "longest_gap"]].isna().all()
     assert table["cells"].dtype.kind == "i"

@@ -145,17 +145,22 @@ def test_a_stream_says_that_it_has_not_kept_the_path(fitted):
         stream.embedding()
 
 
-def test_a_stream_knows_how_far_off_its_forecasts_may_be(fitted):
+@pytest.mark.parametrize("observations", ["exact", "noisy"])
+def test_a_stream_knows_how_far_off_its_free_runs_may_be(observations):
     """As the transformer does, also of a channel that was never observed."""
+    fitted = carrying(observations=observations).fit(SERIES)
     series = [*SERIES[:3], (SERIES[3][0], np.where([True, False], SERIES[3][1], np.nan))]
     stream, ahead = fitted.stream(4), np.array([0.0, 0.4, 2.0])
     for k, (times, values) in enumerate(series):
         stream.update(times, values, k)
     found = stream.forecast_std(ahead, relative_to="end").values
     wanted = fitted.interpolate_std(series, ahead, relative_to="end").values
-    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    run = stream.forecast(ahead, relative_to="end", combine=False).values
+    path = fitted.interpolate(series, ahead, relative_to="end").values
+    np.testing.assert_allclose(run, path, rtol=1e-6)  # what it is the deviation of
     one = stream.forecast_std(ahead, series=2, relative_to="end").values
-    np.testing.assert_allclose(one, found[6:9], rtol=1e-5)
+    np.testing.assert_allclose(one, found[6:9], rtol=1e-6)
     assert not hasattr(small().fit(SERIES).stream(1), "forecast_std")
     with pytest.raises(ValueError, match="before its last observation"):
         stream.forecast_std([-1.0], relative_to="end")
