@@ -48,8 +48,8 @@ def compare_filter(embedder: ModelEmbedder, panel: Panel) -> FilterTest:
     Without noise nothing is nearer to the signal than its observations. With noise the dynamics
     may have learned to forecast from several observations at once, so that forecasts alone hardly
     tell; but paths through single ones are still wrong. So every fourth row is hidden, and filled
-    in from the others: that has to be surely better, and by more than the next observation is forecast
-    worse.
+    in from the others: that has to be surely better, and by more than forecasts of the next
+    observation are worse.
 
     Parameters
     ----------
