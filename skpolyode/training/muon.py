@@ -73,7 +73,7 @@ class Muon:
     slow_lr : float, default=0.2
         Step of these, relative to that of the others. Chosen for the cell of PolyODE, on
         FitzHugh-Nagumo with noise of .1: there forecasts err .014 to .021 with 1, .007 to .010 with
-        .4, .005 to .008 with .2 and .005 with .1. Over 37 other sets, mostly real ones, free runs
+        .4, .005 to .008 with .2 and .005 with .1. Over 37 sets, mostly real ones, free runs
         of half a series have .83 of the error with .2 and .79 with .1, the next row 1.00 and 1.05
         times it (geometric means).
 
