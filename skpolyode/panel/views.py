@@ -217,8 +217,7 @@ class PanelViews(PanelSelection):
 
     def _season(self, seen: np.ndarray, values: np.ndarray) -> float:
         """Period in a channel of rows (P,) that are seen, with their values; NaN without one."""
-        counts = np.bincount(series_index(self.offsets)[seen], minlength=self.n_series)
-        return find_season(self.times[seen], values[seen], offsets_from(counts))
+        return find_season(self.times[seen], values[seen], offsets_from(seen)[self.offsets])
 
     def _summary(self, seen: np.ndarray, values: np.ndarray) -> dict[str, float]:
         """Of the rows (P,) that are seen, with their values."""
