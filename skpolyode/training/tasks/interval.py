@@ -163,7 +163,11 @@ class IntervalTask(Task):
 
     def _depart(self, rows: torch.Tensor) -> State:
         """Differentiable states after the observations at `rows`, from the stored ones."""
-        return self.model.observe(self._before(rows), self.data, rows)
+        return self._observed(self._before(rows), rows)
+
+    def _observed(self, state: State, rows: torch.Tensor) -> State:
+        """States after the observations at `rows`, from those just before."""
+        return self.model.observe(state, self.data, rows)
 
     def _store(self, rows: torch.Tensor, states: State) -> None:
         """Store states of rows until the next refresh."""
@@ -194,7 +198,7 @@ class IntervalTask(Task):
         loss, weights = loss + self._mean_loss(self.model.predict(state), rows), 1.0
         then, at = state, rows
         for _ in range(1, self.length):
-            then = self.model.observe(then, self.data, at)
+            then = self._observed(then, at)
             loss = loss + self._update_loss(then, at)
             then, at = self._arrive(then, at)
             if not len(at):

@@ -38,6 +38,8 @@ class PolyODETask(IntervalTask):
         Series that only validate. If there are none, the training error is taken instead.
     horizon : int, default=1
         Observations forecast from each stored state without updates in between.
+    length : int, default=1
+        Observations forecast one after the other, with the updates in between.
     furthest : int, default=1
         Observations that some minibatches forecast; see
         :class:`~skpolyode.training.tasks.IntervalTask`.
@@ -71,10 +73,11 @@ class PolyODETask(IntervalTask):
         held_out: torch.Tensor,
         *,
         horizon: int = 1,
+        length: int = 1,
         furthest: int = 1,
         can_sweep: bool = True,
     ) -> None:
-        super().__init__(model, data, held_out, horizon=horizon, furthest=furthest)
+        super().__init__(model, data, held_out, horizon=horizon, length=length, furthest=furthest)
         self.can_sweep = can_sweep
         self.starts_anew = model.field.stands_still
         self.n_refreshed = 0
@@ -94,8 +97,11 @@ class PolyODETask(IntervalTask):
 
     @property
     def scans(self) -> bool:
-        """Whether a refresh goes through the series in order; sweeps cost much less."""
-        return not self.can_sweep or not bool(self.data.mask.all())
+        """Whether a refresh goes through the series in order; sweeps cost much less.
+
+        A sweep brings the learned state no further than one observation.
+        """
+        return not self.can_sweep or self.length > 1 or not bool(self.data.mask.all())
 
     def keeps_states(self, progress: float) -> bool:
         """Whether the coarse part continues, which keeps the states of its beginning."""
@@ -155,16 +161,16 @@ class PolyODETask(IntervalTask):
         channels = torch.where(self.data.mask[rows][..., None], reset, channels)
         return torch.cat([channels.flatten(1), rest], dim=1)
 
-    def _depart(self, rows: torch.Tensor) -> State:
+    def _observed(self, state: State, rows: torch.Tensor) -> State:
         """States after the observations at `rows`, without memory: the dynamics need none.
 
         Only a gain is learned through the memory. Else that after the observations serves as it was
         stored.
         """
         if self.model.filters:
-            return {"z": super()._depart(rows)["z"]}
-        before = self._before(rows)["z"]
-        return {"z": self.model.reset(before, self.states["c"][rows], self.data, rows)}
+            known = {"c": self._stored(rows)["c"]} | state
+            return {"z": self.model.observe(known, self.data, rows)["z"]}
+        return {"z": self.model.reset(state["z"], self.states["c"][rows], self.data, rows)}
 
     def _leads(
         self, state: State, rows: torch.Tensor, reach: int

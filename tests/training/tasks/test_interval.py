@@ -11,7 +11,7 @@ from skpolyode.training import forecasting_mse, prediction_loss
 from skpolyode.training.losses import with_weights
 from skpolyode.training.tasks import IntervalTask, PolyODETask, SegmentTask, SeriesTask
 from tests.closeness import assert_same_but_for_rounding
-from tests.models.cases import flat_series, make_model
+from tests.models.cases import flat_series, make_model, some_gain
 
 LENGTHS = [6, 1, 4, 9, 2]
 TASKS = {task.__name__: task for task in (IntervalTask, PolyODETask, SegmentTask, SeriesTask)}
@@ -206,10 +206,12 @@ def check_gradient(model, loss):
             assert found == pytest.approx(expected, rel=1e-5, abs=1e-7)
 
 
-def test_intervals_with_updates_are_those_of_the_pass():
+@INTERVALS
+@pytest.mark.parametrize("filters", [False, True])
+def test_intervals_with_updates_are_those_of_the_pass(kind, filters):
     """Whole series of at most four observations, from their first one on."""
-    model, data = make_model(), pack(*flat_series([4, 3, 4]))
-    task = fresh(model, data, IntervalTask, length=3)
+    model, data = make_model(gain=some_gain() if filters else None), pack(*flat_series([4, 3, 4]))
+    task = fresh(model, data, kind, length=3)
     starts = torch.isin(task.items, (data.elapsed == 0).nonzero()[:, 0]).nonzero()[:, 0]
     with torch.no_grad():
         (block,) = data.blocks()
@@ -236,9 +238,11 @@ def test_gradient_of_intervals(horizon, kind):
     check_gradient(model, lambda: task.loss(torch.arange(len(task.items))))
 
 
-def test_gradient_of_intervals_with_updates():
-    model, data = make_model(), pack(*flat_series(LENGTHS))
-    task = fresh(model, data, IntervalTask, horizon=2, length=3)
+@INTERVALS
+@pytest.mark.parametrize("filters", [False, True])
+def test_gradient_of_intervals_with_updates(kind, filters):
+    model, data = make_model(gain=some_gain() if filters else None), pack(*flat_series(LENGTHS))
+    task = fresh(model, data, kind, horizon=2, length=3)
     check_gradient(model, lambda: task.loss(torch.arange(len(task.items))))
 
 
