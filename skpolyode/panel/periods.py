@@ -94,7 +94,8 @@ def _peaks(times: np.ndarray, x: np.ndarray) -> np.ndarray:
     lowest, step = _SETTINGS.n_seasons / span, 1 / (8 * span)
     if lowest >= 0.5 or not x.any():
         return np.empty(0)
-    grid = np.arange(lowest, 0.5 + 1e-9, step)[-8 * LONGEST_PAST :]
+    n_grid = int(np.ceil((0.5 + 1e-9 - lowest) / step))
+    grid = lowest + step * np.arange(max(n_grid - 8 * LONGEST_PAST, 0), n_grid)
     power = lombscargle(times, x, 2 * np.pi * grid, normalize=True)
     around = np.pad(power, 1, constant_values=-1.0)
     peaks = np.flatnonzero((power >= around[:-2]) & (power >= around[2:]))

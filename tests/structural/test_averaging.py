@@ -119,6 +119,12 @@ def test_periods_are_found(period):
     assert likely_periods(t, [np.zeros(100)], 3) == []
 
 
+def test_bursts_far_apart_are_searched_like_others():
+    """The grid of frequencies has a bounded number of points, however long the gap."""
+    t = np.concatenate([np.arange(30.0), 1e9 + np.arange(30.0)])
+    assert all(2 <= period <= t[-1] / 2 for period in likely_periods(t, [np.sin(t / 3)], 3))
+
+
 SIGNALS = {
     "noise": lambda t, e: (5 + e, np.full(6, 5.0)),
     "walk": lambda t, e: ((w := np.cumsum(e)), np.full(6, w[-1])),
