@@ -144,7 +144,7 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = N
     if not reset:
         panel = _aligned(estimator, panel)
         refuse_unused(estimator, panel)
-        return _credible(panel, estimator.scaler_)
+        return credible(panel, estimator.scaler_)
     _remember(estimator, panel, shape)
     panel = without_vague(panel)
     if getattr(estimator, "ignores_outliers", False):
@@ -153,21 +153,21 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = N
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
 
 
-def _like_fit(estimator: BaseEstimator, validation: Any, trained: Panel) -> Panel:
-    """Series beside those of a fit that has not learned yet, read as later methods read theirs."""
-    panel = _converted(estimator, validation, False, "validation")[0]
-    options = {"errors": trained.errors, "ignores_outliers": estimator.ignores_outliers}
-    scaler = ChannelScaler.of(trained.values, **options)
-    return _credible(_aligned(estimator, panel, "validation"), scaler, "validation")
-
-
-def _credible(panel: Panel, scaler: ChannelScaler, name: str = "X") -> Panel:
+def credible(panel: Panel, scaler: ChannelScaler, name: str = "X") -> Panel:
     """Series without the cells that no measurement can be, from what `fit` has seen."""
     panel = without_vague(panel, scaler.scale, name)
     if scaler.limits is not None:
         panel = without_outliers(panel, scaler.limits, name)
     _check_sizes(panel, scaler, name)
     return panel.since_start()
+
+
+def _like_fit(estimator: BaseEstimator, validation: Any, trained: Panel) -> Panel:
+    """Series beside those of a fit that has not learned yet, read as later methods read theirs."""
+    panel = _converted(estimator, validation, False, "validation")[0]
+    options = {"errors": trained.errors, "ignores_outliers": estimator.ignores_outliers}
+    scaler = ChannelScaler.of(trained.values, **options)
+    return credible(_aligned(estimator, panel, "validation"), scaler, "validation")
 
 
 def _converted(

@@ -34,6 +34,7 @@ from skpolyode.training.loop import Task
 from skpolyode.training.tasks import IntervalTask
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import (
+    credible,
     fit_series,
     read_panel,
     refuse_unused,
@@ -331,11 +332,13 @@ class NeuralTransformer(SeriesTransformer):
         check_device(self.device)
         random_state = local_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
+        if continues := self.warm_start and hasattr(self, "embedder_"):
+            refuse_unused(self, panel)
+            panel = credible(panel, self.scaler_)  # in whose units training goes on
         known, whole = FitOptions(**options), observed_part(panel)
         longest = window_rows or _LONGEST
         split = split_series(whole, known, self.validation_fraction, random_state, longest)
-        if continues := self.warm_start and hasattr(self, "embedder_"):
-            refuse_unused(self, panel)
+        if continues:
             embedder = self._continued(self.embedder_.with_own_model())
         else:
             embedder = self._new_embedder(split.trained, generator)

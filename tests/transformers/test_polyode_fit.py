@@ -95,6 +95,14 @@ def test_refit_forgets_and_warm_start_continues(fitted):
     assert warm.scaler_ is scaler
 
 
+def test_a_warm_start_refuses_series_in_other_units():
+    embedder = small(warm_start=True).fit(SERIES)
+    weights = embedder.field_.layers[0].weight.clone()
+    with pytest.raises(ValueError, match="all values are far from those of fit"):
+        embedder.fit([(times, 1e20 * values) for times, values in SERIES])
+    assert torch.equal(embedder.field_.layers[0].weight, weights)
+
+
 def test_warm_start_improves():
     transformer = small(warm_start=True, validation_fraction=None, max_epochs=3)
     errors = [transformer.fit(SERIES).validation_error_ for _ in range(3)]
