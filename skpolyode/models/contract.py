@@ -199,11 +199,6 @@ class SequenceModel(nn.Module, ABC):
         return self.gain is not None
 
     @property
-    def slow(self) -> list[nn.Parameter]:
-        """Parameters that learn best in smaller steps."""
-        return []
-
-    @property
     def single(self) -> Any:
         """A faster way to run one series at a time, of models that have one; else None."""
         return None

@@ -139,11 +139,6 @@ class PolyODE(ScanModel):
         return own | {"stepper": self.stepper_name, "inputs": self.inputs}
 
     @property
-    def slow(self) -> list[nn.Parameter]:
-        """Those of the cell: at the field's rate it learns the noise of observations."""
-        return [] if self.cell is None else list(self.cell.parameters())
-
-    @property
     def stepper(self) -> Stepper:
         """Runge-Kutta method of the integration; a cheap one while `is_coarse` is set."""
         return STEPPERS["midpoint" if self.is_coarse else self.stepper_name]

@@ -227,14 +227,12 @@ class Train(Stage):
         largest = LARGEST_EPOCH if params["max_epochs"] == "auto" else None
         task = make_task(state.new_task, state.embedder, windows, largest, state.generator)
         validates = windows.held_out.any() or params["validation_fraction"] is not None
-        # An update whose gradient ends at the next observation learns noise, unless it is slow.
-        slow = state.embedder.model.slow if params.get("unroll", 1) == 1 else []
         trainer = Trainer(
             learning_rate=params["learning_rate_init"],
             batch_size=usual_batch(task, params["batch_size"]),
             max_epochs=n_epochs,
             patience=usual_patience(n_epochs) if validates else None,
-            optimizer=partial(Muon, slow=slow),
+            optimizer=partial(Muon, slow=task.slow),
             remedy="lower learning_rate_init",
             turn=turn,
         )

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch import nn
 
 from skpolyode.models.contract import Prediction, State
 from skpolyode.models.packed import Packed
@@ -103,6 +104,12 @@ class PolyODETask(IntervalTask):
         """
         return not self.can_sweep or self.length > 1 or not bool(self.data.mask.all())
 
+    @property
+    def slow(self) -> list[nn.Parameter]:
+        """Those of a cell that would learn noise: its gradient ends at the next observation."""
+        cell = self.model.cell
+        return [] if cell is None or self.length > 1 else list(cell.parameters())
+
     def keeps_states(self, progress: float) -> bool:
         """Whether the coarse part continues, which keeps the states of its beginning."""
         return self.n_refreshed > 0 and self.starts_anew and progress < _COARSE_SHARE
@@ -168,7 +175,7 @@ class PolyODETask(IntervalTask):
         stored.
         """
         if self.model.filters:
-            known = {"c": self._stored(rows)["c"]} | state
+            known = state if "c" in state else state | {"c": self._stored(rows)["c"]}
             return {"z": self.model.observe(known, self.data, rows)["z"]}
         return {"z": self.model.reset(state["z"], self.states["c"][rows], self.data, rows)}
 

@@ -9,7 +9,13 @@ import torch
 from skpolyode.models import Prediction, SequenceModel, pack
 from skpolyode.training import forecasting_mse, prediction_loss
 from skpolyode.training.losses import with_weights
-from skpolyode.training.tasks import IntervalTask, PolyODETask, SegmentTask, SeriesTask
+from skpolyode.training.tasks import (
+    IntervalTask,
+    PolyODETask,
+    SegmentTask,
+    SeriesTask,
+    SubsampledTask,
+)
 from tests.closeness import assert_same_but_for_rounding
 from tests.models.cases import flat_series, make_model, some_gain
 
@@ -244,6 +250,15 @@ def test_gradient_of_intervals_with_updates(kind, filters):
     model, data = make_model(gain=some_gain() if filters else None), pack(*flat_series(LENGTHS))
     task = fresh(model, data, kind, horizon=2, length=3)
     check_gradient(model, lambda: task.loss(torch.arange(len(task.items))))
+
+
+@pytest.mark.parametrize(("length", "is_slow"), [(1, True), (3, False)])
+def test_a_cell_learns_slowly_where_its_gradient_ends_at_the_next_observation(length, is_slow):
+    model, data = make_model(), pack(*flat_series(LENGTHS))
+    task = PolyODETask(model, data, NONE, length=length)
+    parts = SubsampledTask(lambda *_: task, lambda _: (data, NONE), n_series=5, n_drawn=5, seed=0)
+    cell = {id(parameter) for parameter in model.cell.parameters()}
+    assert {id(p) for p in task.slow} == {id(p) for p in parts.slow} == (cell if is_slow else set())
 
 
 def test_a_known_scale_is_scored_by_the_normal_likelihood():
