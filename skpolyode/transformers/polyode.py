@@ -119,8 +119,9 @@ class PolyODETransformer(UncertainTransformer):
     unroll : int, default=1
         Observations in a row that a gradient passes through (truncated backpropagation). With 4 the
         learned state learns what matters four observations later, and at five times the rate.
-        Choose it for simulated or very clean dynamics, where the next observation is then forecast
-        best. A fit takes twice the time, and forecasts far ahead of real series are worse.
+        Half of the updates in between are left out in training, so that free runs are learned as
+        well. Choose it for simulated or very clean dynamics, where the next observation is then
+        forecast best. A fit takes twice the time; real series gain little.
     %(training)s
 
     Attributes

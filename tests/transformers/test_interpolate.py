@@ -61,7 +61,7 @@ class TestEveryPath:
         times = np.linspace(0, 5, 11)
         wanted = fitted.interpolate(SERIES, times).values
         found = again.interpolate(other, 3600 * times + 1.7e9).values
-        np.testing.assert_allclose((found + 7) / 100, wanted, atol=1e-3)  # trained in float32
+        np.testing.assert_allclose((found + 7) / 100, wanted, atol=3e-3)  # trained in float32
 
     def test_empty_rows_change_nothing(self, fitted):
         padded = [

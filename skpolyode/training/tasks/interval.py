@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 
@@ -98,6 +98,10 @@ class IntervalTask(Task):
 
     minibatches = Minibatches(16, smallest=64, n_most=512)
     """Fewer intervals would cost as much: the depth of a step is that of one."""
+
+    hidden_share: ClassVar[float] = 0.0
+    """Share of the updates between the first and the last observation that are left out, so that
+    the next forecasts go on from a forecast."""
 
     def __init__(
         self,
@@ -197,14 +201,22 @@ class IntervalTask(Task):
         state, rows = self._arrive(state, rows)
         loss, weights = loss + self._mean_loss(self.model.predict(state), rows), 1.0
         then, at = state, rows
-        for _ in range(1, self.length):
-            then = self._observed(then, at)
-            loss = loss + self._update_loss(then, at)
+        for is_hidden in self._hidden():
+            if is_hidden:
+                then = self.model.steer(then, self.data, at)
+            else:
+                then = self._observed(then, at)
+                loss = loss + self._update_loss(then, at)
             then, at = self._arrive(then, at)
             if not len(at):
                 break
             loss, weights = loss + self._mean_loss(self.model.predict(then), at), weights + 1.0
         return self._with_leads(loss, weights, state, rows)
+
+    def _hidden(self) -> list[bool]:
+        """Which observations after the first one the model does not see in the next minibatch."""
+        generator = torch.Generator().manual_seed(self.n_batches)
+        return (torch.rand(self.length - 1, generator=generator) < self.hidden_share).tolist()
 
     def _with_leads(
         self, loss: torch.Tensor, weights: float, state: State, rows: torch.Tensor

@@ -218,6 +218,7 @@ def test_intervals_with_updates_are_those_of_the_pass(kind, filters):
     """Whole series of at most four observations, from their first one on."""
     model, data = make_model(gain=some_gain() if filters else None), pack(*flat_series([4, 3, 4]))
     task = fresh(model, data, kind, length=3)
+    task.hidden_share = 0.0
     starts = torch.isin(task.items, (data.elapsed == 0).nonzero()[:, 0]).nonzero()[:, 0]
     with torch.no_grad():
         (block,) = data.blocks()
@@ -249,7 +250,32 @@ def test_gradient_of_intervals(horizon, kind):
 def test_gradient_of_intervals_with_updates(kind, filters):
     model, data = make_model(gain=some_gain() if filters else None), pack(*flat_series(LENGTHS))
     task = fresh(model, data, kind, horizon=2, length=3)
-    check_gradient(model, lambda: task.loss(torch.arange(len(task.items))))
+
+    def loss():
+        task.n_batches = 0  # the same updates are left out
+        return task.loss(torch.arange(len(task.items)))
+
+    check_gradient(model, loss)
+
+
+def test_half_of_the_updates_in_between_are_left_out():
+    model, data = make_model(), pack(*flat_series([3]))  # 0 -> 1 -> 2: at 1 there may be an update
+    task = PolyODETask(model, data, torch.tensor([False]), length=2)
+    task.refresh()
+    start = torch.tensor([0])
+    state, rows = task._arrive(task._depart(start), start)
+    errors = []  # of the forecast of 2: after the update at 1, and without it
+    for then in (task._observed(state, rows), model.steer(state, data, rows)):
+        then, at = task._arrive(then, rows)
+        errors.append(task._mean_loss(model.predict(then), at).item())
+    first = task._mean_loss(model.predict(state), rows).item()
+    losses = [task.loss(start).item() for _ in range(16)]
+    assert abs(errors[0] - errors[1]) > 1e-3
+    wanted = [pytest.approx((first + error) / 2) for error in errors]
+    hidden = [loss == wanted[1] for loss in losses]
+    assert all(h or loss == wanted[0] for h, loss in zip(hidden, losses, strict=True))
+    assert 4 <= sum(hidden) <= 12
+    assert IntervalTask(model, data, torch.tensor([False]), length=4)._hidden() == [False] * 3
 
 
 @pytest.mark.parametrize(("length", "is_slow"), [(1, True), (3, False)])
