@@ -183,8 +183,9 @@ def measure(
     for kind in kinds:
         start = time.process_time()
         observations = "auto" if kind == "told" else kind
-        shared = {"window": task.window, "unroll": unroll, "random_state": seed}
-        model = PolyODETransformer(observations=observations, **shared)
+        model = PolyODETransformer(
+            window=task.window, unroll=unroll, observations=observations, random_state=seed
+        )
         panel = task.told if kind == "told" else task.panel
         model.fit(training if kind == "told" else without_errors(training))
         rows[kind] = [0.0, 0.0, 0.0, time.process_time() - start]

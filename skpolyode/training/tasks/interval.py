@@ -215,8 +215,12 @@ class IntervalTask(Task):
 
     def _hidden(self) -> list[bool]:
         """Which observations after the first one the model does not see in the next minibatch."""
-        generator = torch.Generator().manual_seed(self.n_batches)
-        return (torch.rand(self.length - 1, generator=generator) < self.hidden_share).tolist()
+        drawn = torch.rand(self.length - 1, generator=self._generator())
+        return (drawn < self.hidden_share).tolist()
+
+    def _generator(self) -> torch.Generator:
+        """What a minibatch draws from: the same for each epoch's first, second and so on."""
+        return torch.Generator().manual_seed(self.n_batches)
 
     def _with_leads(
         self, loss: torch.Tensor, weights: float, state: State, rows: torch.Tensor
@@ -238,7 +242,7 @@ class IntervalTask(Task):
             return near
         reach = math.ceil(self.furthest * _REACHES[self.n_batches // _FAR_EVERY % len(_REACHES)])
         n = max(_FEWEST_FAR, _FAR_COST * min(len(rows), IntervalTask.minibatches.n_most) // reach)
-        order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(self.n_batches))
+        order = torch.randperm(len(rows), generator=self._generator())
         some = order[:n].to(rows.device)
         for prediction, at in self._leads(select(state, some), rows[some], reach):
             loss = self._mean_loss(prediction, at)
