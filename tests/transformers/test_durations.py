@@ -45,6 +45,7 @@ def test_what_is_no_duration(value):
         read_duration("every", value, "h")
 
 
+@pytest.mark.usefixtures("no_stacking")
 @pytest.mark.parametrize("value", DURATIONS)
 def test_every_parameter_that_is_a_length(value, tmp_path):
     assert HiPPOTransformer(n_coefficients=4, window=value).fit(PANEL).window_ == 5.0
@@ -93,12 +94,14 @@ def test_leads_may_be_text():
             model.interpolate(PANEL, wrong, relative_to="end")
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_very_small_steps_warn_of_their_cost():
     match = r"step_size=0\.01 makes 100 integration steps in a typical gap of 1: .* times as long"
     with pytest.warns(UserWarning, match=match):
         PolyODETransformer(step_size=0.01, horizon=1, **SMALL).fit(PANEL[:2])
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_more_coefficients_than_rows_are_refused_where_they_take_seconds():
     with pytest.raises(ValueError, match=r"n_coefficients=257 .* HiPPOTransformer takes here, 256"):
         HiPPOTransformer(n_coefficients=257).fit(PANEL)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -40,6 +42,12 @@ def assert_same_fit(one, other):
     assert one.time_scale_ == other.time_scale_
 
 
+@cache
+def plain_fit(name):
+    return clone(TRAINED[name]).fit(SERIES)
+
+
+@pytest.mark.usefixtures("no_stacking")
 @pytest.mark.parametrize("name", TRAINED)
 class TestEveryTrainedTransformer:
     def test_series_without_weight_are_left_out(self, name):
@@ -50,11 +58,11 @@ class TestEveryTrainedTransformer:
 
     def test_equal_weights_are_none(self, name):
         found = clone(TRAINED[name]).fit(SERIES, sample_weight=np.full(12, 3e-5))
-        assert_same_fit(found, clone(TRAINED[name]).fit(SERIES))
+        assert_same_fit(found, plain_fit(name))
 
     def test_weights_change_what_is_learned(self, name):
         found = clone(TRAINED[name]).fit(SERIES, sample_weight=np.arange(1.0, 13))
-        plain = clone(TRAINED[name]).fit(SERIES)
+        plain = plain_fit(name)
         differs = zip(weights_of(found), weights_of(plain), strict=True)
         assert any((a != b).any() for a, b in differs)
         assert (found.scaler_.mean == plain.scaler_.mean).all()
@@ -77,6 +85,7 @@ class TestEveryTrainedTransformer:
         assert found.validation_error_ == pytest.approx(-found.score(OTHERS), rel=1e-3)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_heavier_series_are_learned_better():
     """Two kinds of series of opposite motion: the one that counts more wins."""
     times = np.arange(9.0)
@@ -91,16 +100,19 @@ def test_heavier_series_are_learned_better():
     assert errors[1][1] < errors[0][1]
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_the_validation_error_is_weighted():
     weight = np.ones(12)
     weight[:3] = 5.0
-    fitted = small().fit(SERIES, sample_weight=weight)
-    plain = small().fit(SERIES)
+    quick = small(max_epochs=1)
+    fitted = clone(quick).fit(SERIES, sample_weight=weight)
+    plain = clone(quick).fit(SERIES)
     first = [own.history_[0]["validation_error"] for own in (fitted, plain)]
     assert first[0] == pytest.approx(first[1], rel=1e-6)
     # One series validates here; of several, each counts as its weight says.
-    fitted = small(validation_fraction=0.5).fit(SERIES, sample_weight=weight)
-    plain = small(validation_fraction=0.5).fit(SERIES)
+    quick.set_params(validation_fraction=0.5)
+    fitted = clone(quick).fit(SERIES, sample_weight=weight)
+    plain = clone(quick).fit(SERIES)
     first = [own.history_[0]["validation_error"] for own in (fitted, plain)]
     assert first[0] != pytest.approx(first[1], rel=1e-3)
 
@@ -139,6 +151,7 @@ def test_extreme_weights():
         assert np.isfinite(fitted.validation_error_)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_weights_follow_the_parts_of_long_series(monkeypatch):
     splits, make_task = [], fitting.make_task
 
@@ -156,6 +169,7 @@ def test_weights_follow_the_parts_of_long_series(monkeypatch):
     np.testing.assert_array_equal(weights, np.where(level == 0, 0.25, 1.0))
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_weights_of_parts_that_are_drawn(monkeypatch):
     """Epochs that go through some of the series: each part has its own weights."""
     monkeypatch.setattr(stages, "LARGEST_EPOCH", 40)
@@ -176,6 +190,7 @@ def test_weights_of_parts_that_are_drawn(monkeypatch):
     np.testing.assert_allclose(data.weight.numpy(), (1 + own) / 12, atol=1e-5)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_metadata_is_routed():
     labels = np.tile([0, 1], 6)
     with sklearn.config_context(enable_metadata_routing=True):
@@ -194,6 +209,7 @@ def test_metadata_is_routed():
 
 
 class TestValidation:
+    @pytest.mark.usefixtures("no_stacking")
     def test_channels_are_aligned_by_name(self):
         frames = [pd.DataFrame(x, index=t, columns=["a", "b"]) for t, x in SERIES]
         others = [pd.DataFrame(x, index=t, columns=["a", "b"]) for t, x in OTHERS]
@@ -235,12 +251,14 @@ class TestValidation:
             one = small().fit(SERIES, validation=faulty)
         assert_same_fit(one, small().fit(SERIES, validation=blank))
 
+    @pytest.mark.usefixtures("no_stacking")
     def test_series_without_observations_are_left_out(self):
         nothing = ([0.0], [[np.nan, np.nan]])
         panel = Panel.from_series([nothing, *OTHERS], empty="keep")
         one, other = (small().fit(SERIES, validation=v) for v in (OTHERS, panel))
         assert_same_fit(one, other)
 
+    @pytest.mark.usefixtures("no_stacking")
     def test_times_of_days(self):
         start = pd.Timestamp("2024-01-01", tz="Europe/Paris")
         days = [[(start + pd.to_timedelta(t, "D"), x) for t, x in own] for own in (SERIES, OTHERS)]
@@ -276,6 +294,7 @@ class TestValidation:
         weights = [fitted.embedder_.stacking.weights for fitted in (one, other)]
         assert weights[0].shape != weights[1].shape or not np.allclose(*weights)
 
+    @pytest.mark.usefixtures("no_stacking")
     def test_early_stopping_listens_to_it(self, monkeypatch):
         """Also without a fraction to hold out, which would train through all epochs."""
         found, trainer = [], stages.Trainer
@@ -289,6 +308,7 @@ class TestValidation:
             small(max_epochs=1, validation_fraction=None).fit(SERIES, **told)
         assert found == [None, 10]
 
+    @pytest.mark.usefixtures("no_stacking")
     def test_a_checkpoint_is_of_what_was_told(self, tmp_path):
         names = set()
         panel = Panel.from_series(SERIES)

@@ -31,11 +31,13 @@ LEARNED = PanelImputer(small(n_coefficients=3, max_epochs=1))
 both = pytest.mark.parametrize("imputer", [LINEAR, LEARNED], ids=["linear", "learned"])
 
 
+@pytest.mark.usefixtures("no_stacking")
 @parametrize_with_checks([LINEAR, LEARNED])
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 
 
+@pytest.mark.usefixtures("no_stacking")
 @pytest.mark.filterwarnings("ignore:X .*feature names:UserWarning")
 @pytest.mark.parametrize("check", UNLISTED)
 def test_unlisted_check(check):
@@ -51,6 +53,7 @@ def holes(shape, seed=0, share=0.4):
     return X
 
 
+@pytest.mark.usefixtures("no_stacking")
 @both
 class TestContainers:
     def test_panel(self, imputer):
@@ -142,6 +145,7 @@ def test_values():
     np.testing.assert_allclose(found[0, :, 1], [0, 2, 4, 6, 6])
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_tails_are_forecast():
     X = holes((6, 9, 2))
     X[:, 6:] = np.nan

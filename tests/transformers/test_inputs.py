@@ -16,7 +16,9 @@ from skpolyode import (
     S4Transformer,
     load,
 )
+from skpolyode.embedders import trained_model
 from skpolyode.panel.select import keep_rows
+from skpolyode.transformers import polyode
 from tests.quick import few_variance_steps
 from tests.streams.test_inputs import KINDS, OBSERVED, ROWS
 
@@ -51,6 +53,7 @@ def test_inputs_change_every_answer(model):
         assert not np.allclose(one, other, equal_nan=True)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_inputs_have_units_of_their_own(model):
     units = np.array([1e3, 1e-4, 50.0]), np.array([273.0, -7.0, 0.0])
     other = PolyODETransformer(**SMALL).fit(moved(*units))
@@ -86,6 +89,7 @@ def test_the_order_of_inputs_and_of_series_does_not_matter(model):
     assert np.allclose(model.transform(panel), model.transform(PANEL)[order], atol=1e-12)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_other_inputs_are_refused(model):
     with pytest.raises(ValueError, match=r"X has the inputs \{\}, but the model was fitted with"):
         model.transform(PLAIN)
@@ -99,6 +103,7 @@ def test_other_inputs_are_refused(model):
         plain.forecast(PLAIN, ASKED, inputs=Inputs(ROWS, KINDS))
 
 
+@pytest.mark.usefixtures("no_stacking")
 @pytest.mark.parametrize("other", [HiPPOTransformer(), S4Transformer(max_epochs=1, hidden_size=4)])
 def test_those_that_cannot_use_inputs_warn(other):
     assert not other.uses_inputs
@@ -106,6 +111,7 @@ def test_those_that_cannot_use_inputs_warn(other):
         other.fit(PANEL)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_impulses_need_a_learned_state():
     with pytest.raises(ValueError, match="impulses among the inputs move the learned state"):
         PolyODETransformer(hidden_size=0, **SMALL).fit(PANEL)
@@ -126,7 +132,7 @@ def test_files_and_further_training(model, tmp_path):
 
 
 @pytest.mark.usefixtures("no_stacking")
-def test_fits_with_the_parts_that_fits_may_have(tmp_path):
+def test_fits_with_the_parts_that_fits_may_have(tmp_path, monkeypatch):
     # Noise, how far off paths are, static covariates, and series that only validate.
     sex = pd.DataFrame({"sex": np.arange(8) % 2})
     inputs = Inputs(ROWS, KINDS)
@@ -135,12 +141,18 @@ def test_fits_with_the_parts_that_fits_may_have(tmp_path):
     with few_variance_steps():
         model.fit(panel[:5], validation=panel[5:])
     assert (model.interpolate_std(panel, [2.1, 7.0]).values > 0).all()
-    times = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(400) * 3600, unit="s")
-    doses = Panel.from_series([(times[::7] + pd.Timedelta("20min"), np.ones(58))], time_unit="h")
+    # A long series, which is cut in windows, and in parts.
+    monkeypatch.setattr(polyode, "_ROWS_TO_CUT", 48)
+    monkeypatch.setattr(trained_model, "_PART_ROWS", 48)
+    times = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(100) * 3600, unit="s")
+    doses = Panel.from_series([(times[::7] + pd.Timedelta("20min"), np.ones(15))], time_unit="h")
     long = Panel.from_series(
-        [(times, np.sin(np.arange(400)))], time_unit="h", inputs=Inputs(doses, "impulse")
+        [(times, np.sin(np.arange(100)))], time_unit="h", inputs=Inputs(doses, "impulse")
     )
-    model = PolyODETransformer(**SMALL).fit(long)  # which is cut in windows, and in parts
+    with few_variance_steps():
+        model = PolyODETransformer(**SMALL).fit(long)
+
+    assert model._rows_to_cut(model.embedder_) == 48
     assert np.isfinite(model.transform(long)).all()
     assert np.isfinite(model.interpolate(long).values).all()
 

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from skpolyode import HiPPOTransformer, InterpolationTransformer, Panel
 from tests.closeness import assert_same_but_for_rounding
+from tests.quick import no_stacking
 from tests.transformers.data import oscillators, small
 from tests.transformers.registry import all_transformers
 
@@ -20,7 +21,8 @@ PATHS = {name: x for name, x in all_transformers().items() if x.has_path}
 
 @pytest.fixture(scope="module", params=PATHS)
 def fitted(request):
-    return clone(PATHS[request.param]).fit(SERIES)
+    with no_stacking():
+        return clone(PATHS[request.param]).fit(SERIES)
 
 
 def test_only_those_that_follow_a_path_have_it():
@@ -55,6 +57,7 @@ class TestEveryPath:
         assert np.isfinite(far).all()
         assert_same_but_for_rounding(far[:, 1], far[:, 2])
 
+    @pytest.mark.usefixtures("no_stacking")
     def test_units_and_clocks_do_not_matter(self, fitted):
         other = [(3600 * t + 1.7e9, 100 * x - 7) for t, x in SERIES]
         again = clone(fitted).fit(other)
@@ -130,28 +133,32 @@ def test_datetimes():
     assert found.user_times()[0] == hours[1]
 
 
-class TestSurprises:
-    model = small(max_epochs=10).fit(SERIES)
+@pytest.fixture(scope="module")
+def learned():
+    with no_stacking():
+        return small(max_epochs=10).fit(SERIES)
 
-    def test_scores_of_samples_make_the_score(self):
+
+class TestSurprises:
+    def test_scores_of_samples_make_the_score(self, learned):
         panel = Panel.from_series(SERIES)
         counts = [(~np.isnan(x[1:])).sum() for _, x in panel]
-        mean = np.average(self.model.score_samples(panel), weights=counts)
-        assert mean == pytest.approx(self.model.score(panel), abs=1e-12)
+        mean = np.average(learned.score_samples(panel), weights=counts)
+        assert mean == pytest.approx(learned.score(panel), abs=1e-12)
 
-    def test_a_series_of_one_row_is_no_surprise(self):
-        assert self.model.score_samples([([0.0], [[1.0, 2.0]])]).tolist() == [0.0]
+    def test_a_series_of_one_row_is_no_surprise(self, learned):
+        assert learned.score_samples([([0.0], [[1.0, 2.0]])]).tolist() == [0.0]
 
-    def test_an_outlier_is_found(self):
+    def test_an_outlier_is_found(self, learned):
         series = [(t, x.copy()) for t, x in SERIES]
         series[7][1][3, 0] += 8.0
-        assert self.model.score_samples(series).argmin() == 7
-        errors = np.abs(self.model.residuals(series)[7].values)
+        assert learned.score_samples(series).argmin() == 7
+        errors = np.abs(learned.residuals(series)[7].values)
         assert np.unravel_index(np.nanargmax(errors), errors.shape)[0] in (3, 4)
 
-    def test_empty_rows(self):
+    def test_empty_rows(self, learned):
         series = [([0.0, 1.0, 2.0], [[None, None], [1.0, None], [2.0, 3.0]])]
-        found = self.model.residuals(series).values
+        found = learned.residuals(series).values
         assert np.isnan(found).tolist() == [[True, True], [True, True], [False, False]]
 
 

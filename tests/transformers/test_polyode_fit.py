@@ -28,6 +28,7 @@ def learned():
     return small(n_coefficients=8, hidden_layer_sizes=(24,), max_epochs=20).fit(train)
 
 
+@pytest.mark.usefixtures("no_stacking")
 @pytest.mark.parametrize("unit", [0.125, 1024.0])
 def test_the_unit_of_time_does_not_matter(fitted, unit):
     """A power of two changes no bit, neither in training nor in the embedding."""
@@ -38,6 +39,7 @@ def test_the_unit_of_time_does_not_matter(fitted, unit):
     assert other.step_size_ == pytest.approx(fitted.step_size_ * unit)
 
 
+@pytest.mark.usefixtures("no_stacking")
 @pytest.mark.parametrize("unit", [1 / 3600, 60.0])
 def test_any_unit_of_time_gives_nearly_the_same(fitted, unit):
     scaled = [(times * unit + 5.0, values) for times, values in SERIES]
@@ -45,6 +47,7 @@ def test_any_unit_of_time_gives_nearly_the_same(fitted, unit):
     np.testing.assert_allclose(Z, fitted.transform(SERIES), atol=1e-3)
 
 
+@pytest.mark.usefixtures("no_stacking")
 @pytest.mark.parametrize("scale", [1e-9, 3.7, 1e12])
 def test_the_unit_of_values_does_not_matter(fitted, scale):
     scaled = [(times, values * [scale, 1.0] + [0.0, 2.0]) for times, values in SERIES]
@@ -52,6 +55,7 @@ def test_the_unit_of_values_does_not_matter(fitted, scale):
     np.testing.assert_allclose(Z, fitted.transform(SERIES), atol=1e-3)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_a_small_signal_on_a_large_offset_is_a_signal():
     """Readings of a counter, say: variations of 1e-11 of the offset are far above rounding."""
     series = [(times, 1e9 + 0.05 * values[:, :1]) for times, values in SERIES]
@@ -75,12 +79,14 @@ def test_global_generators_are_not_used():
     np.testing.assert_array_equal(small(random_state=3).fit_transform(SERIES), one)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_number_of_threads_is_restored():
     before = torch.get_num_threads()
     small().fit(SERIES)
     assert torch.get_num_threads() == before
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_refit_forgets_and_warm_start_continues(fitted):
     cold = small().fit(SERIES[:4]).fit(SERIES)
     np.testing.assert_array_equal(cold.transform(SERIES), fitted.transform(SERIES))
@@ -95,6 +101,7 @@ def test_refit_forgets_and_warm_start_continues(fitted):
     assert warm.scaler_ is scaler
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_a_warm_start_refuses_series_in_other_units():
     embedder = small(warm_start=True).fit(SERIES)
     weights = embedder.field_.layers[0].weight.clone()
@@ -103,12 +110,14 @@ def test_a_warm_start_refuses_series_in_other_units():
     assert torch.equal(embedder.field_.layers[0].weight, weights)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_warm_start_improves():
     transformer = small(warm_start=True, validation_fraction=None, max_epochs=3)
     errors = [transformer.fit(SERIES).validation_error_ for _ in range(3)]
     assert errors[0] > errors[1] >= errors[2]
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_early_stopping_holds_series_out():
     transformer = small(validation_fraction=0.25, max_epochs=3).fit(SERIES)
     without = small(validation_fraction=None, max_epochs=3).fit(SERIES)
@@ -119,6 +128,7 @@ def test_early_stopping_holds_series_out():
     assert transformer.validation_error_ == min(errors)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_training_without_effect_says_so():
     transformer = small(learning_rate_init=1e-30, observations="exact", max_epochs=12)
     with pytest.warns(ConvergenceWarning, match="nothing was learned in 12 epochs"):
@@ -127,6 +137,7 @@ def test_training_without_effect_says_so():
     assert transformer.n_epochs_ == 6
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_divergence_is_a_warning_and_leaves_finite_weights():
     transformer = small(learning_rate_init=1e30, max_epochs=3)
     with pytest.warns(ConvergenceWarning, match=r"rate is 1e\+30: lower learning_rate_init"):
@@ -159,6 +170,7 @@ def test_ctrl_c_is_raised_and_leaves_a_usable_estimator(monkeypatch):
     assert not transformer.field_.stands_still  # what the coarse first epochs learned is kept
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_ctrl_c_stops_a_search(monkeypatch):
     """The fold that was being trained is not scored, and no other is."""
     interrupt_epoch(monkeypatch, 1)
@@ -174,6 +186,7 @@ def test_ctrl_c_stops_a_search(monkeypatch):
     assert not fits
 
 
+@pytest.mark.usefixtures("no_stacking")
 @pytest.mark.parametrize("horizon", ["auto", 1, 3])
 def test_training_learns(horizon):
     transformer = small(horizon=horizon, max_epochs=6, validation_fraction=None).fit(SERIES)
@@ -190,6 +203,7 @@ def last_value_error(transformer, series):
     return np.mean(np.concatenate(errors) ** 2)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_forecasts_beat_the_last_value(learned):
     test = oscillators(20, seed=2)
     error = -learned.score(test)

@@ -32,11 +32,13 @@ def frames(tz=None):
     ]
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_panel_and_list_are_the_same(fitted):
     panel = Panel.from_series(SERIES, ids=list("abcdefghijkl"))
     np.testing.assert_array_equal(small().fit(panel).transform(panel), fitted.transform(SERIES))
 
 
+@pytest.mark.usefixtures("no_stacking")
 @pytest.mark.parametrize("tz", [None, "Europe/Oslo"])
 def test_frames_of_datetimes(fitted, tz):
     """In hours instead of numbers: the same up to the rounding of times to microseconds."""
@@ -49,6 +51,7 @@ def test_frames_of_datetimes(fitted, tz):
     assert small().fit(frames(tz)).window_ == pytest.approx(3600 * fitted.window_, rel=1e-6)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_arrays_are_series_on_the_integers():
     rng = np.random.default_rng(0)
     cube = rng.normal(size=(5, 7, 2))
@@ -60,6 +63,7 @@ def test_arrays_are_series_on_the_integers():
     np.testing.assert_array_equal(small().fit_transform(cube[..., 0]), small().fit_transform(flat))
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_number_of_features_seen():
     rng = np.random.default_rng(0)
     assert small().fit(rng.normal(size=(5, 7, 2))).n_features_in_ == 2
@@ -71,6 +75,7 @@ def test_number_of_features_seen():
     assert not hasattr(transformer.fit(SERIES), "feature_names_in_")
 
 
+@pytest.mark.usefixtures("no_stacking")
 @pytest.mark.parametrize(
     ("embedding", "n_features"), [("coefficients", 12), ("hidden", 14), ("full", 26)]
 )
@@ -85,6 +90,7 @@ def test_embeddings(fitted, embedding, n_features):
     assert names.tolist() == fitted.get_feature_names_out()[part[embedding]].tolist()
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_feature_names_say_channel_and_part():
     names = small(n_coefficients=2).fit(frames()).get_feature_names_out().tolist()
     coefficients = ["a_c0", "a_c1", "b_c0", "b_c1"]
@@ -99,6 +105,7 @@ def test_the_hidden_signal_is_the_last_value(fitted):
     np.testing.assert_allclose(Z["x0_signal"], share * standardised, rtol=1e-12)
 
 
+@pytest.mark.usefixtures("no_stacking")
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 @pytest.mark.parametrize("form", [list, Panel.from_series])
 def test_set_output(fitted, kind, form):
@@ -122,6 +129,7 @@ def test_grid_search_in_a_pipeline(form):
     assert search.predict(X).shape == (12,)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_results_do_not_depend_on_the_number_of_jobs():
     """The score of held-out series, to the last bit, in this process and in others."""
     panel = Panel.from_series(SERIES)
@@ -129,6 +137,7 @@ def test_results_do_not_depend_on_the_number_of_jobs():
     np.testing.assert_array_equal(*scores)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_a_fixed_seed_repeats_bit_by_bit(fitted):
     again = small().fit(SERIES)
     np.testing.assert_array_equal(again.transform(SERIES), fitted.transform(SERIES))
@@ -138,6 +147,7 @@ def test_a_fixed_seed_repeats_bit_by_bit(fitted):
     assert abs(other.transform(SERIES) - fitted.transform(SERIES)).max() > 1e-3
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_wrong_channels_and_units(fitted):
     named = small().fit(frames())
     other = [frame.rename(columns={"a": "z"}) for frame in frames()]
@@ -171,6 +181,7 @@ def fitted_by_name():
     return small(max_epochs=1).fit(frames), frames
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_masked_values_are_not_observed():
     embedder = small(max_epochs=1).fit(np.random.default_rng(0).normal(size=(6, 9)))
     values = np.ma.masked_greater(np.array([[0.1, 0.2, 999.0, 0.3, 0.1, 0.2, 0.5, 0.6, 0.1]]), 9)

@@ -130,6 +130,7 @@ def test_times_keep_their_type(tz):
     np.testing.assert_allclose(ahead.values, expected.values, atol=1e-3)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_the_zone_of_questions_must_match():
     panel = dated("Europe/Oslo")
     transformer = small().fit(panel)
@@ -170,6 +171,7 @@ def test_forecasts_do_not_depend_on_batch_mates(fitted, panel):
     np.testing.assert_allclose(together[5], alone, atol=1e-9)
 
 
+@pytest.mark.usefixtures("no_stacking")
 @pytest.mark.parametrize(("window", "n_coefficients"), [(9.0, 16), (20.0, 16)])
 def test_arrays_come_back_as_arrays(window, n_coefficients):
     t = np.arange(10.0)
@@ -185,6 +187,7 @@ def test_arrays_come_back_as_arrays(window, n_coefficients):
     assert flat.inverse_transform(flat.transform(cube[..., 0]), times=[-1.5, 0]).shape == (8, 2)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_an_array_longer_than_the_window_needs_times():
     rng = np.random.default_rng(0)
     transformer = small(window=4.0).fit(rng.normal(size=(6, 10)))
@@ -233,6 +236,7 @@ def test_times_outside_are_named_as_the_user_knows_them():
         fitted.reconstruct(panel, [days[[2]], pd.DatetimeIndex(["2024-01-05"])])
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_wrong_embeddings_are_refused(fitted, panel):
     with pytest.raises(ValueError, match="X has 5 features, but PolyODETransformer embeds in 26"):
         fitted.inverse_transform(np.zeros((3, 5)))
@@ -255,6 +259,7 @@ def test_distance_of_embeddings_is_distance_of_histories(fitted, panel):
     assert np.sqrt(squares) == pytest.approx(np.linalg.norm(coefficients[0] - coefficients[1]))
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_observations_of_a_real_system_come_back():
     data = make_ode_system("damped_pendulum", 12, rate=0.15, random_state=0)
     transformer = small(n_coefficients=12, max_epochs=10).fit(data.panel)

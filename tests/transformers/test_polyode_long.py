@@ -10,7 +10,7 @@ import torch
 
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
-from tests.quick import few_variance_steps
+from tests.quick import few_variance_steps, no_stacking
 
 
 def long_series(n_rows, missing=0.0, seed=0):
@@ -26,7 +26,9 @@ def long_series(n_rows, missing=0.0, seed=0):
 @pytest.fixture(scope="module")
 def embedder():
     panel = Panel.from_series([long_series(40, seed=k) for k in range(6)])
-    return PolyODETransformer(n_coefficients=8, window=9.0, max_epochs=2, random_state=0).fit(panel)
+    transformer = PolyODETransformer(n_coefficients=8, window=9.0, max_epochs=2, random_state=0)
+    with few_variance_steps(), no_stacking():
+        return transformer.fit(panel)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.5])
@@ -121,8 +123,9 @@ def test_of_a_channel_that_training_never_saw_nothing_is_made_up():
     assert (slowly.reconstruct(X).values[:, 1] == 0).all()
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_one_long_series_is_trained_on_in_parts():
-    panel = Panel.from_series([long_series(1000)])
+    panel = Panel.from_series([long_series(700)])
     embedder = PolyODETransformer(n_coefficients=8, max_epochs=3, random_state=0).fit(panel)
     assert embedder._rows_to_cut(embedder.embedder_) == 256
     # its end is held out, so that training one series stops where it no longer helps
@@ -133,7 +136,8 @@ def test_one_long_series_is_trained_on_in_parts():
 def whole():
     """Remembers all of series much longer than what its dynamics see."""
     panel = Panel.from_series([long_series(700, seed=k) for k in range(2)])
-    return PolyODETransformer(n_coefficients=8, max_epochs=1, random_state=0).fit(panel)
+    with few_variance_steps(), no_stacking():
+        return PolyODETransformer(n_coefficients=8, max_epochs=1, random_state=0).fit(panel)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.5])
@@ -174,6 +178,7 @@ def test_the_dynamics_do_not_know_the_window():
     assert any(np.isclose(durations, wide.window_))  # the longest of those that were trained on
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_how_much_of_the_series_is_remembered_is_said():
     panel = Panel.from_series([(np.arange(101.0), np.sin(np.arange(101.0)))] * 3)
     with pytest.warns(UserWarning, match=r"window=25 covers 25% of the typical series, of length"):
@@ -183,6 +188,7 @@ def test_how_much_of_the_series_is_remembered_is_said():
     assert PolyODETransformer(n_coefficients=5, max_epochs=1).fit(panel).coverage_ == 1.0
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_the_history_of_any_measure_is_cut_in_training():
     """The dynamics see the context only."""
     embedder = PolyODETransformer(n_coefficients=4, measure="legs", max_epochs=1, random_state=0)

@@ -39,6 +39,7 @@ def fitted(name):
     return clone(NEURAL[name]).set_params(max_epochs=4).fit(series), series
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_it_learns(name):
     transformer = clone(NEURAL[name]).set_params(max_epochs=15).fit(SERIES)
     errors = [entry["validation_error"] for entry in transformer.history_]
@@ -85,6 +86,7 @@ def test_a_forecast_starts_from_the_state_and_does_not_depend_on_others(name, fi
     np.testing.assert_allclose(among[1::3], alone, atol=1e-9)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_the_unit_of_time_does_not_matter(name, fitted):
     """Of fit, and of all that follows; a power of two, which rounds nothing."""
     transformer, series = fitted
@@ -95,6 +97,7 @@ def test_the_unit_of_time_does_not_matter(name, fitted):
     np.testing.assert_allclose(other.transform(slower), expected, atol=1e-9)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_generators_of_others_are_left_alone(name):
     before = torch.get_rng_state(), np.random.get_state()[1].copy()
     one, other = (clone(NEURAL[name]).fit(SERIES[:6]) for _ in range(2))
@@ -105,6 +108,7 @@ def test_generators_of_others_are_left_alone(name):
     assert not np.array_equal(seeded.transform(SERIES[:6]), one.transform(SERIES[:6]))
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_static_covariates_are_used(name):
     """A series that is all in its covariate: its first and only forecast error can fall."""
     sign = np.tile([-1.0, 1.0], 20)
@@ -122,6 +126,7 @@ def test_static_covariates_are_used(name):
     assert with_it.validation_error_ < 0.5 * without.validation_error_
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_an_interrupted_training_goes_on(name, tmp_path, monkeypatch):
     whole = clone(NEURAL[name]).set_params(max_epochs=4).fit(SERIES[:6])
     monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))  # after every epoch
@@ -144,6 +149,7 @@ def test_an_interrupted_training_goes_on(name, tmp_path, monkeypatch):
     assert [entry["epoch"] for entry in again.history_] == list(range(5))
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_a_warm_start_goes_on(name):
     transformer = clone(NEURAL[name]).set_params(warm_start=True, max_epochs=3)
     errors = [transformer.fit(SERIES).validation_error_ for _ in range(3)]
