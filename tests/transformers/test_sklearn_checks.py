@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import nullcontext
 from functools import cache
 
 import numpy as np
@@ -16,9 +17,21 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpolyode import HiPPOTransformer, Panel
 from tests.fits import train_once
+from tests.quick import no_stacking
 from tests.transformers.registry import all_transformers, expected_to_fail
 
 TRANSFORMERS = all_transformers()
+STACKED = ("HiPPOTransformer", "PolyODETransformer")
+
+
+@pytest.fixture(autouse=True)
+def quick(request):
+    """How forecasts are combined is learned in the same way for all: two of them do it here."""
+    params = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    name = params.get("name", type(params.get("estimator")).__name__)
+    with nullcontext() if name in STACKED else no_stacking():
+        yield
+
 
 # scikit-learn runs these on itself only; set_output and feature names depend on them.
 UNLISTED = [
