@@ -1,7 +1,7 @@
 """Noisy observations: how near each method comes to the signal without the noise.
 
     python benchmarks/noise.py [--systems van_der_pol ...] [--noise 0 0.1 0.3] [--seeds 0 1]
-        [--models auto exact noisy told] [--spread 10] [--unroll 4]
+        [--models auto exact noisy told] [--spread 10]
 
 Series of 100 observations on average, all channels together, with Gaussian noise in parts of the
 channel's standard deviation. Models are fitted to the training part. The test series are cut at
@@ -175,17 +175,13 @@ class Task:
         return self._error(np.concatenate(found), self.true_past)
 
 
-def measure(
-    task: Task, training: Panel, seed: int, kinds: list[str], unroll: int
-) -> dict[str, list[float]]:
+def measure(task: Task, training: Panel, seed: int, kinds: list[str]) -> dict[str, list[float]]:
     """Errors (past, path, ahead), seconds, and of filters the shares covered and the noise."""
     rows: dict[str, list[float]] = {}
     for kind in kinds:
         start = time.process_time()
         observations = "auto" if kind == "told" else kind
-        model = PolyODETransformer(
-            window=task.window, unroll=unroll, observations=observations, random_state=seed
-        )
+        model = PolyODETransformer(window=task.window, observations=observations, random_state=seed)
         panel = task.told if kind == "told" else task.panel
         model.fit(training if kind == "told" else without_errors(training))
         rows[kind] = [0.0, 0.0, 0.0, time.process_time() - start]
@@ -229,7 +225,6 @@ def main() -> None:
     parser.add_argument("--n-series", type=int, default=400)
     parser.add_argument("--spread", type=float, help="largest error of a cell over the least")
     parser.add_argument("--models", nargs="+", default=["auto", "exact"])
-    parser.add_argument("--unroll", type=int, default=1, help="of PolyODETransformer")
     options = parser.parse_args()
     print(f"{'':18s}{'past':>9s}{'path':>9s}{'ahead':>9s}    fit    coverage, learned noise")
     found: dict[str, list[dict[str, list[float]]]] = {}
@@ -243,7 +238,7 @@ def main() -> None:
                 if options.spread:
                     data = with_cell_noise(data, noise, options.spread, seed)
                 training = data.panel[np.asarray(data.split) != "test"]
-                rows = measure(Task(data), training, seed, options.models, options.unroll)
+                rows = measure(Task(data), training, seed, options.models)
                 found.setdefault(f"{system}, noise {noise:g}", []).append(rows)
     for cell, seeds in found.items():
         print_means(cell, seeds)

@@ -40,7 +40,6 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "cubic": {"kind": "cubic"},
     },
     "HiPPO": {measure: {"measure": measure} for measure in MEMORIES},
-    POLYODE: {"": {}, "unrolled": {"unroll": 4}},
     "NeuralRDE": {"": {}, "depth 1": {"depth": 1}},
     # The paper does not say what its "Extended-S4" is: ours has the memory, and no published row.
     "S4": {"": {}, "with memory": {"memory": True}},

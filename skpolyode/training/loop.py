@@ -6,7 +6,7 @@ import copy
 import math
 import time
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple
@@ -46,8 +46,6 @@ class Task:
     series_errors : Tensor of shape (2, n) or None
         Sums of the squared errors of the last validation error, by series, and their numbers; None
         if they are not known.
-    slow : collection of Parameter
-        Those that learn best in smaller steps.
     """
 
     items: torch.Tensor
@@ -55,7 +53,6 @@ class Task:
     is_preliminary = False
     item_size = 1.0
     scans = False
-    slow: Collection[nn.Parameter] = ()
 
     def refresh(self, progress: float) -> float:
         """Prepare an epoch, which may change `items`; returns the present validation error.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 import torch
 
@@ -68,14 +68,6 @@ class Muon:
         Shrinking rate of the matrices, relative to `lr`. It makes the learned field smooth: on
         the sparsest benchmark (Synthetic) it halves the held-out error, on Lorenz63 the error of
         the integration.
-    slow : collection of Parameter, default=()
-        Parameters whose steps are smaller; they shrink like the others.
-    slow_lr : float, default=0.2
-        Step of these, relative to that of the others. Chosen for the cell of PolyODE, on
-        FitzHugh-Nagumo with noise of .1: there forecasts err .014 to .021 with 1, .007 to .010 with
-        .4, .005 to .008 with .2 and .005 with .1. Over 37 sets, mostly real ones, free runs
-        of half a series have .83 of the error with .2 and .79 with .1, the next row 1.00 and 1.05
-        times it (geometric means).
 
     References
     ----------
@@ -98,12 +90,8 @@ class Muon:
         momentum: float = 0.9,
         vector_lr: float = 0.4,
         weight_decay: float = 0.1,
-        slow: Collection[torch.Tensor] = (),
-        slow_lr: float = 0.2,
     ) -> None:
         self.parameters = list(parameters)
-        own = {id(parameter) for parameter in slow}
-        self.shares = [slow_lr if id(parameter) in own else 1.0 for parameter in self.parameters]
         self.lr = lr
         self.momentum = momentum
         self.vector_lr = vector_lr
@@ -124,13 +112,12 @@ class Muon:
     @torch.no_grad()
     def step(self) -> None:
         """Update all parameters from their gradients."""
-        steps = zip(self.parameters, self.state, self.shares, strict=True)
-        for parameter, state, share in steps:
+        for parameter, state in zip(self.parameters, self.state, strict=True):
             if parameter.grad is not None:
                 rule = self._step_matrix if parameter.ndim == 2 else self._step_vector
-                rule(parameter, state, share * self.lr)
+                rule(parameter, state)
 
-    def _step_matrix(self, matrix: torch.Tensor, state: dict, lr: float) -> None:
+    def _step_matrix(self, matrix: torch.Tensor, state: dict) -> None:
         if not state:
             state["momentum"] = torch.zeros_like(matrix)
         momentum = state["momentum"].lerp_(matrix.grad, 1 - self.momentum)
@@ -138,9 +125,9 @@ class Muon:
         outputs, inputs = matrix.shape
         size = (max(outputs, min(inputs, _FEW)) / inputs) ** 0.5
         matrix.mul_(1 - self.lr * self.weight_decay)
-        matrix.add_(orthogonalise(ahead), alpha=-lr * size)
+        matrix.add_(orthogonalise(ahead), alpha=-self.lr * size)
 
-    def _step_vector(self, vector: torch.Tensor, state: dict, lr: float) -> None:
+    def _step_vector(self, vector: torch.Tensor, state: dict) -> None:
         """Adam with its usual constants."""
         if not state:
             state.update(step=0, mean=torch.zeros_like(vector), square=torch.zeros_like(vector))
@@ -149,4 +136,4 @@ class Muon:
         state["square"].lerp_(vector.grad.square(), 0.001)
         mean = state["mean"] / (1 - 0.9 ** state["step"])
         deviation = (state["square"] / (1 - 0.999 ** state["step"])).sqrt_()
-        vector.addcdiv_(mean, deviation + 1e-8, value=-lr * self.vector_lr)
+        vector.addcdiv_(mean, deviation + 1e-8, value=-self.lr * self.vector_lr)

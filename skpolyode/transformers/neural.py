@@ -61,7 +61,7 @@ from skpolyode.transformers.stages import (
 
 _LONGEST = 256  # rows; the end of a series half as long again may be held out
 _FURTHEST = 48  # observations that some minibatches look ahead, at most: half of a series
-_INTERVAL_LENGTH = 4  # observations that training goes through, with their updates
+INTERVAL_LENGTH = 4  # observations that training goes through, with their updates
 
 
 class NeuralTransformer(SeriesTransformer):
@@ -431,7 +431,7 @@ class NeuralTransformer(SeriesTransformer):
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         """What training asks of the model."""
         ahead = self._looks_ahead(data, held_out)
-        return IntervalTask(model, data, held_out, length=_INTERVAL_LENGTH, **ahead)
+        return IntervalTask(model, data, held_out, length=INTERVAL_LENGTH, **ahead)
 
     def _looks_ahead(self, data: Packed, held_out: torch.Tensor) -> dict[str, int]:
         """How many observations all minibatches look ahead, and how many some of them."""

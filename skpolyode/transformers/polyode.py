@@ -32,7 +32,7 @@ from skpolyode.panel.durations import (
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask
-from skpolyode.transformers.neural import NeuralTransformer
+from skpolyode.transformers.neural import INTERVAL_LENGTH, NeuralTransformer
 from skpolyode.transformers.parameters import (
     COUNT,
     DURATION,
@@ -116,12 +116,6 @@ class PolyODETransformer(UncertainTransformer):
         without its gain; if not, training goes on with exact observations. `noise_` and
         `fit_report_` tell what came out. Known errors of observations (`Panel.errors`) tell that
         they are noisy, and how much each of them: "auto" then makes a filter that knows it.
-    unroll : int, default=1
-        Observations in a row that a gradient passes through (truncated backpropagation). With 4 the
-        learned state learns what matters four observations later, and at five times the rate.
-        Half of the updates in between are left out in training, so that free runs are learned as
-        well. Choose it for simulated or very clean dynamics, where the next observation is then
-        forecast best. A fit takes twice the time; real series gain little.
     %(training)s
 
     Attributes
@@ -216,14 +210,13 @@ class PolyODETransformer(UncertainTransformer):
         "hidden_layer_sizes": ["array-like", COUNT],
         "embedding": [StrOptions(set(_BLOCKS))],
         "observations": [StrOptions({"auto", "exact", "noisy"})],
-        "unroll": [COUNT],
     }
 
     has_coefficients = True
     uses_errors = True
     uses_inputs = True
     stages = (
-        Train(),
+        Train(usual=24),
         EstimateError(),
         CheckStepSize(),
         LearnVariance(),
@@ -242,7 +235,6 @@ class PolyODETransformer(UncertainTransformer):
         hidden_layer_sizes: Sequence[int] | int = (64, 64),
         embedding: str = "full",
         observations: str = "auto",
-        unroll: int = 1,
         **training: Any,
     ) -> None:
         self.n_coefficients = n_coefficients
@@ -254,7 +246,6 @@ class PolyODETransformer(UncertainTransformer):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.embedding = embedding
         self.observations = observations
-        self.unroll = unroll
         super().__init__(**training)
 
     @property
@@ -417,7 +408,7 @@ class PolyODETransformer(UncertainTransformer):
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         ahead = self._looks_ahead(data, held_out)
-        return PolyODETask(model, data, held_out, length=self.unroll, **ahead)
+        return PolyODETask(model, data, held_out, length=INTERVAL_LENGTH, **ahead)
 
     def _check_invertible(self) -> None:
         check_coefficients(self.embedder_.blocks)

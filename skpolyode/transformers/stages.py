@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +26,7 @@ from skpolyode.models import Packed, PolyODE, SequenceModel, picard_predictions
 from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel
 from skpolyode.panel.select import cut_windows, first_series, series_of_rows
-from skpolyode.training import Checkpoint, Muon, Trainer, TrainingReport
+from skpolyode.training import Checkpoint, Trainer, TrainingReport
 from skpolyode.training.loop import Task, Turn
 
 FEWEST_EPOCHS = 10
@@ -232,7 +231,6 @@ class Train(Stage):
             batch_size=usual_batch(task, params["batch_size"]),
             max_epochs=n_epochs,
             patience=usual_patience(n_epochs) if validates else None,
-            optimizer=partial(Muon, slow=task.slow),
             remedy="lower learning_rate_init",
             turn=turn,
         )

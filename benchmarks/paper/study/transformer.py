@@ -171,9 +171,7 @@ class PaperPolyODETransformer(PolyODETransformer):
         if self.gradient == "interval":
             can_sweep = self.solver == "exact"
             ahead = self._looks_ahead(data, held_out)
-            return PolyODETask(
-                model, data, held_out, length=self.unroll, can_sweep=can_sweep, **ahead
-            )
+            return PolyODETask(model, data, held_out, can_sweep=can_sweep, **ahead)
         if self.horizon not in (1, "auto"):
             raise ValueError(
                 f"gradient='series' looks one observation ahead, got horizon={self.horizon}; "

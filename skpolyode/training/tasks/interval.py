@@ -25,7 +25,6 @@ _DECAY = 0.7  # factor of the loss of each further observation that is forecast 
 # Blackmore and gapminder (two folds) are 11 to 26 % larger, of french_fries and Fatalities 6 and
 # 4 %, those of pbcseq and epil as large, of aneurysm 4 % smaller.
 _FAR_FROM = 1 / 4  # share of the training before which the dynamics are too far off
-_FAR_EVERY = 2  # minibatches; 1 costs 16 % more, errors of 21 small sets are 4 % larger
 _REACHES = (1.0, 1 / 2, 1 / 4)  # of `furthest`, in turn: the nearer take less time
 _FAR_COST = 8  # intervals forecast for each of a minibatch
 _FEWEST_FAR = 32  # states that start far forecasts: fewer would cost as much
@@ -66,7 +65,7 @@ class IntervalTask(Task):
         Observations forecast one after the other from each stored state, *with* the updates in
         between. A learned update learns best from more than one.
     furthest : int, default=1
-        Observations that every second minibatch, or a part of it, forecasts without updates, once a
+        Observations that some minibatches, or a part of them, forecast without updates, once a
         quarter of the training is done; in turn all of them, half and a quarter. The loss of each
         is scaled to that of the next observation at most: the larger errors far ahead would
         dominate otherwise.
@@ -102,6 +101,9 @@ class IntervalTask(Task):
     hidden_share: ClassVar[float] = 0.0
     """Share of the updates between the first and the last observation that are left out, so that
     the next forecasts go on from a forecast."""
+
+    far_every: ClassVar[int] = 2
+    """One minibatch of so many looks far ahead."""
 
     def __init__(
         self,
@@ -238,9 +240,10 @@ class IntervalTask(Task):
             weights += _DECAY**k
         near, far = loss / weights, []
         self.n_batches += 1
-        if self.n_batches % _FAR_EVERY or self.progress < _FAR_FROM:
+        if self.n_batches % self.far_every or self.progress < _FAR_FROM:
             return near
-        reach = math.ceil(self.furthest * _REACHES[self.n_batches // _FAR_EVERY % len(_REACHES)])
+        share = _REACHES[self.n_batches // self.far_every % len(_REACHES)]
+        reach = math.ceil(self.furthest * share)
         n = max(_FEWEST_FAR, _FAR_COST * min(len(rows), IntervalTask.minibatches.n_most) // reach)
         order = torch.randperm(len(rows), generator=self._generator())
         some = order[:n].to(rows.device)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from skpolyode.models.packed import Packed
 from skpolyode.training.loop import Task
@@ -102,11 +101,6 @@ class SubsampledTask(Task):
     def item_size(self) -> float:
         """Mean number of intervals of an item."""
         return self.task.item_size
-
-    @property
-    def slow(self) -> Collection[nn.Parameter]:
-        """Parameters that learn best in smaller steps."""
-        return self.task.slow
 
     @property
     def data(self) -> Packed:
