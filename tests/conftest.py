@@ -9,6 +9,7 @@ from collections.abc import Iterator
 # Set before anything imports numpy or torch: the workers of a parallel run share the cores,
 # and sums that are split over threads differ in the last digits from machine to machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 import pytest

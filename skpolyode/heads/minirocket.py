@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from typing import Any, Self
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
+
+from skpolyode.training import intra_op_threads
 
 
 def has_minirocket() -> bool:
     """Whether MiniRocket can run here."""
     return all(find_spec(package) is not None for package in ("numba", "sktime"))
+
+
+def _threads_kept() -> AbstractContextManager[None]:
+    """Numba, when it starts, lets torch use all cores, also where it was told to use fewer."""
+    return intra_op_threads(torch.get_num_threads())
 
 
 class MiniRocket(TransformerMixin, BaseEstimator):
@@ -77,7 +86,8 @@ class MiniRocket(TransformerMixin, BaseEstimator):
         from sktime.transformations.panel.rocket import MiniRocketMultivariate
 
         rocket = MiniRocketMultivariate(self.num_kernels, random_state=self.random_state)
-        self.rocket_ = rocket.fit(X)
+        with _threads_kept():
+            self.rocket_ = rocket.fit(X)
         return self
 
     def transform(self, X: np.ndarray) -> np.ndarray:
@@ -93,7 +103,8 @@ class MiniRocket(TransformerMixin, BaseEstimator):
         float64 ndarray of shape (n_series, n_features)
         """
         check_is_fitted(self)
-        return self.rocket_.transform(X).to_numpy(dtype=np.float64)
+        with _threads_kept():
+            return self.rocket_.transform(X).to_numpy(dtype=np.float64)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore; what joblib maps into memory is read-only, which the compiled code refuses."""

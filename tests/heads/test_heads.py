@@ -8,6 +8,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -121,6 +122,23 @@ def test_minirocket_mapped_into_memory(tmp_path):
     joblib.dump(rocket, tmp_path / "rocket")
     mapped = joblib.load(tmp_path / "rocket", mmap_mode="r")
     np.testing.assert_array_equal(mapped.transform(X), rocket.transform(X))
+
+
+def test_minirocket_leaves_the_number_of_threads(monkeypatch):
+    """Which numba sets when it starts: from then on, all that torch does would be slower."""
+    rocket = pytest.importorskip("sktime.transformations.panel.rocket").MiniRocketMultivariate
+    before = torch.get_num_threads()
+
+    def greedy(self, X):
+        torch.set_num_threads(before + 1)
+        return self
+
+    monkeypatch.setattr(rocket, "fit", greedy)
+    monkeypatch.setattr(rocket, "transform", lambda self, X: pd.DataFrame(greedy(self, X) and X))
+    model = MiniRocket().fit(np.ones((2, 1, 9)))
+    assert torch.get_num_threads() == before
+    model.transform(np.ones((2, 9)))
+    assert torch.get_num_threads() == before
 
 
 @pytest.mark.parametrize("cls", [PolyODEClassifier, PolyODERegressor])

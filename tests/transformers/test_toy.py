@@ -22,6 +22,7 @@ def fitted():
     return ToyTransformer(max_epochs=30, random_state=0).fit(SERIES)
 
 
+@pytest.mark.usefixtures("no_stacking")
 @parametrize_with_checks(
     [ToyTransformer(max_epochs=1, random_state=0)], expected_failed_checks=expected_to_fail
 )

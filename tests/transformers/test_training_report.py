@@ -39,6 +39,7 @@ def patients(ends):
     return {int(PATIENTS[last.index(end)]) for end in ends}
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_groups_validate_together(held):
     small(max_epochs=1, validation_fraction=0.3).fit(SERIES, groups=PATIENTS)
     assert len(held[0]) == 3
@@ -60,6 +61,7 @@ def test_groups_of_series_without_observations_are_left_out():
     np.testing.assert_array_equal(features, expected)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_groups_are_routed_through_pipelines_and_searches(held):
     labels = np.tile([0, 1], 6)
     with sklearn.config_context(enable_metadata_routing=True):
@@ -72,6 +74,7 @@ def test_groups_are_routed_through_pipelines_and_searches(held):
     assert all(len(patients(ends)) == 1 and len(ends) == 3 for ends in held)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_fit_says_why_it_stopped_and_what_it_kept():
     fitted = small(max_epochs=6).fit(SERIES)
     table = pd.DataFrame(fitted.history_).set_index("epoch")
@@ -83,6 +86,7 @@ def test_fit_says_why_it_stopped_and_what_it_kept():
     assert alone.best_epoch_ == 0
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_the_reasons_are_kept_in_a_file(tmp_path):
     fitted = small().fit(SERIES)
     fitted.save(tmp_path / "fitted")
@@ -90,6 +94,7 @@ def test_the_reasons_are_kept_in_a_file(tmp_path):
     assert (again.stop_reason_, again.best_epoch_) == (fitted.stop_reason_, fitted.best_epoch_)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_training_in_vain_is_told():
     rng = np.random.default_rng(1)
     # One group swings five times as far as the other: whichever trains, noise is all there is.
@@ -104,6 +109,7 @@ def test_training_in_vain_is_told():
     vain.set_params(max_epochs=2).fit(series)  # a try is no reason to warn
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_weights_that_stay_the_untrained_ones_are_told():
     """Random walks: nothing is better than the last value, which an untrained model forecasts."""
     rng = np.random.default_rng(0)
