@@ -100,17 +100,3 @@ def test_gradients_are_clipped_to_their_largest_norm(steepness, expected):
     trainer = Trainer(0.1, 10, max_epochs=1, patience=None, clip=0.5, optimizer=Watching)
     trainer.run(task.line, task, torch.Generator())
     assert seen == [pytest.approx(-expected, rel=1e-5)]
-
-
-@pytest.mark.parametrize("shape", [(3, 2), (3,)])
-def test_slow_parameters_take_a_share_of_the_step_and_shrink_as_the_others(shape):
-    start, gradient = matrix(*shape), matrix(*shape, seed=1).detach()
-    for decay in (0.0, 0.5):
-        fast, slow = (torch.nn.Parameter(start.detach().clone()) for _ in range(2))
-        optimizer = Muon([fast, slow], lr=0.1, weight_decay=decay, slow=[slow], slow_lr=0.25)
-        fast.grad, slow.grad = gradient.clone(), gradient.clone()
-        optimizer.step()
-        shrunk = start.detach() * (1 - 0.1 * decay if len(shape) == 2 else 1)
-        moved, slowly = (p.detach() - shrunk for p in (fast, slow))
-        torch.testing.assert_close(slowly, 0.25 * moved, rtol=1e-12, atol=1e-14)
-        assert moved.abs().max() > 0.01

@@ -287,13 +287,12 @@ def test_the_step_size_is_examined_on_drawn_series(monkeypatch):
     )
 
 
-@pytest.mark.parametrize(("unroll", "least", "largest"), [(1, 0.3, 1.0), (3, 0.0, 0.1)])
-def test_the_learned_state_carries_what_a_gradient_reaches(unroll, least, largest):
-    """The last value is the first one, of which the recent past tells nothing."""
+def test_the_learned_state_carries_what_the_recent_past_does_not_tell():
+    """The last value is the first one, three observations before."""
     first = np.random.default_rng(0).choice([-1.0, 1.0], size=160)
     series = [(range(4), [x, 0.0, 0.0, x]) for x in first]
     sizes = {"context": 0.5, "n_coefficients": 4, "hidden_size": 8, "hidden_layer_sizes": 16}
     training = {"observations": "exact", "horizon": 1, "max_epochs": 15, "random_state": 0}
-    embedder = PolyODETransformer(unroll=unroll, **sizes, **training)
+    embedder = PolyODETransformer(**sizes, **training)
     embedder.fit_stages(series[:80], skip=("stacking", "variance"))
-    assert least < -embedder.score(series[80:]) < largest
+    assert -embedder.score(series[80:]) < 0.1
