@@ -177,6 +177,8 @@ def _converted(
     # Of a list of ragged series a part may by chance be rectangular.
     is_list = not reset and estimator.array_shape_ is None and isinstance(X, list | tuple)
     if is_ragged(X) or is_list:
+        if not reset and _are_tables(X, estimator.n_channels_in_):  # and no channels first
+            X = [(np.arange(len(table)), table) for table in X]
         return as_panel(X, name=name), None
     if getattr(X, "ndim", 2) == 3:
         is_like_fit = not reset and X.shape[2] == estimator.n_channels_in_  # and no channels first
@@ -303,6 +305,13 @@ def _check_sizes(panel: Panel, scaler: ChannelScaler | None = None, name: str = 
     note_extremes(panel.rows, faults)
     note_cells(TOO_LARGE, wrong, "{:g} is too large", panel.rows, faults)
     faults.raise_if_any()
+
+
+def _are_tables(X: Any, n_channels: int) -> bool:
+    """Whether it is a list of arrays (time, channel) with as many channels as in fit."""
+    return isinstance(X, list | tuple) and all(
+        isinstance(x, np.ndarray) and x.shape[1:] == (n_channels,) for x in X
+    )
 
 
 def _remember(estimator: BaseEstimator, panel: Panel, shape: tuple[int, ...] | None) -> None:
