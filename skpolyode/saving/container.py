@@ -47,7 +47,7 @@ def write_file(
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(
-            f"{os.fspath(path)!r} is in a folder that is not there: make it first."
+            f"{os.fspath(path)!r} is in a folder that is not there: make the folder first."
         )
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
