@@ -264,10 +264,13 @@ class PolyODEForecaster(PanelForecaster):
         panel = self._context.panel
         if self.state != "pretrained":
             self._train(panel, y.columns)
-        elif panel.n_channels != self.transformer_.n_channels_in_:
+            return self
+        names, known = list(y.columns), list(self.channel_names_)
+        named = self.has_channel_names_ and all(isinstance(name, str) for name in names)
+        if len(names) != len(known) or (named and names != known):
             raise ValueError(
-                f"y has {panel.n_channels} channels, but the forecaster was pretrained on "
-                f"{self.transformer_.n_channels_in_}: give the same ones, NaN where not observed."
+                f"y has the channels {names}, but the forecaster was pretrained on {known}: give "
+                "all of them in that order, NaN where not observed."
             )
         return self
 

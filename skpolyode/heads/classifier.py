@@ -57,7 +57,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         Any classifier of scikit-learn; a clone is fitted. None: the heads of the table.
     cv : int, default=5
         Number of folds. Classes are spread evenly over them; the only member of a class is in all
-        training parts. Fewer than 200 series are dealt into folds several times, at most five.
+        training parts. With fewer than 200 series the split is repeated, at most five times.
     scoring : str, callable or None, default=None
         What cross-validation compares, as in scikit-learn's searches. None: accuracy. Choose
         "roc_auc" or "balanced_accuracy" if one class is rare. A scoring that reads probabilities

@@ -33,8 +33,8 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
     head : regressor or None, default=None
         Any regressor of scikit-learn; a clone is fitted. None: the default head of the features.
     cv : int, default=5
-        Number of folds, over which targets are spread evenly. Fewer than 200 series are dealt into
-        folds several times, at most five.
+        Number of folds, over which targets are spread evenly. With fewer than 200 series the split
+        is repeated, at most five times.
     scoring : str, callable or None, default=None
         What cross-validation compares, as in scikit-learn's searches. None: R².
     random_state : int, RandomState instance or None, default=None

@@ -70,9 +70,27 @@ def _rows_from_dict(X: Mapping[Any, Any], faults: Faults, time_unit: str | None)
     return _reader_of(series).read(series, faults, time_unit)
 
 
+def _has_channels_first(n_rows: int, n_columns: int) -> bool:
+    return n_columns >= 2 * max(n_rows, 2)  # the shortest series is of 4 times
+
+
+def _rows_from_tables(tables: Any, faults: Faults, time_unit: str | None) -> Rows:
+    shapes = {getattr(table, "shape", ()) for table in tables}
+    if len({shape[:1] for shape in shapes}) == 1 and all(
+        len(shape) == 2 and _has_channels_first(*shape) for shape in shapes
+    ):
+        shape, name = tables[0].shape, faults.name
+        raise ValueError(
+            f"{name} has arrays of shape {shape}, which may be (channel, time), as aeon has it: "
+            f"[x.T for x in {name}]; or (time, channel), with {shape[0]} times of {shape[1]} "
+            f"channels: Panel.from_series([(range(len(x)), x) for x in {name}])."
+        )
+    return rows_from_tables(tables, faults, time_unit)
+
+
 def _rows_from_array(array: Any, faults: Faults, time_unit: str | None) -> Rows:
     shape = getattr(array, "shape", ())
-    if len(shape) == 3 and shape[2] >= 2 * max(shape[1], 2):  # the shortest series is of 4 times
+    if len(shape) == 3 and _has_channels_first(*shape[1:]):
         raise ValueError(
             f"{faults.name} of shape {tuple(shape)} may be (series, channel, time), as sktime and "
             f"aeon have it: Panel.from_sktime({faults.name}); or (series, time, channel), with "
@@ -85,7 +103,7 @@ def _rows_from_array(array: Any, faults: Faults, time_unit: str | None) -> Rows:
 READERS = (
     Reader("a list of (times, values) pairs", _is_list_of_pairs, rows_from_series),
     Reader("a list of DataFrames or Series indexed by time", _is_list_of_frames, rows_from_frames),
-    Reader("a list of 2-D arrays (time, channel)", _is_list_of_tables, rows_from_tables),
+    Reader("a list of 2-D arrays (time, channel)", _is_list_of_tables, _rows_from_tables),
     Reader(
         "a list of 1-D arrays of different length (univariate)", _is_ragged_list, rows_from_vectors
     ),

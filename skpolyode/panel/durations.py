@@ -88,6 +88,10 @@ def read_duration(name: str, value: Any, time_unit: str | None) -> float:
     return length
 
 
+def _told(length: float, time_unit: str | None) -> str:
+    return f"{length:g}" if time_unit is None else f"{length:g} {time_unit}"
+
+
 def read_memory(name: str, value: Any, time_unit: str | None, longest: float) -> float:
     """Length of a memory as `read_duration` reads it; a ValueError if no series could fill it.
 
@@ -97,7 +101,7 @@ def read_memory(name: str, value: Any, time_unit: str | None, longest: float) ->
     if not longest / _FURTHEST_MEMORY <= length <= longest * _FURTHEST_MEMORY:
         raise ParameterError(
             f"{name}={value!r} is {length / longest:.0e} times as long as the longest series, of "
-            f"length {longest:g}: choose a length that series have; 'auto' does."
+            f"length {_told(longest, time_unit)}: choose a length that series have; 'auto' does."
         )
     return length
 
@@ -188,9 +192,9 @@ def covered(rows: Observed, window: float) -> tuple[float, float]:
     share = min(1.0, window / typical) if typical > 0 else 1.0
     if share < _TOO_LITTLE:
         warnings.warn(
-            f"window={window:g} covers {share:.0%} of the typical series, of length {typical:g}: "
-            "what lies before is not in the embedding. Choose window='auto' to remember whole "
-            "series.",
+            f"window={_told(window, rows.time_unit)} covers {share:.0%} of the typical series, of "
+            f"length {_told(typical, rows.time_unit)}: what lies before is not in the embedding. "
+            "Choose window='auto' to remember whole series.",
             UserWarning,
             stacklevel=5,
         )

@@ -151,8 +151,11 @@ def _read(times: Any, panel: Panel, name: str, relative: bool) -> Times:
         if relative and panel.is_datetime and any(isinstance(time, str) for time in times):
             times = [as_timedelta(time) for time in times]
         block = read_times(times)
-    except ValueError as error:  # text that is no duration
-        raise ValueError(f"{name}: {error}") from None
+    except ValueError:  # text that is no duration
+        raise ValueError(
+            f"{name}: got {times!r}, which are no durations: give timedeltas, or text with a unit, "
+            'such as "90min".'
+        ) from None
     except TypeError as error:
         fault: object = error
         if relative and not panel.is_datetime:

@@ -45,6 +45,10 @@ def write_file(
     about = f"{SCHEMA} {version}"
     data = to_bytes(arrays, metadata={_KEY: f"{about} {_digest(about, text, arrays)}\n{text}"})
     target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"{os.fspath(path)!r} is in a folder that is not there: make the folder first."
+        )
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
         with part.open("xb") as file:

@@ -177,6 +177,8 @@ def _converted(
     # Of a list of ragged series a part may by chance be rectangular.
     is_list = not reset and estimator.array_shape_ is None and isinstance(X, list | tuple)
     if is_ragged(X) or is_list:
+        if not reset and _are_tables(X, estimator.n_channels_in_):  # and no channels first
+            X = [(np.arange(len(table)), table) for table in X]
         return as_panel(X, name=name), None
     if getattr(X, "ndim", 2) == 3:
         is_like_fit = not reset and X.shape[2] == estimator.n_channels_in_  # and no channels first
@@ -238,21 +240,23 @@ def warn_if_nothing_was_learned(
     the standard error of that. Weights that a warm start goes on from may be the best already;
     only a model that was trained `from_scratch` is compared with the untrained one.
     """
-    error = f"{report.best_error:.3g}"
-    if report.best_error > 1:
+    of_mean = "that of the mean is 1"
+    if gain is not None:
+        of_mean = f"that of the mean less that of the model: {gain[0]:.2g} ± {gain[1]:.2g}"
+    # Held-out series may vary more than the others: the mean then errs by more than 1 as well.
+    if report.best_error > 1 and (gain is None or not gain[0] > 0):
         why = "forecasts are worse than the mean of their channels"
-        error = f"{error}, that of the mean is 1"
     elif from_scratch and report.best_epoch == 0 < report.best_error:
         why = "no weights forecast better than the untrained ones, which were kept"
     elif from_scratch and gain is not None and gain[0] <= 2 * gain[1] and report.best_error > 0:
         why = "on the held-out series forecasts are not surely better than the mean"
-        error = f"{error}; that of the mean, {gain[0]:+.2g}, with a standard error of {gain[1]:.2g}"
     else:
         return
     warnings.warn(
-        f"nothing was learned in {report.n_epochs} epochs: {why} (validation_error_={error}). "
-        "Train on more series, lower learning_rate_init, or take what needs no training, such as "
-        "HiPPOTransformer: noise cannot be forecast.",
+        f"nothing was learned in {report.n_epochs} epochs: {why} "
+        f"(validation_error_={report.best_error:.3g}; {of_mean}). Train on more series, lower "
+        "learning_rate_init, or take what needs no training, such as HiPPOTransformer: noise "
+        "cannot be forecast.",
         ConvergenceWarning,
         stacklevel=6,
     )
@@ -303,6 +307,13 @@ def _check_sizes(panel: Panel, scaler: ChannelScaler | None = None, name: str = 
     note_extremes(panel.rows, faults)
     note_cells(TOO_LARGE, wrong, "{:g} is too large", panel.rows, faults)
     faults.raise_if_any()
+
+
+def _are_tables(X: Any, n_channels: int) -> bool:
+    """Whether it is a list of arrays (time, channel) with as many channels as in fit."""
+    return isinstance(X, list | tuple) and all(
+        isinstance(x, np.ndarray) and x.shape[1:] == (n_channels,) for x in X
+    )
 
 
 def _remember(estimator: BaseEstimator, panel: Panel, shape: tuple[int, ...] | None) -> None:

@@ -95,8 +95,9 @@ class Training:
         Best one-step forecasting MSE on the held-out series, in standardised units; with weights of
         series a weighted mean.
     validation_error_se_ : float
-        Its standard error, from how the error differs between the series that judge; NaN if none is
-        held out. Errors of few series are luck: compare models by more than two of these.
+        Its standard error, from how the error differs between the held-out series; NaN if none is
+        held out. With few series, chance decides small differences: call one model better only if
+        the errors differ by more than two of these.
     fit_report_ : FitReport
         What `fit` decided, by which figures, from how many series and in how many seconds; print
         it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -68,10 +70,10 @@ def test_unfitted(y):
 def test_missing_channels(forecaster, y):
     with pytest.raises(ValueError, match=r"y has the channels \['u'\], but .*\['u', 'v'\]"):
         forecaster.fit(y).update(y[["u"]])
-    with pytest.raises(
-        ValueError, match="y has 1 channels, but the forecaster was pretrained on 2"
-    ):
-        forecaster.fit(y[["u"]])
+    for wrong in (y[["u"]], y[["v", "u"]], y.rename(columns={"u": "w"})):
+        names = re.escape(str(list(wrong.columns)))
+        with pytest.raises(ValueError, match=rf"{names}, but .* pretrained on \['u', 'v'\]: give"):
+            forecaster.fit(wrong)
     with pytest.raises(ValueError, match="1 channels"):
         forecaster.forecast([([0.0, 1.0], [1.0, 2.0])], [2.0])
 

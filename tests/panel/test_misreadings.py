@@ -87,6 +87,40 @@ def test_channels_before_times_are_refused(n_channels):
         model.transform(cube)
 
 
+@pytest.mark.parametrize("lengths", [(10, 10), (10, 9)])
+@pytest.mark.parametrize("n_channels", [1, 3])
+def test_lists_of_channels_before_times_are_refused(n_channels, lengths):
+    tables = [np.arange(1.0 * n_channels * n).reshape(n_channels, n) for n in lengths]
+    match = rf"may be \(channel, time\).*\[x\.T for x in X\].*{n_channels} times of 10 channels"
+    both_refuse(tables, ValueError, match)
+    model = HiPPOTransformer(n_coefficients=4).fit([x.T for x in tables])
+    assert model.n_channels_in_ == n_channels
+    with pytest.raises(ValueError, match=r"x\.T for x in X"):
+        model.transform(tables)
+    read = Panel.from_series([(range(len(x)), x) for x in tables[:1]])
+    assert read.n_channels == 10
+    wide = HiPPOTransformer(n_coefficients=4).fit(read)
+    assert wide.transform(tables[:1]).shape == (1, 40)  # as many channels as in fit
+
+
+def test_a_dict_or_one_frame_is_no_list():
+    frames = {"a": pd.DataFrame({"hr": [61.0, 64.0]}), "b": pd.DataFrame({"hr": [61.0, 64.0]})}
+    match = r"frames is a dict; pass list\(frames\.values\(\)\), and its keys as ids=list\(frames\)"
+    with pytest.raises(TypeError, match=match):
+        Panel.from_frames(frames)
+    assert list(Panel.from_frames(list(frames.values()), ids=list(frames)).ids) == ["a", "b"]
+    with pytest.raises(TypeError, match="series is a dict"):
+        Panel.from_series({"a": ([0.0], [1.0])})
+    with pytest.raises(TypeError, match=r"frames is one DataFrame; wrap it in a list: \[frames\]"):
+        Panel.from_frames(frames["a"])
+
+
+def test_text_where_times_should_be_names_the_table():
+    table = pd.DataFrame({"id": [1, 1], "time": ["2024-01-01", "2024-01-02"], "hr": [61.0, 64.0]})
+    with pytest.raises(TypeError, match=r"df: times must be .*'2024-01-01'.*pandas\.to_datetime"):
+        Panel.from_long(table, id="id", time="time")
+
+
 UNEVEN = [0.0, 1.0, 2.0, 50.0, 51.0]
 
 

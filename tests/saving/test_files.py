@@ -63,6 +63,9 @@ def test_missing_file_is_named(tmp_path):
         skpolyode.load(tmp_path / "gone.safetensors")
     with pytest.raises(FileNotFoundError, match="no file"):
         skpolyode.load(tmp_path)
+    model = skpolyode.SummaryStatsTransformer().fit([([0.0, 1.0], [1.0, 2.0])])
+    with pytest.raises(FileNotFoundError, match=r"gone/e.safetensors' is in a folder that is not"):
+        model.save(tmp_path / "gone" / "e.safetensors")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from sklearn.pipeline import make_pipeline
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.embedders import holdout
+from skpolyode.training import TrainingReport
+from skpolyode.transformers.input import warn_if_nothing_was_learned
 from tests.transformers.data import oscillators, small
 
 SERIES = oscillators(12)
@@ -107,6 +109,21 @@ def test_training_in_vain_is_told():
     assert caught[0].filename == __file__
     assert vain.validation_error_ > 1
     vain.set_params(max_epochs=2).fit(series)  # a try is no reason to warn
+
+
+def test_held_out_series_that_vary_more_are_compared_with_their_own_mean(recwarn):
+    history = [{"epoch": 0, "training_loss": 1.0}]
+    report = TrainingReport(history, best_error=1.1, best_epoch=1, reason="all epochs")
+    warn_if_nothing_was_learned(report, (0.9, 0.1), from_scratch=True)  # the mean errs by 2
+    assert not recwarn.list
+    for gain, match in (
+        (None, r"worse than the mean .*validation_error_=1\.1; that of the mean is 1\)"),
+        ((-0.2, 0.1), r"worse than .*=1\.1; that of the mean less that of the model: -0\.2 ± 0\.1"),
+        ((0.1, 0.1), r"not surely better .*the mean less that of the model: 0\.1 ± 0\.1\)"),
+        ((np.nan, np.nan), "worse than the mean"),
+    ):
+        with pytest.warns(ConvergenceWarning, match=match):
+            warn_if_nothing_was_learned(report, gain, from_scratch=True)
 
 
 @pytest.mark.usefixtures("no_stacking")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -44,7 +44,7 @@ def rows_from_list(
     fitting: dict[int, tuple[TimeBlock, np.ndarray]] = {}
     in_frames: list[Misread] = []
     kind, position = "", -1
-    for position, item in enumerate(items):
+    for position, item in enumerate(_series_in(items, faults)):
         try:
             times, values, bad = read(item)
         except (TypeError, ValueError) as error:
@@ -163,6 +163,18 @@ def _read_frame(table: object) -> Block:
     return read_times(table.index), *read_values(table)
 
 
+def _series_in(items: Iterable[object], faults: Faults) -> Iterable[object]:
+    """The items, unless going through them gives names and not series."""
+    if isinstance(items, pd.DataFrame):
+        raise TypeError(f"{faults.name} is one DataFrame; wrap it in a list: [{faults.name}].")
+    if isinstance(items, Mapping):
+        raise TypeError(
+            f"{faults.name} is a dict; pass list({faults.name}.values()), and its keys as "
+            f"ids=list({faults.name})."
+        )
+    return items
+
+
 rows_from_series = partial(rows_from_list, read=_read_pair)
 # At times 0, 1, ..., L - 1:
 rows_from_vectors = partial(rows_from_list, read=partial(_read_array, shape="(time,)", ndim=1))
@@ -175,7 +187,7 @@ def rows_from_frames(
     frames: Iterable[pd.DataFrame | pd.Series], faults: Faults, time_unit: str | None
 ) -> Rows:
     """Read a list of DataFrames or Series that are indexed by time."""
-    tables = list(frames)
+    tables = list(_series_in(frames, faults))
     if faults.channel_names is None and tables and isinstance(tables[0], pd.DataFrame):
         faults.channel_names = _column_names(tables[0])
     rows = rows_from_list(tables, faults, time_unit, _read_frame)

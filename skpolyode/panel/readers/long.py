@@ -120,7 +120,11 @@ def read_table(ids: object, times: object, faults: Faults, time_unit: str | None
     labels = pd.Index(uniques, tupleize_cols=False).to_numpy()
     if faults.ids is None:
         faults.ids = labels
-    return Table(codes, labels, join_times([read_times(times)], time_unit))
+    try:
+        block = read_times(times)
+    except TypeError as error:
+        raise TypeError(f"{faults.name}: {error}") from error
+    return Table(codes, labels, join_times([block], time_unit))
 
 
 def group_rows(
