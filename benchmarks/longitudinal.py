@@ -86,6 +86,13 @@ class Truncated(Transformer):
         return Answer(ahead(self.model, test))
 
 
+class Alone(Transformer):
+    """The model's own forecasts, without the stack."""
+
+    def answer(self, _: Questions, test: Questions) -> Answer:
+        return Answer(ahead(self.model, test, combine=False))
+
+
 RULES: dict[str, Rival] = {
     "population mean": PANEL_RIVALS["population mean"],
     "last value": PANEL_RIVALS["last value"],
@@ -189,6 +196,7 @@ LEAST_SQUARES = "least squares"
 METHODS: dict[str, Rival | Callable[[], Any]] = OWN | {
     **RULES,
     BEST_RULE: best_rule,
+    "PolyODE alone": Alone,
     LEAST_SQUARES: PANEL_RIVALS["last and mean, least squares"],
     "boosting": partial(boosting, features=dated_features),
 }

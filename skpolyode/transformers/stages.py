@@ -147,10 +147,7 @@ class Train(Stage):
     ----------
     usual : int, default=40
         Epochs that ``max_epochs="auto"`` makes: some 1000 to 2000 gradient steps, after which
-        errors of forecasts hardly fall. With 28 a fit takes 10 to 25 % less time; errors are 1 to
-        9 % larger on five of six sets of Physiome-ODE, and 1 to 3 % smaller on small real sets
-        (wages, pbcseq). Under noise (van der Pol, FitzHugh-Nagumo) those ahead are up to 90 %
-        larger.
+        errors of forecasts hardly fall.
     tested_after : float, default=0.5
         Share of the epochs after which noise is tested for.
     """

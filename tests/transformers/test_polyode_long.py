@@ -156,7 +156,7 @@ def test_the_whole_history_is_put_together_from_parts(whole, missing, monkeypatc
     monkeypatch.setattr(type(learned.exact), "run", counted)
     monkeypatch.setattr("skpolyode.embedders.trained_model._WHOLE_ROWS", 0)
     torch.testing.assert_close(learned.states(panel), expected, atol=1e-9, rtol=0)
-    assert max(passes) < 600 or missing
+    assert max(passes) < 700 or missing  # none goes through the longest series as a whole
 
 
 @pytest.mark.usefixtures("no_stacking")

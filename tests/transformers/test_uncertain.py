@@ -160,7 +160,7 @@ def test_a_stream_knows_how_far_off_its_free_runs_may_be(observations):
     path = fitted.interpolate(series, ahead, relative_to="end").values
     np.testing.assert_allclose(run, path, rtol=1e-6)  # what it is the deviation of
     one = stream.forecast_std(ahead, series=2, relative_to="end").values
-    np.testing.assert_allclose(one, found[6:9], rtol=1e-6)
+    np.testing.assert_allclose(one, found[6:9], rtol=1e-5)  # in float32, of another batch
     assert not hasattr(small().fit(SERIES).stream(1), "forecast_std")
     with pytest.raises(ValueError, match="before its last observation"):
         stream.forecast_std([-1.0], relative_to="end")

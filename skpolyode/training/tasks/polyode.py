@@ -72,7 +72,9 @@ class PolyODETask(IntervalTask):
     times. The next observation errs .88 to 1.03 times as much on five simulated sets."""
 
     far_every = 4
-    """Half as often as for other models, as updates that are left out teach free runs, too."""
+    """Half as often as other models, as updates that are left out teach free runs, too. With 2 the
+    next observation of Lorenz63 and Synthetic (sparse, one seed) errs 1.4 and 1.02 times as much,
+    and a fit takes up to 12 % longer."""
 
     def __init__(
         self,
