@@ -48,8 +48,7 @@ class Training:
         twenty-four for PolyODE and forty for its siblings. In sets of more than 32 000 intervals
         each of them takes other series, drawn at random, and a fixed sample of the held-out series
         validates: such a fit costs no more than a smaller one. An int is the maximum of a whole
-        fit, and each pass takes all series. Raise it for large sets, and for clean dynamics (to
-        40 or 80), if you can wait.
+        fit, and each pass takes all series. Raise it for large sets if you can wait.
     validation_fraction : float or None, default=0.1
         Share of the series that is held out: nothing is learned from them, not even scales.
         Training stops when their forecasting error has not fallen for half of `max_epochs`, but for
