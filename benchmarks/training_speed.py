@@ -43,8 +43,7 @@ class Remembering(PolyODETask):
 class Observed(PolyODETransformer):
     """As its parent; its training is looked at."""
 
-    def _new_task(self, model, data, held_out):
-        return Remembering(model, data, held_out, **self._looks_ahead(data, held_out))
+    task = Remembering
 
 
 def fit_ours(data, seed: int):

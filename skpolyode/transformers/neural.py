@@ -92,6 +92,9 @@ class NeuralTransformer(SeriesTransformer):
     stages: ClassVar[tuple[Stage, ...]] = (Train(), EstimateError(), StackForecasts())
     """What `fit` does, in this order."""
 
+    task: ClassVar[type[IntervalTask]] = IntervalTask
+    """What trains the model, on a few intervals at a time."""
+
     def __init__(
         self,
         *,
@@ -431,7 +434,7 @@ class NeuralTransformer(SeriesTransformer):
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         """What training asks of the model."""
         ahead = self._looks_ahead(data, held_out)
-        return IntervalTask(model, data, held_out, length=INTERVAL_LENGTH, **ahead)
+        return self.task(model, data, held_out, length=INTERVAL_LENGTH, **ahead)
 
     def _looks_ahead(self, data: Packed, held_out: torch.Tensor) -> dict[str, int]:
         """How many observations all minibatches look ahead, and how many some of them."""

@@ -18,6 +18,7 @@ from skpolyode.saving.objects import register_estimator
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask, SeriesTask
 from skpolyode.transformers import PolyODETransformer
+from skpolyode.transformers.neural import INTERVAL_LENGTH
 from skpolyode.transformers.stages import CheckStepSize, Train, two_sweeps
 
 __all__ = ["GRADIENTS", "PaperPolyODETransformer"]
@@ -169,9 +170,8 @@ class PaperPolyODETransformer(PolyODETransformer):
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         if self.gradient == "interval":
-            can_sweep = self.solver == "exact"
-            ahead = self._looks_ahead(data, held_out)
-            return PolyODETask(model, data, held_out, can_sweep=can_sweep, **ahead)
+            ahead = self._looks_ahead(data, held_out) | {"can_sweep": self.solver == "exact"}
+            return PolyODETask(model, data, held_out, length=INTERVAL_LENGTH, **ahead)
         if self.horizon not in (1, "auto"):
             raise ValueError(
                 f"gradient='series' looks one observation ahead, got horizon={self.horizon}; "
