@@ -84,8 +84,8 @@ class _Table(ABC):
         if 2 * width >= n_arguments:  # a matrix is `width` arguments: not even one pays off
             return self._apply_all(x, age)
         same = age.round(decimals=13)  # equal ages differ by rounding
-        if 2 * len(same[:_SAMPLE].unique()) > _SAMPLE:  # sorting all of them would take time
-            return self._apply_all(x, age)
+        if 2 * len(same) > _SAMPLE and 2 * len(same[:_SAMPLE].unique()) > _SAMPLE:
+            return self._apply_all(x, age)  # sorting all of them would take time
         ages, index = same.unique(return_inverse=True)
         if 2 * len(ages) * width >= n_arguments:
             return self._apply_all(x, age)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.special import gammaln
 
 from skpolyode.structural.components import LEVEL, SLOPE, Components
 
+_AT_ONCE = 64  # gaps, of whose moves the calls take no longer than of one
 _PRIOR = 0.5  # half the number of observations that speak for errors of one typical step
 
 
@@ -51,13 +53,10 @@ def kalman_filter(
     covariances = np.empty((len(kept), *covariance.shape))
     found = Filtered(zeros[0], states, zeros[1], np.ones(values.shape), covariances)
     shape, squares, log_likelihood = _PRIOR, np.full(len(models), _PRIOR), np.zeros(len(models))
-    moves: dict[float, tuple[np.ndarray, ...]] = {}  # for the last gap: most gaps are alike
-    for i, (time, own) in enumerate(zip(times, seen, strict=True)):
+    moves = _moves(np.diff(times), models)
+    for i, own in enumerate(seen):
         if i:
-            gap = float(time - times[i - 1])
-            if gap not in moves:
-                moves = {gap: (models.gain(gap), models.kept(gap), *models.added(gap))}
-            mean, covariance = _moved(mean, covariance, *moves[gap])
+            mean, covariance = _moved(mean, covariance, *next(moves))
         error = values[i] - (own * mean).sum(axis=1)
         known = np.matmul(covariance, own[:, :, None])[:, :, 0]
         expected = (own * known).sum(axis=1) + models.noise
@@ -78,6 +77,15 @@ def kalman_filter(
     return found
 
 
+def _moves(gaps: np.ndarray, models: Components) -> Iterator[tuple[np.ndarray, ...]]:
+    """Gains (G,), shares kept and variances added (G, p), and covariances (G,), of each gap."""
+    for start in range(0, len(gaps), _AT_ONCE):
+        own, which = np.unique(gaps[start : start + _AT_ONCE], return_inverse=True)
+        columns = models.gain(own), models.kept(own), *models.added(own)
+        for place in which:
+            yield tuple(column[place] for column in columns)
+
+
 def _moved(
     mean: np.ndarray,
     covariance: np.ndarray,
@@ -92,8 +100,7 @@ def _moved(
     covariance[:, LEVEL] += gain[:, None] * covariance[:, SLOPE]
     covariance[:, :, LEVEL] += gain[:, None] * covariance[:, :, SLOPE]
     covariance *= kept[:, :, None] * kept[:, None, :]
-    place = np.arange(mean.shape[1])
-    covariance[:, place, place] += added
+    np.einsum("gpp->gp", covariance)[...] += added  # a view of the diagonals
     covariance[:, LEVEL, SLOPE] += both
     covariance[:, SLOPE, LEVEL] += both
     return moved, covariance
