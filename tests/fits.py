@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+# Checks of sktime that ask what a fit does to its own parameters, or whether a second one does the
+# same as the first.
+LOOK_AT_TRAINING = ("test_fit_does_not_overwrite_hyper_params", "test_fit_idempotent")
+
 
 def train_once(
     monkeypatch: pytest.MonkeyPatch,

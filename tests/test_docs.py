@@ -37,7 +37,7 @@ def test_code_of_the_page_runs(
     assert len([*outputs.blocks(text)]) == shown  # none is passed over
     is_whole = n_epochs == "all" or not EPOCHS.search(text)
     faults = []
-    asks_for_it = any("stack" in block.code for block in outputs.blocks(text))
+    asks_for_it = any("stacking" in block.code for block in outputs.blocks(text))
     stacking = nullcontext() if is_whole or asks_for_it else no_stacking()
     with few_variance_steps(400 if n_epochs == "all" else 10), stacking:
         for block, printed in outputs.run(page, str if is_whole else one_epoch):

@@ -69,7 +69,8 @@ def compare_filter(embedder: ModelEmbedder, panel: Panel) -> FilterTest:
     >>> noise, times = np.random.default_rng(0).normal(size=(20, 30)), np.arange(30.0)
     >>> panel = Panel.from_series([(times, x) for x in noise])
     >>> settings = {"observations": "noisy", "max_epochs": 1, "learning_rate_init": 1e-9}
-    >>> untrained = PolyODETransformer(random_state=0, **settings).fit(panel).embedder_
+    >>> model = PolyODETransformer(n_coefficients=4, hidden_size=0, random_state=0, **settings)
+    >>> untrained = model.fit(panel).embedder_
     >>> compare_filter(untrained, panel).is_better
     True
     >>> walks = Panel.from_series([(times, x.cumsum()) for x in noise])

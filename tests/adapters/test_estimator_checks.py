@@ -6,9 +6,15 @@ import pytest
 from sktime.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from skpolyode.adapters import SeriesFeatures, SeriesResampler
+from tests.fits import LOOK_AT_TRAINING, train_once
+
+TRAINED: dict[bytes, bytes] = {}
 
 
 @pytest.mark.usefixtures("no_stacking")
 @parametrize_with_checks([SeriesFeatures, SeriesResampler])
-def test_sktime_check(obj, test_name):
+def test_sktime_check(obj, test_name, monkeypatch):
+    if test_name not in LOOK_AT_TRAINING:
+        train_once(monkeypatch, SeriesFeatures, "_fit", TRAINED)
+        train_once(monkeypatch, SeriesResampler, "_fit", TRAINED)
     check_estimator(obj, tests_to_run=test_name, raise_exceptions=True, verbose=False)

@@ -15,12 +15,12 @@ HOUR = pd.Timedelta(hours=1)
 OWN = ("random_state", "calibration_fraction", "update_epochs")
 
 
-def waves(n_series: int, seed: int, noise: float = 0.1) -> Panel:
+def waves(n_series: int, seed: int, noise: float = 0.1, fewest: int = 20) -> Panel:
     """Noisy sines and cosines in two channels; a tenth of the cells is missing."""
     rng = np.random.default_rng(seed)
     series = []
     for _ in range(n_series):
-        t = np.sort(rng.uniform(0.0, 12.0, rng.integers(20, 30)))
+        t = np.sort(rng.uniform(0.0, 12.0, rng.integers(fewest, fewest + 10)))
         phase = t + rng.uniform(0, 2 * np.pi)
         x = np.stack([np.sin(phase), 3 + 2 * np.cos(phase)], axis=1)
         x += noise * rng.standard_normal(x.shape) * [1, 2]

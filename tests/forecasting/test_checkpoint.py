@@ -41,7 +41,7 @@ class Counted:
 # ten series or more are trained once; of fewer, first all but the ends, then everything
 @pytest.mark.parametrize(("n_series", "cut", "still_to_do"), [(12, 3, 1), (2, 3, 1 + N_EPOCHS)])
 def test_goes_on(tmp_path, monkeypatch, n_series, cut, still_to_do):
-    y = frame(waves(n_series, seed=0))
+    y = frame(waves(n_series, seed=0, fewest=10))
     ahead = [pd.Timedelta("30min"), pd.Timedelta("3h")]
     expected = forecaster().fit(y).predict(ahead)
     monkeypatch.setattr(checkpoint.Checkpoint.__init__, "__defaults__", (0.0,))  # each epoch

@@ -8,7 +8,7 @@ from sktime.utils._testing import hierarchical, series
 from sktime.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from skpolyode.forecasting import PolyODEForecaster
-from tests.fits import train_once
+from tests.fits import LOOK_AT_TRAINING, train_once
 
 pytestmark = [
     # Its distributions live in skpro; without it, it warns and uses one of its own.
@@ -21,8 +21,6 @@ pytestmark = [
 
 
 TRAINED: dict[bytes, bytes] = {}
-# They ask what a fit does to its own parameters, and whether a second one does the same.
-LOOK_AT_TRAINING = ("test_fit_does_not_overwrite_hyper_params", "test_fit_idempotent")
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -71,7 +73,7 @@ def test_panels_answer_as_frames_do(forecaster):
 
 def test_updates_and_files_keep_x(forecaster, tmp_path):
     new = LATER.index.get_level_values(1) < HOURS[LENGTH + 2]
-    forecaster = forecaster.clone().fit(Y, X=X[KNOWN])
+    forecaster = copy.deepcopy(forecaster)
     forecaster.update(LATER[new], X=X[~KNOWN][new], update_params=False)
     expected = forecaster.predict([1, 2], X=X[~KNOWN])
     forecaster.save(tmp_path / "forecaster.safetensors")

@@ -15,7 +15,7 @@ from skpolyode.training.losses import with_precision
 from skpolyode.training.tasks import PolyODETask
 from tests.models.cases import SIZE, make_model
 
-MOVE, N_SERIES, LENGTH = 0.3, 40, 50
+MOVE, N_SERIES, LENGTH = 0.3, 80, 25
 RNG = np.random.default_rng(0)
 GAPS = RNG.exponential(size=(N_SERIES, LENGTH))
 GAPS[:, 0] = 0.0
@@ -58,7 +58,7 @@ def test_paths_are_the_smoothed_walk():
     """At observations, exact ones among them, between them, and ahead."""
     errors, values = SIGMA.copy(), VALUES.copy()
     errors[:, 7], values[:, 7] = 0.0, WALKS[:, 7]
-    at = np.sort(np.append(np.random.default_rng(1).uniform(0, 60, 60), TIMES[0, 5:9]))
+    at = np.sort(np.append(np.random.default_rng(1).uniform(0, 30, 60), TIMES[0, 5:9]))
     found = embedder().path_values(panel(errors, values)[:1], at, np.array([0, len(at)]))[:, 0]
     wanted, _ = kalman(at, 0, errors, values)
     np.testing.assert_allclose(found, wanted, atol=2e-5)

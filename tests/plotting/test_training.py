@@ -55,6 +55,7 @@ def test_a_file_holds_all_that_is_drawn(fitted, tmp_path) -> None:
     assert again.best_epoch == fitted.best_epoch_
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_stages_start_where_the_report_says() -> None:
     noisy = [(t, x + np.random.default_rng(0).normal(scale=0.5, size=x.shape)) for t, x in SERIES]
     for n_epochs, stages in ((20, {"training": 0, "noise": 10}), (12, {"training": 0})):

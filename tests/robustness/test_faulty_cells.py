@@ -10,6 +10,7 @@ import pytest
 from skpolyode import Panel
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.structural import StructuralForecaster
+from tests.quick import no_stacking
 from tests.transformers.data import oscillators, small
 
 SIZES = [1e5, 1e90, -1e120, 1e200, 1e300, 1.7e308]
@@ -43,10 +44,18 @@ def test_of_a_transformer(model, size):
     np.testing.assert_array_equal(found, model.forecast(without, [4.5]).values)
 
 
+@pytest.fixture(scope="module")
+def features():
+    """After a fit to the series without the cell."""
+    with no_stacking():
+        return small().fit(with_cell(np.nan)).transform(SERIES)
+
+
 @pytest.mark.parametrize("size", SIZES)
-def test_of_a_fit(size):
-    one, two = told(small().fit, with_cell(size)), small().fit(with_cell(np.nan))
-    np.testing.assert_array_equal(one.transform(SERIES), two.transform(SERIES))
+def test_of_a_fit(features, size):
+    with no_stacking():
+        found = told(small().fit, with_cell(size)).transform(SERIES)
+    np.testing.assert_array_equal(found, features)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -73,20 +82,26 @@ def test_of_a_forecaster(forecaster, size):
     np.testing.assert_array_equal(found, forecaster.forecast(with_cell(np.nan), [4.5]).values)
 
 
+MONTH = np.arange(40.0)
+MONTHLY = [(MONTH, 10 + np.sin(MONTH[:, None] / 3 + k)) for k in range(4)]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """Forecasts of structural models of monthly series without the cell."""
+    without = with_cell(np.nan, MONTHLY)
+    return StructuralForecaster(random_state=0).fit(without).forecast(without, [41.0]).values
+
+
 @pytest.mark.parametrize("size", SIZES)
-def test_of_structural_models(size):
-    month = np.arange(40.0)
-    series = [(month, 10 + np.sin(month[:, None] / 3 + k)) for k in range(4)]
-    faulty, without = with_cell(size, series), with_cell(np.nan, series)
-    one = told(StructuralForecaster(random_state=0).fit, faulty)
-    two = StructuralForecaster(random_state=0).fit(without)
-    found = told(one.forecast, faulty, [41.0]).values
-    np.testing.assert_array_equal(found, two.forecast(without, [41.0]).values)
+def test_of_structural_models(expected, size):
+    faulty = with_cell(size, MONTHLY)
+    model = told(StructuralForecaster(random_state=0).fit, faulty)
+    np.testing.assert_array_equal(told(model.forecast, faulty, [41.0]).values, expected)
 
 
 def test_series_whose_squares_are_no_numbers_are_refused_by_structural_models():
-    month = np.arange(40.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match=r"1e\+200 is too large[\s\S]*repair their unit"):
-            StructuralForecaster().fit([(month, 1e200 * np.cos(month))])
+            StructuralForecaster().fit([(MONTH, 1e200 * np.cos(MONTH))])
