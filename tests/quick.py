@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from skpolyode.heads import features
 from skpolyode.training import variance
 from skpolyode.transformers import stages
 
@@ -25,6 +26,14 @@ def no_stacking() -> Iterator[None]:
     """Within, fits do not learn to combine forecasts: half of the time of a small one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages.StackForecasts, "run", lambda self, state: None)
+        yield
+
+
+@contextmanager
+def few_trees(n_trees: int = 20) -> Iterator[None]:
+    """Within, forests on summary statistics have a tenth of their trees."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(features, "N_TREES", n_trees)
         yield
 
 

@@ -6,13 +6,13 @@ import ast
 import importlib
 import re
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import skpolyode
-from tests.quick import few_variance_steps, no_stacking
+from tests.quick import few_trees, few_variance_steps, no_stacking
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -38,8 +38,12 @@ def test_code_of_the_page_runs(
     is_whole = n_epochs == "all" or not EPOCHS.search(text)
     faults = []
     asks_for_it = any("stacking" in block.code for block in outputs.blocks(text))
-    stacking = nullcontext() if is_whole or asks_for_it else no_stacking()
-    with few_variance_steps(400 if n_epochs == "all" else 10), stacking:
+    with ExitStack() as shorter:
+        shorter.enter_context(few_variance_steps(400 if n_epochs == "all" else 10))
+        if not is_whole:
+            shorter.enter_context(few_trees())
+            if not asks_for_it:
+                shorter.enter_context(no_stacking())
         for block, printed in outputs.run(page, str if is_whole else one_epoch):
             is_right = outputs.is_near if is_whole else both_or_none
             if not is_right(block.shown, printed):
@@ -93,7 +97,7 @@ def test_a_table_is_run(monkeypatch: pytest.MonkeyPatch, capsys, tmp_path: Path)
     out = capsys.readouterr().out
     assert "structure: works" in out
     assert "real: left out" in out
-    broken = tables.Table("structure", quick="--no-such-argument")
+    broken = tables.Table("no_such_script")
     monkeypatch.setitem(tables.TABLES, "structure", broken)
     assert tables.main() == 1
 
@@ -180,7 +184,8 @@ def test_demo_writes_its_report(
     monkeypatch.setattr(demo, "N_FOLDS", 2)
     monkeypatch.setattr(demo, "N_JOBS", 1)
     monkeypatch.setattr("sys.argv", ["japanese_vowels.py", "--output", str(tmp_path)])
-    demo.main()
+    with no_stacking():
+        demo.main()
     report = (tmp_path / "report.md").read_text("utf-8")
     figures = re.findall(r"\]\((\w+\.png)\)", report)
     assert len(figures) == 3

@@ -19,6 +19,9 @@ from skpolyode.transformers.base import SeriesTransformer
 MANY_SERIES = 200
 """From this number of series on, boosted trees compete and one deal of folds is enough."""
 
+N_TREES = 200
+"""Of a forest on summary statistics."""
+
 _GRID_POINTS = (32, 512)  # fewest and most points of the grid of "path"; MiniRocket needs 9
 
 
@@ -112,7 +115,7 @@ def _trees(classifies: bool, n_series: int, seed: int) -> list[Any]:
     from sklearn import ensemble
 
     kind = "Classifier" if classifies else "Regressor"
-    trees = getattr(ensemble, f"ExtraTrees{kind}")(n_estimators=200, random_state=seed)
+    trees = getattr(ensemble, f"ExtraTrees{kind}")(n_estimators=N_TREES, random_state=seed)
     if n_series < MANY_SERIES:  # boosting wants twenty series for each leaf
         return [trees]
     return [trees, getattr(ensemble, f"HistGradientBoosting{kind}")(random_state=seed)]

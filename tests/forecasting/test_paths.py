@@ -137,10 +137,14 @@ def frame(n_rows: int = 40) -> pd.DataFrame:
     return pd.DataFrame({"a": np.sin(angle), "b": 10 + 3 * np.cos(angle)}, index=index)
 
 
-def test_variances_are_the_mean_squares_of_the_quantiles():
+@pytest.fixture(scope="module")
+def of_a_frame() -> PolyODEForecaster:
+    return PolyODEForecaster(small(step_size=2000.0), random_state=0).fit(frame())
+
+
+def test_variances_are_the_mean_squares_of_the_quantiles(of_a_frame):
     """Of half widths that are quantiles of the absolute error: the integral of their squares."""
-    model = PolyODEForecaster(small(step_size=2000.0), random_state=0).fit(frame())
-    fh = [1, 3, 6]
+    model, fh = of_a_frame, [1, 3, 6]
     levels = (np.arange(50) + 0.5) / 50
     interval = model.predict_interval(fh, coverage=list(levels))
     found = model.predict_var(fh)
@@ -155,8 +159,8 @@ def test_variances_are_the_mean_squares_of_the_quantiles():
 
 
 @pytest.mark.filterwarnings("ignore:.*skpro:UserWarning")
-def test_the_normal_distribution_has_that_mean_and_variance():
-    model = PolyODEForecaster(small(step_size=2000.0), random_state=0).fit(frame())
+def test_the_normal_distribution_has_that_mean_and_variance(of_a_frame):
+    model = of_a_frame
     normal, fh = model.predict_proba([1, 4]), [1, 4]
     np.testing.assert_allclose(normal.mean(), model.predict(fh))
     np.testing.assert_allclose(normal.var(), model.predict_var(fh))

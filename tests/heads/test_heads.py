@@ -31,14 +31,14 @@ from skpolyode import (
 from skpolyode.embedders import holdout
 from skpolyode.heads import MiniRocket, base, features
 from skpolyode.heads.base import spread_folds
-from tests.quick import no_stacking
+from tests.quick import few_trees, no_stacking
 
 EMBEDDER = InterpolationTransformer(n_coefficients=12)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def quick():
-    with no_stacking():
+    with no_stacking(), few_trees():
         yield
 
 
