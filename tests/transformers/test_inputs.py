@@ -123,6 +123,7 @@ def test_impulses_need_a_learned_state():
     assert np.isfinite(found).all()
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_files_and_further_training(model, tmp_path):
     model.save(tmp_path / "model")
     same = load(tmp_path / "model")
@@ -157,6 +158,7 @@ def test_fits_with_the_parts_that_fits_may_have(tmp_path, monkeypatch):
     assert np.isfinite(model.interpolate(long).values).all()
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_a_classifier_and_an_imputer_hand_them_on():
     embedder = PolyODETransformer(**SMALL)
     head = PolyODEClassifier(embedder, features="coefficients", random_state=0)

@@ -112,7 +112,7 @@ def test_a_channel_that_is_never_seen_twice_has_no_noise():
     assert embedder.noise_[1] == 0
 
 
-def swings(noise: float, n: int = 40, n_series: int = 20) -> list[tuple[np.ndarray, np.ndarray]]:
+def swings(noise: float, n: int, n_series: int = 20) -> list[tuple[np.ndarray, np.ndarray]]:
     """Many observations of slow swings, so that an untrained model nearly knows what comes."""
     rng = np.random.default_rng(1)
     times = [np.sort(rng.uniform(0, 4, n)) for _ in range(n_series)]
@@ -121,11 +121,12 @@ def swings(noise: float, n: int = 40, n_series: int = 20) -> list[tuple[np.ndarr
 
 def test_noise_is_found_by_itself():
     """A filter where there is noise, of about its size, and none where there is none."""
-    assert small(max_epochs=20).fit(swings(0.0, 30, 10)).noise_ is None
-    assert small(max_epochs=1, observations="exact").fit(swings(0.3)).noise_ is None
-    found = small(max_epochs=20).fit(swings(0.3))
+    assert small(max_epochs=20).fit(swings(0.0, 20, 10)).noise_ is None
+    series = swings(0.3, 32, 25)
+    assert small(max_epochs=1, observations="exact").fit(swings(0.3, 9)).noise_ is None
+    found = small(max_epochs=20).fit(series)
     assert 0.15 < found.noise_[0] < 0.35
-    assert (found.interpolate_std(swings(0.3)).values > 0).all()
+    assert (found.interpolate_std(series).values > 0).all()
     assert found.n_epochs_ == 20  # no more than max_epochs
     assert [entry["epoch"] for entry in found.history_] == list(range(21))
     assert np.all(np.diff([entry["seconds"] for entry in found.history_]) > 0)
@@ -137,13 +138,14 @@ def test_what_no_filter_helps_is_exact(monkeypatch):
     """From half-way on; the best weights so far are then those without a gain."""
     strict = replace(filter_selection.SETTINGS, max_error=0.0)
     monkeypatch.setattr(filter_selection, "SETTINGS", strict)
-    fitted = small(max_epochs=20).fit(swings(0.3, 30))
+    series = swings(0.3, 20)
+    fitted = small(max_epochs=20).fit(series)
     assert fitted.noise_ is None
     assert fitted.n_epochs_ == 20
     (noise,) = (d for d in fitted.fit_report_.decisions if d.stage == "noise")
     assert noise.outcome == "observations are exact: a filter fills gaps no better"
-    path = fitted.interpolate(swings(0.3, 30)).values
-    np.testing.assert_allclose(path, np.concatenate([x for _, x in swings(0.3, 30)])[:, None])
+    path = fitted.interpolate(series).values
+    np.testing.assert_allclose(path, np.concatenate([x for _, x in series])[:, None])
 
 
 @cache
