@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from skpolyode.heads import features
+from skpolyode.structural import averaging
 from skpolyode.training import variance
 from skpolyode.transformers import stages
 
@@ -18,6 +19,15 @@ def few_variance_steps(n_steps: int = 40) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         settings = variance.HeadTrainingSettings(n_steps=n_steps)
         patch.setattr(variance, "SETTINGS", settings)
+        yield
+
+
+@contextmanager
+def few_structural_models(n_drawn: int = 32) -> Iterator[None]:
+    """Within, an eighth of the structural models of few series are drawn."""
+    with pytest.MonkeyPatch.context() as patch:
+        settings = averaging.StructuralSettings(n_drawn=n_drawn)
+        patch.setattr(averaging, "SETTINGS", settings)
         yield
 
 

@@ -40,7 +40,7 @@ class StructuralSettings:
     reach: float = 3.0  # ranges of the values so far, that a forecast may lie outside
 
 
-_SETTINGS = StructuralSettings()
+SETTINGS = StructuralSettings()
 
 
 class StructuralForecasts(NamedTuple):
@@ -107,7 +107,7 @@ class _Models:
         weights = softmax(np.hstack(odds), axis=1)
         lowest = np.minimum.accumulate(series.values)[last]
         highest = np.maximum.accumulate(series.values)[last]
-        room, (means, squares) = _SETTINGS.reach * (highest - lowest), np.zeros((2, len(last)))
+        room, (means, squares) = SETTINGS.reach * (highest - lowest), np.zeros((2, len(last)))
         low, high, first = lowest - room, highest + room, series.values[0]
         # A model of logarithms expects errors in proportion to its forecast: too small ones at a
         # trough, too large ones at a peak. The level so far evens that out.
@@ -174,8 +174,8 @@ class StructuralModels:
 
         `period` has lengths of seasons; None searches for them.
         """
-        size = _SETTINGS.n_drawn
-        if panel.n_channels * panel.n_series > _SETTINGS.many:
+        size = SETTINGS.n_drawn
+        if panel.n_channels * panel.n_series > SETTINGS.many:
             size //= 4
         channels = []
         for j in range(panel.n_channels):
@@ -283,7 +283,7 @@ def _best(odds: np.ndarray, is_log: np.ndarray) -> np.ndarray:
     A quarter as many as were drawn; an eighth of these, at least, model values, not logarithms.
     """
     best = (odds - odds.max(axis=1, keepdims=True)).max(axis=0)
-    n_kept = _SETTINGS.n_drawn // 4
+    n_kept = SETTINGS.n_drawn // 4
     kept, n_plain = np.zeros(len(best), dtype=bool), n_kept // 8
     kept[np.argsort(-best, kind="stable")[: n_kept - n_plain]] = True
     rest = np.argsort(-np.where(kept | is_log, -np.inf, best), kind="stable")
@@ -295,13 +295,13 @@ def _candidate_periods(series: list[_Series], gap: float, errors: list[np.ndarra
     """Periods in typical gaps that the longest series have, in their values or one-step errors."""
     found = []
     order = sorted(range(len(series)), key=lambda i: -len(series[i].times))
-    for i in order[: _SETTINGS.n_periods // 2]:
+    for i in order[: SETTINGS.n_periods // 2]:
         if len(series[i].times) <= FEWEST_VALUES:
             continue
         times = (series[i].times[1:] - series[i].times[0]) / gap
         versions = [errors[i][1:], series[i].values[1:]]
         lines = [np.polynomial.Polynomial.fit(times, x, 1)(times) for x in versions]
         versions = [x - line for x, line in zip(versions, lines, strict=True)]
-        found.append(likely_periods(times, versions, _SETTINGS.n_periods))
+        found.append(likely_periods(times, versions, SETTINGS.n_periods))
     turns = [p for turn in zip_longest(*found) for p in turn if p is not None]
-    return list(dict.fromkeys(turns))[: _SETTINGS.n_periods]
+    return list(dict.fromkeys(turns))[: SETTINGS.n_periods]

@@ -9,6 +9,7 @@ import pytest
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
+from tests import quick
 
 START = pd.Timestamp("2024-03-01")
 HOUR = pd.Timedelta(hours=1)
@@ -61,6 +62,13 @@ def trained() -> PolyODEForecaster:
     )
     forecaster = PolyODEForecaster(transformer, calibration_fraction=0.4, random_state=0)
     return forecaster.pretrain(frame(waves(80, seed=0)))
+
+
+@pytest.fixture(scope="module")
+def few_structural_models():
+    """For tests of something else than how well few series are forecast."""
+    with quick.few_structural_models():
+        yield
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from tests.forecasting.conftest import frame, waves
 
 N_EPOCHS = 4
 
+pytestmark = pytest.mark.usefixtures("few_structural_models")
+
 
 def forecaster(checkpoint_dir=None) -> PolyODEForecaster:
     small = {"n_coefficients": 3, "hidden_layer_sizes": (4,), "horizon": 4}

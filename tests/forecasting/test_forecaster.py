@@ -15,6 +15,8 @@ from skpolyode.panel import Panel
 from tests.closeness import assert_same_but_for_rounding
 from tests.forecasting.conftest import HOUR, START, frame, tiny, waves
 
+pytestmark = pytest.mark.usefixtures("few_structural_models")
+
 
 def test_the_model_has_learned_the_waves(trained):
     panel = waves(20, seed=9, noise=0.0)

@@ -15,6 +15,8 @@ from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.transformers import PolyODETransformer
 from tests.forecasting.conftest import waves
 
+pytestmark = pytest.mark.usefixtures("few_structural_models")
+
 
 def quick() -> PolyODEForecaster:
     transformer = PolyODETransformer(n_coefficients=2, hidden_layer_sizes=(4,), max_epochs=1)
