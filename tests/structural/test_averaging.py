@@ -13,7 +13,7 @@ from skpolyode import Panel, PolyODETransformer
 from skpolyode.ensemble.weights import MEMBERS
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel.periods import likely_periods
-from skpolyode.structural import averaging
+from skpolyode.structural import averaging, kalman
 from skpolyode.structural.averaging import StructuralModels
 from skpolyode.structural.components import (
     Components,
@@ -89,6 +89,16 @@ def test_filter_is_regression_by_a_gaussian_process(name):
     left = matrix[1:10, 1:10] - np.outer(centre, matrix[0, 1:10])
     density = multivariate_t.logpdf(x[1:], centre * x[0], left, df=1)
     assert found.log_likelihood[-1, 0] == pytest.approx(density, abs=1e-4)
+
+
+def test_gaps_are_crossed_many_at_once_as_one_by_one(monkeypatch):
+    own, t = draw_components(sobol_points(64, 0), (5.0,), positive=False), irregular(150)
+    x = np.random.default_rng(0).standard_normal((150, 64)).cumsum(axis=0)
+    together = kalman_filter(t, x, own, asked=np.array([63, 64, 149]))
+    monkeypatch.setattr(kalman, "_AT_ONCE", 1)
+    alone = kalman_filter(t, x, own, asked=np.array([63, 64, 149]))
+    for many, one in zip(together, alone, strict=True):
+        np.testing.assert_allclose(many, one, rtol=1e-9)
 
 
 def test_drawn_models_add_one_in_a_gap_and_simple_ones_are_among_them():
