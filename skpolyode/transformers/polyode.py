@@ -112,8 +112,9 @@ class PolyODETransformer(UncertainTransformer):
         passes through them. "noisy" makes the model a filter: at an observation the state goes
         Kalman's part of the way, which `fit` estimates, and the path is smoothed. "auto" starts as
         a filter and tests half-way whether it fills gaps better than without its gain; if not,
-        training goes on with exact observations. `noise_` and `fit_report_` tell what came out. Known errors of observations (`Panel.errors`) tell that
-        they are noisy, and how much each of them: "auto" then makes a filter that knows it.
+        training goes on with exact observations. `noise_` and `fit_report_` tell what came out.
+        Known errors of observations (`Panel.errors`) tell that they are noisy, and how much each of
+        them: "auto" then makes a filter that knows it.
     %(training)s
 
     Attributes
