@@ -44,7 +44,7 @@ class FilterTest(NamedTuple):
 
 
 def compare_filter(embedder: ModelEmbedder, panel: Panel) -> FilterTest:
-    """Compare a model that has learned a gain with the same one which takes observations whole.
+    """Compare a filter with the same model when it takes observations whole.
 
     Without noise nothing is nearer to the signal than its observations. With noise the dynamics
     may have learned to forecast from several observations at once, so that forecasts alone hardly

@@ -6,7 +6,7 @@ import copy
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple
@@ -43,6 +43,9 @@ class Task:
         Mean number of intervals between observations of an item.
     scans : bool
         Whether `refresh` goes through series in order, which costs as much as the gradients.
+    found : mapping of str to Tensor
+        Entries of the module's `state_dict` that the last `refresh` has estimated from the data;
+        gradients do not learn them.
     series_errors : Tensor of shape (2, n) or None
         Sums of the squared errors of the last validation error, by series, and their numbers; None
         if they are not known.
@@ -53,6 +56,7 @@ class Task:
     is_preliminary = False
     item_size = 1.0
     scans = False
+    found: Mapping[str, torch.Tensor] = {}
 
     def refresh(self, progress: float) -> float:
         """Prepare an epoch, which may change `items`; returns the present validation error.
@@ -282,6 +286,9 @@ class _Run:
         """Prepare the epoch, and validate the average of the weights before it."""
         with applied(self.average.weights, self.module):
             error = self.task.refresh(epoch / self.trainer.max_epochs)
+        for weights in (self.module.state_dict(), self.average.weights):
+            for name, value in getattr(self.task, "found", {}).items():
+                weights[name].copy_(value)
         seconds = time.perf_counter() - start
         self.history.append({"epoch": epoch, _ERROR: error, "seconds": seconds})
         if self.task.is_preliminary:

@@ -109,12 +109,12 @@ class PolyODETransformer(UncertainTransformer):
         then those of how far off the path may be (see `reconstruct_std`).
     observations : {"auto", "exact", "noisy"}, default="auto"
         Whether observations are noisy. "exact" sets the state to them, so that the learned path
-        passes through them. "noisy" makes the model a filter: at an
-        observation the state goes a learned part of the way, as Kalman's does, and the path is
-        smoothed. "auto" starts as a filter and tests half-way whether it fills gaps better than
-        without its gain; if not, training goes on with exact observations. `noise_` and
-        `fit_report_` tell what came out. Known errors of observations (`Panel.errors`) tell that
-        they are noisy, and how much each of them: "auto" then makes a filter that knows it.
+        passes through them. "noisy" makes the model a filter: at an observation the state goes
+        Kalman's part of the way, which `fit` estimates, and the path is smoothed. "auto" starts as
+        a filter and tests half-way whether it fills gaps better than without its gain; if not,
+        training goes on with exact observations. `noise_` and `fit_report_` tell what came out.
+        Known errors of observations (`Panel.errors`) tell that they are noisy, and how much each of
+        them: "auto" then makes a filter that knows it.
     %(training)s
 
     Attributes
@@ -154,7 +154,7 @@ class PolyODETransformer(UncertainTransformer):
 
         y' = y + m K (x - y),   h' = c' where m = 1,   v' = GRU([m y', m, m K (x - y), s], v)
 
-    The gain K is 1 for exact observations, and learned for noisy ones. Reset and memory are those
+    The gain K is 1 for exact observations, and estimated for noisy ones. Reset and memory are those
     of the paper; v, bridge and gain are ours.
 
     The embedding keeps the coefficients' common scale: the Euclidean distance between two

@@ -140,8 +140,7 @@ class Train(Stage):
     """Train the model, until its error on the held-out series does not fall any more.
 
     Where it is for the fit to decide whether observations are noisy, it is decided on the way. The
-    model is first trained as a filter, whose gain tells little where it is tested early or where it
-    is learned late. It remains one if it fills gaps better than without the gain.
+    model is first trained as a filter. It remains one if it fills gaps better than without a gain.
 
     Parameters
     ----------

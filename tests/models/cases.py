@@ -80,9 +80,8 @@ def make_model(
 def some_gain(n_channels=2, seed=0) -> Gain:
     """A gain that is another one in each channel."""
     gain = Gain(n_channels).double()
-    with torch.no_grad():
-        for parameter in gain.parameters():
-            parameter.normal_(generator=torch.Generator().manual_seed(seed))
+    for part in (gain.known, gain.added):
+        part.normal_(generator=torch.Generator().manual_seed(seed))
     return gain
 
 

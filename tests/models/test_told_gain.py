@@ -34,10 +34,9 @@ def panel(errors=SIGMA, values=VALUES):
 def embedder(move=MOVE):
     """Of a field that stands still, with the gain of the walk at noise of variance 4."""
     gain = Gain(1, "each").double()
-    with torch.no_grad():
-        gain.known.fill_(-100.0)
-        gain.added.fill_(np.log(move / 4.0))
-        gain.noise.fill_(2.0)
+    gain.known.fill_(-100.0)
+    gain.added.fill_(np.log(move / 4.0))
+    gain.noise.fill_(2.0)
     model = make_model(1, gain=gain)
     model.field.stand_still()
     past = MemoryReadout(MEMORIES["legt"](SIZE, 1.5), 1.5, UNITS)
@@ -76,17 +75,13 @@ def test_variances_are_those_of_the_smoother():
     assert (after[:-1, 0] > smoothed[:-1, 0]).all()
 
 
-def test_the_gain_is_learned_from_forecasts():
+def test_the_gain_is_estimated_from_forecasts():
     """Within 5 % of the error of the exact smoother, from a start that is far off."""
     model = embedder(move=20.0)
     data = pack(TIMES.ravel(), VALUES.reshape(-1, 1), OFFSETS, errors=SIGMA.reshape(-1, 1))
     task = PolyODETask(model.model, data, torch.zeros(N_SERIES, dtype=torch.bool))
-    optimizer = torch.optim.Adam(model.model.gain.parameters(), lr=0.5)
-    for _ in range(12):
+    for _ in range(4):
         task.refresh()
-        optimizer.zero_grad()
-        task.loss(torch.arange(len(task.items))).backward()
-        optimizer.step()
     found = model.path_values(panel(), TIMES.ravel(), OFFSETS).reshape(TIMES.shape)
     wanted = np.stack([kalman(TIMES[k], k)[0] for k in range(N_SERIES)])
     error, least = (np.sqrt(np.mean((x - WALKS) ** 2)) for x in (found, wanted))

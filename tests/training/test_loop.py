@@ -69,6 +69,28 @@ def test_tasks_learn_how_far_training_is():
     assert told == [0.0, 0.25, 0.5, 0.75, 1.0]
 
 
+def test_what_a_task_has_found_is_in_the_model_and_in_the_average_at_once():
+    line = Line()
+    line.register_buffer("noise", torch.zeros(1))
+    task, seen = Fit(line), []
+    refresh, loss = task.refresh, task.loss
+
+    def estimate(progress):
+        seen.append(line.noise.item())
+        task.found = {"noise": torch.tensor([progress + 1])}
+        return refresh(progress)
+
+    def look(index):
+        seen.append(line.noise.item())
+        return loss(index)
+
+    task.refresh, task.loss = estimate, look
+    settings = {"learning_rate": 0.1, "batch_size": 10, "max_epochs": 2, "patience": None}
+    Trainer(averaged=0.5, **settings).run(line, task, torch.Generator().manual_seed(0))
+    assert seen == [0.0, 1.0, 1.0, 1.5, 1.5]
+    assert line.noise.item() == 2.0
+
+
 def test_it_learns():
     report, _, line = train(max_epochs=30)
     assert line.weight.item() == pytest.approx(2, abs=0.1)

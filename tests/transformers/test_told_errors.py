@@ -52,10 +52,13 @@ def test_errors_make_a_filter_that_comes_nearer_to_the_signal(told, untold):
     assert small(observations="exact", max_epochs=1).fit(panel()).noise_ is None
 
 
-def test_equal_errors_are_no_more_than_a_scale(untold):
-    model = small(max_epochs=8).fit(panel(0.3))
-    np.testing.assert_array_equal(model.transform(panel(0.3)), untold.transform(panel(None)))
-    np.testing.assert_allclose(model.noise_, 0.3, rtol=1e-6)
+def test_equal_errors_are_the_noise_and_a_path_stays_the_nearer_the_smaller_they_are():
+    off = []
+    for error in (0.02, 0.8):
+        model = small(max_epochs=8).fit(panel(error))
+        np.testing.assert_allclose(model.noise_, error, rtol=1e-6)
+        off.append(np.mean((model.interpolate(panel(error)).values.ravel() - NOISY.ravel()) ** 2))
+    assert off[0] < 0.2 * off[1]
 
 
 def test_a_hopeless_cell_is_as_if_it_were_not_there(told):

@@ -99,8 +99,8 @@ class IntervalTask(Task):
     """Fewer intervals would cost as much: the depth of a step is that of one."""
 
     hidden_share: ClassVar[float] = 0.0
-    """Share of the updates between the first and the last observation that are left out, so that
-    the next forecasts go on from a forecast."""
+    """Share of the updates between the first and the last observation that are left out when
+    training begins, so that the next forecasts go on from a forecast. It falls to 0 in the end."""
 
     far_every: ClassVar[int] = 2
     """One minibatch of so many looks far ahead."""
@@ -144,12 +144,17 @@ class IntervalTask(Task):
         """
         self.data = self.model.prepared(self.data)
         self.progress, self.n_batches = progress, 0
-        errors = torch.empty_like(self.data.x)
+        predictions = torch.empty_like(self.data.x)
         for block in self.data.blocks():
             for rows, prediction, stored in self._pass(block, progress):
                 self._store(rows, stored)
-                errors[rows] = (self.data.x[rows] - prediction).square()
-        return self._validation_error(errors)
+                predictions[rows] = prediction
+        self.found = self._estimated(predictions)
+        return self._validation_error((self.data.x - predictions).square())
+
+    def _estimated(self, predictions: torch.Tensor) -> dict[str, torch.Tensor]:
+        """What the `predictions` (P, D) tell of the model; see :attr:`Task.found`."""
+        return {}
 
     def _validation_error(self, errors: torch.Tensor) -> float:
         """Mean of the squared errors (P, D) that count, which are noted by series as well."""
@@ -218,7 +223,7 @@ class IntervalTask(Task):
     def _hidden(self) -> list[bool]:
         """Which observations after the first one the model does not see in the next minibatch."""
         drawn = torch.rand(self.length - 1, generator=self._generator())
-        return (drawn < self.hidden_share).tolist()
+        return (drawn < self.hidden_share * (1.0 - self.progress)).tolist()
 
     def _generator(self) -> torch.Generator:
         """What a minibatch draws from: the same for each epoch's first, second and so on."""

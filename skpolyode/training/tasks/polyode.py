@@ -130,6 +130,14 @@ class PolyODETask(IntervalTask):
         self.is_new = False
         return self._validate() if self.model.is_coarse else error
 
+    def _estimated(self, predictions: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Noise and gain of a filter."""
+        if not self.model.filters:
+            return {}
+        gain = self.model.gain
+        gain.estimate(self.data, predictions, self.counted)
+        return {f"gain.{name}": x.clone() for name, x in gain.named_buffers()}
+
     def _validate(self) -> float:
         """Validation error from the stored states."""
         data = self.data

@@ -220,7 +220,6 @@ def test_intervals_with_updates_are_those_of_the_pass(kind, filters):
     """Whole series of at most four observations, from their first one on."""
     model, data = make_model(gain=some_gain() if filters else None), pack(*flat_series([4, 3, 4]))
     task = fresh(model, data, kind, length=3)
-    task.hidden_share = 0.0
     starts = torch.isin(task.items, (data.elapsed == 0).nonzero()[:, 0]).nonzero()[:, 0]
     with torch.no_grad():
         (block,) = data.blocks()
@@ -252,6 +251,7 @@ def test_gradient_of_intervals(horizon, kind):
 def test_gradient_of_intervals_with_updates(kind, filters):
     model, data = make_model(gain=some_gain() if filters else None), pack(*flat_series(LENGTHS))
     task = fresh(model, data, kind, horizon=2, length=3)
+    task.progress = 0.0
 
     def loss():
         task.n_batches = 0  # the same updates are left out
@@ -260,7 +260,7 @@ def test_gradient_of_intervals_with_updates(kind, filters):
     check_gradient(model, loss)
 
 
-def test_half_of_the_updates_in_between_are_left_out():
+def test_at_first_half_of_the_updates_in_between_are_left_out_and_none_in_the_end():
     model, data = make_model(), pack(*flat_series([3]))  # 0 -> 1 -> 2: at 1 there may be an update
     task = PolyODETask(model, data, torch.tensor([False]), length=2)
     task.refresh()
@@ -271,6 +271,8 @@ def test_half_of_the_updates_in_between_are_left_out():
         then, at = task._arrive(then, rows)
         errors.append(task._mean_loss(model.predict(then), at).item())
     first = task._mean_loss(model.predict(state), rows).item()
+    assert all(task.loss(start).item() == pytest.approx((first + errors[0]) / 2) for _ in range(8))
+    task.progress = 0.0
     losses = [task.loss(start).item() for _ in range(16)]
     assert abs(errors[0] - errors[1]) > 1e-3
     wanted = [pytest.approx((first + error) / 2) for error in errors]
