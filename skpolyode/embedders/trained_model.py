@@ -19,7 +19,6 @@ from skpolyode.ensemble.naive import Records
 from skpolyode.ensemble.stacking import StackedForecast
 from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, join, select
-from skpolyode.models.gain import Gain
 from skpolyode.models.variance_head import VarianceHead
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import observed_part, observed_rows, recent_part, series_of_rows
@@ -93,11 +92,11 @@ class TrainedModel:
         """The same with a copy of the model, which may be trained."""
         return replace(self, model=copy.deepcopy(self.model))
 
-    def with_gain(self, gain: Gain | None) -> Self:
-        """The same with another gain or none, in float64; the two models share their weights."""
+    def without_gain(self) -> Self:
+        """The same, taking observations whole, in float64; the two models share their weights."""
         weights = [*self.exact.parameters(), *self.exact.buffers()]
         model = copy.deepcopy(self.exact, {id(part): part for part in weights})
-        model.gain = None if gain is None else copy.deepcopy(gain).to(self.device, torch.float64)
+        model.gain = None
         return replace(self, model=model)
 
     def __getstate__(self) -> dict[str, Any]:
