@@ -1,7 +1,7 @@
 """Noisy observations: how near each method comes to the signal without the noise.
 
     python benchmarks/noise.py [--systems van_der_pol ...] [--noise 0 0.1 0.3] [--seeds 0 1]
-        [--models auto exact noisy told] [--spread 10]
+        [--models auto exact noisy told] [--spread 10] [--no-rivals]
 
 Series of 100 observations on average, all channels together, with Gaussian noise in parts of the
 channel's standard deviation. Models are fitted to the training part. The test series are cut at
@@ -175,7 +175,9 @@ class Task:
         return self._error(np.concatenate(found), self.true_past)
 
 
-def measure(task: Task, training: Panel, seed: int, kinds: list[str]) -> dict[str, list[float]]:
+def measure(
+    task: Task, training: Panel, seed: int, kinds: list[str], rivals: dict[str, Callable]
+) -> dict[str, list[float]]:
     """Errors (past, path, ahead), seconds, and of filters the shares covered and the noise."""
     rows: dict[str, list[float]] = {}
     for kind in kinds:
@@ -189,9 +191,8 @@ def measure(task: Task, training: Panel, seed: int, kinds: list[str]) -> dict[st
         if getattr(model, "noise_", None) is not None:
             rows[kind] += [*task.coverage(model, panel), *model.noise_ / task.scale]
         print(line(kind, rows[kind]), flush=True)
-    rivals = dict(NAIVE)
-    if training.errors is not None:
-        rivals["GP, told"] = told_process
+    if rivals and training.errors is not None:
+        rivals = rivals | {"GP, told": told_process}
     for name, rival in rivals.items():
         start = time.process_time()
         error = task.of_rival(rival, told=rival is told_process)
@@ -224,9 +225,11 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--n-series", type=int, default=400)
     parser.add_argument("--spread", type=float, help="largest error of a cell over the least")
+    parser.add_argument("--no-rivals", action="store_true", help="they do not change, and are slow")
     parser.add_argument("--models", nargs="+", default=["auto", "exact"])
     options = parser.parse_args()
     print(f"{'':18s}{'past':>9s}{'path':>9s}{'ahead':>9s}    fit    coverage, learned noise")
+    rivals = {} if options.no_rivals else NAIVE
     found: dict[str, list[dict[str, list[float]]]] = {}
     for seed in options.seeds:
         for system in options.systems:
@@ -238,7 +241,7 @@ def main() -> None:
                 if options.spread:
                     data = with_cell_noise(data, noise, options.spread, seed)
                 training = data.panel[np.asarray(data.split) != "test"]
-                rows = measure(Task(data), training, seed, options.models)
+                rows = measure(Task(data), training, seed, options.models, rivals)
                 found.setdefault(f"{system}, noise {noise:g}", []).append(rows)
     for cell, seeds in found.items():
         print_means(cell, seeds)
