@@ -16,7 +16,7 @@ import torch
 from tqdm.auto import tqdm
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.filter_selection import FilterTest, compare_filter
+from skpolyode.embedders.filter_selection import FilterTest, compare_filter, is_long_enough
 from skpolyode.embedders.fitting import LARGEST_EPOCH, make_task
 from skpolyode.embedders.holdout import Split
 from skpolyode.embedders.variance import with_variance
@@ -208,6 +208,8 @@ class Train(Stage):
         figures = {"gap_filling": test.gap_filling, "one_step": test.forecasts}
         figures["after_epochs"] = round(self.tested_after * self.epochs(state))
         outcome = f"observations are {kind}: a filter fills gaps {better}"
+        if not is_long_enough(state.windows.panel):
+            outcome = f"observations are {kind}: series are too short for a filter"
         state.report.add("noise", outcome, len(state.windows.panel), **figures)
 
     def train(

@@ -21,7 +21,7 @@ WALKS = RNG.normal(size=(20, 30)).cumsum(axis=1)
 
 def standing(values, share):
     """A model that knows no dynamics, as a filter of this gain, and its series."""
-    panel = Panel.from_series([(TIMES, x) for x in values])
+    panel = Panel.from_series([(TIMES[: len(x)], x) for x in values])
     options = {"observations": "exact", "max_epochs": 1, "learning_rate_init": 1e-9}
     embedder = small(validation_fraction=None, **options).fit(panel).embedder_.with_own_model()
     embedder.model.gain = Gain.of(torch.full((1,), share))
@@ -37,6 +37,14 @@ def test_a_filter_is_better_where_there_is_noise(values, is_better):
     found = compare_filter(*standing(values, 0.5))
     assert found.is_better is is_better
     assert (found.gap_filling < 1) is is_better
+
+
+@pytest.mark.parametrize("n_rows", [14, 15])
+def test_short_series_are_not_filtered(n_rows):
+    noisy = LEVELS.repeat(8, axis=0) + 0.5 * np.random.default_rng(0).normal(size=(160, n_rows))
+    found = compare_filter(*standing(noisy, 0.5))
+    assert found.gap_filling < 0.9
+    assert found.is_better is (n_rows == 15)
 
 
 def test_a_gain_of_one_changes_nothing():
