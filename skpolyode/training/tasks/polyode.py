@@ -180,8 +180,8 @@ class PolyODETask(IntervalTask):
     def _observed(self, state: State, rows: torch.Tensor) -> State:
         """States after the observations at `rows`, without memory: the dynamics need none.
 
-        A filter's memory follows its gain and its forecasts, which change. Otherwise the memory after
-        the observations serves as it was stored.
+        The memory of a filter follows its forecasts, which change. Otherwise the memory after the
+        observations serves as it was stored.
         """
         if self.model.filters:
             known = state if "c" in state else state | {"c": self._stored(rows)["c"]}
