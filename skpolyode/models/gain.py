@@ -217,7 +217,9 @@ class Gain(nn.Module):
         noise = self.log_noise(data.error).double().exp() if told else ones
         left = data.left if told else None
         square = ((data.x - predictions) / unit).double().square() - noise
-        precision = (self._forecast(gap, left).double().exp() + noise) ** -2
+        precision = (
+            _weights(data)[:, None] / (self._forecast(gap, left).double().exp() + noise) ** 2
+        )
         for j in range(self.n_channels):
             own = again[:, j] & judged[:, j]
             if own.sum() < _ENOUGH:
@@ -249,8 +251,9 @@ class Gain(nn.Module):
         the mean of ``(1 - K) e**2``, which is R if the gain is optimal (Desroziers et al., 2005).
         """
         again, error = data.mask & data.seen, (data.x - predictions).double()
-        kept = 1.0 - self(data.channel_gap, data.seen).double()
-        variance = counted_mean(kept * error.square(), again)
+        kept, weight = 1.0 - self(data.channel_gap, data.seen).double(), _weights(data)
+        variance = counted_mean(weight[:, None] * kept * error.square(), again)
+        variance = variance / counted_mean(weight[:, None], again).clamp(min=1e-300)
         order = data.series.argsort(stable=True)
         for j in range(self.n_channels):
             own = order[data.mask[order, j]]  # rows of the channel, series after series
@@ -259,9 +262,10 @@ class Gain(nn.Module):
             same = data.series[rows[:, 0]] == data.series[rows[:, 2]]
             rows = rows[same & data.seen[rows[:, 0], j]]
             if len(rows) >= FEWEST * self.n_channels:
-                now, later = error[rows[:, 0], j], _missed_back(data, j, rows)
-                found = (now * later).mean().clamp(0.0, now.square().mean())
-                if later.square().mean() - found < _POOR * data.x[rows[:, 0], j].var():
+                counts = weight[rows[:, 0]] / weight[rows[:, 0]].sum()
+                now, later = error[rows[:, 0], j], _missed_back(data, j, rows, counts)
+                found = (counts @ (now * later)).clamp(0.0, counts @ now.square())
+                if counts @ later.square() - found < _POOR * data.x[rows[:, 0], j].var():
                     variance[j] = found
         if self.told == "nothing":
             self.noise.copy_(variance.sqrt())
@@ -289,7 +293,14 @@ def counted_mean(
     return torch.where(counted, x, 0.0).sum(dim=dim) / counted.sum(dim=dim).clamp(min=1)
 
 
-def _missed_back(data: Packed, channel: int, rows: torch.Tensor) -> torch.Tensor:
+def _weights(data: Packed) -> torch.Tensor:
+    """Weights (P,) of the rows, which are those of their series."""
+    return torch.ones_like(data.gap) if data.weight is None else data.weight.double()
+
+
+def _missed_back(
+    data: Packed, channel: int, rows: torch.Tensor, weight: torch.Tensor
+) -> torch.Tensor:
     """Observations minus their least-squares estimates (n,) from those that follow.
 
     `rows` (n, 3) are theirs and those of the next two of their channel. The estimate goes back from
@@ -303,7 +314,8 @@ def _missed_back(data: Packed, channel: int, rows: torch.Tensor) -> torch.Tensor
     # A slope over less than half a unit of time is mostly noise.
     alone = torch.stack([gap, step, gap * step / further.clamp(min=0.5)], dim=1)
     terms = torch.cat([alone, gap[:, None] * x[next_], torch.ones_like(alone[:, :1])], dim=1)
-    back, square = x[now, channel] - x[next_, channel], terms.T @ terms
+    back, weighted = x[now, channel] - x[next_, channel], weight[:, None] * len(rows) * terms
+    square = terms.T @ weighted
     square = square + (1e-9 * (square.diag() + 1)).diag()
-    missed = back - terms @ torch.linalg.solve(square, terms.T @ back)
+    missed = back - terms @ torch.linalg.solve(square, weighted.T @ back)
     return missed * (len(terms) / (len(terms) - terms.shape[1]))  # as if learned from others
