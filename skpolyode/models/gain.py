@@ -209,6 +209,8 @@ class Gain(nn.Module):
             Observations that nothing was learned from, whose errors are not too small. Of a channel
             with fewer than 300 of them all observations count.
         """
+        if not predictions.isfinite().all():  # training has gone astray, and will say so
+            return
         self.measure_noise(data, predictions)
         unit = self.noise.double().clamp(min=_LEAST_NOISE)
         again, ones = data.mask & data.seen, torch.ones_like(data.channel_gap, dtype=torch.float64)
@@ -217,9 +219,8 @@ class Gain(nn.Module):
         noise = self.log_noise(data.error).double().exp() if told else ones
         left = data.left if told else None
         square = ((data.x - predictions) / unit).double().square() - noise
-        precision = (
-            _weights(data)[:, None] / (self._forecast(gap, left).double().exp() + noise) ** 2
-        )
+        expected = self._forecast(gap, left).double().exp() + noise
+        precision = _weights(data)[:, None] / expected**2
         for j in range(self.n_channels):
             own = again[:, j] & judged[:, j]
             if own.sum() < _ENOUGH:

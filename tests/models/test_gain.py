@@ -131,6 +131,14 @@ def test_series_count_by_their_weights(told):
     assert found[0] == pytest.approx(found[1], rel=0.01)
 
 
+def test_forecasts_that_are_not_finite_change_nothing():
+    data = pack(*random_walk(3, 40))
+    gain = some_gain(1)
+    before = [x.clone() for x in gain.buffers()]
+    gain.estimate(data, torch.full_like(data.x, torch.inf), data.mask)
+    assert all(torch.equal(a, b) for a, b in zip(before, gain.buffers(), strict=True))
+
+
 def test_errors_that_are_all_noise_leave_no_gain_and_those_of_no_noise_all_of_it():
     rng, times = np.random.default_rng(0), np.arange(1000.0)
     one = torch.ones(1, 1, dtype=torch.float64)
