@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import pytest
 
@@ -14,37 +15,31 @@ from skpolyode.transformers import stages
 
 
 @contextmanager
-def few_variance_steps(n_steps: int = 40) -> Iterator[None]:
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Within, an attribute of a module or a class is another one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, value)
+        yield
+
+
+def few_variance_steps(n_steps: int = 40) -> AbstractContextManager[None]:
     """Within, the variance head learns in a fifth of its steps."""
-    with pytest.MonkeyPatch.context() as patch:
-        settings = variance.HeadTrainingSettings(n_steps=n_steps)
-        patch.setattr(variance, "SETTINGS", settings)
-        yield
+    return replaced(variance, "SETTINGS", variance.HeadTrainingSettings(n_steps=n_steps))
 
 
-@contextmanager
-def few_structural_models(n_drawn: int = 32) -> Iterator[None]:
+def few_structural_models(n_drawn: int = 32) -> AbstractContextManager[None]:
     """Within, an eighth of the structural models of few series are drawn."""
-    with pytest.MonkeyPatch.context() as patch:
-        settings = averaging.StructuralSettings(n_drawn=n_drawn)
-        patch.setattr(averaging, "SETTINGS", settings)
-        yield
+    return replaced(averaging, "SETTINGS", averaging.StructuralSettings(n_drawn=n_drawn))
 
 
-@contextmanager
-def no_stacking() -> Iterator[None]:
+def no_stacking() -> AbstractContextManager[None]:
     """Within, fits do not learn to combine forecasts: half of the time of a small one."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages.StackForecasts, "run", lambda self, state: None)
-        yield
+    return replaced(stages.StackForecasts, "run", lambda self, state: None)
 
 
-@contextmanager
-def few_trees(n_trees: int = 20) -> Iterator[None]:
+def few_trees(n_trees: int = 20) -> AbstractContextManager[None]:
     """Within, forests on summary statistics have a tenth of their trees."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(features, "N_TREES", n_trees)
-        yield
+    return replaced(features, "N_TREES", n_trees)
 
 
 def with_usual_epochs(own: Iterable[stages.Stage], n_epochs: int) -> tuple[stages.Stage, ...]:

@@ -86,6 +86,7 @@ def compare_filter(embedder: ModelEmbedder, panel: Panel) -> FilterTest:
     >>> compare_filter(untrained, walks).is_better
     False
     """
+    can_filter = is_long_enough(panel)
     panel = first_series(panel, SETTINGS.n_rows * 10 // max(panel.n_channels, 10))
     _, known, *asked, truth = hide_rows(panel, 2)
     scale = embedder.units.scaler.scale
@@ -103,7 +104,7 @@ def compare_filter(embedder: ModelEmbedder, panel: Panel) -> FilterTest:
     )
     gained = (exact[0] - filtered[0]).sum(axis=1)
     is_better = (
-        is_long_enough(panel)
+        can_filter
         and filled * ahead < SETTINGS.max_error
         and gained.sum() > SETTINGS.n_standard_errors * np.sqrt((gained**2).sum())
     )

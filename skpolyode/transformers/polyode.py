@@ -215,8 +215,8 @@ class PolyODETransformer(UncertainTransformer):
     uses_errors = True
     uses_inputs = True
     task = PolyODETask
-    # On 11 real sets (one fold), 24 epochs through four observations take 1.12 times as long as 40
-    # through one did, and err .95 times as much at the next row, .81 times in free runs.
+    # On 12 real sets (one fold), 24 epochs through four observations take 1.12 times as long as 40
+    # through one did, and err .91 times as much at the next row, .79 times in free runs.
     stages = (
         Train(usual=24),
         EstimateError(),

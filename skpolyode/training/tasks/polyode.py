@@ -69,8 +69,8 @@ class PolyODETask(IntervalTask):
     hidden_share = 0.5
     """With all updates, free runs of half a series have 1.85 times the error of gradients through
     one observation, on ten real sets; with half of them to the end, .99 times. A share that falls
-    to nothing errs .75 to .98 times as much at the next observation as one that stays, on four
-    simulated sets, and .91 times on eleven real ones, where free runs err 1.03 times as much."""
+    to nothing errs .76 to .99 times as much at the next observation as one that stays, on three
+    simulated sets, and .91 times on eleven real ones, where free runs err 1.04 times as much."""
 
     far_every = 4
     """Half as often as other models, as updates that are left out teach free runs, too. With 2 the
