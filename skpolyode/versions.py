@@ -17,6 +17,7 @@ _PACKAGES = (
     "joblib",
     "safetensors",
     "matplotlib",
+    "threadpoolctl",
     "tqdm",
 )
 _OPTIONAL = ("sktime", "numba", "pyarrow", "polars", "dask")

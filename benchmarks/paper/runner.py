@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from joblib import Parallel, delayed, parallel_config
-from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from benchmarks.paper.page import PAGE, fill
 from benchmarks.paper.store import Store
 from benchmarks.paper.tables import Job
-from skpolyode.training import intra_op_threads
+from skpolyode.training import one_thread
 
 
 def parser(description: str, n_jobs: int, rows: list[str]) -> argparse.ArgumentParser:
@@ -61,7 +60,7 @@ def run(jobs: Sequence[Job], store: Store, n_jobs: int) -> list[str]:
 
 def _run(job: Job) -> tuple[Job, dict[str, float], str | None]:
     try:
-        with intra_op_threads(1), threadpool_limits(1):
+        with one_thread():
             return job, job.run(), None
     except Exception as error:
         return job, {}, f"{type(error).__name__}: {error}"

@@ -13,7 +13,7 @@ import torch
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import context_starts, series_of_rows, take
-from skpolyode.training import intra_op_threads
+from skpolyode.training import one_thread
 
 CHUNK_ROWS = 32_000  # that one thread works on together: bounds memory
 CHUNK_TIMES = 4096  # that are answered together, each with a state or coefficients: the same
@@ -50,7 +50,7 @@ def map_slices(work: Callable[[slice], Any], lengths: np.ndarray) -> list:
 def map_threads(work: Callable[[Any], Any], parts: Sequence[Any]) -> list:
     """Results of `work` for some parts, on the threads that torch may use; see `map_slices`."""
     n_threads = min(torch.get_num_threads(), len(parts))
-    with intra_op_threads(1):
+    with one_thread():
         if n_threads < 2:
             return [work(part) for part in parts]
         with ThreadPoolExecutor(n_threads) as pool:

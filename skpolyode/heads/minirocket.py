@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Self
 
@@ -11,17 +12,20 @@ import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skpolyode.training import intra_op_threads
-
 
 def has_minirocket() -> bool:
     """Whether MiniRocket can run here."""
     return all(find_spec(package) is not None for package in ("numba", "sktime"))
 
 
-def _threads_kept() -> AbstractContextManager[None]:
+@contextmanager
+def _threads_kept() -> Iterator[None]:
     """Numba, when it starts, lets torch use all cores, also where it was told to use fewer."""
-    return intra_op_threads(torch.get_num_threads())
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class MiniRocket(TransformerMixin, BaseEstimator):

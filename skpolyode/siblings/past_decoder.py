@@ -27,7 +27,7 @@ from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 from skpolyode.siblings.decoders import BackwardODE, DecodingTask, NetworkDecoder
 from skpolyode.siblings.ode_rnn import ODERNNTransformer
-from skpolyode.training import Trainer, intra_op_threads
+from skpolyode.training import Trainer, one_thread
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.parameters import (
     COUNT,
@@ -259,7 +259,7 @@ class PastDecoder(SeriesTransformer):
             patience=usual_patience(self.max_epochs),
             remedy="lower learning_rate_init",
         )
-        with intra_op_threads(1):
+        with one_thread():
             report = trainer.run(decoder, task, generator)
         self.embedder_ = DecodedEmbedder(source, center, spread, decoder, past)
         self.history_, self.validation_error_ = report.history, report.best_error

@@ -6,7 +6,7 @@ from skpolyode.training.losses import forecasting_mse, prediction_loss
 from skpolyode.training.muon import Muon, orthogonalise
 from skpolyode.training.report import TrainingReport
 from skpolyode.training.schedule import one_cycle
-from skpolyode.training.threads import intra_op_threads
+from skpolyode.training.threads import one_thread
 
 __all__ = [
     "Checkpoint",
@@ -14,8 +14,8 @@ __all__ = [
     "Trainer",
     "TrainingReport",
     "forecasting_mse",
-    "intra_op_threads",
     "one_cycle",
+    "one_thread",
     "orthogonalise",
     "prediction_loss",
 ]

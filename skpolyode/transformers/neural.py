@@ -29,7 +29,7 @@ from skpolyode.panel.select import (
     observed_series,
 )
 from skpolyode.streams import ModelStream
-from skpolyode.training import intra_op_threads
+from skpolyode.training import one_thread
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import IntervalTask
 from skpolyode.transformers.base import SeriesTransformer
@@ -367,7 +367,7 @@ class NeuralTransformer(SeriesTransformer):
             checkpoint,
         )
         self._report_hold_out(stopping, judging)
-        with intra_op_threads(1):
+        with one_thread():
             run_stages([stage for stage in self.stages if stage.name not in skip], state)
         return self._take_over(state, judges_untrained=not (continues or skip))
 

@@ -1,4 +1,4 @@
-"""The number of torch's threads is set for a while only."""
+"""The number of threads is set for a while only."""
 
 from __future__ import annotations
 
@@ -7,41 +7,50 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from skpolyode.training import intra_op_threads
+from skpolyode.training import one_thread
 
 
 @pytest.fixture(autouse=True)
 def three_threads() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(3)
-    yield
+    with threadpool_limits(2, "blas"):
+        yield
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(("wanted", "inside"), [(1, 1), (2, 2), (3, 3), (8, 3)])
-def test_set_inside_and_restored_after(wanted, inside):
-    with intra_op_threads(wanted):
-        assert torch.get_num_threads() == inside
+def threads_of_blas() -> list[int]:
+    libraries = ThreadpoolController().select(user_api="blas")
+    return [library["num_threads"] for library in libraries.info()]
+
+
+def test_set_inside_and_restored_after():
+    with one_thread():
+        assert torch.get_num_threads() == 1
+        assert set(threads_of_blas()) == {1}
     assert torch.get_num_threads() == 3
+    assert set(threads_of_blas()) == {2}
 
 
 def test_restored_after_an_exception():
-    with pytest.raises(KeyError, match="oh"), intra_op_threads(1):
+    with pytest.raises(KeyError, match="oh"), one_thread():
         raise KeyError("oh")
     assert torch.get_num_threads() == 3
 
 
 def test_nested():
-    with intra_op_threads(2):
-        with intra_op_threads(1):
-            assert torch.get_num_threads() == 1
-        assert torch.get_num_threads() == 2
+    with one_thread():
+        with one_thread():
+            pass
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 3
 
 
 def test_calls_in_threads_leave_nothing_behind():
     def enter():
-        call = intra_op_threads(1)
+        call = one_thread()
         call.__enter__()
         return call
 
@@ -54,3 +63,4 @@ def test_calls_in_threads_leave_nothing_behind():
         two.submit(leave, second).result()
         assert new.submit(torch.get_num_threads).result() == 3
     assert torch.get_num_threads() == 3
+    assert set(threads_of_blas()) == {2}
