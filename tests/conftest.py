@@ -42,6 +42,19 @@ def close_figures() -> Iterator[None]:
     assert dict(plt.rcParams) == before
 
 
+OF_THE_BASE = ("transformers/test_sklearn_checks.py", "robustness/test_bad_days.py")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Neural siblings answer bad input in their common class: for all but one that is slow."""
+    from tests.transformers.registry import DISTANT
+
+    for item in items:
+        if item.path.as_posix().endswith(OF_THE_BASE) and any(name in item.name for name in DISTANT):
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Spare the garbage collector to go through all tests again and again: 10 % of the time."""
     gc.collect()

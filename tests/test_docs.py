@@ -19,6 +19,9 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 EPOCHS = re.compile(r"max_epochs=\d+")
 TEXTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 PAGES = [page for page in TEXTS if BLOCK.search(page.read_text("utf-8"))]
+LONG = {"answers.md", "classification.md", "forecasting.md", "imputation.md", "stays.md"}
+RUNS = [pytest.param(page, "all", marks=pytest.mark.slow, id=f"{page.name}-all") for page in PAGES]
+RUNS += [pytest.param(page, "one", id=page.name) for page in PAGES if page.name not in LONG]
 # Tools of the pages: what code prints, and the commands of tables.
 sys.path.insert(0, str(ROOT / "docs"))
 outputs, tables = map(importlib.import_module, ("outputs", "table_commands"))
@@ -26,8 +29,7 @@ sys.path.pop(0)
 
 
 @pytest.mark.usefixtures("close_figures")
-@pytest.mark.parametrize("n_epochs", ["one", pytest.param("all", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(("page", "n_epochs"), RUNS)
 def test_code_of_the_page_runs(
     page: Path, n_epochs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

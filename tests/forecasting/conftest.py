@@ -61,7 +61,7 @@ def trained() -> PolyODEForecaster:
         n_coefficients=6, hidden_layer_sizes=(24,), horizon=2, max_epochs=12
     )
     forecaster = PolyODEForecaster(transformer, calibration_fraction=0.4, random_state=0)
-    return forecaster.pretrain(frame(waves(80, seed=0)))
+    return forecaster.pretrain(frame(waves(60, seed=0)))
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +78,16 @@ def forecaster(trained) -> PolyODEForecaster:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Some of sktime's checks train or ask 96 forecasters, to look at the times of predictions.
+    """Some of sktime's checks train 16 forecasters or more.
 
-    Other checks compare times as well, of fewer horizons.
+    Other tests compare times of predictions, two fits, and hierarchies with inputs as well.
     """
-    several = "-test_predict_time_index", "-test_update_predict_predicted_index"
+    several = (
+        "-test_fit_idempotent",
+        "-test_hierarchical_with_exogenous",
+        "-test_predict_time_index",
+        "-test_update_predict_predicted_index",
+    )
     for item in items:
         if any(name in item.name for name in several):
             item.add_marker(pytest.mark.slow)

@@ -36,7 +36,7 @@ def panel() -> Panel:
 
 
 @pytest.fixture(scope="module")
-def pretrained(panel) -> dict[str, PolyODEForecaster]:
+def pretrained(panel, few_structural_models) -> dict[str, PolyODEForecaster]:
     """One for each transformer; clone it before fitting."""
     y = frame(panel)
     return {

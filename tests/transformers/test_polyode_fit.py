@@ -65,6 +65,7 @@ def test_a_small_signal_on_a_large_offset_is_a_signal():
     )
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_global_generators_are_not_used():
     np_state, torch_state = np.random.get_state()[1].copy(), torch.get_rng_state()
     small(random_state=3).fit_transform(SERIES)
