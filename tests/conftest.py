@@ -51,7 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     from tests.transformers.registry import DISTANT
 
     for item in items:
-        if item.path.as_posix().endswith(OF_THE_BASE) and any(name in item.name for name in DISTANT):
+        is_common = item.path.as_posix().endswith(OF_THE_BASE)
+        if is_common and any(name in item.name for name in DISTANT):
             item.add_marker(pytest.mark.slow)
 
 
