@@ -122,7 +122,7 @@ def swings(noise: float, n: int, n_series: int = 20) -> list[tuple[np.ndarray, n
 def test_noise_is_found_by_itself():
     """A filter where there is noise, of about its size, and none where there is none."""
     assert small(max_epochs=20).fit(swings(0.0, 30, 10)).noise_ is None
-    series = swings(0.3, 32, 25)
+    series = swings(0.3, 24, 20)
     assert small(max_epochs=1, observations="exact").fit(swings(0.3, 9)).noise_ is None
     found = small(max_epochs=20).fit(series)
     assert 0.15 < found.noise_[0] < 0.35
