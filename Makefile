@@ -48,9 +48,10 @@ lint: $(VENV)/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
 
-# Tests of one file stay in one worker, so that what they share is made once. Bytecode is kept:
-# many tests start interpreters, each of which would compile the package again.
-PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
+# Each worker runs tests that follow each other, so that what they share is made once, until it has
+# none left and takes some of another's. Bytecode is kept: many tests start interpreters, each of
+# which would compile the package again.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 test: lint
 	$(PYTEST) -m 'not slow' --doctest-modules skpolyode tests

@@ -41,7 +41,13 @@ def forecasts(name):
     return issubclass(kind, NeuralTransformer) or not issubclass(kind, SeriesTransformer)
 
 
-@pytest.mark.parametrize("name", all_rows())
+ROWS = [
+    pytest.param(name, marks=pytest.mark.slow) if row.is_sibling and name != "ODERNN" else name
+    for name, row in all_rows().items()
+]
+
+
+@pytest.mark.parametrize("name", ROWS)
 def test_cell_of_every_row(name):
     with nullcontext() if name == "PolyODE" else no_stacking():  # the same for all rows
         results = Cell(LORENZ96, name, 0, TINY).run()

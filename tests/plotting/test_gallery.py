@@ -18,9 +18,9 @@ SIZE = {"N_TRAIN": 8, "N_TEST": 4, "N_SERIES": 16, "N_EPOCHS": 1}
     "name",
     [
         "backward_in_time",
-        "noisy_observations",
+        pytest.param("noisy_observations", marks=pytest.mark.slow),
         "reconstruct_the_past",
-        "reverse_reconstruction_by_method",
+        pytest.param("reverse_reconstruction_by_method", marks=pytest.mark.slow),
     ],
 )
 def test_script_prints_errors_and_draws(name: str, capsys: pytest.CaptureFixture[str]) -> None:
