@@ -74,7 +74,7 @@ def read_duration(name: str, value: Any, time_unit: str | None) -> float:
         f"{name} must be a positive length of time: a number, in the units of `times`, or beside "
         f'datetimes a duration, such as "90min" or a timedelta; got {value!r}'
     )
-    if isinstance(value, Real) and not isinstance(value, np.timedelta64):
+    if isinstance(value, Real) and not isinstance(value, bool | np.timedelta64):
         length = float(value)
     else:
         try:

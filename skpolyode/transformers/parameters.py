@@ -35,10 +35,10 @@ class Training:
     ----------
     horizon : int or "auto", default="auto"
         Number of observations that the loss looks ahead. "auto" looks one observation ahead, and in
-        every second minibatch up to half of the rows of the median series, or 48. Each lead
-        then counts in units of its own error, so that one-step forecasts and free runs are learned
-        together. 1 trains faster, for one-step forecasts and embeddings only. A larger number
-        trains slower, and weighs near leads more.
+        every second minibatch (of PolyODE every fourth) up to half of the rows of the median
+        series, or 48. Each lead then counts in units of its own error, so that one-step forecasts
+        and free runs are learned together. 1 trains faster, for one-step forecasts and embeddings
+        only. A larger number trains slower, and weighs near leads more.
     learning_rate_init : float, default=0.05
         Peak of the one-cycle schedule. Lower it if training diverges.
     batch_size : int or "auto", default="auto"

@@ -39,7 +39,9 @@ def test_durations_in_every_unit(value, unit):
     assert read_duration("window", value, unit) == pytest.approx(expected, rel=1e-15)
 
 
-@pytest.mark.parametrize("value", ["5", "", "NaT", "-5h", "5 furlongs", 0, -1.0, np.inf, None, []])
+@pytest.mark.parametrize(
+    "value", ["5", "", "NaT", "-5h", "5 furlongs", 0, -1.0, True, np.inf, None, []]
+)
 def test_what_is_no_duration(value):
     with pytest.raises(ValueError, match="every must be a positive length of time"):
         read_duration("every", value, "h")
