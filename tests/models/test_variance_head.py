@@ -44,6 +44,7 @@ def scales(embedder, times, step=0.0):
     return path_std(embedder, panel, np.asarray(times), np.array([0, len(times)]))[:, 0]
 
 
+@pytest.mark.slow
 def test_variance_of_a_forecast_grows_as_that_of_the_walk(embedder):
     """In the mean of four draws of the minibatches, each of which errs by a tenth."""
     lead, walk = np.array([0.0, 1.0, 2.0, 3.0]), random_walk(150, 40)
