@@ -57,7 +57,7 @@ AS_MODULES = {
 TABLES = {
     "embeddings": Table("baselines", quick="--seeds 1 --only vowels --rows linear"),
     "learning_curve": Table("learning_curve", quick="--sizes 40 --most 2"),
-    "coverage": Table("coverage", quick="--sets sines --noise 0.3 --seeds 0"),
+    "coverage": Table("forecast_coverage", quick="--sets sines --noise 0.3 --seeds 0"),
     "peers": Table(
         "peers", quick="--sizes 40 --rows PolyODE 'GRU forecaster' 'summary statistics'"
     ),

@@ -29,7 +29,7 @@ class HeadTrainingSettings:
 
     Of filters, forecasts that reach 10 observations make intervals of 90 % hold 0.87 to 0.89 of the
     truth eight to ten gaps ahead on Lorenz63, those that reach 4 hold 0.82 to 0.84
-    (`benchmarks/coverage.py`, noise of 0.1). Models that take observations as exact learn about
+    (`benchmarks/forecast_coverage.py`, noise of 0.1). Models that take observations as exact learn about
     paths from the same forecasts: with 10, scale and error of the path correlate less (0.55 instead
     of 0.67 on the damped pendulum, `benchmarks/uncertainty.py`).
 

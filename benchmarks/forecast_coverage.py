@@ -1,6 +1,6 @@
 """Coverage of `forecast_std`, lead by lead: filters of noisy observations, on new series.
 
-    python benchmarks/coverage.py [--sets sines lorenz63] [--noise 0.1 0.3] [--seeds 0 1]
+    python benchmarks/forecast_coverage.py [--sets sines lorenz63] [--noise 0.1 0.3] [--seeds 0 1]
 
 A filter with default parameters is fitted to 200 series with noise, given in parts of the channel's
 standard deviation (of sines of amplitude .5 to 1.5: in their units). 500 other series are observed
