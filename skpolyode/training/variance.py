@@ -28,10 +28,10 @@ class HeadTrainingSettings:
     """How a :class:`VarianceHead` is trained.
 
     Of filters, forecasts that reach 10 observations make intervals of 90 % hold 0.87 to 0.89 of the
-    truth eight to ten gaps ahead on Lorenz63, those that reach 4 hold 0.82 to 0.84
-    (`benchmarks/forecast_coverage.py`, noise of 0.1). Models that take observations as exact learn about
-    paths from the same forecasts: with 10, scale and error of the path correlate less (0.55 instead
-    of 0.67 on the damped pendulum, `benchmarks/uncertainty.py`).
+    truth eight to ten gaps ahead on Lorenz63, those that reach 4 hold 0.82 to 0.84 (noise of 0.1,
+    `benchmarks/forecast_coverage.py`). Models that take observations as exact learn about paths
+    from the same forecasts: with 10, scale and error of the path correlate less (0.55 instead of
+    0.67 on the damped pendulum, `benchmarks/uncertainty.py`).
 
     On new series, 200 steps of Muon reach the likelihood of 400 steps of Adam: minus twice its mean
     logarithm is -1.11 against -1.11 on sines, -0.35 against -0.33 on Lorenz63 with noise of 0.1,
