@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from skpolyode.models.layers import LONGEST
+from skpolyode.models.layers import LONGEST, draw_normal
 
 _SLOWLY = 0.1  # learning rate of eigenvalues and time scales, relative to that of other vectors
 
@@ -45,7 +45,9 @@ class DiagonalStateSpace(nn.Module):
         self.is_held = is_held
         self.log_speed = nn.Parameter(torch.empty(n_features, 1, 1))
         decay = torch.full((n_features, n_pairs), math.log(0.5))
-        frequency = math.pi * torch.arange(n_pairs).expand(n_features, -1)
+        frequency = decay  # if on "meta", where `arange` takes as long as what `draw_normal` spares
+        if not decay.is_meta:
+            frequency = math.pi * torch.arange(n_pairs).expand(n_features, -1)
         self.spectrum = nn.Parameter(torch.stack([decay, frequency]) / _SLOWLY)
         # Complex numbers as two real ones, in front.
         self.b = nn.Parameter(torch.stack([torch.ones_like(decay), torch.zeros_like(decay)]))
@@ -55,8 +57,8 @@ class DiagonalStateSpace(nn.Module):
             # Time scales of 1 to 100 units of time.
             low, high = math.log(0.01) / _SLOWLY, math.log(1.0) / _SLOWLY
             self.log_speed.uniform_(low, high, generator=generator)
-            self.c.normal_(0, 0.5**0.5, generator=generator)
-            self.d.normal_(generator=generator)
+            draw_normal(self.c, 0.5**0.5, generator)
+            draw_normal(self.d, 1.0, generator)
 
     def rates(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Complex rates lambda (H, K), all of which decay, and speeds (H, 1)."""
