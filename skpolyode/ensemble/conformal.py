@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -139,9 +140,10 @@ class Calibration:
         """
         widths = np.empty(leads.shape)
         for j, bins in enumerate(self.errors):
-            counts = [float(len(own.errors)) for own in bins]
-            quantiles = [own.quantile(level) for own in bins]
-            rising = isotonic_regression(quantiles, sample_weight=counts)
+            rising = [own.quantile(level) for own in bins]
+            if any(a >= b for a, b in pairwise(rising)):
+                counts = [float(len(own.errors)) for own in bins]
+                rising = isotonic_regression(rising, sample_weight=counts)
             widths[:, j] = np.interp(leads[:, j], [own.lead for own in bins], rising)
         if self.scale is None or volatility is None:
             return widths

@@ -197,13 +197,24 @@ class MixedEffects:
 
         `times` and `values` (n,) are finite; `channel` says which channel each one is, or all are.
         """
+        own = values - self._population(times, channel)
+        return self._conditioned(known, times, own, self.random(times), channel)
+
+    def _conditioned(
+        self,
+        known: np.ndarray,
+        times: np.ndarray,
+        own: np.ndarray,
+        seen: np.ndarray,
+        channel: np.ndarray | int,
+    ) -> np.ndarray:
+        """As `updated`, from what is not the population's, and from the functions seen (n, p)."""
         p = self.prior.shape[-1]
         mean, covariance = known[:, 1 : 1 + p].copy(), known[:, 1 + p :].reshape(-1, p, p).copy()
-        seen = self.random(times)
         self._pass(mean, covariance, times - known[:, 0], channel)
         part = np.einsum("npq,nq->np", covariance, seen)
         expected = np.einsum("np,np->n", part, seen) + self.noise[channel]
-        error = values - self._population(times, channel) - np.einsum("np,np->n", mean, seen)
+        error = own - np.einsum("np,np->n", mean, seen)
         gain = part / expected[:, None]
         mean += gain * error[:, None]
         covariance -= gain[:, :, None] * part[:, None, :]
@@ -232,8 +243,9 @@ class MixedEffects:
         The arrays are as in `learn`; the rows are positions among those of all series.
         """
         found, series = self.start(len(rows), values.shape[1]), series_index(offsets)
-        asked_series = np.unique(series[rows])
+        asked_series, seen = np.unique(series[rows]), self.random(times)
         for j, channel in enumerate(values.T):
+            own = channel - self._population(times, j)
             observed = np.flatnonzero(~np.isnan(channel))
             first = np.searchsorted(observed, offsets[asked_series])
             place = np.searchsorted(asked_series, series[rows])
@@ -247,7 +259,7 @@ class MixedEffects:
             for k in range(longest.max(initial=0)):
                 some = np.flatnonzero(longest > k)
                 at = observed[first[some] + k]
-                known[some] = self.updated(known[some], times[at], channel[at], j)
+                known[some] = self._conditioned(known[some], times[at], own[at], seen[at], j)
                 ended = by_count[bounds[k] : bounds[k + 1]]
                 found[ended, j] = known[place[ended]]
         return found

@@ -90,6 +90,9 @@ class RestrictedLikelihood:
         self.x, self.z = np.where(known, fixed, 0.0), np.where(known, random, 0.0)
         self.apart = np.abs(data.times[:, :, None] - data.times[:, None])
         self.both = data.known[:, :, None] & data.known[:, None]
+        # The order of the products in `loss`, which would take longer to find than to follow.
+        like = self.z, self.apart, self.z
+        self._order = np.einsum_path("snp,snm,smq->pq", *like, optimize=True)[0]
         level, slope, serial, noise = np.log(SETTINGS.usual)
         season = [level] if self.p > 3 else []
         memory = np.log(SETTINGS.usual_memory)
@@ -141,7 +144,7 @@ class RestrictedLikelihood:
         value += 2 * len(curve) * np.log(SETTINGS.curve_prior)  # the more functions, the less
         # Half the derivative of all three in the covariances V of each series.
         slope = inverse - a[:, :, None] * a[:, None] - vx @ np.linalg.solve(gram, vx.swapaxes(1, 2))
-        of_effects = np.einsum("snp,snm,smq->pq", self.z, slope, self.z, optimize=True)
+        of_effects = np.einsum("snp,snm,smq->pq", self.z, slope, self.z, optimize=self._order)
         of_root = 2 * of_effects[:2, :2] @ root
         gradient = [of_root[0, 0] * root[0, 0], of_root[1, 0], of_root[1, 1] * root[1, 1]]
         if self.p > 3:

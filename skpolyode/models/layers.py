@@ -46,6 +46,16 @@ def drawn(
     return layer
 
 
+def draw_normal(tensor: torch.Tensor, scale: float, generator: torch.Generator | None) -> None:
+    """Fill a tensor with normal numbers of a standard deviation.
+
+    Nothing is drawn on the device "meta", which a model is made on when it is loaded: torch imports
+    800 modules for that, which takes seconds.
+    """
+    if not tensor.is_meta:
+        tensor.normal_(0, scale, generator=generator)
+
+
 class Start(nn.Module):
     """Learned state before the first observation: ``b + W static``, zero at first.
 

@@ -29,7 +29,7 @@ from torch import nn
 
 from skpolyode.dynamics import STEPPERS, integrate
 from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
-from skpolyode.models.layers import Start, drawn, driven_update
+from skpolyode.models.layers import Start, draw_normal, drawn, driven_update
 from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
@@ -112,7 +112,7 @@ class GRUODEBayes(SequenceModel):
         self.prepare = nn.Parameter(torch.empty(n_channels, 4, 25))
         self.prepare_bias = nn.Parameter(torch.full((n_channels, 25), 0.1))
         with torch.no_grad():
-            self.prepare.normal_(0, (2 / (4 + 25)) ** 0.5, generator=generator)
+            draw_normal(self.prepare, (2 / (4 + 25)) ** 0.5, generator)
         n_seen = n_channels * 25 + n_static + self.inputs.n_impulse
         self.jump = drawn(nn.GRUCell, n_seen, hidden_size, generator=generator)
 

@@ -27,7 +27,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
-from skpolyode.models.layers import Start, drawn
+from skpolyode.models.layers import Start, draw_normal, drawn
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
@@ -87,8 +87,9 @@ class LinODENet(SequenceModel):
         self.frequency = nn.Parameter(torch.empty(hidden_size // 2))
         self.log_decay = nn.Parameter(torch.full((hidden_size // 2,), -4.0))
         # At first A is a random skew-symmetric matrix, in the coordinates of the channels.
-        random = torch.empty(hidden_size, hidden_size).normal_(generator=generator)
-        rotation = torch.linalg.qr(random).Q
+        random = torch.empty(hidden_size, hidden_size)
+        draw_normal(random, 1.0, generator)
+        rotation = random if random.is_meta else torch.linalg.qr(random).Q
         self.turn, self.turn_back = (
             nn.Parameter(matrix.contiguous()) for matrix in (rotation, rotation.t())
         )

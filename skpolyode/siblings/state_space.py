@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from skpolyode.models.layers import LONGEST
+from skpolyode.models.layers import LONGEST, draw_normal
 
 _SLOWLY = 0.1  # learning rate of eigenvalues and time scales, relative to that of other vectors
 
@@ -44,19 +44,22 @@ class DiagonalStateSpace(nn.Module):
         super().__init__()
         self.is_held = is_held
         self.log_speed = nn.Parameter(torch.empty(n_features, 1, 1))
-        decay = torch.full((n_features, n_pairs), math.log(0.5))
-        frequency = math.pi * torch.arange(n_pairs).expand(n_features, -1)
-        self.spectrum = nn.Parameter(torch.stack([decay, frequency]) / _SLOWLY)
+        spectrum = torch.full((2, n_features, n_pairs), math.log(0.5))
+        if not spectrum.is_meta:  # where arithmetic takes as long as what `draw_normal` spares
+            spectrum[1] = math.pi * torch.arange(n_pairs)
+            spectrum /= _SLOWLY
+        self.spectrum = nn.Parameter(spectrum)
         # Complex numbers as two real ones, in front.
-        self.b = nn.Parameter(torch.stack([torch.ones_like(decay), torch.zeros_like(decay)]))
+        self.b = nn.Parameter(torch.zeros(2, n_features, n_pairs))
         self.c = nn.Parameter(torch.empty(2, n_features, n_pairs))
         self.d = nn.Parameter(torch.empty(n_features))
         with torch.no_grad():
+            self.b[0] = 1.0
             # Time scales of 1 to 100 units of time.
             low, high = math.log(0.01) / _SLOWLY, math.log(1.0) / _SLOWLY
             self.log_speed.uniform_(low, high, generator=generator)
-            self.c.normal_(0, 0.5**0.5, generator=generator)
-            self.d.normal_(generator=generator)
+            draw_normal(self.c, 0.5**0.5, generator)
+            draw_normal(self.d, 1.0, generator)
 
     def rates(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Complex rates lambda (H, K), all of which decay, and speeds (H, 1)."""
