@@ -15,12 +15,16 @@ def small(**parameters: object) -> PolyODETransformer:
     return PolyODETransformer(**(chosen | parameters))
 
 
-def oscillators(n_series: int = 12, seed: int = 0, length: float = 4.0, rate: float = 3.0) -> Pairs:
-    """Damped oscillators with two channels, the second sometimes missing."""
-    rng = np.random.default_rng(seed)
+def oscillators(n_series: int = 12, seed: int = 0, length: float = 4.0, rate: float = 2.0) -> Pairs:
+    """Damped oscillators with two channels, the second sometimes missing.
+
+    No series is much longer than the others: a fit takes as long as the longest one.
+    """
+    rng, fewest = np.random.default_rng(seed), int(length * rate / 2)
     series = []
     for _ in range(n_series):
-        times = np.sort(rng.uniform(0, length, max(4, rng.poisson(length * rate))))
+        n_times = rng.integers(max(4, fewest), max(5, 3 * fewest))
+        times = np.sort(rng.uniform(0, length, n_times))
         values = wave(times, rng.uniform(0, 2 * np.pi))
         values[rng.random(len(times)) < 0.2, 1] = np.nan
         series.append((times, values))

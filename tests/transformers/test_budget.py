@@ -15,7 +15,7 @@ from tests.transformers.registry import all_transformers
 SERIES = oscillators(24)
 N_INTERVALS = sum(len(times) - 1 for times, _ in SERIES)
 NEURAL = sorted(n for n, t in all_transformers().items() if isinstance(t, neural.NeuralTransformer))
-LARGEST = 100
+LARGEST = 60
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -19,7 +19,7 @@ from tests.closeness import assert_same_but_for_rounding
 from tests.transformers.data import oscillators, small
 from tests.transformers.registry import all_transformers
 
-SERIES = oscillators()
+SERIES = oscillators(rate=3.0)
 PATHS = {name: x for name, x in all_transformers().items() if x.has_path}
 
 

@@ -23,7 +23,7 @@ STATIC = pd.DataFrame({"age": np.arange(12.0), "sex": ["f", "m", None] * 4}, ind
 
 @pytest.fixture
 def panel():
-    return Panel.from_series(oscillators(), ids=IDS, static=STATIC)
+    return Panel.from_series(oscillators(rate=3.0), ids=IDS, static=STATIC)
 
 
 def test_one_row_of_encoded_covariates_a_series(panel):

@@ -14,7 +14,7 @@ from tests.transformers.data import oscillators
 from tests.transformers.registry import expected_to_fail
 from tests.transformers.toy import ToyTransformer
 
-SERIES = oscillators()
+SERIES = oscillators(rate=3.0)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_parameters_of_training_are_its_own():
 def test_it_learns_to_forecast(fitted):
     errors = [entry["validation_error"] for entry in fitted.history_]
     assert fitted.validation_error_ < 0.7 * errors[0]
-    assert fitted.score(oscillators(20, seed=2)) > -0.7 * errors[0]
+    assert fitted.score(oscillators(20, seed=2, rate=3.0)) > -0.7 * errors[0]
 
 
 def test_features_are_the_state(fitted):
