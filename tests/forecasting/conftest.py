@@ -61,7 +61,7 @@ def trained() -> PolyODEForecaster:
         n_coefficients=6, hidden_layer_sizes=(24,), horizon=2, max_epochs=12
     )
     forecaster = PolyODEForecaster(transformer, calibration_fraction=0.4, random_state=0)
-    return forecaster.pretrain(frame(waves(60, seed=0)))
+    return forecaster.pretrain(frame(waves(40, seed=0)))
 
 
 @pytest.fixture(scope="module")

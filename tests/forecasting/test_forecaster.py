@@ -225,7 +225,7 @@ def test_any_panel_can_be_continued_without_fitting(forecaster, y):
 
 
 def test_a_panel_with_real_times_can_be_learned():
-    panel = waves(12, seed=0)
+    panel = waves(12, seed=0, fewest=5)
     learned = tiny().pretrain(panel)
     assert learned.state == "pretrained"
     assert learned.clone().forecast(panel, [12.5, 13.0]).lengths.tolist() == [2] * 12
@@ -234,7 +234,7 @@ def test_a_panel_with_real_times_can_be_learned():
 
 
 def test_a_long_series_is_learned_in_windows():
-    t = np.cumsum(np.random.default_rng(0).exponential(size=250))
+    t = np.cumsum(np.random.default_rng(0).exponential(size=160))
     index = START + pd.to_timedelta(t, unit="h")
     fitted = tiny(n_coefficients=4).fit(pd.Series(np.sin(t), index=index))
     assert fitted.transformer_.context_ < 20 * 3600 < fitted.transformer_.window_
@@ -289,7 +289,7 @@ def test_free_runs_stay_near_the_data(forecaster, y):
 
 
 def test_equal_seeds_give_equal_forecasts(y):
-    fits = [tiny(random_state=k).fit(y.loc[0]) for k in (3, 3, 4)]
+    fits = [tiny(random_state=k).fit(y.loc[0].iloc[:12]) for k in (3, 3, 4)]
     answers = [fitted.predict([HOUR]) for fitted in fits]
     pd.testing.assert_frame_equal(answers[0], answers[1], check_exact=True)
     weights = [fitted.transformer_.field_.layers[0].weight for fitted in fits]

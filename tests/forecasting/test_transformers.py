@@ -32,7 +32,7 @@ UNFORGETTING = ["ToyTransformer"]
 
 @pytest.fixture(scope="module")
 def panel() -> Panel:
-    return waves(12, seed=0)
+    return waves(10, seed=0, fewest=14)
 
 
 @pytest.fixture(scope="module")

@@ -178,7 +178,7 @@ def test_summary_statistics_win_where_only_they_know():
 
 
 def test_the_embedder_learns_once_and_from_the_seed(monkeypatch):
-    X, y = swings(20)
+    X, y = swings(8)
     calls = []
     fit = PolyODETransformer.fit
     monkeypatch.setattr(

@@ -14,7 +14,7 @@ from tests.quick import few_variance_steps, no_stacking
 from tests.transformers.data import small
 
 RNG = np.random.default_rng(0)
-N_SERIES, LENGTH = 12, 30
+N_SERIES, LENGTH = 12, 20
 TIMES = np.sort(RNG.uniform(0, 6, (N_SERIES, LENGTH)))
 CLEAN = np.sin(TIMES + np.arange(N_SERIES)[:, None])
 SIGMA = 10 ** RNG.uniform(-1.2, -0.2, CLEAN.shape)
@@ -35,12 +35,12 @@ def quick():
 
 @pytest.fixture(scope="module")
 def told():
-    return small(max_epochs=8).fit(panel())
+    return small(max_epochs=6).fit(panel())
 
 
 @pytest.fixture(scope="module")
 def untold():
-    return small(max_epochs=8, observations="noisy").fit(panel(None))
+    return small(max_epochs=6, observations="noisy").fit(panel(None))
 
 
 def test_errors_make_a_filter_that_comes_nearer_to_the_signal(told, untold):
@@ -55,7 +55,7 @@ def test_errors_make_a_filter_that_comes_nearer_to_the_signal(told, untold):
 def test_equal_errors_are_the_noise_and_a_path_stays_the_nearer_the_smaller_they_are():
     off = []
     for error in (0.02, 0.8):
-        model = small(max_epochs=8).fit(panel(error))
+        model = small(max_epochs=6).fit(panel(error))
         np.testing.assert_allclose(model.noise_, error, rtol=1e-6)
         off.append(np.mean((model.interpolate(panel(error)).values.ravel() - NOISY.ravel()) ** 2))
     assert off[0] < 0.2 * off[1]
@@ -97,7 +97,7 @@ def test_errors_of_zero_are_exact_observations():
 def test_units_do_not_matter(told):
     times, values = 60 * TIMES.ravel(), 7 * NOISY.ravel() - 3
     other = Panel(times, values, OFFSETS, errors=7 * SIGMA.ravel())
-    model = small(max_epochs=8).fit(other)
+    model = small(max_epochs=6).fit(other)
     np.testing.assert_allclose(model.noise_, 7 * told.noise_, rtol=1e-3)
     at = np.linspace(0.5, 5, 7)
     here, there = told.interpolate(panel(), at).values, model.interpolate(other, 60 * at).values

@@ -46,7 +46,7 @@ def ward(n_stays: int, share: float = 0.16, seed: int = 0) -> tuple[Panel, np.nd
 
 
 def test_many_channels_with_few_cells():
-    panel, _ = ward(24)
+    panel, _ = ward(12)
     with pytest.warns(UserWarning, match=r"channels \['x36'\] were never observed"):
         model = clone(SMALL).set_params(observations="exact").fit(panel)
     assert model.validation_error_ < 1.5  # in variances: it has not run away
