@@ -24,6 +24,11 @@ found["threads"] = [
     t.name for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()
 ]
 found["skpolyode"] = list(sys.modules)
+from skpolyode import siblings
+with torch.device("meta"):  # as a file is read
+    for kind in (siblings.GRUODEBayes, siblings.LinODENet, siblings.S4):
+        kind(1)
+found["models to be loaded"] = list(sys.modules)
 import skpolyode.datasets
 found["skpolyode.datasets"] = list(sys.modules)
 import skpolyode.plotting

@@ -41,6 +41,11 @@ def test_import_leaves_out_the_heavy_optional_parts() -> None:
     assert {"sktime", "matplotlib"}.isdisjoint(loaded)
 
 
+def test_models_are_loaded_without_torch_in_python() -> None:
+    """Arithmetic on the device "meta" is written in 800 modules, which take seconds."""
+    assert "torch.fx.experimental.symbolic_shapes" not in after_steps()["models to be loaded"]
+
+
 def test_what_is_imported_on_demand_is_found() -> None:
     for name in ("adapters", "datasets", "forecasting", "inspection", "parquet", "plotting"):
         assert getattr(skpolyode, name) is importlib.import_module(f"skpolyode.{name}")
