@@ -103,7 +103,9 @@ def test_every_solver_comes_near_the_exact_one(solver, exact):
 @pytest.mark.parametrize("update", ["bridge", "jump"])
 def test_every_way_of_training_learns(gradient, update, origin):
     choices = {"gradient": gradient, "update": update, "origin": origin}
-    transformer = paper(**choices, max_epochs=6, validation_fraction=None).fit(oscillators())
+    transformer = paper(**choices, max_epochs=6, validation_fraction=None).fit(
+        oscillators(rate=3.0)
+    )
     errors = [entry["validation_error"] for entry in transformer.history_]
     assert min(errors) < 0.8 * errors[0]
 
