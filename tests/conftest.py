@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 # Set before anything imports numpy or torch: the workers of a parallel run share the cores,
 # and sums that are split over threads differ in the last digits from machine to machine.
@@ -22,34 +21,6 @@ from tests import quick
 # would make it depend on the run. (`make fuzz` tries thousands of fresh ones.)
 settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("repeatable")
-
-
-# Tests of something else than how forecasts are combined.
-UNSTACKED = (
-    "tests.adapters.",
-    "tests.heads.",
-    "tests.transformers.test_after_fit",
-    "tests.transformers.test_budget",
-    "tests.transformers.test_empty_series",
-    "tests.transformers.test_imputer",
-    "tests.transformers.test_interpolate",
-    "tests.transformers.test_noisy",
-    "tests.transformers.test_polyode_formats",
-    "tests.transformers.test_polyode_inverse",
-    "tests.transformers.test_polyode_long",
-    "tests.transformers.test_ragged",
-    "tests.transformers.test_resampler",
-    "tests.transformers.test_uncertain",
-    "tests.transformers.test_wards",
-)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def unstacked(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a small fit would spend half of its time on is left out where nobody looks at it."""
-    is_unstacked = getattr(request.module, "__name__", "").startswith(UNSTACKED)
-    with quick.no_stacking() if is_unstacked else nullcontext():
-        yield
 
 
 @pytest.fixture

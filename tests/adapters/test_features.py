@@ -77,7 +77,6 @@ def test_scattered_rows_and_hierarchies(data):
     np.testing.assert_allclose(answer.to_numpy(), expected.to_numpy(), rtol=1e-9)
 
 
-@pytest.mark.usefixtures("no_stacking")
 def test_sktime_classifier_and_grid_search(data):
     X, y = data
     nested = convert_to(X, "nested_univ")
@@ -90,7 +89,6 @@ def test_sktime_classifier_and_grid_search(data):
     assert search.best_params_["SeriesFeatures__transformer__n_coefficients"] in (2, 4)
 
 
-@pytest.mark.usefixtures("no_stacking")
 def test_sklearn_pipeline_and_grid_search(data):
     X, y = data
     nested = convert_to(X, "nested_univ")
