@@ -58,7 +58,7 @@ class Task:
     scans = False
     found: Mapping[str, torch.Tensor] = {}
 
-    def refresh(self, progress: float) -> float:
+    def refresh(self, progress: float = 1.0) -> float:
         """Prepare an epoch, which may change `items`; returns the present validation error.
 
         `progress` is the share of the epochs that is done, 1 at the end.
@@ -278,7 +278,7 @@ class _Run:
         self.average.keep(names)
         self.best = {name: self.best[name] for name in names}
         with applied(self.best, self.module):
-            self.best_error = self.task.refresh(epoch / self.trainer.max_epochs)
+            self.best_error = self.task.refresh()  # as at the end: not from states of before
         self.best_series = self._series_errors
         self.task.load_state_dict(prepared)
 

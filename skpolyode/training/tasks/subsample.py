@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,11 @@ class SubsampledTask(Task):
     def series_errors(self) -> torch.Tensor | None:
         """Errors of the series that validate; these are always the same."""
         return self.task.series_errors
+
+    @property
+    def found(self) -> Mapping[str, torch.Tensor]:
+        """What the last subsample has told."""
+        return self.task.found
 
     @property
     def item_size(self) -> float:

@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from skpolyode.models import pack
+from skpolyode.models.gain import Gain
 from skpolyode.training import Trainer, forecasting_mse
+from skpolyode.training.loop import Turn
 from skpolyode.training.tasks import (
     IntervalTask,
     PolyODETask,
@@ -142,6 +144,25 @@ def test_states_that_cost_a_pass_in_order_serve_two_epochs():
     assert [quick.refresh(0.5) and quick.number for _ in range(3)] == [0, 1, 2]
 
 
+def test_a_gain_that_a_part_has_told_is_kept():
+    rng, gain = np.random.default_rng(0), Gain(1).double()
+    times, offsets = np.tile(np.arange(20.0), 6), np.arange(7) * 20
+    values = rng.normal(size=(120, 1))
+
+    def noisy(positions):
+        data = pack(*join([part((times, values, offsets), i) for i in [0, *(1 + positions)]]))
+        return data, torch.arange(data.n_series) < 1
+
+    model = make_model(1, gain=gain)
+    task = SubsampledTask(
+        lambda *given: PolyODETask(model, *given), noisy, n_series=5, n_drawn=3, seed=0
+    )
+    before = {name: x.clone() for name, x in gain.named_buffers()}
+    trainer = Trainer(learning_rate=1e-6, batch_size=64, max_epochs=4, patience=None)
+    trainer.run(model, task, torch.Generator().manual_seed(0))
+    assert all((x != before[name]).all() for name, x in gain.named_buffers())
+
+
 def test_minibatches_are_as_large_in_every_part():
     """However many intervals its series have: from one series to all but a few."""
     task, sizes = draw(IntervalTask, n_drawn=1), []
@@ -153,3 +174,21 @@ def test_minibatches_are_as_large_in_every_part():
     assert len(set(n_items)) > 1
     assert set(sizes) <= {1, 2}
     assert len(sizes) == sum(-(-n // 2) for n in n_items)
+
+
+def test_a_model_that_turns_exact_is_validated_anew_although_states_serve_twice():
+    gain = Gain(2).double()
+    model = make_model(gain=gain)
+    task, errors = draw(model=model), []
+
+    def apply(_):
+        model.gain = None if errors else gain
+        errors.append(None)
+
+    apply(None)
+    turn = Turn(3, lambda: None, apply)  # the states of epoch 2 are to serve once more
+    trainer = Trainer(learning_rate=1e-9, batch_size=64, max_epochs=6, patience=None, turn=turn)
+    report = trainer.run(model, task, torch.Generator().manual_seed(0))
+    exact = forecasting_mse(model, read([])[0])
+    assert model.gain is None
+    assert report.best_error == pytest.approx(exact, rel=1e-4)
