@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -20,7 +20,14 @@ _ENDS = (np.min, np.inf), (np.max, -1.0)  # of errors, of channels without any
 _ENOUGH = 300  # errors that nothing was learned from: their mean square is 8 % off
 _LEAST = 1e-6  # of p and q
 _LEAST_NOISE = 1e-4  # standard deviations of a channel
-_POOR = 0.2  # share of the variance that the estimate back in time misses: it is not used then
+
+
+class Passed(NamedTuple):
+    """Forecasts of n observations that do not know the ones before them."""
+
+    row: torch.Tensor  # int64 (n,): rows that are passed by
+    following: torch.Tensor  # int64 (n,): rows that are forecast
+    prediction: torch.Tensor  # (n, D)
 
 
 @register_module
@@ -49,8 +56,7 @@ class Gain(nn.Module):
     Attributes
     ----------
     noise : Tensor of shape (n_channels,)
-        Standard deviation of the noise, the unit of v: told, or what :meth:`measure_noise` has
-        found.
+        Standard deviation of the noise, the unit of v: told, or found by :meth:`estimate`.
 
     Notes
     -----
@@ -63,12 +69,7 @@ class Gain(nn.Module):
     R. K. Mehra, "On the identification of variances and adaptive Kalman filtering", IEEE
     Transactions on Automatic Control, 1970.
 
-    A. Stoffelen, "Toward the true near-surface wind speed: Error modeling and calibration using
-    triple collocation", Journal of Geophysical Research, 1998.
-
-    G. Desroziers, L. Berre, B. Chapnik and P. Poli, "Diagnosis of observation, background and
-    analysis-error statistics in observation space", Quarterly Journal of the Royal Meteorological
-    Society, 2005.
+    G. Matheron, "Principles of geostatistics", Economic Geology, 1963.
 
     Examples
     --------
@@ -194,7 +195,9 @@ class Gain(nn.Module):
         return (noise * unit).to(data.x.dtype), (after * unit).to(data.x.dtype)
 
     @torch.no_grad()
-    def estimate(self, data: Packed, predictions: torch.Tensor, judged: torch.Tensor) -> None:
+    def estimate(
+        self, data: Packed, predictions: torch.Tensor, passed: Passed, judged: torch.Tensor
+    ) -> None:
         """Set the noise, p and q from the `predictions` (P, D) just before each row.
 
         The variance of an error is ``v + r``. A step of Fisher's scoring from the present v, to the
@@ -205,13 +208,16 @@ class Gain(nn.Module):
         ----------
         data : Packed
         predictions : Tensor of shape (P, D)
+        passed : Passed
         judged : bool Tensor of shape (P, D)
             Observations that nothing was learned from, whose errors are not too small. Of a channel
             with fewer than 300 of them all observations count.
         """
-        if not predictions.isfinite().all():  # training has gone astray, and will say so
+        finite = predictions.isfinite().all() and passed.prediction.isfinite().all()
+        if not finite:  # training has gone astray, and will say so
             return
-        self.measure_noise(data, predictions)
+        if self.told == "nothing":
+            self._measure_noise(data, predictions, passed)
         unit = self.noise.double().clamp(min=_LEAST_NOISE)
         again, ones = data.mask & data.seen, torch.ones_like(data.channel_gap, dtype=torch.float64)
         gap = data.channel_gap.double().clamp(min=SHORTEST_GAP)
@@ -232,46 +238,48 @@ class Gain(nn.Module):
             p, q = _not_negative(terms, excess, precision[own, j])
             self.known[j], self.added[j] = math.log(p), math.log(q)
 
-    @torch.no_grad()
-    def measure_noise(self, data: Packed, predictions: torch.Tensor) -> torch.Tensor:
-        """Set `noise` from the `predictions` (P, D) just before each row.
+    def _measure_noise(self, data: Packed, predictions: torch.Tensor, passed: Passed) -> None:
+        """Set `noise` from the errors of two forecasts that know the same.
 
-        Returns the variance (D,) of the signal around the state after observations:
-        ``K**2 R + (1 - K)**2 P``, whatever the gain K, with the variances R of the noise and P of
-        the innovations less R.
+        One is the forecast e of an observation, the other the forecast e' of the next observation
+        that passes this one by. Signals move little in a short gap, and the noise of the two
+        observations has nothing in common, so that the mean of ``e (e - e')`` goes to the variance
+        of the noise as the gap goes to nothing. In the language of geostatistics that is the nugget
+        of the forecast's errors (Matheron, 1963). Pairs count by ``exp(-gap / median gap)``.
 
-        Each observation is compared with two estimates of the signal that do not use it: the
-        prediction, from what came before, and a least-squares estimate back in time, from what came
-        next. The errors of the three have little in common, so that the mean of
-        ``(x - earlier) (x - later)`` is the variance of the noise: triple collocation (Stoffelen,
-        1998). The gain itself does not tell the noise: dynamics that see several observations
-        filter as well.
-
-        With few observations, from which the estimate back in time cannot be learned, or sparse
-        ones, where it misses more than a fifth of the variance as the prediction does, the noise is
-        the mean of ``(1 - K) e**2``, which is R if the gain is optimal (Desroziers et al., 2005).
+        Squared errors alone do not tell noise from signal: with ``(1 - K) e**2`` for the noise
+        every gain K confirms itself. So it stays where a channel has fewer than 30 pairs.
         """
-        again, error = data.mask & data.seen, (data.x - predictions).double()
-        kept, weight = 1.0 - self(data.channel_gap, data.seen).double(), _weights(data)
-        variance = counted_mean(weight[:, None] * kept * error.square(), again)
-        variance = variance / counted_mean(weight[:, None], again).clamp(min=1e-300)
-        order = data.series.argsort(stable=True)
+        first, second = data.mask & data.seen, data.mask[passed.following]
+        error = (data.x - predictions).double()
+        kept = 1.0 - self(data.channel_gap, data.seen).double()
+        weight = _weights(data)
+        variance = counted_mean(weight[:, None] * kept * error.square(), first)
+        variance = variance / counted_mean(weight[:, None], first).clamp(min=1e-300)
+        later = (data.x[passed.following] - passed.prediction).double()
+        gap = (data.elapsed[passed.following] - data.elapsed[passed.row]).double()
         for j in range(self.n_channels):
-            own = order[data.mask[order, j]]  # rows of the channel, series after series
-            # Three successive rows of one series (n, 3), the first of which has one before it.
-            rows = own.unfold(0, 3, 1) if len(own) > 2 else own.new_empty(0, 3)
-            same = data.series[rows[:, 0]] == data.series[rows[:, 2]]
-            rows = rows[same & data.seen[rows[:, 0], j]]
-            if len(rows) >= FEWEST * self.n_channels:
-                counts = weight[rows[:, 0]] / weight[rows[:, 0]].sum()
-                now, later = error[rows[:, 0], j], _missed_back(data, j, rows, counts)
-                found = (counts @ (now * later)).clamp(0.0, counts @ now.square())
-                if counts @ later.square() - found < _POOR * data.x[rows[:, 0], j].var():
-                    variance[j] = found
-        if self.told == "nothing":
-            self.noise.copy_(variance.sqrt())
-        after = (1.0 - kept).square() * variance + kept.square() * (error.square() - variance)
-        return counted_mean(after, data.mask).clamp(min=0.0)
+            pairs = first[passed.row, j] & second[:, j]
+            if pairs.sum() < FEWEST:
+                continue
+            own, gaps = passed.row[pairs], gap[pairs]
+            counts = weight[own] * torch.exp(-gaps / gaps.median())
+            e = error[own, j]
+            found = counts @ (e * (e - later[pairs, j])) / counts.sum()
+            variance[j] = torch.minimum(found, counts @ e.square() / counts.sum())
+        self.noise.copy_(variance.clamp(min=0.0).sqrt())
+
+    @torch.no_grad()
+    def after(self, data: Packed, predictions: torch.Tensor) -> torch.Tensor:
+        """Variance (D,) of the signal around the state after observations.
+
+        That is ``K**2 R + (1 - K)**2 P``, whatever the gain K, with the variances R of the noise
+        and P of the errors of `predictions` (P, D) less R.
+        """
+        error, noise = (data.x - predictions).double(), self.level.double().square()
+        share = self(data.channel_gap, data.seen).double()
+        left = share.square() * noise + (1.0 - share).square() * (error.square() - noise)
+        return counted_mean(left, data.mask).clamp(min=0.0)
 
 
 def _not_negative(
@@ -297,26 +305,3 @@ def counted_mean(
 def _weights(data: Packed) -> torch.Tensor:
     """Weights (P,) of the rows, which are those of their series."""
     return torch.ones_like(data.gap) if data.weight is None else data.weight.double()
-
-
-def _missed_back(
-    data: Packed, channel: int, rows: torch.Tensor, weight: torch.Tensor
-) -> torch.Tensor:
-    """Observations minus their least-squares estimates (n,) from those that follow.
-
-    `rows` (n, 3) are theirs and those of the next two of their channel. The estimate goes back from
-    the first of these by a linear map of the gap, of the step between the two, its slope times the
-    gap, and all channels times the gap. It takes the first whole: a share of it would know the
-    level of the signal only in part, as a forecast does.
-    """
-    x, (now, next_, after) = data.x.double(), rows.unbind(1)
-    gap, further = data.elapsed[rows].diff(dim=1).unbind(1)
-    step = x[next_, channel] - x[after, channel]
-    # A slope over less than half a unit of time is mostly noise.
-    alone = torch.stack([gap, step, gap * step / further.clamp(min=0.5)], dim=1)
-    terms = torch.cat([alone, gap[:, None] * x[next_], torch.ones_like(alone[:, :1])], dim=1)
-    back, weighted = x[now, channel] - x[next_, channel], weight[:, None] * len(rows) * terms
-    square = terms.T @ weighted
-    square = square + (1e-9 * (square.diag() + 1)).diag()
-    missed = back - terms @ torch.linalg.solve(square, weighted.T @ back)
-    return missed * (len(terms) / (len(terms) - terms.shape[1]))  # as if learned from others

@@ -78,7 +78,7 @@ def learn_variance(
 ) -> VarianceHead:
     """Train a head on the errors of a trained model, by their normal likelihood.
 
-    First a filter measures the noise. The errors are those of forecasts over some observations, and
+    The errors are those of forecasts over some observations, and
     of paths at hidden observations between others.
 
     Parameters
@@ -143,7 +143,7 @@ def _measure_noise(
     So it keeps ``k**2 R + (1 - k)**2 P``.
     """
     predictions = model.predictions(data)
-    head.floor.copy_(model.gain.measure_noise(data, predictions))
+    head.floor.copy_(model.gain.after(data, predictions))
     head.noise.copy_(model.gain.noise.square())
     square, enough = (data.x - predictions).square(), hidden.known.sum(dim=0) >= FEWEST
     of_hidden = counted_mean(square[hidden.row], hidden.known)

@@ -141,6 +141,7 @@ class Train(Stage):
 
     Where it is for the fit to decide whether observations are noisy, it is decided on the way. The
     model is first trained as a filter. It remains one if it fills gaps better than without a gain.
+    Short series are taken as exact from the start.
 
     Parameters
     ----------
@@ -181,7 +182,7 @@ class Train(Stage):
         """Make the model a filter, and test on the way whether it is the better for it."""
         embedder, windows = state.embedder, state.windows
         epoch, model = round(self.tested_after * self.epochs(state)), embedder.model
-        if epoch < FEWEST_EPOCHS:
+        if epoch < FEWEST_EPOCHS or not is_long_enough(windows.panel):
             return None
         gain = Gain(windows.panel.n_channels).to(embedder.device)
         judged = windows.panel[np.argsort(~windows.held_out, kind="stable")]  # held-out ones first
@@ -201,6 +202,8 @@ class Train(Stage):
         kind = "noisy" if state.embedder.filters else "exact"
         if (test := state.noise_test) is None:
             reason = "as given" if given else "too few epochs to tell"
+            if not given and not is_long_enough(state.windows.panel):
+                reason = "series are too short for a filter"
             state.report.add("noise", f"observations are {kind}: {reason}")
             return
         better = "better" if test.is_better else "no better"
@@ -208,8 +211,6 @@ class Train(Stage):
         figures = {"gap_filling": test.gap_filling, "one_step": test.forecasts}
         figures["after_epochs"] = round(self.tested_after * self.epochs(state))
         outcome = f"observations are {kind}: a filter fills gaps {better}"
-        if not is_long_enough(state.windows.panel):
-            outcome = f"observations are {kind}: series are too short for a filter"
         state.report.add("noise", outcome, len(state.windows.panel), **figures)
 
     def train(

@@ -10,7 +10,7 @@ from skpolyode import Panel
 from skpolyode.embedders import ChannelScaler, MemoryReadout, ModelEmbedder, Units
 from skpolyode.memory import MEMORIES
 from skpolyode.models import pack
-from skpolyode.models.gain import Gain
+from skpolyode.models.gain import Gain, Passed
 from skpolyode.training.losses import with_weights
 from skpolyode.training.tasks import PolyODETask
 from tests.closeness import assert_same_but_for_rounding
@@ -28,6 +28,7 @@ def steady(n_channels=1) -> Gain:
     gain = Gain(n_channels).double()
     gain.known.fill_(np.log(KALMAN / (1 - KALMAN)))
     gain.added.fill_(-100.0)
+    gain.noise.fill_(np.sqrt(NOISE))
     return gain
 
 
@@ -43,6 +44,12 @@ def standing_still(gain, n_channels=1):
     model = make_model(n_channels, gain=gain)
     model.field.stand_still()
     return model
+
+
+def passed(data, predictions) -> Passed:
+    """Forecasts past an observation, where those of before go on."""
+    rows = (data.next >= 0).nonzero()[:, 0]
+    return Passed(rows, data.next[rows], predictions[rows])
 
 
 @pytest.mark.parametrize("measure", ["legt", "legs"])
@@ -105,7 +112,7 @@ def test_what_a_variance_grows_by_is_told_from_what_it_begins_with():
     variance = 0.25 * (1.0 + 0.4 + 2.0 * data.channel_gap)
     predictions = judged * variance.sqrt()
     for _ in range(4):
-        gain.estimate(data, predictions, judged)
+        gain.estimate(data, predictions, passed(data, predictions), judged)
     assert gain.noise.item() == 0.5
     assert gain.added.exp().item() == pytest.approx(2.0)
     assert gain.known.exp().item() == pytest.approx(0.4)
@@ -126,7 +133,7 @@ def test_series_count_by_their_weights(told):
         predictions = torch.zeros_like(data.x)
         follows = data.next >= 0
         predictions[data.next[follows]] = data.x[follows]
-        gain.estimate(data, predictions, data.mask)
+        gain.estimate(data, predictions, passed(data, predictions), data.mask)
         found.append([gain.noise.item(), gain.known.exp().item() + gain.added.exp().item()])
     assert found[0] == pytest.approx(found[1], rel=0.01)
 
@@ -135,7 +142,8 @@ def test_forecasts_that_are_not_finite_change_nothing():
     data = pack(*random_walk(3, 40))
     gain = some_gain(1)
     before = [x.clone() for x in gain.buffers()]
-    gain.estimate(data, torch.full_like(data.x, torch.inf), data.mask)
+    astray = torch.full_like(data.x, torch.inf)
+    gain.estimate(data, astray, passed(data, astray), data.mask)
     assert all(torch.equal(a, b) for a, b in zip(before, gain.buffers(), strict=True))
 
 
@@ -148,8 +156,27 @@ def test_errors_that_are_all_noise_leave_no_gain_and_those_of_no_noise_all_of_it
         gain = Gain(1).double()
         last = torch.zeros_like(data.x) if wanted == 0 else data.x.roll(1, dims=0)
         for _ in range(4):
-            gain.estimate(data, last, data.mask)
+            gain.estimate(data, last, passed(data, last), data.mask)
         assert gain(one, one > 0).item() == pytest.approx(wanted, abs=0.1)
+
+
+@pytest.mark.parametrize("start", [-3.0, 5.0])
+def test_noise_of_sparse_observations_is_told_from_what_forecasts_miss(start):
+    """Errors of forecasts that decay over three typical gaps; no gain confirms itself."""
+    rng = np.random.default_rng(0)
+    gaps = rng.exponential(size=4000)
+    missed, decay = np.zeros(4000), np.exp(-gaps / 3)
+    for k in range(1, 4000):
+        missed[k] = decay[k] * missed[k - 1] + np.sqrt(1 - decay[k] ** 2) * rng.normal()
+    values = 0.3 * missed + 0.2 * rng.normal(size=4000)
+    data = pack(gaps.cumsum(), values[:, None], np.array([0, 4000]))
+    gain, nothing = Gain(1).double(), torch.zeros_like(data.x)
+    gain.known.fill_(start)
+    for _ in range(3):
+        gain.estimate(data, nothing, passed(data, nothing), data.mask)
+    assert gain.noise.item() == pytest.approx(0.2, rel=0.15)
+    two = torch.full((1, 1), 2.0, dtype=torch.float64)
+    assert gain(two, two > 0).item() == pytest.approx(0.09 / 0.13, abs=0.1)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.9])
@@ -160,7 +187,8 @@ def test_noise_does_not_depend_on_the_gain(share):
     walk = random_walk(60, 200, noise=0.0)[1]
     with torch.no_grad():
         predictions = model.predictions(data)
-        after = model.gain.measure_noise(data, predictions)
+        model.gain.estimate(data, predictions, passed(data, predictions), data.mask)
+        after = model.gain.after(data, predictions)
         share = model.share(data, torch.arange(len(data)))
     assert gain.noise.item() == pytest.approx(np.sqrt(NOISE), rel=0.03)
     state = predictions + torch.where(data.mask, share * (data.x - predictions), 0.0)
