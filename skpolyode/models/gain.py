@@ -245,10 +245,11 @@ class Gain(nn.Module):
         that passes this one by. Signals move little in a short gap, and the noise of the two
         observations has nothing in common, so that the mean of ``e (e - e')`` goes to the variance
         of the noise as the gap goes to nothing. In the language of geostatistics that is the nugget
-        of the forecast's errors (Matheron, 1963). Pairs count by ``exp(-gap / median gap)``.
+        of the forecast's errors (Matheron, 1963). Pairs count by ``exp(-2 gap / median gap)``.
 
         Squared errors alone do not tell noise from signal: with ``(1 - K) e**2`` for the noise
-        every gain K confirms itself. So it stays where a channel has fewer than 30 pairs.
+        every gain K confirms itself. So it stays where a channel has fewer than 30 pairs, and where
+        the two errors do not rise together: signals are then faster than their observations.
         """
         first, second = data.mask & data.seen, data.mask[passed.following]
         error = (data.x - predictions).double()
@@ -263,10 +264,10 @@ class Gain(nn.Module):
             if pairs.sum() < FEWEST:
                 continue
             own, gaps = passed.row[pairs], gap[pairs]
-            counts = weight[own] * torch.exp(-gaps / gaps.median())
+            counts = weight[own] * torch.exp(-2 * gaps / gaps.median())
             e = error[own, j]
-            found = counts @ (e * (e - later[pairs, j])) / counts.sum()
-            variance[j] = torch.minimum(found, counts @ e.square() / counts.sum())
+            if (shared := counts @ (e * later[pairs, j])) > 0:
+                variance[j] = (counts @ e.square() - shared) / counts.sum()
         self.noise.copy_(variance.clamp(min=0.0).sqrt())
 
     @torch.no_grad()

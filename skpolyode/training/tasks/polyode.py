@@ -78,8 +78,11 @@ class PolyODETask(IntervalTask):
     next observation of Lorenz63 and Synthetic (sparse, one seed) errs 1.4 and 1.02 times as much,
     and a fit takes up to 12 % longer."""
 
-    estimated_from = 0.4
-    """Share of the training before which noise is not estimated: the model must forecast first."""
+    estimated_from = 1 / 3
+    """Share of the training before which noise is not estimated: the model must forecast first.
+    With .25 and with 0 BOR01 of Physiome-ODE, whose signals are faster than its observations, errs
+    .50 and .57 for .46. With .4 too few epochs are left until the test for noise: it misses that of
+    van der Pol's oscillator (.3, seed 2)."""
 
     def __init__(
         self,
