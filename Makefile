@@ -6,7 +6,7 @@
 # make fuzz         ten thousand bad inputs, fresh ones at each run: some twenty minutes
 # make docs         the documentation, in docs/_build/html, and a check of its pages
 # make docs-outputs what the code of README and guides prints, written beneath it
-# make docs-tables  tables of the documentation, in docs_tables/; QUICK=1: does every command work?
+# make docs-tables  tables of the documentation, into its pages; QUICK=1: does every command work?
 # make package      wheel and source archive in dist/, each installed and tried in an empty place
 # make release-check  `package` and `test-oldest`, what the archives hold, and their types
 # make clean        remove all that these targets made

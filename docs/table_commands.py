@@ -4,9 +4,10 @@
     python docs/table_commands.py --output docs_tables    the tables, each in a file of its own
     python docs/table_commands.py --only noise path       some of them
 
-With ``--quick`` nothing is written. Otherwise a file holds what a command printed, below the
-command itself, the commit and the date, to be copied into the page. Commands that need real data
-sets are left out unless ``--data`` names their folder.
+With ``--quick`` nothing is written. Otherwise what a command printed goes into a page of the
+documentation, between the lines ``<!-- table NAME -->`` and ``<!-- end of table -->``, below the
+command itself, the commit and the date. Where no page has these lines it goes into a file, to be
+copied. Commands that need real data sets are left out unless ``--data`` names their folder.
 """
 
 from __future__ import annotations
@@ -143,9 +144,9 @@ def main() -> int:
         if not is_table:
             failed.append(name)
             print(done.stderr[-2000:], file=sys.stderr, flush=True)
-        elif not options.quick:
+        elif not options.quick and not write(name, header(command) + done.stdout):
             options.output.mkdir(parents=True, exist_ok=True)
-            (options.output / f"{name}.txt").write_text(header(command) + done.stdout, "utf-8")
+            (options.output / f"{name}.md").write_text(header(command) + done.stdout, "utf-8")
     return int(bool(failed))
 
 
@@ -153,8 +154,20 @@ def header(command: list[str]) -> str:
     """The command, the commit and the date."""
     commit = ["git", "describe", "--always", "--dirty"]
     known = subprocess.run(commit, cwd=ROOT, capture_output=True, text=True, check=False)
-    words = " ".join(["python", *command[1:]])
-    return f"{words}\n{known.stdout.strip()}, {datetime.date.today().isoformat()}\n\n"
+    words, today = " ".join(["python", *command[1:]]), datetime.date.today().isoformat()
+    return f"`{words}` at {known.stdout.strip()}, {today}:\n\n"
+
+
+def write(name: str, printed: str, folder: Path = ROOT / "docs") -> bool:
+    """Write what was printed into the page that has lines for it, if there is one."""
+    begin, end = f"<!-- table {name} -->\n", "<!-- end of table -->"
+    for page in folder.glob("*.md"):
+        before, found, rest = page.read_text("utf-8").partition(begin)
+        if found:
+            after = rest.partition(end)[2]
+            page.write_text(f"{before}{begin}\n{printed.strip()}\n\n{end}{after}", "utf-8")
+            return True
+    return False
 
 
 if __name__ == "__main__":

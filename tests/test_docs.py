@@ -104,6 +104,23 @@ def test_a_table_is_run(monkeypatch: pytest.MonkeyPatch, capsys, tmp_path: Path)
     assert tables.main() == 1
 
 
+def test_a_table_goes_between_its_lines(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("a\n\n<!-- table path -->\nold\n<!-- end of table -->\n\nb\n", "utf-8")
+    assert tables.write("path", "`python x` at c, d:\n\n| 1 |\n", tmp_path)
+    new = "a\n\n<!-- table path -->\n\n`python x` at c, d:\n\n| 1 |\n\n<!-- end of table -->\n\nb\n"
+    assert page.read_text("utf-8") == new
+    assert not tables.write("noise", "other", tmp_path)
+    assert page.read_text("utf-8") == new
+
+
+def test_lines_for_a_table_are_of_a_table() -> None:
+    text = "\n".join(page.read_text("utf-8") for page in TEXTS)
+    names = re.findall(r"^<!-- table (.+) -->$", text, re.MULTILINE)
+    assert 0 < len(set(names) & set(tables.TABLES)) == len(set(names))
+    assert len(names) == text.count("<!-- end of table -->") == len(set(names))
+
+
 OWN_CHECKS = {"paper.interpolation", "paper.mimic", "gradient_step"}
 MEASURED = ("measured_", "paper", "physiome", "real_data")
 

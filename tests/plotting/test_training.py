@@ -57,7 +57,8 @@ def test_a_file_holds_all_that_is_drawn(fitted, tmp_path) -> None:
 
 @pytest.mark.usefixtures("no_stacking")
 def test_stages_start_where_the_report_says() -> None:
-    noisy = [(t, x + np.random.default_rng(0).normal(scale=0.5, size=x.shape)) for t, x in SERIES]
+    noise = np.random.default_rng(0).normal(scale=0.5, size=(200, 2))
+    noisy = [(t, x + noise[: len(t)]) for t, x in oscillators(8, rate=10.0)]  # not too short
     for n_epochs, stages in ((20, {"training": 0, "noise": 10}), (12, {"training": 0})):
         model = small(max_epochs=n_epochs).fit(noisy)
         assert TrainingDisplay.from_estimator(model).stages == stages
