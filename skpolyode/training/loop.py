@@ -286,8 +286,7 @@ class _Run:
         """Prepare the epoch, and validate the average of the weights before it."""
         with applied(self.average.weights, self.module):
             error = self.task.refresh(epoch / self.trainer.max_epochs)
-        # The best weights may be of an epoch before the first estimate.
-        for weights in (self.module.state_dict(), self.average.weights, self.best):
+        for weights in (self.module.state_dict(), self.average.weights):
             for name, value in getattr(self.task, "found", {}).items():
                 weights[name].copy_(value)
         seconds = time.perf_counter() - start

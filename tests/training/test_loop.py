@@ -91,23 +91,6 @@ def test_what_a_task_has_found_is_in_the_model_and_in_the_average_at_once():
     assert line.noise.item() == 2.0
 
 
-def test_the_best_weights_know_what_was_found_after_them():
-    line = Line()
-    line.register_buffer("noise", torch.zeros(1))
-    task = Fit(line, errors=[1.0, 0.1, 2.0, 3.0, 4.0, 5.0])
-    refresh = task.refresh
-
-    def estimate(progress):
-        task.found = {"noise": torch.tensor([progress])} if progress > 0.5 else {}
-        return refresh(progress)
-
-    task.refresh = estimate
-    settings = {"learning_rate": 0.1, "batch_size": 10, "max_epochs": 5, "patience": None}
-    report = Trainer(**settings).run(line, task, torch.Generator().manual_seed(0))
-    assert report.best_epoch == 1
-    assert line.noise.item() == 1.0
-
-
 def test_it_learns():
     report, _, line = train(max_epochs=30)
     assert line.weight.item() == pytest.approx(2, abs=0.1)

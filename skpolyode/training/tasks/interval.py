@@ -149,10 +149,10 @@ class IntervalTask(Task):
             for rows, prediction, stored in self._pass(block, progress):
                 self._store(rows, stored)
                 predictions[rows] = prediction
-        self.found = self._estimated(predictions, progress)
+        self.found = self._estimated(predictions)
         return self._validation_error((self.data.x - predictions).square())
 
-    def _estimated(self, predictions: torch.Tensor, progress: float) -> dict[str, torch.Tensor]:
+    def _estimated(self, predictions: torch.Tensor) -> dict[str, torch.Tensor]:
         """What the `predictions` (P, D) tell of the model; see :attr:`Task.found`."""
         return {}
 

@@ -78,12 +78,6 @@ class PolyODETask(IntervalTask):
     next observation of Lorenz63 and Synthetic (sparse, one seed) errs 1.4 and 1.02 times as much,
     and a fit takes up to 12 % longer."""
 
-    estimated_from = 1 / 3
-    """Share of the training before which noise is not estimated: the model must forecast first.
-    With .25 and with 0 BOR01 of Physiome-ODE, whose signals are faster than its observations, errs
-    .50 and .57 for .46. With .4 too few epochs are left until the test for noise: it misses that of
-    van der Pol's oscillator (.3, seed 2)."""
-
     def __init__(
         self,
         model: PolyODE,
@@ -138,10 +132,9 @@ class PolyODETask(IntervalTask):
         self.is_new = False
         return self._validate() if self.model.is_coarse else error
 
-    def _estimated(self, predictions: torch.Tensor, progress: float) -> dict[str, torch.Tensor]:
+    def _estimated(self, predictions: torch.Tensor) -> dict[str, torch.Tensor]:
         """Noise and gain of a filter."""
-        gain = self.model.gain
-        if gain is None or (gain.told == "nothing" and progress < self.estimated_from):
+        if (gain := self.model.gain) is None:
             return {}
         gain.estimate(self.data, predictions, self._passed(), self.counted)
         return {f"gain.{name}": x.clone() for name, x in gain.named_buffers()}
