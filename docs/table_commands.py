@@ -1,7 +1,7 @@
 """Commands whose tables the documentation shows.
 
     python docs/table_commands.py --quick                 small runs: does every command work?
-    python docs/table_commands.py --output docs_tables    the tables, each in a file of its own
+    python docs/table_commands.py                         the tables, into pages or files
     python docs/table_commands.py --only noise path       some of them
 
 With ``--quick`` nothing is written. Otherwise what a command printed goes into a page of the

@@ -196,7 +196,11 @@ class Gain(nn.Module):
 
     @torch.no_grad()
     def estimate(
-        self, data: Packed, predictions: torch.Tensor, passed: Passed, judged: torch.Tensor
+        self,
+        data: Packed,
+        predictions: torch.Tensor,
+        passed: Passed | None,
+        judged: torch.Tensor,
     ) -> None:
         """Set the noise, p and q from the `predictions` (P, D) just before each row.
 
@@ -208,13 +212,14 @@ class Gain(nn.Module):
         ----------
         data : Packed
         predictions : Tensor of shape (P, D)
-        passed : Passed
+        passed : Passed or None
+            Tells the noise; a gain that is told errors needs none.
         judged : bool Tensor of shape (P, D)
             Observations that nothing was learned from, whose errors are not too small. Of a channel
             with fewer than 300 of them all observations count.
         """
-        finite = predictions.isfinite().all() and passed.prediction.isfinite().all()
-        if not finite:  # training has gone astray, and will say so
+        known = [predictions] if passed is None else [predictions, passed.prediction]
+        if not all(x.isfinite().all() for x in known):  # training has gone astray, and will say so
             return
         if self.told == "nothing":
             self._measure_noise(data, predictions, passed)

@@ -78,8 +78,8 @@ def learn_variance(
 ) -> VarianceHead:
     """Train a head on the errors of a trained model, by their normal likelihood.
 
-    The errors are those of forecasts over some observations, and
-    of paths at hidden observations between others.
+    The errors are those of forecasts over some observations, and of paths at hidden observations
+    between others.
 
     Parameters
     ----------

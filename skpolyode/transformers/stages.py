@@ -201,8 +201,11 @@ class Train(Stage):
         """Note whether observations are noisy, and why."""
         kind = "noisy" if state.embedder.filters else "exact"
         if (test := state.noise_test) is None:
-            reason = "as given" if given else "too few epochs to tell"
-            if not given and not is_long_enough(state.windows.panel):
+            if given:
+                reason = "as given"
+            elif is_long_enough(state.windows.panel):
+                reason = "too few epochs to tell"
+            else:
                 reason = "series are too short for a filter"
             state.report.add("noise", f"observations are {kind}: {reason}")
             return

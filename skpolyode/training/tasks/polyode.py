@@ -7,7 +7,7 @@ intervals at once update it, and at first the state of straight lines serves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -136,27 +136,36 @@ class PolyODETask(IntervalTask):
         """Noise and gain of a filter."""
         if (gain := self.model.gain) is None:
             return {}
-        gain.estimate(self.data, predictions, self._passed(), self.counted)
+        passed = self._passed() if gain.told == "nothing" else None
+        gain.estimate(self.data, predictions, passed, self.counted)
         return {f"gain.{name}": x.clone() for name, x in gain.named_buffers()}
 
     def _passed(self) -> Passed:
         """Forecasts from the stored states, past the observations that these come before."""
         again = (self.data.mask & self.data.seen).any(dim=1)
         rows = (again & (self.data.next >= 0)).nonzero()[:, 0]
-        following, predictions = torch.empty_like(rows), self.data.x[rows]
-        for part in torch.arange(len(rows), device=rows.device).split(CHUNK):
-            state = self.model.steer({"z": self.states["z"][rows[part]]}, self.data, rows[part])
-            state, following[part] = self._arrive(state, rows[part])
-            predictions[part] = self.model.predict(state).mean
+
+        def pass_by(part: torch.Tensor) -> State:
+            return self.model.steer({"z": self.states["z"][part]}, self.data, part)
+
+        parts = self._forecasts(rows, pass_by)
+        following, predictions = (torch.cat(column) for column in zip(*parts, strict=True))
         return Passed(rows, following, predictions)
+
+    def _forecasts(
+        self, rows: torch.Tensor, depart: Callable[[torch.Tensor], State]
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Rows of the next observations, and their forecasts from states that `depart` at rows."""
+        for part in rows.split(CHUNK):
+            state, following = self._arrive(depart(part), part)
+            yield following, self.model.predict(state).mean
 
     def _validate(self) -> float:
         """Validation error from the stored states."""
         data = self.data
         errors = torch.zeros_like(data.x)
-        for rows in self.validating.split(CHUNK):
-            state, target = self._arrive(self._depart(rows), rows)
-            errors[target] = (data.x[target] - self.model.predict(state).mean).square()
+        for rows, predictions in self._forecasts(self.validating, self._depart):
+            errors[rows] = (data.x[rows] - predictions).square()
         return self._validation_error(errors)
 
     def _pass(
