@@ -174,12 +174,15 @@ def run(name: str, args: argparse.Namespace) -> Iterator[str]:
         hidden.append([measure_paths(adapted, test, cells) for cells in kinds])
     plain, adapted = np.mean(found, axis=0)
     ratio = adapted[3:] / plain[3:]
-    for row, own in (("one width", plain), ("adapted", adapted)):
-        numbers = " ".join(f"{x:10.3f}" for x in own)
-        rest = "" if own is plain else "   x " + ", ".join(f"{x:.2f}" for x in ratio)
-        yield f"{name:16s} {row:10s}{numbers}{rest}"
+    ratios = f"{ratio[0]:.2f}, {ratio[1]:.2f}"
+    yield line(name, "ahead, one width", plain, "")
+    yield line(name, "ahead", adapted, ratios)
     for row, own in zip(("rows", "values"), np.mean(hidden, axis=0), strict=False):
-        yield f"{name:16s} {row:10s}" + " ".join(f"{x:10.3f}" for x in own)
+        yield line(name, f"hidden {row}", own, "")
+
+
+def line(name: str, asked: str, numbers: np.ndarray, ratios: str) -> str:
+    return f"| {name} | {asked} | {' | '.join(f'{x:.3f}' for x in numbers)} | {ratios} |"
 
 
 def main() -> None:
@@ -194,8 +197,8 @@ def main() -> None:
     names = args.sets or MADE + (REAL_SETS if args.data else ())
     if args.data is None and set(names) & set(REAL_SETS):
         parser.error("--data says where the real sets are")
-    columns = "coverage", "quiet", "wild", "width", "score"
-    print(f"{'':26s} " + " ".join(f"{own:>10s}" for own in columns))
+    columns = "set", "asked", "coverage", "calmer half", "more volatile half", "width", "score"
+    print(f"| {' | '.join(columns)} | width and score, ratios |\n{'|---' * (len(columns) + 1)}|")
     for name in names:
         for line in run(name, args):
             print(line, flush=True)

@@ -22,13 +22,15 @@ channel, in its standard deviations.
 With ``--spread 10`` the noise of each cell is drawn: of tenfold range, log-uniform around `noise`.
 The model "told" is "auto" with these known errors, and the Gaussian process "told" knows them too.
 
-"auto", "exact" and "noisy" are values of the `observations` of `PolyODETransformer`. At the end
-come the means over the seeds, and of how many seeds each method was the best.
+"auto", "exact" and "noisy" are values of the `observations` of `PolyODETransformer`. Prints a table
+of means over the seeds, with the number of seeds on which a method's path was the best, and the
+least and largest of the learned noise; what each seed gave goes to stderr as it comes.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -190,14 +192,14 @@ def measure(
         rows[kind][:3] = task.of_model(model, panel)
         if getattr(model, "noise_", None) is not None:
             rows[kind] += [*task.coverage(model, panel), *model.noise_ / task.scale]
-        print(line(kind, rows[kind]), flush=True)
+        print(line(kind, rows[kind]), file=sys.stderr)
     if rivals and training.errors is not None:
         rivals = rivals | {"GP, told": told_process}
     for name, rival in rivals.items():
         start = time.process_time()
         error = task.of_rival(rival, told=rival is told_process)
         rows[name] = [np.nan, error, np.nan, time.process_time() - start]
-        print(line(name, rows[name]), flush=True)
+        print(line(name, rows[name]), file=sys.stderr)
     return rows
 
 
@@ -207,15 +209,17 @@ def line(name: str, row: list[float]) -> str:
 
 
 def print_means(cell: str, seeds: list[dict[str, list[float]]]) -> None:
-    print(f"\n{cell}, mean of {len(seeds)} seeds; best path, least and largest of filters")
     best = [min(rows, key=lambda name: rows[name][1]) for rows in seeds]
     for name in seeds[0]:
-        known = [rows[name] for rows in seeds]
-        length = max(map(len, known))
-        whole = np.array([row for row in known if len(row) == length])
-        mean = [*np.mean([row[:4] for row in known], axis=0), *whole[:, 4:].mean(axis=0)]
-        spread = [f"{x.min():.3f}-{x.max():.3f}" for x in whole[:, 4:].T]
-        print(line(name, mean), f"best {best.count(name)}", *spread)
+        errors = np.mean([rows[name][:3] for rows in seeds], axis=0)
+        cells = ["" if np.isnan(x) else f"{x:.2g}" for x in errors]
+        filters = [rows[name][4:] for rows in seeds if len(rows[name]) > 4]
+        noise = [x for row in filters for x in row[2:]]
+        cells.append(f"{best.count(name)} of {len(seeds)}")
+        cells.append(f"{min(noise):.3f} to {max(noise):.3f}" if filters else "")
+        inside = np.mean([row[:2] for row in filters], axis=0) if filters else ()
+        cells.append(", ".join(f"{x:.2f}" for x in inside))
+        print(f"| {cell} | {name} | {' | '.join(cells)} |")
 
 
 def main() -> None:
@@ -228,13 +232,12 @@ def main() -> None:
     parser.add_argument("--no-rivals", action="store_true", help="they do not change, and are slow")
     parser.add_argument("--models", nargs="+", default=["auto", "exact"])
     options = parser.parse_args()
-    print(f"{'':18s}{'past':>9s}{'path':>9s}{'ahead':>9s}    fit    coverage, learned noise")
     rivals = {} if options.no_rivals else NAIVE
     found: dict[str, list[dict[str, list[float]]]] = {}
     for seed in options.seeds:
         for system in options.systems:
             for noise in options.noise:
-                print(f"\n{system}, noise {noise:g}, seed {seed}", flush=True)
+                print(f"\n{system}, noise {noise:g}, seed {seed}", file=sys.stderr)
                 make = SYSTEMS[system]
                 level = 0.0 if options.spread else noise
                 data = make(options.n_series, rate=1.0, noise=level, random_state=seed)
@@ -242,7 +245,9 @@ def main() -> None:
                     data = with_cell_noise(data, noise, options.spread, seed)
                 training = data.panel[np.asarray(data.split) != "test"]
                 rows = measure(Task(data), training, seed, options.models, rivals)
-                found.setdefault(f"{system}, noise {noise:g}", []).append(rows)
+                found.setdefault(f"{system}, {noise:g}", []).append(rows)
+    columns = "system", "method", "past", "path", "ahead", "best path", "noise learned", "within"
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     for cell, seeds in found.items():
         print_means(cell, seeds)
 

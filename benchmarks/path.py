@@ -11,6 +11,7 @@ the last observation.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 
 import numpy as np
@@ -47,13 +48,13 @@ def main() -> None:
 
     start = time.perf_counter()
     model = PolyODETransformer(window=PAPER_WINDOW, random_state=seed).fit(training)
-    print(f"fit of {len(training)} series: {time.perf_counter() - start:.0f} s")
+    seconds = [f"fit of {len(training)} series {time.perf_counter() - start:.0f} s"]
     for name, work in (("transform", model.transform), ("interpolate", model.interpolate)):
         start = time.perf_counter()
         work(data.panel)
-        print(f"{name} of {len(data.panel)} series: {time.perf_counter() - start:.1f} s")
-
-    print(f"{'squared error at unobserved times':35s} {'window':>8s} {'series':>8s}")
+        seconds.append(f"{name} of {len(data.panel)} {time.perf_counter() - start:.1f} s")
+    print(", ".join(seconds), file=sys.stderr)
+    print("| | last window | whole series |\n|---|---|---|")
     read = reverse_reconstruction(model, data).held_out
     rows = {"PolyODE, the path": path_errors(model, data)}
     rows["PolyODE, from 32 coefficients"] = (read, np.nan)
@@ -61,7 +62,7 @@ def main() -> None:
         fixed = InterpolationTransformer(kind=kind, causal=False, window=PAPER_WINDOW)
         rows[kind] = path_errors(fixed.fit(training), data)
     for name, errors in rows.items():
-        print(f"{name:35s} {errors[0]:8.4f} {errors[1]:8.4f}")
+        print(f"| {name} | {' | '.join('' if np.isnan(x) else f'{x:.4f}' for x in errors)} |")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ prints a correlation of .56 for the memory and of .11 for the last scale.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -82,7 +83,7 @@ def row(name: str, error: np.ndarray, scale: np.ndarray) -> str:
         ceiling(error, scale),
         np.mean(error <= 1.645 * scale),
     ]
-    return f"{name:28s}" + " ".join(f"{x:9.3f}" for x in numbers)
+    return f"| {name} | {' | '.join(f'{x:.3f}' for x in numbers)} |"
 
 
 def measure(name: str, n_series: int, noise: float, seed: int) -> Iterator[str]:
@@ -113,7 +114,8 @@ def measure(name: str, n_series: int, noise: float, seed: int) -> Iterator[str]:
         yield row(f"{name} {seed} {label}, path", path - known, path_std)
         yield row(f"{name} {seed} {label}, memory", memory - known, memory_std)
         yield row(f"{name} {seed} {label}, last", memory - known, last)
-        yield f"    fit {fitted - start:.1f} s, learn_std {learned - fitted:.1f} s"
+        seconds = f"fit {fitted - start:.1f} s, learn_std {learned - fitted:.1f} s"
+        print(f"{name} {seed} {label}: {seconds}", file=sys.stderr)
 
 
 def main() -> None:
@@ -124,7 +126,7 @@ def main() -> None:
     parser.add_argument("--noise", type=float, default=0.0, help="in standard deviations")
     options = parser.parse_args()
     columns = "rmse", "Pearson", "ranks", "ceiling", "within"
-    print(f"{'':28s}" + " ".join(f"{own:>9s}" for own in columns))
+    print(f"| set, seed | {' | '.join(columns)} |\n{'|---' * (len(columns) + 1)}|")
     for name in options.sets:
         for seed in options.seeds:
             for line in measure(name, options.n_series, options.noise, seed):
