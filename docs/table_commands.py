@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import itertools
 import shlex
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = {"--data", "--out", "--output"}  # options whose folders are anybody's own
 
 
 @dataclass(frozen=True)
@@ -154,8 +156,9 @@ def header(command: list[str]) -> str:
     """The command, the commit and the date."""
     commit = ["git", "describe", "--always", "--dirty"]
     known = subprocess.run(commit, cwd=ROOT, capture_output=True, text=True, check=False)
-    words, today = " ".join(["python", *command[1:]]), datetime.date.today().isoformat()
-    return f"`{words}` at {known.stdout.strip()}, {today}:\n\n"
+    pairs, today = itertools.pairwise(command), datetime.date.today().isoformat()
+    words = ["FOLDER" if option in FOLDERS else word for option, word in pairs]
+    return f"`{' '.join(['python', *words])}` at {known.stdout.strip()}, {today}:\n\n"
 
 
 def write(name: str, printed: str, folder: Path = ROOT / "docs") -> bool:

@@ -110,6 +110,9 @@ def test_a_table_goes_between_its_lines(tmp_path: Path) -> None:
     assert tables.write("path", "`python x` at c, d:\n\n| 1 |\n", tmp_path)
     new = "a\n\n<!-- table path -->\n\n`python x` at c, d:\n\n| 1 |\n\n<!-- end of table -->\n\nb\n"
     assert page.read_text("utf-8") == new
+    assert tables.header(["/bin/python3", "-m", "x", "--data", "/home/me"]).startswith(
+        "`python -m x --data FOLDER` at "
+    )
     assert not tables.write("noise", "other", tmp_path)
     assert page.read_text("utf-8") == new
 
