@@ -32,6 +32,12 @@ class StackingSettings:
     :func:`as_if_new` enlarges them, makes errors in the rest of the series 0.88 times as large, and
     those of the next row 0.90 times (18 of these sets, four folds; Crime's next row 1.17 times),
     and those of noisy sines and Lorenz63, 40 and 200 series, 0.85 to 0.99 times.
+
+    Few held-out series may hold none of the jumps that decide the squared error. With 60 in place
+    of 20 `fewest_judges`, the rest of the series has 0.67 of the error on aneurysm, 0.98 on eICU
+    and on noisy Lorenz63, 1.01 on wages and 1.00 on Lorenz63 (500 to 1 094 series); the next row
+    0.95, 1.00, 1.00, 0.99 and 1.02. With `PolyODEForecaster` and 90 to 250 series errors are the
+    same in the mean, and intervals of 90 % cover 0.87 to 0.93 in place of 0.85 to 0.94.
     """
 
     prior: float = 10.0  # forecasts that speak for what others are shrunk towards
@@ -47,7 +53,7 @@ class StackingSettings:
     apart: float = 2.0  # ratio between these knots, at least
     trust: float = 2.0  # held-out series that speak for errors as large as those in training
     fewest_folds: int = 3  # series that are judged by the others
-    fewest_judges: int = 20  # held-out series; with fewer, all series judge simple forecasts
+    fewest_judges: int = 60  # held-out series; with fewer, all series judge simple forecasts
 
 
 SETTINGS = StackingSettings()

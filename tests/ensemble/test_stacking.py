@@ -493,7 +493,7 @@ def test_a_run_that_does_not_start_at_the_observation_is_not_right_there():
 
 def test_one_cell_of_a_million_moves_weights_by_little():
     """In a series that judges; the run errs in some way, the others know nothing."""
-    panel = regular(80, 12)
+    panel = regular(120, 12)
     values = panel.values.copy()
     values[60 * 12 + 6] = 1e6
     faulty = Panel(panel.times, values, panel.offsets)
@@ -548,10 +548,10 @@ def test_many_held_out_series_judge_what_was_learned_without_them(monkeypatch):
         raise AssertionError("simple forecasts know none of these series")
 
     monkeypatch.setattr(SimpleForecasts, "without", unwanted)
-    panel = regular(60, 10, walk=True)
+    panel = regular(80, 10, walk=True)
     model, rng = Clairvoyant.of(panel), np.random.RandomState(0)
-    backtest = learn_stacking(model, panel[:40], panel[40:], rng)[1]
-    assert len(np.unique(backtest.series)) == 20
+    backtest = learn_stacking(model, panel[:20], panel[20:], rng)[1]
+    assert len(np.unique(backtest.series)) == 60
 
 
 def test_leads_of_weights_are_spread_over_those_that_occur():
@@ -686,7 +686,7 @@ def test_a_run_that_is_no_number_is_not_answered(fitted):
 def test_what_judges_the_ridge_has_no_part_in_it():
     model = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
     embedder = model.set_params(random_state=0).fit(waves(20, 0)).embedder_
-    train, test = (observed_part(waves(n, seed)) for n, seed in ((20, 1), (25, 2)))
+    train, test = (observed_part(waves(n, seed)) for n, seed in ((20, 1), (60, 2)))
     other = test.like(test.times, test.values * np.cos(test.times)[:, None], test.offsets)
     one, two = (
         learn_stacking(embedder, train, tested, np.random.RandomState(0))[0]
