@@ -87,7 +87,7 @@ TABLES = {
     ),
     "physiome": Table(
         "physiome",
-        full="--rows PolyODE",
+        full="--rows PolyODE 'least squares' --folds 0",
         quick="--only PUL01 --rows 'least squares'",
         needs_data=True,
         subfolder="physiome",
