@@ -554,6 +554,19 @@ def test_many_held_out_series_judge_what_was_learned_without_them(monkeypatch):
     assert len(np.unique(backtest.series)) == 60
 
 
+def test_jumps_that_no_held_out_series_has_count():
+    """Every fifth series jumps, and only the run knows; none of the forty held-out ones does."""
+    t, rng = np.arange(8.0), np.random.default_rng(0)
+    jump = 3.0 * ((np.arange(240) % 5 == 0) & (np.arange(240) < 200))
+    noise, levels = 0.02 * rng.standard_normal((240, 8)), rng.standard_normal(240)
+    values = levels[:, None] + noise + np.where(t >= 4, jump[:, None], 0.0)
+    panel = Panel.from_series([(t, x) for x in values])
+    parts = panel[:200], panel[200:], np.random.RandomState(0)
+    weights = learn_stacking(Clairvoyant.of(panel, noise=0.3), *parts)[0].mean_weights
+    assert weights["run"] > 0.5
+    assert weights["mean"] < 0.1
+
+
 def test_leads_of_weights_are_spread_over_those_that_occur():
     leads = np.random.default_rng(0).uniform(1.0, 50.0, (399, 1))
     knots = knots_of(leads, np.ones_like(leads))
