@@ -76,7 +76,9 @@ TABLES = {
         full="--seeds 0 1",
         quick="--sets lotka_volterra --horizons 1 --seeds 0 --n-series 40",
     ),
-    "intervals": Table("intervals", quick="--sets lotka_volterra --seeds 0 --n-series 60"),
+    "intervals": Table(
+        "intervals", full="--seeds 0", quick="--sets lotka_volterra --seeds 0 --n-series 60"
+    ),
     "single": Table("single_series", quick="--only nile --folds 1"),
     "longitudinal": Table(
         "longitudinal",
