@@ -160,7 +160,7 @@ def header(command: list[str]) -> str:
     known = subprocess.run(commit, cwd=ROOT, capture_output=True, text=True, check=False)
     pairs, today = itertools.pairwise(command), datetime.date.today().isoformat()
     words = ["FOLDER" if option in FOLDERS else word for option, word in pairs]
-    return f"`{' '.join(['python', *words])}` at {known.stdout.strip()}, {today}:\n\n"
+    return f"`{shlex.join(['python', *words])}` at {known.stdout.strip()}, {today}:\n\n"
 
 
 def write(name: str, printed: str, folder: Path = ROOT / "docs") -> bool:
