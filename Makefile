@@ -89,7 +89,7 @@ docs-outputs: $(VENV)/test.stamp
 	PYTHONPATH=. $(BIN)/python docs/outputs.py --write
 
 docs-tables: $(VENV)/test.stamp
-	$(BIN)/python docs/table_commands.py $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))
+	PYTHONPATH=. $(BIN)/python docs/table_commands.py $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))
 
 # Installed twice, from each archive, where nothing else is.
 EMPTY := $(VENV)/empty

@@ -1,8 +1,8 @@
 """Commands whose tables the documentation shows.
 
-    python docs/table_commands.py --quick                 small runs: does every command work?
-    python docs/table_commands.py                         the tables, into pages or files
-    python docs/table_commands.py --only noise path       some of them
+    PYTHONPATH=. python docs/table_commands.py --quick                 small runs: does every command work?
+    PYTHONPATH=. python docs/table_commands.py                         the tables, into pages or files
+    PYTHONPATH=. python docs/table_commands.py --only noise path       some of them
 
 With ``--quick`` nothing is written. Otherwise what a command printed goes into a page of the
 documentation, between the lines ``<!-- table NAME -->`` and ``<!-- end of table -->``, below the
@@ -21,6 +21,8 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+from benchmarks.paper.page import fill_between
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = {"--data", "--out", "--output"}  # options whose folders are anybody's own
@@ -165,12 +167,10 @@ def header(command: list[str]) -> str:
 
 def write(name: str, printed: str, folder: Path = ROOT / "docs") -> bool:
     """Write what was printed into the page that has lines for it, if there is one."""
-    begin, end = f"<!-- table {name} -->\n", "<!-- end of table -->"
+    marks = f"<!-- table {name} -->", "<!-- end of table -->"
     for page in folder.glob("*.md"):
-        before, found, rest = page.read_text("utf-8").partition(begin)
-        if found:
-            after = rest.partition(end)[2]
-            page.write_text(f"{before}{begin}\n{printed.strip()}\n\n{end}{after}", "utf-8")
+        if f"{marks[0]}\n" in page.read_text("utf-8"):
+            fill_between(page, marks, [printed.strip(), ""])
             return True
     return False
 

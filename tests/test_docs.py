@@ -115,6 +115,10 @@ def test_a_table_goes_between_its_lines(tmp_path: Path) -> None:
     )
     assert not tables.write("noise", "other", tmp_path)
     assert page.read_text("utf-8") == new
+    page.write_text("<!-- table path -->\n\nnever ends\n", "utf-8")
+    with pytest.raises(ValueError, match="lacks the marks"):  # nothing of the page is lost
+        tables.write("path", "other", tmp_path)
+    assert "never ends" in page.read_text("utf-8")
 
 
 def test_lines_for_a_table_are_of_a_table() -> None:

@@ -10,7 +10,12 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "paper.md"
 
 def fill(page: Path, part: str, lines: Sequence[str]) -> None:
     """Replace what is between the two marks of a part."""
-    begin, end = f"<!-- begin {part} -->\n", f"<!-- end {part} -->"
+    fill_between(page, (f"<!-- begin {part} -->", f"<!-- end {part} -->"), lines)
+
+
+def fill_between(page: Path, marks: tuple[str, str], lines: Sequence[str]) -> None:
+    """Replace what is between two marks; the first has a line of its own."""
+    begin, end = marks[0] + "\n", marks[1]
     before, found, rest = page.read_text("utf-8").partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
