@@ -31,6 +31,7 @@ from sktime.datasets import load_airline, load_lynx, load_uschange
 from sktime.forecasting.naive import NaiveForecaster
 from sktime.forecasting.trend import PolynomialTrendForecaster
 
+from benchmarks.lines import heading, line
 from benchmarks.real.rivals import smoother
 from benchmarks.units import Units, gaps
 from skpolyode.datasets import (
@@ -227,12 +228,12 @@ def losses(name: str, table: pd.DataFrame) -> list[str]:
     return found
 
 
-def line(name: str, table: pd.DataFrame) -> str:
+def row(name: str, table: pd.DataFrame) -> str:
     """PolyODE's errors with the best of the rivals, and its coverage."""
     own, others = table.loc["PolyODE"], table.drop("PolyODE").min()
     errors = table.columns.drop("coverage")
     cells = ["" if np.isnan(own[c]) else f"{own[c]:.2g} ({others[c]:.2g})" for c in errors]
-    return f"| {name} | {' | '.join(cells)} | {own['coverage']:.2f} |"
+    return line([name, *cells, f"{own['coverage']:.2f}"])
 
 
 def main() -> None:
@@ -242,10 +243,10 @@ def main() -> None:
     args = parser.parse_args()
     warnings.simplefilter("ignore")  # of the rivals' optimisers
     tables = {name: run(name, args.seeds) for name in args.sets}
-    columns = ["set", *tables[args.sets[0]].columns]
-    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
-    print("\n".join(line(name, table) for name, table in tables.items()), end="\n\n")
-    lost = [line for name, table in tables.items() for line in losses(name, table)]
+    lines = heading(["set", *tables[args.sets[0]].columns])
+    lines += [row(name, table) for name, table in tables.items()]
+    print("\n".join(lines), end="\n\n")
+    lost = [loss for name, table in tables.items() for loss in losses(name, table)]
     print("\n".join(lost) or "PolyODE is best everywhere.")
 
 

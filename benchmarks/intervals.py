@@ -28,6 +28,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from benchmarks.lines import heading, line
 from benchmarks.real.sets import SETS as REAL
 from benchmarks.units import Units
 from skpolyode import Panel, PolyODETransformer
@@ -175,14 +176,14 @@ def run(name: str, args: argparse.Namespace) -> Iterator[str]:
     plain, adapted = np.mean(found, axis=0)
     ratio = adapted[3:] / plain[3:]
     ratios = f"{ratio[0]:.2f}, {ratio[1]:.2f}"
-    yield line(name, "ahead, one width", plain, "")
-    yield line(name, "ahead", adapted, ratios)
-    for row, own in zip(("rows", "values"), np.mean(hidden, axis=0), strict=False):
-        yield line(name, f"hidden {row}", own, "")
+    yield row(name, "ahead, one width", plain, "")
+    yield row(name, "ahead", adapted, ratios)
+    for kind, own in zip(("rows", "values"), np.mean(hidden, axis=0), strict=False):
+        yield row(name, f"hidden {kind}", own, "")
 
 
-def line(name: str, asked: str, numbers: np.ndarray, ratios: str) -> str:
-    return f"| {name} | {asked} | {' | '.join(f'{x:.3f}' for x in numbers)} | {ratios} |"
+def row(name: str, asked: str, numbers: np.ndarray, ratios: str) -> str:
+    return line([name, asked, *(f"{x:.3f}" for x in numbers), ratios])
 
 
 def main() -> None:
@@ -198,10 +199,10 @@ def main() -> None:
     if args.data is None and set(names) & set(REAL_SETS):
         parser.error("--data says where the real sets are")
     columns = "set", "asked", "coverage", "calmer half", "more volatile half", "width", "score"
-    print(f"| {' | '.join(columns)} | width and score, ratios |\n{'|---' * (len(columns) + 1)}|")
+    print("\n".join(heading([*columns, "width and score, ratios"])))
     for name in names:
-        for line in run(name, args):
-            print(line, flush=True)
+        for found in run(name, args):
+            print(found, flush=True)
 
 
 if __name__ == "__main__":

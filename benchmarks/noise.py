@@ -36,6 +36,7 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
+from lines import heading, line
 from numpy.polynomial import legendre
 from scipy.interpolate import PchipInterpolator, make_smoothing_spline
 from sklearn.exceptions import ConvergenceWarning
@@ -192,18 +193,18 @@ def measure(
         rows[kind][:3] = task.of_model(model, panel)
         if getattr(model, "noise_", None) is not None:
             rows[kind] += [*task.coverage(model, panel), *model.noise_ / task.scale]
-        print(line(kind, rows[kind]), file=sys.stderr)
+        print(plain_line(kind, rows[kind]), file=sys.stderr)
     if rivals and training.errors is not None:
         rivals = rivals | {"GP, told": told_process}
     for name, rival in rivals.items():
         start = time.process_time()
         error = task.of_rival(rival, told=rival is told_process)
         rows[name] = [np.nan, error, np.nan, time.process_time() - start]
-        print(line(name, rows[name]), file=sys.stderr)
+        print(plain_line(name, rows[name]), file=sys.stderr)
     return rows
 
 
-def line(name: str, row: list[float]) -> str:
+def plain_line(name: str, row: list[float]) -> str:
     errors = "".join(" " * 9 if np.isnan(x) else f"{x:9.4f}" for x in row[:3])
     return f"{name:18s}{errors}   {row[3]:4.0f} s  " + " ".join(f"{x:.3f}" for x in row[4:])
 
@@ -219,7 +220,7 @@ def print_means(cell: str, seeds: list[dict[str, list[float]]]) -> None:
         cells.append(f"{min(noise):.3f} to {max(noise):.3f}" if filters else "")
         inside = np.mean([row[:2] for row in filters], axis=0) if filters else ()
         cells.append(", ".join(f"{x:.2f}" for x in inside))
-        print(f"| {cell} | {name} | {' | '.join(cells)} |")
+        print(line([cell, name, *cells]))
 
 
 def main() -> None:
@@ -247,7 +248,7 @@ def main() -> None:
                 rows = measure(Task(data), training, seed, options.models, rivals)
                 found.setdefault(f"{system}, {noise:g}", []).append(rows)
     columns = "system", "method", "past", "path", "ahead", "best path", "noise learned", "within"
-    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    print("\n".join(heading(columns)))
     for cell, seeds in found.items():
         print_means(cell, seeds)
 

@@ -15,6 +15,7 @@ import sys
 import time
 
 import numpy as np
+from lines import heading, line
 from protocol import PAPER_WINDOW, held_out_truth, reverse_reconstruction
 from sklearn.utils import Bunch
 
@@ -54,7 +55,7 @@ def main() -> None:
         work(data.panel)
         seconds.append(f"{name} of {len(data.panel)} {time.perf_counter() - start:.1f} s")
     print(", ".join(seconds), file=sys.stderr)
-    print("| | last window | whole series |\n|---|---|---|")
+    print("\n".join(heading(["", "last window", "whole series"])))
     read = reverse_reconstruction(model, data).held_out
     rows = {"PolyODE, the path": path_errors(model, data)}
     rows["PolyODE, from 32 coefficients"] = (read, np.nan)
@@ -62,7 +63,7 @@ def main() -> None:
         fixed = InterpolationTransformer(kind=kind, causal=False, window=PAPER_WINDOW)
         rows[kind] = path_errors(fixed.fit(training), data)
     for name, errors in rows.items():
-        print(f"| {name} | {' | '.join('' if np.isnan(x) else f'{x:.4f}' for x in errors)} |")
+        print(line([name, *("" if np.isnan(x) else f"{x:.4f}" for x in errors)]))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ import warnings
 from collections.abc import Iterator
 
 import numpy as np
+from lines import heading, line
 from scipy.stats import spearmanr
 
 from skpolyode import Panel, PolyODETransformer
@@ -83,7 +84,7 @@ def row(name: str, error: np.ndarray, scale: np.ndarray) -> str:
         ceiling(error, scale),
         np.mean(error <= 1.645 * scale),
     ]
-    return f"| {name} | {' | '.join(f'{x:.3f}' for x in numbers)} |"
+    return line([name, *(f"{x:.3f}" for x in numbers)])
 
 
 def measure(name: str, n_series: int, noise: float, seed: int) -> Iterator[str]:
@@ -126,11 +127,11 @@ def main() -> None:
     parser.add_argument("--noise", type=float, default=0.0, help="in standard deviations")
     options = parser.parse_args()
     columns = "rmse", "Pearson", "ranks", "ceiling", "within"
-    print(f"| set, seed | {' | '.join(columns)} |\n{'|---' * (len(columns) + 1)}|")
+    print("\n".join(heading(["set, seed", *columns])))
     for name in options.sets:
         for seed in options.seeds:
-            for line in measure(name, options.n_series, options.noise, seed):
-                print(line, flush=True)
+            for found in measure(name, options.n_series, options.noise, seed):
+                print(found, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Commands whose tables the documentation shows.
 
-    PYTHONPATH=. python docs/table_commands.py --quick                 small runs: does every command work?
-    PYTHONPATH=. python docs/table_commands.py                         the tables, into pages or files
-    PYTHONPATH=. python docs/table_commands.py --only noise path       some of them
+    PYTHONPATH=. python docs/table_commands.py --quick   small runs: does every command work?
+    PYTHONPATH=. python docs/table_commands.py   the tables, into pages or files
+    PYTHONPATH=. python docs/table_commands.py --only noise path   some of them
 
 With ``--quick`` nothing is written. Otherwise what a command printed goes into a page of the
 documentation, between the lines ``<!-- table NAME -->`` and ``<!-- end of table -->``, below the

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from benchmarks.lines import heading, line
 from benchmarks.paper.cells import Setting
 from benchmarks.paper.rows import CEILING, POLYODE
-from benchmarks.paper.tables import Number, Summary, heading, line, published
+from benchmarks.paper.tables import Number, Summary, published
 
 METRICS = ("auc", "label_regression_mse", "fit_seconds")
 LABEL_RATIO = 0.7  # of the published label regression error

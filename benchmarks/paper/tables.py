@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 
+from benchmarks.lines import heading, line
 from benchmarks.paper.cells import Setting
 from benchmarks.paper.rows import PUBLISHED
 from benchmarks.paper.store import Store
@@ -99,14 +100,6 @@ def setting_table(
         ]
         lines.append(line([row, *ours, *papers]))
     return lines
-
-
-def heading(titles: Sequence[str]) -> list[str]:
-    return [line(titles), line(["---"] * len(titles))]
-
-
-def line(entries: Sequence[str]) -> str:
-    return "| " + " | ".join(entries) + " |"
 
 
 def published(dataset: str, rate: float | None, row: str, metric: str) -> Number:
