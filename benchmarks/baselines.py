@@ -1,6 +1,6 @@
 """The siblings of PolyODE: speed, the three synthetic sets, and a real one.
 
-    python benchmarks/baselines.py [--seeds 3] [--only speed | synthetic | vowels]
+    python -m benchmarks.baselines [--seeds 3] [--only speed | synthetic | vowels]
                                    [--rows PolyODE ...]
 
 Speed: 100k series of 30 observations of 2 channels, whose gaps never repeat.
@@ -14,8 +14,6 @@ import argparse
 import time
 
 import numpy as np
-from processes import peak_mib
-from protocol import PAPER_WINDOW, downstream, reverse_reconstruction
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -24,6 +22,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils import Bunch
 
+from benchmarks.processes import peak_mib
+from benchmarks.protocol import PAPER_WINDOW, downstream, reverse_reconstruction
 from skpolyode import (
     HiPPOTransformer,
     InterpolationTransformer,

@@ -1,7 +1,7 @@
 """What many channels cost: seconds and peak memory of a fit and of an embedding, and the error.
 
-    python benchmarks/channels.py                   # 8, 64 and 500 channels, ten minutes
-    python benchmarks/channels.py --channels 8 64   # some of them
+    python -m benchmarks.channels                   # 8, 64 and 500 channels, ten minutes
+    python -m benchmarks.channels --channels 8 64   # some of them
 
 1000 series of 30 rows, whose channels are mixtures of six oscillators; up to 64 channels all cells
 are observed, beyond that 5 %. Each line is a process of its own, of one thread and with default
@@ -16,7 +16,8 @@ import json
 import time
 
 import numpy as np
-from processes import in_a_process, peak_mib
+
+from benchmarks.processes import in_a_process, peak_mib
 
 N_ROWS, N_SERIES, N_TESTED = 30, 1000, 200
 DENSE = 64  # channels, up to which all cells are observed
@@ -84,7 +85,7 @@ def main() -> None:
         f"{'of that for fit':>17s}{'error':>9s}{'last value':>12s}"
     )
     for n_channels in args.channels:
-        now = in_a_process([__file__], n_channels, args.series, args.epochs)
+        now = in_a_process("benchmarks.channels", n_channels, args.series, args.epochs)
         print(
             f"{n_channels:>10d}{now['fit']:>9.1f}{now['epochs']:>8.0f}{now['transform']:>14.1f}"
             f"{now['MiB']:>8.0f}{now['grown']:>17.0f}{now['error']:>9.3f}{now['last']:>12.3f}",

@@ -35,6 +35,7 @@ from scipy.optimize import least_squares
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
+from benchmarks.lines import heading, line
 from benchmarks.real.forecasts import ahead
 from benchmarks.real.questions import Questions, one_step
 from skpolyode import Inputs, Panel, PolyODETransformer
@@ -162,7 +163,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only", nargs="+", choices=ABSORBED, default=list(ABSORBED))
     args = parser.parse_args()
-    print("| set | forecast | root mean squared error, mg/l | fit, s |\n|---|---|---|---|")
+    print(*heading(["set", "forecast", "root mean squared error, mg/l", "fit, s"]), sep="\n")
     for name in args.only:
         everyone, results = patients(args.data, name), []
         for seed in args.seeds:
@@ -171,7 +172,7 @@ def main() -> None:
                 results.append(squares(name, *parts, seed))
         for row in results[0]:
             square, seconds = np.mean([own[row] for own in results], axis=0)
-            print(f"| {name} | {row} | {np.sqrt(square):.2f} | {seconds:.1f} |", flush=True)
+            print(line([name, row, f"{np.sqrt(square):.2f}", f"{seconds:.1f}"]), flush=True)
 
 
 if __name__ == "__main__":

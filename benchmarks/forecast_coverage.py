@@ -1,6 +1,6 @@
 """Coverage of `forecast_std`, lead by lead: filters of noisy observations, on new series.
 
-    python benchmarks/forecast_coverage.py [--sets sines lorenz63] [--noise 0.1 0.3] [--seeds 0 1]
+    python -m benchmarks.forecast_coverage [--sets sines lorenz63] [--noise 0.1 0.3] [--seeds 0 1]
 
 A filter with default parameters is fitted to 200 series with noise, given in parts of the channel's
 standard deviation (of sines of amplitude .5 to 1.5: in their units). 500 other series are observed
@@ -19,6 +19,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from benchmarks.lines import heading, line
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.datasets import make_lorenz63
 from skpolyode.panel.select import split_rows
@@ -84,15 +85,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     args = parser.parse_args()
     leads = [f"{low} to {high}" for low, high in pairwise(EDGES)]
-    print("| set, noise, seed |", *(f" {lead} |" for lead in leads), sep="")
-    print("|---|", "---|" * len(leads), sep="")
+    print(*heading(["set, noise, seed", *leads]), sep="\n")
     for case in itertools.product(args.sets, args.noise, args.seeds):
-        print(
-            f"| {case[0]}, {case[1]:g}, {case[2]} |",
-            *(f" {x} |" for x in measure(*case)),
-            sep="",
-            flush=True,
-        )
+        print(line([f"{case[0]}, {case[1]:g}, {case[2]}", *measure(*case)]), flush=True)
 
 
 if __name__ == "__main__":

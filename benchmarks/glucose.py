@@ -1,7 +1,7 @@
 """Glucose of virtual patients under meals and insulin, from a sensor with gaps of hours.
 
-    python benchmarks/glucose.py --simulate FILE     needs the package simglucose, and not this one
-    python benchmarks/glucose.py --data FILE [--n-train 60]
+    python -m benchmarks.glucose --simulate FILE     needs the package simglucose, and not this one
+    python -m benchmarks.glucose --data FILE [--n-train 60]
 
 The 30 patients of simglucose (UVA/Padova, type 1 diabetes) live four pairs of days each: three
 meals and a snack at random times, a bolus for most meals, of the right size up to 30 %, and a basal

@@ -1,6 +1,6 @@
 """What a gradient step costs whose stages are taken by the drive of the network's first layer.
 
-    python benchmarks/gradient_step.py
+    python -m benchmarks.gradient_step
 
 "by hand" is what training runs, with a gradient that is written by hand; "by drive" is the same
 with that of torch; "plain" evaluates the field at every stage, as a textbook does.

@@ -1,6 +1,6 @@
 """How far ahead training looks: errors one observation ahead and of free runs, and what it costs.
 
-    python benchmarks/horizons.py [--sets lorenz63 ...] [--horizons 1 4 auto] [--seeds 0 1 2]
+    python -m benchmarks.horizons [--sets lorenz63 ...] [--horizons 1 4 auto] [--seeds 0 1 2]
                                     [--n-series 600]
 
 450 simulated series train, 150 others are cut at 60 % of their rows and continued by the free run
@@ -19,6 +19,7 @@ from functools import partial
 import numpy as np
 from sklearn.utils import Bunch
 
+from benchmarks.lines import heading, line
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.datasets import make_lorenz63, make_lorenz96, make_ode_system
 from skpolyode.panel.select import take
@@ -58,8 +59,8 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--n-series", type=int, default=600)
     options = parser.parse_args()
-    print("| set, `horizon` | next | " + " | ".join(f"row {k}" for k in ROWS) + " | seconds |")
-    print("|---" * (3 + len(ROWS)) + "|")
+    titles = ["set, `horizon`", "next", *(f"row {k}" for k in ROWS), "seconds"]
+    print(*heading(titles), sep="\n")
     for name in options.sets:
         found: dict[str, list[list[float]]] = {horizon: [] for horizon in options.horizons}
         for seed in options.seeds:
@@ -69,8 +70,8 @@ def main() -> None:
                 rows.append(measure(panel, number, seed))
         for horizon, rows in found.items():
             *errors, seconds = np.mean(rows, axis=0)
-            cells = " | ".join(f"{error:.2g}" for error in errors)
-            print(f"| {name}, {horizon} | {cells} | {seconds:.0f} |", flush=True)
+            cells = [*(f"{error:.2g}" for error in errors), f"{seconds:.0f}"]
+            print(line([f"{name}, {horizon}", *cells]), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Forecasts under doses, beside forecasts from observations alone.
 
-    python benchmarks/inputs.py [--n-train 150] [--n-test 40] [--seeds 0 1 2] [--siblings]
+    python -m benchmarks.inputs [--n-train 150] [--n-test 40] [--seeds 0 1 2] [--siblings]
 
 One compartment with first-order absorption (``gut' = -1.2 gut``, ``x' = 1.2 gut - 0.25 x``, in
 hours), solved in closed form. Each patient takes eight doses of 0.5 to 2 at random times of 36

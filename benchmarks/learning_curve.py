@@ -21,6 +21,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
+from benchmarks.lines import heading, line
 from benchmarks.paper.cells import with_clock
 from benchmarks.peers import fit_gru, last_states, padded
 from benchmarks.protocol import PAPER_WINDOW, label_auc
@@ -70,7 +71,8 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=160, help="epochs")
     parser.add_argument("--figure", type=Path, help="file for a plot of the errors")
     args, curves = parser.parse_args(), {}
-    print("| series, seed | method | epochs | seconds | error | AUC |\n|---|---|---|---|---|---|")
+    titles = ["series, seed", "method", "epochs", "seconds", "error", "AUC"]
+    print(*heading(titles), sep="\n")
     for size in args.sizes:
         for seed in args.seeds:
             data = make_lorenz63(size, rate=0.3, random_state=size + seed)
@@ -83,8 +85,8 @@ def main() -> None:
                     one = METHODS[name](panel, is_test, n_epochs, seed)
                     auc = label_auc(with_clock(one.features, panel), data, seed)
                     found.setdefault(name, []).append((one.seconds, one.error, auc))
-                    cells = f"{one.seconds:.1f} | {one.error:.4f} | {auc:.3f}"
-                    print(f"| {size}, {seed} | {name} | {n_epochs} | {cells} |", flush=True)
+                    cells = f"{one.seconds:.1f}", f"{one.error:.4f}", f"{auc:.3f}"
+                    print(line([f"{size}, {seed}", name, str(n_epochs), *cells]), flush=True)
             summary(size, found)
             curves[size] = found
     if args.figure is not None:

@@ -1,6 +1,6 @@
 """Simulated light curves in two bands, with the error of each magnitude, beside a Gaussian process.
 
-    python benchmarks/light_curves.py [--periods 4 12] [--n-train 200] [--n-test 40] [--seeds 0 1]
+    python -m benchmarks.light_curves [--periods 4 12] [--n-train 200] [--n-test 40] [--seeds 0 1]
 
 Pulsating stars: three harmonics whose amplitudes and phases go with the period, as those of RR
 Lyrae and Cepheids do; the second band has 0.7 of the amplitude and lags a little. 60 nights at

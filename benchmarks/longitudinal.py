@@ -49,6 +49,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import gmean, norm
 
+from benchmarks.lines import heading, line
 from benchmarks.real.forecasts import Fitted, Forecaster, Transformer, ahead, scored
 from benchmarks.real.part import Scores, kept, shown
 from benchmarks.real.questions import Questions, one_step
@@ -245,11 +246,10 @@ def error_table(errors: pd.DataFrame, task: str) -> list[str]:
     if not ratios.empty:
         errors = errors.loc[ratios.max(axis=1).sort_values(ascending=False).index]
     head = [*methods, *(f"{row} / {BEST_RULE}" for row in ratios)]
-    lines = [f"| {task} | {' | '.join(head)} |", "|---" * (len(head) + 1) + "|"]
-    for name, line in errors.iterrows():
-        cells = [f"**{cell(x)}**" if x == line.min() else cell(x) for x in line]
-        cells += [f"{ratio:.2f}" for ratio in ratios.loc[name]]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines = heading([task, *head])
+    for name, own in errors.iterrows():
+        cells = [f"**{cell(x)}**" if x == own.min() else cell(x) for x in own]
+        lines.append(line([name, *cells, *(f"{ratio:.2f}" for ratio in ratios.loc[name])]))
     if LEAST_SQUARES in errors and len(ratios.columns):
         lines += ["", *(summary(errors, row, task) for row in ratios)]
     return lines
@@ -265,10 +265,9 @@ def summary(errors: pd.DataFrame, row: str, task: str) -> str:
 
 
 def plain_table(head: str, table: pd.DataFrame, form: str) -> list[str]:
-    lines = [f"| {head} | {' | '.join(table)} |", "|---" * (table.shape[1] + 1) + "|"]
-    for name, line in table.iterrows():
-        cells = ["-" if np.isnan(x) else f"{x:{form}}" for x in line]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines = heading([head, *table])
+    for name, own in table.iterrows():
+        lines.append(line([name, *("-" if np.isnan(x) else f"{x:{form}}" for x in own)]))
     return lines
 
 

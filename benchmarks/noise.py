@@ -1,6 +1,6 @@
 """Noisy observations: how near each method comes to the signal without the noise.
 
-    python benchmarks/noise.py [--systems van_der_pol ...] [--noise 0 0.1 0.3] [--seeds 0 1]
+    python -m benchmarks.noise [--systems van_der_pol ...] [--noise 0 0.1 0.3] [--seeds 0 1]
         [--models auto exact noisy told] [--spread 10] [--no-rivals]
 
 Series of 100 observations on average, all channels together, with Gaussian noise in parts of the
@@ -36,7 +36,6 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-from lines import heading, line
 from numpy.polynomial import legendre
 from scipy.interpolate import PchipInterpolator, make_smoothing_spline
 from sklearn.exceptions import ConvergenceWarning
@@ -44,6 +43,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from sklearn.utils import Bunch
 
+from benchmarks.lines import heading, line
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.datasets import make_lorenz63, make_ode_system
 from skpolyode.panel.select import keep_rows

@@ -1,6 +1,6 @@
 """Embedding from disk beside embedding in memory, and a fit from disk: speed and peak memory.
 
-    python benchmarks/out_of_core.py [--observations 10000000] [--length 100] [--jobs 1]
+    python -m benchmarks.out_of_core [--observations 10000000] [--length 100] [--jobs 1]
 
 Writes a long table of two channels at continuous random times, a tenth of the values missing, to a
 temporary folder. Then, each in a process of its own: `embed_dataset`, and the same in memory
@@ -21,8 +21,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from processes import in_a_process, peak_mib
 
+from benchmarks.processes import in_a_process, peak_mib
 from skpolyode import HiPPOTransformer, Panel, PolyODETransformer
 from skpolyode.parquet import embed_dataset, sample_dataset
 
@@ -91,7 +91,12 @@ def main() -> None:
         write_source(source, n_series, arguments.length)
         results = {
             how: in_a_process(
-                [__file__], how, source, source.with_name(how), arguments.length, arguments.jobs
+                "benchmarks.out_of_core",
+                how,
+                source,
+                source.with_name(how),
+                arguments.length,
+                arguments.jobs,
             )
             for how in ("disk", "memory", "fit")
         }

@@ -1,7 +1,7 @@
 """What a second process brings: a grid search of 8 fits, with one worker and with two.
 
-    python benchmarks/parallel.py [--jobs 2] [--epochs 30] [--series 200]
-    python benchmarks/parallel.py --small    # 36 fits of 40 series, by two workers
+    python -m benchmarks.parallel [--jobs 2] [--epochs 30] [--series 200]
+    python -m benchmarks.parallel --small    # 36 fits of 40 series, by two workers
 
 Each search is a process of its own, since limits on threads are set when one starts. Printed are
 wall times, their ratio, and whether the results are the same bit for bit. On an idle machine with
@@ -18,11 +18,11 @@ import time
 from pathlib import Path
 
 import numpy as np
-from processes import in_a_process
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
+from benchmarks.processes import in_a_process
 from skpolyode import PolyODETransformer
 from skpolyode.datasets import make_lorenz63
 
@@ -82,12 +82,12 @@ def main() -> None:
         print(json.dumps((measure_small, measure)[len(arguments.measure) > 1](*arguments.measure)))
         return
     if arguments.small:
-        found = in_a_process([__file__], arguments.jobs)
+        found = in_a_process("benchmarks.parallel", arguments.jobs)
         seconds = f"{found['seconds']:.1f} s, {found['processor']:.1f} s of the processor"
         print(f"36 fits of 40 short series, {arguments.jobs} workers: {seconds}")
         return
     one, more = (
-        in_a_process([__file__], jobs, arguments.epochs, arguments.series)
+        in_a_process("benchmarks.parallel", jobs, arguments.epochs, arguments.series)
         for jobs in (1, arguments.jobs)
     )
     print(f"one worker: {one['seconds']:.1f} s; {arguments.jobs} workers: {more['seconds']:.1f} s")

@@ -1,6 +1,6 @@
 """Filling gaps on Lorenz63: the learned path, what 32 coefficients hold of it, fixed paths.
 
-    python benchmarks/path.py [--seed 0]
+    python -m benchmarks.path [--seed 0]
 
 Data: as in `training_speed.py`, 500 training series at rate 0.3, window 5. Errors are mean squares,
 in variances of the channels, on the 250 test series at the grid times where they were not
@@ -15,10 +15,10 @@ import sys
 import time
 
 import numpy as np
-from lines import heading, line
-from protocol import PAPER_WINDOW, held_out_truth, reverse_reconstruction
 from sklearn.utils import Bunch
 
+from benchmarks.lines import heading, line
+from benchmarks.protocol import PAPER_WINDOW, held_out_truth, reverse_reconstruction
 from skpolyode import InterpolationTransformer, Panel, PolyODETransformer
 from skpolyode.datasets import make_lorenz63
 from skpolyode.panel import series_index

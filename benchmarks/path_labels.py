@@ -1,6 +1,6 @@
 """What the learned path is worth to a method for regular series: labels of simulated dynamics.
 
-    python benchmarks/path_labels.py [--series 500] [--seed 0]
+    python -m benchmarks.path_labels [--series 500] [--seed 0]
 
 Independent series at rate 0.3 (`protocol="independent"`) are put on a common grid of 100 times, by
 the learned path of a default `PolyODETransformer` and by lines between the observations; MiniRocket

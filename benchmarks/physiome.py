@@ -35,6 +35,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
+from benchmarks.lines import heading, line
 from benchmarks.real.forecasts import Fitted, Transformer, ahead
 from benchmarks.real.part import Scores, kept, shown
 from benchmarks.real.questions import Questions, after
@@ -135,14 +136,14 @@ def report(found: pd.DataFrame, published: pd.DataFrame) -> list[str]:
 
 def error_table(table: pd.DataFrame, errors: pd.DataFrame) -> list[str]:
     """Lines of a table, a set in each row, with the least of its `errors` in bold."""
-    lines = [f"| set | {' | '.join(table)} |", "|---" * (table.shape[1] + 1) + "|"]
-    for name, line in table.iterrows():
-        best = line[errors.columns].min()
+    lines = heading(["set", *table])
+    for name, own in table.iterrows():
+        best = own[errors.columns].min()
         cells = [
-            f"{line[c]:.0f}" if c == "CPU s" else bold(line[c], c in errors and line[c] == best)
+            f"{own[c]:.0f}" if c == "CPU s" else bold(own[c], c in errors and own[c] == best)
             for c in table
         ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        lines.append(line([name, *cells]))
     return lines
 
 
@@ -152,10 +153,10 @@ def bold(value: float, is_best: bool) -> str:
 
 def rank_table(ranks: pd.DataFrame) -> list[str]:
     """Lines of a table, a method in each row, the best mean first."""
-    lines = ["| | mean rank | best of these on | of sets |", "|---|---|---|---|"]
+    lines = heading(["", "mean rank", "best of these on", "of sets"])
     for name, mean in ranks.mean().sort_values().items():
         first = int((ranks[name] == ranks.min(axis=1)).sum())
-        lines.append(f"| {name} | {mean:.2f} | {first} | {len(ranks)} |")
+        lines.append(line([name, f"{mean:.2f}", str(first), str(len(ranks))]))
     return lines
 
 

@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from benchmarks.lines import heading, line
 from benchmarks.real.forecasts import Fitted, Transformer
 from benchmarks.real.part import Scores, kept
 from benchmarks.real.questions import Ask, Questions, Seen, after, seen
@@ -205,13 +206,13 @@ def measure(name: str, split: Split, rows: list[str]) -> dict[str, Scores]:
 def report(name: str, found: pd.DataFrame) -> list[str]:
     """Lines of a table: mean and standard deviation over the splits, then what is published."""
     columns = [*PROTOCOLS[name].scores, "CPU s"]
-    lines = [f"| {name} | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    lines = heading([name, *columns])
     for row, own in found.groupby("row", sort=False):
         cells = [f"{own[c].mean():.3f} ± {own[c].std(ddof=0):.3f}" for c in columns[:-1]]
-        lines.append(f"| {row} | {' | '.join(cells)} | {own['CPU s'].mean():.0f} |")
+        lines.append(line([row, *cells, f"{own['CPU s'].mean():.0f}"]))
     for method in PUBLISHED[name]["MSE"]:
         cells = [f"{PUBLISHED[name][c][method]:g}" for c in columns[:-1]]
-        lines.append(f"| {method}, published | {' | '.join(cells)} | |")
+        lines.append(line([f"{method}, published", *cells, ""]))
     table = found.pivot(index="fold", columns="row", values="MSE")
     if {"PolyODE", "least squares"} <= set(table):
         wins = int((table["PolyODE"] < table["least squares"]).sum())

@@ -6,13 +6,12 @@ import json
 import resource
 import subprocess
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 
-def in_a_process(program: Sequence[str], *arguments: object) -> dict[str, Any]:
-    """What a benchmark prints, as JSON, when Python runs it with --measure and the arguments."""
-    command = [sys.executable, *program, "--measure", *map(str, arguments)]
+def in_a_process(module: str, *arguments: object) -> dict[str, Any]:
+    """What a module prints, as JSON, when Python runs it with --measure and the arguments."""
+    command = [sys.executable, "-m", module, "--measure", *map(str, arguments)]
     return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
 

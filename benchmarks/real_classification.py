@@ -1,6 +1,6 @@
 """Classification of real and simulated series of which a share of the cells is hidden.
 
-    python benchmarks/real_classification.py --out results [--quick | --report]
+    python -m benchmarks.real_classification --out results [--quick | --report]
 
 Six sets that come with sktime, in their own split, and the paper's three simulated systems (1000
 independent series, half of them to train on); 0, 50 and 70 % of all cells dropped, three draws.
@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from sklearn.frozen import FrozenEstimator
 
+from benchmarks.lines import heading, line
 from skpolyode import (
     HiPPOTransformer,
     InterpolationTransformer,
@@ -139,10 +140,8 @@ def report(out: Path, names: list[str]) -> None:
         if files:
             rows.append(summarise(name, share, [json.loads(file.read_text()) for file in files]))
     rows.sort(key=lambda row: row[0])  # losses are False
-    print(f"\n| set, cells dropped, draws | {' | '.join(METHODS)} | default is |")
-    print("|---" * (len(METHODS) + 2) + "|")
-    for _, line in rows:
-        print(line)
+    head = heading(["set, cells dropped, draws", *METHODS, "default is"])
+    print("", *head, *(shown for _, shown in rows), sep="\n")
     print(f"\nbest or within one standard error: {sum(good for good, _ in rows)} of {len(rows)}")
 
 
@@ -163,8 +162,8 @@ def summarise(name: str, share: float, cells: list[dict]) -> tuple[bool, str]:
     gap = mean[best] - mean[DEFAULT]
     good = gap <= max(error[best], error[DEFAULT])
     verdict = "best" if gap == 0 else f"{'near' if good else 'LOSES to'} {best} ({-gap:.3f})"
-    parts = " | ".join(f"{mean[m]:.3f} ± {error[m]:.3f}" for m in METHODS)
-    return bool(good), f"| {name}, {share:.0%}, {len(cells)} | {parts} | {verdict} |"
+    parts = [f"{mean[m]:.3f} ± {error[m]:.3f}" for m in METHODS]
+    return bool(good), line([f"{name}, {share:.0%}, {len(cells)}", *parts, verdict])
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """How time and memory grow: with series, with the length of one series, with channels, with N.
 
-    python benchmarks/scaling.py            # a quarter of an hour on two cores
-    python benchmarks/scaling.py --quick    # does it work? small sizes, a minute
-    python benchmarks/scaling.py --budget   # only fits with default epochs, to a million series
+    python -m benchmarks.scaling            # a quarter of an hour on two cores
+    python -m benchmarks.scaling --quick    # does it work? small sizes, a minute
+    python -m benchmarks.scaling --budget   # only fits with default epochs, to a million series
 
 Each line is a process of its own, so that its peak memory is its own. Gaps are continuous and
 never repeat. "epoch" is one pass of training, refresh included, "fit" all of a fit of two epochs;
@@ -21,7 +21,8 @@ import time
 from typing import NamedTuple
 
 import numpy as np
-from processes import in_a_process, peak_mib
+
+from benchmarks.processes import in_a_process, peak_mib
 
 LENGTH = 30
 
@@ -94,7 +95,7 @@ def run_table(title: str, sizes: list[tuple[int, ...]], changing: int) -> None:
     print(f"{'exponent':>10s}{'MiB':>7s}{'of that for data and work':>27s}")
     before = None
     for size in sizes:
-        now = in_a_process([__file__], *size, 2)
+        now = in_a_process("benchmarks.scaling", *size, 2)
         growth = dict.fromkeys(("epoch", "transform"), "")
         if before is not None:
             ratio = math.log(size[changing] / before[0][changing])
@@ -112,7 +113,7 @@ def run_budget(sizes: list[int]) -> None:
     print(f"\nfits with default epochs\n{'':>10s}{'fit, s':>9s}{'of processor':>14s}", end="")
     print(f"{'MiB for work':>14s}")
     for n in sizes:
-        now = in_a_process([__file__], n, LENGTH, 2, 32, 0)
+        now = in_a_process("benchmarks.scaling", n, LENGTH, 2, 32, 0)
         print(f"{n:>10d}{now['fit']:>9.1f}{now['cpu']:>14.1f}{now['grown']:>14.0f}", flush=True)
 
 

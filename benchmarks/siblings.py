@@ -1,7 +1,7 @@
 """What the neural siblings reach on Lorenz63 or Lorenz96, and in what time.
 
-    python benchmarks/siblings.py [--model LinODENet] [--seeds 1] [--dataset lorenz63]
-    python benchmarks/siblings.py --epochs 1   # sizes and times of embedding, not errors
+    python -m benchmarks.siblings [--model LinODENet] [--seeds 1] [--dataset lorenz63]
+    python -m benchmarks.siblings --epochs 1   # sizes and times of embedding, not errors
 
 Data: 500 training series in the paper's protocol (`protocol="paper-code", rate=0.3`); scored on the
 250 test series by the one-step forecasting MSE, in standardised units, over all observed values but
@@ -17,9 +17,9 @@ import time
 
 import numpy as np
 import torch
-from protocol import PAPER_WINDOW, downstream
 
 import skpolyode
+from benchmarks.protocol import PAPER_WINDOW, downstream
 from skpolyode.datasets import make_lorenz63, make_lorenz96
 from skpolyode.transformers.neural import NeuralTransformer
 

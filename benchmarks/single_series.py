@@ -28,6 +28,7 @@ import joblib
 import numpy as np
 import torch
 
+from benchmarks.lines import heading, line
 from skpolyode import Panel
 from skpolyode.forecasting import PolyODEForecaster
 
@@ -196,19 +197,18 @@ def main() -> None:
             continue
         jobs = (joblib.delayed(compared)(series, args.folds) for series in chosen.values())
         found = joblib.Parallel(args.jobs, return_as="generator")(jobs)
-        print(f"| {kind} | {' | '.join(f'{g} rows' for g in GROUPS)} | coverage |")
-        print("|---" * (len(GROUPS) + 2) + "|")
+        print(*heading([kind, *(f"{g} rows" for g in GROUPS), "coverage"]), sep="\n")
         ratios, coverages = [], []
         for name, (cells, coverage) in zip(chosen, found, strict=True):
-            shown = " | ".join(f"{ratio:.2f} {best}" for ratio, best in cells.values())
-            print(f"| {name} | {shown} | {coverage:.2f} |", flush=True)
+            shown = [f"{ratio:.2f} {best}" for ratio, best in cells.values()]
+            print(line([name, *shown, f"{coverage:.2f}"]), flush=True)
             ratios.append([ratio for ratio, _ in cells.values()])
             coverages.append(coverage)
         columns = np.array(ratios).T
         for name, of in (("worst", np.max), ("median", np.median)):
-            print(f"| **{name}** | {' | '.join(f'{of(c):.2f}' for c in columns)} | |")
-        near = " | ".join(f"{np.mean(c <= 1.05):.2f}" for c in columns)
-        print(f"| **share up to 1.05** | {near} | {np.mean(coverages):.2f} (mean) |\n")
+            print(line([f"**{name}**", *(f"{of(c):.2f}" for c in columns), ""]))
+        near = [f"{np.mean(c <= 1.05):.2f}" for c in columns]
+        print(line(["**share up to 1.05**", *near, f"{np.mean(coverages):.2f} (mean)"]) + "\n")
 
 
 if __name__ == "__main__":

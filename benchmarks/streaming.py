@@ -1,6 +1,6 @@
 """What an update of a stream costs, for one series and for many, after few and many observations.
 
-    python benchmarks/streaming.py [--series 20000] [--observations 100000]
+    python -m benchmarks.streaming [--series 20000] [--observations 100000]
 
 The model is that of Lorenz63 (two observed channels, 32 coefficients, default network), new
 observations come at its typical gap. Printed for each transformer:

@@ -1,8 +1,8 @@
 """Figures of the structure of the code: run before and after a redesign, and compare.
 
-    python benchmarks/structure.py                         # the package of this checkout
-    python benchmarks/structure.py --package PATH          # another one, as of an older checkout
-    python benchmarks/structure.py --list doors constants  # with the places that were counted
+    python -m benchmarks.structure                         # the package of this checkout
+    python -m benchmarks.structure --package PATH          # another one, as of an older checkout
+    python -m benchmarks.structure --list doors constants  # with the places that were counted
 
 A *room* is a folder of the package; modules at the top are the room ".". How each figure is made:
 

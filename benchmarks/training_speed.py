@@ -1,6 +1,6 @@
 """Time to quality on Lorenz63: the paper's recipe and ours, in one run.
 
-    python benchmarks/training_speed.py [--recipe-epochs 3] [--seeds 3]
+    python -m benchmarks.training_speed [--recipe-epochs 3] [--seeds 3]
 
 Data: the paper's protocol (`make_lorenz63(protocol="paper-code", rate=0.3)`), 500 training, 250
 validation and 250 test series. All errors are one-step forecasting MSEs on the validation series,
@@ -18,9 +18,9 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from paper_recipe import Recipe, on_grid, train
-from protocol import PAPER_WINDOW, downstream, reverse_reconstruction
 
+from benchmarks.paper_recipe import Recipe, on_grid, train
+from benchmarks.protocol import PAPER_WINDOW, downstream, reverse_reconstruction
 from skpolyode import PolyODETransformer
 from skpolyode.datasets import make_lorenz63
 from skpolyode.training import forecasting_mse

@@ -1,6 +1,6 @@
 """How much of an error was foreseen: the paper's experiment on uncertainty, made again.
 
-    python benchmarks/uncertainty.py [--sets lorenz63 ...] [--seeds 0 1] [--n-series 600]
+    python -m benchmarks.uncertainty [--sets lorenz63 ...] [--seeds 0 1] [--n-series 600]
 
 Models are fitted to three quarters of the series, and asked for the others at times at which
 nothing was observed, between the first and the last observation. Errors are against the truth, in
@@ -29,9 +29,9 @@ import warnings
 from collections.abc import Iterator
 
 import numpy as np
-from lines import heading, line
 from scipy.stats import spearmanr
 
+from benchmarks.lines import heading, line
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.datasets import make_lorenz63, make_lorenz96, make_ode_system
 

@@ -1,6 +1,6 @@
 """How long wards take: many stays, 37 channels, 16 % of the cells observed.
 
-    python benchmarks/wards.py [--stays 1500] [--coefficients 32]
+    python -m benchmarks.wards [--stays 1500] [--coefficients 32]
 
 Made series of the size of PhysioNet 2012: 75 rows in 48 hours on average, each channel at a rate of
 its own, levels of each stay that wander. Prints the seconds of the processor that `fit` and

@@ -40,25 +40,11 @@ class Table:
 
     def command(self, *, quick: bool, data: Path | None, folder: str) -> list[str]:
         """What is run; {folder} in arguments is a folder for results."""
-        name = f"benchmarks/{self.script}.py"
-        start = [name] if (ROOT / name).is_file() else ["-m", f"benchmarks.{self.script}"]
-        if self.script in AS_MODULES:
-            start = ["-m", f"benchmarks.{self.script}"]
         words = (self.quick if quick else self.full).replace("{folder}", folder)
         with_data = ["--data", str(data / self.subfolder)] if self.needs_data else []
-        return [sys.executable, *start, *with_data, *shlex.split(words)]
+        return [sys.executable, "-m", f"benchmarks.{self.script}", *with_data, *shlex.split(words)]
 
 
-AS_MODULES = {
-    "doses",
-    "intervals",
-    "learning_curve",
-    "longitudinal",
-    "peers",
-    "physiome",
-    "physionet_forecasts",
-    "single_series",
-}
 TABLES = {
     "embeddings": Table("baselines", quick="--seeds 1 --only vowels --rows linear"),
     "learning_curve": Table("learning_curve", quick="--sizes 40 --most 2"),

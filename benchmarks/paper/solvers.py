@@ -28,6 +28,7 @@ import torch
 from matplotlib.axes import Axes
 from scipy.optimize import brentq
 
+from benchmarks.lines import heading, line
 from benchmarks.paper.study import SOLVERS, CoupledPolyODE, PaperPolyODETransformer
 from benchmarks.paper.study.implicit import MULTISTEPS
 from benchmarks.protocol import PAPER_WINDOW
@@ -242,9 +243,7 @@ def draw_rates(ax: Axes, spectra: dict[int, np.ndarray]) -> None:
 
 
 def markdown(rows: Rows) -> str:
-    lines = ["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0])]
-    lines += ["| " + " | ".join(str(value) for value in row.values()) + " |" for row in rows]
-    return "\n".join(lines)
+    return "\n".join([*heading([*rows[0]]), *(line([*map(str, row.values())]) for row in rows)])
 
 
 def main() -> None:

@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 import torch
 
+from benchmarks.lines import heading, line
+
 Scores = dict[str, float]
 Measure = Callable[[str, Any, list[str]], dict[str, Scores]]
 ASIDE = ("coverage", "width")  # of intervals, told below the tables
@@ -56,17 +58,16 @@ def table_of(part: Part, found: pd.DataFrame) -> list[str]:
     """Lines of a markdown table: means over the folds, the best one of each score in bold."""
     table = means(found)
     columns = [c for c in table if not c.startswith(ASIDE)]
-    head = f"| {found['set'].iloc[0]} | {' | '.join(columns)} |"
-    lines = [head, "|---" * (len(columns) + 1) + "|"]
+    lines = heading([found["set"].iloc[0], *columns])
     best = table[columns].max() if part.larger_is_better else table[columns].min()
-    for row, line in table.iterrows():
-        cells = [f"{line[c]:.1f}" if c == "CPU s" else shown(line[c]) for c in columns]
+    for row, values in table.iterrows():
+        cells = [f"{values[c]:.1f}" if c == "CPU s" else shown(values[c]) for c in columns]
         for k, column in enumerate(columns):
-            if column != "CPU s" and line[column] == best[column]:
+            if column != "CPU s" and values[column] == best[column]:
                 cells[k] = f"**{cells[k]}**"
-        lines.append(f"| {row} | {' | '.join(cells)} |")
-    for row, line in table.iterrows():
-        own = {c: line[c] for c in table if c not in columns and not np.isnan(line[c])}
+        lines.append(line([row, *cells]))
+    for row, values in table.iterrows():
+        own = {c: values[c] for c in table if c not in columns and not np.isnan(values[c])}
         if own:
             parts = ", ".join(f"{column} {value:.3f}" for column, value in own.items())
             lines.append(f"\nIntervals of 90 %, {row}: {parts}.")
