@@ -237,7 +237,7 @@ def main() -> None:
     for size in arguments.sizes:
         for name in arguments.rows:
             rows = [
-                in_a_process(["-m", "benchmarks.peers"], name, size, draw)
+                in_a_process("benchmarks.peers", name, size, draw)
                 for draw in range(arguments.draws)
             ]
             row = {key: np.mean([own[key] for own in rows]) for key in rows[0]}

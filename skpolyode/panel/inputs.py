@@ -29,8 +29,9 @@ _OTHER_CLOCK = FaultKind(
 class Inputs:
     """What acts on series, as far as it is known: doses, meals, valve positions, weather.
 
-    Each series has rows of inputs at times of their own: before, between and after its
-    observations. Those after the last observation say what a forecast goes on under.
+    Other packages call them exogenous variables. Each series has rows of inputs at times of their
+    own: before, between and after its observations. Those after the last observation say what a
+    forecast goes on under.
 
     Parameters
     ----------
