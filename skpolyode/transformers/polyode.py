@@ -377,26 +377,23 @@ class PolyODETransformer(UncertainTransformer):
         return [size, *layer_sizes(self.hidden_layer_sizes), size]
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
-        layers, widths = embedder.model.field.layers, self._widths(self.n_channels_in_)
-        inner = [layer.in_features for layer in layers[1:]]
-        fitted = [layers[-1].out_features, *inner, layers[-1].out_features]
-        if (fitted, embedder.model.parts[1]) != (widths, self._state_size):
-            raise ValueError(
-                f"warm_start=True continues a network of widths {fitted}, but the number of "
-                "channels, n_coefficients, hidden_size and hidden_layer_sizes now ask for "
-                f"{widths}; keep them as in the last fit or set warm_start=False."
-            )
-        if not isinstance(embedder.past.memory, MEMORIES[self.measure]):
-            raise ValueError(
-                f"warm_start=True continues with the memory of the last fit, which is not "
-                f"measure={self.measure!r}; keep the measure or set warm_start=False."
-            )
-        fitted = "exact" if embedder.model.gain is None else "noisy"
-        if self.observations not in ("auto", fitted):
-            raise ValueError(
-                f"warm_start=True continues with the update of the last fit, which is not that of "
-                f"observations={self.observations!r}; keep it or set warm_start=False."
-            )
+        model, widths = embedder.model, self._widths(self.n_channels_in_)
+        layers = model.field.layers
+        inner, size = [layer.in_features for layer in layers[1:]], layers[-1].out_features
+        update = "noisy" if model.filters else "exact"
+        is_kept = {
+            "the number of channels, n_coefficients, hidden_size or hidden_layer_sizes": (
+                ([size, *inner, size], model.parts[1]) == (widths, self._state_size)
+            ),
+            f"measure={self.measure!r}": isinstance(embedder.past.memory, MEMORIES[self.measure]),
+            f"observations={self.observations!r}": self.observations in ("auto", update),
+        }
+        for name, is_same in is_kept.items():
+            if not is_same:
+                raise ValueError(
+                    f"warm_start=True continues the model of the last fit, but {name} now asks for "
+                    "another one; keep it or set warm_start=False."
+                )
         # How far off the path may be is that of the last fit, and learned anew if at all.
         return replace(embedder, blocks=_BLOCKS[self.embedding], scale=None)
 
