@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 
 from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel
-from skpolyode.panel.readers.long import error_columns
+from skpolyode.panel.readers.long import error_columns, value_columns
 
 ROWS_PER_CHUNK = 500_000  # read, and held, at once
 
@@ -102,13 +102,9 @@ def open_source(
     schema = dataset.schema
     static = [static] if isinstance(static, str) else static and list(static)
     used = [id, time, *(static or []), *error_columns(options.get("error"))]
+    names = value_columns("source", schema.names, used, channels)
     if channels is None:
-        counted = _index_columns(schema)
-        names = [name for name in schema.names if name not in (*used, *counted)]
-    else:
-        names = [channels] if isinstance(channels, str) else list(channels)
-    if missing := [name for name in (*used, *names) if name not in schema.names]:
-        raise ValueError(f"source has no column {missing[0]!r}; its columns are {schema.names}.")
+        names = [name for name in names if name not in _index_columns(schema)]
     mixed = set()
     for fragment in dataset.get_fragments():
         kinds = _check_file(fragment, schema, used, names, may_have_more=channels is not None)

@@ -79,12 +79,7 @@ def rows_from_long(
         static_columns = []  # rows of their own, or none
     used = [id, time, *static_columns, *([channel, value] if channel is not None else [])]
     used += error_columns(error)
-    names = [values] if isinstance(values, str) else values
-    names = [name for name in df.columns if name not in used] if names is None else list(names)
-    if missing := [name for name in (*used, *names) if name not in df.columns]:
-        raise ValueError(
-            f"{faults.name} has no column {missing[0]!r}; its columns are {list(df.columns)}."
-        )
+    names = value_columns(faults.name, df.columns, used, values)
     require_series(len(df), faults.name)
     table = read_table(column_of(df, id), column_of(df, time), faults, time_unit)
     if channel is not None:
@@ -219,6 +214,24 @@ def error_columns(error: str | Mapping[str, str] | None) -> list[str]:
     if error is None or isinstance(error, str):
         return [] if error is None else [error]
     return list(error.values())
+
+
+def value_columns(
+    table: str, known: Sequence[str], used: Sequence[str], values: str | Sequence[str] | None
+) -> list[str]:
+    """Columns of the channels of a `table`, which has the `known` ones: by default all not `used`.
+
+    Raises
+    ------
+    ValueError
+        If it lacks a column of either.
+    """
+    if isinstance(values, str):
+        values = [values]
+    names = [name for name in known if name not in used] if values is None else list(values)
+    if missing := [name for name in (*used, *names) if name not in known]:
+        raise ValueError(f"{table} has no column {missing[0]!r}; its columns are {list(known)}.")
+    return names
 
 
 def _errors_by_channel(error: str | Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
