@@ -76,15 +76,6 @@ class Rows:
         since = (ticks - np.repeat(ticks[first], self.lengths)) / per_unit
         return np.where(np.isnan(counts), np.nan, since)
 
-    def since_start(self) -> Rows:
-        """Count times from the first row of each series, where ticks tell it exactly."""
-        ticks = self.times.ticks
-        if ticks is None or self.origin is not None:
-            return self
-        first = np.minimum(self.offsets[:-1], max(len(ticks) - 1, 0))
-        origin = ticks[first] if len(ticks) else np.zeros(len(first), dtype=np.int64)
-        return replace(self, times=self.times._replace(counts=self.elapsed), origin=origin)
-
     def since_origin(self, times: Times, origin: np.ndarray) -> np.ndarray:
         """Count other times from the origins (...,) of their series, in the units of these rows."""
         (_, axis, _, per_unit), rest = self.times, 0.0
