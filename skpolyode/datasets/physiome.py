@@ -113,16 +113,11 @@ def load_physiome(
         scores = np.array(json.loads(system["channel_scores"]))
         asked = np.argsort(scores)[-_N_ASKED:]
         _sampled(np.load(clean_file), asked, np.random.default_rng(fold)).to_parquet(file)
-    return _read(file)
-
-
-def _read(file: Path) -> Bunch:
     long = pd.read_parquet(file)
     parts = long.groupby("id")["part"].first().astype(str).replace("valid", "validation")
     long = long.assign(time=long["row"] / (_N_ROWS - 1), value=long["value"].astype(np.float64))
     long = long.sort_values(["id", "row"])
-    names = {column: column for column in ("id", "time", "channel", "value")}
-    panel = Panel.from_long(long, **names)
+    panel = Panel.from_long(long, id="id", time="time", channel="channel", value="value")
     return Bunch(panel=panel, split=parts[panel.ids].to_numpy(dtype=str))
 
 
