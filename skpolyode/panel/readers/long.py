@@ -16,7 +16,6 @@ from skpolyode.panel.readers.kinds import column as column_of
 from skpolyode.panel.rows import (
     Duplicates,
     Rows,
-    merge_errors,
     offsets_from,
     reduce_groups,
     require_series,
@@ -167,14 +166,14 @@ def pivot(
         )
     how = "first" if duplicates == "error" else duplicates
     starts = np.flatnonzero(new_cell)
-    values = np.full((int(new_row.sum()), len(names)), np.nan)
-    row = np.cumsum(new_row) - 1
-    values[row[starts], channels[starts]] = reduce_groups(cells[:, None], starts, how)[:, 0]
-    merged = None
-    if errors is not None:
+    errors = None if errors is None else errors[order][:, None]
+    found, found_errors = reduce_groups(cells[:, None], errors, starts, how)
+    values, merged = np.full((int(new_row.sum()), len(names)), np.nan), None
+    place = (np.cumsum(new_row) - 1)[starts], channels[starts]
+    values[place] = found[:, 0]
+    if found_errors is not None:
         merged = np.full_like(values, np.nan)
-        found = merge_errors(cells[:, None], errors[order][:, None], starts, how)
-        merged[row[starts], channels[starts]] = found[:, 0]
+        merged[place] = found_errors[:, 0]
     offsets = offsets_from(np.bincount(codes[new_row], minlength=len(table.ids)))
     kept, labels = table.times.at(order[new_row]), tuple(map(str, names))
     return Rows(kept, values, offsets, channel_names=labels, errors=merged)
