@@ -118,9 +118,8 @@ class Inputs:
     def select(self, names: Sequence[str]) -> Inputs:
         """Some channels, in the order in which they are named."""
         kinds = dict(zip(self.names, self.kinds, strict=True))
-        part = Inputs(self.stored.select_channels(names), [kinds[name] for name in names])
-        part.series = self.series
-        return part
+        chosen = [kinds[name] for name in names]
+        return Inputs(self.stored.select_channels(names), chosen).at(self.series)
 
     def equals(self, other: object) -> bool:
         """Whether others have the same rows, channels and kinds."""

@@ -332,8 +332,7 @@ class PanelStorage:
         else:  # the ticks of other times are not known
             full = rows.times._replace(counts=times, ticks=None)
         errors = rows.errors if values is self.values else None
-        new = {"times": full, "values": values, "errors": errors, "offsets": offsets}
-        rows = replace(rows, origin=None, **new)
+        rows = replace(rows, times=full, values=values, errors=errors, offsets=offsets, origin=None)
         return self.from_rows(rows, checked=False)
 
 
