@@ -42,8 +42,7 @@ def _paper_path_lorenz63() -> np.ndarray:
                 z + step * (x * y - beta * z),
             )
         )
-    states = np.array(path)
-    return _standardised(states, axis=0)
+    return _standardised(np.array(path), axis=0)
 
 
 @cache

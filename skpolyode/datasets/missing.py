@@ -118,7 +118,7 @@ def drop_times(
     >>> kept.n_observations + dropped.n_observations == panel.n_observations
     True
     """
-    rows = np.flatnonzero(~np.isnan(panel.values).all(axis=1))
+    rows = np.flatnonzero(panel.rows.observed)
     drop = np.zeros(panel.n_observations, dtype=bool)
     drop[rows] = _choose(series_of_rows(panel)[rows], fraction, min_observed, random_state)
     return keep_rows(panel, ~drop), keep_rows(panel, drop)
