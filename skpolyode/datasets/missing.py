@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 
 import numpy as np
+import pandas as pd
 from sklearn.utils import check_random_state
 
 from skpolyode.panel import Panel
@@ -140,7 +141,5 @@ def _choose(
         )
     chance = check_random_state(random_state).random_sample(len(series))
     # The items with the highest numbers are kept whatever the fraction is.
-    order = np.lexsort((-chance, series))
-    rank = np.empty(len(series), dtype=np.int64)
-    rank[order] = np.arange(len(series)) - np.searchsorted(series, series)
-    return (chance < fraction) & (rank >= min_observed)
+    rank = pd.Series(chance).groupby(series).rank(ascending=False, method="first").to_numpy()
+    return (chance < fraction) & (rank > min_observed)
