@@ -104,7 +104,8 @@ def open_source(
     used = [id, time, *(static or []), *error_columns(options.get("error"))]
     names = value_columns("source", schema.names, used, channels)
     if channels is None:
-        names = [name for name in names if name not in _index_columns(schema)]
+        counted = _index_columns(schema)
+        names = [name for name in names if name not in counted]
     mixed = set()
     for fragment in dataset.get_fragments():
         kinds = _check_file(fragment, schema, used, names, may_have_more=channels is not None)
