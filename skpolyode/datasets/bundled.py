@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from skpolyode.errors import require
-from skpolyode.panel import Panel, offsets_from
+from skpolyode.panel import Panel
 
 _PARTS = ("train", "test")
 
@@ -106,13 +106,7 @@ def _load(name: str, split: str | None, channel_names: Sequence[str]) -> Bunch:
     parts = _PARTS if split is None else (split,)
     loaded = [load(split=part, return_X_y=True, return_type="df-list") for part in parts]
     frames = [frame for part_frames, _ in loaded for frame in part_frames]
-    lengths = [len(frame) for frame in frames]
-    panel = Panel(
-        np.concatenate([np.arange(length, dtype=np.float64) for length in lengths]),
-        np.concatenate([frame.to_numpy(dtype=np.float64) for frame in frames]),
-        offsets_from(lengths),
-        channel_names=channel_names,
-    )
+    panel = Panel.from_frames(frames, channel_names=channel_names)  # their rows are counted from 0
     labels = np.concatenate([part_labels for _, part_labels in loaded])
     of_series = np.repeat(parts, [len(part_frames) for part_frames, _ in loaded])
     return Bunch(panel=panel, y=labels.astype(np.int64), split=of_series)

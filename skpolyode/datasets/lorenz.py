@@ -42,8 +42,7 @@ def _paper_path_lorenz63() -> np.ndarray:
                 z + step * (x * y - beta * z),
             )
         )
-    states = np.array(path)
-    return _standardised(states, axis=0)
+    return _standardised(np.array(path), axis=0)
 
 
 @cache
@@ -67,11 +66,11 @@ class _Attractor:
     """A chaotic system and how each protocol uses it.
 
     `mean` and `scale` are those of the invariant measure (1.2e7 states of a long run). They are
-    constants, so that data sets made by separate calls share their units.
+    constants, so that data sets made by separate calls share their units. The last state gives the
+    label, and is never observed.
     """
 
     names: tuple[str, ...]
-    observed: tuple[str, ...]
     field: Field
     params: tuple[float, ...]
     mean: np.ndarray
@@ -81,7 +80,7 @@ class _Attractor:
     def make(self, random_state: int | np.random.RandomState | None, *arguments: Any) -> Bunch:
         """Build the data set of a protocol from the other arguments of `Simulation`."""
         rng = check_random_state(random_state)
-        simulation = Simulation(rng, self.names, self.observed, *arguments)
+        simulation = Simulation(rng, self.names, self.names[:-1], *arguments)
         n_series, rate = simulation.n_series, simulation.rate
         if simulation.protocol == "paper-code":
             # Windows of 500 points of one trajectory, of which every fifth is on the grid.
@@ -106,7 +105,6 @@ class _Attractor:
 
 _LORENZ63 = _Attractor(
     names=("x", "y", "z"),
-    observed=("x", "y"),
     field=lorenz63,
     params=(10.0, 28.0, 8.0 / 3.0),
     mean=np.array([0.0, 0.0, 23.55]),
@@ -115,7 +113,6 @@ _LORENZ63 = _Attractor(
 )
 _LORENZ96 = _Attractor(
     names=("x0", "x1", "x2", "x3", "x4"),
-    observed=("x0", "x1", "x2", "x3"),
     field=lorenz96,
     params=(8.0,),
     mean=np.full(5, 2.303),

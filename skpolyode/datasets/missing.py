@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 
 import numpy as np
+import pandas as pd
 from sklearn.utils import check_random_state
 
 from skpolyode.panel import Panel
@@ -118,7 +119,7 @@ def drop_times(
     >>> kept.n_observations + dropped.n_observations == panel.n_observations
     True
     """
-    rows = np.flatnonzero(~np.isnan(panel.values).all(axis=1))
+    rows = np.flatnonzero(panel.rows.observed)
     drop = np.zeros(panel.n_observations, dtype=bool)
     drop[rows] = _choose(series_of_rows(panel)[rows], fraction, min_observed, random_state)
     return keep_rows(panel, ~drop), keep_rows(panel, drop)
@@ -140,7 +141,5 @@ def _choose(
         )
     chance = check_random_state(random_state).random_sample(len(series))
     # The items with the highest numbers are kept whatever the fraction is.
-    order = np.lexsort((-chance, series))
-    rank = np.empty(len(series), dtype=np.int64)
-    rank[order] = np.arange(len(series)) - np.searchsorted(series, series)
-    return (chance < fraction) & (rank >= min_observed)
+    rank = pd.Series(chance).groupby(series).rank(ascending=False, method="first").to_numpy()
+    return (chance < fraction) & (rank > min_observed)

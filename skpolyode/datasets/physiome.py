@@ -109,20 +109,19 @@ def load_physiome(
         clean_file = folder / f"{name}-{n_series}.npy"
         if not clean_file.is_file():
             folder.mkdir(parents=True, exist_ok=True)
-            np.save(clean_file, _simulate(repository, system, n_series, n_jobs))
+            model = repository / "models" / system["domain"] / system["model"] / "model.py"
+            parts = np.array_split(np.arange(n_series), max(1, n_series // 50))
+            jobs = (joblib.delayed(_series_of)(model, system, part, n_series) for part in parts)
+            clean = np.concatenate(joblib.Parallel(n_jobs)(jobs))  # (n_series, 100, D)
+            np.save(clean_file, clean.astype(np.float32))
         scores = np.array(json.loads(system["channel_scores"]))
         asked = np.argsort(scores)[-_N_ASKED:]
         _sampled(np.load(clean_file), asked, np.random.default_rng(fold)).to_parquet(file)
-    return _read(file)
-
-
-def _read(file: Path) -> Bunch:
     long = pd.read_parquet(file)
     parts = long.groupby("id")["part"].first().astype(str).replace("valid", "validation")
     long = long.assign(time=long["row"] / (_N_ROWS - 1), value=long["value"].astype(np.float64))
     long = long.sort_values(["id", "row"])
-    names = {column: column for column in ("id", "time", "channel", "value")}
-    panel = Panel.from_long(long, **names)
+    panel = Panel.from_long(long, id="id", time="time", channel="channel", value="value")
     return Bunch(panel=panel, split=parts[panel.ids].to_numpy(dtype=str))
 
 
@@ -139,15 +138,8 @@ def _systems(repository: Path) -> dict[str, pd.Series]:
     return systems
 
 
-def _simulate(repository: Path, system: pd.Series, n_series: int, n_jobs: int | None) -> np.ndarray:
-    """Clean series (B, 100, D)."""
-    file = repository / "models" / system["domain"] / system["model"] / "model.py"
-    parts = np.array_split(np.arange(n_series), max(1, n_series // 50))
-    jobs = (joblib.delayed(_series_of)(file, system, part, n_series) for part in parts)
-    return np.concatenate(joblib.Parallel(n_jobs)(jobs)).astype(np.float32)
-
-
 def _series_of(file: Path, system: pd.Series, numbers: np.ndarray, n_series: int) -> np.ndarray:
+    """Some of the clean series (len(numbers), 100, D), of the model in a file."""
     spec = importlib.util.spec_from_file_location("physiome_model", file)
     model = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(model)

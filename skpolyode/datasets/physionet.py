@@ -80,7 +80,15 @@ def load_physionet2012(path: str | PathLike[str], subset: str = "a") -> Bunch:
     folder, outcome_file = Path(path) / f"set-{subset}", Path(path) / f"Outcomes-{subset}.txt"
     records = _read_records(folder)
     outcomes = _read_outcomes(outcome_file)
-    measured, static = _separate(records)
+    coded = records["parameter"].isin([*_DESCRIPTORS, "Weight"])
+    records = records.assign(value=records["value"].mask(coded & (records["value"] == -1)))
+    described = records["parameter"].isin(_DESCRIPTORS)
+    static = records[described].pivot_table(
+        index="record", columns="parameter", values="value", aggfunc="first"
+    )
+    measured = records[~described].dropna(subset="value")
+    if measured.empty:
+        raise ValueError("the records hold no measurement at all; are the files complete?")
     every = records["record"].unique()
     if len(missing := every[~np.isin(every, outcomes.index)]):
         raise ValueError(
@@ -98,7 +106,7 @@ def load_physionet2012(path: str | PathLike[str], subset: str = "a") -> Bunch:
         np.append(starts, len(record)),
         ids=ids,
         channel_names=PHYSIONET_VARIABLES,
-        static=static.reindex(ids),
+        static=static.reindex(index=ids, columns=list(_DESCRIPTORS)),
     )
     return Bunch(
         panel=panel,
@@ -167,20 +175,6 @@ def _refuse(records: pd.DataFrame, wrong: pd.Series, what: str) -> None:
             f"'{first['time']},{first['parameter']},{first['value']}' ({int(wrong.sum())} such "
             "lines in all)."
         )
-
-
-def _separate(records: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Split into measurements and a table of the descriptors (one row a record)."""
-    coded = records["parameter"].isin([*_DESCRIPTORS, "Weight"])
-    records = records.assign(value=records["value"].mask(coded & (records["value"] == -1)))
-    described = records["parameter"].isin(_DESCRIPTORS)
-    static = records[described].pivot_table(
-        index="record", columns="parameter", values="value", aggfunc="first"
-    )
-    measured = records[~described].dropna(subset="value")
-    if measured.empty:
-        raise ValueError("the records hold no measurement at all; are the files complete?")
-    return measured, static.reindex(columns=list(_DESCRIPTORS))
 
 
 def _read_outcomes(file: Path) -> pd.DataFrame:

@@ -116,7 +116,8 @@ class Simulation:
         seen = keep.any(axis=2)  # (n_series, n_times)
         series, index = np.nonzero(seen)
         truth = Truth(times, values, self.names, self.is_observed, ~seen, values[series, index])
-        return self._bunch(series, times[index], keep[series, index], truth, label, threshold)
+        rows = series, times[index], keep[series, index]
+        return self._bunch(rows, truth, label, threshold)
 
     def continuous(
         self,
@@ -136,12 +137,12 @@ class Simulation:
         grid, n_series = np.linspace(0.0, span, 200), self.n_series
         values = evaluate(np.repeat(np.arange(n_series), len(grid)), np.tile(grid, n_series))
         values = values.reshape(n_series, len(grid), len(self.names))
-        series, times, mask = self.poisson_rows(expected, span)
+        rows = self.poisson_rows(expected, span)
         heldout = np.ones((n_series, len(grid)), dtype=bool)
-        at = evaluate(series, times)
+        at = evaluate(*rows[:2])
         truth = Truth(grid, values, self.names, self.is_observed, heldout, at)
         scale = values.std(axis=(0, 1))[truth.observed] if relative_noise else 1.0
-        return self._bunch(series, times, mask, truth, label, threshold, scale)
+        return self._bunch(rows, truth, label, threshold, scale)
 
     def poisson_rows(self, expected: float, span: float) -> tuple[np.ndarray, ...]:
         """Homogeneous Poisson process on ``[0, span]`` with `expected` observations.
@@ -176,18 +177,18 @@ class Simulation:
 
     def _bunch(
         self,
-        series: np.ndarray,
-        times: np.ndarray,
-        mask: np.ndarray,
+        rows: tuple[np.ndarray, ...],
         truth: Truth,
         label: np.ndarray,
         threshold: float,
         noise_scale: np.ndarray | float = 1.0,
     ) -> Bunch:
+        """Data set of rows as `poisson_rows` gives them."""
         # The order of these draws is part of the data sets.
         n_train, n_validation = self.n_series // 2, self.n_series // 4
         counts = [n_train, n_validation, self.n_series - n_train - n_validation]
         split = self.rng.permutation(np.repeat(["train", "validation", "test"], counts))
+        series, times, mask = rows
         values = truth.at_observations[:, truth.observed]
         if self.noise:
             values = values + self.noise * noise_scale * self.rng.standard_normal(values.shape)

@@ -15,9 +15,13 @@ from skpolyode.panel.rows import Rows
 
 def read_errors(errors: Any, rows: Rows, name: str, *, by_series: bool = False) -> np.ndarray:
     """Errors (n_obs, D) of rows that were just read, from one array or one `by_series`."""
-    shape = rows.values.shape
-    parts = [_numbers(part, name) for part in (errors if by_series else [errors])]
-    parts = [part if part.ndim == len(shape) else part[..., None] for part in parts]
+    shape, parts = rows.values.shape, []
+    for part in errors if by_series else [errors]:
+        array, bad = read_values(part)
+        if bad:
+            raise TypeError(f"{name}: errors must be numbers, NaN where not known; {bad[0]}.")
+        array = array if array.ndim == len(shape) else array[..., None]
+        parts.append(array.astype(np.float64))
     lengths = rows.lengths.tolist() if by_series else [shape[0]]
     found = [part.shape for part in parts]
     if found != [(n, *shape[1:]) for n in lengths]:
@@ -44,13 +48,6 @@ def with_errors(
         return replace(rows, errors=own)
 
     return read
-
-
-def _numbers(errors: Any, name: str) -> np.ndarray:
-    array, bad = read_values(errors)
-    if bad:
-        raise TypeError(f"{name}: errors must be numbers, NaN where not known; {bad[0]}.")
-    return array.astype(np.float64)
 
 
 def join_errors(panels: Sequence[Any]) -> np.ndarray | None:

@@ -229,15 +229,18 @@ def note_extremes(rows: Rows, faults: Faults) -> None:
 
 def note_cells(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults: Faults) -> None:
     """Add the cells (n_obs, D) that are wrong; `rule` is a format that takes the value."""
-    if not wrong.any():
-        return
 
     def line(cell: np.ndarray) -> str:
-        row, channel = cell
-        where = f"{faults.series(rows.series_of(row))}, {faults.channel(channel)}"
-        return f"{where}, time {rows.times.format(row)}: {rule.format(rows.values[row, channel])}"
+        return f"{name_cell(rows, faults, *cell)}: {rule.format(rows.values[tuple(cell)])}"
 
-    faults.add_each(kind, np.argwhere(wrong), line)
+    if wrong.any():
+        faults.add_each(kind, np.argwhere(wrong), line)
+
+
+def name_cell(rows: Rows, faults: Faults, row: int, channel: int) -> str:
+    """Name the series, the channel and the time of a cell in a message."""
+    where = f"{faults.series(rows.series_of(row))}, {faults.channel(channel)}"
+    return f"{where}, time {rows.times.format(row)}"
 
 
 def _note_rows(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults: Faults) -> None:

@@ -83,7 +83,18 @@ class Inputs:
     def __init__(self, panel: Any, kinds: Any = "hold") -> None:
         # Series of `stored` that belong to the carrying ones: to select some copies no rows.
         self.stored, self.series = panel, np.arange(panel.n_series)
-        self.kinds = _read_kinds(kinds, panel.channel_names)
+        if isinstance(kinds, Mapping):
+            if unknown := [name for name in kinds if name not in self.names]:
+                raise ValueError(
+                    f"kinds names {unknown}, but the inputs have the channels {self.names}."
+                )
+            kinds = [kinds.get(name, "hold") for name in self.names]
+        found = (kinds,) * len(self.names) if isinstance(kinds, str) else tuple(kinds)
+        if len(found) != len(self.names) or any(kind not in KINDS for kind in found):
+            raise ValueError(
+                f"kinds must give each of the channels {self.names} one of {KINDS}, got {kinds!r}."
+            )
+        self.kinds = found
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,9 +118,8 @@ class Inputs:
     def select(self, names: Sequence[str]) -> Inputs:
         """Some channels, in the order in which they are named."""
         kinds = dict(zip(self.names, self.kinds, strict=True))
-        part = Inputs(self.stored.select_channels(names), [kinds[name] for name in names])
-        part.series = self.series
-        return part
+        chosen = [kinds[name] for name in names]
+        return Inputs(self.stored.select_channels(names), chosen).at(self.series)
 
     def equals(self, other: object) -> bool:
         """Whether others have the same rows, channels and kinds."""
@@ -136,20 +146,6 @@ class Inputs:
 def _unlabelled(rows: Any) -> Any:
     """Rows of series that are known by their position."""
     return replace(rows, ids=np.arange(len(rows.offsets) - 1), static=None, keeps_empty=True)
-
-
-def _read_kinds(kinds: Any, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Kind of each channel."""
-    if isinstance(kinds, Mapping):
-        if unknown := [name for name in kinds if name not in names]:
-            raise ValueError(f"kinds names {unknown}, but the inputs have the channels {names}.")
-        kinds = [kinds.get(name, "hold") for name in names]
-    found = (kinds,) * len(names) if isinstance(kinds, str) else tuple(kinds)
-    if len(found) != len(names) or any(kind not in KINDS for kind in found):
-        raise ValueError(
-            f"kinds must give each of the channels {names} one of {KINDS}, got {kinds!r}."
-        )
-    return found
 
 
 def fit_inputs(inputs: Any, ids: np.ndarray, axis: TimeAxis, faults: Faults) -> Inputs | None:

@@ -163,27 +163,20 @@ def _read(times: Any, panel: Panel, name: str, relative: bool) -> Times:
         raise TypeError(f"{name}: {fault}") from error
     if block.data.ndim != 1 or block.data.size == 0:
         raise ValueError(f"{name} must be one-dimensional and not empty, got {times!r}.")
-    if relative:
-        _check_relative(block, panel, name)
-    else:
+    if not relative:
         check_kind(block, panel, name, "in the panel", _DURATIONS)
+    elif block.kind not in (("number", "timedelta") if panel.is_datetime else ("number",)):
+        wanted = "timedeltas, or counts of their unit" if panel.is_datetime else "numbers"
+        raise TypeError(
+            f"{name} must be {wanted} where they are relative to the start or the end of a series "
+            f"of {'datetimes' if panel.is_datetime else 'numbers'}, got {block.kind}s."
+        )
     read = join_times([block], panel.time_unit)
     if not np.isfinite(read.counts).all():
         row = int(np.flatnonzero(~np.isfinite(read.counts))[0])
         found = "a missing time" if np.isnan(read.counts[row]) else read.counts[row]
         raise ValueError(f"{name} must be finite, got {found} at position {row}.")
     return read
-
-
-def _check_relative(block: TimeBlock, panel: Panel, name: str) -> None:
-    """Refuse times that count from the start or the end of series, and are no durations."""
-    if block.kind == "number" or (block.kind == "timedelta" and panel.is_datetime):
-        return
-    wanted = "timedeltas, or counts of their unit" if panel.is_datetime else "numbers"
-    raise TypeError(
-        f"{name} must be {wanted} where they are relative to the start or the end of a series of "
-        f"{'datetimes' if panel.is_datetime else 'numbers'}, got {block.kind}s."
-    )
 
 
 def check_kind(block: TimeBlock, panel: Panel, name: str, like: str, remedy: str = "") -> None:

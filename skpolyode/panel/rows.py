@@ -76,15 +76,6 @@ class Rows:
         since = (ticks - np.repeat(ticks[first], self.lengths)) / per_unit
         return np.where(np.isnan(counts), np.nan, since)
 
-    def since_start(self) -> Rows:
-        """Count times from the first row of each series, where ticks tell it exactly."""
-        ticks = self.times.ticks
-        if ticks is None or self.origin is not None:
-            return self
-        first = np.minimum(self.offsets[:-1], max(len(ticks) - 1, 0))
-        origin = ticks[first] if len(ticks) else np.zeros(len(first), dtype=np.int64)
-        return replace(self, times=self.times._replace(counts=self.elapsed), origin=origin)
-
     def since_origin(self, times: Times, origin: np.ndarray) -> np.ndarray:
         """Count other times from the origins (...,) of their series, in the units of these rows."""
         (_, axis, _, per_unit), rest = self.times, 0.0
@@ -227,21 +218,29 @@ def merge_duplicates(rows: Rows, how: Duplicates) -> Rows:
         return rows
     first = np.concatenate([[True], ~same])
     starts = np.flatnonzero(first)
-    values = reduce_groups(rows.values, starts, how)
-    errors = merge_errors(rows.values, rows.errors, starts, how)
+    values, errors = reduce_groups(rows.values, rows.errors, starts, how)
     return replace(rows.keep(first), values=values, errors=errors)
 
 
-def reduce_groups(values: np.ndarray, starts: np.ndarray, how: Duplicates) -> np.ndarray:
+def reduce_groups(
+    values: np.ndarray, errors: np.ndarray | None, starts: np.ndarray, how: Duplicates
+) -> tuple[np.ndarray, np.ndarray | None]:
     """Reduce groups of rows to one row each; NaN cells count only where a group has no other.
 
     `values` (n_rows, D) are the rows, `starts` (n_groups,) the first row of each group, increasing
-    from 0; the result is of shape (n_groups, D).
+    from 0; the result is of shape (n_groups, D). So are the errors, if there are any: those of a
+    mean of independent cells, or of the cell that is taken.
     """
     group = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
-    if how != "mean":
-        return pd.DataFrame(values).groupby(group).agg(how).to_numpy()
     known = ~np.isnan(values)
+    if how != "mean":
+        taken = pd.DataFrame(values).groupby(group).agg(how).to_numpy()
+        if errors is None:
+            return taken, None
+        # -1: of a cell, but not known.
+        told = pd.DataFrame(np.where(known, np.nan_to_num(errors, nan=-1.0), np.nan))
+        found = told.groupby(group).agg(how).to_numpy()
+        return taken, np.where(found < 0, np.nan, found)
     count = np.add.reduceat(known.astype(np.float64), starts)
     share = np.where(known, values, 0.0)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -250,26 +249,10 @@ def reduce_groups(values: np.ndarray, starts: np.ndarray, how: Duplicates) -> np
     if np.isinf(total).any():  # the sum of two finite numbers can overflow, their mean cannot
         smaller = np.add.reduceat(share / np.maximum(count, 1)[group], starts)
         mean = np.where(np.isinf(total), smaller, mean)
-    return mean
-
-
-def merge_errors(
-    values: np.ndarray, errors: np.ndarray | None, starts: np.ndarray, how: str
-) -> np.ndarray | None:
-    """Errors of groups of cells (n_rows, D) that become one each; see `reduce_groups`.
-
-    Of a mean of independent cells, or of the cell that is taken.
-    """
     if errors is None:
-        return None
-    known = ~np.isnan(values)
-    if how == "mean":
-        count = np.add.reduceat(known.astype(np.float64), starts)
-        total = np.hypot.reduceat(np.where(known, errors, 0.0), starts)
-        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-    told = np.where(known, np.nan_to_num(errors, nan=-1.0), np.nan)  # -1: of a cell, but not known
-    found = reduce_groups(told, starts, how)
-    return np.where(found < 0, np.nan, found)
+        return mean, None
+    noise = np.hypot.reduceat(np.where(known, errors, 0.0), starts)
+    return mean, np.where(count > 0, noise / np.maximum(count, 1), np.nan)
 
 
 def require_series(n_series: int, name: str) -> None:

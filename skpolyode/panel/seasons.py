@@ -60,9 +60,14 @@ def find_season(times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> f
     >>> find_season(t, np.sin(2 * np.pi * t / 12), np.array([0, 48]))
     12.0
     """
-    longest = np.argsort(-np.diff(offsets), kind="stable")[: _SETTINGS.n_series]
-    parts = [slice(*offsets[i : i + 2]) for i in longest]
-    series = [_scaled(times[part], values[part]) for part in parts if _is_long(values[part])]
+    series = []
+    for i in np.argsort(-np.diff(offsets), kind="stable")[: _SETTINGS.n_series]:
+        part = slice(*offsets[i : i + 2])
+        t, x = times[part][-_SETTINGS.most_rows :], values[part][-_SETTINGS.most_rows :]
+        if len(x) >= _SETTINGS.fewest_rows and x.min() < x.max():
+            x = x / np.abs(x).max()  # values of any size are brought near 1
+            x = x - x.mean()
+            series.append((t - t[0], x / np.abs(x).max()))
     if not series:
         return np.nan
     gap = _longer_gap(np.concatenate([np.diff(t) for t, _ in series]))
@@ -74,14 +79,9 @@ def find_season(times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> f
     if not found:
         return np.nan
     periods = np.unique(np.outer(found, 1 / np.arange(1, _SETTINGS.n_parts + 1)))
-    gains = sum(_gains(*_drawn(*own), periods) for own in series)
+    gains = sum(_gains(*own, periods) for own in series)
     best = np.argmax(gains)
     return float(periods[best] * gap) if gains[best] > 0 else np.nan
-
-
-def _is_long(values: np.ndarray) -> bool:
-    recent = values[-_SETTINGS.most_rows :]
-    return len(recent) >= _SETTINGS.fewest_rows and recent.min() < recent.max()
 
 
 def _longer_gap(gaps: np.ndarray) -> float:
@@ -94,23 +94,12 @@ def _longer_gap(gaps: np.ndarray) -> float:
     return float(max(long, mean)) if long >= _SETTINGS.burst * mean else np.nan
 
 
-def _scaled(times: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The last rows of a series, from time 0 on, with values of any size brought near 1."""
-    times, values = times[-_SETTINGS.most_rows :], values[-_SETTINGS.most_rows :]
-    values = values / np.abs(values).max()
-    values = values - values.mean()
-    return times - times[0], values / np.abs(values).max()
-
-
-def _drawn(times: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """As many rows as take little time, at random: every other one would hide periods."""
-    n_kept = min(len(times), _SETTINGS.n_drawn)
-    kept = np.sort(np.random.default_rng(0).choice(len(times), n_kept, replace=False))
-    return times[kept], values[kept]
-
-
 def _gains(times: np.ndarray, values: np.ndarray, periods: np.ndarray) -> np.ndarray:
     """By how much seasons make values (n,) likelier, in nats, less what they cost."""
+    # As many rows as take little time, at random: every other one would hide periods.
+    n_kept = min(len(times), _SETTINGS.n_drawn)
+    kept = np.sort(np.random.default_rng(0).choice(len(times), n_kept, replace=False))
+    times, values = times[kept], values[kept]
     whiten, volume = _wandering(times)
     span, result = times[-1] - times[0], np.zeros(len(periods))
     line = np.column_stack([np.ones(len(times)), times / span])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skpolyode.panel.panel import Panel
-from skpolyode.panel.rows import offsets_from, series_index
+from skpolyode.panel.rows import inside_series, offsets_from, series_index
 
 
 class Observed(NamedTuple):
@@ -30,9 +30,7 @@ class Observed(NamedTuple):
     @property
     def gaps(self) -> np.ndarray:
         """Times between the rows of a series, of all series."""
-        inner = np.ones(len(self.times), dtype=bool)
-        inner[self.offsets[:-1]] = False
-        return np.diff(self.times, prepend=0.0)[inner]
+        return np.diff(self.times)[inside_series(self.offsets, len(self.times))]
 
 
 def observed_rows(panel: Panel) -> Observed:

@@ -73,7 +73,17 @@ class PanelSelection(PanelStorage):
                 raise IndexError(f"series {index} of a panel of {self.n_series} series")
             start, stop = self.offsets[index % self.n_series :][:2]
             return Series(self.times[start:stop], self.values[start:stop])
-        positions, rows = _positions(key, self.n_series), self._rows
+        if not isinstance(key, slice):
+            keys = np.asarray(key)
+            if keys.size == 0 and keys.dtype.kind == "f":  # the empty list
+                keys = keys.astype(np.int64)
+            if keys.ndim != 1 or keys.dtype.kind not in "biu":
+                raise IndexError(
+                    "a panel is indexed by positions (an integer, a slice, integers or a mask), "
+                    f"got {key!r}; to select by id use panel.select_ids([...])."
+                )
+            key = keys
+        positions, rows = np.arange(self.n_series)[key], self._rows
         lengths = rows.lengths[positions]
         offsets = offsets_from(lengths)
         if len(positions) and (np.diff(positions) == 1).all():
@@ -235,17 +245,3 @@ class PanelSelection(PanelStorage):
                 "channels of fit, NaN where not observed."
             )
         return self
-
-
-def _positions(key: object, n_series: int) -> np.ndarray:
-    if isinstance(key, slice):
-        return np.arange(n_series)[key]
-    keys = np.asarray(key)
-    if keys.size == 0 and keys.dtype.kind == "f":  # the empty list
-        keys = keys.astype(np.int64)
-    if keys.ndim != 1 or keys.dtype.kind not in "biu":
-        raise IndexError(
-            "a panel is indexed by positions (an integer, a slice, integers or a mask), got "
-            f"{key!r}; to select by id use panel.select_ids([...])."
-        )
-    return np.arange(n_series)[keys]

@@ -209,8 +209,14 @@ class PanelStorage:
         >>> Panel.from_series([(days, [1.0, 2.0])], time_unit="D").since_start().times
         array([0. , 1.5])
         """
-        rows = self._rows.since_start()
-        return self if rows is self._rows else self.from_rows(rows, self._checked, self._observed)
+        rows, ticks = self._rows, self._rows.times.ticks
+        if ticks is None or rows.origin is not None:
+            return self
+        first = np.minimum(self.offsets[:-1], max(len(ticks) - 1, 0))
+        origin = ticks[first] if len(ticks) else np.zeros(len(first), dtype=np.int64)
+        times = rows.times._replace(counts=rows.elapsed)
+        rows = replace(rows, times=times, origin=origin)
+        return self.from_rows(rows, self._checked, self._observed)
 
     def without_rows(self) -> Self:
         """Return a panel of the same series before their first row.
@@ -326,8 +332,7 @@ class PanelStorage:
         else:  # the ticks of other times are not known
             full = rows.times._replace(counts=times, ticks=None)
         errors = rows.errors if values is self.values else None
-        new = {"times": full, "values": values, "errors": errors, "offsets": offsets}
-        rows = replace(rows, origin=None, **new)
+        rows = replace(rows, times=full, values=values, errors=errors, offsets=offsets, origin=None)
         return self.from_rows(rows, checked=False)
 
 

@@ -12,10 +12,27 @@ import pandas as pd
 from skpolyode.panel.rows import offsets_from, series_index
 from skpolyode.panel.seasons import find_season
 from skpolyode.panel.selection import PanelSelection
-from skpolyode.panel.table_tools import NO_TABLE, OneAxis
 
+NO_TABLE = (
+    "a Panel is not a table of features, which this tool needs. Put a transformer of skpolyode "
+    "before it in a pipeline, or give whole series as one column: np.asarray(panel)[:, None], or "
+    "DataFrame({'series': np.asarray(panel)}) with further columns. Choose channels by "
+    "panel.select_channels(names). For the importance of channels call "
+    "skpolyode.inspection.observation_importance(model, panel, by='channel')."
+)
 _SHOWN = 5  # series in a notebook
 _FIT_SECONDS = 0.03  # of one row of one channel; the powers are in docs/measured_cost.md
+
+
+class OneAxis(tuple):
+    """The shape ``(n_series,)``; an error says what to do for whoever asks for a second axis."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        if key == 1:
+            raise TypeError(NO_TABLE)
+        return super().__getitem__(key)
 
 
 class PanelViews(PanelSelection):
@@ -206,7 +223,10 @@ class PanelViews(PanelSelection):
         blank = np.full(len(seen), np.nan)
         columns = [*zip(seen.T, self.values.T, strict=True), (seen.any(axis=1), blank)]
         table = pd.DataFrame([self._summary(*column) for column in columns], index=names)
-        seasons = [self._season(*column) for column in columns[:-1]]
+        seasons = [
+            find_season(self.times[own], values[own], offsets_from(own)[self.offsets])
+            for own, values in columns[:-1]
+        ]
         table["season"] = np.array([*seasons, np.nan])
         n_series, n_rows = table.loc["(any)", ["series", "cells"]].astype(float)
         table["fit_seconds"] = np.nan
@@ -214,10 +234,6 @@ class PanelViews(PanelSelection):
             size = n_series**0.7 * (n_rows / n_series) ** 0.75 * self.n_channels**0.2
             table.loc["(any)", "fit_seconds"] = _FIT_SECONDS * size
         return table
-
-    def _season(self, seen: np.ndarray, values: np.ndarray) -> float:
-        """Period in a channel of rows (P,) that are seen, with their values; NaN without one."""
-        return find_season(self.times[seen], values[seen], offsets_from(seen)[self.offsets])
 
     def _summary(self, seen: np.ndarray, values: np.ndarray) -> dict[str, float]:
         """Of the rows (P,) that are seen, with their values."""

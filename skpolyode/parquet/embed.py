@@ -174,9 +174,10 @@ def _jobs(
     """Calls for joblib: one for each chunk, which does little for those of an earlier run."""
     compared = False
     for number, table in enumerate(chunks):
-        ids = _ids(reading, table)
+        # From the table, since a panel changes the types of ids.
+        ids = table[reading.id].take(pa.array(first_rows(table[reading.id])))
         if not sink.holds(number, reading.id, ids):
-            yield joblib.delayed(_embed)(estimator, reading, sink, number, table)
+            yield joblib.delayed(_embed)(estimator, reading, sink, number, table, ids)
             continue
         if not compared:
             _compare(estimator, reading, sink, number, table)
@@ -184,22 +185,15 @@ def _jobs(
         yield joblib.delayed(tuple)([table.num_rows, len(ids)])
 
 
-def _ids(reading: Reading, table: pa.Table) -> pa.ChunkedArray:
-    """Id of each series of a chunk, from the table, since a panel changes the types of ids."""
-    return table[reading.id].take(pa.array(first_rows(table[reading.id])))
-
-
 def _embed(
-    estimator: Any, reading: Reading, sink: Sink, number: int, table: pa.Table
+    estimator: Any, reading: Reading, sink: Sink, number: int, table: pa.Table, ids: pa.ChunkedArray
 ) -> tuple[int, int]:
-    """Write the embeddings of a chunk; return its numbers of rows and series."""
+    """Write the embeddings of a chunk, whose series have `ids`; return its rows and series."""
     try:
         panel = reading.panel(table)
     except ValueError as error:  # it counts series from the start of the chunk
         raise ValueError(f"chunk {number} of source: {error}") from None
-    features = np.asarray(estimator.transform(panel))
-    ids = _ids(reading, table)
-    sink.write(number, reading.id, ids, features)
+    sink.write(number, reading.id, ids, np.asarray(estimator.transform(panel)))
     return table.num_rows, len(ids)
 
 

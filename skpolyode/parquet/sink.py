@@ -110,12 +110,11 @@ def _replace(path: Path, write: Callable[[Path], object], *, first: bool = False
     """Write a file at once; of several that write a `first` one, one does and the others do not."""
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        try:
-            _write(part, write)
-            (_link if first else os.replace)(part, path)
-        except FileNotFoundError:  # another run has ended, and cleaned up
-            _write(part, write)
-            os.replace(part, path)
+        _write(part, write)
+        (_link if first else os.replace)(part, path)
+    except FileNotFoundError:  # another run has ended, and cleaned up
+        _write(part, write)
+        os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 
 from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel
-from skpolyode.panel.readers.long import error_columns
+from skpolyode.panel.readers.long import error_columns, value_columns
 
 ROWS_PER_CHUNK = 500_000  # read, and held, at once
 
@@ -102,13 +102,10 @@ def open_source(
     schema = dataset.schema
     static = [static] if isinstance(static, str) else static and list(static)
     used = [id, time, *(static or []), *error_columns(options.get("error"))]
+    names = value_columns("source", schema.names, used, channels)
     if channels is None:
         counted = _index_columns(schema)
-        names = [name for name in schema.names if name not in (*used, *counted)]
-    else:
-        names = [channels] if isinstance(channels, str) else list(channels)
-    if missing := [name for name in (*used, *names) if name not in schema.names]:
-        raise ValueError(f"source has no column {missing[0]!r}; its columns are {schema.names}.")
+        names = [name for name in names if name not in counted]
     mixed = set()
     for fragment in dataset.get_fragments():
         kinds = _check_file(fragment, schema, used, names, may_have_more=channels is not None)
@@ -214,13 +211,10 @@ def read_chunks(
         fragment_readahead=1,
         fragment_scan_options=options if is_parquet else None,
     )
-    series = _SeriesStarts(id)
     held: list[pa.RecordBatch] = []  # of the chunk that is being filled
     n_held = 0
-    for batch in scanner.to_batches():
-        if not batch.num_rows:
-            continue
-        starts, begin = series.find(batch.column(id)), 0
+    for batch, starts in _with_starts(scanner.to_batches(), id):
+        begin = 0
         while True:
             index = int(np.searchsorted(starts, begin + rows_per_chunk - n_held))
             if index == len(starts):
@@ -247,50 +241,49 @@ def _decoded(ids: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     return ids.cast(ids.type.value_type) if pa.types.is_dictionary(ids.type) else ids
 
 
-class _SeriesStarts:
-    """Finds where series begin, in batch after batch, and checks that none begins twice.
+def _with_starts(
+    batches: Iterable[pa.RecordBatch], id: str
+) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+    """Batches that have rows, each with the rows at which series begin; none begins twice.
 
     As long as ids ascend, no earlier one can come again; a set of the ids so far is made only when
     the order first breaks.
     """
-
-    def __init__(self, id: str) -> None:
-        self.id = id
-        self.n_rows = 0
-        self.last: object = None  # id of the last row; a missing id is an error
-        self.ascending: list[pa.Array] | None = []
-        self.seen: set[object] = set()
-
-    def find(self, ids: pa.Array) -> np.ndarray:
-        """Return the rows of the next batch at which series begin."""
-        ids = _decoded(ids)
+    n_rows = 0
+    last: object = None  # id of the last row; a missing id is an error
+    ascending: list[pa.Array] | None = []
+    seen: set[object] = set()
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        ids = _decoded(batch.column(id))
         missing = pc.is_null(ids, nan_is_null=True).to_numpy(zero_copy_only=False)
         if missing.any():
-            row = self.n_rows + int(np.argmax(missing))
+            row = n_rows + int(np.argmax(missing))
             raise ValueError(
-                f"source: row {row} has no {self.id!r}; give it one, or leave such rows out."
+                f"source: row {row} has no {id!r}; give it one, or leave such rows out."
             )
         starts = first_rows(ids)
-        if ids[0].as_py() == self.last:
+        if ids[0].as_py() == last:
             starts = starts[1:]
         new = ids.take(pa.array(starts))
-        if len(new) and self.ascending is not None:
+        if len(new) and ascending is not None:
             steps_up = pc.less(new.slice(0, len(new) - 1), new.slice(1))
             ascends = pc.all(steps_up, min_count=0).as_py()
-            if ascends and (self.last is None or self.last < new[0].as_py()):
-                self.ascending.append(new)
+            if ascends and (last is None or last < new[0].as_py()):
+                ascending.append(new)
             else:
-                self.seen = {id for part in self.ascending for id in part.to_pylist()}
-                self.ascending = None
-        if self.ascending is None:
+                seen = {label for part in ascending for label in part.to_pylist()}
+                ascending = None
+        if ascending is None:
             for label, start in zip(new.to_pylist(), starts, strict=True):
-                if label in self.seen:
+                if label in seen:
                     raise ValueError(
-                        f"source: the series with {self.id} {plain_repr(label)} goes on at row "
-                        f"{self.n_rows + start}, after rows of another: sort the source by "
-                        f"{self.id!r} (and time)."
+                        f"source: the series with {id} {plain_repr(label)} goes on at row "
+                        f"{n_rows + start}, after rows of another: sort the source by {id!r} (and "
+                        "time)."
                     )
-                self.seen.add(label)
-        self.n_rows += len(ids)
-        self.last = ids[-1].as_py()
-        return starts
+                seen.add(label)
+        n_rows += len(ids)
+        last = ids[-1].as_py()
+        yield batch, starts

@@ -103,8 +103,6 @@ _CLASSES: dict[type, tuple[Callable, Callable]] = {
         },
         lambda state: pd.MultiIndex(**state),
     ),
-}
-_CLASSES |= {
     pd.Timedelta: (
         lambda value: {"count": int(value.asm8.view(np.int64)), "unit": value.unit},
         lambda state: pd.Timedelta(np.timedelta64(state["count"], state["unit"])),

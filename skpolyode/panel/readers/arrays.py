@@ -11,7 +11,7 @@ import pandas as pd
 from skpolyode.errors import Faults
 from skpolyode.panel.cell_errors import read_errors
 from skpolyode.panel.cells import BadCell, read_values, text_columns
-from skpolyode.panel.checks import NOT_NUMERIC, TEXT
+from skpolyode.panel.checks import NOT_NUMERIC, TEXT, name_cell
 from skpolyode.panel.rows import Rows, are_offsets, offsets_from, require_series
 from skpolyode.panel.timeaxis import TimeBlock, Times, join_times, read_times
 
@@ -97,8 +97,7 @@ def _rows(
 
     def line(cell: BadCell) -> str:
         row, channel = divmod(cell.position, values.shape[1])
-        where = f"{faults.series(rows.series_of(row))}, {faults.channel(channel)}"
-        return f"{where}, time {times.format(row)}: not a number, {cell}"
+        return f"{name_cell(rows, faults, row, channel)}: not a number, {cell}"
 
     faults.add_each(NOT_NUMERIC, bad, line)
     return rows

@@ -16,7 +16,6 @@ from skpolyode.panel.readers.kinds import column as column_of
 from skpolyode.panel.rows import (
     Duplicates,
     Rows,
-    merge_errors,
     offsets_from,
     reduce_groups,
     require_series,
@@ -79,12 +78,7 @@ def rows_from_long(
         static_columns = []  # rows of their own, or none
     used = [id, time, *static_columns, *([channel, value] if channel is not None else [])]
     used += error_columns(error)
-    names = [values] if isinstance(values, str) else values
-    names = [name for name in df.columns if name not in used] if names is None else list(names)
-    if missing := [name for name in (*used, *names) if name not in df.columns]:
-        raise ValueError(
-            f"{faults.name} has no column {missing[0]!r}; its columns are {list(df.columns)}."
-        )
+    names = value_columns(faults.name, df.columns, used, values)
     require_series(len(df), faults.name)
     table = read_table(column_of(df, id), column_of(df, time), faults, time_unit)
     if channel is not None:
@@ -172,14 +166,14 @@ def pivot(
         )
     how = "first" if duplicates == "error" else duplicates
     starts = np.flatnonzero(new_cell)
-    values = np.full((int(new_row.sum()), len(names)), np.nan)
-    row = np.cumsum(new_row) - 1
-    values[row[starts], channels[starts]] = reduce_groups(cells[:, None], starts, how)[:, 0]
-    merged = None
-    if errors is not None:
+    errors = None if errors is None else errors[order][:, None]
+    found, found_errors = reduce_groups(cells[:, None], errors, starts, how)
+    values, merged = np.full((int(new_row.sum()), len(names)), np.nan), None
+    place = (np.cumsum(new_row) - 1)[starts], channels[starts]
+    values[place] = found[:, 0]
+    if found_errors is not None:
         merged = np.full_like(values, np.nan)
-        found = merge_errors(cells[:, None], errors[order][:, None], starts, how)
-        merged[row[starts], channels[starts]] = found[:, 0]
+        merged[place] = found_errors[:, 0]
     offsets = offsets_from(np.bincount(codes[new_row], minlength=len(table.ids)))
     kept, labels = table.times.at(order[new_row]), tuple(map(str, names))
     return Rows(kept, values, offsets, channel_names=labels, errors=merged)
@@ -219,6 +213,24 @@ def error_columns(error: str | Mapping[str, str] | None) -> list[str]:
     if error is None or isinstance(error, str):
         return [] if error is None else [error]
     return list(error.values())
+
+
+def value_columns(
+    table: str, known: Sequence[str], used: Sequence[str], values: str | Sequence[str] | None
+) -> list[str]:
+    """Columns of the channels of a `table`, which has the `known` ones: by default all not `used`.
+
+    Raises
+    ------
+    ValueError
+        If it lacks a column of either.
+    """
+    if isinstance(values, str):
+        values = [values]
+    names = [name for name in known if name not in used] if values is None else list(values)
+    if missing := [name for name in (*used, *names) if name not in known]:
+        raise ValueError(f"{table} has no column {missing[0]!r}; its columns are {list(known)}.")
+    return names
 
 
 def _errors_by_channel(error: str | Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
