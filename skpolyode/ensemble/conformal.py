@@ -232,7 +232,12 @@ class ErrorScale:
             centre[j] = weights @ own / weights.sum()
             width = np.sqrt(weights @ (own - centre[j]) ** 2 / weights.sum())
             width = np.where(width > NEGLIGIBLE, width, np.inf)  # where all series are alike
-            relative = _relative(np.abs(errors[known, j]), leads[known, j])
+            relative, sizes = np.ones(len(own)), np.abs(errors[known, j])
+            for part in equal_bins(leads[known, j]):
+                mean = sizes[part].mean()
+                if mean > 0:  # the Gamma likelihood takes no zeros
+                    least = np.finfo(np.float64).eps
+                    relative[part] = np.clip(sizes[part] / mean, least, _SETTINGS.clip)
             model = GammaRegressor(alpha=_SETTINGS.prior / weights.sum(), solver="newton-cholesky")
             with warnings.catch_warnings():  # of the line search, close to the optimum
                 warnings.simplefilter("ignore", ConvergenceWarning)
@@ -259,14 +264,3 @@ def cross_fitted_scales(
         known = volatility[~out], errors[~out], leads[~out], series[~out]
         scales[out] = ErrorScale.learn(*known).at(volatility[out])
     return scales
-
-
-def _relative(errors: np.ndarray, leads: np.ndarray) -> np.ndarray:
-    """Errors over their mean at about the same lead; the Gamma likelihood takes no zeros."""
-    relative = np.ones(len(errors))
-    for part in equal_bins(leads):
-        mean = errors[part].mean()
-        if mean > 0:
-            least = np.finfo(np.float64).eps
-            relative[part] = np.clip(errors[part] / mean, least, _SETTINGS.clip)
-    return relative
