@@ -236,8 +236,15 @@ def _learned(
         seasonal, odds, _ = _search(models, series, size, seed, tuple(periods), positive)
         groups, priors = [plain, seasonal], [0.0, prior]
         likelihoods.append(odds + prior)
-    is_log = np.concatenate([own.is_log for own in groups])
-    kept = _best(np.hstack(likelihoods), is_log)
+    odds, is_log = np.hstack(likelihoods), np.concatenate([own.is_log for own in groups])
+    # A quarter as many models are kept as were drawn, by how likely they are in their best series;
+    # an eighth of these, at least, model values, not logarithms.
+    likely = (odds - odds.max(axis=1, keepdims=True)).max(axis=0)
+    n_kept = SETTINGS.n_drawn // 4
+    kept, n_plain = np.zeros(len(likely), dtype=bool), n_kept // 8
+    kept[np.argsort(-likely, kind="stable")[: n_kept - n_plain]] = True
+    rest = np.argsort(-np.where(kept | is_log, -np.inf, likely), kind="stable")
+    kept[rest[:n_plain]] = True
     parts = np.split(kept, np.cumsum([len(own) for own in groups])[:-1])
     chosen = [(own.of(part), p) for own, part, p in zip(groups, parts, priors, strict=True)]
     chosen = [(own, p) for own, p in chosen if len(own)]
@@ -274,20 +281,6 @@ def _search(
     odds = np.hstack([odds, np.stack([run.log_likelihood[-1] for run in more])])
     errors = [np.hstack([a.errors, b.errors]) for a, b in zip(runs, more, strict=True)]
     return first.joined(second), odds, errors
-
-
-def _best(odds: np.ndarray, is_log: np.ndarray) -> np.ndarray:
-    """Mask (G,) of the models to keep, by their likelihoods (S, G) in each series.
-
-    A quarter as many as were drawn; an eighth of these, at least, model values, not logarithms.
-    """
-    best = (odds - odds.max(axis=1, keepdims=True)).max(axis=0)
-    n_kept = SETTINGS.n_drawn // 4
-    kept, n_plain = np.zeros(len(best), dtype=bool), n_kept // 8
-    kept[np.argsort(-best, kind="stable")[: n_kept - n_plain]] = True
-    rest = np.argsort(-np.where(kept | is_log, -np.inf, best), kind="stable")
-    kept[rest[:n_plain]] = True
-    return kept
 
 
 def _candidate_periods(series: list[_Series], gap: float, errors: list[np.ndarray]) -> list[float]:
