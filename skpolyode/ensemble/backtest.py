@@ -8,6 +8,7 @@ overlap in time share their errors: :func:`effective_count` tells how many do no
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
@@ -22,7 +23,7 @@ from skpolyode.panel.units import Standardised, Units
 
 N_FOLDS = 5  # of cross-fitting
 FEWEST_TO_HOLD_OUT = 10  # series, for some of them, or rows of a series, for its end
-CHUNK = 1000  # forecasts at a time, to bound memory
+_CHUNK = 1000  # forecasts at a time, to bound memory
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,7 @@ class Sample:
         """Forecasts (M, D) of a mixed model."""
         known = model.known_at(*self.rows, self.offsets, self.origins)
         found = np.empty(self.actual.shape)
-        for start in range(0, len(found), CHUNK):
-            part = slice(start, start + CHUNK)
+        for part in chunks(len(found)):
             found[part] = model.forecasts(known[self.origin[part]], self.elapsed[part])[0]
         return found
 
@@ -201,7 +201,8 @@ def rolling_origins(
         reach = settings.reach_contexts * model.recent.window
     durations = panel.times[end - 1] - panel.times[first]
     reach = max(reach, settings.reach_share * float(np.median(durations)))
-    is_rare = _are_rare(panel, settings.rare)
+    seen = ~np.isnan(panel.values)
+    is_rare = seen[:, seen.mean(axis=0) < settings.rare].any(axis=1)  # rows of rare channels
     targets = []
     for row in origins:
         later = panel.times[row + 1 : end[series[row]]]
@@ -217,10 +218,9 @@ def rolling_origins(
     return RollingOrigins(panel, origins, np.concatenate([*targets, rows[:0]]), counts)
 
 
-def _are_rare(panel: Panel, share: float) -> np.ndarray:
-    """Mask of the rows that observe a channel which few rows do."""
-    seen = ~np.isnan(panel.values)
-    return seen[:, seen.mean(axis=0) < share].any(axis=1)
+def chunks(n_forecasts: int) -> Iterator[slice]:
+    """Slices of forecasts, few at a time."""
+    return (slice(start, start + _CHUNK) for start in range(0, n_forecasts, _CHUNK))
 
 
 def are_known(leads: np.ndarray, actual: np.ndarray) -> np.ndarray:

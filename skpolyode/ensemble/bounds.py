@@ -55,17 +55,17 @@ class Bounds:
         highest = np.fmax.reduce(values, axis=0, initial=-np.inf)
         seen = lowest <= highest
         known = are_known(leads, changes)
-        knots, reach = np.zeros(1), np.zeros((values.shape[1], 1))
+        knots = np.zeros(1)
         if known.any():
             ends = np.geomspace(*np.quantile(leads[known], [0.0, 1.0]), _SETTINGS.n_leads)
-            knots = np.concatenate([[0.0], np.unique(ends)])
-            reach = np.zeros((values.shape[1], len(knots)))
-            for j, own in enumerate(known.T):
-                lead, size = leads[own, j], np.abs(changes[own, j])
-                for k, (start, end) in enumerate(pairwise(knots), 1):
-                    some = size[(lead > start) & (lead <= end)]
-                    if len(some):
-                        reach[j, k] = _SETTINGS.room * np.quantile(some, _SETTINGS.share)
+            knots = np.concatenate([knots, np.unique(ends)])
+        reach = np.zeros((values.shape[1], len(knots)))
+        for j, own in enumerate(known.T):
+            lead, size = leads[own, j], np.abs(changes[own, j])
+            for k, (start, end) in enumerate(pairwise(knots), 1):
+                some = size[(lead > start) & (lead <= end)]
+                if len(some):
+                    reach[j, k] = _SETTINGS.room * np.quantile(some, _SETTINGS.share)
         rising = np.maximum.accumulate(reach, axis=1)
         return cls(np.where(seen, lowest, 0.0), np.where(seen, highest, 0.0), knots, rising)
 

@@ -171,22 +171,20 @@ def volatility_at(values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> 
     order = np.argsort(series, kind="stable")
     for asked in np.split(order, np.flatnonzero(np.diff(series[order])) + 1) if len(rows) else ():
         first = offsets[series[asked[0]]]
-        found[asked] = _volatility(values[first : rows[asked].max() + 1])[rows[asked] - first]
+        x = values[first : rows[asked].max() + 1]
+        seen = ~np.isnan(x)
+        latest = np.maximum.accumulate(np.where(seen, np.arange(len(x))[:, None], -1), axis=0)
+        # Differences from the first observation keep the digits of values far from zero.
+        x = x - np.take_along_axis(x, seen.argmax(axis=0)[None], axis=0)
+        x = np.where(latest < 0, 0.0, np.take_along_axis(x, np.maximum(latest, 0), axis=0))
+        count = np.maximum(seen.cumsum(axis=0), 1)
+        sums = np.where(seen, x, 0.0).cumsum(axis=0)
+        squares = np.where(seen, x**2, 0.0).cumsum(axis=0)
+        variance = (np.maximum(squares - sums**2 / count, 0.0) + 1.0) / count
+        step = (np.abs(np.diff(x, axis=0, prepend=x[:1])).cumsum(axis=0) + 1.0) / count
+        after = np.stack([np.log(variance) / 2, np.log(step)], axis=-1)  # each row of the series
+        found[asked] = after[rows[asked] - first]
     return found
-
-
-def _volatility(x: np.ndarray) -> np.ndarray:
-    """Volatility after each row of one series, (n, D, 2), from its values (n, D)."""
-    seen = ~np.isnan(x)
-    latest = np.maximum.accumulate(np.where(seen, np.arange(len(x))[:, None], -1), axis=0)
-    # Differences from the first observation keep the digits of values far from zero.
-    x = x - np.take_along_axis(x, seen.argmax(axis=0)[None], axis=0)
-    x = np.where(latest < 0, 0.0, np.take_along_axis(x, np.maximum(latest, 0), axis=0))
-    count = np.maximum(seen.cumsum(axis=0), 1)
-    sums, squares = (np.where(seen, y, 0.0).cumsum(axis=0) for y in (x, x**2))
-    variance = (np.maximum(squares - sums**2 / count, 0.0) + 1.0) / count
-    step = (np.abs(np.diff(x, axis=0, prepend=x[:1])).cumsum(axis=0) + 1.0) / count
-    return np.stack([np.log(variance) / 2, np.log(step)], axis=-1)
 
 
 @saved
@@ -232,7 +230,12 @@ class ErrorScale:
             centre[j] = weights @ own / weights.sum()
             width = np.sqrt(weights @ (own - centre[j]) ** 2 / weights.sum())
             width = np.where(width > NEGLIGIBLE, width, np.inf)  # where all series are alike
-            relative = _relative(np.abs(errors[known, j]), leads[known, j])
+            relative, sizes = np.ones(len(own)), np.abs(errors[known, j])
+            for part in equal_bins(leads[known, j]):
+                mean = sizes[part].mean()
+                if mean > 0:  # the Gamma likelihood takes no zeros
+                    least = np.finfo(np.float64).eps
+                    relative[part] = np.clip(sizes[part] / mean, least, _SETTINGS.clip)
             model = GammaRegressor(alpha=_SETTINGS.prior / weights.sum(), solver="newton-cholesky")
             with warnings.catch_warnings():  # of the line search, close to the optimum
                 warnings.simplefilter("ignore", ConvergenceWarning)
@@ -259,14 +262,3 @@ def cross_fitted_scales(
         known = volatility[~out], errors[~out], leads[~out], series[~out]
         scales[out] = ErrorScale.learn(*known).at(volatility[out])
     return scales
-
-
-def _relative(errors: np.ndarray, leads: np.ndarray) -> np.ndarray:
-    """Errors over their mean at about the same lead; the Gamma likelihood takes no zeros."""
-    relative = np.ones(len(errors))
-    for part in equal_bins(leads):
-        mean = errors[part].mean()
-        if mean > 0:
-            least = np.finfo(np.float64).eps
-            relative[part] = np.clip(errors[part] / mean, least, _SETTINGS.clip)
-    return relative

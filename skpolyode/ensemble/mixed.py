@@ -109,8 +109,7 @@ class MixedEffects:
         """The same variances, with the population curve of other series."""
         found = replace(self, curve=np.zeros_like(self.curve))
         for j, x in enumerate(values.T):
-            own = grouped(times, x, offsets)
-            fit = found._likelihood(own)
+            fit = found._likelihood(grouped(times, x, offsets))
             found.curve[j] = fit.curve(self.theta[j])
         return found
 
@@ -177,16 +176,13 @@ class MixedEffects:
         angles = [2 * np.pi * k * times / self.period for k in range(1, self.n_harmonics + 1)]
         return [wave(angle) for angle in angles for wave in (np.cos, np.sin)]
 
-    @property
-    def n_numbers(self) -> int:
-        """How many numbers are known of a channel: its last time, means and covariances."""
-        p = self.prior.shape[-1]
-        return 1 + p + p * p
-
     def start(self, *shape: int) -> np.ndarray:
-        """What is known of channels (..., D) before their first observation, (..., D, S)."""
-        known = np.zeros((*shape, self.n_numbers))
+        """What is known of channels (..., D) before their first observation, (..., D, S).
+
+        These are the last time, the means and the covariances of each.
+        """
         p = self.prior.shape[-1]
+        known = np.zeros((*shape, 1 + p + p * p))
         known[..., 1 + p :] = self.prior.reshape(len(self.prior), -1)
         return known
 
@@ -209,26 +205,31 @@ class MixedEffects:
         channel: np.ndarray | int,
     ) -> np.ndarray:
         """As `updated`, from what is not the population's, and from the functions seen (n, p)."""
-        p = self.prior.shape[-1]
-        mean, covariance = known[:, 1 : 1 + p].copy(), known[:, 1 + p :].reshape(-1, p, p).copy()
-        self._pass(mean, covariance, times - known[:, 0], channel)
+        mean, covariance = self._states_at(known, times, channel)
         part = np.einsum("npq,nq->np", covariance, seen)
         expected = np.einsum("np,np->n", part, seen) + self.noise[channel]
         error = own - np.einsum("np,np->n", mean, seen)
         gain = part / expected[:, None]
         mean += gain * error[:, None]
         covariance -= gain[:, :, None] * part[:, None, :]
-        return np.concatenate([times[:, None], mean, covariance.reshape(-1, p * p)], axis=1)
+        covariance = covariance.reshape(-1, covariance.shape[1] ** 2)
+        return np.concatenate([times[:, None], mean, covariance], axis=1)
 
-    def _pass(
-        self, mean: np.ndarray, covariance: np.ndarray, gap: np.ndarray, channel: np.ndarray | int
-    ) -> None:
-        """Let the serial part of (n, p) states return towards its mean over some gaps (n,)."""
-        kept = np.exp(-np.maximum(gap, 0.0) / self.memory[channel])
+    def _states_at(
+        self, known: np.ndarray, times: np.ndarray, channel: np.ndarray | int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Means (n, p) and covariances (n, p, p) at later `times`, from what is known (n, S).
+
+        The serial part returns towards its mean.
+        """
+        p = self.prior.shape[-1]
+        mean, covariance = known[:, 1 : 1 + p].copy(), known[:, 1 + p :].reshape(-1, p, p).copy()
+        kept = np.exp(-np.maximum(times - known[:, 0], 0.0) / self.memory[channel])
         mean[:, -1] *= kept
         covariance[:, -1] *= kept[:, None]
         covariance[:, :, -1] *= kept[:, None]
         covariance[:, -1, -1] += (1 - kept**2) * self.prior[channel, -1, -1]
+        return mean, covariance
 
     def _population(
         self, times: np.ndarray, channel: np.ndarray | int, trend: np.ndarray | None = None
@@ -273,10 +274,9 @@ class MixedEffects:
         Trends end, and seasons go on, after the `longest` (n, D) time since the last observation.
         """
         n, n_channels = known.shape[:2]
-        p, channel = self.prior.shape[-1], np.tile(np.arange(n_channels), n)
+        channel = np.tile(np.arange(n_channels), n)
         flat, when = known.reshape(n * n_channels, -1), np.repeat(times, n_channels)
-        mean, covariance = flat[:, 1 : 1 + p].copy(), flat[:, 1 + p :].reshape(-1, p, p).copy()
-        self._pass(mean, covariance, when - flat[:, 0], channel)
+        mean, covariance = self._states_at(flat, when, channel)
         held = np.broadcast_to(longest, known.shape[:2]).ravel()
         trend = np.minimum(when, flat[:, 0] + held)
         seen = self.random(when, trend)

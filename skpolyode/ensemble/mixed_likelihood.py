@@ -63,8 +63,6 @@ def grouped(
     known = place >= (ends - counts)[some, None]
     place = np.where(known, place, 0)
     t, x = times[observed], values[observed]
-    if not len(x):
-        return Grouped(*np.zeros((2, 0, n)), np.zeros((0, n), dtype=bool))
     return Grouped(np.where(known, t[place], 0.0), np.where(known, x[place], 0.0), known)
 
 

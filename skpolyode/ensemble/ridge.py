@@ -67,9 +67,7 @@ class DirectRidge:
     strength: float
 
     @classmethod
-    def learn(
-        cls, leads: np.ndarray, sample: Sample, mixed: np.ndarray, n_folds: int = N_FOLDS
-    ) -> Self | None:
+    def learn(cls, leads: np.ndarray, sample: Sample, mixed: np.ndarray) -> Self | None:
         """Fit ridge regressions at leads (J,), with the strength that cross-validation chooses.
 
         Folds are made of series; `mixed` (M, D) are forecasts of the mixed model. With few
@@ -80,7 +78,7 @@ class DirectRidge:
         few = sample.actual.shape[1] <= _SETTINGS.max_channels_in_products
         for with_products in (False, True) if few else (False,):
             options = with_products, _SETTINGS.strengths
-            found = cls._cross_validated(leads, sample, mixed, n_folds, *options)
+            found = cls._cross_validated(leads, sample, mixed, N_FOLDS, *options)
             if found is not None and found[1] < least:
                 best, least = found
         return best

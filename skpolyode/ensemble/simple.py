@@ -12,11 +12,11 @@ from typing import Self
 import numpy as np
 
 from skpolyode.ensemble.backtest import (
-    CHUNK,
     N_FOLDS,
     BacktestSettings,
     Forecasts,
     Sample,
+    chunks,
     folds_of,
     rolling_origins,
 )
@@ -161,38 +161,28 @@ def learning_sample(
     return sample, [p / model.units.time_scale for p in period] or [None]
 
 
-def members_by_folds(
+def members_of(
     simple: SimpleForecasts,
-    learned: Sample,
     sample: Sample,
     run: np.ndarray,
     structural: np.ndarray,
+    learned: Sample | None = None,
 ) -> np.ndarray:
-    """Members (M, D, G) of a sample, those of each series learned from other series."""
+    """Members (M, D, G) of a sample.
+
+    With the sample that `simple` was `learned` from, those of each series are learned from others.
+    """
     members = np.empty((*run.shape, len(MEMBERS) - 1 + structural.shape[-1]))
-    folds = folds_of(sample.series, N_FOLDS)
+    folds = folds_of(sample.series, 1 if learned is None else N_FOLDS)
     for fold in np.unique(folds):
         own, rows = simple, np.flatnonzero(folds == fold)
         if len(rows) < len(folds):
             own = simple.without(np.unique(sample.series[rows]), learned)
-        members[rows] = members_of(own, sample, rows, run, structural)
+        origins, place = np.unique(sample.origin[rows], return_inverse=True)
+        asked = sample.rows, sample.offsets, sample.origins[origins], sample.responses
+        known = own.records(*asked)
+        for chunk in chunks(len(rows)):
+            part, records = rows[chunk], known[place[chunk]]
+            when = sample.elapsed[part], sample.driven[part]
+            members[part] = own.members(run[part], records, *when, structural[part])
     return members
-
-
-def members_of(
-    simple: SimpleForecasts,
-    sample: Sample,
-    rows: np.ndarray,
-    run: np.ndarray,
-    structural: np.ndarray,
-) -> np.ndarray:
-    """Members (n, D, G) at some rows (n,) of a sample."""
-    origins, place = np.unique(sample.origin[rows], return_inverse=True)
-    asked = sample.rows, sample.offsets, sample.origins[origins], sample.responses
-    known, found = simple.records(*asked), []
-    for start in range(0, len(rows), CHUNK):
-        chunk = slice(start, start + CHUNK)
-        part, records = rows[chunk], known[place[chunk]]
-        when = sample.elapsed[part], sample.driven[part]
-        found.append(simple.members(run[part], records, *when, structural[part]))
-    return np.concatenate(found)

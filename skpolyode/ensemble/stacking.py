@@ -15,24 +15,19 @@ from typing import Self
 import numpy as np
 
 from skpolyode.ensemble.backtest import (
-    CHUNK,
     FEWEST_TO_HOLD_OUT,
     N_FOLDS,
     Forecasts,
     RollingOrigins,
     Sample,
+    chunks,
     folds_of,
     knots_of,
     rolling_origins,
 )
 from skpolyode.ensemble.conformal import volatility_at
 from skpolyode.ensemble.naive import NEGLIGIBLE, Records
-from skpolyode.ensemble.simple import (
-    SimpleForecasts,
-    learning_sample,
-    members_by_folds,
-    members_of,
-)
+from skpolyode.ensemble.simple import SimpleForecasts, learning_sample, members_of
 from skpolyode.ensemble.weights import (
     MEMBERS,
     SETTINGS,
@@ -110,26 +105,20 @@ class StackedForecast:
         """
         if structural is None:
             structural = np.full((*run.shape, len(self.names) - len(MEMBERS) + 1), np.nan)
-        result = np.empty_like(run)
-        for start in range(0, len(run), CHUNK):
-            part = slice(start, start + CHUNK)
-            own = (x[part] for x in (run, records, elapsed, driven, structural))
-            members = self.simple.members(*own)
-            result[part] = self._combined(members, records[part], elapsed[part])
-        return result
-
-    def _combined(self, members: np.ndarray, records: Records, elapsed: np.ndarray) -> np.ndarray:
-        leads, far = records.time_since(elapsed[:, None]), self.simple.bounds.outside(records)
-        leads, far = np.minimum(leads, self.leads[-1]), np.where(records.n_values > 0, far, 0.0)
-        share, learned = np.clip(far / SETTINGS.margin, 0.0, 1.0), np.isin(self.names, _LEARNED)
-        result = np.empty(leads.shape)
-        for j in range(leads.shape[1]):
-            weights = self.at(j, leads[:, j], records.n_values[:, j])
-            rest = 1 - weights.sum(axis=1)  # of the mean in training
-            moved = share[:, j] * (rest + weights[:, learned].sum(axis=1))
-            weights[:, learned] *= 1 - share[:, j, None]
-            weights[:, _MIXED] += moved
-            result[:, j] = (weights * members[:, j]).sum(axis=-1)
+        result, learned = np.empty_like(run), np.isin(self.names, _LEARNED)
+        for part in chunks(len(run)):
+            known, when = records[part], elapsed[part]
+            members = self.simple.members(run[part], known, when, driven[part], structural[part])
+            leads = np.minimum(known.time_since(when[:, None]), self.leads[-1])
+            far = np.where(known.n_values > 0, self.simple.bounds.outside(known), 0.0)
+            share = np.clip(far / SETTINGS.margin, 0.0, 1.0)
+            for j in range(leads.shape[1]):
+                weights = self.at(j, leads[:, j], known.n_values[:, j])
+                rest = 1 - weights.sum(axis=1)  # of the mean in training
+                moved = share[:, j] * (rest + weights[:, learned].sum(axis=1))
+                weights[:, learned] *= 1 - share[:, j, None]
+                weights[:, _MIXED] += moved
+                result[part, j] = (weights * members[:, j]).sum(axis=-1)
         return result
 
     def rescaled(self, ratio: float, simple: SimpleForecasts) -> Self:
@@ -192,10 +181,7 @@ def learn_stacking(
         knots = knots_of(sample.leads, sample.actual)
     source, periods = learning_sample(model, learned, rng, period)
     simple = SimpleForecasts.learn(source, periods, knots)
-    if by_folds:
-        members = members_by_folds(simple, source, sample, *own)
-    else:
-        members = members_of(simple, sample, np.arange(len(sample.series)), *own)
+    members = members_of(simple, sample, *own, source if by_folds else None)
     volatility = volatility_at(sample.rows.values, sample.offsets, sample.origins)[sample.origin]
     columns = sample.leads, sample.records.n_values, volatility, members, sample.actual
     times = asked.times[ahead] / model.units.time_scale

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-from skpolyode.ensemble.backtest import CHUNK, are_known, effective_count, knots_of, nearness
+from skpolyode.ensemble.backtest import are_known, chunks, effective_count, knots_of, nearness
 from skpolyode.ensemble.naive import NAIVE
 
 MEMBERS = ("run", *NAIVE, "mixed", "ridge", "structural")
@@ -106,15 +106,19 @@ def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarra
     any forecasts, all weight is on the free run. Its errors on series that trained the model count
     as :func:`as_if_new` enlarges them.
     """
-    leads, counts = knots_of(backtest.leads, backtest.actual), _count_knots(backtest)
-    if not len(leads):
+    counted = are_known(backtest.leads, backtest.actual)
+    if not counted.any():
         n_channels, size = backtest.members.shape[1:]
         run = np.tile(np.eye(size)[_RUN], (n_channels, 1, 1, 1))
-        return np.ones(1), counts, run, run[:, 0, 0]
+        return np.ones(1), np.ones(1), run, run[:, 0, 0]
+    leads = knots_of(backtest.leads, backtest.actual)
+    # Knots of the number of observations, evenly on a logarithmic scale.
+    first, last = np.maximum(np.quantile(backtest.n_values[counted], [0.0, 0.9]), 1.0)
+    n_knots = 1 + int(np.log(last / first) / np.log(SETTINGS.apart))
+    counts = np.geomspace(first, last, min(n_knots, SETTINGS.n_known))
     members = backtest.members.copy()
     members[..., _RUN] = as_if_new(members[..., _RUN], backtest)
     backtest = backtest._replace(members=members)
-    counted = are_known(backtest.leads, backtest.actual)
     weights = _weights_at(backtest, counted, leads, counts)
     unseen = np.isinf(backtest.leads) & np.isfinite(backtest.actual)
     return leads, counts, weights, _weights_at(backtest, unseen, np.ones(1), np.ones(1))[:, 0, 0]
@@ -175,16 +179,6 @@ def as_if_new(forecasts: np.ndarray, backtest: Backtest) -> np.ndarray:
     return np.where(is_new[:, None], forecasts, backtest.actual + larger * error)
 
 
-def _count_knots(backtest: Backtest) -> np.ndarray:
-    """Numbers of observations (K,) that weights are learned at, evenly on a logarithmic scale."""
-    counts = backtest.n_values[are_known(backtest.leads, backtest.actual)]
-    if not len(counts):
-        return np.ones(1)
-    first, last = np.maximum(np.quantile(counts, [0.0, 0.9]), 1.0)
-    n_knots = 1 + int(np.log(last / first) / np.log(SETTINGS.apart))
-    return np.geomspace(first, last, min(n_knots, SETTINGS.n_known))
-
-
 def _penalty(near: np.ndarray) -> np.ndarray:
     """Matrix (N, N) of a penalty of each of N nodes, and of differences between neighbours.
 
@@ -232,8 +226,7 @@ def _error_products(
     errors *= np.sqrt(weight)[:, None]
     size = near.shape[1] * errors.shape[1]
     products = np.zeros((size, size))
-    for start in range(0, len(errors), CHUNK):
-        part = slice(start, start + CHUNK)
+    for part in chunks(len(errors)):
         spread = (near[part, :, None] * errors[part, None]).reshape(-1, size)
         products += spread.T @ spread
     return products.reshape(*(near.shape[1], errors.shape[1]) * 2)

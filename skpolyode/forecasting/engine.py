@@ -94,7 +94,11 @@ def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
             "transformer must be one that learns to forecast, such as PolyODETransformer(), got "
             f"{transformer!r}."
         )
-    _check_shares(**parameters)
+    share, n_epochs = parameters["calibration_fraction"], parameters["update_epochs"]
+    if not 0 < share < 1:
+        raise ValueError(f"calibration_fraction must be between 0 and 1, got {share!r}.")
+    if n_epochs < 0:
+        raise ValueError(f"update_epochs must not be negative, got {n_epochs!r}.")
     if random_state is None:
         random_state = transformer.random_state
     if transformer.checkpoint_dir is not None:
@@ -104,18 +108,7 @@ def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
     transformer.set_params(random_state=int(rng.randint(2**31 - 1)), warm_start=False)
     is_seed = isinstance(random_state, Integral)
     seed = int(random_state if is_seed else rng.randint(2**31 - 1))
-    share = parameters["calibration_fraction"]
     return fit_forecaster(transformer, panel, share, rng, seed, parameters["period"])
-
-
-def _check_shares(*, calibration_fraction: float, update_epochs: int, **others: Any) -> None:
-    """Raise a ValueError for a parameter that makes no sense."""
-    if not 0 < calibration_fraction < 1:
-        raise ValueError(
-            f"calibration_fraction must be between 0 and 1, got {calibration_fraction!r}."
-        )
-    if update_epochs < 0:
-        raise ValueError(f"update_epochs must not be negative, got {update_epochs!r}.")
 
 
 def fit_forecaster(
@@ -284,33 +277,21 @@ def answer(
     ahead = np.flatnonzero(~is_between & (before >= 0))
     if len(ahead):
         ahead = ahead[np.argsort(before[ahead], kind="stable")]
-        origins, counts = np.unique(before[ahead], return_counts=True)
-        found = _forecasts(trained, panel, origins, times[ahead], counts)
-        answers.put(asked[ahead], **found)
+        origins, origin, counts = np.unique(before[ahead], return_inverse=True, return_counts=True)
+        query, structural = (panel, origins, times[ahead], counts), None
+        if trained.structural is not None:
+            found = trained.structural.forecast_from(*query)
+            structural, expected = _standardised(trained.transformer, found)
+            answers.put(asked[ahead], expected=expected)
+        model = trained.transformer.embedder_
+        values = model.forecast_from(*query, structural)
+        volatility = volatility_at(model.standardised(panel).values, panel.offsets, origins)
+        answers.put(asked[ahead], values=values, volatility=volatility[origin])
     if is_between.any():
         own = times[is_between], offsets_from(is_between)[offsets]
         path = on_path(trained.transformer, panel, *own)
         answers.put(asked[is_between], **path._asdict())
     return answers
-
-
-def _forecasts(
-    trained: Trained,
-    panel: Panel,
-    origins: np.ndarray,
-    times: np.ndarray,
-    counts: np.ndarray,
-) -> dict[str, np.ndarray]:
-    """Columns of answers: `counts` (O,) forecasts from the rows up to each of the origins (O,)."""
-    transformer, structural = trained.transformer, trained.structural
-    values, expected = None, np.ones((len(times), panel.n_channels))
-    if structural is not None:
-        found = structural.forecast_from(panel, origins, times, counts)
-        values, expected = _standardised(transformer, found)
-    model, origin = transformer.embedder_, np.repeat(np.arange(len(origins)), counts)
-    values = model.forecast_from(panel, origins, times, counts, values)
-    volatility = volatility_at(model.standardised(panel).values, panel.offsets, origins)[origin]
-    return {"values": values, "volatility": volatility, "expected": expected}
 
 
 def _places(

@@ -135,7 +135,7 @@ def evaluate_forecasts(
     limits = np.atleast_1d(np.inf if horizon is None else np.asarray(horizon, dtype=np.float64))
     if limits.ndim != 1 or not len(limits) or not (np.diff(limits, prepend=0.0) > 0).all():
         raise ValueError(f"horizon must increase from above zero, got {horizon!r}.")
-    past, future = _split(*_cut(panel, cutoff))
+    past, future = _split(panel, cutoff)
     leads = future.times - np.repeat(past.times[past.offsets[1:] - 1], future.lengths)
     levels = _levels(coverage) if of_quantiles else ()
     trained, times = _trained(forecaster, past), [own for own, _ in future.to_series()]
@@ -155,28 +155,25 @@ def evaluate_forecasts(
     return pd.DataFrame(rows, columns=["channel", "lead", "metric", "value", "n"])
 
 
-def _cut(panel: Panel, cutoff: Any) -> tuple[Panel, np.ndarray]:
-    """Series with any observation, in rows that hold one, and the last known time of each."""
+def _split(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
+    """Rows up to the cutoff and those after it, of the series that have observations in both."""
     seen = observed_series(panel)
     known = observed_part(panel[seen])
     if isinstance(cutoff, float) and 0 < cutoff < 1:
         start, end = known.times[known.offsets[:-1]], known.times[known.offsets[1:] - 1]
-        return known, start + cutoff * (end - start)
-    if isinstance(cutoff, str):
+        last = start + cutoff * (end - start)
+    elif isinstance(cutoff, str):
         raise TypeError(f"cutoff must be a share or times, got {cutoff!r}.")
-    if np.ndim(cutoff) == 0:
-        return known, query_times(known, cutoff)[0]
-    if len(cutoff) != panel.n_series:
+    elif np.ndim(cutoff) == 0:
+        last = query_times(known, cutoff)[0]
+    elif len(cutoff) != panel.n_series:
         raise ValueError(
             f"cutoff must be a share, one time or one for each of the {panel.n_series} series, "
             f"got {len(cutoff)}."
         )
-    return known, query_times(panel, [[time] for time in cutoff])[0][seen]
-
-
-def _split(panel: Panel, cutoffs: np.ndarray) -> tuple[Panel, Panel]:
-    """Rows up to the cutoff and those after it, of the series that have both."""
-    past, future = split_rows(panel, cutoffs)
+    else:
+        last = query_times(panel, [[time] for time in cutoff])[0][seen]
+    past, future = split_rows(known, last)
     kept = (past.lengths > 0) & (future.lengths > 0)
     if not kept.any():
         raise ValueError(

@@ -349,8 +349,7 @@ class PolyODEForecaster(PanelForecaster):
             PolyODETransformer(n_coefficients=2, step_size=1e7, horizon=1, **small),
             ODERNNTransformer(hidden_size=4, **small),
         ]
-        as_it_is = {"period": None}
         return [
             {"transformer": models[0], "update_epochs": 0, "random_state": 0},
-            {"transformer": models[1], "update_epochs": 1, "random_state": 1, **as_it_is},
+            {"transformer": models[1], "update_epochs": 1, "random_state": 1, "period": None},
         ]

@@ -56,12 +56,6 @@ class Context:
             return ""
         return f" of instance {plain_repr(self.instances[series])}"
 
-    def step(self, series: int) -> Any:
-        """Frequency of the rows of one series, or else that of all; None if neither has one."""
-        times = self.panel[[series]].user_times()
-        own = pd.infer_freq(times) if len(times) > 2 else None
-        return self.freq if own is None else own
-
 
 @dataclass(frozen=True)
 class Query:
@@ -207,13 +201,16 @@ def read_horizon(context: Context, fh: ForecastingHorizon) -> Query:
 
 
 def _own_steps(context: Context, series: int, fh: ForecastingHorizon) -> ForecastingHorizon:
-    """Horizon of integers with the frequency of one series.
+    """Horizon of integers with the frequency of the rows of one series, or else that of all.
 
     sktime lends a horizon the frequency of the first series, if it has none of its own.
     """
     lent = None if context.freq is None else context.freq.freqstr
-    freq = context.step(series) if fh.freq in (None, lent) else fh.freq
-    values = fh.to_pandas()
+    values, freq = fh.to_pandas(), fh.freq
+    if freq in (None, lent):
+        times = context.panel[[series]].user_times()
+        own = pd.infer_freq(times) if len(times) > 2 else None
+        freq = context.freq if own is None else own
     if freq is None:
         raise TypeError(
             f"fh counts {values.tolist()} steps, but the datetimes{context.label(series)} in y are "

@@ -70,23 +70,20 @@ def on_path(
     last = whole.offsets[1:] - 1
     volatility = volatility_at(model.standardised(whole).values, whole.offsets, last)[series]
     asked = PathQuery.of(whole, at, offsets)
-    apart, expected = _apart(asked), np.ones(values.shape)
+    since, until = asked.leads(1.0)
+    since = np.where(asked.before < 0, np.inf, since)
+    with np.errstate(divide="ignore"):
+        apart = 1 / (1 / since + 1 / until)
+    apart = np.where(np.isinf(until) & (since > 0), np.nan, apart)
     if model.filters:  # the path need not pass through observations
         apart = np.maximum(apart, np.finfo(np.float64).tiny)
+    expected = np.ones(values.shape)
     if model.scale is not None:
         deviation = path_std(model, whole, at, offsets) / transformer.scaler_.scale
         noise = model.scale.noise.double().sqrt().cpu().numpy()
         expected = np.maximum(np.hypot(deviation, noise), NEGLIGIBLE)
     at_row = asked.times == asked.seen.times[asked.row]
     return OnPath(values, volatility, apart, expected, at_row)
-
-
-def _apart(asked: PathQuery) -> np.ndarray:
-    since, until = asked.leads(1.0)
-    since = np.where(asked.before < 0, np.inf, since)
-    with np.errstate(divide="ignore"):
-        apart = 1 / (1 / since + 1 / until)
-    return np.where(np.isinf(until) & (since > 0), np.nan, apart)
 
 
 @saved
@@ -149,8 +146,7 @@ def calibrate_paths(
     between = _calibrated(transformer, panel, may_hide, one)
     if between is None:
         return None
-    is_single = n_channels == 1
-    at_rows = None if is_single else _calibrated(transformer, panel, may_hide, each)
+    at_rows = None if n_channels == 1 else _calibrated(transformer, panel, may_hide, each)
     return PathCalibration(between, at_rows)
 
 

@@ -68,18 +68,15 @@ class SingleMemory:
             units = unit ** np.arange(n_orders)
         else:  # as of the memory of many: no overflow
             units = np.array([1.0, unit, 1e300, 1e300][:n_orders])
-        weights = (steps * units) @ self._terms(offset, n_orders)[:, self._moved[:n_orders]]
-        return weights @ self._responses[cell.astype(np.int64)]
-
-    def _terms(self, offset: np.ndarray, n_orders: int) -> np.ndarray:
-        """Taylor terms ``offset**k / k!`` (P, M), behind N_ORDERS - 1 zeros."""
         factors = np.empty((len(offset), len(self._over_k)))
         factors[:, 0] = 1.0
         factors[:, 1:n_orders] = offset[:, None]
         factors[:, n_orders:] = np.minimum(offset, self._grid)[:, None]
+        # Taylor terms ``offset**k / k!`` (P, M), behind N_ORDERS - 1 zeros.
         terms = np.zeros((len(offset), len(self._over_k) + N_ORDERS - 1))
         np.cumprod(factors * self._over_k, axis=1, out=terms[:, N_ORDERS - 1 :])
-        return terms
+        weights = (steps * units) @ terms[:, self._moved[:n_orders]]
+        return weights @ self._responses[cell.astype(np.int64)]
 
     def follow(self, c: np.ndarray, path: np.ndarray, step: float, elapsed: float) -> np.ndarray:
         """Coefficients (D, N) at the end of cubic pieces, all of the same length.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,17 +85,3 @@ class Clock(NamedTuple):
         gaps = elapsed - self.elapsed, channel_gap, elapsed
         moment = Moment(values, mask, seen, *gaps, **beside)
         return Clock(start, times, elapsed, seen_at, self.count + 1), moment
-
-
-def rounds(offsets: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows of several series, one of each in a round: which series, and the rows.
-
-    Parameters
-    ----------
-    offsets : int64 ndarray of shape (B + 1,)
-        Where the rows of each series start; none is empty.
-    """
-    lengths = offsets[1:] - offsets[:-1]
-    for k in range(lengths.max()):
-        own = np.flatnonzero(lengths > k)
-        yield own, offsets[own] + k

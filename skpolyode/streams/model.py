@@ -125,10 +125,9 @@ class ModelStream(SeriesStream):
             here = at_times(panel[part], clock.last[part], np.arange(part.stop - part.start + 1))
             run = model.free_run(select(state, part), durations[part], leads, here)
             if records is not None:
-                elapsed, known = (durations[part, None] + leads) / unit, driven[part]
-                run = model.stacked(
-                    run, records[part], elapsed, model.responses_ahead(here, leads / unit, known)
-                )
+                elapsed = (durations[part, None] + leads) / unit
+                later = model.responses_ahead(here, leads / unit, driven[part])
+                run = model.stacked(run, records[part], elapsed, later)
             values[rows] = model.units.scaler.inverse(run)[asked]
         return panel.like(flat, values, offsets)
 

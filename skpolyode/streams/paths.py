@@ -93,35 +93,22 @@ class HiPPOStream(SeriesStream):
         first, again = moment.mask & ~moment.seen, moment.mask & moment.seen
         c[first, 0] = new[first]
         if again.any():
-            ends, gap = np.stack([x[again], new[again]]), moment.channel_gap[again]
+            known, gap = x[again], moment.channel_gap[again]
             elapsed = np.broadcast_to(moment.elapsed[:, None], again.shape)[again]
-            follow = self._follow_one if len(x) == 1 else self._follow_many
-            c[again] = follow(c[again], self._steps(ends, gap), gap, elapsed)
+            steps = known[:, None, None]  # (P, 1, Q): of the value, and of the slope of a line
+            if self._embedder.path != "constant":
+                steps = np.stack([known, (new[again] - known) / gap], axis=1)[:, None]
+            if len(x) == 1:
+                propagate = self._single.propagate
+                pairs = zip(c[again], gap, strict=True)
+                moved = [propagate(own[None], g, elapsed[0])[0] for own, g in pairs]
+                c[again] = moved + self._single.respond(steps, gap, elapsed[0])[:, 0]
+            else:
+                before, steps = torch.from_numpy(c[again][:, None]), torch.from_numpy(steps)
+                when = torch.from_numpy(gap), torch.from_numpy(elapsed)
+                moved = self._memory.propagate(before, *when) + self._memory.respond(steps, *when)
+                c[again] = moved[:, 0].numpy()
         return {"c": torch.from_numpy(c), "x": torch.from_numpy(new)}
-
-    def _steps(self, ends: np.ndarray, gap: np.ndarray) -> np.ndarray:
-        """Value and slope (P, 1, Q) at the start of gaps (P,), from values (2, P) at both ends."""
-        if self._embedder.path == "constant":
-            return ends[0, :, None, None]
-        return np.stack([ends[0], (ends[1] - ends[0]) / gap], axis=1)[:, None]
-
-    def _follow_many(
-        self, c: np.ndarray, steps: np.ndarray, gap: np.ndarray, elapsed: np.ndarray
-    ) -> np.ndarray:
-        """Coefficients (P, N) of channels after gaps (P,) of known signals."""
-        c, steps, gap, elapsed = map(torch.from_numpy, (c[:, None], steps, gap, elapsed))
-        moved = self._memory.propagate(c, gap, elapsed)
-        return (moved + self._memory.respond(steps, gap, elapsed))[:, 0].numpy()
-
-    def _follow_one(
-        self, c: np.ndarray, steps: np.ndarray, gap: np.ndarray, elapsed: np.ndarray
-    ) -> np.ndarray:
-        """As `_follow_many`, for the channels of one series."""
-        moved = [
-            self._single.propagate(own[None], g, elapsed[0])[0]
-            for own, g in zip(c, gap, strict=True)
-        ]
-        return moved + self._single.respond(steps, gap, elapsed[0])[:, 0]
 
     def _coefficients(self, series: np.ndarray) -> np.ndarray:
         clock, index = self._clock.take(series), torch.from_numpy(series)

@@ -123,9 +123,8 @@ def _read_errors(
         raise ValueError(
             f"update: errors must have the shape of the values, {table.shape}, got {found.shape}."
         )
-    faults, wrong = Faults("update", panel.ids, panel.channel_names), wrong_errors(table, found)
-    _note_cells(_WRONG_ERROR, wrong, "the error must not be {:g}", found, owner, faults)
-    faults.raise_if_any()
+    wrong, rule = wrong_errors(table, found), "the error must not be {:g}"
+    _faulty_cells(_WRONG_ERROR, wrong, rule, found, owner, panel).raise_if_any()
     return found
 
 
@@ -137,27 +136,28 @@ def _without_outliers(
     outside &= np.isfinite(table)
     if not outside.any():
         return table
-    faults = Faults("update", panel.ids, panel.channel_names)
-    _note_cells(OUTLIER, outside, "{:g} is far from all others", table, owner, faults)
-    faults.warn_if_any(stacklevel=4)
+    rule = "{:g} is far from all others"
+    _faulty_cells(OUTLIER, outside, rule, table, owner, panel).warn_if_any(stacklevel=4)
     return np.where(outside, np.nan, table)
 
 
-def _note_cells(
+def _faulty_cells(
     kind: FaultKind,
     wrong: np.ndarray,
     rule: str,
     cells: np.ndarray,
     owner: np.ndarray,
-    faults: Faults,
-) -> None:
-    """Add the cells (P, D) that are wrong; `rule` is a format that takes what they hold."""
+    panel: Panel,
+) -> Faults:
+    """The cells (P, D) that are wrong; `rule` is a format that takes what they hold."""
+    faults = Faults("update", panel.ids, panel.channel_names)
 
     def line(cell: np.ndarray) -> str:
         where = f"{faults.series(int(owner[cell[0]]))}, {faults.channel(cell[1])}"
         return f"{where}: {rule.format(cells[tuple(cell)])}"
 
     faults.add_each(kind, np.argwhere(wrong), line)
+    return faults
 
 
 def read_series(series: Any, ids: np.ndarray, name: str = "series") -> np.ndarray:

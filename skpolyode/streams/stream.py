@@ -31,7 +31,7 @@ from skpolyode.panel.timeaxis import MICROSECONDS
 from skpolyode.saving.codec import place, register
 from skpolyode.saving.frames import checked_zone
 from skpolyode.saving.objects import save
-from skpolyode.streams.clock import Clock, Moment, rounds
+from skpolyode.streams.clock import Clock, Moment
 from skpolyode.streams.inputs import Way, add_inputs, decoded, encoded, without_past
 from skpolyode.streams.rows import NewRows, first_times, read_rows, read_series
 
@@ -191,8 +191,9 @@ class SeriesStream:
             return self
         scaler = self._embedder.units.scaler
         rows = read_rows(panel, self._clock.last, scaler, times, values, series, errors)
-        results = self._run(rows, panel)
-        for own, clock, parts in results:
+        starts = range(0, len(rows.series), _GROUP)
+        groups = [rows.part(slice(start, start + _GROUP)) for start in starts]
+        for own, clock, parts in map_threads(partial(self._follow, panel=panel), groups):
             self._clock.put(own.series, clock)
             self._put(self._parts, own.series, parts)
         self._panel = without_past(panel, self._clock.last)
@@ -276,19 +277,15 @@ class SeriesStream:
             )
         return chosen
 
-    def _run(self, rows: NewRows, panel: Panel) -> list[tuple[NewRows, Clock, State]]:
-        """Clocks and parts of all touched series after their new rows, group by group."""
-        starts = range(0, len(rows.series), _GROUP)
-        groups = [rows.part(slice(start, start + _GROUP)) for start in starts]
-        return map_threads(partial(self._follow, panel=panel), groups)
-
     @torch.inference_mode()
     def _follow(self, rows: NewRows, panel: Panel) -> tuple[NewRows, Clock, State]:
         """Clock and parts of one group after its new rows."""
         clock, parts = self._clock.take(rows.series), self._take(self._parts, rows.series)
         scaler, unit = self._embedder.units
-        values = scaler.read(rows.values)
-        for own, now in rounds(rows.offsets):
+        values, lengths = scaler.read(rows.values), np.diff(rows.offsets)
+        for k in range(lengths.max()):  # rounds, with a row of each series that has so many
+            own = np.flatnonzero(lengths > k)
+            now = rows.offsets[own] + k
             is_all, times, beside = len(own) == len(rows.series), rows.times[now], {}
             before = clock if is_all else clock.take(own)
             if rows.errors is not None:

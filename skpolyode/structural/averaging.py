@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.special import softmax
 
-from skpolyode.ensemble.backtest import CHUNK
+from skpolyode.ensemble.backtest import chunks
 from skpolyode.panel import Panel
 from skpolyode.panel.periods import FEWEST_VALUES, LONGEST_PAST, likely_periods
 from skpolyode.panel.select import series_of_rows
@@ -113,11 +113,10 @@ class _Models:
         # trough, too large ones at a peak. The level so far evens that out.
         level = (np.abs(series.values).cumsum() / np.arange(1, len(elapsed) + 1))[last]
         widest = np.where(last < FEWEST_VALUES, np.inf, highest - lowest)
-        begins = np.cumsum([0, *map(len, self.groups)])
-        chunks = np.split(np.arange(len(last)), range(CHUNK, len(last), CHUNK))
-        for models, run, begin in zip(self.groups, runs, begins[:-1], strict=True):
+        shares = np.split(weights, np.cumsum([len(models) for models in self.groups[:-1]]), axis=1)
+        for models, run, share in zip(self.groups, runs, shares, strict=True):
             scale = self._scale(models)
-            for chunk in chunks:
+            for chunk in chunks(len(last)):
                 row = last[chunk]
                 known = run.states[row], run.covariances[place[chunk]]
                 lead = (times[chunk] - series.times[row]) / self.gap
@@ -129,9 +128,9 @@ class _Models:
                 unit = np.where(models.is_log, np.sqrt(np.abs(expected) * level[chunk, None]), 1.0)
                 variance = (scale * unit) ** 2 * variance * run.scale[row]
                 variance = np.minimum(variance, widest[chunk, None] ** 2)
-                weight = weights[chunk, begin : begin + len(models)]
-                means[chunk] += (weight * expected).sum(axis=1)
-                squares[chunk] += (weight * (variance + (expected - first) ** 2)).sum(axis=1)
+                means[chunk] += (share[chunk] * expected).sum(axis=1)
+                spread = variance + (expected - first) ** 2
+                squares[chunk] += (share[chunk] * spread).sum(axis=1)
         variance = np.maximum(squares - (means - first) ** 2, 0.0)
         return StructuralForecasts(means, np.sqrt(variance))
 
@@ -223,8 +222,8 @@ def _learned(
     gap = float(np.median(gaps)) if len(gaps) else 1.0
     positive = all((s.values > 0).all() for s in series)
     scales = np.array([_typical_step(series), _typical_step(series, np.log) if positive else 1.0])
-    models, options = _Models(gap, scales, (), ()), {"positive": positive}
-    plain, odds, errors = _search(models, series, size, seed, (), options)
+    models = _Models(gap, scales, (), ())
+    plain, odds, errors = _search(models, series, size, seed, (), positive)
     groups, likelihoods, priors = [plain], [odds], [0.0]
     if period is None:
         best = [own[:, row.argmax()] for own, row in zip(errors, odds, strict=True)]
@@ -234,11 +233,18 @@ def _learned(
     else:
         periods, prior = [p / gap for p in period], 0.0
     if periods:
-        seasonal, odds, _ = _search(models, series, size, seed, tuple(periods), options)
+        seasonal, odds, _ = _search(models, series, size, seed, tuple(periods), positive)
         groups, priors = [plain, seasonal], [0.0, prior]
         likelihoods.append(odds + prior)
-    is_log = np.concatenate([own.is_log for own in groups])
-    kept = _best(np.hstack(likelihoods), is_log)
+    odds, is_log = np.hstack(likelihoods), np.concatenate([own.is_log for own in groups])
+    # A quarter as many models are kept as were drawn, by how likely they are in their best series;
+    # an eighth of these, at least, model values, not logarithms.
+    likely = (odds - odds.max(axis=1, keepdims=True)).max(axis=0)
+    n_kept = SETTINGS.n_drawn // 4
+    kept, n_plain = np.zeros(len(likely), dtype=bool), n_kept // 8
+    kept[np.argsort(-likely, kind="stable")[: n_kept - n_plain]] = True
+    rest = np.argsort(-np.where(kept | is_log, -np.inf, likely), kind="stable")
+    kept[rest[:n_plain]] = True
     parts = np.split(kept, np.cumsum([len(own) for own in groups])[:-1])
     chosen = [(own.of(part), p) for own, part, p in zip(groups, parts, priors, strict=True)]
     chosen = [(own, p) for own, p in chosen if len(own)]
@@ -258,37 +264,23 @@ def _search(
     size: int,
     seed: int,
     periods: tuple[float, ...],
-    options: dict[str, bool],
+    positive: bool,
 ) -> tuple[Components, np.ndarray, list[np.ndarray]]:
     """Draw models at random, and more near the likeliest.
 
     With their log likelihoods (S, G) of each series, and their one-step errors (n, G).
     """
     points = sobol_points(size, seed + len(periods))
-    first = draw_components(points, periods, **options)
+    first = draw_components(points, periods, positive=positive)
     runs = [models.run(s, first) for s in series]
     odds = np.stack([run.log_likelihood[-1] for run in runs])
     rng = np.random.RandomState(seed)
     chosen = rng.choice(size, size // 2, p=softmax(odds / 2, axis=1).mean(axis=0))
-    second = draw_components(nearby_points(points[chosen], rng), periods, **options)
+    second = draw_components(nearby_points(points[chosen], rng), periods, positive=positive)
     more = [models.run(s, second) for s in series]
     odds = np.hstack([odds, np.stack([run.log_likelihood[-1] for run in more])])
     errors = [np.hstack([a.errors, b.errors]) for a, b in zip(runs, more, strict=True)]
     return first.joined(second), odds, errors
-
-
-def _best(odds: np.ndarray, is_log: np.ndarray) -> np.ndarray:
-    """Mask (G,) of the models to keep, by their likelihoods (S, G) in each series.
-
-    A quarter as many as were drawn; an eighth of these, at least, model values, not logarithms.
-    """
-    best = (odds - odds.max(axis=1, keepdims=True)).max(axis=0)
-    n_kept = SETTINGS.n_drawn // 4
-    kept, n_plain = np.zeros(len(best), dtype=bool), n_kept // 8
-    kept[np.argsort(-best, kind="stable")[: n_kept - n_plain]] = True
-    rest = np.argsort(-np.where(kept | is_log, -np.inf, best), kind="stable")
-    kept[rest[:n_plain]] = True
-    return kept
 
 
 def _candidate_periods(series: list[_Series], gap: float, errors: list[np.ndarray]) -> list[float]:

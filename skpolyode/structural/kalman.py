@@ -55,8 +55,17 @@ def kalman_filter(
     shape, squares, log_likelihood = _PRIOR, np.full(len(models), _PRIOR), np.zeros(len(models))
     moves = _moves(np.diff(times), models)
     for i, own in enumerate(seen):
-        if i:
-            mean, covariance = _moved(mean, covariance, *next(moves))
+        if i:  # over the gap before
+            rise, left, added, both = next(moves)
+            slope = mean[:, SLOPE]
+            mean = mean * left
+            mean[:, LEVEL] += rise * slope
+            covariance[:, LEVEL] += rise[:, None] * covariance[:, SLOPE]
+            covariance[:, :, LEVEL] += rise[:, None] * covariance[:, :, SLOPE]
+            covariance *= left[:, :, None] * left[:, None, :]
+            np.einsum("gpp->gp", covariance)[...] += added  # a view of the diagonals
+            covariance[:, LEVEL, SLOPE] += both
+            covariance[:, SLOPE, LEVEL] += both
         error = values[i] - (own * mean).sum(axis=1)
         known = np.matmul(covariance, own[:, :, None])[:, :, 0]
         expected = (own * known).sum(axis=1) + models.noise
@@ -78,32 +87,16 @@ def kalman_filter(
 
 
 def _moves(gaps: np.ndarray, models: Components) -> Iterator[tuple[np.ndarray, ...]]:
-    """Gains (G,), shares kept and variances added (G, p), and covariances (G,), of each gap."""
+    """What each gap does to G models with p states, as arrays (G,), (G, p), (G, p) and (G,).
+
+    That is the rise of the level by a slope of one, the shares of the states that are left, the
+    variances added, and the covariances of level and slope added.
+    """
     for start in range(0, len(gaps), _AT_ONCE):
         own, which = np.unique(gaps[start : start + _AT_ONCE], return_inverse=True)
         columns = models.gain(own), models.kept(own), *models.added(own)
         for place in which:
             yield tuple(column[place] for column in columns)
-
-
-def _moved(
-    mean: np.ndarray,
-    covariance: np.ndarray,
-    gain: np.ndarray,
-    kept: np.ndarray,
-    added: np.ndarray,
-    both: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Means (G, p) and covariances (G, p, p) after a gap."""
-    moved = mean * kept
-    moved[:, LEVEL] += gain * mean[:, SLOPE]
-    covariance[:, LEVEL] += gain[:, None] * covariance[:, SLOPE]
-    covariance[:, :, LEVEL] += gain[:, None] * covariance[:, :, SLOPE]
-    covariance *= kept[:, :, None] * kept[:, None, :]
-    np.einsum("gpp->gp", covariance)[...] += added  # a view of the diagonals
-    covariance[:, LEVEL, SLOPE] += both
-    covariance[:, SLOPE, LEVEL] += both
-    return moved, covariance
 
 
 def predict(
