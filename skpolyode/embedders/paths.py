@@ -110,8 +110,7 @@ class ChannelRows(NamedTuple):
         """
         if self.errors is None:
             return None
-        first = np.flatnonzero(np.append(True, self.series[1:] != self.series[:-1]))
-        place = np.repeat(np.arange(len(first)), np.diff(first, append=len(self.series)))
+        _, first, place = np.unique(self.series, return_index=True, return_inverse=True)
         known = ~np.isnan(self.errors)
         count = np.add.reduceat(known.astype(np.float64), first)
         total = np.add.reduceat(np.where(known, self.errors, 0.0), first)
