@@ -38,6 +38,24 @@ def require(estimator: Any, method: str, display: str) -> None:
         )
 
 
+def one_series(X: Any, series: int) -> Panel:
+    """Panel of the one series at a position of the input.
+
+    Raises
+    ------
+    ValueError
+        If there is no such position.
+    """
+    panel = as_panel(X)
+    known = isinstance(series, Integral) and not isinstance(series, bool)
+    if not known or not -panel.n_series <= series < panel.n_series:
+        raise ValueError(
+            f"series must be a position from 0 to {panel.n_series - 1} in X, got "
+            f"{plain_repr(series)}; to choose by id pass panel.select_ids([id])."
+        )
+    return panel[[int(series)]]
+
+
 def channel_positions(channel: Any, names: Sequence[str]) -> list[int]:
     """Positions of the chosen channels; None chooses all.
 
@@ -63,22 +81,10 @@ def channel_positions(channel: Any, names: Sequence[str]) -> list[int]:
 
 
 def select_series(X: Any, series: int, channel: Any) -> tuple[Panel, list[int], list[str]]:
-    """Panel of the one series at a position, and positions and names of its chosen channels.
-
-    Raises
-    ------
-    ValueError
-        If the series or a channel is not known.
-    """
-    panel = as_panel(X)
-    known = isinstance(series, Integral) and not isinstance(series, bool)
-    if not known or not -panel.n_series <= series < panel.n_series:
-        raise ValueError(
-            f"series must be a position from 0 to {panel.n_series - 1} in X, got "
-            f"{plain_repr(series)}; to choose by id pass panel.select_ids([id])."
-        )
+    """Panel of one series, and the positions and names of its chosen channels."""
+    panel = one_series(X, series)
     chosen = channel_positions(channel, panel.channel_names)
-    return panel[[int(series)]], chosen, [panel.channel_names[j] for j in chosen]
+    return panel, chosen, [panel.channel_names[j] for j in chosen]
 
 
 def columns_of(panel: Panel, channels: Sequence[int]) -> Columns:
