@@ -50,7 +50,10 @@ class Decision:
     @property
     def why(self) -> str:
         """The figures as text."""
-        return ", ".join(f"{name} {_text(value)}" for name, value in self.figures.items())
+        return ", ".join(
+            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in self.figures.items()
+        )
 
 
 @saved
@@ -161,7 +164,3 @@ class FitReport:
         return f"<details open><summary>What fit decided</summary><table>{table}</table></details>"
 
     _repr_html_ = to_html
-
-
-def _text(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)

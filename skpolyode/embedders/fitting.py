@@ -22,6 +22,8 @@ from skpolyode.training.losses import with_weights
 from skpolyode.training.tasks import SubsampledTask
 
 LARGEST_EPOCH = 32_000  # intervals: sixty minibatches, behind which stored states are not too old
+# Settings that an interrupted training need not share with the one that goes on.
+_UNSHARED = ("checkpoint_dir", "device", "verbose")
 _VALIDATED = 1 / 4  # of as many intervals, where not all serve
 
 
@@ -89,13 +91,14 @@ def find_checkpoint(
     Its name follows from all that the training depends on: data, settings, and the weights and
     units that it starts from, which after a warm start are those of an earlier fit.
     """
+    settings = {name: value for name, value in settings.items() if name not in _UNSHARED}
     weights = [p.detach().cpu().numpy() for p in start.model.parameters()]
     past = start.past and (type(start.past.memory).__name__, start.past.window)
     learned = weights, start.units, past, start.static
     given = {name: value for name, value in options._asdict().items() if value is not None}
     if options.validation is not None:
         given["validation"] = _content(options.validation)
-    content = *_content(panel), dict(settings) | given, learned
+    content = *_content(panel), settings | given, learned
     return Checkpoint(Path(folder) / f"fit-{joblib.hash(content)}.safetensors")
 
 

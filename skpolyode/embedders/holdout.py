@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import pandas as pd
 
+from skpolyode.fit_report import FitReport
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.cell_errors import join_errors
 from skpolyode.panel.inputs import join_inputs, on_clock_of
@@ -149,7 +150,19 @@ def hold_out(
     if fraction is None:
         return whole
     if groups is not None:
-        return whole._replace(held_out=_whole_groups(groups, usable, fraction, random_state))
+        # Whole groups are held out, as many as hold out that share of the series.
+        labels, codes = np.unique(groups, return_inverse=True)
+        sizes = np.bincount(codes[usable], minlength=len(labels))
+        drawn = random_state.permutation(np.flatnonzero(sizes))
+        if len(drawn) < 2:
+            raise ValueError(
+                f"groups holds out whole groups of series, but {len(drawn)} of {len(labels)} has "
+                "anything to forecast: give two groups or more, or validation_fraction=None."
+            )
+        # The one that brings the share nearest; at least one, and at least one is left.
+        shares = np.cumsum(sizes[drawn]) / sizes.sum()
+        n_drawn = min(int(np.argmin(np.abs(shares - fraction))) + 1, len(drawn) - 1)
+        return whole._replace(held_out=np.isin(codes, drawn[:n_drawn]))
     if len(usable) >= FEWEST_TO_SPLIT:
         n_held_out = min(max(round(fraction * len(usable)), 1), len(usable) - 1)
         held_out[random_state.permutation(usable)[:n_held_out]] = True
@@ -165,22 +178,37 @@ def hold_out(
     return whole._of(take(panel, series, starts[kept], stops[kept]), series, held_out)
 
 
-def _whole_groups(
-    groups: np.ndarray,
-    usable: np.ndarray,
-    fraction: float,
-    random_state: np.random.RandomState,
-) -> np.ndarray:
-    """Mark the series (B,) of a share of the groups, as many as hold out that share of series."""
-    labels, codes = np.unique(groups, return_inverse=True)
-    sizes = np.bincount(codes[usable], minlength=len(labels))
-    drawn = random_state.permutation(np.flatnonzero(sizes))
-    if len(drawn) < 2:
-        raise ValueError(
-            f"groups holds out whole groups of series, but {len(drawn)} of {len(labels)} has "
-            "anything to forecast: give two groups or more, or validation_fraction=None."
-        )
-    # The one that brings the share nearest; at least one, and at least one is left.
-    shares = np.cumsum(sizes[drawn]) / sizes.sum()
-    n_drawn = min(int(np.argmin(np.abs(shares - fraction))) + 1, len(drawn) - 1)
-    return np.isin(codes, drawn[:n_drawn])
+def judging_part(split: Split, groups: np.ndarray | None, fewest: int = 20) -> tuple[Split, Split]:
+    """Part the held-out series: one half stops training, the other one judges forecasts.
+
+    An error that stopped training is too small: the best epoch was chosen by it. With fewer than
+    `fewest` held-out series all of them do both. Series of one group stay together.
+
+    Returns
+    -------
+    Split, Split
+        The series without those that only judge, and the series with these as what is held out.
+    """
+    held = np.flatnonzero(split.held_out)
+    if len(held) < fewest:
+        return split, split
+    labels = held if groups is None else np.unique(groups[held], return_inverse=True)[1]
+    order = np.unique(labels, return_inverse=True)[1]
+    judges, stops = held[order % 2 == 1], held[order % 2 == 0]
+    if not len(judges):  # all of one group
+        return split, split
+    every = np.arange(split.panel.n_series)
+    return split.of(np.setdiff1d(every, judges)), split.of(np.setdiff1d(every, stops))
+
+
+def report_hold_out(report: FitReport, stopping: Split, judging: Split) -> None:
+    """Note which series train, which stop training, and which judge forecasts."""
+    n_stop, n_judge = int(stopping.held_out.sum()), int(judging.held_out.sum())
+    if not n_stop:
+        outcome = "no series is held out: training errors stand in"
+    elif stopping is judging:
+        outcome = f"{n_stop} held-out series stop training and judge forecasts"
+    else:
+        outcome = f"{n_stop} held-out series stop training, {n_judge} others judge forecasts"
+    n_trained = len(stopping.held_out) - n_stop
+    report.add("hold-out", outcome, n_trained, trained=n_trained)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from skpolyode.embedders.paths import rows_until
 from skpolyode.errors import Faults
 from skpolyode.models.packed import Driven, InputSizes
 from skpolyode.panel import Inputs, Panel, as_panel, offsets_from, series_index
@@ -93,12 +94,8 @@ class Knots(NamedTuple):
 
     def _places(self, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Which knot (P,) is the last one up to each time, -1 before the first; as of `at`."""
-        place = np.full(len(times), -1)
-        for k in range(len(offsets) - 1):
-            own, asked = slice(*self.offsets[k : k + 2]), slice(*offsets[k : k + 2])
-            last = np.searchsorted(self.times[own], times[asked], side="right") - 1
-            place[asked] = np.where(last >= 0, own.start + last, -1)
-        return place
+        place = rows_until(self.times, self.offsets, times, offsets)
+        return np.where(place >= self.offsets[series_index(offsets)], place, -1)
 
     def merged(
         self,

@@ -14,7 +14,7 @@ from skpolyode.embedders.batching import CHUNK_TIMES
 from skpolyode.memory import Memory
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.query import name_query
-from skpolyode.panel.select import Observed, observed_rows
+from skpolyode.panel.select import observed_rows
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 
@@ -114,9 +114,9 @@ class MemoryReadout:
         self.check_ages(ages, lambda first: f"times: {-ages[first]:g}")
         return ages
 
-    def own_times(self, panel: Panel, rows: Observed) -> tuple[np.ndarray, np.ndarray]:
+    def own_times(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
         """Times of the rows of a panel that can be read, and where those of each series start."""
-        ages = np.repeat(rows.end, panel.lengths) - panel.times
+        ages = np.repeat(observed_rows(panel).end, panel.lengths) - panel.times
         kept = (ages >= 0) & (ages <= self.reach)
         return panel.times[kept], offsets_from(kept)[panel.offsets]
 

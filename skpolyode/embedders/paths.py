@@ -110,8 +110,7 @@ class ChannelRows(NamedTuple):
         """
         if self.errors is None:
             return None
-        first = np.flatnonzero(np.append(True, self.series[1:] != self.series[:-1]))
-        place = np.repeat(np.arange(len(first)), np.diff(first, append=len(self.series)))
+        _, first, place = np.unique(self.series, return_index=True, return_inverse=True)
         known = ~np.isnan(self.errors)
         count = np.add.reduceat(known.astype(np.float64), first)
         total = np.add.reduceat(np.where(known, self.errors, 0.0), first)
@@ -243,22 +242,17 @@ def path_pieces(kind: str, rows: ChannelRows, end: np.ndarray) -> tuple[np.ndarr
     first[rows.series[gaps.first[:, 0]]] = rows.values[gaps.first[:, 0]]
     here = rows.values - first[rows.series]
     there = np.where(gaps.last, here, np.roll(here, -1, axis=0))
-    start, stop = _piece_ends(kind, gaps, here, there)
+    # Value and derivatives at the start and at the end of the piece after each row.
+    if kind == "constant":
+        start, stop = [here], [here]
+    elif kind == "linear":
+        start, stop = [here, gaps.rise_after], [there, gaps.rise_after]
+    else:
+        slopes = SLOPES[kind](gaps)
+        m0 = np.where(gaps.last, 0.0, slopes)  # after the last row the path is held
+        m1 = np.where(gaps.last, 0.0, np.roll(slopes, -1, axis=0))
+        curve0, curve1, jerk = hermite_derivatives(gaps.rise_after, m0, m1, gaps.after)
+        start, stop = [here, m0, curve0, jerk], [there, m1, curve1, jerk]
     age = end[rows.series] - rows.times
     columns = rows.series, age, np.stack(start, axis=2), np.stack(stop, axis=2)
     return first, Pieces(*map(torch.from_numpy, columns))
-
-
-def _piece_ends(
-    kind: str, gaps: Gaps, here: np.ndarray, there: np.ndarray
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Value and derivatives at the start and at the end of the piece after each row."""
-    if kind == "constant":
-        return [here], [here]
-    if kind == "linear":
-        return [here, gaps.rise_after], [there, gaps.rise_after]
-    slopes = SLOPES[kind](gaps)
-    m0 = np.where(gaps.last, 0.0, slopes)  # after the last row the path is held
-    m1 = np.where(gaps.last, 0.0, np.roll(slopes, -1, axis=0))
-    curve0, curve1, jerk = hermite_derivatives(gaps.rise_after, m0, m1, gaps.after)
-    return [here, m0, curve0, jerk], [there, m1, curve1, jerk]

@@ -70,18 +70,14 @@ class SummaryEmbedder(Embedder):
         return np.concatenate(chunks)
 
     def _statistics(self, rows: Observed) -> np.ndarray:
-        lengths, duration = np.diff(rows.offsets), rows.end - rows.start
+        lengths, duration, scaler = np.diff(rows.offsets), rows.end - rows.start, self.units.scaler
         result = np.zeros((len(lengths), rows.values.shape[1], len(self.statistics)))
         levels = _LEVELS + WEIGHTED * self.weighs
-        result[..., [self.statistics.index(name) for name in levels]] = self.units.scaler.mean[
-            :, None
-        ]
+        result[..., [self.statistics.index(name) for name in levels]] = scaler.mean[:, None]
         result[..., [STATISTICS.index(name) for name in _GAPS]] = duration[:, None, None]
-        values = self.units.scaler.known(rows.values)
+        values = scaler.known(rows.values)
         for group in split_channels(rows.times, values, rows.series, rows.errors):
-            members, columns = _channel_statistics(
-                group, self.units.scaler.scale, lengths, duration
-            )
+            members, columns = _channel_statistics(group, scaler.scale, lengths, duration)
             result[members[:, None], group.channels] = columns[..., : result.shape[2]]
         return np.column_stack([result.reshape(len(lengths), -1), duration])
 

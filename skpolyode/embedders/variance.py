@@ -195,29 +195,27 @@ def std_coefficients(embedder: TrainedModel, panel: Panel) -> np.ndarray:
     each gap, the root of two squares: the standard deviation of the signal around the path, and by
     how much the coefficients of the path miss it. Before a series begins that is as at its start.
     """
-    # A chunk has as many times as nodes in the gaps behind its rows.
-    parts = series_chunks(panel.lengths, CHUNK_ROWS // SETTINGS.n_nodes)
-    return np.concatenate([_std_coefficients(embedder, panel[part]) for part in parts])
-
-
-def _std_coefficients(embedder: TrainedModel, panel: Panel) -> np.ndarray:
-    seen, past, n_nodes = observed_part(panel), embedder.past, SETTINGS.n_nodes
-    gap = np.diff(seen.times, append=0.0)
-    gap[seen.offsets[1:] - 1] = 0.0
+    past, n_nodes, found = embedder.past, SETTINGS.n_nodes, []
+    units = Units(embedder.units.scaler.of_differences, embedder.units.time_scale)
     # Close to the ends of a gap, where the standard deviation rises most.
     nodes = (1 - np.cos(np.pi * np.arange(n_nodes) / n_nodes)) / 2
-    times = (seen.times[:, None] + gap[:, None] * nodes).ravel()
-    series = np.repeat(series_of_rows(seen), n_nodes)
-    kept = np.append(True, (times[1:] > times[:-1]) | (series[1:] > series[:-1]))
-    times, series = times[kept], series[kept]
-    offsets = offsets_from(np.bincount(series, minlength=seen.n_series))
-    start, end = times[offsets[:-1]], times[offsets[1:] - 1]
-    deviation = path_std(embedder, seen, times, offsets)
-    inside = end[series] - times <= past.reach
-    missed = path_values(embedder, seen, times, offsets)[inside]
-    coefficients = embedder.coefficients_of(embedder.states(seen))
-    missed -= past.read_past(coefficients, seen, times[inside], offsets_from(inside)[offsets])
-    deviation[inside] = np.hypot(deviation[inside], missed)
-    rows = Observed(times - start[series], deviation, offsets, start, end)
-    units = Units(embedder.units.scaler.of_differences, embedder.units.time_scale)
-    return PathEmbedder(units, past, "linear").coefficients_of(rows)
+    # A chunk has as many times as nodes in the gaps behind its rows.
+    for part in series_chunks(panel.lengths, CHUNK_ROWS // n_nodes):
+        seen = observed_part(panel[part])
+        gap = np.diff(seen.times, append=0.0)
+        gap[seen.offsets[1:] - 1] = 0.0
+        times = (seen.times[:, None] + gap[:, None] * nodes).ravel()
+        series = np.repeat(series_of_rows(seen), n_nodes)
+        kept = np.append(True, (times[1:] > times[:-1]) | (series[1:] > series[:-1]))
+        times, series = times[kept], series[kept]
+        offsets = offsets_from(np.bincount(series, minlength=seen.n_series))
+        start, end = times[offsets[:-1]], times[offsets[1:] - 1]
+        deviation = path_std(embedder, seen, times, offsets)
+        inside = end[series] - times <= past.reach
+        missed = path_values(embedder, seen, times, offsets)[inside]
+        coefficients = embedder.coefficients_of(embedder.states(seen))
+        missed -= past.read_past(coefficients, seen, times[inside], offsets_from(inside)[offsets])
+        deviation[inside] = np.hypot(deviation[inside], missed)
+        rows = Observed(times - start[series], deviation, offsets, start, end)
+        found.append(PathEmbedder(units, past, "linear").coefficients_of(rows))
+    return np.concatenate(found)

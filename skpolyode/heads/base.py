@@ -123,9 +123,7 @@ class HeadEstimator(SeriesEstimator):
             check_consistent_length(np.empty(panel.n_series), target)
             known = observed_series(panel)
             labels = None if groups is None else one_each(groups, panel, "groups")[known]
-            weights = None
-            if sample_weight is not None:
-                weights = read_weights(sample_weight, panel)[known]
+            weights = None if sample_weight is None else read_weights(sample_weight, panel)[known]
             panel, target = drop_empty(panel), self._read_target(target[known])
             rng = local_random_state(self.random_state)
             seed = int(rng.randint(2**31 - 1))
@@ -155,10 +153,6 @@ class HeadEstimator(SeriesEstimator):
             others = [clone(shared).fit(X, target, **told) for target in y.T[1:]]
             self.embedder_, self.estimators_ = first.embedder_, [first, *others]
         return self
-
-    def _of_each(self, name: str, X: Any) -> list[np.ndarray]:
-        """What a method of the estimators of all targets says."""
-        return [getattr(one, name)(X) for one in self.estimators_]
 
     @abstractmethod
     def _read_target(self, y: Any) -> np.ndarray:
@@ -259,7 +253,7 @@ class HeadEstimator(SeriesEstimator):
         """
         check_is_fitted(self)
         if hasattr(self, "estimators_"):
-            return np.column_stack(self._of_each("predict", X))
+            return np.column_stack([one.predict(X) for one in self.estimators_])
         return self._predict_each(X, self.head_.predict, self._default)
 
     def _predict_each(

@@ -184,9 +184,8 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         scores = []
         for train, test in folds:
             told = fit_parameters(head, None if weights is None else weights[train])
-            scores.append(
-                clone(head).fit(Z[train], target[train], **told).decision_function(Z[test])
-            )
+            fitted = clone(head).fit(Z[train], target[train], **told)
+            scores.append(fitted.decision_function(Z[test]))
         tested = np.concatenate([test for _, test in folds])
         label = np.searchsorted(self.classes_, target[tested])
         self.temperature_ = fit_temperature(np.concatenate(scores), label)
@@ -208,7 +207,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         """
         check_is_fitted(self)
         if hasattr(self, "estimators_"):
-            return self._of_each("predict_proba", X)
+            return [one.predict_proba(X) for one in self.estimators_]
 
         def predict(Z: np.ndarray) -> np.ndarray:
             if hasattr(self.head_, "predict_proba"):

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from skpolyode.panel import Panel, as_panel
+from skpolyode.panel import as_panel
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.select import observed_part, split_rows
 from skpolyode.plotting.channels import (
@@ -118,7 +118,15 @@ class ReliabilityDisplay:
             raise ValueError(f"cutoff must lie between 0 and 1, got {cutoff!r}.")
         panel = observed_part(as_panel(X))
         chosen = channel_positions(channel, panel.channel_names)
-        past, future = _cut(panel, cutoff)
+        first, last = panel.times[panel.offsets[:-1]], panel.times[panel.offsets[1:] - 1]
+        past, future = split_rows(panel, first + cutoff * (last - first))
+        has_both = future.lengths > 0
+        if not has_both.any():
+            raise ValueError(
+                f"no series has observations after {cutoff:g} of its duration: there is nothing to "
+                "compare with; lower the cutoff, or give longer series."
+            )
+        past, future = past[has_both], future[has_both]
         levels = _LEVELS if levels is None else levels
         check_levels("levels", levels)
         times = np.split(future.times, future.offsets[1:-1])
@@ -222,16 +230,3 @@ class ReliabilityDisplay:
             ax.legend(frameon=False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _cut(panel: Panel, cutoff: float) -> tuple[Panel, Panel]:
-    """Rows of each series up to a share of its duration, and after it; series that have both."""
-    first, last = panel.times[panel.offsets[:-1]], panel.times[panel.offsets[1:] - 1]
-    past, future = split_rows(panel, first + cutoff * (last - first))
-    kept = future.lengths > 0
-    if not kept.any():
-        raise ValueError(
-            f"no series has observations after {cutoff:g} of its duration: there is nothing to "
-            "compare with; lower the cutoff, or give longer series."
-        )
-    return past[kept], future[kept]

@@ -139,10 +139,20 @@ class TrainingDisplay:
         -------
         self
         """
-        names = ("epoch", "validation_error", "training_loss", "learning_rate")
-        epochs, errors, losses, rates = (self._column(name) for name in names)
-        is_new, known = ax is None, np.isfinite(rates).any()
-        self.axes_ = _new_axes(1 + known) if is_new else np.asarray(ax, dtype=object).ravel()
+        epochs = np.array([entry.get("epoch") for entry in self.history])
+        errors, losses, rates = (
+            np.array([entry.get(name) for entry in self.history], dtype=float)  # None becomes NaN
+            for name in ("validation_error", "training_loss", "learning_rate")
+        )
+        is_new = ax is None
+        if is_new:
+            import matplotlib.pyplot as plt
+
+            n_axes = 1 + np.isfinite(rates).any()
+            size = (7.0, 2.0 + 1.5 * n_axes)  # inches
+            options = {"sharex": True, "squeeze": False, "layout": "constrained"}
+            ax = plt.subplots(n_axes, 1, figsize=size, **options)[1]
+        self.axes_ = np.asarray(ax, dtype=object).ravel()
         first, *others = self.axes_
         style = STYLES["line"] | {"label": "validation error"}
         loss_style = {"color": "0.6", "linewidth": 1.5, "label": "training loss"}
@@ -152,8 +162,11 @@ class TrainingDisplay:
         if np.all(drawn[np.isfinite(drawn)] > 0):
             first.set_yscale("log")
         first.set_ylabel("error")
-        self.best_line_ = self._mark_best(errors)
-        self.rate_line_ = None
+        self.best_line_ = self.rate_line_ = None
+        if self.best_epoch is not None:  # the weights that were kept
+            point = {"color": "black", "marker": "o", "linestyle": "none", "zorder": 4}
+            error = errors[self.best_epoch]
+            (self.best_line_,) = first.plot([self.best_epoch], [error], label="kept", **point)
         for axes in others:
             (self.rate_line_,) = axes.plot(epochs, rates, color="C2", linewidth=1.5)
             axes.set_ylabel("learning rate")
@@ -163,21 +176,6 @@ class TrainingDisplay:
             first.legend(frameon=False)
         self.figure_ = first.figure
         return self
-
-    def _column(self, name: str) -> np.ndarray:
-        """What each epoch has under a name, NaN where it has nothing."""
-        values = [entry.get(name) for entry in self.history]
-        if name == "epoch":
-            return np.array(values)
-        return np.array([np.nan if value is None else value for value in values], dtype=float)
-
-    def _mark_best(self, errors: np.ndarray) -> Any:
-        """The point of the weights that were kept."""
-        if self.best_epoch is None:
-            return None
-        style = {"color": "black", "marker": "o", "linestyle": "none", "zorder": 4}
-        error = errors[self.best_epoch]
-        return self.axes_[0].plot([self.best_epoch], [error], label="kept", **style)[0]
 
     def _mark_stages(self) -> None:
         """Lines between the parts of the training, with the name of each at the top."""
@@ -191,15 +189,6 @@ class TrainingDisplay:
             top = self.axes_[0].get_xaxis_transform()
             style = {"va": "bottom", "ha": "left", "fontsize": "small"}
             self.axes_[0].text(start, 1.01, name, transform=top, **style)
-
-
-def _new_axes(n_axes: int) -> np.ndarray:
-    """Axes of a new figure, one below another."""
-    import matplotlib.pyplot as plt
-
-    size = (7.0, 2.0 + 1.5 * n_axes)  # inches
-    options = {"sharex": True, "squeeze": False, "layout": "constrained"}
-    return plt.subplots(n_axes, 1, figsize=size, **options)[1][:, 0]
 
 
 def _first_epochs(estimator: Any) -> dict[str, int] | None:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import TransformerMixin
-from sklearn.utils import check_array
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import _check_feature_names_in, check_array, check_is_fitted
 
 from skpolyode.embedders import ChannelScaler, Embedder, MemoryReadout
 from skpolyode.embedders.direct import new_readout
@@ -37,14 +36,6 @@ def _remembers(transformer: SeriesTransformer) -> bool:
     if not transformer.has_coefficients:
         raise AttributeError("it embeds in no coefficients; PastDecoder reads the past of others.")
     return True
-
-
-def _follows_path(transformer: SeriesTransformer) -> bool:
-    return transformer.has_path
-
-
-def _streams(transformer: SeriesTransformer) -> bool:
-    return transformer._stream_class is not None
 
 
 class SeriesTransformer(TransformerMixin, SeriesEstimator):
@@ -182,7 +173,6 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
 
     def _channel_features(self) -> list[list[str]]:
         """Blocks of features: suffixes of the names, channel after channel in each block."""
-        assert self.embedder_.past is not None
         return [[f"c{n}" for n in range(self.embedder_.past.n_coefficients)]]
 
     def _series_features(self) -> list[str]:
@@ -267,7 +257,12 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         ValueError
             If a time is outside the window; the message names the series.
         """
-        return self._read_past(X, times, relative_to, self._remembered)
+
+        def read(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+            coefficients = self.embedder_.coefficients(panel)
+            return self.embedder_.past.read_past(coefficients, panel, times, offsets)
+
+        return self._read_past(X, times, relative_to, read)
 
     def _read_past(
         self, X: Any, times: Any, relative_to: str | None, read: Callable[..., np.ndarray]
@@ -275,16 +270,11 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         """What `read` finds in the memory of series, at times within the window; `reconstruct`."""
         check_is_fitted(self)
         panel, past = read_panel(self, X, reset=False), self.embedder_.past
-        own = past.own_times(panel, observed_rows(panel)) if times is None else None
+        own = past.own_times(panel) if times is None else None
         flat, offsets = own or query_times(panel, times, relative_to)
         return panel.like(flat, fill_values(panel, flat, offsets, read), offsets)
 
-    def _remembered(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Values (Q, D) at times (Q,) within the window of each series."""
-        past, coefficients = self.embedder_.past, self.embedder_.coefficients(panel)
-        return past.read_past(coefficients, panel, times, offsets)
-
-    @available_if(_follows_path)
+    @available_if(lambda transformer: transformer.has_path)
     def interpolate(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
         """Values of all channels at any times, from the path through the observations.
 
@@ -332,7 +322,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         flat, offsets = own if times is None else query_times(panel, times, relative_to)
         return panel.like(flat, fill_values(panel, flat, offsets, read), offsets)
 
-    @available_if(_streams)
+    @available_if(lambda transformer: transformer._stream_class is not None)
     def stream(self, X: Any = 1, static: Any = None) -> SeriesStream:
         """Follow series as observations come in, in constant memory.
 
@@ -376,12 +366,9 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         """Say how much of the series a window covers, and how coarsely it is remembered."""
         self.coverage_, n_rows = covered(rows, window)
         self.observations_per_coefficient_ = n_rows / self.n_coefficients
-        self.fit_report_.add(
-            "window",
-            f"window {window:.3g}, covers {self.coverage_:.0%} of the typical series",
-            len(rows.start),
-            observations_per_coefficient=float(self.observations_per_coefficient_),
-        )
+        outcome = f"window {window:.3g}, covers {self.coverage_:.0%} of the typical series"
+        figures = {"observations_per_coefficient": float(self.observations_per_coefficient_)}
+        self.fit_report_.add("window", outcome, len(rows.start), **figures)
 
     @property
     def scaler_(self) -> ChannelScaler:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import ClassVar
 
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from skpolyode.embedders import PathEmbedder
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel
 from skpolyode.streams import HiPPOStream
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import DURATION, Duration
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
 _PATHS = {"linear": "linear", "previous": "constant"}
 
@@ -96,7 +95,7 @@ class HiPPOTransformer(SeriesTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        "n_coefficients": [Interval(Integral, 1, None, closed="left")],
+        "n_coefficients": [COUNT],
         "measure": [StrOptions(MEMORIES.keys())],
         "hold": [StrOptions(set(_PATHS))],
         "window": DURATION,

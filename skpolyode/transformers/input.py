@@ -62,8 +62,12 @@ def fit_series(
         if validation is not None:
             own["validation"] = drop_empty(_like_fit(estimator, validation, known), "validation")
         _check_coefficients(estimator, known)
+        channels = f"{panel.n_channels} channel" + "s" * (panel.n_channels != 1)
+        outcome = f"{known.n_series} series, {channels}, {known.n_observations} observations"
+        left_out = panel.n_series - known.n_series
+        figures = {"left_out": left_out} if left_out else {}
         estimator.fit_report_ = FitReport([])
-        _report_data(estimator, panel, known)
+        estimator.fit_report_.add("data", outcome, known.n_series, **figures)
         interruption = learn(known, **own, **(settings or {}))
     _warn_of_what_is_not_used(estimator, panel)
     if interruption:  # who called, perhaps a search, has been asked to stop as well
@@ -80,16 +84,6 @@ def _check_coefficients(estimator: Any, known: Panel) -> None:
             f"n_coefficients={n} is more than {type(estimator).__name__} takes here, {most}: the "
             f"longest series has {longest} rows, which as many coefficients describe completely."
         )
-
-
-def _report_data(estimator: BaseEstimator, panel: Panel, known: Panel) -> None:
-    """Note how much data there is, and what of it is not used."""
-    figures = {}
-    if left_out := panel.n_series - known.n_series:
-        figures["left_out"] = left_out
-    channels = f"{panel.n_channels} channel" + "s" * (panel.n_channels != 1)
-    outcome = f"{known.n_series} series, {channels}, {known.n_observations} observations"
-    estimator.fit_report_.add("data", outcome, known.n_series, **figures)
 
 
 def one_each(values: Any, panel: Panel, name: str, missing: str = "no label") -> np.ndarray:
@@ -145,7 +139,14 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = N
         panel = _aligned(estimator, panel)
         refuse_unused(estimator, panel)
         return credible(panel, estimator.scaler_)
-    _remember(estimator, panel, shape)
+    estimator.array_shape_ = None if shape is None else tuple(shape[1:])
+    estimator.n_channels_in_ = panel.n_channels
+    estimator.channel_names_ = panel.channel_names
+    estimator.has_channel_names_ = panel.has_channel_names
+    estimator.time_unit_ = panel.time_unit
+    if shape is None or len(shape) == 3:
+        estimator.n_features_in_ = panel.n_channels
+        estimator.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a 2-D frame
     panel = without_vague(panel)
     if getattr(estimator, "ignores_outliers", False):
         panel = without_outliers(panel, cell_limits(panel.values))
@@ -314,17 +315,6 @@ def _are_tables(X: Any, n_channels: int) -> bool:
     return isinstance(X, list | tuple) and all(
         isinstance(x, np.ndarray) and x.shape[1:] == (n_channels,) for x in X
     )
-
-
-def _remember(estimator: BaseEstimator, panel: Panel, shape: tuple[int, ...] | None) -> None:
-    estimator.array_shape_ = None if shape is None else tuple(shape[1:])
-    estimator.n_channels_in_ = panel.n_channels
-    estimator.channel_names_ = panel.channel_names
-    estimator.has_channel_names_ = panel.has_channel_names
-    estimator.time_unit_ = panel.time_unit
-    if shape is None or len(shape) == 3:
-        estimator.n_features_in_ = panel.n_channels
-        estimator.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a 2-D frame
 
 
 def _aligned(estimator: BaseEstimator, panel: Panel, name: str = "X") -> Panel:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import ClassVar
 
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from skpolyode.embedders import PathEmbedder
 from skpolyode.embedders.paths import KINDS
 from skpolyode.panel import Panel
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import DURATION, Duration
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
 
 class InterpolationTransformer(SeriesTransformer):
@@ -96,7 +95,7 @@ class InterpolationTransformer(SeriesTransformer):
         # "centred" is "hermite" that is not causal.
         "kind": [StrOptions(set(KINDS) - {"centred"})],
         "causal": ["boolean"],
-        "n_coefficients": [Interval(Integral, 1, None, closed="left")],
+        "n_coefficients": [COUNT],
         "window": DURATION,
     }
 

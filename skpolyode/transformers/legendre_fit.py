@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval
@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval
 from skpolyode.embedders import LeastSquaresEmbedder
 from skpolyode.panel import Panel
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import DURATION, Duration
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
 
 class LegendreFitTransformer(SeriesTransformer):
@@ -87,7 +87,7 @@ class LegendreFitTransformer(SeriesTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        "n_coefficients": [Interval(Integral, 1, None, closed="left")],
+        "n_coefficients": [COUNT],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "window": DURATION,
     }

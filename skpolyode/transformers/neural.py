@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from functools import partial
 from itertools import chain
@@ -14,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Units
 from skpolyode.embedders.fitting import find_checkpoint
-from skpolyode.embedders.holdout import FitOptions, Split, split_series
+from skpolyode.embedders.holdout import FitOptions, judging_part, report_hold_out, split_series
 from skpolyode.embedders.inputs import InputEncoder, sizes_of
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.errors import check_switch
@@ -23,13 +22,8 @@ from skpolyode.models.contract import Sizes
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.durations import typical_gap
 from skpolyode.panel.empty import drop_empty, fill_rows, fill_values
-from skpolyode.panel.select import (
-    observed_part,
-    observed_rows,
-    observed_series,
-)
+from skpolyode.panel.select import observed_part, observed_rows, observed_series
 from skpolyode.streams import ModelStream
-from skpolyode.training import one_thread
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import IntervalTask
 from skpolyode.transformers.base import SeriesTransformer
@@ -45,7 +39,6 @@ from skpolyode.transformers.parameters import (
     Training,
     check_device,
     check_repeatable,
-    complete,
     local_random_state,
 )
 from skpolyode.transformers.stages import (
@@ -55,7 +48,6 @@ from skpolyode.transformers.stages import (
     StackForecasts,
     Stage,
     Train,
-    judging_part,
     run_stages,
 )
 
@@ -64,7 +56,7 @@ _FURTHEST = 48  # observations that some minibatches look ahead, at most: half o
 INTERVAL_LENGTH = 4  # observations that training goes through, with their updates
 
 
-class NeuralTransformer(SeriesTransformer):
+class NeuralTransformer(SeriesTransformer, Training):
     """Base of transformers that embed and forecast by a trained sequence model.
 
     A subclass makes its model in `_new_model`. Its own `__init__` takes its own parameters and
@@ -81,8 +73,6 @@ class NeuralTransformer(SeriesTransformer):
     %(trained)s
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = Training.constraints
-
     has_path = True
     uses_static = True
     ignores_outliers = True
@@ -94,35 +84,6 @@ class NeuralTransformer(SeriesTransformer):
 
     task: ClassVar[type[IntervalTask]] = IntervalTask
     """What trains the model, on a few intervals at a time."""
-
-    def __init__(
-        self,
-        *,
-        horizon: int | str = "auto",
-        learning_rate_init: float = 0.05,
-        batch_size: int | str = "auto",
-        max_epochs: int | str = "auto",
-        validation_fraction: float | None = 0.1,
-        warm_start: bool = False,
-        checkpoint_dir: str | os.PathLike[str] | None = None,
-        random_state: Any = None,
-        device: str = "cpu",
-        verbose: int = 0,
-    ) -> None:
-        self.horizon = horizon
-        self.learning_rate_init = learning_rate_init
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.validation_fraction = validation_fraction
-        self.warm_start = warm_start
-        self.checkpoint_dir = checkpoint_dir
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        complete(cls, Training)
 
     def fit(
         self,
@@ -349,7 +310,7 @@ class NeuralTransformer(SeriesTransformer):
         checkpoint = None
         if self.checkpoint_dir is not None:
             check_repeatable(self.random_state)
-            settings = self._training_settings()
+            settings = self.get_params(deep=False)
             settings |= {"window_rows": window_rows, "skip": sorted(skip)}
             checkpoint = find_checkpoint(self.checkpoint_dir, panel, known, settings, embedder)
         stopping, judging = judging_part(split, known.groups)
@@ -366,22 +327,9 @@ class NeuralTransformer(SeriesTransformer):
             generator,
             checkpoint,
         )
-        self._report_hold_out(stopping, judging)
-        with one_thread():
-            run_stages([stage for stage in self.stages if stage.name not in skip], state)
+        report_hold_out(self.fit_report_, stopping, judging)
+        run_stages([stage for stage in self.stages if stage.name not in skip], state)
         return self._take_over(state, judges_untrained=not (continues or skip))
-
-    def _report_hold_out(self, stopping: Split, judging: Split) -> None:
-        """Note which series train, which stop training, and which judge forecasts."""
-        n_stop, n_judge = int(stopping.held_out.sum()), int(judging.held_out.sum())
-        if not n_stop:
-            outcome = "no series is held out: training errors stand in"
-        elif stopping is judging:
-            outcome = f"{n_stop} held-out series stop training and judge forecasts"
-        else:
-            outcome = f"{n_stop} held-out series stop training, {n_judge} others judge forecasts"
-        n_trained = len(stopping.held_out) - n_stop
-        self.fit_report_.add("hold-out", outcome, n_trained, trained=n_trained)
 
     def _take_over(self, state: FitState, *, judges_untrained: bool) -> str | None:
         """Keep what the stages have learned; returns what to say of an interruption."""
@@ -396,10 +344,8 @@ class NeuralTransformer(SeriesTransformer):
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         rows = observed_rows(panel)
-        units = Units(
-            ChannelScaler.of(rows.values, errors=rows.errors, ignores_outliers=True),
-            typical_gap(rows),
-        )
+        scaler = ChannelScaler.of(rows.values, errors=rows.errors, ignores_outliers=True)
+        units = Units(scaler, typical_gap(rows))
         static = StaticEncoder.of_panel(panel)
         n_static = 0 if static is None else static.n_features
         inputs = InputEncoder.of_panel(panel) if self.uses_inputs else None
@@ -412,8 +358,7 @@ class NeuralTransformer(SeriesTransformer):
         """What a warm start goes on from; a ValueError if the parameters ask for another model."""
         n_static = 0 if embedder.static is None else embedder.static.n_features
         known = 1.0, self.time_scale_, self.time_unit_, sizes_of(embedder.inputs)
-        sizes = Sizes(self.n_channels_in_, n_static, *known)
-        like = self._new_model(sizes, torch.Generator())
+        like = self._new_model(Sizes(self.n_channels_in_, n_static, *known), torch.Generator())
         shapes = [[tuple(p.shape) for p in model.parameters()] for model in (like, embedder.model)]
         if shapes[0] != shapes[1]:
             raise ValueError(
@@ -421,11 +366,6 @@ class NeuralTransformer(SeriesTransformer):
                 "or the parameters now ask for another one; keep them or set warm_start=False."
             )
         return embedder
-
-    def _training_settings(self) -> dict[str, Any]:
-        """Parameters that an interrupted training must share with the one that goes on."""
-        without, params = ("checkpoint_dir", "device", "verbose"), self.get_params(deep=False)
-        return {name: value for name, value in params.items() if name not in without}
 
     def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
         """Rows of the windows that much longer series are cut into for training; None: whole."""
@@ -444,17 +384,12 @@ class NeuralTransformer(SeriesTransformer):
         return {"horizon": 1, "furthest": int(rows.median().clamp(2, 2 * _FURTHEST)) // 2}
 
     def _channel_features(self) -> list[list[str]]:
-        shapes = self.embedder_.block_shapes()
-        return [_suffixes(n, shape[-1]) for n, shape in shapes.items() if len(shape) == 2]
+        return self._block_features(2)
 
     def _series_features(self) -> list[str]:
-        shapes = self.embedder_.block_shapes()
-        own = [_suffixes(n, shape[-1]) for n, shape in shapes.items() if len(shape) == 1]
-        return [*chain(*own), *super()._series_features()]
+        return [*chain(*self._block_features(1)), *super()._series_features()]
 
-
-def _suffixes(block: str, size: int) -> list[str]:
-    return [f"{block}{k}" for k in range(size)]
-
-
-complete(NeuralTransformer, Training)
+    def _block_features(self, n_axes: int) -> list[list[str]]:
+        """Names of the features of each block that has so many axes."""
+        shapes = self.embedder_.block_shapes().items()
+        return [[f"{name}{k}" for k in range(s[-1])] for name, s in shapes if len(s) == n_axes]

@@ -28,6 +28,22 @@ DURATION = [np.timedelta64, datetime.timedelta, str, POSITIVE]
 _ENTRY = re.compile(r"^((\w+) : .*\n(?:^    .*\n)*)", re.MULTILINE)
 
 
+def check_names(init: Callable[..., None]) -> Callable[..., None]:
+    """Decorate `__init__`: of a name that is no parameter, tell the class and the nearest one."""
+
+    @wraps(init)
+    def checked(self: Any, *args: Any, **given: Any) -> None:
+        if type(self).__init__ is checked:  # and not called by a subclass
+            known = list(inspect.signature(checked).parameters)[1:]
+            for name in [name for name in given if name not in known]:
+                near = get_close_matches(name, known, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"its parameters are {known}."
+                raise TypeError(f"{type(self).__name__} has no parameter {name!r}; {hint}")
+        init(self, *args, **given)
+
+    return checked
+
+
 class Training:
     """What every neural transformer has, whatever its model.
 
@@ -106,7 +122,7 @@ class Training:
         Number of channels.
     """
 
-    constraints: ClassVar[dict[str, list]] = {
+    _parameter_constraints: ClassVar[dict[str, list]] = {
         "horizon": [COUNT, StrOptions({"auto"})],
         "learning_rate_init": [POSITIVE],
         "batch_size": [COUNT, StrOptions({"auto"})],
@@ -118,6 +134,67 @@ class Training:
         "device": [str],
         "verbose": ["verbose"],
     }
+
+    @check_names
+    def __init__(
+        self,
+        *,
+        horizon: int | str = "auto",
+        learning_rate_init: float = 0.05,
+        batch_size: int | str = "auto",
+        max_epochs: int | str = "auto",
+        validation_fraction: float | None = 0.1,
+        warm_start: bool = False,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        device: str = "cpu",
+        verbose: int = 0,
+    ) -> None:
+        self.horizon = horizon
+        self.learning_rate_init = learning_rate_init
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.validation_fraction = validation_fraction
+        self.warm_start = warm_start
+        self.checkpoint_dir = checkpoint_dir
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Write what a class shares with its parent into its signature and its docstring.
+
+        ``%(training)s`` and ``%(trained)s`` stand for the parameters and attributes above,
+        ``%(Parameters)s`` and ``%(Attributes)s`` for those of the parent.
+
+        A parameter that the class names itself, because of another default, is its own in both.
+        """
+        super().__init_subclass__(**options)
+        init, parent = vars(cls).get("__init__"), cls.__mro__[1]
+        own = [] if init is None else [*inspect.signature(init).parameters.values()]
+        takes_more = bool(own) and own[-1].kind is inspect.Parameter.VAR_KEYWORD
+        own = own[:-1] if takes_more else []
+        names = {p.name for p in own}
+        if cls.__doc__:
+            shared = {
+                "training": _section(Training, "Parameters"),
+                "Parameters": _section(parent, "Parameters"),
+            }
+            parts = {
+                key: "".join(entry for entry, name in _ENTRY.findall(text) if name not in names)
+                for key, text in shared.items()
+            }
+            parts["trained"] = _section(Training, "Attributes")
+            parts["Attributes"] = _section(parent, "Attributes")
+            doc = inspect.cleandoc(cls.__doc__) + "\n"  # as Python 3.13 has it anyway
+            for name, text in parts.items():
+                doc = doc.replace(f"%({name})s\n", text)
+            cls.__doc__ = doc
+        if takes_more:
+            base = inspect.signature(parent.__init__).parameters.values()
+            init.__signature__ = inspect.Signature(
+                [*own, *(p for p in base if p.name not in names)]
+            )
 
 
 def layer_sizes(hidden: Sequence[Any] | int) -> list[int]:
@@ -174,54 +251,6 @@ def check_repeatable(random_state: Any) -> None:
             f"checkpoint_dir needs an int as random_state, got {random_state!r}: with it a "
             "training that goes on draws the same numbers."
         )
-
-
-def check_names(init: Callable[..., None]) -> Callable[..., None]:
-    """Decorate `__init__`: of a name that is no parameter, tell the class and the nearest one."""
-
-    @wraps(init)
-    def checked(self: Any, *args: Any, **given: Any) -> None:
-        if type(self).__init__ is checked:  # and not called by a subclass
-            known = list(inspect.signature(checked).parameters)[1:]
-            for name in [name for name in given if name not in known]:
-                near = get_close_matches(name, known, 1)
-                hint = f"did you mean {near[0]!r}?" if near else f"its parameters are {known}."
-                raise TypeError(f"{type(self).__name__} has no parameter {name!r}; {hint}")
-        init(self, *args, **given)
-
-    return checked
-
-
-def complete(cls: type, training: type) -> None:
-    """Write what a class shares with its parent into its signature and its docstring.
-
-    ``%(training)s`` and ``%(trained)s`` stand for the parameters and attributes of `training`.
-
-    A parameter that the class names itself, because of another default, is its own in both.
-    """
-    init, parent = vars(cls).get("__init__"), cls.__mro__[1]
-    own = [] if init is None else [*inspect.signature(init).parameters.values()]
-    takes_more = bool(own) and own[-1].kind is inspect.Parameter.VAR_KEYWORD
-    own = own[:-1] if takes_more else []
-    names = {p.name for p in own}
-    if cls.__doc__:
-        shared = {
-            "training": _section(training, "Parameters"),
-            "Parameters": _section(parent, "Parameters"),
-        }
-        parts = {
-            key: "".join(entry for entry, name in _ENTRY.findall(text) if name not in names)
-            for key, text in shared.items()
-        }
-        parts["trained"] = _section(training, "Attributes")
-        parts["Attributes"] = _section(parent, "Attributes")
-        doc = inspect.cleandoc(cls.__doc__) + "\n"  # as Python 3.13 has it anyway
-        for name, text in parts.items():
-            doc = doc.replace(f"%({name})s\n", text)
-        cls.__doc__ = doc
-    if takes_more:
-        base = inspect.signature(parent.__init__).parameters.values()
-        init.__signature__ = inspect.Signature([*own, *(p for p in base if p.name not in names)])
 
 
 def _section(cls: type, name: str) -> str:

@@ -58,8 +58,7 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
         """
         self._validate_params()
         with unchanged_by_errors(self), naming_owner(self):
-            panel = read_panel(self, X, reset=True)
-            panel = drop_empty(panel)
+            panel = drop_empty(read_panel(self, X, reset=True))
             self._prepare(panel)
             embedder = PolyODETransformer() if self.embedder is None else clone(self.embedder)
             self.embedder_ = embedder.fit(panel, y)  # a FrozenEstimator insists on a y

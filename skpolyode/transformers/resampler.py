@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.panel import Panel, query_times
@@ -16,7 +15,7 @@ from skpolyode.panel.select import observed_rows
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import read_panel
-from skpolyode.transformers.parameters import DURATION, Duration
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 from skpolyode.transformers.path_transformer import PathTransformer
 
 _N_POINTS = 100  # where nothing is said
@@ -87,7 +86,7 @@ class Resampler(PathTransformer):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **PathTransformer._parameter_constraints,
-        "n_points": [Interval(Integral, 1, None, closed="left"), None],
+        "n_points": [COUNT, None],
         "every": [*DURATION, None],
         "grid": ["array-like", None],
         "relative_to": [StrOptions({"start", "end"}), None],
@@ -132,22 +131,21 @@ class Resampler(PathTransformer):
                 f"covers {longest:g}."
             )
         if self.grid is not None:
-            self.grid_ = self._read_grid(panel)
+            if self.relative_to is None:
+                grid = query_times(panel[:1], self.grid)[0]
+            else:
+                grid = np.asarray(self.grid, dtype=np.float64)
+            rises = grid.ndim == 1 and np.isfinite(grid).all() and (np.diff(grid) > 0).all()
+            if not rises or not len(grid):
+                raise ValueError(
+                    f"grid must be one or more finite times that rise, got {self.grid!r}."
+                )
+            self.grid_ = grid
         elif every < np.inf:
             steps = every * np.arange(int(n_steps) + 1)
             self.grid_ = high - steps[::-1] if self.relative_to == "end" else low + steps
         else:
             self.grid_ = np.linspace(low, high, self.n_points or _N_POINTS)
-
-    def _read_grid(self, panel: Panel) -> np.ndarray:
-        if self.relative_to is None:
-            grid = query_times(panel[:1], self.grid)[0]
-        else:
-            grid = np.asarray(self.grid, dtype=np.float64)
-        rises = grid.ndim == 1 and np.isfinite(grid).all() and (np.diff(grid) > 0).all()
-        if not rises or not len(grid):
-            raise ValueError(f"grid must be one or more finite times that rise, got {self.grid!r}.")
-        return grid
 
     def transform(self, X: Any) -> np.ndarray:
         """Series on the grid.

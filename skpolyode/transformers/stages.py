@@ -26,7 +26,7 @@ from skpolyode.models import Packed, PolyODE, SequenceModel, picard_predictions
 from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel
 from skpolyode.panel.select import cut_windows, first_series, series_of_rows
-from skpolyode.training import Checkpoint, Trainer, TrainingReport
+from skpolyode.training import Checkpoint, Trainer, TrainingReport, one_thread
 from skpolyode.training.loop import Task, Turn
 
 FEWEST_EPOCHS = 10
@@ -96,9 +96,10 @@ class Stage:
 
 
 def run_stages(stages: Collection[Stage], state: FitState) -> None:
-    """Run stages one after the other, under one progress bar with ``verbose=1``."""
+    """Run stages one after the other on one thread, under one progress bar with ``verbose=1``."""
     costs = [stage.epochs(state) for stage in stages]
-    with tqdm(total=sum(costs), disable=not state.params["verbose"], unit="epoch") as state.bar:
+    shown = {"disable": not state.params["verbose"], "unit": "epoch"}
+    with one_thread(), tqdm(total=sum(costs), **shown) as state.bar:
         for stage, cost in zip(stages, costs, strict=True):
             before = state.bar.n
             state.bar.set_description(stage.name)
@@ -110,29 +111,6 @@ def run_stages(stages: Collection[Stage], state: FitState) -> None:
             elif trained < cost:  # epochs that were not needed are not left to do
                 state.bar.total -= cost - trained
                 state.bar.refresh()
-
-
-def judging_part(split: Split, groups: np.ndarray | None, fewest: int = 20) -> tuple[Split, Split]:
-    """Part the held-out series: one half stops training, the other one judges forecasts.
-
-    An error that stopped training is too small: the best epoch was chosen by it. With fewer than
-    `fewest` held-out series all of them do both. Series of one group stay together.
-
-    Returns
-    -------
-    Split, Split
-        The series without those that only judge, and the series with these as what is held out.
-    """
-    held = np.flatnonzero(split.held_out)
-    if len(held) < fewest:
-        return split, split
-    labels = held if groups is None else np.unique(groups[held], return_inverse=True)[1]
-    order = np.unique(labels, return_inverse=True)[1]
-    judges, stops = held[order % 2 == 1], held[order % 2 == 0]
-    if not len(judges):  # all of one group
-        return split, split
-    every = np.arange(split.panel.n_series)
-    return split.of(np.setdiff1d(every, judges)), split.of(np.setdiff1d(every, stops))
 
 
 @dataclass(frozen=True)
@@ -163,10 +141,24 @@ class Train(Stage):
 
     def run(self, state: FitState) -> None:
         """Train, and test for noise on the way."""
-        given = _noise_is_given(state)
+        # Before training, the user, the model or the data may say whether observations are noisy.
+        asked, told = state.params.get("observations"), state.windows.panel.errors is not None
+        given = state.embedder.filters or told or asked != "auto"
         turn = None if given else self._noise_test(state)
-        report = self.train(state, self.epochs(state), state.checkpoint, turn)
-        state.training = report
+        params, windows, n_epochs = state.params, state.windows, self.epochs(state)
+        largest = LARGEST_EPOCH if params["max_epochs"] == "auto" else None
+        task = make_task(state.new_task, state.embedder, windows, largest, state.generator)
+        validates = windows.held_out.any() or params["validation_fraction"] is not None
+        trainer = Trainer(
+            learning_rate=params["learning_rate_init"],
+            batch_size=usual_batch(task, params["batch_size"]),
+            max_epochs=n_epochs,
+            patience=usual_patience(n_epochs) if validates else None,
+            remedy="lower learning_rate_init",
+            turn=turn,
+        )
+        model, checkpoint = state.embedder.model, state.checkpoint
+        state.training = report = trainer.run(model, task, state.generator, checkpoint, state.bar)
         state.report.add(
             self.name,
             f"stopped: {report.reason}",
@@ -215,34 +207,6 @@ class Train(Stage):
         figures["after_epochs"] = round(self.tested_after * self.epochs(state))
         outcome = f"observations are {kind}: a filter fills gaps {better}"
         state.report.add("noise", outcome, len(state.windows.panel), **figures)
-
-    def train(
-        self,
-        state: FitState,
-        n_epochs: int,
-        checkpoint: Checkpoint | None = None,
-        turn: Turn | None = None,
-    ) -> TrainingReport:
-        """Train the model of the embedder in place."""
-        params, windows = state.params, state.windows
-        largest = LARGEST_EPOCH if params["max_epochs"] == "auto" else None
-        task = make_task(state.new_task, state.embedder, windows, largest, state.generator)
-        validates = windows.held_out.any() or params["validation_fraction"] is not None
-        trainer = Trainer(
-            learning_rate=params["learning_rate_init"],
-            batch_size=usual_batch(task, params["batch_size"]),
-            max_epochs=n_epochs,
-            patience=usual_patience(n_epochs) if validates else None,
-            remedy="lower learning_rate_init",
-            turn=turn,
-        )
-        return trainer.run(state.embedder.model, task, state.generator, checkpoint, state.bar)
-
-
-def _noise_is_given(state: FitState) -> bool:
-    """Whether the user, the model or the data say if observations are noisy, before training."""
-    given = state.embedder.filters or state.windows.panel.errors is not None
-    return given or state.params.get("observations") != "auto"
 
 
 def usual_batch(task: Task, n_intervals: int | str = "auto") -> int:

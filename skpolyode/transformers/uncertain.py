@@ -154,12 +154,13 @@ class UncertainTransformer(NeuralTransformer):
         ValueError
             If a time is outside the window; the message names the series.
         """
-        return self._read_past(X, times, relative_to, self._remembered_std)
 
-    def _remembered_std(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        past, coefficients = self.embedder_.past, std_coefficients(self.embedder_, panel)
-        found = past.of_differences.read_past(coefficients, panel, times, offsets)
-        return np.maximum(found, self._least_std(coefficients)[series_index(offsets)])
+        def read(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+            past, coefficients = self.embedder_.past, std_coefficients(self.embedder_, panel)
+            found = past.of_differences.read_past(coefficients, panel, times, offsets)
+            return np.maximum(found, self._least_std(coefficients)[series_index(offsets)])
+
+        return self._read_past(X, times, relative_to, read)
 
     def _least_std(self, coefficients: np.ndarray) -> np.ndarray:
         """Floor (B, D) of what is read from coefficients (B, D, N) of standard deviations."""

@@ -67,7 +67,7 @@ def test_killed_at_any_moment(tmp_path):
 
 def key(embedder, panel):
     """Name of the checkpoint of a fit that goes on from the last one, if there was any."""
-    settings = embedder._training_settings()
+    settings = embedder.get_params(deep=False)
     folder, start = embedder.checkpoint_dir, embedder.embedder_
     return find_checkpoint(folder, panel, FitOptions(), settings, start).path.name
 

@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import skpolyode
 from skpolyode import HiPPOTransformer, ODERNNTransformer, Panel
-from skpolyode.embedders.holdout import Split
-from skpolyode.transformers.stages import _ratio, judging_part
+from skpolyode.embedders.holdout import Split, judging_part
+from skpolyode.transformers.stages import _ratio
 from tests.transformers.data import oscillators, small
 
 SERIES = oscillators(12)
