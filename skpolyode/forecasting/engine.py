@@ -73,7 +73,7 @@ class Answers(NamedTuple):
         shape = n_times, n_channels
         blank, ones = np.full(shape, np.nan), np.ones(shape)
         volatility, at_row = np.zeros((*shape, 2)), np.zeros(n_times, dtype=bool)
-        return cls(blank, blank + np.inf, volatility, blank.copy(), ones, at_row)
+        return cls(blank, np.full(shape, np.inf), volatility, blank.copy(), ones, at_row)
 
     def put(self, where: np.ndarray, **columns: Any) -> None:
         """Write some columns at positions (m,)."""
