@@ -298,21 +298,23 @@ class PolyODE(ScanModel):
         self, memory: Memory, signal: torch.Tensor, data: Packed, rows: torch.Tensor
     ) -> torch.Tensor:
         """Coefficients that observations add to a memory which followed `signal` (n, D)."""
+        known = data.seen[rows], data.channel_gap[rows], data.elapsed[rows]
+        return take_in(memory, self.rise(signal, data, rows), *known)
+
+    def rise(self, signal: torch.Tensor, data: Packed, rows: torch.Tensor) -> torch.Tensor:
+        """By how much (n, D) observations move a signal (n, D); 0 where there is none."""
         rise = torch.where(data.mask[rows], data.x[rows] - signal, 0.0)
-        if (share := self.share(data, rows)) is not None:
-            rise = share * rise  # the share of the first observation of a channel is 1
-        return take_in(memory, rise, data.seen[rows], data.channel_gap[rows], data.elapsed[rows])
+        share = self.share(data, rows)  # 1 for the first observation of a channel
+        return rise if share is None else share * rise
 
     def reset(
         self, z: torch.Tensor, c: torch.Tensor, data: Packed, rows: torch.Tensor
     ) -> torch.Tensor:
         """State after observations, from the state before and the memory after them."""
-        x, mask, share = data.x[rows], data.mask[rows], self.share(data, rows)
+        x, mask = data.x[rows], data.mask[rows]
         channels, rest = self.split(z)
-        rise = torch.where(mask, x - channels[..., 0], 0.0)
-        if share is not None:
-            rise = share * rise
-        signal = x if share is None else channels[..., 0] + rise  # x itself, to the last bit
+        rise = self.rise(channels[..., 0], data, rows)
+        signal = channels[..., 0] + rise if self.filters else x  # x itself, to the last bit
         hidden = c.to(z.dtype)
         if self.start is not None:  # a reset would erase what covariates have set
             set_by = self.start(data.static[rows])[:, : self.parts[0]]
