@@ -42,8 +42,8 @@ def make_panel(n_series: int, n_channels: int, rng: np.random.Generator):
 def measure(n_channels: int, n_series: int, n_epochs: int) -> dict[str, float]:
     """Seconds, MiB and errors of one size, in this process; no epochs are the default, "auto"."""
     import torch
-    from benchmarks.wards import last_value_error
 
+    from benchmarks.wards import last_value_error
     from skpolyode import PolyODETransformer
 
     torch.set_num_threads(1)
