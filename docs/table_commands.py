@@ -54,7 +54,7 @@ TABLES = {
     ),
     "paper": Table(
         "paper.classification",
-        full="--jobs 2 --sibling-seeds 1",
+        full="--jobs 2",
         quick="--quick --rows PolyODE --output {folder}",
     ),
     "solvers": Table("paper.solvers", quick="--quick --output {folder}"),
@@ -106,7 +106,7 @@ TABLES = {
     "streaming": Table("streaming", quick="--series 100 --observations 500"),
     "scaling": Table("scaling", quick="--quick"),
     "channels": Table("channels", quick="--channels 2 --series 20 --epochs 1"),
-    "parallel": Table("parallel", quick="--small --series 20 --epochs 1"),
+    "parallel": Table("parallel", quick="--series 20 --epochs 1"),
     "out_of_core": Table("out_of_core", quick="--observations 20000"),
     "wards": Table("wards", quick="--stays 40 --coefficients 4"),
     "training_speed": Table("training_speed", quick="--recipe-epochs 1 --seeds 1 --n-series 60"),

@@ -28,6 +28,7 @@ from skpolyode.panel import Panel
 from skpolyode.panel.select import cut_windows, first_series, series_of_rows
 from skpolyode.training import Checkpoint, Trainer, TrainingReport, one_thread
 from skpolyode.training.loop import Task, Turn
+from skpolyode.training.variance import widen
 
 FEWEST_EPOCHS = 10
 """Of a fit whose result is meant to be used: fewer are a trial run, too short to test for noise."""
@@ -338,7 +339,13 @@ class CheckStepSize(Stage):
 
 @dataclass(frozen=True)
 class LearnVariance(Stage):
-    """Learn how far off paths may be, of a filter or if the embedding asks for it."""
+    """Learn how far off paths may be, of a filter or if the embedding asks for it.
+
+    Held-out series then widen what a filter learned from series that also trained the model.
+    """
+
+    n_rows: int = 20_000
+    """Rows of held-out series that are looked at, at most."""
 
     name: ClassVar[str] = "variance"
     cost: ClassVar[int] = 5
@@ -347,8 +354,14 @@ class LearnVariance(Stage):
         """Add a head of variances to the embedder."""
         if not (state.embedder.filters or "std" in state.embedder.blocks):
             return
-        state.embedder = with_variance(state.embedder, state.windows.panel, state.random_state)
-        state.report.add(self.name, "learned", len(state.windows.panel))
+        windows, figures = state.windows, {}
+        state.embedder = with_variance(state.embedder, windows.panel, state.random_state)
+        if state.embedder.filters and windows.held_out.any():
+            embedder = state.embedder
+            data = embedder.pack(first_series(windows.tested, self.n_rows), torch.float32)
+            factor = widen(embedder.scale, embedder.model, data, state.generator)
+            figures["times_training"] = factor
+        state.report.add(self.name, "learned", len(windows.panel), **figures)
 
 
 @dataclass(frozen=True)
