@@ -107,8 +107,8 @@ class StructuralForecaster(BaseEstimator):
         times : array-like of shape (Q,) or list of such
             Times after the last observations, for all series or for each.
         relative_to : {"start", "end"} or None, default=None
-            What `times` count from: the first or the last observation of each series; None: the
-            clock of the series.
+            What `times` count from: the first or the last observation of each series; None:
+            absolute times, like those of the series.
 
         Returns
         -------
