@@ -36,7 +36,7 @@ class StructuralForecaster(BaseEstimator):
     Parameters
     ----------
     period : float, timedelta, str, sequence of such, "auto" or None, default="auto"
-        Lengths of seasons: in the units of `times`, or beside datetimes durations such as "7D".
+        Lengths of seasons: in the units of `times` or, for datetimes, durations such as "7D".
         "auto" searches for some; None: there is no season.
     random_state : int, RandomState instance or None, default=None
         Seed of the draw of models; pass an int to draw the same ones in each fit.

@@ -65,7 +65,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
     """Whether the features depend on known errors of the observations of a panel."""
 
     uses_inputs: ClassVar[bool] = False
-    """Whether what acts on series, the inputs of a panel, changes features and forecasts."""
+    """Whether features and forecasts depend on the inputs of a panel."""
 
     ignores_outliers: ClassVar[bool] = False
     """Whether cells that are far from all others are taken as not observed, with a warning."""

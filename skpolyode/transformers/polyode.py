@@ -83,8 +83,8 @@ class PolyODETransformer(UncertainTransformer):
         history, however long. Choose "legs" where the beginning of a series matters as much as
         its end; the longer the series, the coarser its memory.
     window : float, timedelta, str or "auto", default="auto"
-        Length of the remembered past: in the units of `times`, or beside datetimes a duration, such
-        as "36h". "auto" takes the length of the longest series of `fit`; a shorter series counts as
+        Length of the remembered past: in the units of `times` or, for datetimes, a duration such as
+        "36h". "auto" takes the length of the longest series of `fit`; a shorter series counts as
         constant before its start. Lower it if only the recent past matters. Not used by "legs".
     context : float, timedelta, str or "auto", default="auto"
         Length of the past that the dynamics see, in the units of `times`. A second memory holds it,

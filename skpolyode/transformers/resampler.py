@@ -42,8 +42,8 @@ class Resampler(PathTransformer):
         Number of points, spread evenly over the longest series of `fit`. Give at most one of
         `n_points`, `every` and `grid`; without any of them there are 100 points.
     every : float, timedelta, str or None, default=None
-        Time between two points, over the longest series of `fit`: in the units of `times`, or
-        beside datetimes a duration, such as "1h".
+        Time between two points, over the longest series of `fit`: in the units of `times` or, for
+        datetimes, a duration such as "1h".
     grid : array-like of shape (n_points,) or None, default=None
         The points themselves, in increasing order and in the units of `times`: relative to the
         start or end of each series or, with ``relative_to=None``, absolute times, also datetimes.
