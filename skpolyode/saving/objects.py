@@ -202,7 +202,7 @@ def save_by_name(otherwise: Callable[..., Any]) -> Callable[..., Any]:
 
         See Also
         --------
-        skpolyode.load : The way back.
+        skpolyode.load : Load the file.
         """
         if path is not None and Path(path).suffix == _SUFFIX:
             return save(self, path)
