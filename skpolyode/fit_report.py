@@ -1,4 +1,4 @@
-"""What `fit` decided: one entry for each decision, as a table for the eye and as data."""
+"""What `fit` decided: one entry for each decision, as a printed table and as data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Decision:
     figures : dict of str to float, int, str or None
         What the decision rests on.
     n_series : int or None, default=None
-        From how many series.
+        Number of series that the decision rests on.
     seconds : float or None, default=None
         How long the stage took.
 
@@ -93,7 +93,7 @@ class FitReport:
         outcome : str
             What was decided.
         n_series : int or None, default=None
-            From how many series.
+            Number of series that the decision rests on.
         **figures : float, int, str or None
             What the decision rests on, by name.
         """

@@ -1,4 +1,4 @@
-"""What a report of a fault has to say: versions, machine and threads."""
+"""Versions, machine and threads, for bug reports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 def show_versions() -> None:
-    """Print the versions of everything that results depend on, for reports of faults.
+    """Print the versions of everything that results depend on, for bug reports.
 
     Examples
     --------

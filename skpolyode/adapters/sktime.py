@@ -73,8 +73,8 @@ class SeriesFeatures(SeriesAdapter):
     Parameters
     ----------
     transformer : transformer of this package or None, default=None
-        Makes the features; a clone of it is fitted. Its parameters are reached as
-        ``transformer__<name>``. None: a `PolyODETransformer` with its defaults.
+        Makes the features; a clone of it is fitted. Set its parameters as ``transformer__<name>``.
+        None: a `PolyODETransformer` with its defaults.
 
     Attributes
     ----------
@@ -189,8 +189,8 @@ class SeriesResampler(SeriesAdapter):
     Parameters
     ----------
     embedder : transformer with `interpolate` or None, default=None
-        Follows the path; a clone of it is fitted. Its parameters are reached as
-        ``embedder__<name>``. None: a `PolyODETransformer` with its defaults.
+        Transformer that follows the path through each series; `fit` fits a clone of it. Set its
+        parameters as ``embedder__<name>``. None: a `PolyODETransformer` with its defaults.
     n_points : int or None, default=None
         Number of points, spread evenly over the longest series of `fit`. Give at most one of
         `n_points`, `every` and `grid`; without any of them there are 100 points.
@@ -200,7 +200,7 @@ class SeriesResampler(SeriesAdapter):
         The points themselves, in increasing order.
     relative_to : {"start", "end"} or None, default="start"
         "start": the grid starts at each series' first observation. "end": it ends at the last one.
-        None: the grid is the same for all series, on their common clock.
+        None: the grid has absolute times, the same for all series.
 
     Attributes
     ----------

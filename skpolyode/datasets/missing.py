@@ -137,7 +137,7 @@ def _choose(
     if not isinstance(min_observed, numbers.Integral) or min_observed < 1:
         raise ValueError(
             f"min_observed must be an integer of at least 1, got {min_observed!r}: a series "
-            "without any observation is not a series."
+            "needs at least one observation."
         )
     chance = check_random_state(random_state).random_sample(len(series))
     # The items with the highest numbers are kept whatever the fraction is.

@@ -224,10 +224,11 @@ def make_ode_system(
     n_series : int, default=1000
         Number of series.
     rate : float, default=0.3
-        Density of the observations: a series has ``100 * rate`` on average, at least two.
+        Density of the observations: a series has ``100 * rate`` observations on average (at least
+        two).
     noise : float, default=0.0
-        Standard deviation of Gaussian noise added to the observations, as a part of the standard
-        deviation of the channel. Labels and truth have no noise.
+        Standard deviation of Gaussian noise added to the observations, as a fraction of the
+        standard deviation of the channel. Labels and truth have no noise.
     per_channel : bool, default=False
         Whether each channel is observed at different times, with the given `rate`.
     random_state : int, RandomState instance or None, default=None

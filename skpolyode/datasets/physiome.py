@@ -40,10 +40,10 @@ def load_physiome(
 ) -> Bunch:
     """Load a set of the benchmark Physiome-ODE from a folder, or make it from its equations.
 
-    A set holds series of one physiological model whose start and constants are drawn at random: 99
-    rows at the times 0 to 98 / 99, standardised, with noise of .05, of which a fifth of the cells
-    is kept. Forecasting methods see the rows before .5 and are asked for all observed cells of the
-    rows after it, where only the ten channels that are hardest to forecast are kept.
+    A set holds series of one physiological model with random initial values and constants. Each has
+    99 rows at the times 0 to 98 / 99, standardised, with noise of .05, and a fifth of its cells is
+    observed. Forecasting methods see the rows before .5 and forecast the observed cells of later
+    rows, which are only of the ten channels that are hardest to forecast.
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ def load_physiome(
         Your copy of the benchmark's repository, from which a set that `folder` lacks is made. Its
         Python files are executed. The largest models take a second a series and more.
     fold : int, default=0
-        Draws noise, cells and parts.
+        Number of the fold: the seed of the noise, the observed cells and the split.
     n_series : int, default=2000
-        How many series are made; a set that is read has as many as its file.
+        Number of series to make. A set that is read from a file has all of its series.
     n_jobs : int or None, default=None
         Processes that simulate, as in joblib.
 
@@ -129,7 +129,7 @@ def _systems(repository: Path) -> dict[str, pd.Series]:
     """Systems of the benchmark by the names of their sets: three letters and a number."""
     file = repository / "resources" / "Top50_final.csv"
     if not file.is_file():
-        raise FileNotFoundError(f"no file {str(file)!r}: is {repository} the benchmark's?")
+        raise FileNotFoundError(f"no file {str(file)!r}: is {repository} a copy of the benchmark?")
     seen, systems = Counter[str](), {}
     for _, system in pd.read_csv(file).iterrows():
         letters = system["model"].split("_")[0][:3].upper()

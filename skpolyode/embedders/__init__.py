@@ -1,4 +1,4 @@
-"""What fit leaves behind: objects that embed, read back and forecast, without scikit-learn."""
+"""Fitted objects that embed, reconstruct and forecast, without scikit-learn."""
 
 from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.direct import LeastSquaresEmbedder, PathEmbedder

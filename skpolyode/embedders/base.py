@@ -1,4 +1,4 @@
-"""What fit leaves behind: an object that turns panels into numbers, without scikit-learn."""
+"""Base of fitted objects that turn panels into numbers, without scikit-learn."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from skpolyode.panel.units import Units
 class Embedder(ABC):
     """Features of checked panels, in the units that were learned.
 
-    Estimators hold one after fit; streams, displays and forecasters take it from there. An
-    embedder is not changed once it is made.
+    Estimators create one in `fit`; streams, displays and forecasters use it. An embedder is
+    immutable.
 
     Attributes
     ----------
     units : Units
         Between the user's units and the model's.
     past : MemoryReadout or None
-        How coefficients are read back, of an embedder that has any.
+        Reads coefficients back into series; None without coefficients.
     inputs : InputEncoder or None
-        What inputs it reads, of an embedder that reads any.
+        Encodes the inputs that it reads; None if it reads none.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Embedder(ABC):
         panel : Panel
             The series.
         times : float64 ndarray of shape (Q,)
-            In any order; before the first observation of a series, that one's path is held.
+            Times in any order; before the first observation of a series, its path is constant.
         offsets : int64 ndarray of shape (B + 1,)
             Where the times of each series start and those of the last one end.
         """

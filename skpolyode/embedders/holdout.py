@@ -157,7 +157,7 @@ def hold_out(
         if len(drawn) < 2:
             raise ValueError(
                 f"groups holds out whole groups of series, but {len(drawn)} of {len(labels)} has "
-                "anything to forecast: give two groups or more, or validation_fraction=None."
+                "observations to forecast: give two groups or more, or validation_fraction=None."
             )
         # The one that brings the share nearest; at least one, and at least one is left.
         shares = np.cumsum(sizes[drawn]) / sizes.sum()

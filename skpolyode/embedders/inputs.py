@@ -182,7 +182,7 @@ class InputEncoder(NamedTuple):
         if given != wanted:
             raise ValueError(
                 f"X has the inputs {given}, but the model was fitted with {wanted}: give all "
-                "series these, Panel(..., inputs=Inputs(...)); there may be no rows of them."
+                "series the inputs of fit, Panel(..., inputs=Inputs(...)), if need be without rows."
             )
         inputs = inputs.select(self.names)
         used, place = np.unique(inputs.series, return_inverse=True)

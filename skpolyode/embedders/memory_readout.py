@@ -1,4 +1,4 @@
-"""What a memory at the last observation of a series knows of its past, and how far back."""
+"""Read the past of a series out of its memory at the last observation."""
 
 from __future__ import annotations
 

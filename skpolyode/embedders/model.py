@@ -46,8 +46,8 @@ class ModelEmbedder(TrainedModel, Embedder):
     scale : VarianceHead or None, default=None
         Predictive variance, of a model that was asked to learn it.
     stacking : StackedForecast or None, default=None
-        Weights of the model and of simple forecasts; None if forecasts are the free run of the
-        model.
+        Weights of the model and of simple forecasts; None if forecasts are those of the model
+        alone.
 
     Examples
     --------

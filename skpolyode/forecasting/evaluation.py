@@ -63,16 +63,16 @@ def evaluate_forecasts(
 ) -> pd.DataFrame:
     """Cut every series in two, forecast the second part from the first, and score it.
 
-    sktime's splitters cut regular series by counts of rows, all at the same place. This cuts
-    irregular ones, each at its own time, asks for forecasts at the very times of the observations
-    that follow, and leaves out of every mean what was not observed.
+    sktime's splitters cut regular series by counts of rows, all at the same place. This function
+    cuts each irregular series at its own time, and forecasts the times of the observations that
+    follow. Values that were not observed do not count.
 
     Parameters
     ----------
     forecaster : PolyODEForecaster, or any object with a method ``forecast(panel, times)``
-        A forecaster or transformer that has been trained is used as it is. One that has not is
-        cloned and trained on the first parts; it is not changed. A transformer has no quantiles.
-        `times` is a list with those of each series, numbers or datetimes as the panel has them.
+        A trained forecaster or transformer is used as it is. Of one that is not trained, a clone is
+        trained on the first parts. A transformer has no quantiles. `times` is a list with those of
+        each series, numbers or datetimes as the panel has them.
     panel : Panel, list of (times, values), list of DataFrames, or array
         The series.
     cutoff : float, datetime, or array-like of shape (n_series,), default=0.8

@@ -38,15 +38,15 @@ class PolyODEForecaster(PanelForecaster):
 
     One model of the dynamics is learned from all series: single series, panels and hierarchies,
     with missing values, series of unequal length and channels observed at different times.
-    Forecasts continue each series from its own last observation, at times that need not lie on
-    any grid. They are stacked with simple forecasts, and those of few series with structural models
-    of level, trend and season, as backtests decide. Errors of these also give the intervals.
-    Use it where series are sparse samples of some dynamics, best many of them.
+    Forecasts continue each series from its own last observation, at times that need not lie on any
+    grid. They are stacked with simple forecasts and, for fewer than ten series, with structural
+    models of level, trend and season. Backtests set the weights, and their errors give the
+    intervals. Use it where series are sparse samples of some dynamics, best many of them.
 
     Parameters
     ----------
     transformer : transformer of this package that forecasts, or None, default=None
-        The model of the dynamics; a clone of it is fitted. Its parameters are reached as
+        The model of the dynamics; a clone of it is fitted. Set its parameters as
         ``transformer__<name>``; times are in the units of the index (seconds for datetimes). Raise
         its `horizon` if the nearest forecasts matter most. None: ``PolyODETransformer()``.
     calibration_fraction : float, default=0.2
@@ -57,9 +57,9 @@ class PolyODEForecaster(PanelForecaster):
     update_epochs : int, default=2
         Epochs that `update` trains on the new context with ``update_params=True``; 0 never trains.
     period : float, timedelta, str, sequence of such, "auto" or None, default="auto"
-        Lengths of seasons, for the members of the ensemble that have one: in the units of `times`
-        (seconds for datetimes), or beside datetimes durations, such as "24h". "auto" searches for
-        some, and decides by the likelihood; None: there is no season.
+        Lengths of seasons, for the stacked forecasts that have one: in the units of `times`
+        (seconds for datetimes), or, for datetimes, durations such as "24h". "auto" detects seasons
+        by their likelihood. None: there is no season.
     random_state : int, RandomState instance or None, default=None
         Seed of the transformer, of the structural models and of the choice of held-out series. It
         replaces the seed of the transformer; None: the seed of the transformer decides. Global
@@ -89,19 +89,20 @@ class PolyODEForecaster(PanelForecaster):
     in the units of the index. A time before the first row of a series is an error.
 
     **In-sample times.** At an observation of the series the answer is the forecast of that
-    observation from those before it (the mean at the first one), so that residuals are honest.
-    Between two observations it is the learned path, which leads from one to the other.
+    observation from those before it (the mean at the first one), so that residuals are errors of
+    true forecasts. Between two observations it is the learned path, which leads from one to the
+    other.
 
     **Rows.** Instances may be unsorted and their rows scattered; rows of equal instance and time
     are refused. Answers are sorted by instance.
 
-    **Intervals** are split conformal: at each level, the quantile of the absolute errors of
-    held-out forecasts with about the same lead, or the largest; the fewer of these do not overlap,
-    the wider. Errors are first divided by a scale that is expected from the volatility of the
-    series before (with five held-out series or more): calm series get narrower intervals. Intervals
-    are symmetric, never narrow with the lead, and are held beyond the longest lead of the backtest
-    (two contexts, or 32 typical gaps of a transformer without). With fewer than ten rows in every
-    series nothing is held out, and they are too narrow.
+    **Intervals** are split conformal: at each level, the half width is the quantile of the absolute
+    errors of held-out forecasts with about the same lead, or the largest error if there are too
+    few. With fewer forecasts that do not overlap, intervals are wider. With five held-out series or
+    more, errors are first divided by a scale that the earlier volatility of the series predicts:
+    calm series get narrower intervals. Intervals are symmetric, never narrow with the lead, and are
+    held beyond the longest lead of the backtest (two contexts, or 32 typical gaps of a transformer
+    without). With fewer than ten rows in every series nothing is held out, and they are too narrow.
 
     References
     ----------
@@ -180,9 +181,9 @@ class PolyODEForecaster(PanelForecaster):
         y : series, panel or hierarchy in any of sktime's formats
             The past. Its index decides what horizons can be; see Notes of the class.
         X : series, panel or hierarchy in any of sktime's formats, or None, default=None
-            What acts on each series, at times of its own, before, between and after its rows. At
-            each row it has the value there, and leads from one row to the next in a straight line.
-            A transformer that does not use inputs warns.
+            Exogenous series, at times of their own: before, between and after the rows of `y`.
+            Straight lines join their rows. If the transformer does not use inputs, it ignores them
+            and warns.
         fh : horizon, default=None
             Remembered for `predict`; nothing else depends on it.
 
@@ -195,7 +196,7 @@ class PolyODEForecaster(PanelForecaster):
         return super().fit(y, X=X, fh=fh)
 
     def pretrain(self, y: Any, X: Any = None, fh: Any = None) -> Self:
-        """Train the one model on many series, to be fitted to others afterwards.
+        """Train the model on many series; `fit` then only sets the series to forecast.
 
         Parameters
         ----------
@@ -203,7 +204,7 @@ class PolyODEForecaster(PanelForecaster):
             The series. A :class:`~skpolyode.panel.Panel` may have times of any kind, real
             numbers too, which sktime's formats cannot hold.
         X : panel or hierarchy in any of sktime's formats, or None, default=None
-            As of `fit`; a Panel brings its own `inputs`.
+            As in `fit`; a Panel brings its own `inputs`.
         fh : None, default=None
             Ignored.
 
@@ -232,7 +233,7 @@ class PolyODEForecaster(PanelForecaster):
             What to compare with; in-sample rows are predicted from the rows before them. By
             default what the forecaster was fitted and updated with.
         X : series, panel or hierarchy in any of sktime's formats, or None, default=None
-            Further rows of what acts on the series.
+            Further rows of the exogenous series.
 
         Returns
         -------
@@ -297,7 +298,7 @@ class PolyODEForecaster(PanelForecaster):
     def _predict_var(self, fh: Any, X: Any = None, cov: bool = False) -> pd.DataFrame:
         if cov:
             raise NotImplementedError(
-                "errors at different times are not told apart: take predict_var(cov=False)."
+                "covariances between times are not estimated: use predict_var(cov=False)."
             )
         query = read_horizon(self._context, fh)
         variances = self._variance(self._answer(query, X))

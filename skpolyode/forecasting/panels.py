@@ -38,7 +38,7 @@ class PanelForecaster(BaseForecaster):
     channel_names_ : tuple of str
         Names of the channels that it was trained on.
     has_channel_names_ : bool
-        Whether these were given; forecasts of panels then go by name.
+        Whether these names were given; channels are then matched by name.
     """
 
     transformer_: NeuralTransformer
@@ -53,20 +53,21 @@ class PanelForecaster(BaseForecaster):
     def forecast(
         self, y: Any, times: Any, relative_to: str | None = None, *, inputs: Any = None
     ) -> Panel:
-        """Continue any series with the trained model; what was fitted is left as it is.
+        """Forecast any series with the trained model, which does not change.
 
         Parameters
         ----------
         y : Panel, list of (times, values), list of DataFrames, or array
             Series, with the channels that the model was trained on.
         times : array-like of shape (Q,) or list of such
-            Times from the first row on, for all series or for each; in the units and of the type
-            of the series' times. Earlier ones are answered as in `predict`.
+            Times from the first row on, for all series or for each; in the units and of the type of
+            the series' times. Times up to the last row get in-sample values, as in `predict`.
         relative_to : {"start", "end"} or None, default=None
-            What `times` count from: the first or the last observation of each series; they are
-            then numbers, or timedeltas for series with datetimes. None: the clock of the series.
+            What `times` count from: the first or the last observation of each series; they are then
+            numbers, or timedeltas for series with datetimes. None: absolute times, like those of
+            the series.
         inputs : Inputs, Panel, list of (times, values) or None, default=None
-            What will act on the series, beside their own inputs; see `PolyODETransformer.forecast`.
+            Inputs in addition to those of the series; see `PolyODETransformer.forecast`.
 
         Returns
         -------
@@ -102,7 +103,7 @@ class PanelForecaster(BaseForecaster):
         relative_to : {"start", "end"} or None, default=None
             What `times` count from, as in `forecast`.
         inputs : Inputs, Panel, list of (times, values) or None, default=None
-            What will act on the series, as in `forecast`.
+            Inputs, as in `forecast`.
 
         Returns
         -------
@@ -144,7 +145,7 @@ class PanelForecaster(BaseForecaster):
         relative_to : {"start", "end"} or None, default=None
             What `times` count from, as in `forecast`.
         inputs : Inputs, Panel, list of (times, values) or None, default=None
-            What will act on the series, as in `forecast`.
+            Inputs, as in `forecast`.
 
         Returns
         -------
@@ -160,7 +161,7 @@ class PanelForecaster(BaseForecaster):
     def interpolate_interval(
         self, y: Any, times: Any = None, coverage: float = 0.9, relative_to: str | None = None
     ) -> tuple[Panel, Panel]:
-        """Intervals around values that were not observed: between observations, and of gaps.
+        """Intervals of values that were not observed, between observations and in gaps.
 
         Parameters
         ----------
@@ -176,10 +177,10 @@ class PanelForecaster(BaseForecaster):
         Returns
         -------
         tuple of two Panels
-            The lower and the upper ends, of what would have been observed, around the path of the
-            transformer, in all channels at these times. Both ends are the observation where a
-            channel was observed, unless the transformer takes observations for noisy; where no
-            observation of it follows, they are those of `forecast_interval`.
+            The lower and the upper ends of all channels at these times: intervals of what would
+            have been observed, around the path of the transformer. Where a channel was observed,
+            both ends are the observation, unless the transformer treats observations as noisy.
+            After the last observation of a channel, the ends are those of `forecast_interval`.
         """
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}.")

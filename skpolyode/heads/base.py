@@ -90,8 +90,8 @@ class HeadEstimator(SeriesEstimator):
             Labels, such as the patient of each stay. Series with the same label are tested together
             when features and heads compete, and held out together when the embedder is trained.
         sample_weight : array-like of shape (n_series,) or None, default=None
-            How much each series counts, for the embedder and the head; scores of cross-validation
-            are not weighted. None: all the same.
+            Weight of each series, for the embedder and the head; scores of cross-validation are not
+            weighted. None: equal weights.
 
         Returns
         -------
@@ -100,8 +100,8 @@ class HeadEstimator(SeriesEstimator):
         Raises
         ------
         ValueError
-            If a parameter, a series or a target is not valid. The estimator is then as it was
-            before.
+            If a parameter, a series or a target is not valid. An error leaves the result of an
+            earlier fit unchanged.
         TypeError
             If the embedder is not a transformer of this package.
 
@@ -282,7 +282,8 @@ class HeadEstimator(SeriesEstimator):
         Parameters
         ----------
         path : str or PathLike
-            The file, a safetensors file whatever its name; one that exists is replaced.
+            Name of the safetensors file, which should end in ``.safetensors``; an existing file is
+            replaced.
 
         Raises
         ------
@@ -291,7 +292,7 @@ class HeadEstimator(SeriesEstimator):
 
         See Also
         --------
-        skpolyode.load : The way back.
+        skpolyode.load : Load the file.
         """
         if hasattr(self, "embedder_"):
             raise TypeError(

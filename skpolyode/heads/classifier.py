@@ -45,7 +45,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     Parameters
     ----------
     embedder : transformer of this package or None, default=None
-        A clone of it is fitted. Its parameters are reached as ``embedder__<name>``. None: a
+        A clone of it is fitted. Set its parameters as ``embedder__<name>``. None: a
         `PolyODETransformer` with its defaults. `InterpolationTransformer()` and other fixed ones
         need no training. To keep an embedder that is already trained, perhaps on many more series,
         pass it inside a `sklearn.frozen.FrozenEstimator`.
@@ -63,8 +63,8 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         "roc_auc" or "balanced_accuracy" if one class is rare. A scoring that reads probabilities
         needs a `head` with `predict_proba`.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as of scikit-learn's classifiers, for the head. "balanced": each
-        class counts the same in all. None: each series does.
+        Weights of the classes, as of scikit-learn's classifiers, for the head. "balanced": all
+        classes have the same total weight. None: all series have the same weight.
     random_state : int, RandomState instance or None, default=None
         Seed of the embedder, the folds and the heads. None keeps the embedder's own seed.
 
@@ -86,7 +86,8 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     head_ : classifier
         The fitted head.
     estimators_ : list of estimators
-        Of each target, where there are several; `head_` and what is chosen are theirs then.
+        The fitted estimators, one per target, if there are several targets. Only they then have
+        `head_`, `features_` and `cv_scores_`.
     temperature_ : float
         Scores are divided by it before they become probabilities; 1 for heads with
         `predict_proba`.
@@ -217,7 +218,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         return self._predict_each(X, predict, self.class_prior_[None])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the series whose class is right; of several targets, all of them.
+        """Accuracy; with several targets, the share of series with all of them right.
 
         Parameters
         ----------
@@ -226,7 +227,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         y : array-like of shape (n_series,) or (n_series, n_targets)
             Their classes.
         sample_weight : array-like of shape (n_series,) or None, default=None
-            How much each series counts.
+            Weight of each series.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Features of the shapes of regular series."""
+"""MiniRocket features of regular series."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def _threads_kept() -> Iterator[None]:
 class MiniRocket(TransformerMixin, BaseEstimator):
     """Features of the shapes of regular series: sktime's MiniRocket, for scikit-learn's pipelines.
 
-    Newer pipelines of scikit-learn mark their parts by an attribute, which sktime's estimators
-    lose when they are fitted; hence this one around `MiniRocketMultivariate`.
+    It wraps `MiniRocketMultivariate`: newer pipelines of scikit-learn mark their parts by an
+    attribute, which sktime's estimators lose when they are fitted.
 
     Use it behind a `Resampler`, with a linear head. It needs numba, which compiles for some
     20 seconds when it is first used.
@@ -40,7 +40,7 @@ class MiniRocket(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     num_kernels : int, default=10000
-        Number of features, about. Lower it for many series.
+        Approximate number of features. Lower it for many series.
     random_state : int or None, default=None
         Seed of the biases, and of the channels of each kernel.
 
@@ -95,7 +95,7 @@ class MiniRocket(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        """Shares of time at which kernels respond.
+        """Share of the times at which each kernel responds.
 
         Parameters
         ----------

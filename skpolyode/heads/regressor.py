@@ -24,7 +24,7 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
     Parameters
     ----------
     embedder : transformer of this package or None, default=None
-        A clone of it is fitted. Its parameters are reached as ``embedder__<name>``. None: a
+        A clone of it is fitted. Set its parameters as ``embedder__<name>``. None: a
         `PolyODETransformer` with its defaults. To keep an embedder that is already trained, pass it
         inside a `sklearn.frozen.FrozenEstimator`.
     features : str, default="auto"
@@ -56,7 +56,8 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
     head_ : regressor
         The fitted head.
     estimators_ : list of estimators
-        Of each target, where there are several; `head_` and what is chosen are theirs then.
+        The fitted estimators, one per target, if there are several targets. Only they then have
+        `head_`, `features_` and `cv_scores_`.
     n_features_in_ : int
         Number of channels, or of time points if fitted on a 2-D array.
     n_channels_in_ : int

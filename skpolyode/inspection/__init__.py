@@ -1,4 +1,4 @@
-"""What drove an answer: observations, channels or stretches of time are left out."""
+"""Importance of observations, channels or stretches of time, by leaving them out."""
 
 from skpolyode.inspection.display import ImportanceDisplay
 from skpolyode.inspection.importance import observation_importance

@@ -1,4 +1,4 @@
-"""The observations of a series, coloured by what they contributed to an answer."""
+"""Plot the importance of the observations of a series."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skpolyode.plotting.channels import (
 
 @dataclass(eq=False, repr=False)
 class ImportanceDisplay:
-    """The observations of one series, coloured by how much an answer depends on each.
+    """The observations of one series, coloured by their importance for an output.
 
     There is one axes for each channel. Use `from_estimator`, or the constructor for arrays that
     you have already.
@@ -35,7 +35,7 @@ class ImportanceDisplay:
     values : array-like of shape (L, D)
         Values, NaN where not observed.
     importance : array-like of shape (L, D)
-        What each contributed.
+        Importance of each value, as in `observation_importance`.
     channel_names : sequence of str of shape (D,) or None, default=None
         Names of the channels. None: x0, x1, ...
 
@@ -94,7 +94,7 @@ class ImportanceDisplay:
         Parameters
         ----------
         estimator : fitted estimator
-            As of `observation_importance`.
+            As in `observation_importance`.
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
         series : int, default=0
@@ -102,7 +102,7 @@ class ImportanceDisplay:
         channel : str, int, sequence of those or None, default=None
             Channels to show, by name or position. None: all.
         what : {"auto", "embedding", "probability", "prediction", "forecast"}, default="auto"
-            The answer that is explained.
+            The output to explain.
         times : array-like of shape (Q,) or None, default=None
             Times of the forecast.
         relative_to : {"start", "end"} or None, default=None

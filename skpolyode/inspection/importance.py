@@ -41,11 +41,11 @@ def observation_importance(
     times: Any = None,
     relative_to: str | None = None,
 ) -> pd.DataFrame:
-    """How much answers about series change when a part of them is left out.
+    """How much the output of an estimator changes when a part of a series is left out.
 
-    Each part is left out of a copy of its series, and all copies are answered in batches: a series
-    of L observations costs as much as L series, in few passes. It needs no gradients and takes any
-    estimator of this package, or one of scikit-learn that stands on them.
+    Each part is left out of a copy of its series, and the estimator gets all copies in batches: a
+    series of L observations costs as much as L series. It needs no gradients and takes any
+    estimator of this package, or a pipeline of scikit-learn with one.
 
     Parameters
     ----------
@@ -54,15 +54,16 @@ def observation_importance(
     X : Panel, list of (times, values), list of DataFrames, or array
         The series.
     what : {"auto", "embedding", "probability", "prediction", "forecast"}, default="auto"
-        The answer that is explained: of `transform`; the probability of the class that is most
-        probable with all observations; of `predict`; or of `forecast` at `times`. "auto": the
-        forecast with `times`, else the probability of a classifier, the prediction of a regressor,
-        the embedding of others.
+        The output to explain: "embedding" of `transform`; "probability" of the class that is most
+        probable with all observations; "prediction" of `predict`; or "forecast" at `times`. "auto":
+        the forecast if `times` is given, else the probability of a classifier, the prediction of a
+        regressor, or the embedding of other estimators.
     by : {"observation", "channel"}, float, timedelta or str, default="observation"
-        What is left out at a time: the value of a channel at a time; all values of a channel; or
-        all values in a stretch of this length, in the units of `times` or a duration ("36h").
+        What to leave out. "observation": the value of one channel at one time. "channel": all
+        values of a channel. A number, or a duration such as "36h": all values in a stretch of this
+        length, in the units of `times`.
     times : array-like of shape (Q,), list of such or None, default=None
-        Times of the forecast, as many for each series.
+        Times of the forecast, the same number for each series.
     relative_to : {"start", "end"} or None, default=None
         What `times` count from, as of `forecast`.
 
@@ -73,9 +74,8 @@ def observation_importance(
         None for stretches of all; `start` and `end`, the first and last time that was left out;
         `importance`, the size of the change: the Euclidean distance of embeddings, the root mean
         square of forecasts in standard deviations of their channels, else the absolute difference;
-        and `effect`, by how much the answer is larger with the part than without it, where it is
-        one number. Both are NaN where nothing of the series is left without the part, and where
-        the answer is NaN.
+        and `effect`, the output with the part minus the output without it, if it is one number.
+        Both are NaN if nothing of the series is left without the part, or if the output is NaN.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def _answers(
         flat, offsets = query_times(panel, times, relative_to)
         if len(np.unique(np.diff(offsets))) > 1:
             raise ValueError(
-                "times must be as many for each series, of which X may have none empty."
+                "times must have the same number for each series, and X must have no empty series."
             )
         rows = panel.like(flat, np.zeros((len(flat), panel.n_channels)), offsets)
         asked = [t for t, _ in rows.to_series()]

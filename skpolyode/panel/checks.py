@@ -196,7 +196,7 @@ def _check_times(rows: Rows, faults: Faults) -> None:
     same[1:] = (gaps == 0) & inside
     late = (np.abs(times) >= LAST_WHOLE) & (ticks is None)
     _note_rows(DUPLICATE, same & ~late, "the row before it has the same time", rows, faults)
-    rule = f"float64 does not tell it from the one before: above {LAST_WHOLE:g} it has gaps"
+    rule = f"float64 cannot tell it from the one before: above {LAST_WHOLE:g} it has gaps"
     _note_rows(TOO_LATE, same & late, rule, rows, faults)
     if not len(times) or not known.all():
         return
@@ -211,7 +211,7 @@ def _check_times(rows: Rows, faults: Faults) -> None:
     _note_rows(TOO_FAR, far, "the time since the first row is too large for a number", rows, faults)
     close = np.zeros(len(elapsed), dtype=bool)
     close[1:] = (elapsed[1:] == elapsed[:-1]) & rises & ~far[1:]
-    rule = "beside the time since the first row, that since the row before it is lost"
+    rule = "the time since the row before it is lost to rounding"
     _note_rows(TOO_CLOSE, close, rule, rows, faults)
 
 

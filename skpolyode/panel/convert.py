@@ -134,7 +134,7 @@ def as_panel(X: Any, *, name: str = "X") -> Panel:
         of NaN at the end of a series are padding; an array, frame or list of lists of shape
         (n_series, n_times), each row a univariate series at times 0, 1, ..., n_times - 1.
     name : str, default="X"
-        The word for the input in error messages.
+        Name of the input in error messages.
 
     Returns
     -------
@@ -188,9 +188,9 @@ def is_ragged(X: Any) -> bool:
     bool
         True for a `Panel` and for lists, tuples, dicts and 1-D object arrays of panels, pairs,
         frames or 2-D arrays; False for arrays, frames and lists of lists of numbers, which
-        scikit-learn's validation can read. True also for what is none of these (one bare pair,
-        a frame indexed by times or with a column of them, text, a generator), so that `as_panel`
-        gets to refuse it.
+        scikit-learn's validation can read. True also for invalid input (one bare pair, a frame
+        indexed by times or with a column of them, text, a generator), for which `as_panel` raises
+        an error.
 
     Examples
     --------

@@ -101,7 +101,7 @@ def read_memory(name: str, value: Any, time_unit: str | None, longest: float) ->
     if not longest / _FURTHEST_MEMORY <= length <= longest * _FURTHEST_MEMORY:
         raise ParameterError(
             f"{name}={value!r} is {length / longest:.0e} times as long as the longest series, of "
-            f"length {_told(longest, time_unit)}: choose a length that series have; 'auto' does."
+            f"length {_told(longest, time_unit)}: choose a more similar length, or 'auto'."
         )
     return length
 
@@ -193,7 +193,7 @@ def covered(rows: Observed, window: float) -> tuple[float, float]:
     if share < _TOO_LITTLE:
         warnings.warn(
             f"window={_told(window, rows.time_unit)} covers {share:.0%} of the typical series, of "
-            f"length {_told(typical, rows.time_unit)}: what lies before is not in the embedding. "
+            f"length {_told(typical, rows.time_unit)}: it does not embed older observations. "
             "Choose window='auto' to remember whole series.",
             UserWarning,
             stacklevel=5,

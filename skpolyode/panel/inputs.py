@@ -1,4 +1,4 @@
-"""Inputs: known courses that act on series, with times of their own."""
+"""Inputs: exogenous variables of series, with times of their own."""
 
 from __future__ import annotations
 
@@ -27,26 +27,27 @@ _OTHER_CLOCK = FaultKind(
 
 
 class Inputs:
-    """What acts on series, as far as it is known: doses, meals, valve positions, weather.
+    """Exogenous variables: known causes that act on series, such as doses, meals or weather.
 
-    Other packages call them exogenous variables. Each series has rows of inputs at times of their
-    own: before, between and after its observations. Those after the last observation say what a
-    forecast goes on under.
+    Each series has rows of inputs at times of their own: before, between and after its
+    observations. Rows after the last observation tell a forecast which future inputs to assume.
 
     Parameters
     ----------
     panel : Panel
-        The rows, a channel for each input. Any way to build a panel checks units, time zones,
-        order and duplicates; with ``empty="keep"`` series may have no rows. NaN is no row of that
-        channel. The ids tell which series each belongs to.
+        The rows, a channel for each input. Any way to build a panel checks units, time zones, order
+        and duplicates; with ``empty="keep"`` series may have no rows. A channel that is NaN has no
+        row there. Inputs belong to the series with the same id or, without ids, in the same
+        position.
     kinds : str, sequence of str or mapping of str to str, default="hold"
-        What the rows of each channel mean; of a mapping, channels that it does not name hold.
+        What the rows of each channel mean. Channels that a mapping does not name are of the kind
+        "hold".
 
-        - "hold": the value, from this row on.
-        - "linear": a point that straight lines lead to and from; after the last one it is held.
-        - "impulse": an amount at this moment, such as a dose.
+        - "hold": the channel keeps the value of a row until its next row.
+        - "linear": straight lines join the rows; after the last row the channel keeps its value.
+        - "impulse": each row is an amount at one moment, such as a dose.
 
-        Before its first row a channel is at its mean in `fit`; an impulse is none.
+        Before its first row a channel of the other kinds has its mean value in `fit`.
 
     Attributes
     ----------
@@ -58,11 +59,11 @@ class Inputs:
     Raises
     ------
     ValueError
-        If a kind is not known, or is that of no channel.
+        If a kind is not known, or `kinds` names a channel that does not exist.
 
     See Also
     --------
-    Panel : Carries them, as `inputs`.
+    Panel : Holds them in `inputs`.
 
     Examples
     --------
@@ -103,14 +104,14 @@ class Inputs:
 
     @property
     def panel(self) -> Any:
-        """The rows, one series for each that carries them; ids are those given, or positions."""
+        """The rows: one series of inputs per series. The ids are those given, or positions."""
         if np.array_equal(self.series, np.arange(self.stored.n_series)):
             return self.stored
         part = self.stored[self.series]
         return part.from_rows(_unlabelled(part.rows))
 
     def at(self, series: Any) -> Inputs:
-        """Inputs of some series, by an index of numpy."""
+        """Return the inputs of some series, chosen by a numpy index."""
         part = Inputs(self.stored, self.kinds)
         part.series = self.series[series]
         return part
@@ -122,7 +123,7 @@ class Inputs:
         return Inputs(self.stored.select_channels(names), chosen).at(self.series)
 
     def equals(self, other: object) -> bool:
-        """Whether others have the same rows, channels and kinds."""
+        """Whether other inputs have the same rows, channels and kinds."""
         if not isinstance(other, Inputs) or self.kinds != other.kinds:
             return False
         one, two = (x.panel.from_rows(_unlabelled(x.panel.rows)) for x in (self, other))
@@ -133,7 +134,7 @@ class Inputs:
         own, new = (dict(zip(x.names, x.kinds, strict=True)) for x in (self, later))
         if own != new:
             raise ValueError(
-                f"the inputs {new} are not those before, {own}: give the same channels and kinds."
+                f"the new inputs are {new}, the earlier ones {own}: give the same names and kinds."
             )
         one, two = self.panel, later.select(self.names).panel
         n = one.n_series
@@ -155,7 +156,7 @@ def fit_inputs(inputs: Any, ids: np.ndarray, axis: TimeAxis, faults: Faults) -> 
     if not isinstance(inputs, Inputs):
         if not hasattr(inputs, "rows"):
             raise TypeError(
-                "inputs must be Inputs(panel, kinds), or a Panel of channels that hold, got "
+                "inputs must be Inputs(panel, kinds), or a Panel (its channels are held), got "
                 f"{type(inputs)}."
             )
         inputs = Inputs(inputs)

@@ -25,7 +25,7 @@ class Panel(PanelViews):
 
     The rows of all series lie one after the other in flat arrays. A panel cannot be changed;
     indexing gives a new one. Every estimator of this package and scikit-learn's splitters accept
-    it. It has been checked already, so that passing it many times costs nothing.
+    it. It is checked once, when it is built.
 
     Parameters
     ----------
@@ -44,29 +44,28 @@ class Panel(PanelViews):
         aligned by its index, which holds the ids; without `ids` its rows, like those of an array,
         are taken in their order.
     errors : array-like of shape (n_obs, D) or (n_obs,) or None, default=None
-        Known standard deviations of the values, in their units, as of an instrument or an assay.
-        NaN where not known, 0 for an exact value. PolyODETransformer, LegendreFitTransformer and
-        SummaryStatsTransformer use them; others warn. The error of merged rows is that of their
-        mean, or of the one that is taken.
+        Known standard deviations of the measurement errors, in the units of the values, such as
+        those of an instrument or an assay. NaN where not known, 0 for an exact value.
+        PolyODETransformer, LegendreFitTransformer and SummaryStatsTransformer use them; others
+        ignore them and warn. Merged rows get the error of their mean, or of the value that is kept.
     inputs : Inputs, Panel or None, default=None
-        What acts on the series, at times of its own: :class:`Inputs`, or a panel of channels that
-        hold. PolyODETransformer, ODERNNTransformer and GRUODEBayesTransformer use them; others
-        warn.
+        Exogenous variables, at times of their own: :class:`Inputs`, or a panel whose channels are
+        all of the kind "hold". PolyODETransformer, ODERNNTransformer and GRUODEBayesTransformer use
+        them; others ignore them and warn.
     time_unit : {"D", "h", "min", "s", "ms", "us"} or None, default=None
         Unit of `times` where the input has datetimes or timedeltas; None then means "s". Choose a
         unit that suits the series, since learned time scales are expressed in it. Datetimes
         become counts since 1970-01-01 UTC; numbers with a unit are taken to be such counts.
         Timedeltas become plain numbers of that unit. None with numbers: times are plain numbers.
     sort : bool, default=False
-        Sort the rows of each series by time instead of refusing unsorted ones.
+        Whether to sort the rows of each series by time. False: unsorted rows raise an error.
     duplicates : {"error", "mean", "first", "last"}, default="error"
-        What to do with rows of equal time in a series: refuse them, or merge them channel by
+        What to do with rows of equal time in a series: raise an error, or merge them channel by
         channel, ignoring NaN.
     empty : {"error", "keep"}, default="error"
-        What to do with series without any observation: refuse them, or keep them, so that one of
-        them does not stop a batch. Estimators learn nothing from those that are kept, and answer
-        NaN about them; classifiers and regressors answer the shares of the classes, or the mean,
-        of `fit`.
+        What to do with series without any observation: raise an error, or keep them, so that one of
+        them does not stop a batch. Estimators skip them in `fit` and return NaN for them later.
+        Classifiers return the class shares of `fit` for them, regressors the mean target.
 
     Attributes
     ----------
@@ -83,13 +82,13 @@ class Panel(PanelViews):
     channel_names : tuple of str
         Names of the channels.
     has_channel_names : bool
-        Whether the channels have names of their own, from `channel_names` or from the columns of
-        the input, by which they can be told apart wherever they stand. False: x0, x1, ... were
-        made up, and channels are known by their position.
+        Whether the names come from `channel_names` or from the columns of the input; estimators
+        then match channels by name. False: the names are x0, x1, ..., and channels are matched by
+        position.
     static : DataFrame or None
         One row a series, indexed by the ids.
     inputs : Inputs or None
-        What acts on the series.
+        Exogenous variables of the series.
     time_unit : str or None
         Unit of datetimes, None for plain numbers.
     tz : str or None
@@ -231,8 +230,8 @@ class Panel(PanelViews):
         Parameters
         ----------
         array : array-like of shape (n_series, n_times) or (n_series, n_times, D)
-            A 2-D array or frame holds one univariate series a row and is taken as it is. In a 3-D
-            array, rows at the end of a series in which all channels are NaN are padding.
+            In a 2-D array or frame each row is a univariate series, without padding. In a 3-D
+            array, times at the end of a series at which all channels are NaN are padding.
         times : array-like of shape (n_times,) or (n_series, n_times) or None, default=None
             Times of all series, or of each; None: 0, 1, ..., n_times - 1. With times for each
             series, padding is where the time is NaN and all values are.
@@ -275,8 +274,8 @@ class Panel(PanelViews):
     ) -> Self:
         """Build a panel from one table with a column of ids and a column of times.
 
-        Either each row holds all channels at one time (`values`), or each row holds one
-        observation (`channel` and `value`), then in any order.
+        Each row holds either all channels at one time (`values`), or one observation (`channel` and
+        `value`). Rows of single observations may be in any order.
 
         Parameters
         ----------
@@ -288,7 +287,7 @@ class Panel(PanelViews):
         time : str
             Column, or level of the index, of times: numbers, datetimes or timedeltas.
         values : str or sequence of str or None, default=None
-            Columns of the channels. None: all that have no other use.
+            Columns of the channels. None: all columns without another use.
         channel : str or None, default=None
             Column with the name of the channel, in a table of one observation a row. The channels
             are put in the order of their names, whatever the order of the rows.
@@ -301,8 +300,8 @@ class Panel(PanelViews):
         static : sequence of str, DataFrame, array-like or None, default=None
             Columns that are constant in each series, or a table as in `Panel`.
         inputs : DataFrame, Inputs, Panel or None, default=None
-            What acts on the series: another table with the columns `id` and `time`, all others
-            being inputs, or as of `Panel`.
+            Exogenous variables: another table with the columns `id` and `time`, in which all other
+            columns are inputs, or as in `Panel`.
         kinds : str, sequence of str or mapping of str to str, default="hold"
             Kinds of the inputs of a table; see `Inputs`.
         **options : dict
@@ -373,8 +372,8 @@ class Panel(PanelViews):
         Parameters
         ----------
         panels : iterable of Panel
-            At least one. Channels are brought into the order of the first panel by their names;
-            static rows and the unit and zone of the times must be of one kind.
+            At least one. Channels are brought into the order of the first panel by their names; all
+            panels must have the same static columns, time unit and time zone.
         ids : sequence of shape (n_series,) or None, default=None
             Unique labels of all series. None: those of the panels.
 

@@ -119,7 +119,7 @@ class PanelSelection(PanelStorage):
         KeyError
             If there is no series with one of the ids.
         ValueError
-            If an id is that of several series.
+            If an id belongs to several series.
 
         Examples
         --------
@@ -133,7 +133,7 @@ class PanelSelection(PanelStorage):
         chosen = [ids] if is_label or (isinstance(ids, tuple) and ids in index) else list(ids)
         if not index.is_unique:
             repeated = plain_repr(index[index.duplicated()][0])
-            raise ValueError(f"id {repeated} is that of several series; select by position.")
+            raise ValueError(f"id {repeated} belongs to several series; select by position.")
         positions = index.get_indexer(pd.Index(chosen, tupleize_cols=False))
         if (positions < 0).any():
             unknown = plain_repr(chosen[int(np.argmin(positions))])
@@ -151,8 +151,8 @@ class PanelSelection(PanelStorage):
         Returns
         -------
         Panel
-            The same series and times. A series without any observation in these channels is
-            reported when the panel is handed to an estimator.
+            The same series and times. An estimator raises an error for a series without any
+            observation in these channels.
 
         Raises
         ------
@@ -197,7 +197,7 @@ class PanelSelection(PanelStorage):
         owner : str
             The fitted estimator, in messages.
         name : str, default="X"
-            The word for this panel in messages.
+            Name of this panel in error messages.
 
         Returns
         -------

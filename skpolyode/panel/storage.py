@@ -80,7 +80,7 @@ class PanelStorage:
 
     @property
     def is_checked(self) -> bool:
-        """Whether the rows are known to be without faults; those of `like` are not."""
+        """Whether the rows have been checked; those of `like` have not."""
         return self._checked
 
     @property
@@ -121,7 +121,7 @@ class PanelStorage:
 
     @property
     def inputs(self) -> Inputs | None:
-        """What acts on the series; None if nothing is known."""
+        """Exogenous variables of the series, or None."""
         return self._rows.inputs
 
     @property
@@ -141,7 +141,7 @@ class PanelStorage:
 
     @property
     def has_channel_names(self) -> bool:
-        """Whether these names were given, and not made up for want of any."""
+        """Whether the names were given; False if they are the default x0, x1, ..."""
         return self._rows.has_channel_names
 
     @property
@@ -191,15 +191,15 @@ class PanelStorage:
     def since_start(self) -> Self:
         """Return a panel whose times are counted from the first row of each series.
 
-        Counts since 1970 are rounded (to 2e-7 s today), differences of datetimes and of large
-        integers are not: estimators compute with this panel. `query_times` reads times for it, and
-        `like` gives answers in the user's times again.
+        Counts since 1970 are rounded (to 2e-7 s today), but differences of datetimes and of large
+        integers are exact, so estimators compute with this panel. `query_times` reads times for it,
+        and `like` returns to the user's times.
 
         Returns
         -------
         Panel
-            The same series, with `elapsed` for `times`; the panel itself where `times` are plain
-            numbers, which have no other digits.
+            The same series, with `elapsed` as `times`; the panel itself if `times` are plain
+            numbers, which are exact already.
 
         Examples
         --------
@@ -219,13 +219,13 @@ class PanelStorage:
         return self.from_rows(rows, self._checked, self._observed)
 
     def without_rows(self) -> Self:
-        """Return a panel of the same series before their first row.
+        """Return a panel with the labels of the series and without rows.
 
         Returns
         -------
         Panel
-            Labels and the meaning of times, for `like`; of a panel seen from its start also where
-            that was.
+            The labels, and the unit and zone of the times, for `like`. After `since_start` it also
+            keeps the start of each series.
 
         Examples
         --------
@@ -292,9 +292,9 @@ class PanelStorage:
     def like(self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Self:
         """Return a panel of the same series with other rows.
 
-        Made for answers (predictions, reconstructions): ids, channel names, static rows and the
-        meaning of times are kept, while times may stand in any order and values may all be NaN.
-        Such rows are checked when the panel is handed to an estimator.
+        Use it for results such as predictions and reconstructions. It keeps ids, channel names,
+        static rows and the unit of the times; the new times may be in any order and values may all
+        be NaN. Such rows are checked when the panel is handed to an estimator.
 
         Parameters
         ----------

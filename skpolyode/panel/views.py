@@ -143,7 +143,7 @@ class PanelViews(PanelSelection):
         Parameters
         ----------
         n : int, default=5
-            How many; fewer if there are not so many.
+            Number of series; all of them if the panel has fewer.
 
         Returns
         -------
@@ -163,7 +163,7 @@ class PanelViews(PanelSelection):
         Parameters
         ----------
         fill : float, default=nan
-            What stands behind the end of shorter series, in times and in values.
+            Value that pads the end of shorter series, in times and in values.
 
         Returns
         -------
@@ -182,30 +182,31 @@ class PanelViews(PanelSelection):
         return times, values, lengths
 
     def describe(self) -> pd.DataFrame:
-        """Summarise the channels, the rows of all of them, and what these can carry.
+        """Summarise each channel, and the rows in which any channel is observed.
 
         Returns
         -------
         DataFrame
-            A row a channel: how many `series` observe it, how many `cells` are observed and what
-            `share` of the rows that is, how many a series has (`per_series`, the median), `mean`,
-            `std`, `min` and `max` of its values, `median_gap` and `longest_gap` between its
-            observations, and the period of its `season`, these three in the units of `times`. The
-            last row, "(any)", counts the rows in which any channel is observed: what a series can
-            tell, about as many coefficients as it has rows, and over which gaps. There
-            `fit_seconds` says how long a default fit of `PolyODETransformer` takes on one core,
-            mostly within a factor of 1.7; more than some thousand series take less.
+            One row per channel: the number of `series` that observe it, its number of observed
+            `cells`, the `share` of the rows that these are, their median number per series
+            (`per_series`), and `mean`, `std`, `min` and `max` of the values. `median_gap` and
+            `longest_gap` between observations and the period of its `season` are in the units of
+            `times`. The last row, "(any)", counts the rows in which any channel is observed: a
+            series has data for about as many coefficients as it has such rows. There `fit_seconds`
+            estimates the time of a default fit of `PolyODETransformer` on one core, mostly within a
+            factor of 1.7; with more than some thousand series the fit takes less.
 
         Notes
         -----
-        `season` is NaN unless one is much likelier than values that wander around a line, with or
-        without noise. The last 300 observations of the four longest series are searched, if they
-        are 20 or more, for periods from two of the longer gaps to a third of the series; not if
-        they come in bursts. Of even gaps it may be rounded to whole ones.
+        `season` is NaN unless a season is much likelier than values that wander around a
+        line, with or without noise. The search takes the last 300 observations of the four longest
+        series, if they are 20 or more and do not come in bursts. Periods may range from two of the
+        longer gaps to a third of the series. With even gaps the period may be rounded to a whole
+        number of gaps.
 
-        The noise is not here: without a model it cannot be told from a signal that moves between
-        two observations. A fit with ``observations="noisy"`` finds it, as `noise_` and in
-        `fit_report_`.
+        The table has no noise level: without a model, noise looks like a signal that moves between
+        two observations. A fit with ``observations="noisy"`` estimates it (`noise_`,
+        `fit_report_`).
 
         Examples
         --------
@@ -262,7 +263,7 @@ class PanelViews(PanelSelection):
             One axes a channel; None for a new figure of matplotlib, with the channels below one
             another.
         max_series : int, default=10
-            How many series are drawn, the first ones. Select others by ``panel[...]`` before.
+            Number of series to draw, from the first one on. Select others by ``panel[...]`` before.
 
         Returns
         -------

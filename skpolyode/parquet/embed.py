@@ -68,8 +68,8 @@ def embed_dataset(
     time : str, default="time"
         Column of times: numbers or timestamps.
     channels : str, sequence of str or None, default=None
-        Columns of the channels, of numbers and in the order of `fit`. None: all that have no other
-        use.
+        Columns of the channels, of numbers and in the order of `fit`. None: all columns without
+        another use.
     static : str, sequence of str or None, default=None
         Columns that are constant in each series, if the estimator was fitted with such.
     rows_per_chunk : int, default=500000
@@ -82,9 +82,9 @@ def embed_dataset(
         If positive, show a progress bar.
     **options : dict
         `time_unit`, `sort`, `duplicates` and `empty` of :class:`skpolyode.Panel`, and `error` of
-        :meth:`skpolyode.Panel.from_long`. Of an estimator
-        fitted on datetimes in another unit than seconds, `time_unit` is needed. `inputs`, a
-        DataFrame with the columns `id` and `time`, and `kinds` are what acts on the series.
+        :meth:`skpolyode.Panel.from_long`. If the estimator was fitted on datetimes in another unit
+        than seconds, give its `time_unit`. `inputs`, a DataFrame with the columns `id` and `time`,
+        and `kinds` are exogenous variables.
 
     Returns
     -------
@@ -103,9 +103,9 @@ def embed_dataset(
 
     Notes
     -----
-    What is held at a time are a chunk for each worker and one more, their embeddings, a group of
-    rows of a file, and the ids of the series so far: a few bytes for each while they ascend, about
-    a hundred from where they do not. A series longer than `rows_per_chunk` is a chunk by itself.
+    Memory holds a chunk for each worker and one more, their embeddings, a group of rows of a file,
+    and the ids of the series so far: a few bytes for each while ids ascend, then about a hundred. A
+    series longer than `rows_per_chunk` is a chunk by itself.
 
     The files ``part-000000.parquet``, ... hold the column of ids and a column for each of
     `get_feature_names_out`, in the order of the source; any reader of Parquet folders takes them

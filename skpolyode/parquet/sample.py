@@ -1,4 +1,4 @@
-"""Random series of a table on disk, to fit a model to."""
+"""Draw series at random from a table on disk, to fit a model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def sample_dataset(
     time : str, default="time"
         Column of times: numbers or timestamps.
     channels : str, sequence of str or None, default=None
-        Columns of the channels, of numbers. None: all that have no other use.
+        Columns of the channels, of numbers. None: all columns without another use.
     static : str, sequence of str or None, default=None
         Columns that are constant in each series.
     random_state : int, RandomState instance or None, default=None
@@ -75,8 +75,8 @@ def sample_dataset(
 
     Notes
     -----
-    The column of ids is read first, then the rest, a stretch of rows at a time. What is held are
-    the sample, such a stretch, a group of rows of a file, and the number of rows of each series.
+    The column of ids is read first, then the rest, a stretch of rows at a time. Memory holds the
+    sample, such a stretch, a group of rows of a file, and the number of rows of each series.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The coefficients of one series."""
+"""Plot the coefficients of one series."""
 
 from __future__ import annotations
 

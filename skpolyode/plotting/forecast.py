@@ -1,4 +1,4 @@
-"""The forecast of a series."""
+"""Plot the forecast of a series."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BAND = {"color": "C0", "linewidth": 0, "zorder": 2}
 
 @dataclass(eq=False, repr=False)
 class ForecastDisplay:
-    """The forecast of one series, with its intervals, beside what was observed.
+    """The forecast of one series, with its intervals and observations.
 
     There is one axes for each channel. Use `from_estimator`, or the constructor for arrays that
     you have already.
@@ -127,9 +127,9 @@ class ForecastDisplay:
             grid from the last observation before the cutoff to the last one after it or, if there
             is none, over a third of the known duration.
         cutoff : float, datetime or None, default=None
-            Last time that the forecast may know; later observations are drawn, but not known to
-            it. A float strictly between 0 and 1 is a share of the duration of the series. None:
-            the whole series is known.
+            Last time that the forecast may use; later observations are only drawn. A float strictly
+            between 0 and 1 is a share of the duration of the series. None: the whole series is
+            known.
         coverage : float or sequence of float, default=0.9
             Nominal probability of each interval; an empty sequence draws none.
         series : int, default=0
@@ -140,7 +140,7 @@ class ForecastDisplay:
             The true course of all channels of the series, where it is known: times of shape (T,),
             values of shape (T, D).
         grid_resolution : int, default=200
-            Number of points of that grid.
+            Number of points of the even grid, used if `times` is None.
         ax : Axes, array-like of Axes of shape (D,) or None, default=None
             Where to draw, one axes for each channel that is shown. None: a new figure.
         **plot_kw : dict

@@ -1,4 +1,4 @@
-"""The past of a series, read out of its embedding."""
+"""Plot the past of a series, read out of its embedding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from skpolyode.plotting.channels import (
 
 @dataclass(eq=False, repr=False)
 class ReconstructionDisplay:
-    """The past of one series, read out of its embedding, beside what was observed.
+    """The past of one series, read out of its embedding, with its observations.
 
     There is one axes for each channel. Use `from_estimator`, or the constructor for arrays that
     you have already.
@@ -114,7 +114,7 @@ class ReconstructionDisplay:
             The true course of all channels of the series, where it is known: times of shape (T,),
             values of shape (T, D).
         grid_resolution : int, default=200
-            Number of points of that grid.
+            Number of points of the even grid, used if `times` is None.
         ax : Axes, array-like of Axes of shape (D,) or None, default=None
             Where to draw, one axes for each channel that is shown. None: a new figure.
         **plot_kw : dict

@@ -1,4 +1,4 @@
-"""The coverage of intervals beside their level."""
+"""Plot the coverage of intervals against their level."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 @dataclass(eq=False, repr=False)
 class ReliabilityDisplay:
-    """The share of values within intervals, beside the level of the intervals.
+    """The share of values within intervals against the level of the intervals.
 
     There is one line for each channel. Intervals are calibrated on the diagonal, too narrow below
     it and too wide above it. Use `from_estimator` or `from_predictions`, or the constructor for

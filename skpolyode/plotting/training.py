@@ -1,4 +1,4 @@
-"""The course of a training."""
+"""Plot the training of a model."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class TrainingDisplay:
     """Validation error, training loss and learning rate over the epochs of a training.
 
     The error of an epoch is that of the weights before it, so that the first one is of the
-    untrained model. A point marks the weights that were kept. Error and loss are not in one unit:
-    the loss may look further ahead, and counts large errors less. An error that falls until the
-    last epoch asks for more of them; one that rises while the loss falls, for more series or for
-    fewer coefficients; one that jumps in the first epochs, for a lower `learning_rate_init`.
+    untrained model. A point marks the weights that were kept. Do not compare error and loss: the
+    loss may look further ahead, and gives large errors less weight. If the error falls until the
+    last epoch, raise `max_epochs`. If it rises while the loss falls, use more series or fewer
+    coefficients. If it jumps in the first epochs, lower `learning_rate_init`.
 
     Use `from_estimator`, or the constructor for a `history_` that you kept.
 

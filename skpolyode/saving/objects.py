@@ -1,4 +1,4 @@
-"""What can be saved, and the way back."""
+"""Save and load estimators and streams."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def _is_object(content: Any) -> bool:
 def register_estimator(cls: type | None = None, **options: Any) -> Any:
     """Let files hold instances of an estimator: its parameters and all other attributes.
 
-    A function, or a class decorator with or without options. Parameters that a file lacks, since
-    they are newer than it, get their defaults.
+    Use it as a function, or as a class decorator with or without options. Parameters that a file
+    lacks, since they are newer than it, get their defaults.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def save_by_name(otherwise: Callable[..., Any]) -> Callable[..., Any]:
 
         See Also
         --------
-        skpolyode.load : The way back.
+        skpolyode.load : Load the file.
         """
         if path is not None and Path(path).suffix == _SUFFIX:
             return save(self, path)

@@ -1,4 +1,4 @@
-"""Neural siblings of PolyODE: each model with its transformer in one file, and their past."""
+"""Neural siblings of PolyODE, each in one file with its transformer, and PastDecoder."""
 
 from skpolyode.siblings.decoders import BackwardODE, NetworkDecoder
 from skpolyode.siblings.gru_ode_bayes import GRUODEBayes, GRUODEBayesTransformer

@@ -1,10 +1,9 @@
 r"""ODE-RNN: a neural ODE between observations, a gated cell at observations.
 
 Between observations ``dh/dt = f(h)``, at an observation x with mask m ``h' = GRU([m x, m], h)``;
-forecasts are a linear map of h. Of known inputs f reads the values,
-and the cell the impulses. (Y. Rubanova, R. T. Q. Chen, D. Duvenaud, "Latent ODEs for
-irregularly-sampled time series", NeurIPS 2019; forward in time and by the true gaps, unlike the
-encoder in its code.)
+forecasts are a linear map of h. Of known inputs f reads the values, and the cell the impulses. (Y.
+Rubanova, R. T. Q. Chen, D. Duvenaud, "Latent ODEs for irregularly-sampled time series", NeurIPS
+2019; forward in time and by the true gaps, unlike the encoder in its code.)
 """
 
 from __future__ import annotations
@@ -124,8 +123,8 @@ class ODERNNTransformer(NeuralTransformer):
     observation.
 
     Use it where only the next observations matter: it assumes nothing about channels, noise or
-    dynamics. Its
-    state forgets what does not help to forecast, and cannot be turned back into the series.
+    dynamics. Its state forgets what does not help to forecast, and cannot be turned back into the
+    series.
 
     Parameters
     ----------

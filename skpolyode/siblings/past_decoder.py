@@ -1,4 +1,4 @@
-"""The past read out of any embedding, by a decoder that is trained for it."""
+"""Reconstruct the past from any embedding, by a trained decoder."""
 
 from __future__ import annotations
 
@@ -111,35 +111,36 @@ class DecodedEmbedder(Embedder):
 class PastDecoder(SeriesTransformer):
     """Read the past out of an embedding that has no memory, by a decoder trained for it.
 
-    The embedder is fitted first, and then left as it is. A small network learns to map its features
-    at several moments of each series to coefficients of polynomials that are close to what was
-    observed in the window before. `transform` gives these coefficients; `reconstruct` and
+    The embedder is fitted first, and does not change afterwards. A small network learns to map its
+    features at several moments of each series to coefficients of polynomials that are close to what
+    was observed in the window before. `transform` gives these coefficients; `reconstruct` and
     `inverse_transform` read them like those of `PolyODETransformer` and `HiPPOTransformer`.
 
     Use it to see how much of the past an embedding still holds: the error of `reconstruct` on new
-    series is an upper bound. To remember the past, choose an embedding that has coefficients and
-    needs no decoder.
+    series is an upper bound on what it has lost. To remember the past, choose an embedding that has
+    coefficients and needs no decoder.
 
     Parameters
     ----------
     embedder : transformer or None, default=None
-        What embeds. A clone of it is fitted, unless it is a fitted one in a
-        `sklearn.frozen.FrozenEstimator`. None: an `ODERNNTransformer` with its defaults.
+        The transformer whose embedding is decoded. `fit` fits a clone of it, unless it is fitted
+        already and in a `sklearn.frozen.FrozenEstimator`. None: an `ODERNNTransformer` with its
+        defaults.
     kind : {"network", "ode"}, default="network"
-        What decodes: "network" gives the coefficients at once, "ode" a path that runs back in time
+        The decoder. "network" gives the coefficients at once; "ode" integrates a path back in time
         from the last observation, as in the auto-encoder of ODE-RNN. Both learn from frozen
         features; in the paper of ODE-RNN decoder and encoder are trained together.
     n_coefficients : int, default=32
-        Coefficients per channel. Raise it if the window holds more than about ten swings.
+        Coefficients per channel. Raise it if the window holds more than about ten oscillations.
     window : float, timedelta, str or "auto", default="auto"
         Length of the past that is decoded, in the units of `times`. "auto" takes the length of the
         longest series of `fit`.
     hidden_size : int, default=128
         Width of the decoder's hidden layer.
     max_epochs : int, default=60
-        Passes of its training, which stops early as that of `ODERNNTransformer` does.
+        Maximum number of epochs of the decoder, which stops early like `ODERNNTransformer`.
     learning_rate_init : float, default=0.05
-        Peak of its learning rate.
+        Peak of the decoder's learning rate. Lower it if training diverges.
     random_state : int, RandomState instance or None, default=None
         Seed of the embedder, of initial weights, minibatches and held-out series. None: the seed
         of the embedder decides.
@@ -149,11 +150,11 @@ class PastDecoder(SeriesTransformer):
     transformer_ : transformer
         The fitted embedder.
     embedder_ : DecodedEmbedder
-        What was learned.
+        The fitted embedder with its decoder.
     history_ : list of dict
-        The training of the decoder, as that of `ODERNNTransformer`.
+        The training of the decoder, as in `ODERNNTransformer`.
     validation_error_ : float
-        Best mean squared error of the past of held-out series, in standardised units.
+        Best mean squared error of the reconstructed past of held-out series, in standardised units.
     window_ : float
         Length of the past that is decoded, in the units of `times`.
     n_features_in_ : int
@@ -167,8 +168,7 @@ class PastDecoder(SeriesTransformer):
 
     Notes
     -----
-    What lies before the start of a series is whatever the decoder makes of it: nothing was there
-    to learn from.
+    Reconstructions before the start of a series are arbitrary: the decoder had no data there.
 
     Examples
     --------

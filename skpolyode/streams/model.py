@@ -34,9 +34,9 @@ _KEPT = (_STATIC, _RECORD, _LEFT, _DRIVEN)
 class ModelStream(SeriesStream):
     """Series that a trained model follows, one observation at a time.
 
-    Made by the `stream` of `PolyODETransformer` and its siblings. Its answers are at any moment
-    those of the transformer for all observations so far, to rounding. The time of an update does
-    not depend on the number of observations: only the state at the last one is kept.
+    Made by the `stream` of `PolyODETransformer` and its siblings. Its results always equal those of
+    the transformer for all observations so far, up to rounding. The time of an update does not
+    depend on the number of observations: only the state at the last one is kept.
 
     Parameters
     ----------
@@ -93,11 +93,12 @@ class ModelStream(SeriesStream):
         series : int, str, array-like of such or None, default=None
             Which series, by position or by id; None means all.
         relative_to : {"start", "end"} or None, default=None
-            What `times` count from: the first or the last observation of each series; they are
-            then numbers, or timedeltas for series with datetimes. None: the clock of the series.
+            What `times` count from: the first or the last observation of each series; they are then
+            numbers, or timedeltas for series with datetimes. None: absolute times, like those of
+            the series.
         combine : bool, default=True
-            Whether forecasts are stacked with simple ones, as those of the transformer are; False
-            gives the free run of the model.
+            Whether to stack the model with simple forecasts, as in the transformer. False: the
+            forecast of the model alone.
 
         Returns
         -------
@@ -133,10 +134,10 @@ class ModelStream(SeriesStream):
 
     @available_if(lambda stream: stream._embedder.scale is not None)
     def forecast_std(self, times: Any, series: Any = None, relative_to: str | None = None) -> Panel:
-        """How far off the free run may be: `interpolate_std` after the end of a series.
+        """Standard deviation of the forecast of the model alone, as in `interpolate_std`.
 
-        That is the model alone, ``forecast(..., combine=False)``. Combined forecasts have no
-        standard deviation, here as in the transformer: `PolyODEForecaster` has their intervals.
+        It belongs to ``forecast(..., combine=False)``. Stacked forecasts have no standard
+        deviation, here as in the transformer: `PolyODEForecaster` has their intervals.
 
         Parameters
         ----------
@@ -145,12 +146,12 @@ class ModelStream(SeriesStream):
         series : int, str, array-like of such or None, default=None
             Which series, by position or by id; None means all.
         relative_to : {"start", "end"} or None, default=None
-            As of `forecast`.
+            As in `forecast`.
 
         Returns
         -------
         Panel
-            Standard deviations of the signal of all channels at these times.
+            Standard deviations of the signal, in the units of the channels, at these times.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Streams of the memory of the observations themselves."""
+"""Streams of the polynomial memory of the observations."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from skpolyode.streams.stream import SeriesStream
 class HiPPOStream(SeriesStream):
     """Series that are followed by their polynomial memory, one observation at a time.
 
-    Made by :meth:`HiPPOTransformer.stream`. At any moment its answers are those of the transformer
-    for all observations so far, to rounding. An update takes the same time however many there
-    were, and only the coefficients, the last value and the last times of each series are kept.
+    Made by :meth:`HiPPOTransformer.stream`. Its results always equal those of the transformer for
+    all observations so far, up to rounding. The time of an update does not depend on the number of
+    observations: only the coefficients, the last value and the last times of each series are kept.
 
     Parameters
     ----------
     embedder : PathEmbedder
-        Of the path "linear" or "constant".
+        Embedder with the path "linear" or "constant".
     panel : Panel
         Labels of the series; its rows are not read.
 

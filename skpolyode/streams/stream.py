@@ -50,12 +50,13 @@ class SeriesStream:
         register(cls, cls.__getstate__, cls._from_file, place=cls._place)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save everything, with the embedder inside, in one file without any code.
+        """Save the stream and its embedder in one file without any code.
 
         Parameters
         ----------
         path : str or PathLike
-            The file, a safetensors file whatever its name; one that exists is replaced.
+            Name of the safetensors file, which should end in ``.safetensors``; an existing file is
+            replaced.
 
         Raises
         ------
@@ -64,7 +65,7 @@ class SeriesStream:
 
         See Also
         --------
-        skpolyode.load : The way back.
+        skpolyode.load : Load the file.
         """
         save(self, path)
 
@@ -150,12 +151,12 @@ class SeriesStream:
         Parameters
         ----------
         times : scalar, array-like of shape (n_rows,) or None, default=None
-            Their times, in the units and of the type of those that the transformer was fitted on.
-            Each must be later than all times of its series before. A scalar is the time of all
+            Times of the observations, in the units and of the type that the transformer was fitted
+            on. Each must be later than all earlier times of its series. A scalar is the time of all
             rows.
         values : array-like of shape (n_rows, D) or (n_rows,), or None, default=None
-            Values, NaN where a channel was not observed; of one channel without an axis for it.
-            Rows without any value are left out.
+            Values, NaN where a channel was not observed. One channel needs no axis. Rows without
+            any value are left out.
         series : int, str, array-like of such of shape (n_rows,) or None, default=None
             Which series each row is of, by position, or by id where ids are text. A series may
             have many rows, and rows of different series may be mixed. None: one row for each
@@ -163,10 +164,10 @@ class SeriesStream:
         errors : array-like of the shape of `values` or None, default=None
             Known standard deviations of the values, NaN where not known; see `Panel`.
         inputs : Inputs, Panel, list of (times, values) or None, default=None
-            What acts on the series from their last observations on, one series for each or for the
-            ids that have any; before the new observations and after them. Without `times` and
-            `values` there is no observation. Of inputs that are linear, give the point after an
-            observation with it: until then the line is taken to stay where it is.
+            New inputs after the last observations, also after the new ones: one series of inputs
+            for each series, or only for the ids that have any. They may be given without `times`
+            and `values`. For inputs of the kind "linear", give the next point together with an
+            observation: until it is known, the input keeps its value.
 
         Returns
         -------
@@ -200,7 +201,7 @@ class SeriesStream:
         return self
 
     def embedding(self, series: Any = None) -> np.ndarray:
-        """Embed the series as they are now: what `transform` gives for all of their rows so far.
+        """Embed the series: what `transform` gives for all of their rows so far.
 
         Parameters
         ----------
@@ -237,8 +238,9 @@ class SeriesStream:
         series : int, str, array-like of such or None, default=None
             Which series, by position or by id; None means all.
         relative_to : {"start", "end"} or None, default=None
-            What `times` count from: the first or the last observation of each series; they are
-            then numbers, or timedeltas for series with datetimes. None: the clock of the series.
+            What `times` count from: the first or the last observation of each series; they are then
+            numbers, or timedeltas for series with datetimes. None: absolute times, like those of
+            the series.
 
         Returns
         -------

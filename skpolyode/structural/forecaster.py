@@ -36,7 +36,7 @@ class StructuralForecaster(BaseEstimator):
     Parameters
     ----------
     period : float, timedelta, str, sequence of such, "auto" or None, default="auto"
-        Lengths of seasons: in the units of `times`, or beside datetimes durations such as "7D".
+        Lengths of seasons: in the units of `times` or, for datetimes, durations such as "7D".
         "auto" searches for some; None: there is no season.
     random_state : int, RandomState instance or None, default=None
         Seed of the draw of models; pass an int to draw the same ones in each fit.
@@ -107,8 +107,8 @@ class StructuralForecaster(BaseEstimator):
         times : array-like of shape (Q,) or list of such
             Times after the last observations, for all series or for each.
         relative_to : {"start", "end"} or None, default=None
-            What `times` count from: the first or the last observation of each series; None: the
-            clock of the series.
+            What `times` count from: the first or the last observation of each series; None:
+            absolute times, like those of the series.
 
         Returns
         -------

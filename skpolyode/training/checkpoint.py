@@ -69,7 +69,7 @@ class Checkpoint:
             self.interval = float("inf")
             warnings.warn(
                 f"the checkpoint {str(self.path)!r} cannot be written ({error}): training goes on "
-                "without, and would start anew after an interruption.",
+                "without it, and starts from the beginning after an interruption.",
                 UserWarning,
                 stacklevel=2,
             )

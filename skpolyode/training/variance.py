@@ -105,8 +105,9 @@ def learn_variance(
     """
     if not (data.next >= 0).any():
         raise ValueError(
-            "how far off a path may be is learned from forecasts, but no series has two rows with "
-            "observations: give longer series, or take observations='exact' and another embedding."
+            "the standard deviation of the path is learned from forecasts, but no series has two "
+            "rows with observations: give longer series, or take observations='exact' and another "
+            "embedding."
         )
     n_ahead = SETTINGS.n_ahead if hidden is None else SETTINGS.n_ahead_filtered
     forecasts = _forecast(model, data, generator, n_ahead)

@@ -1,7 +1,7 @@
-"""What every transformer of this package shares: series in, one row of features a series out.
+"""Base of all transformers of this package: series in, one row of features per series out.
 
-A transformer learns an embedder from a checked panel in `_fit`. What it can do besides follows
-from the embedder: coefficients are turned back into series, a trained model forecasts.
+A transformer learns an embedder from a checked panel in `_fit`. Its other methods depend on the
+embedder: one with coefficients can be inverted, a trained model forecasts.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from skpolyode.transformers.parameters import check_names
 
 def _remembers(transformer: SeriesTransformer) -> bool:
     if not transformer.has_coefficients:
-        raise AttributeError("it embeds in no coefficients; PastDecoder reads the past of others.")
+        raise AttributeError("the embedding has no coefficients; use PastDecoder for the past.")
     return True
 
 
 class SeriesTransformer(TransformerMixin, SeriesEstimator):
     """Base of transformers that take ragged series and return one row of features a series.
 
-    Subclasses set `embedder_` in `_fit`. Those of this package can be saved by being defined; a
-    class of others has to be registered, where it can be found again.
+    Subclasses set `embedder_` in `_fit`. To save instances of your own subclass, register it with
+    `skpolyode.saving.register_estimator` in a module that is imported before loading.
 
     Attributes
     ----------
     embedder_ : Embedder
-        What was learned; it knows no scikit-learn.
+        The fitted model, which does not depend on scikit-learn.
     fit_report_ : FitReport
         What `fit` decided, and from which figures; print it.
     """
@@ -65,7 +65,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
     """Whether the features depend on known errors of the observations of a panel."""
 
     uses_inputs: ClassVar[bool] = False
-    """Whether what acts on series, the inputs of a panel, changes features and forecasts."""
+    """Whether features and forecasts depend on the inputs of a panel."""
 
     ignores_outliers: ClassVar[bool] = False
     """Whether cells that are far from all others are taken as not observed, with a warning."""
@@ -98,13 +98,14 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         Raises
         ------
         ValueError
-            If a parameter or a series is not valid; all faults of the series are listed at once.
-            After this or any other error, what was fitted before is as it was.
+            If a parameter or a series is not valid; all faults of the series are listed at once. An
+            error leaves the result of an earlier fit unchanged.
 
         Warns
         -----
         UserWarning
-            If a channel was never observed, or static covariates are not used: with the remedy.
+            If a channel was never observed, or the transformer does not use the static covariates.
+            The message says what to do.
         """
         return fit_series(self, self._fit, X)
 
@@ -126,8 +127,8 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series, with the channels of `fit`. Each is embedded on its own, at its last
-            observation: the result does not depend on what else is in `X`. Those without any
-            observation, of a Panel that keeps such (``empty="keep"``), get NaN.
+            observation: the result does not depend on the other series in `X`. Series without any
+            observation, which a Panel with ``empty="keep"`` may hold, get NaN.
 
         Returns
         -------
@@ -144,7 +145,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         return features
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the features: channel and what it is of.
+        """Names of the features: the channel and what it measures, such as ``hr_c0``.
 
         Parameters
         ----------
@@ -189,8 +190,8 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             Embeddings as `transform` returns them.
         times : array-like of shape (Q,) or None, default=None
             Times relative to the moment of embedding, from ``-window_`` to 0, in the units of
-            `times`. By default the time points of the array that was fitted, aligned to its last
-            one, or an even grid over the window.
+            `times`. By default an even grid over the window or, after a fit on an array, its time
+            points relative to the last one.
 
         Returns
         -------
@@ -244,8 +245,9 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             each; in the units and of the type of the series' times. By default the series' own
             times within the window.
         relative_to : {"start", "end"} or None, default=None
-            What `times` count from: the first or the last observation of each series; they are
-            then numbers, or timedeltas for series with datetimes. None: the clock of the series.
+            What `times` count from: the first or the last observation of each series; they are then
+            numbers, or timedeltas for series with datetimes. None: absolute times, like those of
+            the series.
 
         Returns
         -------
@@ -278,9 +280,10 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
     def interpolate(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
         """Values of all channels at any times, from the path through the observations.
 
-        Between two observations of a channel that is the path that the transformer follows, a
-        learned one bent by a ramp so that it ends in the second observation: more than the
-        embedding remembers, and of the whole series, whatever the window.
+        Between two observations of a channel this is the path that the transformer follows. A
+        linear ramp corrects a learned path, so that it ends in the second observation. The path has
+        more detail than the embedding, and covers the whole series, also what lies before the
+        window.
 
         Parameters
         ----------
@@ -290,20 +293,22 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             Times for all series or for each, in any order; in the units and of the type of the
             series' times. By default the series' own times.
         relative_to : {"start", "end"} or None, default=None
-            First or last observation of each series that `times` count from; None: their clock.
+            What `times` count from: the first or the last observation of each series. None:
+            absolute times, like those of the series.
 
         Returns
         -------
         Panel
-            All channels at these times, without NaN but for a series without any observation.
-            Where a channel was observed, exactly the observation, or what a model that filters
-            noise makes of it; before its first one, the path shifted to end in it; after its last
-            one, the free run of a trained transformer, or the last value. Times before the first
-            observation of a series get what the path holds.
+            All channels at these times; NaN only for a series without any observation. Where a
+            channel was observed, this is the observation, or the estimate of a model that filters
+            noise. Before its first observation, it is the path, shifted to end in that observation.
+            After its last one, it is the forecast of a trained transformer; other transformers keep
+            the last value. Times before the first observation of a series get the value with which
+            the path begins.
 
         See Also
         --------
-        skpolyode.PanelImputer : The same as a transformer, which fills gaps in place.
+        skpolyode.PanelImputer : A transformer that fills gaps by these values.
 
         Raises
         ------
@@ -332,14 +337,14 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             The number of series to follow, none of them observed yet; or series, to go on from
             their last observations.
         static : DataFrame, array-like of shape (n_series, n_static) or None, default=None
-            Static covariates of a number of series, if the transformer was fitted with any;
-            series in `X` bring their own.
+            Static covariates, if `X` is a number and the transformer was fitted with any; series in
+            `X` have their own.
 
         Returns
         -------
         stream
-            Its `embedding` is at any moment what `transform` gives for all observations that it
-            has taken in by `update`. To fit this transformer again does not change the stream.
+            Its `embedding` always equals `transform` of all observations so far, which `update`
+            adds. Fitting this transformer again does not change the stream.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What all estimators of series share: they are saved without code, and take gaps."""
+"""Base of all estimators of series: saving without code, and tags that allow gaps."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ class SeriesEstimator(BaseEstimator):
     """Base of estimators of series; mixins of scikit-learn stand before it."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save everything, parameters and what was fitted, in one file without any code.
+        """Save parameters and fitted attributes in one file without any code.
 
         Parameters
         ----------
         path : str or PathLike
-            The file, a safetensors file whatever its name; one that exists is replaced.
+            Name of the safetensors file, which should end in ``.safetensors``; an existing file is
+            replaced.
 
         Raises
         ------
@@ -28,7 +29,7 @@ class SeriesEstimator(BaseEstimator):
 
         See Also
         --------
-        skpolyode.load : The way back.
+        skpolyode.load : Load the file.
         """
         save(self, path)
 

@@ -1,4 +1,4 @@
-"""The memory of the observations themselves."""
+"""Embed series by a polynomial memory of their observations, without training."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ _PATHS = {"linear": "linear", "previous": "constant"}
 class HiPPOTransformer(SeriesTransformer):
     """Embed irregular series by the polynomial memory of their observations (HiPPO).
 
-    A memory of orthogonal polynomials follows each channel, by exact steps over any gap: the signal
-    between observations is either joined by lines or held. Nothing is learned but the mean and the
-    scale of each channel. Channels may be observed at different times.
+    A memory of orthogonal polynomials follows each channel, with exact updates over any gap.
+    Between observations the signal is a straight line or the last value (`hold`). `fit` learns only
+    the mean and the standard deviation of each channel. Channels may be observed at different
+    times.
 
     Try it first: it is fast, and for dense series as good as any other embedding in coefficients.
-    Where observations are sparse samples of some dynamics,
-    `PolyODETransformer` fills the gaps better than a line.
+    Where observations are sparse samples of some dynamics, `PolyODETransformer` fills the gaps
+    better than a line.
 
     Parameters
     ----------
     n_coefficients : int, default=32
-        Coefficients a channel. Raise it if the past holds more than about ten swings of the
-        signal; lower it for fewer features.
+        Number of coefficients per channel. Raise it if the past holds more than about ten
+        oscillations of the signal; lower it for fewer features.
     measure : {"legt", "legs", "lagt", "fout"}, default="legt"
         How the past is weighted: "legt" remembers the last `window` evenly; "legs" the whole
         history, however long; "lagt" fades exponentially over the `window`; "fout" is "legt" with
@@ -39,11 +40,11 @@ class HiPPOTransformer(SeriesTransformer):
         coefficients at zero).
     hold : {"linear", "previous"}, default="linear"
         The signal between two observations: a line, or the earlier value. Choose "previous" for
-        signals that really are steps, and where the last value is all that was known.
+        signals that move in steps, and where only earlier observations may determine the signal.
     window : float, timedelta, str or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
-        longest series of `fit`; before its start a shorter one is taken to be constant. Lower it
-        if only the recent past matters. Not used by "legs".
+        longest series of `fit`; a shorter series counts as constant before its start. Lower it if
+        only the recent past matters. Not used by "legs".
 
     Attributes
     ----------
@@ -53,8 +54,8 @@ class HiPPOTransformer(SeriesTransformer):
     coverage_ : float
         Share of the typical (median) series of `fit` that the window covers.
     observations_per_coefficient_ : float
-        How coarse the memory is: observations of a typical series within the window, for each
-        coefficient.
+        Number of observations of a typical series within the window per coefficient: the larger,
+        the coarser the memory.
     scaler_ : ChannelScaler
         Mean and standard deviation of each channel.
     fit_report_ : FitReport
@@ -71,11 +72,11 @@ class HiPPOTransformer(SeriesTransformer):
 
     Notes
     -----
-    Before its first observation a channel is held at that value, after its last one at the last;
-    a channel never observed is at its mean, with all coefficients zero.
+    Before its first observation a channel has the value of that observation, after its last
+    one the last value. A channel that was never observed has its mean, with all coefficients zero.
 
     With ``measure="legs"`` the last feature is "duration": the length of the history in units of
-    `window_`, which the coefficients alone do not tell.
+    `window_`, which the coefficients do not contain.
 
     References
     ----------

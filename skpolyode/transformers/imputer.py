@@ -1,4 +1,4 @@
-"""Missing values filled in, and nothing else changed."""
+"""Impute missing values of series."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ def _returns_tables(imputer: PanelImputer) -> bool:
 class PanelImputer(PathTransformer):
     """Impute missing values by the path through the observations.
 
-    Series go in with NaN and come out without: observed cells are returned as they are, all others
-    get the value of the learned path. That path follows the dynamics between observations, meets
-    the next observation of the channel, and uses other channels meanwhile. For a fixed
-    interpolation pass an `InterpolationTransformer`.
+    Observed cells stay as they are; all others get the value of the learned path. Between two
+    observations of a channel, that path follows the dynamics, uses the other channels, and ends in
+    the second observation. For a fixed interpolation pass an `InterpolationTransformer`.
 
     Use it in front of methods that need complete data. The result of an array is an array of
     the same shape, as of scikit-learn's imputers; for regular series from irregular ones take
@@ -36,8 +35,8 @@ class PanelImputer(PathTransformer):
     Parameters
     ----------
     embedder : transformer with `interpolate` or None, default=None
-        Follows the path; not fitted itself, but a clone of it. Its parameters are reached as
-        ``embedder__<name>``. None: a `PolyODETransformer` with its defaults.
+        Transformer that follows the path through each series; `fit` fits a clone of it. Set its
+        parameters as ``embedder__<name>``. None: a `PolyODETransformer` with its defaults.
 
     Attributes
     ----------
@@ -51,24 +50,22 @@ class PanelImputer(PathTransformer):
     See Also
     --------
     Resampler : Fills in values at times of your choice.
-    PolyODETransformer.interpolate : The same at any times, without another object.
+    PolyODETransformer.interpolate : The same values, at any times.
 
     Notes
     -----
-    What is filled in, at each time of a series and for each channel: between two observations of
-    the channel, the path between them. Before its first observation, the path that the memory of
-    the series holds there: what the model expected, shifted to meet the first observation; of rows
-    before any observation of the series, the value that this path begins with. After its last
-    observation, the forecast. A channel that a series never observes gets what the model expects
-    of it, at first the mean.
+    Between two observations of a channel, a cell gets the value of the path between them.
+    Before the first observation of the channel, it gets the expectation of the model, shifted to
+    meet that observation. Before any observation of the series, it gets the value with which this
+    path begins. After the last observation of the channel, it gets the forecast. A channel that a
+    series never observes gets the expectation of the model, at first the mean.
 
-    In an array all rows are filled, also those in which nothing was observed and those at the
-    end, which for the embedder are padding: shorter series are continued by their forecast to the
-    length of the array. Forecasts far ahead are poor; a `PolyODETransformer` holds them constant
-    after 20 contexts. If padding is to stay, pass ragged series.
+    In an array all times are filled, also those without any observation and the padding at the end:
+    forecasts continue shorter series to the length of the array. Forecasts far ahead are poor;
+    those of a `PolyODETransformer` are constant after 20 times its `context_`. To keep padding,
+    pass ragged series.
 
-    A series without any observation is an error; in a Panel that keeps such (``empty="keep"``) it
-    stays NaN.
+    A series without any observation raises an error; in a Panel with ``empty="keep"`` it stays NaN.
 
     Examples
     --------
@@ -87,7 +84,7 @@ class PanelImputer(PathTransformer):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series, with the channels of `fit`. Each is filled on its own: the result does not
-            depend on what else is in `X`.
+            depend on the other series in `X`.
 
         Returns
         -------

@@ -81,8 +81,9 @@ def _check_coefficients(estimator: Any, known: Panel) -> None:
     most = min(max(_FREE_COEFFICIENTS, longest), _MOST_COEFFICIENTS)
     if n > most:
         raise ValueError(
-            f"n_coefficients={n} is more than {type(estimator).__name__} takes here, {most}: the "
-            f"longest series has {longest} rows, which as many coefficients describe completely."
+            f"n_coefficients={n} is too large: {type(estimator).__name__} takes at most {most} "
+            f"here. The longest series has {longest} rows, which as many coefficients describe "
+            "exactly."
         )
 
 
@@ -116,7 +117,7 @@ def read_weights(values: Any, panel: Panel) -> np.ndarray:
     if wrong.any():
         first = int(np.argmax(wrong))
         raise ValueError(
-            f"sample_weight: that of {Faults('X', panel.ids).series(first)} is {weights[first]:g} "
+            f"sample_weight of {Faults('X', panel.ids).series(first)} is {weights[first]:g} "
             f"({int(wrong.sum())} such series): give finite numbers of 0 or more."
         )
     if not weights.any():
@@ -215,9 +216,9 @@ def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
     inputs = [] if panel.inputs is None or estimator.uses_inputs else list(panel.inputs.names)
     static = [] if panel.static is None or estimator.uses_static else list(panel.static)
     messages = {
-        f"the channels {unseen} were never observed in what {name} learned from: values that come "
-        "in them later are not read, and every answer about them is 0; leave them out "
-        "(Panel.select_channels), or fit on series that have them.": unseen,
+        f"the channels {unseen} were never observed in fit: {name} ignores their later values and "
+        "returns 0 for them; leave them out (Panel.select_channels), or fit on series that have "
+        "them.": unseen,
         f"the features of {name} do not depend on the known errors of observations: choose "
         "PolyODETransformer, LegendreFitTransformer or SummaryStatsTransformer, which use them, or "
         "leave them out.": errors,
@@ -256,8 +257,8 @@ def warn_if_nothing_was_learned(
     warnings.warn(
         f"nothing was learned in {report.n_epochs} epochs: {why} "
         f"(validation_error_={report.best_error:.3g}; {of_mean}). Train on more series, lower "
-        "learning_rate_init, or take what needs no training, such as HiPPOTransformer: noise "
-        "cannot be forecast.",
+        "learning_rate_init, or use HiPPOTransformer, which needs no training: noise cannot be "
+        "forecast.",
         ConvergenceWarning,
         stacklevel=6,
     )
@@ -292,8 +293,8 @@ def warn_of_unknown_inputs(panel: Panel, times: np.ndarray, offsets: np.ndarray)
         first = plain_repr(panel.ids[unknown[0]])
         warnings.warn(
             f"of {len(unknown)} series, the first of which is {first}, no input is known after the "
-            "last observation: what holds goes on, a line stays where it ended, and there is no "
-            "further impulse. Give inputs=, or a row of inputs after the end that says so.",
+            "last observation: inputs keep their last values, and there are no further impulses. "
+            "Give inputs=, or add a row of inputs after the last observation.",
             stacklevel=3,
         )
 

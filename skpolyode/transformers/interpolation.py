@@ -17,8 +17,8 @@ class InterpolationTransformer(SeriesTransformer):
     """Embed irregular series by the polynomial coefficients of an interpolating path.
 
     Each channel is interpolated through its own observations, and a memory of Legendre polynomials
-    over a sliding window follows the path, by exact steps over any gap. Nothing is learned but the
-    mean and the scale of each channel.
+    over a sliding window follows the path, by exact steps over any gap. `fit` learns only the mean
+    and the standard deviation of each channel.
 
     Use it where the signal is smooth and dense enough that a curve through the observations is
     close to it; no training is needed. It is also the baseline for a learned path.
@@ -35,12 +35,12 @@ class InterpolationTransformer(SeriesTransformer):
         path up to an observation never changes afterwards. False takes both neighbours, which is
         closer to the signal.
     n_coefficients : int, default=32
-        Coefficients a channel. Raise it if the window holds more than about ten swings of the
-        signal; lower it for fewer features.
+        Number of coefficients per channel. Raise it if the window holds more than about ten
+        oscillations of the signal; lower it for fewer features.
     window : float, timedelta, str or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
-        longest series of `fit`; before its start a shorter one is taken to be constant. Lower it
-        if only the recent past matters.
+        longest series of `fit`; a shorter series counts as constant before its start. Lower it if
+        only the recent past matters.
 
     Attributes
     ----------
@@ -49,8 +49,8 @@ class InterpolationTransformer(SeriesTransformer):
     coverage_ : float
         Share of the typical (median) series of `fit` that the window covers.
     observations_per_coefficient_ : float
-        How coarse the memory is: observations of a typical series within the window, for each
-        coefficient.
+        Number of observations of a typical series within the window per coefficient: the larger,
+        the coarser the memory.
     scaler_ : ChannelScaler
         Mean and standard deviation of each channel.
     fit_report_ : FitReport
@@ -62,21 +62,21 @@ class InterpolationTransformer(SeriesTransformer):
 
     See Also
     --------
-    HiPPOTransformer : Other measures of the past, for the linear and the constant path.
+    HiPPOTransformer : Other weightings of the past, for the linear and the constant path.
     LegendreFitTransformer : Least squares at the observations, without a path between them.
 
     Notes
     -----
-    Before its first observation a channel is held at that value, after its last one at the last:
-    no polynomial is extrapolated. A channel never observed is at its mean, with all coefficients
-    zero.
+    Before its first observation a channel has the value of that observation, after its last
+    one the last value: no polynomial is extrapolated. A channel that was never observed has its
+    mean, with all coefficients zero.
 
     The slopes of "pchip" are those of Fritsch and Butland, as in SciPy's `PchipInterpolator`;
     "cubic" is SciPy's `CubicSpline` with natural ends.
 
-    What a sliding memory holds is near the projection of the path onto the polynomials, not equal
-    to it: what leaves the window it takes from its own reconstruction. The fewer the coefficients
-    and the rougher the path, the larger the difference; see
+    The coefficients of a sliding memory approximate the projection of the path onto the
+    polynomials: the memory takes what leaves the window from its own reconstruction. The error
+    grows with the roughness of the path and with fewer coefficients; see
     :func:`skpolyode.memory.legt_closure_error`, and `skpolyode.memory.pieces.project` for the
     projection itself.
 

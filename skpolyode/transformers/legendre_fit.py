@@ -16,26 +16,26 @@ from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 class LegendreFitTransformer(SeriesTransformer):
     r"""Embed irregular series by a penalised least-squares fit of Legendre polynomials.
 
-    Each channel of each series gets the coefficients that are closest to its observations in the
-    window. No path is assumed between them. Nothing is learned but the mean and the scale of each
-    channel.
+    Each channel of each series gets the coefficients whose polynomial is closest to its
+    observations in the window. No path between observations is assumed. `fit` learns only the mean
+    and the standard deviation of each channel.
 
-    Use it as a ceiling: at the points it was fitted to no other `n_coefficients` do much better,
-    and fitted to a whole trajectory it shows how much detail that many coefficients can hold. As an
-    embedding it also smooths noise.
+    Use it as an upper bound for reconstructions: no other `n_coefficients` coefficients come much
+    closer to the points that it was fitted to. Fitted to a whole trajectory, it shows how much
+    detail that many coefficients can hold. As an embedding it also smooths noise.
 
     Parameters
     ----------
     n_coefficients : int, default=32
-        Coefficients a channel. Raise it if the window holds more than about ten swings of the
-        signal; lower it for fewer features.
+        Number of coefficients per channel. Raise it if the window holds more than about ten
+        oscillations of the signal; lower it for fewer features.
     alpha : float, default=1e-05
         Weight of the penalty, in units of the variance of the channel. Raise it for noisy
         observations; lower it to pass closer to them.
     window : float, timedelta, str or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
-        longest series of `fit`; before its start a shorter one is taken to be constant. Lower it
-        if only the recent past matters.
+        longest series of `fit`; a shorter series counts as constant before its start. Lower it if
+        only the recent past matters.
 
     Attributes
     ----------
@@ -44,8 +44,8 @@ class LegendreFitTransformer(SeriesTransformer):
     coverage_ : float
         Share of the typical (median) series of `fit` that the window covers.
     observations_per_coefficient_ : float
-        How coarse the memory is: observations of a typical series within the window, for each
-        coefficient.
+        Number of observations of a typical series within the window per coefficient: the larger,
+        the coarser the memory.
     scaler_ : ChannelScaler
         Mean and standard deviation of each channel.
     fit_report_ : FitReport
@@ -62,17 +62,17 @@ class LegendreFitTransformer(SeriesTransformer):
     Notes
     -----
     The coefficients minimise ``mean_i (x_i - f(t_i))**2 + alpha sum_n n (n+1) c_n**2``. The
-    second sum is the energy of the slope, ``1/2 int (1 - y**2) f'(y)**2 dy`` over the window
-    scaled to [-1, 1]: a constant costs nothing, and between sparse observations the fit takes
-    the calmest way. Measured on Lorenz63, the equal weights of plain ridge regression had 2.5
-    times the error at times that were not observed.
+    second sum is the energy of the slope, ``1/2 int (1 - y**2) f'(y)**2 dy`` over the window scaled
+    to [-1, 1]: a constant costs nothing, and between sparse observations the fit is as flat as they
+    allow. Measured on Lorenz63, the equal weights of plain ridge regression had 2.5 times the error
+    at times that were not observed.
 
     Observations with known errors (`Panel.errors`) count by their inverse variances: the mean is a
-    weighted one. An error that is not known is taken for the mean of those of its series.
+    weighted one. A missing error counts as the mean of the known errors of its series.
 
-    A channel observed only before the window is held at its last value; a channel never observed
-    is at its mean, with all coefficients zero. Before the first observation the fit is
-    extrapolated, within the window.
+    A channel observed only before the window has its last value. A channel that was never observed
+    has its mean, with all coefficients zero. Before the first observation the fit is extrapolated,
+    within the window.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Transformers that train a sequence model: its training, forecasts and score, written once."""
+"""Base of transformers that train a sequence model: training, forecasts and score."""
 
 from __future__ import annotations
 
@@ -103,18 +103,18 @@ class NeuralTransformer(SeriesTransformer, Training):
         y : None, default=None
             Ignored.
         groups : array-like of shape (n_series,) or None, default=None
-            Labels, such as the patient of each stay: what `validation_fraction` holds out are
-            whole groups. Metadata, which pipelines hand on after ``set_fit_request(groups=True)``,
-            as the next two.
+            Group of each series, such as the patient of a stay: `validation_fraction` then holds
+            out whole groups. In a pipeline, request it by ``set_fit_request(groups=True)``
+            (metadata routing), and the next two likewise.
         sample_weight : array-like of shape (n_series,) or None, default=None
-            How much each series counts in the loss and in the validation error, in any unit: two
-            is as if the series stood twice in the minibatches. Series of weight 0 are left out.
-            Scales, windows and the ridge regressions of the stack treat all others alike.
+            Weight of each series in the loss and in the validation error. Only ratios matter: a
+            series of weight 2 counts like two of weight 1. Series of weight 0 are left out. Scales,
+            windows and the ridge regressions of the stacking do not use weights.
         validation : Panel, list of (times, values), list of DataFrames, or array, default=None
-            Series with the channels of `X` that validate in place of what `validation_fraction`
-            holds out: training stops by their error, the best weights are those with the least,
-            and they set the weights of the stack. Nothing else is learned from them. Not
-            together with `groups`.
+            Validation series with the channels of `X`, in place of those that `validation_fraction`
+            holds out. Their error stops training, selects the best weights of the model, and sets
+            the weights of the stacking. `fit` learns nothing else from them. Not together with
+            `groups`.
 
         Returns
         -------
@@ -123,16 +123,16 @@ class NeuralTransformer(SeriesTransformer, Training):
         Raises
         ------
         ValueError
-            If a parameter or a series is not valid; all faults of the series are listed at once.
-            After this or any other error, what was fitted before is as it was.
+            If a parameter or a series is not valid; all faults of the series are listed at once. An
+            error leaves the result of an earlier fit unchanged.
 
         Warns
         -----
         UserWarning
-            If a channel was never observed: with the remedy.
+            If a channel was never observed. The message says what to do.
         ConvergenceWarning
-            If the loss became infinite, or nothing was learned: no weights forecast better than
-            those of the untrained model, or than the mean.
+            If the loss became infinite, or if the model forecasts no better than the untrained
+            model or the mean.
         """
         told = {"groups": groups, "sample_weight": sample_weight, "validation": validation}
         return fit_series(self, self._fit, X, **told)
@@ -159,7 +159,7 @@ class NeuralTransformer(SeriesTransformer, Training):
         return -self.embedder_.forecasting_mse(known) if len(known) else 0.0
 
     def residuals(self, X: Any) -> Panel:
-        """How far each observation was from its one-step forecast: surprises, cell by cell.
+        """Errors of one-step forecasts, for each observation.
 
         Parameters
         ----------
@@ -170,8 +170,8 @@ class NeuralTransformer(SeriesTransformer, Training):
         -------
         Panel
             Observation minus forecast from all rows before it, at the series' own times and in the
-            units of the channels. NaN where nothing was observed, and in the first row of a series
-            that holds an observation, which is not forecast.
+            units of the channels. NaN where nothing was observed, and in the first observed row of
+            a series, which has no forecast.
         """
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
@@ -182,7 +182,7 @@ class NeuralTransformer(SeriesTransformer, Training):
         return panel.like(panel.times, values, panel.offsets)
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """How well each series is forecast: the lower, the more of an anomaly it is.
+        """How well each series is forecast; the lowest scores are anomalies.
 
         Parameters
         ----------
@@ -194,8 +194,8 @@ class NeuralTransformer(SeriesTransformer, Training):
         float64 ndarray of shape (n_series,)
             Minus the mean, over all observed values but the first row of the series, of
             ``((x - forecast) / scale)**2``, one step ahead. The scale is the standard deviation of
-            the channel, or, of a model that knows it, that of the forecast's error. 0 where there
-            is nothing to forecast, NaN where there is no observation.
+            the forecast error if the model estimates it, else of the channel. 0 where there is
+            nothing to forecast, NaN where there is no observation.
         """
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
@@ -220,21 +220,22 @@ class NeuralTransformer(SeriesTransformer, Training):
             Times from the last observation on, for all series or for each; in the units and of
             the type of the series' times.
         relative_to : {"start", "end"} or None, default=None
-            What `times` count from: the first or the last observation of each series; they are
-            then numbers, or timedeltas for series with datetimes. None: the clock of the series.
+            What `times` count from: the first or the last observation of each series; they are then
+            numbers, or timedeltas for series with datetimes. None: absolute times, like those of
+            the series.
         combine : bool, default=True
             Whether to combine the model with simple forecasts: last value, means, drifts, a mixed
-            model and a ridge regression (stacking). Backtests decide the weights, for each channel,
-            by the lead and by how much is known. False: the free run of the model.
+            model and a ridge regression (stacking). Backtests set the weights for each channel, by
+            lead and by how much of the series is known. False: the forecast of the model alone.
         inputs : Inputs, Panel, list of (times, values) or None, default=None
-            What will act on the series, and what else has, beside the inputs of `X`: one series for
-            each, or for the ids that have any. At equal times these count.
+            Inputs in addition to those of `X`, past or future: one series of inputs for each
+            series, or only for the ids that have any. At equal times they replace those of `X`.
 
         Returns
         -------
         Panel
-            All channels at these times. `PolyODETransformer` holds the free run further than 20
-            times its `context_` ahead.
+            All channels at these times. The forecast of the model of a `PolyODETransformer` is
+            constant further than 20 times its `context_` ahead.
 
         Raises
         ------

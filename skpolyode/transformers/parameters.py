@@ -45,35 +45,37 @@ def check_names(init: Callable[..., None]) -> Callable[..., None]:
 
 
 class Training:
-    """What every neural transformer has, whatever its model.
+    """Parameters and attributes of every neural transformer.
 
     Parameters
     ----------
     horizon : int or "auto", default="auto"
-        Number of observations that the loss looks ahead. "auto" looks one observation ahead, and in
-        every second minibatch (of PolyODE every fourth) up to half of the rows of the median
-        series, or 48. Each lead then counts in units of its own error, so that one-step forecasts
-        and free runs are learned together. 1 trains faster, for one-step forecasts and embeddings
-        only. A larger number trains slower, and weighs near leads more.
+        Number of observations that the loss looks ahead. "auto" looks one observation ahead and, in
+        every second minibatch (of PolyODE every fourth), up to half of the rows of the median
+        series, but no more than 48. Far leads are scaled to count like near ones, so that the model
+        learns to forecast both. 1 trains faster, for one-step forecasts and embeddings only. A
+        larger number trains slower, and gives near leads more weight.
     learning_rate_init : float, default=0.05
         Peak of the one-cycle schedule. Lower it if training diverges.
     batch_size : int or "auto", default="auto"
-        Intervals a minibatch; "auto" makes sixteen minibatches an epoch, of 64 to 512 intervals.
+        Intervals between observations per minibatch; "auto" makes sixteen minibatches an epoch, of
+        64 to 512 intervals.
     max_epochs : int or "auto", default="auto"
-        Passes over the intervals, over which the learning rate falls to zero. "auto" makes
-        twenty-four for PolyODE and forty for its siblings. In sets of more than 32 000 intervals
-        each of them takes other series, drawn at random, and a fixed sample of the held-out series
-        validates: such a fit costs no more than a smaller one. An int is the maximum of a whole
-        fit, and each pass takes all series. Raise it for large sets if you can wait.
+        Number of epochs, over which the learning rate falls to zero. "auto" makes twenty-four for
+        PolyODE and forty for its siblings. With more than 32 000 intervals each epoch of "auto"
+        draws some of the series at random, and a fixed sample of the held-out series validates, so
+        that larger sets cost no more. An int is the maximum number of epochs, each of which goes
+        through all series. Raise it for large sets if you can wait.
     validation_fraction : float or None, default=0.1
-        Share of the series that is held out: nothing is learned from them, not even scales.
-        Training stops when their forecasting error has not fallen for half of `max_epochs`, but for
-        ten epochs at least and not before it was better than that of the untrained model. The
-        weights with the least error are kept. From twenty held-out series on, one half of them
-        stops training and the other half judges forecasts. With fewer than five series this share
-        is the last rows of each that has at least 384; without any, the training error is used.
-        None trains on all series through all epochs; forecasts then rely on the model too much. Not
-        used if `fit` is given series that validate.
+        Share of the series held out for validation: `fit` learns nothing from them, not even
+        scales. Training stops when their forecasting error has not fallen for half of `max_epochs`,
+        but for at least ten epochs, and not before it is below that of the untrained model. The
+        model keeps the weights with the lowest error. From twenty held-out series on, one half of
+        them stops training and the other half evaluates forecasts and sets the weights of the
+        stacking. With fewer than five series, the last rows of each series with at least 384 rows
+        are held out instead; without such a series, the training error is used. None trains on all
+        series for all epochs; the stacking then gives the model too much weight. Ignored if `fit`
+        gets `validation`.
     warm_start : bool, default=False
         Continue from the weights, scales and other settings of the last fit.
     checkpoint_dir : str, PathLike or None, default=None
@@ -90,15 +92,15 @@ class Training:
     Attributes
     ----------
     embedder_ : ModelEmbedder
-        The trained model with its units; it knows no scikit-learn.
+        The trained model with its units, which does not depend on scikit-learn.
     scaler_ : ChannelScaler
-        Mean and standard deviation of each channel, in what was trained on.
+        Mean and standard deviation of each channel in the training series.
     time_scale_ : float
-        Typical gap between observations there; the model's unit of time.
+        Typical gap between observations of the training series, in the units of `times`; the
+        model's unit of time.
     history_ : list of dict
-        For each epoch, which is a pass over all series or over those that were drawn for it,
-        ``epoch``, ``validation_error``, ``training_loss``, ``n_items`` (intervals in it) and
-        ``seconds``; ``pandas.DataFrame(history_)`` is a table of them.
+        For each epoch ``epoch``, ``validation_error``, ``training_loss``, ``n_items`` (intervals in
+        it) and ``seconds``; ``pandas.DataFrame(history_)`` is a table of them.
     n_epochs_ : int
         Epochs run.
     best_epoch_ : int
@@ -107,12 +109,12 @@ class Training:
         Why training stopped: "all epochs", "no improvement for 21 epochs", "the loss became
         infinite", "interrupted" or "nothing to train on".
     validation_error_ : float
-        Best one-step forecasting MSE on the held-out series, in standardised units; with weights of
-        series a weighted mean.
+        Best one-step forecasting MSE on the held-out series, in standardised units, weighted by
+        `sample_weight`.
     validation_error_se_ : float
         Its standard error, from how the error differs between the held-out series; NaN if none is
         held out. With few series, chance decides small differences: call one model better only if
-        the errors differ by more than two of these.
+        the errors differ by more than two standard errors.
     fit_report_ : FitReport
         What `fit` decided, by which figures, from how many series and in how many seconds; print
         it.
@@ -248,8 +250,8 @@ def check_repeatable(random_state: Any) -> None:
     """Raise a ValueError if a training that goes on after a crash would draw other numbers."""
     if not isinstance(random_state, Integral):
         raise ValueError(
-            f"checkpoint_dir needs an int as random_state, got {random_state!r}: with it a "
-            "training that goes on draws the same numbers."
+            f"checkpoint_dir needs an int as random_state, got {random_state!r}: with an int "
+            "a resumed training draws the same numbers."
         )
 
 

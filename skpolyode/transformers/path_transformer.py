@@ -53,8 +53,8 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
         Raises
         ------
         ValueError
-            If a parameter or a series is not valid; all faults of the series are listed at once.
-            What was fitted before is then as it was.
+            If a parameter or a series is not valid; all faults of the series are listed at once. An
+            error leaves the result of an earlier fit unchanged.
         """
         self._validate_params()
         with unchanged_by_errors(self), naming_owner(self):

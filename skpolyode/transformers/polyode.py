@@ -64,11 +64,11 @@ _BLOCKS = {
 class PolyODETransformer(UncertainTransformer):
     """Embed irregular series by a neural ODE that drives a polynomial memory (PolyODE).
 
-    A small network learns the dynamics of the signal by forecasting each observation from the
-    ones before; a memory of Legendre polynomials over a sliding window follows its path online, by
-    exact steps over any gap. Its coefficients are the embedding: a fixed-length summary of the
-    series that `inverse_transform` turns back into it. True times are used, series may be ragged,
-    channels may be observed at different times.
+    A small network learns the dynamics of the signal by forecasting each observation from the ones
+    before; a memory of Legendre polynomials over a sliding window follows its path, with exact
+    updates over any gap. Its coefficients are the embedding: a fixed-length summary of the series
+    that `inverse_transform` turns back into it. True times are used, series may be ragged, channels
+    may be observed at different times.
 
     Use it where series are sparse samples of some dynamics. For short, dense series, simple
     interpolation embeds as well and needs no training.
@@ -76,45 +76,45 @@ class PolyODETransformer(UncertainTransformer):
     Parameters
     ----------
     n_coefficients : int, default=32
-        Coefficients a channel. Raise it if the window holds more than about ten swings of the
-        signal, which costs no training; lower it for fewer features.
+        Number of coefficients per channel. Raise it if the window holds more than about ten
+        oscillations of the signal, which costs no training; lower it for fewer features.
     measure : {"legt", "legs"}, default="legt"
         How the past is weighted: "legt" remembers the last `window` evenly, "legs" the whole
         history, however long. Choose "legs" where the beginning of a series matters as much as
         its end; the longer the series, the coarser its memory.
     window : float, timedelta, str or "auto", default="auto"
-        Length of the remembered past: in the units of `times`, or beside datetimes a duration,
-        such as "36h". "auto" takes the length of the longest series of `fit`; before its start a
-        shorter one is taken to be constant. Lower it if only the recent past matters. Not used by
-        "legs".
+        Length of the remembered past: in the units of `times` or, for datetimes, a duration such as
+        "36h". "auto" takes the length of the longest series of `fit`; a shorter series counts as
+        constant before its start. Lower it if only the recent past matters. Not used by "legs".
     context : float, timedelta, str or "auto", default="auto"
-        Length of the past that the dynamics see, in the units of `times`, by a memory of its own
-        of at most 32 coefficients, or 512 for all channels together, but one of each at least.
-        "auto" takes an observation for two of them, so that it sees the recent past finely; or the
-        window, if that is not much longer, and then one memory serves both. Raise it if what comes
-        next depends on more than a few observations.
+        Length of the past that the dynamics see, in the units of `times`. A second memory holds it,
+        with at most 32 coefficients per channel and at most 512 in all, but at least one per
+        channel. "auto" takes a length with two coefficients per observation, so that the dynamics
+        see the recent past in detail; if the window is not much longer, it takes the window, and
+        one memory serves both. Raise it if what comes next depends on more than a few observations.
     step_size : float, timedelta, str or "auto", default="auto"
         Longest integration step, in the units of `times`. "auto" takes two thirds of the typical
         gap or ``1.25 context_ / n`` with n coefficients, whichever is shorter. Halve it if
         `step_halving_error_` is not small against the forecasting error.
     hidden_size : int, default=32
-        Length of the learned state beside signal and memory, which a gated cell updates at
-        observations. It carries on what the context does not tell. Raise it for much data; 0 gives
-        the dynamics of the paper, which see signal and memory only.
+        Length of the learned hidden state, which a gated cell updates at observations. It carries
+        what the context does not hold. Raise it for much data; 0 gives the dynamics of the paper,
+        which see only the signal and the memory.
     hidden_layer_sizes : tuple of int or int, default=(64, 64)
-        Widths of the network's hidden layers. Raise for many channels and much data.
+        Widths of the network's hidden layers. Raise them for many channels and much data.
     embedding : {"full", "coefficients", "hidden", "coefficients_std"}, default="full"
-        What `transform` returns: the coefficients, the state that the dynamics would go on from
-        (the signal and the memory of the context), or both. "coefficients_std": the coefficients,
-        then those of how far off the path may be (see `reconstruct_std`).
+        What `transform` returns. "coefficients": the coefficients. "hidden": the state from which
+        the dynamics would continue (the signal and the memory of the context). "full": both.
+        "coefficients_std": the coefficients, then those of the standard deviation of the path (see
+        `reconstruct_std`).
     observations : {"auto", "exact", "noisy"}, default="auto"
         Whether observations are noisy. "exact" sets the state to them, so that the learned path
-        passes through them. "noisy" makes the model a filter: at an observation the state goes
-        Kalman's part of the way, which `fit` estimates, and the path is smoothed. "auto" starts as
-        a filter and tests half-way whether it fills gaps better than without its gain; if not,
-        training goes on with exact observations. `noise_` and `fit_report_` tell what came out.
-        Known errors of observations (`Panel.errors`) tell that they are noisy, and how much each of
-        them: "auto" then makes a filter that knows it.
+        passes through them. "noisy" makes the model a Kalman-like filter: an observation moves the
+        state only part of the way, by a gain that `fit` estimates, and the path is smoothed. "auto"
+        starts as a filter and tests half-way through training whether it fills gaps better than a
+        model with exact observations; if not, training continues with exact ones. `noise_` and
+        `fit_report_` show the result. If errors of observations are known (`Panel.errors`), "auto"
+        makes a filter that uses them.
     %(training)s
 
     Attributes
@@ -127,19 +127,19 @@ class PolyODETransformer(UncertainTransformer):
     coverage_ : float
         Share of the typical (median) series that the window covers.
     observations_per_coefficient_ : float
-        How coarse the memory is: observations of a typical series within the window, for each
-        coefficient. Details that are much finer are not remembered.
+        Number of observations of a typical series within the window per coefficient: the larger,
+        the coarser the memory. Details that are much finer are not remembered.
     step_size_ : float
         Longest integration step, in the units of `times`.
     field_ : torch.nn.Module
         The trained vector field.
     start_ : torch.nn.Module or None
-        The trained map of static covariates, None without any.
+        The trained map of static covariates; None if there were none.
     step_halving_error_ : float
         RMS difference, in standardised units, of forecasts with `step_size_` and half of it.
     noise_ : float64 ndarray of shape (n_channels,) or None
-        Standard deviation of the noise of each channel, in the units of the channels, as learned
-        by a filter, of observations whose error is not known; None where they are taken as exact.
+        Standard deviation of the noise of each channel, in the units of the channels, for
+        observations whose error is not known. None if the model takes observations as exact.
     %(trained)s
 
     See Also
@@ -148,33 +148,35 @@ class PolyODETransformer(UncertainTransformer):
 
     Notes
     -----
-    Between observations one vector field f moves, of each channel, the signal y and a copy h of the
-    memory of the recent past, and a learned state v of `hidden_size` numbers. At an observation x
-    with mask m and static covariates s, the memory c is bent by a ramp to end in the new signal::
+    Between observations one vector field f moves the signal y of each channel, a copy h of its
+    memory of the recent past, and a hidden state v of `hidden_size` numbers. At an observation x
+    with mask m and static covariates s, a linear ramp corrects the path in the memory c, so that it
+    ends in the new signal::
 
         y' = y + m K (x - y),   h' = c' where m = 1,   v' = GRU([m y', m, m K (x - y), s], v)
 
-    The gain K is 1 for exact observations, and estimated for noisy ones. Reset and memory are those
-    of the paper; v, bridge and gain are ours.
+    The gain K is 1 for exact observations, and estimated for noisy ones. The reset of h and the
+    memory are those of the paper; v, the ramp and the gain are new.
 
     The embedding keeps the coefficients' common scale: the Euclidean distance between two
-    embeddings is the root mean square distance between the two remembered histories (in
-    standard deviations). A `StandardScaler` behind it would destroy that; distance-based and
-    linear models do best without one.
+    embeddings is the root mean square distance between the two remembered histories (in standard
+    deviations). A `StandardScaler` after it would destroy that; distance-based and linear models do
+    best without one.
 
     The "hidden" half is scaled by the root of ``context_ / window_``: the squared distance of two
     embeddings is then that of the histories, with the recent part counted twice.
 
     With ``measure="legs"`` the last feature is "duration": the length of the history in units of
-    `window_`, which the coefficients alone do not tell.
+    `window_`, which the coefficients do not contain.
 
-    Static covariates (`Panel.static`) set the state h(0) through a learned linear map. As an
-    observation resets the hidden state to the coefficients, which would erase them, their part is
-    added there again. Numbers are standardised, everything else becomes indicators; a series may
-    lack values (NaN), but not whole columns that `fit` saw.
+    Static covariates (`Panel.static`) set the state h(0) through a learned linear map. An
+    observation resets h to the coefficients, which would erase their effect; it is added again
+    there. Numbers are standardised, everything else becomes indicators; a series may lack values
+    (NaN), but not whole columns that `fit` saw.
 
-    Known inputs (`Panel.inputs`) drive the dynamics: f reads those that hold or are linear, and the
-    cell of v reads impulses. A panel that later methods get must have the same ones.
+    Known inputs (`Panel.inputs`) drive the dynamics: f reads those of the kinds "hold" and
+    "linear", and the cell of v reads impulses. Panels passed to later methods must have the same
+    inputs.
 
     References
     ----------
@@ -262,14 +264,14 @@ class PolyODETransformer(UncertainTransformer):
 
     @property
     def noise_(self) -> np.ndarray | None:
-        """Standard deviation of the noise of each channel; None if observations are met."""
+        """Standard deviation of the noise of each channel; None if observations are exact."""
         if (gain := self.embedder_.model.gain) is None:
             return None
         return gain.level.double().cpu().numpy() * self.embedder_.units.scaler.scale
 
     @property
     def context_(self) -> float:
-        """Length of the past that the dynamics see."""
+        """Length of the past that the dynamics see, in the units of `times`."""
         return self.embedder_.recent.window
 
     @property
@@ -330,8 +332,8 @@ class PolyODETransformer(UncertainTransformer):
         """Untrained field on a state that inputs follow."""
         if inputs.n_impulse and not self._state_size:
             raise ValueError(
-                "impulses among the inputs move the learned state, which hidden_size=0 leaves out: "
-                "take a larger one, such as the default 32."
+                "inputs of the kind 'impulse' move the hidden state, which hidden_size=0 omits: "
+                "choose a larger hidden_size, such as the default 32."
             )
         known = {"n_levels": inputs.n_levels, "n_linear": inputs.n_linear}
         return WalledMLP(widths[0], widths[1:-1], pull=pull, **known, generator=generator)

@@ -26,37 +26,37 @@ _MOST_POINTS = 10_000_000
 class Resampler(PathTransformer):
     """Put ragged, irregular, partly observed series on one regular grid, by their paths.
 
-    What comes out has no gaps and one length, and the axes of sktime and aeon: series, channel,
-    time. ``make_pipeline(Resampler(), heads.MiniRocket(), RidgeClassifierCV())`` and any
-    other method for regular series then runs on irregular ones.
+    The result has no gaps, one length, and the axes of sktime and aeon: series, channel, time.
+    ``make_pipeline(Resampler(), heads.MiniRocket(), RidgeClassifierCV())`` and any other method for
+    regular series then runs on irregular ones.
 
-    Use it where the shape of series tells what you want to know. The grid should be about as fine
-    as the signal: a point for each typical gap between observations, or a few.
+    Use it if the target depends on the shape of the series. The grid should be about as fine as the
+    signal: a point for each typical gap between observations, or a few.
 
     Parameters
     ----------
     embedder : transformer with `interpolate` or None, default=None
-        Follows the path; not fitted itself, but a clone of it. Its parameters are reached as
-        ``embedder__<name>``. None: a `PolyODETransformer` with its defaults.
+        Transformer that follows the path through each series; `fit` fits a clone of it. Set its
+        parameters as ``embedder__<name>``. None: a `PolyODETransformer` with its defaults.
     n_points : int or None, default=None
-        Number of points, spread evenly over the longest series of `fit`. One of `n_points`,
-        `every` and `grid` says what the grid is, and the others are None; if all are, it is 100
-        points.
+        Number of points, spread evenly over the longest series of `fit`. Give at most one of
+        `n_points`, `every` and `grid`; without any of them there are 100 points.
     every : float, timedelta, str or None, default=None
-        Time between two points, over the longest series of `fit`: in the units of `times`, or
-        beside datetimes a duration, such as "1h".
+        Time between two points, over the longest series of `fit`: in the units of `times` or, for
+        datetimes, a duration such as "1h".
     grid : array-like of shape (n_points,) or None, default=None
-        The points themselves, in increasing order and in the units of `times`: relative to what
-        `relative_to` says, or on the common clock, then also datetimes.
+        The points themselves, in increasing order and in the units of `times`: relative to the
+        start or end of each series or, with ``relative_to=None``, absolute times, also datetimes.
     relative_to : {"start", "end"} or None, default="start"
-        Where the grid lies: it begins at each series' first observation, or ends at its last one.
-        None: it is the same for all series, on their common clock, from the earliest to the latest
+        "start": the grid starts at each series' first observation. "end": it ends at the last one.
+        None: the grid has absolute times, the same for all series, from the earliest to the latest
         observation of `fit`.
 
     Attributes
     ----------
     grid_ : float64 ndarray of shape (n_points,)
-        The points, relative to the start or the end of each series, or on the common clock.
+        The points, relative to the start or the end of each series, or absolute, in the units of
+        `times`.
     embedder_ : transformer
         The fitted clone.
     n_features_in_ : int
@@ -71,8 +71,9 @@ class Resampler(PathTransformer):
 
     Notes
     -----
-    Points before the first observation of a series hold the value that its path begins with, those
-    after its last one get its forecast, which a `PolyODETransformer` holds after 20 contexts.
+    Points before the first observation of a series get the value with which its path begins. Points
+    after its last one get its forecast, which in a `PolyODETransformer` is constant after 20 times
+    its `context_`.
 
     Examples
     --------
@@ -112,7 +113,7 @@ class Resampler(PathTransformer):
         given = [name for name in names if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(
-                f"{' and '.join(given)} each say what the grid is: give one, and None for the rest."
+                f"{' and '.join(given)} each define the grid: give one, and None for the rest."
             )
         # On the user's clock, as the grid may be.
         panel = panel.like(panel.times, panel.values, panel.offsets)
@@ -158,6 +159,7 @@ class Resampler(PathTransformer):
         Returns
         -------
         float64 ndarray of shape (n_series, n_channels, n_points)
+            Values in the units of the channels.
         """
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)

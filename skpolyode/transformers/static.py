@@ -36,8 +36,8 @@ class StaticFeatures(SeriesTransformer):
     A missing number is its mean; a missing category, and one that `fit` did not see, has no
     indicator set. Columns that `fit` did not see are left out.
 
-    A transformer beside it in a union does not know of it, and warns that it leaves the covariates
-    out: ``warnings.filterwarnings("ignore", ".*does not use the static covariates")``.
+    Another transformer in the union still warns that it does not use the covariates. To silence it:
+    ``warnings.filterwarnings("ignore", ".*does not use the static covariates")``.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class StaticFeatures(SeriesTransformer):
         encoder = StaticEncoder.of_panel(panel)
         if encoder is None:
             raise ValueError(
-                "X has no static covariates that say anything: give them in the `static` of a "
+                "X has no static covariates with known values: give them in the `static` of a "
                 "Panel, or leave StaticFeatures out."
             )
         scaler = ChannelScaler.of(observed_rows(panel).values)

@@ -1,4 +1,4 @@
-"""Summary statistics: no polynomials, no dynamics."""
+"""Embed series by summary statistics."""
 
 from __future__ import annotations
 

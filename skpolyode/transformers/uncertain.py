@@ -1,4 +1,4 @@
-"""What a transformer has besides that learns how far off its path may be."""
+"""Base of transformers that estimate the standard deviation of their path."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def _knows_std(transformer: UncertainTransformer) -> bool:
     known = transformer._learns_std if embedder is None else embedder.scale is not None
     if not known:
         raise AttributeError(
-            "how far off the path may be has not been learned: call learn_std(X) on the fitted "
-            "transformer, or fit with observations='noisy' or embedding='coefficients_std'."
+            "the standard deviation of the path has not been learned: call learn_std(X) on the "
+            "fitted transformer, or fit with observations='noisy' or embedding='coefficients_std'."
         )
     return True
 
@@ -46,17 +46,17 @@ class UncertainTransformer(NeuralTransformer):
     """Whether `fit` learns it, or leaves it to `learn_std`."""
 
     def learn_std(self, X: Any) -> Self:
-        """Learn how far off the path may be, once the model has been fitted, which stays as it is.
+        """Learn the standard deviation of the path of a fitted model, which does not change.
 
         `fit` does so itself with ``observations="noisy"`` or ``embedding="coefficients_std"``. It
-        takes a second or two, some five of a filter: a small network learns the size of the errors
-        of forecasts, and of paths over observations that are hidden.
+        takes one or two seconds, for a filter about five: a small network learns the size of the
+        errors of forecasts, and of paths at hidden observations.
 
         Parameters
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
-            Series to learn from: those of `fit`, or better ones that it has not seen, where errors
-            are not smaller than they will be. The first 20 000 rows are used.
+            Series to learn from. Use held-out series if you can: on those of `fit` the errors are
+            smaller than on new series. The first 20 000 rows are used.
 
         Returns
         -------
@@ -85,31 +85,31 @@ class UncertainTransformer(NeuralTransformer):
 
     @available_if(_knows_std)
     def interpolate_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
-        """How far off `interpolate` may be, at any times, also ahead.
+        """Standard deviation of `interpolate`, at any times, also after the last observation.
 
-        After the last observation that is the free run of the model, ``forecast(...,
-        combine=False)``, and not the combined forecast: `PolyODEForecaster` has intervals of that.
-        `forecast_std` of a stream is the same.
+        After the last observation it is that of the model alone, ``forecast(..., combine=False)``.
+        For the stacked forecast use the intervals of `PolyODEForecaster`. `forecast_std` of a
+        stream gives the same values.
 
         Parameters
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
         times : array-like of shape (Q,), list of such or None, default=None
-            As of `interpolate`.
+            As in `interpolate`.
         relative_to : {"start", "end"} or None, default=None
-            As of `interpolate`.
+            As in `interpolate`.
 
         Returns
         -------
         Panel
             Standard deviation of the signal, without noise, around the path, in the units of the
-            channels; of an observation ``sqrt(std**2 + noise_**2)``. It is 0 at observations that
-            are taken as exact, and not calibrated.
+            channels; that of an observation is ``sqrt(std**2 + noise_**2)``. It is 0 at exact
+            observations. It is not calibrated.
 
         See Also
         --------
-        skpolyode.forecasting.PolyODEForecaster.interpolate_interval : Intervals that are.
+        skpolyode.forecasting.PolyODEForecaster.interpolate_interval : Calibrated intervals.
 
         Examples
         --------
@@ -127,21 +127,21 @@ class UncertainTransformer(NeuralTransformer):
 
     @available_if(_knows_std)
     def reconstruct_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
-        """How far off `reconstruct` may be, read out of a memory of its own.
+        """Standard deviation of `reconstruct`, read out of a memory of its own.
 
-        A second memory, with the polynomials, the measure and the window of the first, follows how
-        far off the first may be along the path: what `interpolate_std` says of the path, and by how
-        much the coefficients miss it. It is read as `reconstruct` reads the first, and is a
-        fixed-length summary of how uncertain the past is.
+        A second memory, with the polynomials, the measure and the window of the first, follows the
+        standard deviation along the path: that of `interpolate_std`, and the error by which the
+        coefficients miss the path. It is read like the first, and is a fixed-length summary of how
+        uncertain the past is.
 
         Parameters
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
         times : array-like of shape (Q,), list of such or None, default=None
-            As of `reconstruct`.
+            As in `reconstruct`.
         relative_to : {"start", "end"} or None, default=None
-            As of `reconstruct`.
+            As in `reconstruct`.
 
         Returns
         -------
@@ -169,19 +169,19 @@ class UncertainTransformer(NeuralTransformer):
         return self.scaler_.inverse_std(_LEAST_SHARE * np.sqrt((coefficients**2).sum(axis=-1)))
 
     def inverse_transform_std(self, X: Any, times: Any = None) -> np.ndarray | Panel:
-        """Read out of embeddings how far off `inverse_transform` may be.
+        """Read the standard deviation of `inverse_transform` out of embeddings.
 
         Parameters
         ----------
         X : array-like of shape (n_series, n_features)
             Embeddings as `transform` returns them with ``embedding="coefficients_std"``.
         times : array-like of shape (Q,) or None, default=None
-            As of `inverse_transform`.
+            As in `inverse_transform`.
 
         Returns
         -------
         ndarray of shape (n_series, Q) or (n_series, Q, n_channels), or Panel
-            As of `inverse_transform`; standard deviations in the units of the channels.
+            As in `inverse_transform`; standard deviations in the units of the channels.
 
         Raises
         ------
@@ -192,7 +192,7 @@ class UncertainTransformer(NeuralTransformer):
         check_is_fitted(self)
         if "std" not in self.embedder_.blocks:
             raise ValueError(
-                "the embedding does not hold how far off the path may be; use "
+                "the embedding does not hold the standard deviation of the path; use "
                 "embedding='coefficients_std'."
             )
         Z, past = self._checked_embeddings(X), self.embedder_.past

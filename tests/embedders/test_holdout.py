@@ -63,7 +63,7 @@ def test_few_series_of_two_groups_are_enough():
 
 
 def test_one_group_cannot_be_split():
-    with pytest.raises(ValueError, match="1 of 2 has anything to forecast: give two groups or m"):
+    with pytest.raises(ValueError, match="1 of 2 has observations to forecast: give two groups"):
         hold_out(series([9, 1, 9]), 0.1, np.random.RandomState(0), 4, np.array([5, 7, 5]))
 
 

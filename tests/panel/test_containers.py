@@ -123,7 +123,7 @@ def test_series_are_found_by_their_ids(panel):
     assert keys.select_ids([("b", 2), ("a", 1)]).values.tolist() == [[2.0], [1.0]]
     with pytest.raises(KeyError, match="no series with the id 'eve'"):
         panel.select_ids(["ann", "eve"])
-    with pytest.raises(ValueError, match="id 'ann' is that of several series"):
+    with pytest.raises(ValueError, match="id 'ann' belongs to several series"):
         panel[[0, 0]].select_ids("ann")
 
 

@@ -113,7 +113,7 @@ def test_those_that_cannot_use_inputs_warn(other):
 
 @pytest.mark.usefixtures("no_stacking")
 def test_impulses_need_a_learned_state():
-    with pytest.raises(ValueError, match="impulses among the inputs move the learned state"):
+    with pytest.raises(ValueError, match="inputs of the kind 'impulse' move the hidden state"):
         PolyODETransformer(hidden_size=0, **SMALL).fit(PANEL)
     rows = Inputs(ROWS.select_channels(["valve", "heat"]), {"heat": "linear"})
     model = PolyODETransformer(hidden_size=0, **SMALL)

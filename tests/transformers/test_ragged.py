@@ -135,7 +135,7 @@ class TestRagged:
             for times, values in self.series()
         ]
         transformer = clone(TRANSFORMERS[name])
-        with pytest.warns(UserWarning, match=r"channels \['x1'\] were never observed in what"):
+        with pytest.warns(UserWarning, match=r"channels \['x1'\] were never observed in fit"):
             transformer.fit(X)
         Z = transformer.transform(X)
         assert np.isfinite(Z).all()

@@ -90,7 +90,7 @@ def test_the_origin_of_time_does_not_matter(relative_to):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_points": 3, "every": 1.0}, "n_points and every each say what the grid is: give one"),
+        ({"n_points": 3, "every": 1.0}, "n_points and every each define the grid: give one"),
         ({"grid": [1.0, 0.0]}, "grid must be one or more finite times that rise"),
         ({"grid": []}, "grid must be one or more finite times that rise"),
         ({"grid": [0.0, np.inf]}, "grid must be one or more finite times that rise"),

@@ -64,7 +64,7 @@ def test_in_a_union_it_tells_what_the_series_do_not(panel):
 
 
 def test_without_static_covariates_there_is_nothing_to_say(panel):
-    with pytest.raises(ValueError, match="no static covariates that say anything: give them in"):
+    with pytest.raises(ValueError, match="no static covariates with known values: give"):
         StaticFeatures().fit(oscillators())
     transformer = StaticFeatures().fit(panel)
     with pytest.raises(ValueError, match=r"lacks the static covariates \['age', 'sex'\]"):
