@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -136,24 +137,30 @@ def learn_variance(
 
 
 @torch.no_grad()
-def widen(head: VarianceHead, model: PolyODE, data: Packed, generator: torch.Generator) -> float:
-    """Raise the variance of the dynamics to what held-out series `data` ask for.
+def widen(
+    head: VarianceHead, model: PolyODE, held_out: Sequence[Packed], generator: torch.Generator
+) -> float:
+    """Raise the variance of the dynamics to what held-out series ask for.
 
     The model was trained on the series that its head learned from: errors of others are larger.
     Returned is the factor. It is at least 1, and the likeliest one given all forecasts.
     """
-    forecasts = _forecast(model, data, generator, SETTINGS.n_ahead_filtered)
-    terms, floor = head(forecasts.z), or_usual(forecasts.floor, head.floor)
-    leads = forecasts.lead.clamp(min=SHORTEST)
-    grown = torch.stack([head.ahead(terms, lead, floor) - floor for lead in leads])
-    fixed = floor + or_usual(forecasts.noise, head.noise) + LEAST
-    factors = torch.linspace(0.0, math.log(SETTINGS.widest), 57).exp()
+    columns = []
+    for data in held_out:
+        forecasts = _forecast(model, data, generator, SETTINGS.n_ahead_filtered)
+        terms, floor = head(forecasts.z), or_usual(forecasts.floor, head.floor)
+        leads = forecasts.lead.clamp(min=SHORTEST)
+        grown = torch.stack([head.ahead(terms, lead, floor) - floor for lead in leads])
+        fixed = (floor + or_usual(forecasts.noise, head.noise) + LEAST).expand_as(grown)
+        cells = (x[forecasts.known] for x in (grown, fixed, forecasts.error.square()))
+        columns.append(torch.stack(list(cells)))
+    grown, fixed, square = torch.cat(columns, dim=1)
 
     def loss(factor: float) -> torch.Tensor:
-        variance = (fixed + factor * grown)[forecasts.known]
-        return (variance.log() + forecasts.error[forecasts.known].square() / variance).mean()
+        variance = fixed + factor * grown
+        return (variance.log() + square / variance).mean()
 
-    factor = min(factors.tolist(), key=loss)
+    factor = min(torch.linspace(0.0, math.log(SETTINGS.widest), 57).exp().tolist(), key=loss)
     bias = head.layers[-1].bias.unflatten(0, (N_TERMS, -1))
     bias[TERMS.index("most")] += math.log(factor)
     return factor

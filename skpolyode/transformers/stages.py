@@ -356,9 +356,9 @@ class LearnVariance(Stage):
             return
         windows, figures = state.windows, {}
         state.embedder = with_variance(state.embedder, windows.panel, state.random_state)
-        if state.embedder.filters and windows.held_out.any():
-            embedder = state.embedder
-            data = embedder.pack(first_series(windows.tested, self.n_rows), torch.float32)
+        if state.embedder.filters and state.judging is not None:
+            embedder, parts = state.embedder, (windows.tested, state.judging)
+            data = [embedder.pack(first_series(x, self.n_rows), torch.float32) for x in parts]
             factor = widen(embedder.scale, embedder.model, data, state.generator)
             figures["times_training"] = factor
         state.report.add(self.name, "learned", len(windows.panel), **figures)

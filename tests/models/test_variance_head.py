@@ -93,6 +93,6 @@ def test_held_out_series_that_move_more_widen_it(moved, factor):
     embedder = learned(standing_still(None), walks([MOVE] * 60))
     before = scales(embedder, [20.0, 22.0]) ** 2
     others = embedder.pack(Panel(*walks([moved * MOVE] * 60)), torch.float32)
-    given = widen(embedder.scale, embedder.model, others, torch.Generator().manual_seed(0))
+    given = widen(embedder.scale, embedder.model, [others], torch.Generator().manual_seed(0))
     np.testing.assert_allclose(given, factor, rtol=0.15)
     np.testing.assert_allclose(scales(embedder, [20.0, 22.0]) ** 2, given * before, rtol=1e-5)
