@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -37,9 +36,6 @@ class HeadTrainingSettings:
     On new series, 200 steps of Muon reach the likelihood of 400 steps of Adam: minus twice its mean
     logarithm is -1.11 against -1.11 on sines, -0.35 against -0.33 on Lorenz63 with noise of 0.1,
     and -1.54 against -1.48 without. It needs no import of torch's optimizers, which takes a second.
-
-    Errors of held-out series are 1.1 to 1.4 times as large as those of training series, in variance
-    (200 series of sines or of Lorenz63, noise of 0.1 and 0.3): see `widen`.
     """
 
     widths: tuple[int, ...] = (64, 64)  # of the hidden layers
@@ -49,7 +45,6 @@ class HeadTrainingSettings:
     n_steps: int = 200
     batch_size: int = 512
     learning_rate: float = 0.05  # at first; it falls to zero along a cosine
-    widest: float = 4.0  # by how much held-out series may raise the variance of the dynamics
 
 
 SETTINGS = HeadTrainingSettings()
@@ -134,36 +129,6 @@ def learn_variance(
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
     return head.requires_grad_(False)
-
-
-@torch.no_grad()
-def widen(
-    head: VarianceHead, model: PolyODE, held_out: Sequence[Packed], generator: torch.Generator
-) -> float:
-    """Raise the variance of the dynamics to what held-out series ask for.
-
-    The model was trained on the series that its head learned from: errors of others are larger.
-    Returned is the factor. It is at least 1, and the likeliest one given all forecasts.
-    """
-    columns = []
-    for data in held_out:
-        forecasts = _forecast(model, data, generator, SETTINGS.n_ahead_filtered)
-        terms, floor = head(forecasts.z), or_usual(forecasts.floor, head.floor)
-        leads = forecasts.lead.clamp(min=SHORTEST)
-        grown = torch.stack([head.ahead(terms, lead, floor) - floor for lead in leads])
-        fixed = (floor + or_usual(forecasts.noise, head.noise) + LEAST).expand_as(grown)
-        cells = (x[forecasts.known] for x in (grown, fixed, forecasts.error.square()))
-        columns.append(torch.stack(list(cells)))
-    grown, fixed, square = torch.cat(columns, dim=1)
-
-    def loss(factor: float) -> torch.Tensor:
-        variance = fixed + factor * grown
-        return (variance.log() + square / variance).mean()
-
-    factor = min(torch.linspace(0.0, math.log(SETTINGS.widest), 57).exp().tolist(), key=loss)
-    bias = head.layers[-1].bias.unflatten(0, (N_TERMS, -1))
-    bias[TERMS.index("most")] += math.log(factor)
-    return factor
 
 
 @torch.no_grad()

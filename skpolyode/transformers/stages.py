@@ -28,7 +28,6 @@ from skpolyode.panel import Panel
 from skpolyode.panel.select import cut_windows, first_series, series_of_rows
 from skpolyode.training import Checkpoint, Trainer, TrainingReport, one_thread
 from skpolyode.training.loop import Task, Turn
-from skpolyode.training.variance import widen
 
 FEWEST_EPOCHS = 10
 """Of a fit whose result is meant to be used: fewer are a trial run, too short to test for noise."""
@@ -339,13 +338,7 @@ class CheckStepSize(Stage):
 
 @dataclass(frozen=True)
 class LearnVariance(Stage):
-    """Learn how far off paths may be, of a filter or if the embedding asks for it.
-
-    Held-out series then widen what a filter learned from series that also trained the model.
-    """
-
-    n_rows: int = 20_000
-    """Rows of held-out series that are looked at, at most."""
+    """Learn how far off paths may be, of a filter or if the embedding asks for it."""
 
     name: ClassVar[str] = "variance"
     cost: ClassVar[int] = 5
@@ -354,14 +347,8 @@ class LearnVariance(Stage):
         """Add a head of variances to the embedder."""
         if not (state.embedder.filters or "std" in state.embedder.blocks):
             return
-        windows, figures = state.windows, {}
-        state.embedder = with_variance(state.embedder, windows.panel, state.random_state)
-        if state.embedder.filters and state.judging is not None:
-            embedder, parts = state.embedder, (windows.tested, state.judging)
-            data = [embedder.pack(first_series(x, self.n_rows), torch.float32) for x in parts]
-            factor = widen(embedder.scale, embedder.model, data, state.generator)
-            figures["times_training"] = factor
-        state.report.add(self.name, "learned", len(windows.panel), **figures)
+        state.embedder = with_variance(state.embedder, state.windows.panel, state.random_state)
+        state.report.add(self.name, "learned", len(state.windows.panel))
 
 
 @dataclass(frozen=True)
