@@ -53,8 +53,8 @@ class Training:
         Number of observations that the loss looks ahead. "auto" looks one observation ahead and, in
         every second minibatch (of PolyODE every fourth), up to half of the rows of the median
         series, but no more than 48. Far leads count no more than near ones, so that the model
-        learns to forecast both. 1 trains up to a tenth faster, for one-step forecasts and embeddings
-        only. A larger number trains slower, and gives near leads more weight.
+        learns to forecast both. 1 trains up to a tenth faster, for one-step forecasts and
+        embeddings only. A larger number trains slower, and gives near leads more weight.
     learning_rate_init : float, default=0.05
         Peak of the one-cycle schedule. Lower it if training diverges.
     batch_size : int or "auto", default="auto"
