@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -95,10 +94,10 @@ class MemoryReadout:
             f"[-{self.window:g}, 0] ({int(outside.sum())} such times); {remedy}."
         )
 
-    def ages_at(self, times: Any, shape: tuple[int, ...] | None) -> np.ndarray:
+    def ages_at(self, times: np.ndarray | None, shape: tuple[int, ...] | None) -> np.ndarray:
         """Ages (Q,) at times relative to now; of arrays of a `shape`, or of a grid, if none."""
         if times is not None:
-            ages = -np.asarray(times, dtype=np.float64)
+            ages = -times
         elif shape is None:
             ages = np.linspace(self.window, 0.0, _GRID_POINTS)
         else:
@@ -109,8 +108,6 @@ class MemoryReadout:
                     f"{ages[0]:g} long: pass times within [-{self.window:g}, 0], or fit with "
                     f"window={ages[0]:g}."
                 )
-        if ages.ndim != 1 or not len(ages):
-            raise ValueError("times must be one-dimensional and not empty.")
         self.check_ages(ages, lambda first: f"times: {-ages[first]:g}")
         return ages
 

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.errors import plain_repr
 from skpolyode.forecasting.forecaster import PolyODEForecaster
 from skpolyode.panel import Panel, as_panel, query_times
-from skpolyode.panel.select import observed_part, observed_series, split_rows
+from skpolyode.panel.query import read_leads
+from skpolyode.panel.select import align_to_fit, observed_part, observed_series, split_rows
 
 
 class _Forecasts(NamedTuple):
@@ -79,9 +80,10 @@ def evaluate_forecasts(
         Where the series are cut: a float strictly between 0 and 1 is the share of the duration of
         each series that is known; anything else is the last known time, for all series or for
         each. A series without observations on both sides is left out.
-    horizon : float or sequence of float, default=None
+    horizon : float, duration or sequence of such, default=None
         Limits of the leads (times since the last known observation of the series) that are scored
-        together, in the units of `times` (for datetimes, of the panel's `time_unit`): ``[1, 3]``
+        together, in the units of `times` (for datetimes, of the panel's `time_unit`, or timedeltas,
+        also as text): ``[1, 3]``
         gives a row for leads up to 1 and one for leads from 1 to 3; later observations do not
         count. None: all that follow, together.
     metrics : sequence of {"mse", "mae", "pinball", "coverage"}, default=("mse", "mae")
@@ -93,9 +95,9 @@ def evaluate_forecasts(
     Returns
     -------
     DataFrame
-        One row for each channel, lead and metric, with the columns ``channel``, ``lead`` (upper
-        limit, in the units of `times`), ``metric``, ``value`` (NaN if there was nothing to score)
-        and ``n`` (observations scored).
+        One row for each channel (in the order of `fit`), lead and metric, with the columns
+        ``channel``, ``lead`` (upper limit, in the units of `times`), ``metric``, ``value`` (NaN if
+        there was nothing to score) and ``n`` (observations scored).
 
     Raises
     ------
@@ -132,20 +134,23 @@ def evaluate_forecasts(
             "has none; take PolyODEForecaster or a transformer that is trained."
         )
     panel = as_panel(panel, name="panel")
-    limits = np.atleast_1d(np.inf if horizon is None else np.asarray(horizon, dtype=np.float64))
-    if limits.ndim != 1 or not len(limits) or not (np.diff(limits, prepend=0.0) > 0).all():
+    limits = np.array([np.inf])
+    if horizon is not None:
+        limits = read_leads(horizon, panel.time_unit, "horizon")
+    if not (np.diff(limits, prepend=0.0) > 0).all():
         raise ValueError(f"horizon must increase from above zero, got {horizon!r}.")
     past, future = _split(panel, cutoff)
     leads = future.times - np.repeat(past.times[past.offsets[1:] - 1], future.lengths)
     levels = _levels(coverage) if of_quantiles else ()
     trained, times = _trained(forecaster, past), [own for own, _ in future.to_series()]
+    past, future = (align_to_fit(part, trained, "panel") for part in (past, future))
     mean = trained.forecast(past, times).values
     quantiles = trained.forecast_quantiles(past, times, levels) if levels else {}
     quantiles = {alpha: own.values for alpha, own in quantiles.items()}
     forecasts = _Forecasts(future.values, mean, quantiles)
     errors = {name: METRICS[name](forecasts, coverage) for name in metrics}
     group, rows = np.searchsorted(limits, leads), []
-    for j, name in enumerate(panel.channel_names):
+    for j, name in enumerate(future.channel_names):
         for k, limit in enumerate(limits):
             for metric, error in errors.items():
                 own = error[group == k, j]

@@ -13,6 +13,7 @@ from skpolyode.ensemble.conformal import Calibration
 from skpolyode.forecasting.engine import Answers, Trained, answer
 from skpolyode.forecasting.paths import PathCalibration
 from skpolyode.panel import Panel, as_panel, query_times
+from skpolyode.panel.select import align_to_fit
 from skpolyode.structural.averaging import StructuralModels
 from skpolyode.transformers.neural import NeuralTransformer
 
@@ -198,8 +199,7 @@ class PanelForecaster(BaseForecaster):
         """Panel with the channels of training, by name where both have names."""
         if self.state == "new":
             self.check_is_fitted()
-        panel, names, named = as_panel(y, name="y"), self.channel_names_, self.has_channel_names_
-        return panel.align_channels(names, named=named, owner=type(self).__name__, name="y")
+        return align_to_fit(as_panel(y, name="y"), self, "y")
 
     def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
         """Quantile (Q, D) in the units of the data; the median is the forecast itself."""

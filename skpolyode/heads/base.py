@@ -29,7 +29,13 @@ from skpolyode.panel.select import observed_series
 from skpolyode.transformers import PolyODETransformer, StaticFeatures
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.estimator import SeriesEstimator
-from skpolyode.transformers.input import one_each, read_panel, read_weights, unchanged_by_errors
+from skpolyode.transformers.input import (
+    align_to_frozen,
+    one_each,
+    read_panel,
+    read_weights,
+    unchanged_by_errors,
+)
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import check_names, local_random_state
 
@@ -115,7 +121,7 @@ class HeadEstimator(SeriesEstimator):
             return self._fit_each(X, np.asarray(y), groups, sample_weight)
         with unchanged_by_errors(self):
             vars(self).pop("estimators_", None)
-            panel = read_panel(self, X, reset=True)
+            panel = align_to_frozen(self, read_panel(self, X, reset=True), self.embedder)
             if y is None:
                 name = type(self).__name__
                 raise ValueError(f"{name} requires y to be passed, but the target y is None.")

@@ -84,15 +84,19 @@ def times_since(
     None: the panel's clock.
     """
     relative, origin = since is not None, panel.rows.origin
+
+    def read(times: Any, name: str = "times") -> Times:
+        return _read_leads(times, panel.time_unit, name) if relative else _read(times, panel, name)
+
     if isinstance(times, np.ndarray) and times.dtype != object:
         one_each = times.ndim == 2
     else:
         first = times[0] if isinstance(times, list | tuple | np.ndarray) and len(times) else None
         one_each = isinstance(first, list | tuple) or getattr(first, "ndim", 0) == 1
     if not one_each:
-        reads = [_read(times, panel, "times", relative)] * panel.n_series
+        reads = [read(times)] * panel.n_series
     elif len(times) == panel.n_series:
-        reads = [_read(t, panel, f"times of series {i}", relative) for i, t in enumerate(times)]
+        reads = [read(t, f"times of series {i}") for i, t in enumerate(times)]
     else:
         raise ValueError(
             f"times must be one list for all series or one for each of the {panel.n_series} "
@@ -100,9 +104,9 @@ def times_since(
         )
     if relative:
         starts = zip(since, reads, strict=True)
-        blocks = [t + read.counts if np.isfinite(t) else np.empty(0) for t, read in starts]
+        blocks = [t + own.counts if np.isfinite(t) else np.empty(0) for t, own in starts]
     elif origin is None:
-        blocks = [read.counts for read in reads]
+        blocks = [own.counts for own in reads]
     else:
         blocks = [panel.rows.since_origin(*pair) for pair in zip(reads, origin, strict=True)]
     return np.concatenate([np.empty(0), *blocks]), offsets_from([len(block) for block in blocks])
@@ -144,11 +148,19 @@ def counts_remedy(panel: Panel) -> str:
     )
 
 
-def _read(times: Any, panel: Panel, name: str, relative: bool) -> Times:
-    scalar = np.ndim(times) == 0
+def read_leads(times: Any, time_unit: str | None, name: str = "times") -> np.ndarray:
+    """Times (Q,) relative to some moment, in units of `time_unit`.
+
+    Numbers, or beside datetimes (`time_unit` is not None) timedeltas, or text such as "90min".
+    """
+    return _read_leads(times, time_unit, name).counts
+
+
+def _read_leads(times: Any, time_unit: str | None, name: str) -> Times:
+    is_datetime = time_unit is not None
     try:
-        times = [times] if scalar else times
-        if relative and panel.is_datetime and any(isinstance(time, str) for time in times):
+        times = [times] if np.ndim(times) == 0 else times
+        if is_datetime and any(isinstance(time, str) for time in times):
             times = [as_timedelta(time) for time in times]
         block = read_times(times)
     except ValueError:  # text that is no duration
@@ -158,20 +170,34 @@ def _read(times: Any, panel: Panel, name: str, relative: bool) -> Times:
         ) from None
     except TypeError as error:
         fault: object = error
-        if relative and not panel.is_datetime:
+        if not is_datetime:
             fault = f"got {times!r}, but the times of the series are plain numbers: give numbers"
         raise TypeError(f"{name}: {fault}") from error
-    if block.data.ndim != 1 or block.data.size == 0:
-        raise ValueError(f"{name} must be one-dimensional and not empty, got {times!r}.")
-    if not relative:
-        check_kind(block, panel, name, "in the panel", _DURATIONS)
-    elif block.kind not in (("number", "timedelta") if panel.is_datetime else ("number",)):
-        wanted = "timedeltas, or counts of their unit" if panel.is_datetime else "numbers"
+    if block.data.size and block.kind not in ("number", "timedelta")[: 1 + is_datetime]:
+        wanted = "timedeltas, or counts of their unit" if is_datetime else "numbers"
         raise TypeError(
             f"{name} must be {wanted} where they are relative to the start or the end of a series "
-            f"of {'datetimes' if panel.is_datetime else 'numbers'}, got {block.kind}s."
+            f"of {'datetimes' if is_datetime else 'numbers'}, got {block.kind}s."
         )
-    read = join_times([block], panel.time_unit)
+    return _checked(block, time_unit, name, times)
+
+
+def _read(times: Any, panel: Panel, name: str) -> Times:
+    """Times on the clock of a panel."""
+    try:
+        block = read_times([times] if np.ndim(times) == 0 else times)
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from error
+    if block.data.size:
+        check_kind(block, panel, name, "in the panel", _DURATIONS)
+    return _checked(block, panel.time_unit, name, times)
+
+
+def _checked(block: TimeBlock, time_unit: str | None, name: str, given: Any) -> Times:
+    """Times of a block; a ValueError if there are none or they are not finite."""
+    if block.data.ndim != 1 or block.data.size == 0:
+        raise ValueError(f"{name} must be one-dimensional and not empty, got {given!r}.")
+    read = join_times([block], time_unit)
     if not np.isfinite(read.counts).all():
         row = int(np.flatnonzero(~np.isfinite(read.counts))[0])
         found = "a missing time" if np.isnan(read.counts[row]) else read.counts[row]

@@ -12,6 +12,7 @@ import pandas as pd
 from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.rows import default_channel_names
+from skpolyode.panel.select import align_to_fit
 from skpolyode.panel.views import labelled_axes
 
 # Times (L,) in the user's type and values (L, D).
@@ -85,6 +86,12 @@ def select_series(X: Any, series: int, channel: Any) -> tuple[Panel, list[int], 
     panel = one_series(X, series)
     chosen = channel_positions(channel, panel.channel_names)
     return panel, chosen, [panel.channel_names[j] for j in chosen]
+
+
+def positions_in_answers(estimator: Any, panel: Panel, channels: Sequence[int]) -> list[int]:
+    """Positions of channels of a panel in what an estimator answers, which has the order of fit."""
+    order = list(align_to_fit(panel, estimator).channel_names)
+    return [order.index(panel.channel_names[j]) for j in channels]
 
 
 def columns_of(panel: Panel, channels: Sequence[int]) -> Columns:

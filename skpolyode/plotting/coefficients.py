@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skpolyode.plotting.channels import channel_axes, select_series
+from skpolyode.panel.select import align_to_fit
+from skpolyode.plotting.channels import channel_axes, positions_in_answers, select_series
 
 
 @dataclass(eq=False, repr=False)
@@ -119,7 +120,8 @@ class CoefficientDisplay:
             )
         check_is_fitted(estimator)
         panel, chosen, names = select_series(X, series, channel)
-        coefficients = estimator.embedder_.coefficients(panel)[0][chosen]
+        found = estimator.embedder_.coefficients(align_to_fit(panel, estimator))[0]
+        coefficients = found[positions_in_answers(estimator, panel, chosen)]
         return cls(coefficients, channel_names=names).plot(ax, **stem_kw)
 
     def plot(self, ax: Any = None, **stem_kw: Any) -> Self:

@@ -19,6 +19,7 @@ from skpolyode.plotting.channels import (
     draw_columns,
     label_time,
     plottable,
+    positions_in_answers,
     quantile_intervals,
     read_truth,
     require,
@@ -171,6 +172,7 @@ class ForecastDisplay:
         """
         require(estimator, "forecast", cls.__name__)
         panel, chosen, names = select_series(X, series, channel)
+        answered = positions_in_answers(estimator, panel, chosen)
         past, future = _split(observed_part(panel), cutoff)
         if times is None:
             start, end = past.times[[0, -1]]
@@ -185,9 +187,9 @@ class ForecastDisplay:
         if levels:
             check_levels("coverage", levels)
             if hasattr(estimator, "forecast_quantiles"):
-                intervals = quantile_intervals(estimator, past, times, levels, chosen)
+                intervals = quantile_intervals(estimator, past, times, levels, answered)
         display = cls(
-            *columns_of(estimator.forecast(past, times), chosen),
+            *columns_of(estimator.forecast(past, times), answered),
             observed=columns_of(past, chosen),
             intervals=intervals,
             future=None if cutoff is None else columns_of(future, chosen),

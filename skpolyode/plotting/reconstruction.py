@@ -17,6 +17,7 @@ from skpolyode.plotting.channels import (
     columns_of,
     draw_columns,
     label_time,
+    positions_in_answers,
     read_truth,
     require,
     select_series,
@@ -148,6 +149,7 @@ class ReconstructionDisplay:
         require(estimator, "reconstruct", cls.__name__)
         check_is_fitted(estimator)
         panel, chosen, names = select_series(X, series, channel)
+        answered = positions_in_answers(estimator, panel, chosen)
         if times is None:
             rows, reach = observed_rows(panel), estimator.embedder_.past.reach
             # A little inside, since rounding could put the end of the window outside of it.
@@ -155,7 +157,7 @@ class ReconstructionDisplay:
             times = np.linspace(max(rows.start[0], earliest), rows.end[0], grid_resolution)
             times = panel.rows.times.axis.to_user(times)
         display = cls(
-            *columns_of(estimator.reconstruct(panel, times), chosen),
+            *columns_of(estimator.reconstruct(panel, times), answered),
             observed=columns_of(panel, chosen),
             truth=read_truth(panel, truth, chosen),
             channel_names=names,

@@ -16,6 +16,7 @@ from skpolyode.plotting.channels import (
     as_columns,
     channel_positions,
     check_levels,
+    positions_in_answers,
     quantile_intervals,
     require,
     styled,
@@ -130,7 +131,8 @@ class ReliabilityDisplay:
         levels = _LEVELS if levels is None else levels
         check_levels("levels", levels)
         times = np.split(future.times, future.offsets[1:-1])
-        intervals = quantile_intervals(estimator, past, times, levels, chosen)
+        answered = positions_in_answers(estimator, panel, chosen)
+        intervals = quantile_intervals(estimator, past, times, levels, answered)
         names = [panel.channel_names[j] for j in chosen]
         actual = future.values[:, chosen]
         return cls.from_predictions(actual, intervals, channel_names=names, ax=ax, line_kw=line_kw)

@@ -29,6 +29,7 @@ from skpolyode.siblings.decoders import BackwardODE, DecodingTask, NetworkDecode
 from skpolyode.siblings.ode_rnn import ODERNNTransformer
 from skpolyode.training import Trainer, one_thread
 from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.input import align_to_frozen
 from skpolyode.transformers.parameters import (
     COUNT,
     DURATION,
@@ -223,6 +224,7 @@ class PastDecoder(SeriesTransformer):
         self.random_state = random_state
 
     def _fit(self, panel: Panel) -> str | None:
+        panel = align_to_frozen(self, panel, self.embedder)
         source, seed = getattr(self.embedder, "estimator", self.embedder), self.random_state
         rng = local_random_state(getattr(source, "random_state", None) if seed is None else seed)
         self.transformer_ = self._fitted(panel, int(rng.randint(2**31 - 1)))

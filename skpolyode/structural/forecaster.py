@@ -16,6 +16,7 @@ from skpolyode.panel.checks import TOO_LARGE, note_cells
 from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.outliers import cell_limits, without_outliers
 from skpolyode.panel.query import refuse_early
+from skpolyode.panel.select import align_to_fit
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.structural.period import read_period
 
@@ -147,8 +148,7 @@ class StructuralForecaster(BaseEstimator):
         self, X: Any, times: Any, relative_to: str | None
     ) -> tuple[Panel, np.ndarray, np.ndarray, StructuralForecasts]:
         check_is_fitted(self)
-        names, named = self.channel_names_, self.has_channel_names_
-        panel = as_panel(X).align_channels(names, named=named, owner=type(self).__name__)
+        panel = align_to_fit(as_panel(X), self)
         panel = drop_empty(_computable(without_outliers(panel, self.limits_)))
         flat, offsets = query_times(panel, times, relative_to)
         last = panel.offsets[1:] - 1

@@ -24,6 +24,7 @@ from skpolyode.fit_report import FitReport
 from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.durations import covered
 from skpolyode.panel.empty import blank_panel, fill_rows, fill_values
+from skpolyode.panel.query import read_leads
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.objects import register_estimator
 from skpolyode.streams.stream import SeriesStream
@@ -190,8 +191,8 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             Embeddings as `transform` returns them.
         times : array-like of shape (Q,) or None, default=None
             Times relative to the moment of embedding, from ``-window_`` to 0, in the units of
-            `times`. By default an even grid over the window or, after a fit on an array, its time
-            points relative to the last one.
+            `times`, or beside datetimes timedeltas. By default an even grid over the window or,
+            after a fit on an array, its time points relative to the last one.
 
         Returns
         -------
@@ -222,6 +223,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
 
     def _read_back(self, Z: np.ndarray, times: Any, past: MemoryReadout) -> np.ndarray | Panel:
         """Series from features that their coefficients begin; see `inverse_transform`."""
+        times = None if times is None else read_leads(times, self.time_unit_)
         ages = past.ages_at(times, self.array_shape_)
         values = past.read_features(Z, self.n_channels_in_, ages)
         if self.array_shape_ is None:

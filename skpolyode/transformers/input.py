@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpolyode.embedders.inputs import with_inputs
 from skpolyode.errors import Faults, naming_owner, plain_repr
@@ -23,7 +24,7 @@ from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import cell_limits, without_outliers, without_vague
 from skpolyode.panel.readers.kinds import column_times
-from skpolyode.panel.select import observed_rows, observed_series, series_of_rows
+from skpolyode.panel.select import align_to_fit, observed_rows, observed_series, series_of_rows
 from skpolyode.panel.units import LARGEST, ChannelScaler
 from skpolyode.training import TrainingReport
 from skpolyode.transformers.parameters import check_parameters
@@ -153,6 +154,25 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = N
         panel = without_outliers(panel, cell_limits(panel.values))
     _check_sizes(panel)  # of what is left: a cell is faulty however far away it is
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
+
+
+def align_to_frozen(estimator: BaseEstimator, panel: Panel, embedder: Any) -> Panel:
+    """Panel of a fit around an embedder that was fitted before, in the channels of that one.
+
+    They become those of the estimator, whose answers come in this order. Other embedders change
+    nothing.
+    """
+    if not isinstance(embedder, FrozenEstimator):
+        return panel
+    fitted = embedder.estimator
+    check_is_fitted(fitted)
+    if not hasattr(fitted, "channel_names_"):
+        return panel
+    panel = _aligned(fitted, panel)
+    named = fitted.has_channel_names_
+    estimator.channel_names_ = fitted.channel_names_ if named else panel.channel_names
+    estimator.has_channel_names_ = named or panel.has_channel_names
+    return panel
 
 
 def credible(panel: Panel, scaler: ChannelScaler, name: str = "X") -> Panel:
@@ -320,9 +340,7 @@ def _are_tables(X: Any, n_channels: int) -> bool:
 
 def _aligned(estimator: BaseEstimator, panel: Panel, name: str = "X") -> Panel:
     """Panel with the channels of fit, in their order; a ValueError if it is of something else."""
-    owner, names = type(estimator).__name__, estimator.channel_names_
-    named = estimator.has_channel_names_
-    panel = panel.align_channels(names, named=named, owner=owner, name=name)
+    panel, owner = align_to_fit(panel, estimator, name), type(estimator).__name__
     if panel.time_unit != estimator.time_unit_:
         raise ValueError(
             f"the times of {name} are in {_unit(panel.time_unit)}, but {owner} was fitted on times "

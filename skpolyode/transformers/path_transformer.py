@@ -15,7 +15,7 @@ from skpolyode.panel import Panel
 from skpolyode.panel.empty import drop_empty
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.estimator import SeriesEstimator
-from skpolyode.transformers.input import read_panel, unchanged_by_errors
+from skpolyode.transformers.input import align_to_frozen, read_panel, unchanged_by_errors
 from skpolyode.transformers.polyode import PolyODETransformer
 
 
@@ -59,6 +59,7 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
         self._validate_params()
         with unchanged_by_errors(self), naming_owner(self):
             panel = drop_empty(read_panel(self, X, reset=True))
+            panel = align_to_frozen(self, panel, self.embedder)
             self._prepare(panel)
             embedder = PolyODETransformer() if self.embedder is None else clone(self.embedder)
             self.embedder_ = embedder.fit(panel, y)  # a FrozenEstimator insists on a y

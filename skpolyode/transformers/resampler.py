@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.durations import read_duration
 from skpolyode.panel.empty import fill_values
+from skpolyode.panel.query import read_leads
 from skpolyode.panel.select import observed_rows
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.base import SeriesTransformer
@@ -46,7 +47,8 @@ class Resampler(PathTransformer):
         datetimes, a duration such as "1h".
     grid : array-like of shape (n_points,) or None, default=None
         The points themselves, in increasing order and in the units of `times`: relative to the
-        start or end of each series or, with ``relative_to=None``, absolute times, also datetimes.
+        start or end of each series (of datetimes also timedeltas, or text such as "90min") or, with
+        ``relative_to=None``, absolute times, also datetimes.
     relative_to : {"start", "end"} or None, default="start"
         "start": the grid starts at each series' first observation. "end": it ends at the last one.
         None: the grid has absolute times, the same for all series, from the earliest to the latest
@@ -135,12 +137,9 @@ class Resampler(PathTransformer):
             if self.relative_to is None:
                 grid = query_times(panel[:1], self.grid)[0]
             else:
-                grid = np.asarray(self.grid, dtype=np.float64)
-            rises = grid.ndim == 1 and np.isfinite(grid).all() and (np.diff(grid) > 0).all()
-            if not rises or not len(grid):
-                raise ValueError(
-                    f"grid must be one or more finite times that rise, got {self.grid!r}."
-                )
+                grid = read_leads(self.grid, panel.time_unit, "grid")
+            if not (np.diff(grid) > 0).all():
+                raise ValueError(f"grid must be times that rise, got {self.grid!r}.")
             self.grid_ = grid
         elif every < np.inf:
             steps = every * np.arange(int(n_steps) + 1)

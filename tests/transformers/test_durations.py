@@ -19,7 +19,7 @@ from skpolyode import (
     Resampler,
     S4Transformer,
 )
-from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.forecasting import PolyODEForecaster, evaluate_forecasts
 from skpolyode.panel.durations import read_duration
 from skpolyode.structural import StructuralForecaster
 
@@ -164,3 +164,40 @@ def test_leads_as_text_beside_plain_numbers_are_told_so():
         TypeError, match=r"times: got \['1h'\], but the times .* plain numbers: give"
     ):
         model.interpolate(PLAIN, ["1h"], relative_to="end")
+
+
+LEADS = [
+    pd.to_timedelta([-5, 0], unit="h"),
+    np.array([-300, 0], "m8[m]"),
+    [pd.Timedelta("-5h"), pd.Timedelta(0)],
+    ["-5h", "0h"],
+]
+
+
+@pytest.mark.parametrize("leads", LEADS)
+def test_arrays_of_durations_are_read_in_the_unit_of_the_series(leads):
+    embedder = HiPPOTransformer(n_coefficients=4).fit(PANEL)
+    features = embedder.transform(PANEL)
+    found = embedder.inverse_transform(features, times=leads)
+    expected = embedder.inverse_transform(features, times=[-5.0, 0.0])
+    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(found.times, expected.times)
+    resampler = Resampler(InterpolationTransformer(), grid=leads, relative_to="end").fit(PANEL)
+    np.testing.assert_array_equal(resampler.grid_, [-5.0, 0.0])
+
+
+def test_limits_of_leads_may_be_durations():
+    model = PolyODETransformer(**SMALL).fit(PANEL)
+    tables = [
+        evaluate_forecasts(model, PANEL, horizon=horizon)
+        for horizon in ([1.0, 4.0], ["1h", "4h"], pd.to_timedelta([1, 4], unit="h"))
+    ]
+    assert tables[0]["n"].min() > 0
+    for table in tables[1:]:
+        pd.testing.assert_frame_equal(table, tables[0])
+
+
+def test_durations_beside_plain_numbers_are_refused():
+    embedder = HiPPOTransformer(n_coefficients=4).fit([(np.arange(5.0), np.arange(5.0))])
+    with pytest.raises(TypeError, match="times must be numbers where they are relative"):
+        embedder.inverse_transform(np.zeros((1, 4)), times=pd.to_timedelta([0], unit="h"))

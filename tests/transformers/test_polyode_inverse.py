@@ -209,7 +209,7 @@ def test_times_outside_are_refused(fitted, panel):
         fitted.inverse_transform(Z, times=[-early])
     with pytest.raises(ValueError, match="are for forecast"):
         fitted.inverse_transform(Z, times=[0.5])
-    with pytest.raises(ValueError, match="outside"):
+    with pytest.raises(ValueError, match="times must be finite, got a missing time"):
         fitted.inverse_transform(Z, times=[np.nan])
     with pytest.raises(ValueError, match=r"'patient 0': 0.5 before its last.*reads the past"):
         fitted.forecast(panel, questions)

@@ -91,9 +91,9 @@ def test_the_origin_of_time_does_not_matter(relative_to):
     ("parameters", "message"),
     [
         ({"n_points": 3, "every": 1.0}, "n_points and every each define the grid: give one"),
-        ({"grid": [1.0, 0.0]}, "grid must be one or more finite times that rise"),
-        ({"grid": []}, "grid must be one or more finite times that rise"),
-        ({"grid": [0.0, np.inf]}, "grid must be one or more finite times that rise"),
+        ({"grid": [1.0, 0.0]}, "grid must be times that rise"),
+        ({"grid": []}, "grid must be one-dimensional and not empty"),
+        ({"grid": [0.0, np.inf]}, "grid must be finite, got inf at position 1"),
         ({"every": 1e-9}, "every=1e-09 makes more than 10000000 points of each series; the lo"),
         ({"n_points": 10**12}, "n_points=1000000000000 makes more than 10000000 points"),
         ({"every": 0.0}, "'every' parameter of Resampler must be"),
