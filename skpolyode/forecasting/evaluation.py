@@ -16,6 +16,7 @@ from skpolyode.forecasting.forecaster import PolyODEForecaster
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.query import read_leads
 from skpolyode.panel.select import align_to_fit, observed_part, observed_series, split_rows
+from skpolyode.transformers.input import refuse_reordered
 
 
 class _Forecasts(NamedTuple):
@@ -177,6 +178,7 @@ def _split(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
             f"got {len(cutoff)}."
         )
     else:
+        refuse_reordered(cutoff, panel, "cutoff")
         last = query_times(panel, [[time] for time in cutoff])[0][seen]
     past, future = split_rows(known, last)
     kept = (past.lengths > 0) & (future.lengths > 0)

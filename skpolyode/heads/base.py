@@ -34,6 +34,7 @@ from skpolyode.transformers.input import (
     one_each,
     read_panel,
     read_weights,
+    refuse_reordered,
     unchanged_by_errors,
 )
 from skpolyode.transformers.neural import NeuralTransformer
@@ -90,8 +91,8 @@ class HeadEstimator(SeriesEstimator):
             covariates of a Panel become features, too. Series without any observation (a Panel can
             hold such) are left out.
         y : array-like of shape (n_series,) or (n_series, n_targets)
-            What to predict. For several targets features and heads are chosen for each
-            (`estimators_`), on one embedder.
+            What to predict, in the order of the series. For several targets features and heads are
+            chosen for each (`estimators_`), on one embedder.
         groups : array-like of shape (n_series,) or None, default=None
             Labels, such as the patient of each stay. Series with the same label are tested together
             when features and heads compete, and held out together when the embedder is trained.
@@ -118,13 +119,14 @@ class HeadEstimator(SeriesEstimator):
         """
         self._validate_params()
         if _n_targets(y) > 1:
-            return self._fit_each(X, np.asarray(y), groups, sample_weight)
+            return self._fit_each(X, y, groups, sample_weight)
         with unchanged_by_errors(self):
             vars(self).pop("estimators_", None)
             panel = align_to_frozen(self, read_panel(self, X, reset=True), self.embedder)
             if y is None:
                 name = type(self).__name__
                 raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+            refuse_reordered(y, panel, "y")
             target = self._read_target(y)
             check_consistent_length(np.empty(panel.n_series), target)
             known = observed_series(panel)
@@ -149,11 +151,12 @@ class HeadEstimator(SeriesEstimator):
             self._calibrate(Z, target, deals[0], weights)
         return self
 
-    def _fit_each(self, X: Any, y: np.ndarray, groups: Any, sample_weight: Any) -> Self:
+    def _fit_each(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> Self:
         """Fit to several targets (B, n_targets): an estimator for each, on one embedder."""
         told = {"groups": groups, "sample_weight": sample_weight}
         with unchanged_by_errors(self):
-            read_panel(self, X, reset=True)
+            refuse_reordered(y, read_panel(self, X, reset=True), "y")
+            y = np.asarray(y)
             first = clone(self).fit(X, y[:, 0], **told)
             shared = clone(self).set_params(embedder=FrozenEstimator(first.embedder_))
             others = [clone(shared).fit(X, target, **told) for target in y.T[1:]]

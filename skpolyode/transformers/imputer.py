@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,11 @@ class PanelImputer(PathTransformer):
         if is_ragged(X):
             filled = self.embedder_.interpolate(panel)
             values = _with_observed(filled.values, panel, slice(None))
-            return filled.like(filled.times, values, filled.offsets)
+            filled = filled.like(filled.times, values, filled.offsets)
+            if panel.errors is None:
+                return filled
+            rows = replace(filled.rows, errors=panel.errors)  # of observations; of others unknown
+            return Panel.from_rows(rows, checked=filled.is_checked)
         # The rows of a table are whole series; behind those of an array there may be padding.
         shape = X.shape if getattr(X, "ndim", 2) == 3 else (panel.n_series, panel.lengths[0])
         filled = self.embedder_.interpolate(panel, np.arange(shape[1]))

@@ -88,8 +88,27 @@ def _check_coefficients(estimator: Any, known: Panel) -> None:
         )
 
 
+def refuse_reordered(values: Any, panel: Panel, name: str) -> None:
+    """Refuse entries whose pandas index holds the ids of the series in another order.
+
+    Entries belong to series by position, and any other index means nothing, as in scikit-learn.
+    """
+    if not isinstance(values, pd.Series | pd.DataFrame) or len(values) != panel.n_series:
+        return
+    index, ids = list(values.index), panel.ids.tolist()
+    if index == ids or ids == list(range(len(ids))) or set(index) != set(ids):
+        return
+    first = next(k for k, pair in enumerate(zip(index, ids, strict=True)) if pair[0] != pair[1])
+    raise ValueError(
+        f"the index of {name} holds the ids of the series in another order: {index[first]!r} is at "
+        f"position {first}, where X has {ids[first]!r}. Pass {name}.loc[panel.ids], or "
+        f"{name}.to_numpy() if its entries are in the order of X."
+    )
+
+
 def one_each(values: Any, panel: Panel, name: str, missing: str = "no label") -> np.ndarray:
     """Array of an entry for each series."""
+    refuse_reordered(values, panel, name)
     array = np.asarray(values)
     if array.shape != (panel.n_series,):
         got = f"an array of shape {array.shape}" if array.ndim else plain_repr(values)
@@ -107,6 +126,7 @@ def one_each(values: Any, panel: Panel, name: str, missing: str = "no label") ->
 
 def read_weights(values: Any, panel: Panel) -> np.ndarray:
     """Weights (n_series,) of series, of which the largest is 1."""
+    refuse_reordered(values, panel, "sample_weight")
     try:
         weights = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

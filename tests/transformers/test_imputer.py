@@ -194,3 +194,13 @@ def test_an_interrupted_fit_leaves_the_one_before(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         imputer.fit(holes((3, 6, 4)))
     np.testing.assert_array_equal(imputer.transform(X), before)
+
+
+def test_errors_of_observations_stay_beside_them():
+    times, values = np.arange(4.0), np.array([1.0, np.nan, 3.0, 2.0])
+    errors = [np.array([0.1, np.nan, 0.2, 0.3])]
+    panel = Panel.from_series([(times, values)], errors=errors)
+    with pytest.warns(UserWarning, match="do not depend on the known errors"):
+        filled = PanelImputer(InterpolationTransformer()).fit_transform(panel)
+    np.testing.assert_array_equal(filled.values[:, 0], [1.0, 2.0, 3.0, 2.0])
+    np.testing.assert_array_equal(filled.errors[:, 0], errors[0])

@@ -1,4 +1,4 @@
-"""Channels in another order than that of fit: matched by name, wherever answers meet series."""
+"""Channels and series go by their labels: another order is matched by name, or refused."""
 
 from __future__ import annotations
 
@@ -124,3 +124,33 @@ def test_coefficients_are_those_of_the_channel(panel, swapped):
         ]
     np.testing.assert_allclose(*shown)
     plt.close("all")
+
+
+def targets(ids):
+    return pd.Series(np.arange(len(ids)) % 2, index=ids)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_targets_whose_index_has_the_ids_in_another_order_are_refused(panel, several):
+    ids = [f"p{k}" for k in range(panel.n_series)][::-1]
+    named = Panel(panel.times, panel.values, panel.offsets, ids=ids)
+    model = PolyODEClassifier(HiPPOTransformer(n_coefficients=4), features="coefficients")
+    y = targets(sorted(ids))
+    other = pd.DataFrame({"u": y, "v": y}) if several else y
+    with pytest.raises(ValueError, match=r"index of y .*'p0' is at position 0, where X has 'p11'"):
+        model.fit(named, other)
+    expected = model.fit(named, other.loc[named.ids]).predict(named)
+    np.testing.assert_array_equal(
+        model.fit(named, other.loc[ids].to_numpy()).predict(named), expected
+    )
+    model.fit(named, y.reset_index(drop=True))  # an index that is not of ids means nothing
+
+
+def test_weights_and_cutoffs_go_by_position_too(forecasting, panel):
+    ids = [f"p{k}" for k in range(panel.n_series)][::-1]
+    named = Panel(panel.times, panel.values, panel.offsets, ids=ids)
+    sorted_ids = targets(sorted(ids)) + 1.0
+    with pytest.raises(ValueError, match="index of sample_weight holds the ids"):
+        small().fit(named, sample_weight=sorted_ids)
+    with pytest.raises(ValueError, match="index of cutoff holds the ids"):
+        evaluate_forecasts(forecasting, named, cutoff=sorted_ids)
