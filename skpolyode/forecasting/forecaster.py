@@ -329,7 +329,7 @@ class PolyODEForecaster(PanelForecaster):
         context = self._context
         if X is not None:
             context = read_context(context.y, context.freq, extended(context.X, X, "X"))
-        return answer(self._trained, context.panel, query.times, query.offsets)
+        return answer(self._trained, context.panel, query.times, query.offsets, inputs_name="X")
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
