@@ -234,6 +234,7 @@ def answer(
     times: np.ndarray,
     offsets: np.ndarray,
     path_at_rows: bool = False,
+    inputs_name: str = "inputs",
 ) -> Answers:
     """Values of every channel at any times from the first row of each series on.
 
@@ -253,8 +254,10 @@ def answer(
     offsets : int64 ndarray of shape (n_series + 1,)
         Where the times of each series start.
     path_at_rows : bool, default=False
+    inputs_name : str, default="inputs"
+        The parameter that inputs are given as, in the warning that some are not known.
     """
-    warn_of_unknown_inputs(context, times, offsets)
+    warn_of_unknown_inputs(context, times, offsets, inputs_name)
     limits = trained.transformer.scaler_.limits
     context = without_vague(context, trained.transformer.scaler_.scale, "y")
     if limits is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from skpolyode.errors import naming_owner
 from skpolyode.forecasting.engine import Answers, answer, retrain, train_forecaster
 from skpolyode.forecasting.frames import (
     Query,
+    channel_places,
     check_countable,
     extended,
     read_context,
@@ -30,6 +32,23 @@ from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.neural import NeuralTransformer
 
 _MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]  # formats that it reads
+
+
+def _undone_by_errors(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Method after whose errors the forecaster is as it was: sktime writes before it asks."""
+
+    @functools.wraps(method)
+    def undoing(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # sktime changes the notes of its converter in place, and replaces all else.
+        before = vars(self) | {"_converter_store_y": dict(self._converter_store_y)}
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return undoing
 
 
 @register_estimator
@@ -155,6 +174,8 @@ class PolyODEForecaster(PanelForecaster):
     }
 
     save = save_by_name(BaseForecaster.save)
+    update = _undone_by_errors(BaseForecaster.update)
+    update_predict_single = _undone_by_errors(BaseForecaster.update_predict_single)
 
     def __init__(
         self,
@@ -230,8 +251,8 @@ class PolyODEForecaster(PanelForecaster):
         Parameters
         ----------
         y : series, panel or hierarchy in any of sktime's formats, default=None
-            What to compare with; in-sample rows are predicted from the rows before them. By
-            default what the forecaster was fitted and updated with.
+            What to compare with, its channels in any order; in-sample rows are predicted from the
+            rows before them. By default what the forecaster was fitted and updated with.
         X : series, panel or hierarchy in any of sktime's formats, or None, default=None
             Further rows of the exogenous series.
 
@@ -245,9 +266,11 @@ class PolyODEForecaster(PanelForecaster):
             return super().predict_residuals(y, X)
         inner = self._context.y if y is None else convert_to(y, _MTYPES)
         X = None if X is None else convert_to(X, _MTYPES)
+        is_unnamed = isinstance(y, pd.Series) and y.name is None
+        places = channel_places(self._context.y.columns, inner.columns, is_unnamed)
         query = read_index(self._context, inner.index)
         means = self._quantile(self._answer(query, X), 0.5)
-        residuals = inner - query.rows_at(means, inner.index)
+        residuals = inner - query.rows_at(means, inner.index)[:, places]
         if y is None or isinstance(y, pd.DataFrame):
             return residuals
         return convert_to(residuals, self._y_metadata["mtype"])
@@ -280,6 +303,9 @@ class PolyODEForecaster(PanelForecaster):
         if update_params and self.update_epochs:
             self._retrain(self._context.panel, self.update_epochs)
         return self
+
+    def _get_varnames(self) -> list[Any]:
+        return list(self._context.y.columns)
 
     def _predict(self, fh: Any, X: Any = None) -> pd.DataFrame:
         query = read_horizon(self._context, fh)
@@ -329,7 +355,7 @@ class PolyODEForecaster(PanelForecaster):
         context = self._context
         if X is not None:
             context = read_context(context.y, context.freq, extended(context.X, X, "X"))
-        return answer(self._trained, context.panel, query.times, query.offsets)
+        return answer(self._trained, context.panel, query.times, query.offsets, inputs_name="X")
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:

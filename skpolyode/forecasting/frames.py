@@ -104,7 +104,43 @@ def extended(
             f"{list(y.columns)}: give all of them in that order, NaN where not observed."
         )
     refuse_repeated_rows(new, name)
+    _refuse_other_clock(y, new, name)
     return new.astype(np.float64).combine_first(y)
+
+
+def _refuse_other_clock(y: pd.DataFrame, new: pd.DataFrame, name: str) -> None:
+    """Raise a ValueError if only one of two frames has times of a time zone."""
+    known, given = (frame.index.get_level_values(-1) for frame in (y, new))
+    if not isinstance(known, pd.DatetimeIndex) or not isinstance(given, pd.DatetimeIndex):
+        return
+    if (known.tz is None) == (given.tz is None):
+        return
+    zones = ["no time zone" if t.tz is None else f"the time zone {t.tz}" for t in (given, known)]
+    zone = None if known.tz is None else str(known.tz)
+    level = ", level=-1" if isinstance(new.index, pd.MultiIndex) else ""
+    raise ValueError(
+        f"the datetimes of {name} have {zones[0]}, but the forecaster was fitted on datetimes with "
+        f"{zones[1]}: give {name}.tz_localize({zone!r}{level}), once its clock is that of fit."
+    )
+
+
+def channel_places(fitted: pd.Index, given: pd.Index, is_unnamed: bool = False) -> np.ndarray:
+    """Positions of the given channels among those of fit; one without a name is the only one.
+
+    Raises
+    ------
+    ValueError
+        If they are not the same channels, in any order.
+    """
+    if is_unnamed and len(fitted) == 1:
+        return np.array([0])
+    places = fitted.get_indexer(given)
+    if sorted(places) != list(range(len(fitted))):
+        raise ValueError(
+            f"y has the channels {list(given)}, but the forecaster was fitted on {list(fitted)}: "
+            "give all of them under these names, in any order, NaN where not observed."
+        )
+    return places
 
 
 def read_context(y: pd.DataFrame, freq: Any = None, X: pd.DataFrame | None = None) -> Context:

@@ -33,12 +33,8 @@ def concat_rows(panels: Sequence[PanelSelection], ids: object = None) -> tuple[R
                 f"panel {position} has times in {_meaning(panel)}, panel 0 in {_meaning(first)}; "
                 "build all of them with one time_unit and time zone."
             )
-    named = next((panel for panel in panels if panel.has_channel_names), first)
-    names, known = named.channel_names, named.has_channel_names
-    aligned = [
-        panel.align_channels(names, named=known, owner="another panel", name=f"panel {position}")
-        for position, panel in enumerate(panels)
-    ]
+    leading = next((k for k, panel in enumerate(panels) if panel.has_channel_names), 0)
+    named, aligned = panels[leading], [_aligned(panels, k, leading) for k in range(len(panels))]
     labels = [pd.Index(panel.ids, tupleize_cols=False) for panel in panels]
     rows = replace(
         named.rows,
@@ -59,6 +55,20 @@ def concat_rows(panels: Sequence[PanelSelection], ids: object = None) -> tuple[R
             index = pd.Index(rows.ids, tupleize_cols=False)
             rows = replace(rows, static=rows.static.set_axis(index, axis=0))
     return rows, all(panel.is_checked for panel in panels)
+
+
+def _aligned(panels: Sequence[PanelSelection], position: int, leading: int) -> PanelSelection:
+    """One of the panels with the channels of the leading one, in their order."""
+    panel, first = panels[position], panels[leading]
+    names, named = first.channel_names, first.has_channel_names
+    try:
+        return panel.align_channels(names, named=named, owner=f"panel {leading}")
+    except ValueError:
+        raise ValueError(
+            f"panel {position} has the channels {list(panel.channel_names)}, but panel {leading} "
+            f"has {list(names)}; give all panels the same, NaN where not observed, or choose those "
+            "that all have (select_channels)."
+        ) from None
 
 
 def _times(parts: Sequence[Times]) -> Times:

@@ -63,7 +63,7 @@ def channel_positions(channel: Any, names: Sequence[str]) -> list[int]:
     Raises
     ------
     ValueError
-        If a channel is not known.
+        If a channel is not known, or none is chosen.
     """
     if channel is None:
         return list(range(len(names)))
@@ -78,6 +78,10 @@ def channel_positions(channel: Any, names: Sequence[str]) -> list[int]:
                 f"channel {plain_repr(item)} is not in X; pass one or several of {list(names)}, or "
                 f"positions from 0 to {len(names) - 1}."
             )
+    if not positions:
+        raise ValueError(
+            f"channel chooses none: pass one or several of {list(names)}, or None for all."
+        )
     return positions
 
 

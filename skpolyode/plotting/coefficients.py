@@ -116,7 +116,7 @@ class CoefficientDisplay:
             raise TypeError(
                 f"{cls.__name__} needs a transformer that embeds in coefficients, got "
                 f"{type(estimator).__name__}; of a pipeline or a search pass the fitted step "
-                "itself, of a forecaster its embedder_."
+                "itself, of a forecaster its transformer_."
             )
         check_is_fitted(estimator)
         panel, chosen, names = select_series(X, series, channel)

@@ -318,10 +318,12 @@ def refuse_unused(estimator: Any, panel: Panel) -> None:
         )
 
 
-def warn_of_unknown_inputs(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> None:
+def warn_of_unknown_inputs(
+    panel: Panel, times: np.ndarray, offsets: np.ndarray, name: str = "inputs"
+) -> None:
     """Tell, once a forecast, of series without an input after their end that are asked beyond it.
 
-    The times of each series start at `offsets` (B + 1,).
+    The times of each series start at `offsets` (B + 1,). Inputs are given as the parameter `name`.
     """
     if panel.inputs is None:
         return
@@ -334,7 +336,7 @@ def warn_of_unknown_inputs(panel: Panel, times: np.ndarray, offsets: np.ndarray)
         warnings.warn(
             f"of {len(unknown)} series, the first of which is {first}, no input is known after the "
             "last observation: inputs keep their last values, and there are no further impulses. "
-            "Give inputs=, or add a row of inputs after the last observation.",
+            f"Give {name}=, or add a row of inputs after the last observation.",
             stacklevel=3,
         )
 

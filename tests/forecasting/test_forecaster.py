@@ -152,9 +152,17 @@ def test_residuals_are_of_each_instance_at_its_own_times(forecaster, y):
     doubled = pd.concat([own, own]).sort_index()
     assert len(forecaster.fit(own).predict_residuals(doubled)) == len(doubled)
     series = own["u"].dropna()
-    alone = tiny().fit(series).predict_residuals(series)
+    fitted = tiny().fit(series)
+    alone = fitted.predict_residuals(series)
     assert isinstance(alone, pd.Series)
     assert alone.index.equals(series.index)
+    pd.testing.assert_series_equal(fitted.predict_residuals(series.rename(None)), alone)
+
+
+def test_residuals_are_of_channels_by_name(forecaster, y):
+    expected = forecaster.fit(y).predict_residuals(y)
+    swapped = forecaster.predict_residuals(y[["v", "u"]])
+    pd.testing.assert_frame_equal(swapped, expected[["v", "u"]])
 
 
 # Update and pretrain

@@ -40,7 +40,7 @@ def forecaster():
 
 def test_future_x_changes_forecasts_for_the_better(forecaster):
     found = forecaster.predict(STEPS, X=X[~KNOWN])
-    with pytest.warns(UserWarning, match="no input is known after the last observation"):
+    with pytest.warns(UserWarning, match=r"known after the last observation: .* Give X=, or"):
         alone = forecaster.predict(STEPS)
     errors = [np.sqrt(np.mean((p.to_numpy() - LATER.to_numpy()) ** 2)) for p in (found, alone)]
     assert errors[0] < 0.5 * errors[1]
@@ -66,6 +66,8 @@ def test_panels_answer_as_frames_do(forecaster):
     assert np.allclose(forecaster.forecast(panel, ahead).values, expected, atol=1e-6)
     past = Panel.from_frames([own[: HOURS[LENGTH - 1]] for own in rows], channel_names=["x"])
     known = Panel.from_frames(panel.to_frames(), inputs=Inputs(past, "linear"))
+    with pytest.warns(UserWarning, match=r"known after the last observation: .* Give inputs=, or"):
+        forecaster.forecast(known, ahead)
     lower, upper = forecaster.forecast_interval(known, ahead, inputs=inputs)
     assert (lower.values < expected + 1e-6).all()
     assert (upper.values > expected - 1e-6).all()

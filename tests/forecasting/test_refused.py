@@ -78,6 +78,94 @@ def test_missing_channels(forecaster, y):
         forecaster.forecast([([0.0, 1.0], [1.0, 2.0])], [2.0])
 
 
+def test_other_channels_of_residuals(forecaster, y):
+    forecaster.fit(y)
+    for wrong in (y[["u"]], y.rename(columns={"u": "w"}), y.assign(w=1.0)):
+        names = re.escape(str(list(wrong.columns)))
+        with pytest.raises(ValueError, match=rf"channels {names}, but .* on \['u', 'v'\]: give"):
+            forecaster.predict_residuals(wrong)
+
+
+def in_zone(y, zone):
+    return y.tz_localize(zone, level=-1 if isinstance(y.index, pd.MultiIndex) else None)
+
+
+def later(y):
+    """The same rows, ten days later."""
+    times = y.index.get_level_values(-1) + 240 * HOUR
+    if not isinstance(y.index, pd.MultiIndex):
+        return y.set_axis(times)
+    levels = [y.index.get_level_values(k) for k in range(y.index.nlevels - 1)]
+    return y.set_axis(pd.MultiIndex.from_arrays([*levels, times], names=y.index.names))
+
+
+def answers(forecaster):
+    interval = forecaster.predict_interval([HOUR])
+    return forecaster.predict([HOUR]), interval, forecaster.predict_var([HOUR])
+
+
+def assert_as_before(forecaster, refused, match):
+    expected, cutoff, held = answers(forecaster), forecaster.cutoff, forecaster._y
+    with pytest.raises((ValueError, TypeError), match=match):
+        refused(forecaster)
+    assert forecaster.cutoff is cutoff
+    assert forecaster._y is held
+    for found, own in zip(answers(forecaster), expected, strict=True):
+        assert type(found) is type(own)
+        assert found.equals(own)  # names too
+
+
+@pytest.mark.parametrize("of", ["frame", "panel", "hierarchy"])
+def test_refused_updates_change_nothing(forecaster, y, of):
+    hierarchy = pd.concat({"a": y}, names=["site"])
+    y = {"frame": y.loc[0], "panel": y, "hierarchy": hierarchy}[of]
+    forecaster.fit(y)
+    new = later(y)
+    for wrong, match in (
+        (new.rename(columns={"u": "w"}), r"channels \['w', 'v'\]"),
+        (new[["v", "u"]], r"channels \['v', 'u'\]"),
+        (in_zone(new, "UTC"), "the time zone UTC"),
+    ):
+        assert_as_before(forecaster, lambda own, y=wrong: own.update(y), match)
+    assert_as_before(forecaster, lambda own: own.update_predict_single(wrong), "time zone UTC")
+
+
+@pytest.mark.parametrize("remember", [False, True])
+def test_refused_updates_of_one_series_change_nothing(y, remember):
+    y = y.loc[0]["u"].dropna()
+    forecaster = tiny().set_config(remember_data=remember).fit(y)
+    other, two = later(y).rename("w"), later(y).to_frame().assign(w=1.0)
+    assert_as_before(forecaster, lambda own: own.update(other), r"channels \['w'\]")
+    assert_as_before(forecaster, lambda own: own.update(two), r"channels \['u', 'w'\]")
+
+
+def test_a_failed_training_undoes_the_update(y, monkeypatch):
+    forecaster = tiny(update_epochs=1).fit(y)
+    expected, cutoff = forecaster.predict([HOUR]), forecaster.cutoff
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("skpolyode.forecasting.forecaster.retrain", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        forecaster.update(later(y))
+    assert forecaster.cutoff is cutoff
+    pd.testing.assert_frame_equal(forecaster.predict([HOUR]), expected)
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+@pytest.mark.parametrize("of", ["frame", "panel"])
+def test_updates_on_a_clock_without_the_time_zone_of_fit(forecaster, y, of, zone):
+    y = y if of == "panel" else y.loc[0]
+    forecaster.fit(in_zone(y, zone))
+    wrong = in_zone(later(y), "UTC" if zone is None else None)
+    found = "the time zone UTC" if zone is None else "no time zone"
+    remedy = f"tz_localize({zone!r}{', level=-1' if of == 'panel' else ''})"
+    with pytest.raises(ValueError, match=f"datetimes of y have {found}, .*{re.escape(remedy)}"):
+        forecaster.update(wrong, update_params=False)
+    forecaster.update(in_zone(wrong, zone), update_params=False)
+
+
 def test_unknown_instance_of_residuals(forecaster, y):
     with pytest.raises(ValueError, match=r"instances \[2\] are not known"):
         forecaster.fit(y.loc[[0, 1]]).predict_residuals(y)

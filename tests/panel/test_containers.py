@@ -106,7 +106,14 @@ def test_panels_that_do_not_fit_together(panel):
     for panels, match in (
         ([], "no panel"),
         ([panel, plain], "panel 1 has times in plain numbers, panel 0 in datetimes"),
-        ([panel, other_names], r"panel 1 has the channels .*\['bp'\] are missing"),
+        (
+            [panel, other_names],
+            r"panel 1 has the channels \['hr', 'temp'\], but panel 0 has \['hr', 'bp'\]; give all",
+        ),
+        (
+            [plain, Panel.from_series([([0.0], [[1.0]])], channel_names=["hr"])],
+            r"panel 0 has the channels \['x0', 'x1'\], but panel 1 has \['hr'\]; give all",
+        ),
         ([panel, Panel(days, panel.values, [0, 3], time_unit="D")], "different static columns"),
     ):
         with pytest.raises(ValueError, match=match):

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from sklearn.exceptions import NotFittedError
 
 from skpolyode import HiPPOTransformer, LegendreFitTransformer, SummaryStatsTransformer
+from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.plotting import CoefficientDisplay
 from tests.closeness import assert_same_but_for_rounding
 from tests.transformers.data import oscillators, small
@@ -94,5 +95,7 @@ def test_errors_say_what_to_do() -> None:
         CoefficientDisplay.from_estimator(estimator, X, ax=Figure().add_subplot())
     with pytest.raises(TypeError, match="embeds in coefficients, got SummaryStatsTransformer"):
         CoefficientDisplay.from_estimator(SummaryStatsTransformer().fit(X), X)
+    with pytest.raises(TypeError, match="of a forecaster its transformer_"):
+        CoefficientDisplay.from_estimator(PolyODEForecaster(), X)
     with pytest.raises(NotFittedError):
         CoefficientDisplay.from_estimator(HiPPOTransformer(), X)

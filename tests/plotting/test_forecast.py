@@ -175,6 +175,7 @@ def test_arrays_are_enough() -> None:
     [
         ({"series": -13}, "series must be a position from 0 to 11 in X, got -13"),
         ({"channel": "z"}, "channel 'z' is not in X"),
+        ({"channel": []}, r"channel chooses none: pass one or several of \['x0', 'x1'\], or None"),
         ({"cutoff": -1.0}, r"cutoff=-1.0 is before the first observation .* give a later one"),
         ({"coverage": 90}, "coverage must lie between 0 and 1, got 90"),
         ({"times": [-3.0]}, "before its last observation"),
