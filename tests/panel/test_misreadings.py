@@ -232,6 +232,24 @@ def test_values_before_times_are_told():
     both_refuse([([[1.0, 5.0], [2.0, 6.0]], [0.0, 1.0])], ValueError, r"swapped.*\(times, values\)")
 
 
+@pytest.mark.parametrize("n", [2, 3, 6])
+def test_lists_of_times_and_values_are_no_rows_of_channels(n):
+    pairs = [[list(map(float, range(n))), [3.0] * n], [list(range(1, n + 1)), [4.0] * n]]
+    both_refuse(pairs, TypeError, rf"\[tuple\(pair\) for pair in X\]; or 2 times of {n} channels")
+    arrays = [list(map(np.array, pair)) for pair in pairs]
+    both_refuse(tuple(arrays), TypeError, r"\[tuple\(pair\) for pair in X\]")
+    assert as_panel(list(map(tuple, pairs))).lengths.tolist() == [n, n]
+    assert Panel.from_array(pairs).n_channels == n
+
+
+def test_nested_lists_are_read_as_the_array_of_their_shape():
+    tables = np.random.default_rng(0).normal(size=(3, 2, 3))
+    tables[:, 0, 0] = 9  # no times
+    assert as_panel(tables.tolist()).equals(as_panel(tables))
+    with pytest.raises(ValueError, match=r"Panel\.from_sktime\(np\.array\(X\)\); or "):
+        as_panel(np.zeros((2, 3, 7)).tolist())
+
+
 def test_lists_of_ragged_vectors():
     ragged = [[1.0, 2.0, 3.0], [4.0, 5.0]]
     expected = Panel.from_series([(range(3), ragged[0]), (range(2), ragged[1])])
