@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults
-from skpolyode.panel.cell_errors import read_errors
+from skpolyode.panel.cell_errors import like_values, read_errors
 from skpolyode.panel.cells import BadCell, read_values, text_columns
 from skpolyode.panel.checks import NOT_NUMERIC, TEXT, name_cell
 from skpolyode.panel.rows import Rows, are_offsets, offsets_from, require_series
@@ -77,6 +77,7 @@ def rows_from_array(
     bounds = np.arange(len(values) + 1) * values.shape[1]
     rows = _rows(clock.at(place.ravel()), values.reshape(place.size, -1), bounds, bad, faults)
     if errors is not None:
+        errors = like_values(errors, array, faults.name)
         table = read_errors(errors, replace(rows, values=values), faults.name)
         rows = replace(rows, errors=table.reshape(rows.values.shape))
     kept = ~np.isnan(values).all(axis=2)
