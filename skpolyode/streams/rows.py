@@ -126,8 +126,8 @@ def _read_errors(
         raise ValueError(
             f"update: errors must have the shape of the values, {table.shape}, got {found.shape}."
         )
-    wrong, rule = wrong_errors(table, found), "the error must not be {:g}"
-    _faulty_cells(_WRONG_ERROR, wrong, rule, found, owner, panel).raise_if_any()
+    for rule, wrong in wrong_errors(table, found).items():
+        _faulty_cells(_WRONG_ERROR, wrong, rule, found, owner, panel).raise_if_any()
     return found
 
 

@@ -116,7 +116,9 @@ def test_what_cannot_be_is_named():
         Panel.from_series(SERIES, errors=errors, ids=["a", "b"], channel_names=["mag"])
     assert "(id 'a'), channel 'mag', time 1: the error must not be -0.2" in str(caught.value)
     assert "(id 'b'), channel 'mag', time 0: the error must not be inf" in str(caught.value)
-    with pytest.raises(ValueError, match=r"time 1: the error must not be 0.2"):
+    with pytest.raises(
+        ValueError, match=r"time 1: the error is 0.2, but the value there is missing"
+    ):
         Panel([0, 1], [1.0, np.nan], [0, 2], errors=[0.1, 0.2])
     with pytest.raises(
         ValueError, match=r"shape of each series, \(5, 1\), got \[\(3, 1\), \(1, 1\)\]"

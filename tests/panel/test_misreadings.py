@@ -117,7 +117,9 @@ def test_a_dict_or_one_frame_is_no_list():
 
 def test_text_where_times_should_be_names_the_table():
     table = pd.DataFrame({"id": [1, 1], "time": ["2024-01-01", "2024-01-02"], "hr": [61.0, 64.0]})
-    with pytest.raises(TypeError, match=r"df: times must be .*'2024-01-01'.*pandas\.to_datetime"):
+    with pytest.raises(
+        TypeError, match=r"df: column 'time': times must be .*'2024-01-01'.*pandas\.to_datetime"
+    ):
         Panel.from_long(table, id="id", time="time")
 
 
@@ -226,6 +228,13 @@ def test_kinds_that_cannot_be_series_say_so_in_estimators_too():
     both_refuse([], ValueError, r"X has 0 sample\(s\) \(series\)")
     both_refuse((n for n in range(3)), TypeError, r"X is a generator.*pass list\(X\)")
     both_refuse(iter([1]), TypeError, r"X is a list_iterator.*pass list\(X\)")
+
+
+def test_what_is_empty_is_called_so():
+    both_refuse(pd.DataFrame(index=[1, 2]), ValueError, "X is empty: ")
+    both_refuse(pd.DataFrame(), ValueError, r"X is empty|X has 0 sample\(s\)")
+    with pytest.raises(ValueError, match="array is empty: its 2 series have no time points"):
+        Panel.from_array(np.empty((2, 0, 3)))
 
 
 def test_values_before_times_are_told():

@@ -61,6 +61,8 @@ def rows_from_array(
             f"channel), got shape {values.shape}; give series of different length as a list of "
             "(times, values)."
         )
+    if values.shape[1] == 0:
+        raise ValueError(f"{faults.name} is empty: its {len(values)} series have no time points.")
     has_padding = values.ndim == 3
     values = (values if has_padding else values[:, :, None]).astype(np.float64)
     block = TimeBlock(np.arange(values.shape[1])) if times is None else read_times(times)
