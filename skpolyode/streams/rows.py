@@ -218,7 +218,7 @@ def _read_times(times: Any, panel: Panel) -> np.ndarray | Times:
 def _read_values(values: Any, panel: Panel, *, one_row: bool, name: str = "values") -> np.ndarray:
     """Cells (P, D); the columns of a frame, and the entries of a Series, are matched by name."""
     n_channels, must = panel.n_channels, f"update: {name} must be numbers, NaN where not observed"
-    names = _names_of(values, one_row=one_row, one_channel=n_channels == 1)
+    names = _names_of(values, one_row=one_row, one_channel=n_channels == 1) or None
     try:
         array, bad = read_values(values)
     except ValueError as error:
@@ -251,7 +251,7 @@ def _names_of(values: Any, *, one_row: bool, one_channel: bool) -> tuple[str, ..
         return names_in(values.columns)
     if isinstance(values, pd.Series):  # that of one channel may be of many series
         return names_in(values.index) if one_row and not one_channel else None
-    return tuple(map(str, column_names(values))) or None
+    return tuple(map(str, column_names(values)))
 
 
 def _in_order(table: np.ndarray, names: tuple[str, ...], panel: Panel, name: str) -> np.ndarray:
