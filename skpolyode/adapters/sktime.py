@@ -134,7 +134,7 @@ class SeriesFeatures(SeriesAdapter):
                 f"{type(self.transformer_).__name__} cannot turn features back into series; use a "
                 "transformer whose features are coefficients."
             )
-        series = self.transformer_.inverse_transform(np.asarray(X, dtype=np.float64), times)
+        series = self.transformer_.inverse_transform(X, times)
         ids = X.index.to_list() if isinstance(X, pd.DataFrame) else None
         return Panel(
             series.times, series.values, series.offsets, ids=ids, channel_names=self._names

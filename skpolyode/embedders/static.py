@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ import pandas as pd
 from skpolyode.embedders.base import Embedder
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel import Panel
+from skpolyode.panel.cells import BadCell, read_values
+from skpolyode.panel.timeaxis import join_times, read_times
 from skpolyode.panel.units import LARGEST, ChannelScaler, Units
 from skpolyode.saving.codec import saved
 
@@ -18,32 +21,44 @@ _TOO_LARGE = FaultKind(
     "static covariates that are infinite or too large to compute with",
     "repair them, or replace them by NaN, which means not known",
 )
+_OTHER_KIND = FaultKind(
+    "static covariates of another kind than in fit",
+    "convert them, with pandas.to_numeric, to_datetime or to_timedelta and errors='coerce': what "
+    "cannot be converted is then missing, which means not known",
+)
+_NO_CATEGORY = FaultKind(
+    "static covariates that are neither numbers nor categories",
+    "give a number, a datetime or a text for each series, or one column for each item",
+)
+_MANY = 20  # so many series with as many values of a covariate: its values are ids
+_NUMBERS = "numbers"
+_TIMES = ("datetime64", "datetime", "date", "period", "timedelta64", "timedelta")
 
 
 @saved
 class StaticEncoder(NamedTuple):
     """Numbers in standard deviations from their mean, everything else as indicators.
 
-    A missing number is the mean; a missing or unknown category has no indicator set.
+    Datetimes and timedeltas are numbers of days. A missing number is the mean; a missing or unknown
+    category has no indicator set.
     """
 
     scaler: ChannelScaler
     numeric: list[str]
     categories: dict[str, list]
+    times: dict[str, str] | None = None  # what the numeric ones were that are no numbers
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> StaticEncoder:
         """Encoder of the covariates of training."""
-        is_number = {name: pd.api.types.is_numeric_dtype(frame[name]) for name in frame}
-        numeric = [name for name in frame if is_number[name]]
-        categories = {
-            name: sorted(frame[name].dropna().unique(), key=str)
-            for name in frame
-            if not is_number[name]
-        }
-        numbers = _numbers(frame, numeric)
+        read = {name: _as_numbers(frame[name]) for name in frame}
+        numeric = [name for name in frame if read[name] is not None]
+        categories = {name: _categories(frame[name]) for name in frame if read[name] is None}
+        kinds = {name: read[name][1] for name in numeric}
+        numbers = _stacked([read[name][0] for name in numeric], len(frame))
         _check(frame, numeric, ~(np.isnan(numbers) | (abs(numbers) <= LARGEST)))
-        return cls(ChannelScaler.of(numbers), numeric, categories)
+        times = {name: kind for name, kind in kinds.items() if kind != _NUMBERS}
+        return cls(ChannelScaler.of(numbers), numeric, categories, times)
 
     @classmethod
     def of_panel(cls, panel: Panel) -> StaticEncoder | None:
@@ -71,7 +86,9 @@ class StaticEncoder(NamedTuple):
                 f"X lacks the static covariates {missing} that the data of fit had; it has "
                 f"{have}. Give them in the `static` of the Panel, NaN where not known."
             )
-        numbers = _numbers(panel.static, self.numeric)
+        times = self.times or {}
+        kinds = {name: times.get(name, _NUMBERS) for name in self.numeric}
+        numbers = _numbers(panel.static, kinds)
         _check(panel.static, self.numeric, self.scaler.is_too_far(numbers))
         columns = [np.nan_to_num(self.scaler.read(numbers))]
         for name, known in self.categories.items():
@@ -115,6 +132,73 @@ def _check(frame: pd.DataFrame, names: list[str], wrong: np.ndarray) -> None:
     faults.raise_if_any()
 
 
-def _numbers(frame: pd.DataFrame, names: list[str]) -> np.ndarray:
-    columns = [frame[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in names]
-    return np.column_stack(columns) if columns else np.empty((len(frame), 0))
+def _as_numbers(column: pd.Series) -> tuple[np.ndarray, str] | None:
+    """Covariate (B,) as numbers, and what they are; None if it holds categories."""
+    if pd.api.types.is_numeric_dtype(column):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan), _NUMBERS
+    if pd.api.types.infer_dtype(column, skipna=True) not in _TIMES:
+        return None
+    if column.dtype == object:
+        column = column.where(column.notna(), None)
+    try:
+        block = read_times(column)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"X: static covariate {column.name!r}: {error}") from error
+    zone = "" if block.tz is None else " with a time zone"
+    return join_times([block], "D").counts, f"{block.kind}s{zone}"
+
+
+def _categories(column: pd.Series) -> list:
+    """The different values of a covariate; a warning if they only tell series apart."""
+    try:
+        known = sorted(column.dropna().unique(), key=str)
+    except TypeError:  # not hashable
+        faults = Faults("X", column.index.to_numpy())
+        cells = [BadCell(*cell) for cell in enumerate(column) if not _is_hashable(cell[1])]
+        faults.add_each(_NO_CATEGORY, cells, lambda cell: _line(faults, column, cell))
+        faults.raise_if_any()
+        raise
+    if len(known) == len(column) >= _MANY:
+        warnings.warn(
+            f"the static covariate {column.name!r} has another value in each of the {len(known)} "
+            "series, as ids have: it says nothing about new series. Leave it out, or give numbers.",
+            stacklevel=2,
+        )
+    return known
+
+
+def _is_hashable(content: object) -> bool:
+    try:
+        hash(content)
+    except TypeError:
+        return False
+    return True
+
+
+def _numbers(frame: pd.DataFrame, kinds: dict[str, str]) -> np.ndarray:
+    """Covariates (B, S) of some kinds as numbers; one error for all that are of another kind."""
+    faults, columns = Faults("X", frame.index.to_numpy()), []
+    for name, kind in kinds.items():
+        column = frame[name]
+        found, cells = _as_numbers(column), []
+        if column.isna().all():
+            found = np.full(len(column), np.nan), kind
+        elif kind == _NUMBERS and found is None:  # numbers among objects
+            values, cells = read_values(column)
+            found = values.astype(np.float64), kind
+        elif found is None or found[1] != kind:
+            first = int(np.argmax(column.notna()))
+            cells = [BadCell(first, column.astype(object).iloc[first])]
+        lines = [f"{_line(faults, column, cell)}, where fit had {kind}" for cell in cells[:10]]
+        faults.add(_OTHER_KIND, lines, len(cells))
+        columns.append(found[0] if found else np.empty(0))
+    faults.raise_if_any()
+    return _stacked(columns, len(frame))
+
+
+def _line(faults: Faults, column: pd.Series, cell: BadCell) -> str:
+    return f"{faults.series(cell.position)}, static covariate {column.name!r}: {cell}"
+
+
+def _stacked(columns: list[np.ndarray], n_series: int) -> np.ndarray:
+    return np.column_stack(columns) if columns else np.empty((n_series, 0))

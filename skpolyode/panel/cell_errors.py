@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from skpolyode.errors import Faults
 from skpolyode.panel.cells import read_values
+from skpolyode.panel.readers.lists import names_in
 from skpolyode.panel.rows import Rows
+
+_LABELLED = (pd.DataFrame, pd.Series)
 
 
 def read_errors(errors: Any, rows: Rows, name: str, *, by_series: bool = False) -> np.ndarray:
@@ -41,13 +45,44 @@ def with_errors(
         return reader
 
     def read(data: Any, faults: Faults, time_unit: str | None) -> Rows:
+        data = list(data) if isinstance(data, Iterator) else data
         rows = reader(data, faults, time_unit)
         if rows.unreadable:  # which the checks tell
             return rows
-        own = read_errors(errors, rows, faults.name, by_series=by_series)
-        return replace(rows, errors=own)
+        if by_series:
+            names = (f"{faults.name}: {faults.series(k)}" for k in range(len(rows.lengths)))
+            own = list(errors)
+            if len(own) == len(rows.lengths):  # else the shapes do not fit
+                own = list(map(like_values, own, data, names))
+        else:
+            own = like_values(errors, data[1], faults.name)
+        return replace(rows, errors=read_errors(own, rows, faults.name, by_series=by_series))
 
     return read
+
+
+def like_values(errors: Any, values: Any, name: str) -> Any:
+    """Errors with the columns of a frame of values in its order; a ValueError for other labels."""
+    if not (isinstance(errors, _LABELLED) and isinstance(values, _LABELLED)):
+        return errors
+    if isinstance(errors, pd.DataFrame) and isinstance(values, pd.DataFrame):
+        found, wanted = names_in(errors.columns), names_in(values.columns)
+        if found and wanted and found != wanted:
+            if sorted(found) != sorted(wanted):
+                raise ValueError(
+                    f"{name}: errors have the columns {list(found)}, but values have "
+                    f"{list(wanted)}: give each column of values its errors under its own name, "
+                    "NaN where not known."
+                )
+            errors = errors.iloc[:, [found.index(column) for column in wanted]]
+    own, index = errors.index, values.index
+    if len(own) == len(index) and names_in(own) and names_in(index) and not own.equals(index):
+        raise ValueError(
+            f"{name}: errors have another index than values: give them that of values, with "
+            "errors.reindex(values.index), or errors.set_axis(values.index) if their rows are in "
+            "the order of values."
+        )
+    return errors
 
 
 def join_errors(panels: Sequence[Any]) -> np.ndarray | None:

@@ -150,8 +150,9 @@ def check_rows(rows: Rows, faults: Faults) -> None:
     _check_times(rows, faults)
     note_cells(INFINITE, np.isinf(rows.values), "values must not be infinity, got {}", rows, faults)
     if rows.errors is not None:
-        named, wrong = replace(rows, values=rows.errors), wrong_errors(rows.values, rows.errors)
-        note_cells(WRONG_ERROR, wrong, "the error must not be {:g}", named, faults)
+        named = replace(rows, values=rows.errors)
+        for rule, wrong in wrong_errors(rows.values, rows.errors).items():
+            note_cells(WRONG_ERROR, wrong, rule, named, faults)
     if rows.keeps_empty:
         return
     empty = rows.n_observed == 0
@@ -165,10 +166,13 @@ def check_rows(rows: Rows, faults: Faults) -> None:
     faults.add_each(UNOBSERVED, np.flatnonzero(empty), line)
 
 
-def wrong_errors(values: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """Mark the errors (n_obs, D) that cannot be those of values, or have none."""
-    possible = (errors >= 0) & (errors < np.inf) & ~np.isnan(values)
-    return ~(possible | np.isnan(errors))
+def wrong_errors(values: np.ndarray, errors: np.ndarray) -> dict[str, np.ndarray]:
+    """Mark the errors (n_obs, D) that cannot be those of values, or have none, by what to say."""
+    possible = (errors >= 0) & (errors < np.inf)
+    return {
+        "the error must not be {:g}": ~(possible | np.isnan(errors)),
+        "the error is {:g}, but the value there is missing": possible & np.isnan(values),
+    }
 
 
 def _check_times(rows: Rows, faults: Faults) -> None:

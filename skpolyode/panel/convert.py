@@ -88,12 +88,21 @@ def _rows_from_tables(tables: Any, faults: Faults, time_unit: str | None) -> Row
     return rows_from_tables(tables, faults, time_unit)
 
 
+def _nested_shape(lists: Any) -> tuple[int, ...]:
+    """Shape of lists of lists of vectors, () of anything else."""
+    try:
+        return np.shape(lists) if is_vector(first_of(first_of(lists))) else ()
+    except ValueError:  # not rectangular
+        return ()
+
+
 def _rows_from_array(array: Any, faults: Faults, time_unit: str | None) -> Rows:
-    shape = getattr(array, "shape", ())
+    shape = getattr(array, "shape", None) or _nested_shape(array)
     if len(shape) == 3 and _has_channels_first(*shape[1:]):
+        given = faults.name if hasattr(array, "shape") else f"np.array({faults.name})"
         raise ValueError(
             f"{faults.name} of shape {tuple(shape)} may be (series, channel, time), as sktime and "
-            f"aeon have it: Panel.from_sktime({faults.name}); or (series, time, channel), with "
+            f"aeon have it: Panel.from_sktime({given}); or (series, time, channel), with "
             f"{shape[1]} times of {shape[2]} channels: Panel.from_array({faults.name})."
         )
     return rows_from_array(array, faults, time_unit, column_times(array))

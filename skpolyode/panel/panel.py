@@ -193,8 +193,9 @@ class Panel(PanelViews):
             One a series. The index holds the times: numbers, datetimes (with or without a time
             zone), periods (their start counts) or timedeltas; the columns are the channels.
         errors : sequence of DataFrame, Series or array-like, or None, default=None
-            Standard deviations of the values, one table a series, with the rows and columns of its
-            frame in their order; see `Panel`.
+            Standard deviations of the values, one table a series; see `Panel`. The columns of a
+            DataFrame are matched with those of its frame by name, and its index must be the same;
+            arrays have the rows and columns in the order of the frame.
         **options : dict
             `ids`, `channel_names`, `static`, `inputs`, `time_unit`, `sort`, `duplicates` and
             `empty` of `Panel`.

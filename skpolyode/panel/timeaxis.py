@@ -162,7 +162,15 @@ def read_times(times: object) -> TimeBlock:
     known = [cell for cell in array.ravel() if cell is not None and cell is not pd.NaT]
     for kinds, index in _INDEX_OF.items():
         if known and all(isinstance(cell, kinds) for cell in known):
-            return read_times(index(array.ravel()))
+            try:
+                return read_times(index(array.ravel()))
+            except ValueError as error:
+                if len({getattr(cell, "tzinfo", None) for cell in known}) < 2:
+                    raise
+                raise TypeError(
+                    "times must be datetimes of one UTC offset, got several; convert them with "
+                    "pandas.to_datetime(..., utc=True)"
+                ) from error
     numbers, bad = to_float(array)
     if bad:
         remedy = _TEXT_REMEDY if isinstance(bad[0].content, str) else ""

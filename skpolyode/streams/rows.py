@@ -11,7 +11,7 @@ import pandas as pd
 from skpolyode.embedders import ChannelScaler
 from skpolyode.errors import FaultKind, Faults, plain_repr
 from skpolyode.panel import Panel
-from skpolyode.panel.cells import unmasked
+from skpolyode.panel.cells import read_values
 from skpolyode.panel.checks import (
     EXTREME,
     INFINITE,
@@ -24,6 +24,9 @@ from skpolyode.panel.checks import (
 )
 from skpolyode.panel.outliers import OUTLIER, VAGUE
 from skpolyode.panel.query import check_kind
+from skpolyode.panel.readers.kinds import column_names
+from skpolyode.panel.readers.lists import names_in
+from skpolyode.panel.rows import Rows
 from skpolyode.panel.timeaxis import Times, join_times, read_times
 
 _LATE = FaultKind(
@@ -79,7 +82,7 @@ def read_rows(
     """
     one_time = np.ndim(times) == 0
     stamps = _read_times([times] if one_time else times, panel)
-    table = _read_values(values, panel.n_channels, one_row=one_time)
+    table = _read_values(values, panel, one_row=one_time)
     if one_time and len(table) > 1:
         many = np.zeros(len(table), dtype=np.int64)
         stamps = stamps.at(many) if isinstance(stamps, Times) else stamps[many]
@@ -118,13 +121,13 @@ def _read_errors(
     errors: Any, table: np.ndarray, one_row: bool, panel: Panel, owner: np.ndarray
 ) -> np.ndarray:
     """Errors (P, D) of new rows; a ValueError for those that cannot be."""
-    found = _read_values(errors, panel.n_channels, one_row=one_row, name="errors")
+    found = _read_values(errors, panel, one_row=one_row, name="errors")
     if found.shape != table.shape:
         raise ValueError(
             f"update: errors must have the shape of the values, {table.shape}, got {found.shape}."
         )
-    wrong, rule = wrong_errors(table, found), "the error must not be {:g}"
-    _faulty_cells(_WRONG_ERROR, wrong, rule, found, owner, panel).raise_if_any()
+    for rule, wrong in wrong_errors(table, found).items():
+        _faulty_cells(_WRONG_ERROR, wrong, rule, found, owner, panel).raise_if_any()
     return found
 
 
@@ -212,15 +215,24 @@ def _read_times(times: Any, panel: Panel) -> np.ndarray | Times:
     return read if exact else read.counts
 
 
-def _read_values(
-    values: Any, n_channels: int, *, one_row: bool, name: str = "values"
-) -> np.ndarray:
+def _read_values(values: Any, panel: Panel, *, one_row: bool, name: str = "values") -> np.ndarray:
+    """Cells (P, D); the columns of a frame, and the entries of a Series, are matched by name."""
+    n_channels, must = panel.n_channels, f"update: {name} must be numbers, NaN where not observed"
+    names = _names_of(values, one_row=one_row, one_channel=n_channels == 1) or None
     try:
-        table = np.array(unmasked(values), dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(
-            f"update: {name} must be numbers, NaN where not observed ({error})."
-        ) from None
+        array, bad = read_values(values)
+    except ValueError as error:
+        raise TypeError(f"{must} ({error.__cause__ or error}).") from None
+    if names is not None:
+        array = array.reshape(-1, len(names))
+    if bad:
+        row, channel = divmod(bad[0].position, max(array.shape[1:], default=1))
+        known = panel.channel_names if names is None else names
+        where = Faults(channel_names=known).channel(channel)
+        raise TypeError(f"{must}: row {row}, {where}: {bad[0]}.")
+    table = array.astype(np.float64)
+    if names is not None:
+        return _in_order(table, names, panel, f"update: {name}")
     if n_channels == 1 and table.ndim < 2:
         return table.reshape(-1, 1)
     if one_row and table.ndim == 1:
@@ -231,6 +243,27 @@ def _read_values(
             f"{np.shape(values)}."
         )
     return table
+
+
+def _names_of(values: Any, *, one_row: bool, one_channel: bool) -> tuple[str, ...] | None:
+    """Names of the channels in a frame, or in a Series of one row; None if there are none."""
+    if isinstance(values, pd.DataFrame):
+        return names_in(values.columns)
+    if isinstance(values, pd.Series):  # that of one channel may be of many series
+        return names_in(values.index) if one_row and not one_channel else None
+    return tuple(map(str, column_names(values)))
+
+
+def _in_order(table: np.ndarray, names: tuple[str, ...], panel: Panel, name: str) -> np.ndarray:
+    """Cells (P, D) in the order of the channels of a panel; a ValueError for other names."""
+    if names == panel.channel_names:
+        return table
+    times = panel.rows.times._replace(counts=np.zeros(len(table)), ticks=None)
+    rows = Rows(times, table, np.array([0, len(table)]), None, names, has_channel_names=True)
+    found = Panel.from_rows(rows, checked=False).align_channels(
+        panel.channel_names, named=panel.has_channel_names, owner="the model", name=name
+    )
+    return found.values
 
 
 def _owners(series: Any, n_rows: int, ids: np.ndarray) -> np.ndarray:

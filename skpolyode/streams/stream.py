@@ -26,6 +26,7 @@ from skpolyode.models.contract import State
 from skpolyode.panel import Panel
 from skpolyode.panel.empty import blank_panel
 from skpolyode.panel.query import edge, times_since
+from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.select import observed_rows, observed_series
 from skpolyode.panel.timeaxis import MICROSECONDS
 from skpolyode.saving.codec import place, register
@@ -156,7 +157,8 @@ class SeriesStream:
             rows.
         values : array-like of shape (n_rows, D) or (n_rows,), or None, default=None
             Values, NaN where a channel was not observed. One channel needs no axis. Rows without
-            any value are left out.
+            any value are left out. The columns of a DataFrame, and the entries of a Series at a
+            scalar time, are matched with the channels of `fit` by name.
         series : int, str, array-like of such of shape (n_rows,) or None, default=None
             Which series each row is of, by position, or by id where ids are text. A series may
             have many rows, and rows of different series may be mixed. None: one row for each
@@ -177,8 +179,8 @@ class SeriesStream:
         ------
         ValueError
             If times are out of order, repeated or not finite, or values infinite or too large to
-            compute with, or shapes do not fit. The error lists the first faults, and the stream is
-            left as it was.
+            compute with, or shapes or names of channels do not fit. The error lists the first
+            faults, and the stream is left as it was.
         TypeError
             If times or values are of another kind.
         """
@@ -322,6 +324,7 @@ class SeriesStream:
         return {
             "n_series": panel.n_series,
             "channel_names": panel.channel_names,
+            "has_channel_names": panel.has_channel_names,
             "ids": panel.ids.copy(),
             "static": panel.static,
             "time_unit": panel.time_unit,
@@ -343,7 +346,10 @@ class SeriesStream:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._embedder = state["of"]
         labels = state["labels"]
-        self._panel = blank_panel(**labels | {"inputs": decoded(labels.get("inputs"))})
+        names = tuple(labels["channel_names"])  # older files do not tell who gave them
+        named = {"has_channel_names": names != default_channel_names(len(names))}
+        inputs = {"inputs": decoded(labels.get("inputs"))}
+        self._panel = blank_panel(**named | labels | inputs)
         self._clock = Clock(**state["clock"])
         self._parts = state["parts"]
         self._bind()

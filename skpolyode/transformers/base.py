@@ -25,6 +25,7 @@ from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.durations import covered
 from skpolyode.panel.empty import blank_panel, fill_rows, fill_values
 from skpolyode.panel.query import read_leads
+from skpolyode.panel.readers.kinds import column_names
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.objects import register_estimator
 from skpolyode.streams.stream import SeriesStream
@@ -188,7 +189,8 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         Parameters
         ----------
         X : array-like of shape (n_series, n_features)
-            Embeddings as `transform` returns them.
+            Embeddings as `transform` returns them. The columns of a frame are matched with the
+            names of the features; the index of a DataFrame becomes the ids of a Panel.
         times : array-like of shape (Q,) or None, default=None
             Times relative to the moment of embedding, from ``-window_`` to 0, in the units of
             `times`, or beside datetimes timedeltas. By default an even grid over the window or,
@@ -203,13 +205,13 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         Raises
         ------
         ValueError
-            If the embedding holds no coefficients, has another number of features, or a time is
-            outside the window.
+            If the embedding holds no coefficients, has another number of features or other names
+            of them, or a time is outside the window.
         """
         check_is_fitted(self)
         Z = self._checked_embeddings(X)
         self._check_invertible()
-        return self._read_back(Z, times, self.embedder_.past)
+        return self._read_back(Z, times, self.embedder_.past, ids=self._ids_of(X))
 
     def _checked_embeddings(self, X: Any) -> np.ndarray:
         """Embeddings (n_series, n_features) as `transform` returned them."""
@@ -219,16 +221,34 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
                 f"X has {Z.shape[1]} features, but {type(self).__name__} embeds in "
                 f"{self._n_features_out}: pass what transform returned."
             )
-        return Z
+        found, wanted = column_names(X), list(self.get_feature_names_out())
+        if found == wanted or not all(isinstance(name, str) for name in found) or not found:
+            return Z
+        if missing := [name for name in wanted if name not in found]:
+            unknown = [name for name in found if name not in wanted]
+            raise ValueError(
+                f"X lacks the features {missing[:3]} ({len(missing)} such features), and has "
+                f"{unknown[:3]}: the feature names should match those of get_feature_names_out(); "
+                "pass what transform returned, or an array."
+            )
+        return Z[:, [found.index(name) for name in wanted]]
 
-    def _read_back(self, Z: np.ndarray, times: Any, past: MemoryReadout) -> np.ndarray | Panel:
+    @staticmethod
+    def _ids_of(X: Any) -> pd.Index | None:
+        """Ids of series in the index of a frame of their features, if it has one for each."""
+        return X.index if isinstance(X, pd.DataFrame) and X.index.is_unique else None
+
+    def _read_back(
+        self, Z: np.ndarray, times: Any, past: MemoryReadout, ids: Any = None
+    ) -> np.ndarray | Panel:
         """Series from features that their coefficients begin; see `inverse_transform`."""
         times = None if times is None else read_leads(times, self.time_unit_)
         ages = past.ages_at(times, self.array_shape_)
         values = past.read_features(Z, self.n_channels_in_, ages)
         if self.array_shape_ is None:
             order, names = np.argsort(-ages, kind="stable"), self.channel_names_
-            return Panel.from_array(values[:, order], times=-ages[order], channel_names=names)
+            labels = {"channel_names": names, "ids": ids}
+            return Panel.from_array(values[:, order], times=-ages[order], **labels)
         return values[:, :, 0] if len(self.array_shape_) == 1 else values
 
     def _check_invertible(self) -> None:

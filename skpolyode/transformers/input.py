@@ -225,6 +225,11 @@ def _converted(
     if getattr(X, "ndim", 2) == 3:
         is_like_fit = not reset and X.shape[2] == estimator.n_channels_in_  # and no channels first
         return Panel.from_array(X) if is_like_fit else as_panel(X, name=name), X.shape
+    if isinstance(X, pd.DataFrame) and X.shape[1] == 0:
+        raise ValueError(
+            f"{name} is empty: a DataFrame without columns has 0 feature(s) (time points), while a "
+            "minimum of 1 is required."
+        )
     options = {"reset": reset, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
     try:
         array = validate_data(estimator, with_nan(X), **options)

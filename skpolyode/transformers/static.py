@@ -14,8 +14,9 @@ from skpolyode.transformers.base import SeriesTransformer
 class StaticFeatures(SeriesTransformer):
     """Features of the static covariates of each series, which most transformers do not read.
 
-    Numbers are in standard deviations from their mean, everything else becomes indicators. Use it
-    in a `FeatureUnion` beside a transformer of the series themselves.
+    Numbers are in standard deviations from their mean, and so are datetimes and timedeltas, counted
+    in days; everything else becomes indicators. Use it in a `FeatureUnion` beside a transformer of
+    the series themselves.
 
     Attributes
     ----------

@@ -197,7 +197,7 @@ class UncertainTransformer(NeuralTransformer):
             )
         Z, past = self._checked_embeddings(X), self.embedder_.past
         own = Z[:, self.n_channels_in_ * past.n_coefficients :]
-        found = self._read_back(own, times, past.of_differences)
+        found = self._read_back(own, times, past.of_differences, ids=self._ids_of(X))
         size = self.n_channels_in_, past.n_coefficients
         least = self._least_std(own[:, : np.prod(size)].reshape(len(own), *size))
         if isinstance(found, Panel):

@@ -135,3 +135,6 @@ def test_inverse_transform(data):
     assert series.lengths.tolist() == [2] * 24
     expected = fitted.transformer_.inverse_transform(fitted.transform(X), [-0.5 * window, 0.0])
     np.testing.assert_array_equal(series.values, expected.values)
+    features = fitted.transform(X).iloc[:, ::-1]
+    back = fitted.inverse_transform(features, times=[-0.5 * window, 0.0])
+    np.testing.assert_array_equal(back.values, expected.values)

@@ -63,3 +63,60 @@ def test_infinite_numbers_are_named(wrong):
 def test_columns_that_are_missing_are_named():
     with pytest.raises(ValueError, match=r"lacks the static covariates \['age'\]"):
         StaticEncoder.of(FRAME).transform(panel(FRAME[["sex"]]))
+
+
+DAYS = pd.to_datetime(["2024-01-01", "2024-01-02", None, "2024-01-03"])
+AS_NUMBERS = [1.0, 2.0, np.nan, 3.0]
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        DAYS,
+        DAYS.tz_localize("UTC"),
+        DAYS - pd.Timestamp("1990-01-01"),
+        pd.Series([None if day is pd.NaT else day.date() for day in DAYS], dtype=object),
+        pd.Series([np.nan if day is pd.NaT else day.to_pydatetime() for day in DAYS], dtype=object),
+        DAYS.to_period("D"),
+    ],
+    ids=lambda dates: str(dates.dtype),
+)
+def test_datetimes_and_timedeltas_are_numbers(dates):
+    frame = pd.DataFrame({"born": dates})
+    encoder = StaticEncoder.of(frame)
+    assert encoder.names == ["born"]
+    plain = pd.DataFrame({"born": AS_NUMBERS})
+    expected = StaticEncoder.of(plain).transform(panel(plain))
+    np.testing.assert_allclose(encoder.transform(panel(frame)), expected, atol=1e-9)
+    assert (encoder.transform(panel(frame.iloc[[2]])) == 0).all()
+    message = r"static covariate 'born': got 1.0 \(float\), where fit had (datetime|timedelta)s"
+    with pytest.raises(ValueError, match=message):
+        encoder.transform(panel(plain))
+
+
+def test_covariates_of_another_kind_than_in_fit_are_named():
+    encoder = StaticEncoder.of(FRAME)
+    for column, got in (
+        (["20", "unknown", "40"], r"'20' \(str\), where .*Remedies:.*pandas\.to_numeric"),
+        ([20, "unknown", None], r"'unknown' \(str\), where fit had numbers"),
+        (DAYS[[0, 2, 1]], r"Timestamp.* \(Timestamp\), where fit had numbers"),
+    ):
+        frame = FRAME[:3].assign(age=column)
+        with pytest.raises(ValueError, match=r"(?s)static covariate 'age': got " + got):
+            encoder.transform(panel(frame))
+    frame = FRAME.assign(age=pd.Series([20, 40.0, None, 60], dtype=object))
+    np.testing.assert_array_equal(encoder.transform(panel(frame)), encoder.transform(panel(FRAME)))
+
+
+def test_what_is_no_category_is_named():
+    frame = FRAME.assign(codes=["a", ["b", "c"], None, "d"]).set_axis(list("abcd"))
+    message = r"series 1 \(id 'b'\), static covariate 'codes': got \['b', 'c'\] \(list\).*each item"
+    with pytest.raises(ValueError, match=message):
+        StaticEncoder.of(frame)
+
+
+def test_ids_among_the_covariates_are_told():
+    names = pd.DataFrame({"name": [f"p{k}" for k in range(20)]})
+    with pytest.warns(UserWarning, match="'name' has another value in each of the 20 series"):
+        StaticEncoder.of(names)
+    StaticEncoder.of(names[:19])

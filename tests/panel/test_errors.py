@@ -116,7 +116,9 @@ def test_what_cannot_be_is_named():
         Panel.from_series(SERIES, errors=errors, ids=["a", "b"], channel_names=["mag"])
     assert "(id 'a'), channel 'mag', time 1: the error must not be -0.2" in str(caught.value)
     assert "(id 'b'), channel 'mag', time 0: the error must not be inf" in str(caught.value)
-    with pytest.raises(ValueError, match=r"time 1: the error must not be 0.2"):
+    with pytest.raises(
+        ValueError, match=r"time 1: the error is 0.2, but the value there is missing"
+    ):
         Panel([0, 1], [1.0, np.nan], [0, 2], errors=[0.1, 0.2])
     with pytest.raises(
         ValueError, match=r"shape of each series, \(5, 1\), got \[\(3, 1\), \(1, 1\)\]"
@@ -133,3 +135,39 @@ def test_what_cannot_be_is_named():
         Panel.from_long(table, id="id", time="t", error={"i": "e"})
     with pytest.raises(ValueError, match="no column 'f'"):
         Panel.from_long(table, id="id", time="t", error={"g": "e", "r": "f"})
+
+
+FRAME = pd.DataFrame([[1.0, 2.0], [3.0, 4.0]], index=[0.5, 0.7], columns=["g", "r"])
+OF_FRAME = pd.DataFrame([[0.1, 0.2], [0.3, 0.4]], index=[0.5, 0.7], columns=["g", "r"])
+WAYS = [
+    lambda errors: Panel.from_frames([FRAME], errors=[errors]),
+    lambda errors: Panel.from_frames(iter([FRAME]), errors=iter([errors])),
+    lambda errors: Panel(FRAME.index, FRAME, [0, 2], errors=errors),
+    lambda errors: Panel.from_array(FRAME, errors=errors),
+]
+
+
+@pytest.mark.parametrize("read", WAYS)
+def test_columns_of_errors_are_matched_by_name(read):
+    for errors in (
+        OF_FRAME,
+        OF_FRAME[["r", "g"]],
+        OF_FRAME.to_numpy(),
+        OF_FRAME.reset_index()[["r", "g"]],
+    ):
+        assert cells(read(errors)) == [0.1, 0.2, 0.3, 0.4]
+
+
+@pytest.mark.parametrize("read", WAYS)
+def test_errors_with_other_labels_are_refused(read):
+    with pytest.raises(
+        ValueError, match=r"errors have the columns \['g', 'b'\], .* have \['g', 'r"
+    ):
+        read(OF_FRAME.rename(columns={"r": "b"}))
+    with pytest.raises(ValueError, match=r"another index than values: .*reindex\(values.index\)"):
+        read(OF_FRAME[::-1])
+
+
+def test_errors_of_a_series_have_its_index():
+    with pytest.raises(ValueError, match=r"frames: series 0 \(id 'p'\): errors have another index"):
+        Panel.from_frames([FRAME["g"]], errors=[OF_FRAME["g"][::-1]], ids=["p"])

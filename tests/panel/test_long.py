@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import datetime
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -218,3 +220,33 @@ def test_many_series_need_more_than_sixteen_bits():
     assert panel.n_series == n
     np.testing.assert_array_equal(panel.values[::2, 0], np.arange(n))
     np.testing.assert_array_equal(panel.values[1::2, 0], np.arange(n) + n)
+
+
+def test_datetimes_of_several_offsets_are_told():
+    zones = [datetime.timezone(datetime.timedelta(hours=h)) for h in (0, 1)]
+    days = [datetime.datetime(2024, 1, 1, tzinfo=zone) for zone in zones]
+    table = pd.DataFrame(
+        {"id": [1, 1], "day": pd.Series(days[::-1], dtype=object), "x": [1.0, 2.0]}
+    )
+    message = r"df: column 'day': .*of one UTC offset, got several; .*utc=True\)"
+    with pytest.raises(TypeError, match=message):
+        Panel.from_long(table, id="id", time="day")
+    with pytest.raises(TypeError, match=r"series 0: times must be .* one UTC offset"):
+        Panel.from_series([(days[::-1], [1.0, 2.0])])
+    table["day"] = pd.to_datetime(table["day"], utc=True)
+    assert Panel.from_long(table, id="id", time="day").lengths.tolist() == [2]
+
+
+def test_columns_of_several_levels_are_told():
+    table = pd.DataFrame({("id", ""): [1, 1], ("t", ""): [0.0, 1.0], ("hr", "mean"): [60, 61]})
+    with pytest.raises(ValueError, match=r"df has columns of 2 levels, such as \('hr', 'mean'\)"):
+        Panel.from_long(table, id="id", time="t")
+    df = table
+    flat = df.set_axis(["_".join(filter(None, map(str, c))) for c in df.columns], axis=1)
+    assert Panel.from_long(flat, id="id", time="t").channel_names == ("hr_mean",)
+
+
+def test_lists_in_a_static_column_are_told():
+    table = pd.DataFrame({"id": [1], "t": [0.0], "x": [1.0], "codes": [["a", "b"]]})
+    with pytest.raises(TypeError, match=r"df: static column 'codes': unhashable .*each item"):
+        Panel.from_long(table, id="id", time="t", static=["codes"])

@@ -117,7 +117,9 @@ def test_a_dict_or_one_frame_is_no_list():
 
 def test_text_where_times_should_be_names_the_table():
     table = pd.DataFrame({"id": [1, 1], "time": ["2024-01-01", "2024-01-02"], "hr": [61.0, 64.0]})
-    with pytest.raises(TypeError, match=r"df: times must be .*'2024-01-01'.*pandas\.to_datetime"):
+    with pytest.raises(
+        TypeError, match=r"df: column 'time': times must be .*'2024-01-01'.*pandas\.to_datetime"
+    ):
         Panel.from_long(table, id="id", time="time")
 
 
@@ -228,8 +230,33 @@ def test_kinds_that_cannot_be_series_say_so_in_estimators_too():
     both_refuse(iter([1]), TypeError, r"X is a list_iterator.*pass list\(X\)")
 
 
+def test_what_is_empty_is_called_so():
+    both_refuse(pd.DataFrame(index=[1, 2]), ValueError, "X is empty: ")
+    both_refuse(pd.DataFrame(), ValueError, r"X is empty|X has 0 sample\(s\)")
+    with pytest.raises(ValueError, match="array is empty: its 2 series have no time points"):
+        Panel.from_array(np.empty((2, 0, 3)))
+
+
 def test_values_before_times_are_told():
     both_refuse([([[1.0, 5.0], [2.0, 6.0]], [0.0, 1.0])], ValueError, r"swapped.*\(times, values\)")
+
+
+@pytest.mark.parametrize("n", [2, 3, 6])
+def test_lists_of_times_and_values_are_no_rows_of_channels(n):
+    pairs = [[list(map(float, range(n))), [3.0] * n], [list(range(1, n + 1)), [4.0] * n]]
+    both_refuse(pairs, TypeError, rf"\[tuple\(pair\) for pair in X\]; or 2 times of {n} channels")
+    arrays = [list(map(np.array, pair)) for pair in pairs]
+    both_refuse(tuple(arrays), TypeError, r"\[tuple\(pair\) for pair in X\]")
+    assert as_panel(list(map(tuple, pairs))).lengths.tolist() == [n, n]
+    assert Panel.from_array(pairs).n_channels == n
+
+
+def test_nested_lists_are_read_as_the_array_of_their_shape():
+    tables = np.random.default_rng(0).normal(size=(3, 2, 3))
+    tables[:, 0, 0] = 9  # no times
+    assert as_panel(tables.tolist()).equals(as_panel(tables))
+    with pytest.raises(ValueError, match=r"Panel\.from_sktime\(np\.array\(X\)\); or "):
+        as_panel(np.zeros((2, 3, 7)).tolist())
 
 
 def test_lists_of_ragged_vectors():

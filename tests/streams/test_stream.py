@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import torch
 from hypothesis import given, settings
@@ -245,6 +248,9 @@ FAULTS = [
     (([2, 3], np.ones((2, 2)), [0, 1, 0]), ValueError, "3 entries of series for 2 rows"),
     (([2, 3], np.ones((2, 2)), ["a", "b"]), ValueError, "no series with the id .a."),
     (([2, 3], [["a", 1], [1, 2]]), TypeError, "values must be numbers"),
+    (([2, 3], [[1, 2], ["1.5", "2"]]), TypeError, r"row 0, channel 'x0': got '1' \(str\)"),
+    (([2, 3], np.ones((2, 2), "m8[s]")), TypeError, r"channel 'x0': got .*\(timedelta\)"),
+    (([2, 3], [[1, 2], [3]]), TypeError, "values must be numbers.*inhomogeneous"),
     ((["a", "b"], np.ones((2, 2))), TypeError, "times must be numbers"),
 ]
 
@@ -257,6 +263,46 @@ def test_fault_is_named_and_leaves_the_stream_as_it_was(name, arguments, kind, m
     with pytest.raises(kind, match=message):
         stream.update(*arguments)
     assert snapshot(stream) == before
+
+
+@pytest.fixture(scope="module")
+def named():
+    panel = Panel.from_series(oscillators(), channel_names=["hr", "bp"])
+    return HiPPOTransformer(n_coefficients=6).fit(panel)
+
+
+def test_columns_are_matched_by_name(named):
+    times, values = np.arange(4.0), np.random.default_rng(0).normal(size=(4, 2))
+    frame = pd.DataFrame(values, columns=["hr", "bp"])
+    errors = pd.DataFrame(np.full((4, 2), 0.1), columns=["bp", "hr"])
+    expected = named.stream().update(times, values).embedding()
+    for table in (frame, frame[["bp", "hr"]], pl.DataFrame(frame)[["bp", "hr"]]):
+        found = named.stream().update(times, table, errors=errors).embedding()
+        np.testing.assert_array_equal(found, expected)
+    found = pickle.loads(pickle.dumps(named.stream()))
+    for time, row in frame[["bp", "hr"]].iterrows():
+        found.update(time, row)
+    np.testing.assert_allclose(found.embedding(), expected, atol=1e-12)
+
+
+def test_other_names_are_refused(named):
+    message = r"update: values has the channels \['hr', 'x'\], .* fitted on \['hr', 'bp'\]"
+    row = pd.Series([1.0, 2.0], index=["hr", "x"])
+    for stream in (named.stream(), pickle.loads(pickle.dumps(named.stream()))):
+        with pytest.raises(ValueError, match=message):
+            stream.update(0.0, row)
+        with pytest.raises(ValueError, match=message):
+            stream.update([0.0], pl.DataFrame(row.to_frame().T))
+        with pytest.raises(ValueError, match=message.replace("values", "errors")):
+            stream.update(0.0, [1, 2], errors=row)
+
+
+def test_names_say_nothing_to_a_model_without_them():
+    stream = fitted("hippo").stream()
+    for own in (stream, pickle.loads(pickle.dumps(stream))):
+        expected = fitted("hippo").stream().update(0.0, [1, 2]).embedding()
+        found = own.update(0.0, pd.Series([1, 2], index=["a", "b"])).embedding()
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_many_faults_are_counted_and_the_first_are_shown():

@@ -6,6 +6,7 @@ import copy
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from skpolyode import Panel
@@ -246,6 +247,20 @@ def test_wrong_embeddings_are_refused(fitted, panel):
     with pytest.raises(ValueError, match=r"embedding='hidden' holds no coefficients"):
         hidden.inverse_transform(hidden.transform(panel))
     assert hidden.reconstruct(panel).shape == (12,)  # which has no need of the embedding
+
+
+def test_columns_of_embeddings_are_matched_by_name(fitted, panel):
+    names = fitted.get_feature_names_out()
+    frame = pd.DataFrame(fitted.transform(panel), index=IDS, columns=names)
+    expected = fitted.inverse_transform(frame.to_numpy())
+    for X in (frame, frame[names[::-1]], pl.DataFrame(frame)[names[::-1].tolist()]):
+        back = fitted.inverse_transform(X)
+        np.testing.assert_array_equal(back.values, expected.values)
+        assert back.ids.tolist() == (IDS if isinstance(X, pd.DataFrame) else list(range(12)))
+    counted = fitted.inverse_transform(frame.set_axis(range(len(names)), axis=1))
+    np.testing.assert_array_equal(counted.values, expected.values)
+    with pytest.raises(ValueError, match=r"lacks the features \['a_c0'\] .*names should match"):
+        fitted.inverse_transform(frame.rename(columns={"a_c0": "z"}))
 
 
 def test_distance_of_embeddings_is_distance_of_histories(fitted, panel):

@@ -48,6 +48,18 @@ def test_clone_pickle_and_file(panel, tmp_path):
         np.testing.assert_array_equal(again.transform(panel), expected)
 
 
+def test_datetimes_and_durations_are_one_feature_each(panel, tmp_path):
+    born = pd.Timestamp("1980-01-01") + pd.to_timedelta(STATIC["age"], "D")
+    static = STATIC.assign(born=born, stay=pd.to_timedelta(STATIC["age"], "h"))
+    dated = Panel.from_series(oscillators(rate=3.0), ids=IDS, static=static)
+    transformer = StaticFeatures().fit(dated)
+    assert transformer.get_feature_names_out().tolist() == ["age", "born", "stay", "sex_f", "sex_m"]
+    features = transformer.transform(dated)
+    np.testing.assert_allclose(features[:, [1, 2]], features[:, [0, 0]], atol=1e-9)
+    transformer.save(tmp_path / "static")
+    np.testing.assert_array_equal(skpolyode.load(tmp_path / "static").transform(dated), features)
+
+
 @pytest.mark.filterwarnings("ignore:HiPPOTransformer does not use the static covariates")
 def test_in_a_union_it_tells_what_the_series_do_not(panel):
     y = np.arange(12) >= 6  # the age tells

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults
-from skpolyode.panel.cell_errors import read_errors
+from skpolyode.panel.cell_errors import like_values, read_errors
 from skpolyode.panel.cells import BadCell, read_values, text_columns
 from skpolyode.panel.checks import NOT_NUMERIC, TEXT, name_cell
 from skpolyode.panel.rows import Rows, are_offsets, offsets_from, require_series
@@ -61,6 +61,8 @@ def rows_from_array(
             f"channel), got shape {values.shape}; give series of different length as a list of "
             "(times, values)."
         )
+    if values.shape[1] == 0:
+        raise ValueError(f"{faults.name} is empty: its {len(values)} series have no time points.")
     has_padding = values.ndim == 3
     values = (values if has_padding else values[:, :, None]).astype(np.float64)
     block = TimeBlock(np.arange(values.shape[1])) if times is None else read_times(times)
@@ -77,6 +79,7 @@ def rows_from_array(
     bounds = np.arange(len(values) + 1) * values.shape[1]
     rows = _rows(clock.at(place.ravel()), values.reshape(place.size, -1), bounds, bad, faults)
     if errors is not None:
+        errors = like_values(errors, array, faults.name)
         table = read_errors(errors, replace(rows, values=values), faults.name)
         rows = replace(rows, errors=table.reshape(rows.values.shape))
     kept = ~np.isnan(values).all(axis=2)

@@ -6,6 +6,7 @@ import datetime
 import numbers
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -192,7 +193,30 @@ def refusal(X: Any) -> str | None:
         is_times = isinstance(key, tuple) and len(key) == len(frame)
         if isinstance(key, str | tuple | numbers.Number) and not is_times:
             return "is a list of pairs (key, frame); pass dict(X), whose keys are the ids."
+    if _may_be_pairs(X):
+        return (
+            "is a list of lists of two, which may be [times, values]: make tuples of them, "
+            f"[tuple(pair) for pair in X]; or 2 times of {len(first[0])} channels: "
+            "Panel.from_array(X)."
+        )
     return _frame_refusal(X)
+
+
+def _may_be_pairs(X: Any) -> bool:
+    """Whether all items of a list are lists of two vectors, the first of which may hold times."""
+    return isinstance(X, list | tuple) and len(X) > 0 and all(_may_be_pair(item) for item in X)
+
+
+def _may_be_pair(item: Any) -> bool:
+    if not (isinstance(item, list) and len(item) == 2 and all(map(is_vector, item))):
+        return False
+    times, values = item
+    if len(times) != len(values) or len(times) < 2:
+        return False
+    try:  # the shortest array with channels first is of 4 times as well
+        return len(times) >= 4 or all(t < u for t, u in pairwise(times))
+    except TypeError:
+        return False
 
 
 def _frame_refusal(X: Any) -> str | None:

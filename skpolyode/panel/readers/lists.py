@@ -189,7 +189,7 @@ def rows_from_frames(
     """Read a list of DataFrames or Series that are indexed by time."""
     tables = list(_series_in(frames, faults))
     if faults.channel_names is None and tables and isinstance(tables[0], pd.DataFrame):
-        faults.channel_names = _column_names(tables[0])
+        faults.channel_names = names_in(tables[0].columns)
     rows = rows_from_list(tables, faults, time_unit, _read_frame)
     framed = [(i, table) for i, table in enumerate(tables) if isinstance(table, pd.DataFrame)]
     if not framed:  # names of Series count only where all are equal
@@ -202,14 +202,14 @@ def rows_from_frames(
             where = f"where {faults.series(first_position)} has {_columns(first)}"
             line = f"{faults.series(position)}: columns {_columns(frame)}, {where}"
             faults.add(COLUMNS, [line])
-    return replace(rows, channel_names=_column_names(first))
+    return replace(rows, channel_names=names_in(first.columns))
 
 
-def _column_names(frame: pd.DataFrame) -> tuple[str, ...] | None:
-    """Return the columns as text, or None where pandas has only counted them."""
-    columns = frame.columns  # RangeIndex(1, -1, -1) are two that have changed places
+def names_in(columns: pd.Index) -> tuple[str, ...] | None:
+    """Return the columns of a frame as text, or None where pandas has only counted them."""
+    # RangeIndex(1, -1, -1) are two that have changed places
     is_counted = isinstance(columns, pd.RangeIndex) and columns.equals(pd.RangeIndex(len(columns)))
-    return None if is_counted else tuple(map(str, frame.columns))
+    return None if is_counted else tuple(map(str, columns))
 
 
 def _columns(frame: pd.DataFrame) -> str:

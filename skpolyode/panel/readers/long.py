@@ -61,6 +61,12 @@ def rows_from_long(
     if hasattr(df, "column_names") and hasattr(df, "to_pandas"):  # pyarrow
         df = df.to_pandas()
     if isinstance(df, pd.DataFrame):
+        if df.columns.nlevels > 1:
+            raise ValueError(
+                f"{faults.name} has columns of {df.columns.nlevels} levels, such as "
+                f"{df.columns[-1]!r}: make one name of each, with {faults.name}.set_axis("
+                f"['_'.join(filter(None, map(str, c))) for c in {faults.name}.columns], axis=1)."
+            )
         # Ids and times may stand in the index.
         levels = [key for key in (id, time) if key in df.index.names and key not in df.columns]
         df = df.reset_index(level=levels) if levels else df
@@ -117,7 +123,9 @@ def read_table(ids: object, times: object, faults: Faults, time_unit: str | None
     try:
         block = read_times(times)
     except TypeError as error:
-        raise TypeError(f"{faults.name}: {error}") from error
+        name = getattr(times, "name", None)
+        where = "" if name is None else f"column {name!r}: "
+        raise TypeError(f"{faults.name}: {where}{error}") from error
     return Table(codes, labels, join_times([block], time_unit))
 
 
@@ -265,7 +273,13 @@ def _constant_columns(df: Any, table: Table, names: Sequence[str], faults: Fault
     columns = {}
     for name in names:
         column = pd.Series(column_of(df, name))
-        content = pd.factorize(column)[0]
+        try:
+            content = pd.factorize(column)[0]
+        except TypeError as error:  # a list, which cannot be compared
+            raise TypeError(
+                f"{faults.name}: static column {name!r}: {error}; give a number or a text for each "
+                "series, or one column for each item."
+            ) from error
         varies = np.unique(table.codes[content != content[row][table.codes]])
         lines = [f"{faults.series(code)}: static column {name!r} varies" for code in varies]
         faults.add(NOT_CONSTANT, lines)
