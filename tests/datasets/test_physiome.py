@@ -91,7 +91,7 @@ def test_what_is_missing_is_named(repository, tmp_path):
         load_physiome(tmp_path, "LIN01")
     with pytest.raises(ValueError, match="has no set 'XXX01'"):
         load_physiome(tmp_path, "XXX01", repository=repository)
-    with pytest.raises(FileNotFoundError, match=r"is .* the benchmark's"):
+    with pytest.raises(FileNotFoundError, match=r"is .* a copy of the benchmark"):
         load_physiome(tmp_path, "LIN01", repository=tmp_path)
 
 
