@@ -88,7 +88,7 @@ TABLES = {
     "real": Table("real", quick="--folds 1 --only pbcseq", needs_data=True),
     "noise": Table(
         "noise",
-        full="--n-series 200 --seeds 0 1 2 3",
+        full="--n-series 200 --models auto --noise 0.1 0.3",
         quick="--systems van_der_pol --noise 0.1 --seeds 0 --n-series 40",
     ),
     "light_curves": Table(
