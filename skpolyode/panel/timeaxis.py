@@ -141,7 +141,7 @@ def read_times(times: object) -> TimeBlock:
     if isinstance(times, np.ndarray) and times.dtype.kind in NUMBER_KINDS:
         return TimeBlock(times)
     if isinstance(times, pd.Series):
-        times = pd.Index(times)
+        times = pd.Index(times, dtype=times.dtype)
     if isinstance(times, pd.MultiIndex):
         raise TypeError(
             "times must be one index level, got a MultiIndex; use Panel.from_sktime or "
