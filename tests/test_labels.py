@@ -19,7 +19,14 @@ from skpolyode import (
     Resampler,
 )
 from skpolyode.forecasting import evaluate_forecasts
-from skpolyode.plotting import CoefficientDisplay, ForecastDisplay, ReconstructionDisplay
+from skpolyode.panel import query_times
+from skpolyode.panel.select import align_to_fit
+from skpolyode.plotting import (
+    CoefficientDisplay,
+    ForecastDisplay,
+    ReconstructionDisplay,
+    ReliabilityDisplay,
+)
 from tests.transformers.data import oscillators, small
 
 NAMES = ["a", "b"]
@@ -123,6 +130,28 @@ def test_coefficients_are_those_of_the_channel(panel, swapped):
             for own in (panel, swapped)
         ]
     np.testing.assert_allclose(*shown)
+    plt.close("all")
+
+
+class Bands:
+    """Around 0 in channel a and around 10 in channel b, whatever came before."""
+
+    channel_names_, has_channel_names_ = tuple(NAMES), True
+
+    def forecast_quantiles(self, y, times, alpha):
+        flat, offsets = query_times(y, times)
+        known, middle = align_to_fit(y, self), np.tile([0.0, 10.0], (len(flat), 1))
+        return {a: known.like(flat, middle + 4 * (a - 0.5), offsets) for a in alpha}
+
+
+def test_coverage_is_that_of_the_channel(panel, swapped):
+    with mpl.rc_context({"backend": "agg"}):
+        shown = [
+            ReliabilityDisplay.from_estimator(Bands(), own, channel="b").coverage
+            for own in (panel, swapped)
+        ]
+    np.testing.assert_allclose(*shown)
+    assert np.max(shown[0]) > 0
     plt.close("all")
 
 
