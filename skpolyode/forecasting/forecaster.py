@@ -29,6 +29,7 @@ from skpolyode.saving.objects import register_estimator, save_by_name
 from skpolyode.siblings import ODERNNTransformer
 from skpolyode.structural.period import read_period
 from skpolyode.transformers import PolyODETransformer
+from skpolyode.transformers.input import unchanged_by_errors
 from skpolyode.transformers.neural import NeuralTransformer
 
 _MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]  # formats that it reads
@@ -39,14 +40,10 @@ def _undone_by_errors(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def undoing(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # sktime changes the notes of its converter in place, and replaces all else.
-        before = vars(self) | {"_converter_store_y": dict(self._converter_store_y)}
-        try:
+        with unchanged_by_errors(self):
+            # sktime changes the notes of its converter in place, and replaces all else.
+            self._converter_store_y = dict(self._converter_store_y)
             return method(self, *args, **kwargs)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
 
     return undoing
 

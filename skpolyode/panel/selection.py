@@ -216,32 +216,52 @@ class PanelSelection(PanelStorage):
         >>> panel.align_channels(["bp", "hr"], named=True, owner="HiPPOTransformer").values
         array([[120.,  61.]])
         """
-        found, wanted = list(self.channel_names), list(names)
-        if self.has_channel_names:
-            if sorted(found) == sorted(wanted):
-                return self.select_channels(wanted)
-            # The columns [1, 0] of a frame are those of an array, seen from its end.
-            if not named and sorted(found) == sorted(map(str, range(len(wanted)))):
-                return self.select_channels([str(k) for k in range(len(wanted))])
-            if named:
-                unknown = [channel for channel in found if channel not in wanted]
-                missing = [channel for channel in wanted if channel not in found]
-                also = f", {unknown} are not known" if unknown else ""
-                remedy = (
-                    f"{missing} are missing{also}. Give every series the channels of fit under "
-                    "these names, NaN where not observed."
-                    if missing
-                    else f"{unknown} are not known. Leave them out with "
-                    f"Panel.select_channels({wanted})."
-                )
-                raise ValueError(
-                    f"{name} has the channels {found}, but {owner} was fitted on {wanted}: {remedy}"
-                )
-        if len(found) != len(wanted):
-            raise ValueError(
-                f"{name} has {len(found)} channels ({', '.join(found)}), but {owner} was fitted on "
-                f"{len(wanted)} ({', '.join(wanted)}): {name} has {len(found)} features, but "
-                f"{owner} is expecting {len(wanted)} features as input. Give every series the "
-                "channels of fit, NaN where not observed."
+        found, known = self.channel_names, self.has_channel_names
+        order = channel_order(found, names, known=known, named=named, owner=owner, name=name)
+        return self.select_channels([found[k] for k in order])
+
+
+def channel_order(
+    found: Sequence[str],
+    wanted: Sequence[str],
+    *,
+    known: bool,
+    named: bool,
+    owner: str,
+    name: str = "X",
+) -> list[int]:
+    """Positions of the channels that `owner` was fitted on among those found.
+
+    `known` and `named` tell whether the names on either side were given; for the rest, see
+    `PanelSelection.align_channels`.
+    """
+    found, wanted = list(found), list(wanted)
+    if known:
+        if sorted(found) == sorted(wanted):
+            return [found.index(channel) for channel in wanted]
+        # The columns [1, 0] of a frame are those of an array, seen from its end.
+        counted = [str(k) for k in range(len(wanted))]
+        if not named and sorted(found) == sorted(counted):
+            return [found.index(channel) for channel in counted]
+        if named:
+            unknown = [channel for channel in found if channel not in wanted]
+            missing = [channel for channel in wanted if channel not in found]
+            also = f", {unknown} are not known" if unknown else ""
+            remedy = (
+                f"{missing} are missing{also}. Give every series the channels of fit under "
+                "these names, NaN where not observed."
+                if missing
+                else f"{unknown} are not known. Leave them out with "
+                f"Panel.select_channels({wanted})."
             )
-        return self
+            raise ValueError(
+                f"{name} has the channels {found}, but {owner} was fitted on {wanted}: {remedy}"
+            )
+    if len(found) != len(wanted):
+        raise ValueError(
+            f"{name} has {len(found)} channels ({', '.join(found)}), but {owner} was fitted on "
+            f"{len(wanted)} ({', '.join(wanted)}): {name} has {len(found)} features, but "
+            f"{owner} is expecting {len(wanted)} features as input. Give every series the "
+            "channels of fit, NaN where not observed."
+        )
+    return list(range(len(wanted)))

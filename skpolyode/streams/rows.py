@@ -26,7 +26,7 @@ from skpolyode.panel.outliers import OUTLIER, VAGUE
 from skpolyode.panel.query import check_kind
 from skpolyode.panel.readers.kinds import column_names
 from skpolyode.panel.readers.lists import names_in
-from skpolyode.panel.rows import Rows
+from skpolyode.panel.selection import channel_order
 from skpolyode.panel.timeaxis import Times, join_times, read_times
 
 _LATE = FaultKind(
@@ -256,14 +256,9 @@ def _names_of(values: Any, *, one_row: bool, one_channel: bool) -> tuple[str, ..
 
 def _in_order(table: np.ndarray, names: tuple[str, ...], panel: Panel, name: str) -> np.ndarray:
     """Cells (P, D) in the order of the channels of a panel; a ValueError for other names."""
-    if names == panel.channel_names:
-        return table
-    times = panel.rows.times._replace(counts=np.zeros(len(table)), ticks=None)
-    rows = Rows(times, table, np.array([0, len(table)]), None, names, has_channel_names=True)
-    found = Panel.from_rows(rows, checked=False).align_channels(
-        panel.channel_names, named=panel.has_channel_names, owner="the model", name=name
-    )
-    return found.values
+    wanted, named = panel.channel_names, panel.has_channel_names
+    order = channel_order(names, wanted, known=True, named=named, owner="the model", name=name)
+    return table[:, order]
 
 
 def _owners(series: Any, n_rows: int, ids: np.ndarray) -> np.ndarray:
