@@ -2,7 +2,6 @@
 
 from skpolyode.models.contract import Prediction, SequenceModel, Step
 from skpolyode.models.packed import Packed, pack
-from skpolyode.models.picard import picard_predictions
 from skpolyode.models.polyode import PolyODE
 
 __all__ = [
@@ -12,5 +11,4 @@ __all__ = [
     "SequenceModel",
     "Step",
     "pack",
-    "picard_predictions",
 ]

@@ -206,11 +206,13 @@ class PolyODE(ScanModel):
         share = (self.memory.window / self.history.window) ** 0.5
         return {"coefficients": state["history"], "hidden": share * hidden}
 
-    def run_block(self, data: Packed, block: list[slice]) -> Iterator[Step]:
+    def run_block(
+        self, data: Packed, block: list[slice], starts: tuple[torch.Tensor, State] | None = None
+    ) -> Iterator[Step]:
         """Run over some series, each at its own pace: few in numpy, where that is faster."""
         rows, single = torch.arange(block[0].start, block[0].stop), self.single
         if single is None or len(rows) > FEW_SERIES or torch.is_grad_enabled():
-            return super().run_block(data, block)
+            return super().run_block(data, block, starts)
         return single.run(self.initial(data, rows), data, rows.tolist())
 
     @property

@@ -57,17 +57,28 @@ class ScanModel(SequenceModel):
     ) -> State:
         """Memories after the path of a gap, whose `end` (n, D) is held after `max_gap`."""
 
-    def run_block(self, data: Packed, block: list[slice]) -> Iterator[Step]:
-        """Run over some series, each at its own pace: a step has the observations of one round."""
+    def run_block(
+        self, data: Packed, block: list[slice], starts: tuple[torch.Tensor, State] | None = None
+    ) -> Iterator[Step]:
+        """Run over some series, each at its own pace: a step has the observations of one round.
+
+        With `starts`, rows (n,) of the block and states just before them, the parts of the series
+        from there on run beside the parts before, which end there.
+        """
         steps = NetworkSteps(self.field, self.stepper, self.signals)
         rows = torch.arange(block[0].start, block[0].stop, device=data.x.device)
         step = self._take_in(self.initial(data, rows), data, rows)
         yield step
+        is_start = torch.zeros(len(data), dtype=torch.bool, device=data.x.device)
+        if starts is not None:
+            rows, is_start[starts[0]] = torch.cat([rows, starts[0]]), True
+            state = join([step.state, self.observe(starts[1], data, starts[0])])
+            step = step._replace(rows=rows, state=state)
         gaps = data.gap[block[0].start : block[-1].stop].clamp(max=self.max_gap)
         n_knots = int(count_steps(gaps, self.step_size).max()) + 1
         path = data.x.new_zeros(len(rows), n_knots, data.x.shape[1])
         paths = _Paths(path, path.clone())
-        run = self._depart(step, data, rows - block[0].start)
+        run = self._depart(step, data, torch.arange(len(rows), device=data.x.device), rows >= 0)
         while len(run.target):
             start = paths.record(steps, run)
             arrived = run.taken == run.n_steps
@@ -78,7 +89,7 @@ class ScanModel(SequenceModel):
                 memories = self.remember(there.memories, paths.of(there), end, gap, elapsed)
                 step = self._take_in({"z": there.z} | memories, data, there.target)
                 yield step
-                new = self._depart(step, data, there.place)
+                new = self._depart(step, data, there.place, ~is_start[step.rows])
                 on_the_way = (~arrived).nonzero()[:, 0]
                 pairs = zip(start, paths.record(steps, new), strict=True)
                 start = Start(*(torch.cat([x.index_select(0, on_the_way), y]) for x, y in pairs))
@@ -90,9 +101,11 @@ class ScanModel(SequenceModel):
     def _take_in(self, before: State, data: Packed, rows: torch.Tensor) -> Step:
         return Step(rows, before, self.predict(before), self.observe(before, data, rows))
 
-    def _depart(self, step: Step, data: Packed, place: torch.Tensor) -> _Running:
-        """Set out from the observations of a step, but for those that are last in their series."""
-        going_on = (data.next[step.rows] >= 0).nonzero()[:, 0]
+    def _depart(
+        self, step: Step, data: Packed, place: torch.Tensor, kept: torch.Tensor
+    ) -> _Running:
+        """Set out from observations of a step, but for those that are last in their series."""
+        going_on = (kept & (data.next[step.rows] >= 0)).nonzero()[:, 0]
         target = data.next[step.rows[going_on]]
         gap = data.gap[target].clamp(max=self.max_gap)
         n_steps = count_steps(gap, self.step_size)
@@ -104,7 +117,7 @@ class ScanModel(SequenceModel):
 class _Running(NamedTuple):
     """Series on their way to their next observation."""
 
-    place: torch.Tensor  # int64 (B,): of the series in the block
+    place: torch.Tensor  # int64 (B,): where their paths are written
     target: torch.Tensor  # int64 (B,): row of that observation
     z: torch.Tensor  # (B, D, 1 + N): state after the steps taken
     memories: State  # parts (B, D, N or M): memories at the last observation

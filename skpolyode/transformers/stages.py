@@ -22,7 +22,7 @@ from skpolyode.embedders.holdout import Split
 from skpolyode.embedders.variance import with_variance
 from skpolyode.ensemble.stacking import learn_stacking
 from skpolyode.fit_report import FitReport
-from skpolyode.models import Packed, PolyODE, SequenceModel, picard_predictions
+from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel
 from skpolyode.panel.select import cut_windows, first_series, series_of_rows
@@ -290,31 +290,18 @@ def _ratio(sums: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
     return float(mean), float(np.sqrt(spread) / counts.sum())
 
 
-def two_sweeps(model: PolyODE, data: Packed) -> torch.Tensor:
-    """One-step forecasts (P, D) by two Picard sweeps, each of which is ten times closer.
-
-    Sweeps reset all that is observed, which says nothing of states under inputs: these take a pass.
-    """
-    if data.inputs is not None:
-        return model.predictions(data)
-    return picard_predictions(model, data, n_sweeps=2)
-
-
 @dataclass(frozen=True)
 class CheckStepSize(Stage):
     """Compare one-step forecasts with those of half the step size.
 
     Parameters
     ----------
-    predictions : callable
-        One-step forecasts of a model over packed data; sweeps cost less than a run in order.
     n_windows : int, default=32
         Windows of series that are compared, at most.
     n_rows : int, default=16
         Rows of a window.
     """
 
-    predictions: Callable[[SequenceModel, Packed], torch.Tensor] = two_sweeps
     n_windows: int = 32
     n_rows: int = 16
     name: ClassVar[str] = "step size"
@@ -329,7 +316,7 @@ class CheckStepSize(Stage):
         finer = copy.copy(model)  # of the same weights
         finer.step_size = model.step_size / 2
         with torch.no_grad():
-            change = self.predictions(model, data) - self.predictions(finer, data)
+            change = model.predictions(data) - finer.predictions(data)
         error = float(change.square().mean().sqrt())
         state.fitted["step_halving_error_"] = error
         size = model.step_size * state.embedder.units.time_scale

@@ -202,7 +202,7 @@ def test_training_departs_from_the_states_of_a_run(missing):
     model, data = make_model(gain=some_gain()), pack(*flat_series([6, 9, 2], missing=missing))
     task = PolyODETask(model, data, NONE.expand(3))
     for _ in range(3):
-        task.refresh()  # sweeps come ever closer; where channels are missing it is a scan
+        task.refresh()
     for step in model.run(data):
         found = task._depart(step.rows)["z"]
         torch.testing.assert_close(found, step.state["z"], atol=1e-6, rtol=1e-6)

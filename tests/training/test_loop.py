@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 from tqdm import tqdm
 
-from skpolyode.training import Trainer
+from skpolyode.training import Trainer, one_cycle
 
 
 class Line(nn.Module):
@@ -113,6 +113,50 @@ def test_best_weights_are_restored():
     report, task, line = train([5.0, 4.0, 1.0, 2.0, 3.0, 4.0])
     assert report.best_error == 1.0
     assert line.weight.item() == task.weights[2] != task.weights[-1]
+
+
+class Ahead(Fit):
+    """Errors of the next observation come in pairs with those further ahead."""
+
+    def refresh(self, progress):
+        self.weights.append(self.line.weight.item())
+        error, self.error_ahead = self.errors.pop(0)
+        return error
+
+
+def test_weights_that_are_kept_have_the_least_product_of_errors():
+    line = Line()
+    task = Ahead(line, [(5.0, 9.0), (1.0, 4.0), (2.0, 1.0), (3.0, 3.0)])
+    trainer = Trainer(learning_rate=0.01, batch_size=5, max_epochs=3, patience=None)
+    report = trainer.run(line, task, torch.Generator().manual_seed(0))
+    assert (report.best_epoch, report.best_error) == (2, 2.0)
+    assert line.weight.item() == task.weights[2]
+
+
+@pytest.mark.parametrize("falls", [True, False])
+def test_where_noise_is_learned_training_goes_on_from_the_best_weights_at_half_of_the_rate(falls):
+    """The training loss falls, and the validation error rises; a rate too high raises both."""
+    line = Line()
+    task = Fit(line, [5.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    losses, departures = iter([9.0, 8.0, *(7.0 - k if falls else 9.0 + k for k in range(4))]), []
+
+    def loss(index):
+        departures.append(line.weight.item())
+        value = (line.weight - 2).square().sum()
+        return value * (next(losses) / value.item())
+
+    task.loss = loss
+    options = {"patience": None, "averaged": 0.0, "slowest": 1 / 4}
+    trainer = Trainer(learning_rate=0.01, batch_size=10, max_epochs=6, **options)
+    rates = [
+        entry["learning_rate"]
+        for entry in trainer.run(line, task, torch.Generator().manual_seed(0)).history[:-1]
+    ]
+    usual = [0.01 * one_cycle(step, 6) for step in range(6)]
+    shares = [1, 1, 1, 1 / 2, 1 / 4, 1 / 4] if falls else [1] * 6
+    assert rates == pytest.approx([rate * share for rate, share in zip(usual, shares, strict=True)])
+    best = departures[1]
+    assert [k for k in range(6) if departures[k] == best] == ([1, 3, 4] if falls else [1])
 
 
 class Preliminary(Fit):

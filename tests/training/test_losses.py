@@ -31,6 +31,7 @@ def weighted(flat, weights):
 
 def losses(kind, model, data, held, **options):
     task = kind(model, data, held, **options)
+    task.forgotten_share = 0.0
     error = task.refresh(1.0)
     model.zero_grad()
     loss = task.loss(torch.arange(len(task.items)))
@@ -74,6 +75,7 @@ def test_ragged_series_count_by_their_values(kind):
     model, data = make_model(), weighted(flat, counts)
     none = torch.zeros(5, dtype=torch.bool)
     task = kind(model, data, none)
+    task.forgotten_share = 0.0
     error = task.refresh(1.0)
     values, weights = [], []
     with torch.no_grad():

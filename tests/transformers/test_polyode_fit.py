@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from skpolyode import PolyODETransformer
+from skpolyode.models import PolyODE
 from skpolyode.training import loop
 from skpolyode.transformers import stages
 from tests.transformers.data import oscillators, small
@@ -267,13 +268,14 @@ def test_verbose_writes_to_stderr(capfd):
 def test_the_step_size_is_examined_on_drawn_series(monkeypatch):
     """Each value is the name of its series; what is drawn does not touch the training."""
     series = [(np.arange(3.0), np.full(3, float(k))) for k in range(90)]
-    seen = []
+    seen, predictions = [], PolyODE.predictions
 
     def spied(model, data):
         seen.append(data.x[data.elapsed == 0, 0])
-        return stages.two_sweeps(model, data)
+        return predictions(model, data)
 
-    own = [stages.Train(), stages.CheckStepSize(spied)]
+    own = [stages.Train(), stages.CheckStepSize()]
+    monkeypatch.setattr(PolyODE, "predictions", spied)
     monkeypatch.setattr(PolyODETransformer, "stages", own)
     fits = [small(random_state=seed, max_epochs=1).fit(series) for seed in (0, 0, 1)]
     drawn = [

@@ -19,18 +19,11 @@ from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask, SeriesTask
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.neural import INTERVAL_LENGTH
-from skpolyode.transformers.stages import CheckStepSize, Train, two_sweeps
+from skpolyode.transformers.stages import Train
 
 __all__ = ["GRADIENTS", "PaperPolyODETransformer"]
 
 GRADIENTS = ("series", "interval")
-
-
-def one_step_forecasts(model: PolyODE, data: Packed) -> torch.Tensor:
-    """One-step forecasts (P, D); where state and memory are solved together no sweeps serve."""
-    if isinstance(model, CoupledPolyODE):
-        return model.predictions(data)
-    return two_sweeps(model, data)
 
 
 class PaperPolyODETransformer(PolyODETransformer):
@@ -111,9 +104,7 @@ class PaperPolyODETransformer(PolyODETransformer):
 
     uses_inputs = False
     stages = tuple(
-        {Train: Train(tested_after=0.0), CheckStepSize: CheckStepSize(one_step_forecasts)}.get(
-            type(stage), stage
-        )
+        Train(tested_after=0.0) if isinstance(stage, Train) else stage
         for stage in PolyODETransformer.stages
     )
 
@@ -170,7 +161,7 @@ class PaperPolyODETransformer(PolyODETransformer):
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         if self.gradient == "interval":
-            ahead = self._looks_ahead(data, held_out) | {"can_sweep": self.solver == "exact"}
+            ahead = self._looks_ahead(data, held_out) | {"is_decoupled": self.solver == "exact"}
             return PolyODETask(model, data, held_out, length=INTERVAL_LENGTH, **ahead)
         if self.horizon not in (1, "auto"):
             raise ValueError(

@@ -26,8 +26,10 @@ _DECAY = 0.7  # factor of the loss of each further observation that is forecast 
 # 4 %, those of pbcseq and epil as large, of aneurysm 4 % smaller.
 _FAR_FROM = 1 / 4  # share of the training before which the dynamics are too far off
 _REACHES = (1.0, 1 / 2, 1 / 4)  # of `furthest`, in turn: the nearer take less time
+_JUDGED = 192  # states that validating forecasts start from
+_FEWEST_JUDGED = 20  # cells of a lead whose error says something
+_LEAST = 1e-6  # squared error that counts as none
 _FAR_COST = 8  # intervals forecast for each of a minibatch
-_FEWEST_FAR = 32  # states that start far forecasts: fewer would cost as much
 
 
 class Minibatches(NamedTuple):
@@ -105,6 +107,9 @@ class IntervalTask(Task):
     far_every: ClassVar[int] = 2
     """One minibatch of so many looks far ahead."""
 
+    fewest_far: ClassVar[int] = 32
+    """States that start far forecasts: fewer would cost as much."""
+
     def __init__(
         self,
         model: SequenceModel,
@@ -150,11 +155,33 @@ class IntervalTask(Task):
                 self._store(rows, stored)
                 predictions[rows] = prediction
         self.found = self._estimated(predictions)
+        self.error_ahead = self._error_ahead()
         return self._validation_error((self.data.x - predictions).square())
 
     def _estimated(self, predictions: torch.Tensor) -> dict[str, torch.Tensor]:
         """What the `predictions` (P, D) tell of the model; see :attr:`Task.found`."""
         return {}
+
+    def _error_ahead(self) -> float | None:
+        """Geometric mean of the errors at leads from 2 on, by powers of two; None without any.
+
+        It is of some of the scored rows, always the same.
+        """
+        rows = (self.scored & (self.data.next >= 0)).nonzero()[:, 0]
+        if self.data.knot is not None:
+            rows = rows[~self.data.knot[rows]]
+        order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
+        rows = rows[order[:_JUDGED].to(rows.device)]
+        if self.furthest < 2 or not len(rows):
+            return None
+        state, rows = self._arrive(self._depart(rows), rows)
+        sums: dict[int, torch.Tensor] = {}  # of squared errors and their number, by powers of two
+        for lead, (prediction, at) in enumerate(self._leads(state, rows, self.furthest), start=2):
+            error = (prediction.mean - self.data.x[at])[self.data.mask[at]].double().square()
+            own = torch.stack([error.sum(), error.new_tensor(len(error))])
+            sums[lead.bit_length()] = sums.get(lead.bit_length(), 0.0) + own
+        means = [total / n for total, n in sums.values() if n >= _FEWEST_JUDGED]
+        return float((torch.stack(means) + _LEAST).log().mean().exp()) if means else None
 
     def _validation_error(self, errors: torch.Tensor) -> float:
         """Mean of the squared errors (P, D) that count, which are noted by series as well."""
@@ -175,6 +202,10 @@ class IntervalTask(Task):
     def _depart(self, rows: torch.Tensor) -> State:
         """Differentiable states after the observations at `rows`, from the stored ones."""
         return self._observed(self._before(rows), rows)
+
+    def _set_out(self, rows: torch.Tensor) -> State:
+        """As `_depart`, for a minibatch."""
+        return self._depart(rows)
 
     def _observed(self, state: State, rows: torch.Tensor) -> State:
         """States after the observations at `rows`, from those just before."""
@@ -203,7 +234,7 @@ class IntervalTask(Task):
     def loss(self, index: torch.Tensor) -> torch.Tensor:
         """Mean loss over the next observations of a minibatch of intervals."""
         rows = self._chosen(self.items[index])
-        state = self._depart(rows)
+        state = self._set_out(rows)
         loss = self._update_loss(state, rows)
         state, rows = self._arrive(state, rows)
         loss, weights = loss + self._mean_loss(self.model.predict(state), rows), 1.0
@@ -249,7 +280,8 @@ class IntervalTask(Task):
             return near
         share = _REACHES[self.n_batches // self.far_every % len(_REACHES)]
         reach = math.ceil(self.furthest * share)
-        n = max(_FEWEST_FAR, _FAR_COST * min(len(rows), IntervalTask.minibatches.n_most) // reach)
+        n = _FAR_COST * min(len(rows), IntervalTask.minibatches.n_most) // reach
+        n = max(n, self.fewest_far)
         order = torch.randperm(len(rows), generator=self._generator())
         some = order[:n].to(rows.device)
         for prediction, at in self._leads(select(state, some), rows[some], reach):

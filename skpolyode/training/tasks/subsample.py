@@ -98,6 +98,11 @@ class SubsampledTask(Task):
         return self.task.series_errors
 
     @property
+    def error_ahead(self) -> float | None:
+        """Error further ahead, of the same series."""
+        return self.task.error_ahead
+
+    @property
     def found(self) -> Mapping[str, torch.Tensor]:
         """What the last subsample has told."""
         return self.task.found

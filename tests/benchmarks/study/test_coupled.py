@@ -51,7 +51,7 @@ def test_a_series_alone_is_embedded_as_among_others(solver):
 def test_states_for_training_are_those_of_the_solver():
     """Also when they are refreshed; Euler's are far from the exact ones."""
     model, data = make_coupled("euler", step_size=0.1), pack(*flat_series(LENGTHS))
-    task = PolyODETask(model, data, torch.zeros(len(LENGTHS), dtype=torch.bool), can_sweep=False)
+    task = PolyODETask(model, data, torch.zeros(len(LENGTHS), dtype=torch.bool), is_decoupled=False)
     for _ in range(3):
         task.refresh()
     with torch.no_grad():

@@ -13,7 +13,7 @@ from skpolyode.models import pack
 from skpolyode.training.tasks import SeriesTask
 from tests.benchmarks.study.cases import make_coupled, make_model, make_paper
 from tests.models.cases import SIZE, WINDOW, embed, flat_series, join, part
-from tests.models.test_picard import in_order, packed, sweep
+from tests.models.test_parts import in_order, in_parts, packed
 from tests.models.test_polyode import Plain, observe_one
 from tests.training.tasks.test_interval import check_gradient
 
@@ -143,11 +143,11 @@ def test_after_jumps_the_memory_misses_the_observations():
 
 @pytest.mark.parametrize("origin", ["zero", "constant"])
 @pytest.mark.parametrize("update", ["jump", "bridge"])
-def test_the_pass_in_order_is_a_fixed_point_of_sweeps(update, origin):
+def test_parts_from_the_states_of_a_run_are_that_run(update, origin):
     model = make_paper(update=update, origin=origin, n_static=3)
     data = packed(0.5, block_rows=8)
-    expected = in_order(model, data)
-    for one, other in zip(sweep(model, data, expected[2]), expected, strict=True):
+    expected = in_order(model, data)[:2]
+    for one, other in zip(in_parts(model, data, expected), expected, strict=True):
         torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-10)
 
 

@@ -91,8 +91,9 @@ def test_intervals_to_train_on_are_those_of_the_other_series():
     assert len(task.items) == sum(n - 1 for n in LENGTHS[1:])
 
 
-def fresh(model, data, kind=PolyODETask, **options):
+def fresh(model, data, kind=PolyODETask, forgotten_share=0.0, **options):
     task = kind(model, data, NONE, **options)
+    task.forgotten_share = forgotten_share
     task.refresh()
     return task
 
@@ -104,6 +105,23 @@ def test_loss_of_fresh_intervals_is_the_error_of_the_scan(block_rows, kind):
     task = fresh(model, data, kind)
     loss = task.loss(torch.arange(len(task.items)))
     assert loss.item() == pytest.approx(forecasting_mse(model, data))
+
+
+def test_what_is_forgotten_is_the_learned_state_but_not_the_first_one():
+    model, data = make_model(n_static=3), pack(*flat_series(LENGTHS), static=np.ones((5, 3)))
+    rows, found = (data.next >= 0).nonzero()[:, 0], []
+    for share in (0.0, 1.0, 0.5):
+        task = fresh(model, data, forgotten_share=share)
+        task._observed = lambda state, rows: state
+        found.append(model.split(task._set_out(rows)["z"].detach()))
+    (known, w), (signals, none), (_, some) = found
+    assert torch.equal(signals, known)
+    later = data.gap[rows] > 0
+    assert (w != 0).any(dim=1).all()
+    assert torch.equal(none, torch.where(later[:, None], 0.0, w))
+    kept = (some == w).all(dim=1)
+    assert torch.equal(some[~kept], none[~kept])
+    assert 0 < (kept & later).sum() < later.sum()
 
 
 def test_loss_of_some_intervals_is_the_error_of_their_ends():
@@ -131,7 +149,7 @@ def test_looking_further_runs_on_without_updates(kind):
 
 
 def test_some_minibatches_look_far_in_units_of_each_lead():
-    """One of four, of one series from its first observation."""
+    """One of two, of one series from its first observation."""
     model, data = make_model(), pack(*flat_series([6], missing=0.0))
     task = fresh(model, data, PolyODETask, furthest=4)
     start = (task.items == 0).nonzero()[:, 0]
@@ -148,12 +166,37 @@ def test_some_minibatches_look_far_in_units_of_each_lead():
     far = [share * error for share, error in zip(shares, far, strict=True)]
     half, whole = (near + far[0]) / 2, (near + sum(far) / 3) / 2
     # A quarter of four observations is the next one alone.
-    every = [near, near, near]
-    wanted = [*every, half, *every, near, *every, whole]
+    wanted = 2 * [near, half, near, near, near, whole]
     for loss, expected in zip(losses, wanted, strict=True):
         pairs = (torch.autograd.grad(x, weights, retain_graph=True) for x in (loss, expected))
         for found, other in zip(*pairs, strict=True):
             torch.testing.assert_close(found, other)
+
+
+@INTERVALS
+def test_the_error_ahead_is_that_of_free_runs_of_the_held_out_series(kind, monkeypatch):
+    """The geometric mean over leads 2 and 3, 4 to 7, and so on."""
+    monkeypatch.setattr("skpolyode.training.tasks.interval._FEWEST_JUDGED", 2)
+    model, data = make_model(), pack(*flat_series([6, 9, 4], missing=0.3))
+    task = kind(model, data, torch.tensor([True, True, False]), furthest=5)
+    task.refresh()
+    errors = {}
+    with torch.no_grad():
+        for step in model.run(data):
+            for n, row in enumerate(step.rows.tolist()):
+                state, at = {name: part[n : n + 1] for name, part in step.state.items()}, row
+                for lead in range(1, 6):
+                    at = int(data.next[at])
+                    if at < 0 or data.series[row] == 2:
+                        break
+                    here = slice(at, at + 1)
+                    state = model.flow(state, data.gap[here], data.elapsed[here])
+                    wrong = (model.predict(state).mean - data.x[here])[data.mask[here]]
+                    errors.setdefault(lead.bit_length(), []).extend(wrong.square().tolist())
+    means = [np.mean(own) for power, own in errors.items() if power > 1]
+    assert len(means) == 2
+    assert task.error_ahead == pytest.approx(np.exp(np.mean(np.log(means))), rel=1e-4)
+    assert kind(model, data, NONE[:3]).error_ahead is None  # nothing further ahead was asked
 
 
 @pytest.mark.parametrize("furthest", [2, 12])
@@ -175,7 +218,7 @@ def test_looks_at_the_pace_of_each_series_are_those_of_all_together(furthest, mo
 def test_a_model_with_steps_of_its_own_looks_far_by_them(monkeypatch):
     """As those of the paper, whose signal and memory are integrated together."""
     model, data = make_model(), pack(*flat_series(LENGTHS))
-    task = fresh(model, data, furthest=4, can_sweep=False)
+    task = fresh(model, data, furthest=4, is_decoupled=False)
     monkeypatch.delattr(type(model), "visit")
     task.refresh(0.5)
     assert all(torch.isfinite(task.loss(torch.arange(3))) for _ in range(3 * task.far_every))

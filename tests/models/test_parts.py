@@ -1,14 +1,11 @@
-"""All intervals at once: a fixed point of which is the pass in order."""
+"""Parts of series side by side: from the states of a run they are that run."""
 
 from __future__ import annotations
-
-from itertools import pairwise
 
 import pytest
 import torch
 
 from skpolyode.models import pack
-from skpolyode.models.picard import sweep as sweep_block
 from skpolyode.training import forecasting_mse
 from skpolyode.training.tasks import PolyODETask
 from tests.models import cases
@@ -37,14 +34,17 @@ def packed(missing=0.0, block_rows=200_000):
 
 
 @torch.no_grad()
-def sweep(model, data, states):
-    """Of all blocks: states before, memories before and states after the rows."""
-    parts = []
+def in_parts(model, data, stored, length=3):
+    """States before and memories before the rows, by parts that begin with `stored` states."""
+    before, c = (torch.full_like(part, torch.nan) for part in stored)
     for block in data.blocks():
-        rows = slice(block[0].start, block[-1].stop)
-        before, c_before, c = sweep_block(model, data, block, states[rows])
-        parts.append((before, c_before, model.reset(before, c, data, rows)))
-    return [torch.cat(columns) for columns in zip(*parts, strict=True)]
+        later = block[length::length]
+        rows = torch.cat([torch.arange(r.start, r.stop) for r in later]) if later else None
+        starts = rows if rows is None else (rows, {"z": stored[0][rows], "c": stored[1][rows]})
+        for step in model.run_block(data, block, starts):
+            assert before[step.rows].isnan().all()  # each row comes once
+            before[step.rows], c[step.rows] = step.before["z"], step.before["c"]
+    return before, c
 
 
 def in_order(model, data):
@@ -61,30 +61,22 @@ def in_order(model, data):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("missing", [0.0, 0.5])
 @pytest.mark.parametrize("block_rows", [200_000, 8])
-def test_the_scan_is_a_fixed_point(case, missing, block_rows):
+def test_parts_from_the_states_of_a_run_are_that_run(case, missing, block_rows):
     model, data = make_model(**CASES[case]), packed(missing, block_rows)
-    expected = in_order(model, data)
-    for one, other in zip(sweep(model, data, expected[2]), expected, strict=True):
+    expected = in_order(model, data)[:2]
+    for one, other in zip(in_parts(model, data, expected), expected, strict=True):
         torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-10)
 
 
-def test_it_takes_at_most_as_many_sweeps_as_observations():
+def test_each_round_of_parts_gets_one_part_further():
     model, data = make_model(), packed(0.5)
-    z = torch.zeros_like(in_order(model, data)[2])
-    for _ in range(max(LENGTHS)):
-        before, _, z = sweep(model, data, z)
-    torch.testing.assert_close(before, in_order(model, data)[0], atol=1e-10, rtol=1e-10)
-
-
-def test_states_come_closer_with_each_sweep():
-    model, data = make_model(strength=1.0, n_hidden=0), packed()
-    exact = in_order(model, data)[2]
-    z = torch.zeros_like(exact)
-    errors = []
-    for _ in range(4):
-        *_, z = sweep(model, data, z)
-        errors.append(float((z - exact).norm()))
-    assert all(later < 0.3 * before for before, later in pairwise(errors))
+    number, expected = data.steps(), in_order(model, data)[:2]
+    found = tuple(map(torch.zeros_like, expected))
+    for n_rounds in (1, 2, 3):
+        found = in_parts(model, data, found)
+        right = (found[0] - expected[0]).abs().amax(dim=1) < 1e-10
+        assert right[number <= 3 * n_rounds].all()
+        assert n_rounds == 3 or not right[number > 3 * n_rounds].any()
 
 
 def stored(model, data):
@@ -117,8 +109,9 @@ def test_a_field_that_stands_still_needs_one_refresh(missing):
 
 @pytest.mark.parametrize("missing", [0.0, 0.5])
 def test_after_the_coarse_part_states_and_errors_are_those_of_the_present_weights(missing):
-    """By one sweep if all channels are observed together, exactly if not and at the end."""
+    """In parts that begin with the last states if all channels are observed together."""
     model, data, task = standing_still(missing)
+    task.part_rows = 3
     task.refresh(progress=0.0)
     assert model.stepper.name == "midpoint"
     assert not task.is_preliminary
@@ -127,20 +120,17 @@ def test_after_the_coarse_part_states_and_errors_are_those_of_the_present_weight
     task.refresh(progress=0.1)
     assert torch.equal(task.states["z"], straight)  # the coarse part keeps those of straight lines
     assert task.is_preliminary
+    first = data.steps() <= 3  # rows of the first part, and the end of its way
     for progress in (0.2, 0.3, 1.0):
-        with torch.no_grad():
-            after = task._depart(torch.arange(len(data)))["z"]
         error = task.refresh(progress)
         assert model.stepper.name == "rk4"
         assert not task.is_preliminary
-        if missing or progress == 1.0:
-            torch.testing.assert_close(task.states["z"], stored(model, data))
+        exact = first | torch.tensor(bool(missing) or progress == 1.0)
+        torch.testing.assert_close(task.states["z"][exact], stored(model, data)[exact])
+        if exact.all():
             assert error == pytest.approx(forecasting_mse(model, data))
         else:
-            before = sweep(model, data, after)[0]
-            w = slice(model.signals.stop, None)
-            torch.testing.assert_close(task.states["z"][:, w], before[:, w])
-            torch.testing.assert_close(task.states["z"][:, model.signals], before[:, model.signals])
+            assert not torch.allclose(task.states["z"], stored(model, data))
         move(model)
 
 
