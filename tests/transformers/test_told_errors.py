@@ -81,6 +81,17 @@ def test_a_hopeless_cell_is_as_if_it_were_not_there(told):
     np.testing.assert_allclose(one, other, atol=1e-12)
 
 
+@pytest.mark.parametrize("row", [0, 7])
+def test_a_vague_cell_moves_next_to_nothing_wherever_it_is(told, row):
+    values, errors = NOISY.copy(), SIGMA.copy()
+    values[:, row] += 100.0
+    errors[:, row] = 50.0
+    moved, wanted = told.transform(panel(errors, values)), told.transform(panel())
+    assert np.linalg.norm(moved - wanted) < 0.3 * np.linalg.norm(wanted)
+    paths = [told.interpolate(x).values for x in (panel(errors, values), panel())]
+    assert np.sqrt(np.mean((paths[0] - paths[1]) ** 2)) < 0.15
+
+
 def test_an_exact_cell_is_met(told):
     errors = SIGMA.copy()
     errors[:, 10] = 0.0
