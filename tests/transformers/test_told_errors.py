@@ -148,6 +148,22 @@ def test_streams_are_told_as_well(told, tmp_path):
         resumed.update(9.0, [[1.0]], series=0, errors=[[1.0], [2.0]])
 
 
+def test_streams_know_as_much_of_a_channel_that_was_never_observed():
+    values, errors = (
+        np.stack([NOISY.ravel(), NOISY.ravel() ** 2], 1),
+        np.stack([SIGMA.ravel()] * 2, 1),
+    )
+    for cells in (values, errors):
+        cells[:LENGTH, 1] = np.nan
+    own = Panel(TIMES.ravel(), values, OFFSETS, errors=errors)
+    model = small(max_epochs=3).fit(own)
+    model.learn_std(own)
+    ahead = [0.5, 2.0]
+    found = model.stream(own).forecast_std(ahead, relative_to="end").values
+    wanted = model.interpolate_std(own, ahead, relative_to="end").values
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
 def test_unknown_errors_are_learned():
     """Half of the cells have no error; their noise is found to be about what it is."""
     errors = SIGMA.copy()
