@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -121,6 +123,19 @@ def test_starts_are_those_of_training(n_series, start, spread):
         assert precision**2 @ (first**2 - noise - gain.spread.item()) == pytest.approx(0, abs=0.1)
     assert gain.start.item() == pytest.approx(start, abs=0.25)
     assert gain.spread.item() == pytest.approx(spread, abs=0.25)
+
+
+def test_what_is_left_of_observations_counts_beside_p_and_q():
+    """Squared errors that are what forecasts expect of them, each with what was left before."""
+    gain, zeros = embedder(move=3.0).model.gain, np.zeros((N_SERIES * LENGTH, 1))
+    data = pack(TIMES.ravel(), zeros, OFFSETS, errors=SIGMA.reshape(-1, 1))
+    data = replace(data, left=gain.follow(data)[0])
+    assert data.left.max() > 20 * data.left[data.seen].min()
+    variance = 4.0 * (data.left + 0.01 + 0.07 * data.channel_gap) + data.error.square()
+    for _ in range(3):
+        gain.estimate(data, variance.sqrt(), None, data.mask)
+    assert gain.known.exp().item() == pytest.approx(0.01)
+    assert gain.added.exp().item() == pytest.approx(0.07)
 
 
 def test_no_observation_and_one_that_tells_nothing_are_alike():
