@@ -265,7 +265,7 @@ class Gain(nn.Module):
         if data.error is not None:
             noise = noise * self.log_noise(data.error).double().exp()
         precision = torch.where(first, _weights(data)[:, None] / (self.spread + noise), 0.0)
-        enough = first.sum(dim=0) >= FEWEST
+        enough = (precision > 0).sum(dim=0) >= FEWEST
         shift = (precision * missed).sum(dim=0) / precision.sum(dim=0)
         weight = precision / (self.spread + noise)
         spread = (weight * ((missed - shift).square() - noise)).sum(dim=0) / weight.sum(dim=0)

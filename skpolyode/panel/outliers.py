@@ -29,6 +29,11 @@ DOUBTFUL = FaultKind(
     "values that may be faults",
     "such values are used as they are; correct them, or make them NaN if they are no measurements",
 )
+JUDGED = {
+    OUTLIER: "{:g} is far from all others",
+    DOUBTFUL: "{:g} may be a fault: it is far from others",
+}
+"""What is said of the cells that :func:`judge_cells` marks, in its order."""
 _NOTHING_LEFT = FaultKind(
     "series far from all that fit has seen",
     "give them in the units of fit, fit on series like them, or leave them out",
@@ -50,7 +55,8 @@ def cell_limits(values: np.ndarray) -> np.ndarray:
             low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
             reach = _DOUBTFUL * (high / 2 - low / 2)
             if reach > 0:
-                far = np.sort(np.abs(x - middle))[-1 - max(1, len(x) // 1000) :]
+                nearest = -1 - max(1, len(x) // 1000)
+                far = np.sort(np.partition(np.abs(x - middle), nearest)[nearest:])
                 jumps = far[1:] > np.maximum(_JUMP * far[:-1], reach)
                 credible = far[jumps.argmax()] if jumps.any() else far[-1]
                 reach = _FAULTY * max(_JUMP * credible, reach)
@@ -107,13 +113,11 @@ def without_outliers(panel: Panel, limits: np.ndarray, name: str = "X") -> Panel
     sees one at a time, does the same. A series of which nothing is left is refused: its unit
     differs.
     """
-    faulty, doubtful = judge_cells(panel.values, limits, panel.errors)
-    if not (faulty | doubtful).any():
-        return panel
+    judged = judge_cells(panel.values, limits, panel.errors)
     faults = Faults(name, panel.ids, panel.channel_names)
-    note_cells(OUTLIER, faulty, "{:g} is far from all others", panel.rows, faults)
-    note_cells(DOUBTFUL, doubtful, "{:g} may be a fault: it is far from others", panel.rows, faults)
-    found = _with_rest(panel, faulty, name, "all values are far from those of fit")
+    for (kind, rule), wrong in zip(JUDGED.items(), judged, strict=True):
+        note_cells(kind, wrong, rule, panel.rows, faults)
+    found = _with_rest(panel, judged[0], name, "all values are far from those of fit")
     faults.warn_if_any(stacklevel=5)
     return found
 

@@ -22,7 +22,7 @@ from skpolyode.panel.checks import (
     some_of,
     wrong_errors,
 )
-from skpolyode.panel.outliers import DOUBTFUL, OUTLIER, VAGUE, judge_cells
+from skpolyode.panel.outliers import JUDGED, VAGUE, judge_cells
 from skpolyode.panel.query import check_kind
 from skpolyode.panel.readers.kinds import column_names
 from skpolyode.panel.readers.lists import names_in
@@ -139,14 +139,11 @@ def _without_outliers(
     owner: np.ndarray,
 ) -> np.ndarray:
     """Rows (n, D) in which finite values beyond the limits are not observed, with a warning."""
-    judged = judge_cells(table, scaler.limits, errors)
-    faulty, doubtful = (own & np.isfinite(table) for own in judged)
-    for kind, wrong, rule in (
-        (OUTLIER, faulty, "{:g} is far from all others"),
-        (DOUBTFUL, doubtful, "{:g} may be a fault: it is far from others"),
-    ):
-        _faulty_cells(kind, wrong, rule, table, owner, panel).warn_if_any(stacklevel=4)
-    return np.where(faulty, np.nan, table)
+    judged = [own & np.isfinite(table) for own in judge_cells(table, scaler.limits, errors)]
+    for (kind, rule), wrong in zip(JUDGED.items(), judged, strict=True):
+        if wrong.any():
+            _faulty_cells(kind, wrong, rule, table, owner, panel).warn_if_any(stacklevel=4)
+    return np.where(judged[0], np.nan, table)
 
 
 def _faulty_cells(
