@@ -39,7 +39,11 @@ def path_values(
     """
     asked, scaler = PathQuery.of(panel, times, offsets), embedder.units.scaler
     seen, stacking = asked.seen, embedder.stacking
-    expected, filtered = follow(embedder, seen, asked), shares(embedder, seen)
+    filtered = shares(embedder, seen)
+    if filtered is None:
+        expected = follow(embedder, seen, asked)
+    else:
+        expected = _without_wall(embedder, asked, filtered)
     x = scaler.transform(seen.values)
     rise = np.where(np.isnan(x), 0.0, x - expected.mean)
     signal = expected.signal + bridges(asked, rise, filtered)
@@ -159,6 +163,35 @@ def shares(embedder: TrainedModel, panel: Panel) -> Filtered | None:
     (ahead, noise, after), seen = told, np.isnan(panel.values)
     smoothed = ahead + rts_smoothed(panel, after - ahead, (1.0 - lost) ** 2)
     return Filtered(share, lost, tuple(np.where(seen, np.nan, x) for x in (noise, after, smoothed)))
+
+
+def _without_wall(embedder: TrainedModel, asked: PathQuery, filtered: Filtered) -> _Expected:
+    """As `follow`, but outside of the wall signals that an observation follows are not pulled back.
+
+    A smoother takes what lies between a forecast and the observation before for what the dynamics
+    know. The pull, which only bounds free runs, would bend paths from wherever a run starts.
+    """
+    seen, model, unit = asked.seen, embedder.follower, embedder.units.time_scale
+    expected = follow(embedder, seen, asked, lambda state: state["z"][:, model.signals])
+    wall, pull, after = model.field.wall, model.field.pull, expected.looked
+    outside = after - np.clip(after, -wall, wall)
+    if not outside.any():
+        return expected
+
+    def pulled(row: np.ndarray, since: np.ndarray) -> np.ndarray:
+        passed = np.minimum(since / unit, model.max_gap)[:, None]
+        return -np.expm1(-pull * passed) * outside[row]
+
+    gap, kept = np.diff(seen.times, prepend=0.0), 1.0 - filtered.share
+    kept[np.isnan(seen.values)] = 1.0
+    before, left = np.zeros((2, *after.shape))  # what is missing before rows, and after them
+    for k in range(1, int(seen.lengths.max())):
+        row = seen.offsets[:-1][seen.lengths > k] + k
+        before[row] = left[row - 1] + pulled(row - 1, gap[row])
+        left[row] = kept[row] * before[row]
+    missing = left[asked.row] + pulled(asked.row, asked.times - seen.times[asked.row])
+    signal = expected.signal + np.where(asked.following < 0, 0.0, missing)
+    return expected._replace(signal=signal, mean=expected.mean + before)
 
 
 Look = Callable[[State], torch.Tensor]

@@ -26,7 +26,7 @@ from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_pat
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.inputs import on_clock_of
-from skpolyode.panel.outliers import cell_limits, without_outliers, without_vague
+from skpolyode.panel.outliers import cell_limits, doubts_are_told, without_outliers, without_vague
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import last_seen_rows, observed_series, take
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
@@ -194,7 +194,8 @@ def _train(transformer: NeuralTransformer, panel: Panel) -> None:
     if panel.n_series < FEWEST_TO_SPLIT:
         # Windows have to be short, so that some can be held out: training stops by their errors.
         length = min(length, max(_SETTINGS.shortest_window, panel.n_observations // 8))
-    transformer.fit_stages(panel, window_rows=length, skip=["stacking"])
+    with doubts_are_told():
+        transformer.fit_stages(panel, window_rows=length, skip=["stacking"])
 
 
 def retrain(trained: Trained, panel: Panel, n_epochs: int) -> NeuralTransformer:
@@ -270,7 +271,8 @@ def answer(
     why = "its first row ({} such times): nothing is known from there."
     refuse_early(panel, times, offsets, panel.times[panel.offsets[:-1]], why)
     panel = _observed(panel)
-    read_panel(trained.transformer, panel, reset=False)  # raises errors that name the channels
+    with doubts_are_told():
+        read_panel(trained.transformer, panel, reset=False)  # raises errors that name the channels
     before, is_between = _places(panel, times, offsets, path_at_rows)
     start = np.flatnonzero(~is_between & (before < 0))
     answers.put(asked[start], values=0.0)

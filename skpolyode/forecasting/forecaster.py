@@ -118,7 +118,9 @@ class PolyODEForecaster(PanelForecaster):
     more, errors are first divided by a scale that the earlier volatility of the series predicts:
     calm series get narrower intervals. Intervals are symmetric, never narrow with the lead, and are
     held beyond the longest lead of the backtest (two contexts, or 32 typical gaps of a transformer
-    without). With fewer than ten rows in every series nothing is held out, and they are too narrow.
+    without); of fewer than ten series that holds in units of the errors that structural models
+    expect, which fall where forecasts of positive series fall. With fewer than ten rows in every
+    series nothing is held out, and they are too narrow.
 
     References
     ----------

@@ -13,6 +13,7 @@ from skpolyode.ensemble.backtest import N_FOLDS
 from skpolyode.ensemble.conformal import Calibration, volatility_at
 from skpolyode.ensemble.naive import NEGLIGIBLE
 from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel.outliers import doubts_are_told
 from skpolyode.panel.select import hide_cells, observed_part, series_of_rows, take
 from skpolyode.saving.codec import saved
 from skpolyode.transformers.input import read_panel
@@ -40,6 +41,7 @@ class OnPath(NamedTuple):
     at_row: np.ndarray  # bool (Q,): whether anything was observed then
 
 
+@doubts_are_told()
 def on_path(
     transformer: NeuralTransformer,
     panel: Panel,

@@ -47,6 +47,9 @@ class Gain(nn.Module):
     p instead of what is left, the smoothed path of a random walk was 7 to 250 % off Kalman's error,
     for errors that differ tenfold.
 
+    The first observation of a channel meets what is known of a start, ``v = spread / noise**2``: a
+    series begins at `start`, until something is observed.
+
     Parameters
     ----------
     n_channels : int
@@ -57,6 +60,9 @@ class Gain(nn.Module):
     ----------
     noise : Tensor of shape (n_channels,)
         Standard deviation of the noise, the unit of v: told, or found by :meth:`estimate`.
+    start, spread : Tensor of shape (n_channels,)
+        Mean of first observations beside what the model expects of them, and variance of the signal
+        there: those of the channel, 0 and 1, or found by :meth:`estimate`.
 
     Notes
     -----
@@ -77,7 +83,7 @@ class Gain(nn.Module):
     >>> from skpolyode.models.gain import Gain
     >>> gain, seen = Gain(1).double(), torch.tensor([[True], [True], [False]])
     >>> gap = torch.tensor([[0.01], [1.0], [1.0]], dtype=torch.float64)
-    >>> gain(gap, seen).flatten().tolist()  # a first observation is taken whole
+    >>> gain(gap, seen).flatten().tolist()  # without noise a first observation is taken whole
     [0.78..., 0.88..., 1.0]
     """
 
@@ -87,6 +93,8 @@ class Gain(nn.Module):
         self.register_buffer("known", torch.full((n_channels,), 1.3))  # log p
         self.register_buffer("added", torch.full((n_channels,), 1.3))  # log q
         self.register_buffer("noise", torch.zeros(n_channels))
+        self.register_buffer("start", torch.zeros(n_channels))
+        self.register_buffer("spread", torch.ones(n_channels))
         if told == "each":  # log r where it is not known
             self.unknown = nn.Parameter(torch.zeros(n_channels))
 
@@ -129,9 +137,15 @@ class Gain(nn.Module):
         `error` and `left` (n, D) are those of :class:`~skpolyode.models.packed.Packed`.
         """
         odds = self._forecast(gap, left)
+        odds = torch.where(seen, odds, self.unseen.to(odds.dtype))
         if error is not None:
             odds = odds - self.log_noise(error)
-        return torch.where(seen, torch.sigmoid(odds).to(self.known.dtype), 1.0)
+        return torch.sigmoid(odds).to(self.known.dtype)
+
+    @property
+    def unseen(self) -> torch.Tensor:
+        """Logarithms (D,) of v before the first observations of channels."""
+        return self.spread.log() - 2 * self.noise.log()
 
     @property
     def level(self) -> torch.Tensor:
@@ -202,7 +216,7 @@ class Gain(nn.Module):
         passed: Passed | None,
         judged: torch.Tensor,
     ) -> None:
-        """Set the noise, p and q from the `predictions` (P, D) just before each row.
+        """Set noise, p, q and what is known of starts from the `predictions` (P, D) before rows.
 
         The variance of an error is ``v + r``. A step of Fisher's scoring from the present v, to the
         p and q that make the errors likeliest, is a least-squares fit of ``e**2 - r`` by p and
@@ -223,6 +237,7 @@ class Gain(nn.Module):
             return
         if self.told == "nothing":
             self._measure_noise(data, predictions, passed)
+        self._measure_start(data, predictions)
         unit = self.noise.double().clamp(min=_LEAST_NOISE)
         again, ones = data.mask & data.seen, torch.ones_like(data.channel_gap, dtype=torch.float64)
         gap = data.channel_gap.double().clamp(min=SHORTEST_GAP)
@@ -242,6 +257,20 @@ class Gain(nn.Module):
             excess = square[own, j] - (0.0 if left is None else left[own, j])
             p, q = _not_negative(terms, excess, precision[own, j])
             self.known[j], self.added[j] = math.log(p), math.log(q)
+
+    def _measure_start(self, data: Packed, predictions: torch.Tensor) -> None:
+        """Set `start` and `spread`, by a step of scoring as well; of few series they stay."""
+        first, missed = data.mask & ~data.seen, (data.x - predictions).double()
+        noise = self.noise.double().square().expand_as(missed)
+        if data.error is not None:
+            noise = noise * self.log_noise(data.error).double().exp()
+        precision = torch.where(first, _weights(data)[:, None] / (self.spread + noise), 0.0)
+        enough = (precision > 0).sum(dim=0) >= FEWEST
+        shift = (precision * missed).sum(dim=0) / precision.sum(dim=0)
+        weight = precision / (self.spread + noise)
+        spread = (weight * ((missed - shift).square() - noise)).sum(dim=0) / weight.sum(dim=0)
+        self.start.add_(torch.where(enough, shift, 0.0))
+        self.spread.copy_(torch.where(enough, spread.clamp(min=_LEAST), self.spread))
 
     def _measure_noise(self, data: Packed, predictions: torch.Tensor, passed: Passed) -> None:
         """Set `noise` from the errors of two forecasts that know the same.

@@ -154,11 +154,13 @@ class PolyODE(ScanModel):
         return channels.unflatten(1, (-1, 1 + self.memory.n_coefficients)), rest
 
     def initial(self, data: Packed, rows: torch.Tensor) -> State:
-        """State before the first observations: zero, or set by static covariates."""
+        """State before the first observations: the usual start, moved by static covariates."""
         if self.start is None:
             z = data.x.new_zeros(len(rows), self.size)
         else:
             z = functional.pad(self.start(data.static[rows]), (0, self.inputs.n_state))
+        if self.gain is not None:
+            z[:, self.signals] += self.gain.start
         constant = {
             name: memory.constant(z[:, self.signals]) for name, memory in self.memories.items()
         }
@@ -306,7 +308,7 @@ class PolyODE(ScanModel):
     def rise(self, signal: torch.Tensor, data: Packed, rows: torch.Tensor) -> torch.Tensor:
         """By how much (n, D) observations move a signal (n, D); 0 where there is none."""
         rise = torch.where(data.mask[rows], data.x[rows] - signal, 0.0)
-        share = self.share(data, rows)  # 1 for the first observation of a channel
+        share = self.share(data, rows)
         return rise if share is None else share * rise
 
     def reset(

@@ -71,7 +71,7 @@ class SinglePolyODE:
         self._memories = {name: SingleMemory(memory) for name, memory in memories.items()}
         self._step_size, self._max_gap = step_size, max_gap
         self._start = None if start is None else _arrays(start.weight, start.bias)
-        self._gain = None if gain is None else _arrays(gain.known, gain.added)
+        self._gain = None if gain is None else _arrays(gain.known, gain.added, gain.unseen)
         self._shares, self._cell = gain, None
         if cell is not None:
             self._cell = (
@@ -139,14 +139,15 @@ class SinglePolyODE:
         channels = z[: self._signals.stop].reshape(len(mask), -1)  # (D, 1 + N), a view
         x, rise, moved = observation.x, observation.x - channels[:, 0], {"z": z}
         first, again = mask & ~observation.seen, np.flatnonzero(mask & observation.seen)
-        gap = np.maximum(observation.channel_gap[again], SHORTEST_GAP)
+        gap = np.maximum(observation.channel_gap, SHORTEST_GAP)
         if self._gain is not None:
-            if observation.share is None:
-                known, added = (part[again] for part in self._gain)
-                rise[again] *= expit(np.logaddexp(known, added + np.log(gap)))  # as in `Gain`
-            else:
-                rise[again] *= observation.share[again]
+            if (share := observation.share) is None:  # as in `Gain`
+                known, added, unseen = self._gain
+                odds = np.logaddexp(known, added + np.log(gap))
+                share = expit(np.where(observation.seen, odds, unseen))
+            rise = share * rise
             x = channels[:, 0] + rise
+        gap = gap[again]
         ramps = np.zeros((len(again), 1, 2))
         ramps[:, 0, 1] = rise[again] / gap
         for name, memory in self._memories.items():

@@ -161,8 +161,11 @@ class ModelStream(SeriesStream):
         """
         chosen = self._started(series)
         z, clock = self._states(chosen)["z"], self._clock.take(chosen)
-        left = self._parts[_LEFT][torch.from_numpy(chosen)] if self._tells else None
-        age = np.where(np.isnan(clock.seen_at), -1.0, clock.seen_at)
+        left, unseen = None, np.isnan(clock.seen_at)
+        if self._tells:  # NaN where nothing was ever left: what is usual then
+            left = self._parts[_LEFT][torch.from_numpy(chosen)]
+            left = left.masked_fill(torch.from_numpy(unseen).to(left.device), torch.nan)
+        age = np.where(unseen, -1.0, clock.seen_at)
         age = (clock.elapsed[:, None] - age)[:, None]
         panel, flat, offsets = self._asked(chosen, times, relative_to)
         std = np.empty((len(flat), panel.n_channels))

@@ -22,7 +22,7 @@ from skpolyode.panel.checks import (
     some_of,
     wrong_errors,
 )
-from skpolyode.panel.outliers import OUTLIER, VAGUE
+from skpolyode.panel.outliers import JUDGED, VAGUE, judge_cells
 from skpolyode.panel.query import check_kind
 from skpolyode.panel.readers.kinds import column_names
 from skpolyode.panel.readers.lists import names_in
@@ -98,7 +98,7 @@ def read_rows(
         errors = _read_errors(errors, table, one_time, panel, owner)
         table = np.where(errors > VAGUE * scaler.scale, np.nan, table)
     if scaler.limits is not None:
-        table = _without_outliers(table, scaler, panel, owner)
+        table = _without_outliers(table, errors, scaler, panel, owner)
 
     def at(index: np.ndarray) -> list[np.ndarray]:
         return [x if x is None else x[index] for x in (owner, stamps, table, errors)]
@@ -132,16 +132,18 @@ def _read_errors(
 
 
 def _without_outliers(
-    table: np.ndarray, scaler: ChannelScaler, panel: Panel, owner: np.ndarray
+    table: np.ndarray,
+    errors: np.ndarray | None,
+    scaler: ChannelScaler,
+    panel: Panel,
+    owner: np.ndarray,
 ) -> np.ndarray:
     """Rows (n, D) in which finite values beyond the limits are not observed, with a warning."""
-    outside = (table < scaler.limits[0]) | (table > scaler.limits[1])
-    outside &= np.isfinite(table)
-    if not outside.any():
-        return table
-    rule = "{:g} is far from all others"
-    _faulty_cells(OUTLIER, outside, rule, table, owner, panel).warn_if_any(stacklevel=4)
-    return np.where(outside, np.nan, table)
+    judged = [own & np.isfinite(table) for own in judge_cells(table, scaler.limits, errors)]
+    for (kind, rule), wrong in zip(JUDGED.items(), judged, strict=True):
+        if wrong.any():
+            _faulty_cells(kind, wrong, rule, table, owner, panel).warn_if_any(stacklevel=4)
+    return np.where(judged[0], np.nan, table)
 
 
 def _faulty_cells(

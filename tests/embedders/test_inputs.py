@@ -83,6 +83,28 @@ def test_values_of_levels_come_with_them():
     assert np.allclose(responses()[:, 6:], expected)
 
 
+def test_the_first_row_of_a_series_changes_the_mean_whatever_the_series_before_ended_with():
+    nothing = np.nan, np.nan
+    one = [([0.2], [[0.7, *nothing]])]
+    found = knots_of(
+        np.array([0.5, 1.0, 2.0]), [[0.7, *nothing]] * 2 + [[0.0, *nothing]], before=one
+    )
+    assert found.changes.tolist() == [True, True, False, True]
+    at_mean = knots_of(np.array([0.5, 1.0]), [[0.0, *nothing], [np.nan, np.nan, 0.0]], before=one)
+    assert at_mean.changes.tolist() == [True, False, False]
+
+
+def test_amounts_of_nothing_do_not_count_in_the_unit_of_impulses():
+    """It is the root mean square of the others, and does not move with rows that hold no dose."""
+    rows, scales = Panel.from_series([([0.0, 1.0, 2.0, 3.0], [3.0, 0.0, 4.0, 0.0])]), []
+    for kind in ("impulse", "hold"):
+        panel = Panel.from_series([([0.0], [0.0])], inputs=Inputs(rows, kind))
+        scaler = InputEncoder.of_panel(panel).scaler
+        scales.append((scaler.mean[0], scaler.scale[0]))
+    assert scales[0] == pytest.approx((0.0, np.sqrt(12.5)))
+    assert scales[1] == pytest.approx((1.75, np.std([3, 0, 4, 0])))
+
+
 def test_later_inputs_say_nothing():
     # But the next point of a line.
     kept = T <= 1.5

@@ -10,7 +10,7 @@ import pytest
 from sktime.datatypes import convert_to
 from sktime.forecasting.base import ForecastingHorizon
 
-from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.forecasting import PolyODEForecaster, engine
 from skpolyode.panel import Panel
 from tests.closeness import assert_same_but_for_rounding
 from tests.forecasting.conftest import HOUR, START, frame, tiny, waves
@@ -282,6 +282,21 @@ def test_intervals_cover_and_widen(forecaster):
         )
         assert (np.diff(wide) >= -1e-9).all()
         assert (wide > narrow).all()
+
+
+def test_intervals_of_few_series_never_narrow_beside_the_errors_that_are_expected():
+    """These fall with the forecasts of what decays in proportion to itself."""
+    rng, t = np.random.default_rng(0), np.arange(40.0)
+    panel = Panel.from_series(
+        [(t, 100 * np.exp(0.05 * rng.standard_normal(40) - t / 20)) for _ in range(2)]
+    )
+    few, ahead = tiny().pretrain(panel), np.linspace(0.5, 16, 16)
+    low, high = few.forecast_interval(panel, ahead, relative_to="end")
+    flat = np.tile(39.0 + ahead, 2)
+    expected = engine.answer(few._trained, panel, flat, np.array([0, 16, 32])).expected
+    widths = (high.values - low.values).reshape(2, 16)
+    assert (np.diff(widths / expected.reshape(2, 16)) >= -1e-9).all()
+    assert (np.diff(widths) < -1e-3).any()
 
 
 def test_free_runs_stay_near_the_data(forecaster, y):

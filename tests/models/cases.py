@@ -77,11 +77,14 @@ def make_model(
     return PolyODE(field.double(), MEMORIES[measure](size, WINDOW), **settings)
 
 
-def some_gain(n_channels=2, seed=0) -> Gain:
+def some_gain(n_channels=2, seed=0, told="equal") -> Gain:
     """A gain that is another one in each channel."""
-    gain = Gain(n_channels).double()
-    for part in (gain.known, gain.added):
-        part.normal_(generator=torch.Generator().manual_seed(seed))
+    gain = Gain(n_channels, told).double()
+    generator = torch.Generator().manual_seed(seed)
+    for part in (gain.known, gain.added, gain.start):
+        part.normal_(generator=generator)
+    for part in (gain.noise, gain.spread):
+        part.uniform_(0.3, 1.0, generator=generator)
     return gain
 
 

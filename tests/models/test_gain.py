@@ -68,13 +68,15 @@ def test_a_gain_of_one_is_the_reset(measure):
 def test_update_is_kalmans():
     """Signal and memory move K of the way; the hidden copy follows the memory."""
     model = make_model(gain=some_gain())
+    unseen = model.gain.spread / model.gain.noise**2
     data = pack(*flat_series([7, 5]))
     for step in model.run(data):
         rows, mask = step.rows, data.mask[step.rows]
         z, after = (model.split(state["z"])[0] for state in (step.before, step.state))
         gap = data.channel_gap[rows]
         v = model.gain.known.exp() + model.gain.added.exp() * gap
-        share = torch.where(data.seen[rows], v / (v + 1), 1.0) * mask
+        v = torch.where(data.seen[rows], v, unseen)
+        share = v / (v + 1) * mask
         rise = data.x[rows] - z[..., 0]
         torch.testing.assert_close(after[..., 0], z[..., 0] + share * rise)
         later = torch.where(data.seen[rows], share * rise, 0.0)

@@ -8,7 +8,7 @@ import torch
 from scipy.linalg import expm
 
 from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
-from skpolyode.embedders.inputs import InputEncoder
+from skpolyode.embedders.inputs import BEFORE, InputEncoder
 from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.memory import LegSMemory, LegTMemory
 from skpolyode.models import PolyODE
@@ -254,6 +254,24 @@ def test_an_input_changes_what_comes_after_it_and_nothing_before(model, name):
             assert not np.allclose(before[1][3], after[1][3])
         else:
             assert np.array_equal(before[3], after[3])
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_came_long_before_the_first_observation_counts_as_far_as_it_still_holds(model):
+    times, values = FULL
+
+    def found(moment, row):
+        return answers(model, (np.insert(times, 0, moment), np.insert(values, 0, row, axis=0)))
+
+    dose, valve = [np.nan, np.nan, 3.0], [2.0, np.nan, np.nan]
+    values = values.copy()
+    values[1, 0] = np.nan  # until the valve is turned at 1.1, what came first holds
+    nothing = answers(model, (times, values))
+    assert close(found(-BEFORE - 0.1, dose), nothing)
+    assert not close(found(0.1 - BEFORE, dose), nothing, atol=1e-9)
+    held = found(-BEFORE - 0.1, valve)
+    assert not close(held, nothing, atol=1e-3)
+    assert close(held, found(-BEFORE - 9.0, valve))
 
 
 @pytest.mark.parametrize("model", MODELS)

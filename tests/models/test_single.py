@@ -42,7 +42,7 @@ def as_many(model: PolyODE, packed: Packed) -> tuple[torch.Tensor, dict[str, tor
     return predictions.detach(), {name: part.detach() for name, part in state.items()}
 
 
-@pytest.mark.parametrize("filters", [False, True])
+@pytest.mark.parametrize("told", [None, "equal", "each"])
 @pytest.mark.parametrize("measure", MEMORIES)
 @given(
     lengths=st.lists(st.integers(1, 9), min_size=1, max_size=FEW_SERIES),
@@ -54,14 +54,17 @@ def as_many(model: PolyODE, packed: Packed) -> tuple[torch.Tensor, dict[str, tor
 )
 @settings(max_examples=3)
 def test_few_series_are_run_as_many(
-    measure, filters, lengths, n_channels, n_static, n_hidden, max_gap, seed
+    measure, told, lengths, n_channels, n_static, n_hidden, max_gap, seed
 ):
-    options = {"gain": some_gain(n_channels, seed)} if filters else {}
+    options = {} if told is None else {"gain": some_gain(n_channels, seed, told)}
     sizes = {"n_channels": n_channels, "n_static": n_static, "n_hidden": n_hidden}
     model = both_memories(measure, **sizes, **options)
     flat = flat_series(lengths, n_channels, seed, max_gap=max_gap)
-    static = np.random.default_rng(seed).standard_normal((len(lengths), n_static))
-    packed = pack(*flat, static=static)
+    rng = np.random.default_rng(seed)
+    static, errors = rng.standard_normal((len(lengths), n_static)), None
+    if told == "each":  # some are not known, and some observations exact
+        errors = rng.choice([0.0, 0.2, 3.0, np.nan], flat[1].shape)
+    packed = model.prepared(pack(*flat, static=static, errors=errors))
     predictions, many = as_many(model, packed)
     with torch.no_grad():
         np.testing.assert_allclose(model.predictions(packed), predictions, rtol=0, atol=1e-9)

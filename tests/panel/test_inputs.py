@@ -61,6 +61,24 @@ def test_ways_to_say_the_same(panel):
     assert panel != long(inputs=None)
 
 
+def test_ids_count_where_there_are_any_and_positions_where_there_are_none():
+    given = [([0.0], [5.0]), ([1.0], [6.0])]
+    readings = Panel.from_series([([0.0], [1.0]), ([0.5], [2.0])], ids=["ann", "bob"])
+
+    def doses(ids, series=given):
+        inputs = Panel.from_series(series, ids=ids, channel_names=["dose"])
+        found = Panel(readings.times, readings.values, readings.offsets, inputs=inputs, ids=names)
+        return [values for _, values in rows(found)]
+
+    names = ["ann", "bob"]
+    assert doses(None) == [[[5.0]], [[6.0]]]
+    assert doses(["bob", "ann"]) == [[[6.0]], [[5.0]]]
+    assert doses(["bob"], given[:1]) == [[], [[5.0]]]
+    for ids, series in ((None, given[:1]), (["ann", "eve"], given), ([7, 8], given)):
+        with pytest.raises(ValueError, match="inputs are those of no series"):
+            doses(ids, series)
+
+
 def test_selecting_and_joining_keep_inputs(panel):
     ann, bob = rows(panel)
     assert rows(panel[[1, 0, 1]]) == [bob, ann, bob]

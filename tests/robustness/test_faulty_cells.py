@@ -9,6 +9,7 @@ import pytest
 
 from skpolyode import Panel
 from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.panel.outliers import cell_limits, judge_cells, without_outliers
 from skpolyode.structural import StructuralForecaster
 from tests.quick import no_stacking
 from tests.transformers.data import oscillators, small
@@ -105,3 +106,66 @@ def test_series_whose_squares_are_no_numbers_are_refused_by_structural_models():
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match=r"1e\+200 is too large[\s\S]*repair their unit"):
             StructuralForecaster().fit([(MONTH, 1e200 * np.cos(MONTH))])
+
+
+DOUBTFUL = [-9.0, 12.0, 200.0]  # of channels from -.83 to .99
+
+
+def doubted(call, *arguments, name="X"):
+    """Result of a call that warns once that the cell may be a fault."""
+    rule = rf"^{name}: series 3 .*channel 'x0', .* may be a fault: it is far from others"
+    with pytest.warns(UserWarning, match=rule) as found:
+        result = call(*arguments)
+    assert len(found) == 1
+    return result
+
+
+@pytest.mark.parametrize("value", DOUBTFUL)
+def test_cells_that_may_be_faults_are_used_with_a_warning(model, value):
+    doubtful = with_cell(value)
+    path = doubted(model.interpolate, doubtful).values
+    np.testing.assert_array_equal(path[doubtful.values == value], value)
+    stream = model.stream(SERIES)
+    with pytest.warns(UserWarning, match=r"^update: series 0 .*channel 'x0': .* may be a fault"):
+        stream.update(5.0, [value, 0.5], series=0)
+    assert stream.n_observations[0] == len(SERIES[0][0]) + 1
+    with no_stacking():
+        doubted(small(max_epochs=1).fit, doubtful)
+
+
+def test_a_forecaster_warns_once_of_cells_that_may_be_faults(forecaster):
+    new = PolyODEForecaster(small(max_epochs=1), random_state=0)
+    doubted(new.pretrain, with_cell(12.0), name="y")
+    doubted(forecaster.forecast, with_cell(12.0), [2.22, 4.5], name="y")
+
+
+def test_a_code_for_missing_values_is_doubtful():
+    """One -999 among values of 40 to 180, and none of these."""
+    values = np.random.default_rng(0).uniform(40, 180, 400)
+    values[7] = -999.0
+    faulty, doubtful = judge_cells(values[:, None], cell_limits(values[:, None]))
+    assert not faulty.any()
+    np.testing.assert_array_equal(np.flatnonzero(doubtful), [7])
+
+
+@pytest.mark.parametrize("draw", ["normal", "lognormal", "exponential", "standard_t"])
+def test_cells_of_heavy_tails_are_not_doubtful(draw):
+    """Nor are new ones of the same kind, the farthest of which lie beyond all that fit has seen."""
+    options = {"df": 3} if draw == "standard_t" else {}
+    old, new = (
+        getattr(np.random.default_rng(k), draw)(size=(3000, 1), **options) for k in range(2)
+    )
+    for values in (old, new):
+        assert not np.any(judge_cells(values, cell_limits(old)))
+
+
+def test_many_values_far_out_are_a_mode_and_one_farther_still_is_faulty():
+    values = np.random.default_rng(0).normal(size=(3000, 1))
+    values[:6] += 60.0
+    values[6] = 1e6
+    faulty, doubtful = judge_cells(values, cell_limits(values))
+    np.testing.assert_array_equal(np.flatnonzero(faulty), [6])
+    assert not doubtful.any()
+    with pytest.warns(UserWarning, match="1e\\+06 is far from all others"):
+        found = without_outliers(Panel.from_array(values.T), cell_limits(values))
+    assert np.isnan(found.values).sum() == 1

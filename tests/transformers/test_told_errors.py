@@ -81,6 +81,17 @@ def test_a_hopeless_cell_is_as_if_it_were_not_there(told):
     np.testing.assert_allclose(one, other, atol=1e-12)
 
 
+@pytest.mark.parametrize("row", [0, 7])
+def test_a_vague_cell_moves_next_to_nothing_wherever_it_is(told, row):
+    values, errors = NOISY.copy(), SIGMA.copy()
+    values[:, row] += 100.0
+    errors[:, row] = 50.0
+    moved, wanted = told.transform(panel(errors, values)), told.transform(panel())
+    assert np.linalg.norm(moved - wanted) < 0.3 * np.linalg.norm(wanted)
+    paths = [told.interpolate(x).values for x in (panel(errors, values), panel())]
+    assert np.sqrt(np.mean((paths[0] - paths[1]) ** 2)) < 0.15
+
+
 def test_an_exact_cell_is_met(told):
     errors = SIGMA.copy()
     errors[:, 10] = 0.0
@@ -135,6 +146,22 @@ def test_streams_are_told_as_well(told, tmp_path):
         resumed.update(9.0, [1.0], series=0, errors=[-1.0])
     with pytest.raises(ValueError, match="errors must have the shape of the values"):
         resumed.update(9.0, [[1.0]], series=0, errors=[[1.0], [2.0]])
+
+
+def test_streams_know_as_much_of_a_channel_that_was_never_observed():
+    values, errors = (
+        np.stack([NOISY.ravel(), NOISY.ravel() ** 2], 1),
+        np.stack([SIGMA.ravel()] * 2, 1),
+    )
+    for cells in (values, errors):
+        cells[:LENGTH, 1] = np.nan
+    own = Panel(TIMES.ravel(), values, OFFSETS, errors=errors)
+    model = small(max_epochs=3).fit(own)
+    model.learn_std(own)
+    ahead = [0.5, 2.0]
+    found = model.stream(own).forecast_std(ahead, relative_to="end").values
+    wanted = model.interpolate_std(own, ahead, relative_to="end").values
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
 def test_unknown_errors_are_learned():
