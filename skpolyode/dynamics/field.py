@@ -88,6 +88,8 @@ class WalledMLP(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        if not 0 <= n_linear <= n_levels:
+            raise ValueError(f"n_linear must be 0 to n_levels={n_levels}, got {n_linear}.")
         self.wall, self.pull = wall, pull
         self.n_levels, self.n_linear = n_levels, n_linear
         widths = [size + n_levels, *hidden_layer_sizes, size]

@@ -330,9 +330,16 @@ class PolyODE(ScanModel):
         return torch.cat([channels.flatten(1), rest], dim=1)
 
 
+def _from_file(state: dict[str, Any]) -> PolyODE:
+    model = PolyODE(**state)
+    if model.parts[0] < 1 or model.parts[0] % (1 + model.memory.n_coefficients):
+        raise ValueError("the field does not move the signals and the memory")
+    return model.float()
+
+
 register(
     PolyODE,
     lambda model: model.arguments,
-    lambda state: PolyODE(**state).float(),
+    _from_file,
     place=lambda model, device: model if device is None else model.to(device),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from skpolyode.ensemble.naive import Records
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
-from skpolyode.models.single import Observation
+from skpolyode.models.single import Observation, SinglePolyODE
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_part
 from skpolyode.streams.clock import Moment
@@ -174,9 +175,14 @@ class ModelStream(SeriesStream):
 
     def _bind(self) -> None:
         self._model = self._embedder.exact
-        self._single = self._model.single
+        vars(self).pop("_single", None)
         gain = self._model.gain
         self._tells = gain is not None and gain.told == "each"
+
+    @cached_property
+    def _single(self) -> SinglePolyODE | None:
+        """The model of one series at a time, made when it is first needed, as its tables are."""
+        return self._model.single
 
     def _blank(self) -> State:
         static = np.empty((self._panel.n_series, 0))

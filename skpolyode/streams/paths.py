@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import torch
 
@@ -59,7 +61,11 @@ class HiPPOStream(SeriesStream):
 
     def _bind(self) -> None:
         self._memory = self._embedder.past.memory
-        self._single = SingleMemory(self._memory)
+
+    @cached_property
+    def _single(self) -> SingleMemory:
+        """The memory of one series, made when it is first needed, as its tables are."""
+        return SingleMemory(self._memory)
 
     def _blank(self) -> State:
         shape = self._panel.n_series, self._panel.n_channels

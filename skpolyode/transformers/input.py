@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skpolyode.embedders.inputs import with_inputs
 from skpolyode.errors import Faults, naming_owner, plain_repr
 from skpolyode.fit_report import FitReport
+from skpolyode.memory.base import MOST_COEFFICIENTS
 from skpolyode.panel import Panel, as_panel, is_ragged, series_index
 from skpolyode.panel.cells import with_nan
 from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
@@ -31,7 +32,6 @@ from skpolyode.transformers.parameters import check_parameters
 
 # Tables of 256 coefficients take 8 s to make, of 512 half a minute, of 1024 some two minutes.
 _FREE_COEFFICIENTS = 256  # however short the series are
-_MOST_COEFFICIENTS = 1024
 
 
 def fit_series(
@@ -79,7 +79,7 @@ def fit_series(
 def _check_coefficients(estimator: Any, known: Panel) -> None:
     """Refuse more coefficients than a series has rows, from where their tables take seconds."""
     n, longest = getattr(estimator, "n_coefficients", 1), int(known.lengths.max())
-    most = min(max(_FREE_COEFFICIENTS, longest), _MOST_COEFFICIENTS)
+    most = min(max(_FREE_COEFFICIENTS, longest), MOST_COEFFICIENTS)
     if n > most:
         raise ValueError(
             f"n_coefficients={n} is too large: {type(estimator).__name__} takes at most {most} "
