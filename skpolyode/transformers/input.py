@@ -50,7 +50,10 @@ def fit_series(
     """
     check_parameters(estimator)
     with unchanged_by_errors(estimator), naming_owner(estimator):
-        panel = read_panel(estimator, X, reset=True)
+        continues = continues_fit(estimator)
+        panel = read_panel(estimator, X, reset=not continues)
+        if continues:
+            _refuse_new_static(estimator, panel)
         used, known = observed_series(panel), drop_empty(panel)
         own = {k: one_each(told[k], panel, k) for k in told if told[k] is not None}
         if sample_weight is not None:
@@ -307,6 +310,24 @@ def warn_if_nothing_was_learned(
         ConvergenceWarning,
         stacklevel=6,
     )
+
+
+def continues_fit(estimator: Any) -> bool:
+    """Whether a fit goes on from the last one: its series are then read as by later methods."""
+    return getattr(estimator, "warm_start", False) and hasattr(estimator, "embedder_")
+
+
+def _refuse_new_static(estimator: Any, panel: Panel) -> None:
+    """Raise a ValueError for static covariates that the model of a warm start does not read."""
+    encoder = estimator.embedder_.static
+    known = [] if encoder is None else [*encoder.numeric, *encoder.categories]
+    if new := [
+        name for name in ([] if panel.static is None else panel.static) if name not in known
+    ]:
+        raise ValueError(
+            f"X has the static covariates {new}, which the last fit did not have, and "
+            "warm_start=True continues its model: leave them out, or set warm_start=False."
+        )
 
 
 def refuse_unused(estimator: Any, panel: Panel) -> None:

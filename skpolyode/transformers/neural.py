@@ -28,10 +28,9 @@ from skpolyode.training.loop import Task
 from skpolyode.training.tasks import IntervalTask
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import (
-    credible,
+    continues_fit,
     fit_series,
     read_panel,
-    refuse_unused,
     warn_if_nothing_was_learned,
     warn_of_unknown_inputs,
 )
@@ -297,9 +296,7 @@ class NeuralTransformer(SeriesTransformer, Training):
         check_device(self.device)
         random_state = local_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
-        if continues := self.warm_start and hasattr(self, "embedder_"):
-            refuse_unused(self, panel)
-            panel = credible(panel, self.scaler_)  # in whose units training goes on
+        continues = continues_fit(self)
         known, whole = FitOptions(**options), observed_part(panel)
         longest = window_rows or _LONGEST
         split = split_series(whole, known, self.validation_fraction, random_state, longest)
