@@ -163,6 +163,8 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = N
     if not reset:
         panel = _aligned(estimator, panel)
         refuse_unused(estimator, panel)
+        if (static := getattr(estimator.embedder_, "static", None)) is not None:
+            static.warn_of_unknown(panel)
         return credible(panel, estimator.scaler_)
     estimator.array_shape_ = None if shape is None else tuple(shape[1:])
     estimator.n_channels_in_ = panel.n_channels
