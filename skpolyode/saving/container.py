@@ -103,8 +103,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndar
         if archive.is_file():
             raise ValueError(
                 f"{str(archive)!r} was written by sktime, as a pickle: read it by "
-                "sktime.base.load, or save the estimator under a name that ends in "
-                "'.safetensors'."
+                "sktime.base.load, or save the estimator without serialization_format."
             )
         raise FileNotFoundError(f"no file {str(target)!r}: pass the path that was given to `save`.")
     try:

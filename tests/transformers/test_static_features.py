@@ -89,7 +89,7 @@ def test_without_static_covariates_there_is_nothing_to_say(panel):
 def test_a_covariate_of_which_nothing_is_known_is_told_once(panel, name):
     fitted = (small(max_epochs=1) if name == "PolyODETransformer" else StaticFeatures()).fit(panel)
     others = Panel.from_series(oscillators(2), static=STATIC[:2].assign(sex=["F", None]))
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(UserWarning, match="'sex' is known") as caught:
         fitted.transform(others)
     assert [str(one.message) for one in caught] == [
         "no value of the static covariate 'sex' is known from fit: got 'F', where fit had "
