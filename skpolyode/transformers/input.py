@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -27,7 +26,6 @@ from skpolyode.panel.outliers import cell_limits, without_outliers, without_vagu
 from skpolyode.panel.readers.kinds import column_times
 from skpolyode.panel.select import align_to_fit, observed_rows, observed_series, series_of_rows
 from skpolyode.panel.units import LARGEST, ChannelScaler
-from skpolyode.training import TrainingReport
 from skpolyode.transformers.parameters import check_parameters
 
 # Tables of 256 coefficients take 8 s to make, of 512 half a minute, of 1024 some two minutes.
@@ -281,37 +279,6 @@ def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
     for message, is_true in messages.items():
         if is_true:
             warnings.warn(message, stacklevel=4)
-
-
-def warn_if_nothing_was_learned(
-    report: TrainingReport, gain: tuple[float, float] | None, *, from_scratch: bool
-) -> None:
-    """Warn of a model that forecasts no better than the mean, or than the untrained model.
-
-    `gain` is by how much the error is less than that of the mean on the same held-out cells, and
-    the standard error of that. Weights that a warm start goes on from may be the best already;
-    only a model that was trained `from_scratch` is compared with the untrained one.
-    """
-    of_mean = "that of the mean is 1"
-    if gain is not None:
-        of_mean = f"that of the mean less that of the model: {gain[0]:.2g} ± {gain[1]:.2g}"
-    # Held-out series may vary more than the others: the mean then errs by more than 1 as well.
-    if report.best_error > 1 and (gain is None or not gain[0] > 0):
-        why = "forecasts are worse than the mean of their channels"
-    elif from_scratch and report.best_epoch == 0 < report.best_error:
-        why = "no weights forecast better than the untrained ones, which were kept"
-    elif from_scratch and gain is not None and gain[0] <= 2 * gain[1] and report.best_error > 0:
-        why = "on the held-out series forecasts are not surely better than the mean"
-    else:
-        return
-    warnings.warn(
-        f"nothing was learned in {report.n_epochs} epochs: {why} "
-        f"(validation_error_={report.best_error:.3g}; {of_mean}). Train on more series, lower "
-        "learning_rate_init, or use HiPPOTransformer, which needs no training: noise cannot be "
-        "forecast.",
-        ConvergenceWarning,
-        stacklevel=6,
-    )
 
 
 def continues_fit(estimator: Any) -> bool:

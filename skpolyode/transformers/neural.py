@@ -25,13 +25,13 @@ from skpolyode.panel.empty import drop_empty, fill_rows, fill_values
 from skpolyode.panel.select import observed_part, observed_rows, observed_series
 from skpolyode.streams import ModelStream
 from skpolyode.training.loop import Task
+from skpolyode.training.report import warn_if_nothing_was_learned
 from skpolyode.training.tasks import IntervalTask
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import (
     continues_fit,
     fit_series,
     read_panel,
-    warn_if_nothing_was_learned,
     warn_of_unknown_inputs,
 )
 from skpolyode.transformers.parameters import (
@@ -337,7 +337,7 @@ class NeuralTransformer(SeriesTransformer, Training):
         self.best_epoch_, self.stop_reason_ = report.best_epoch, report.reason
         vars(self).update(state.fitted)
         if report.n_epochs >= FEWEST_EPOCHS:  # fewer are but a try
-            warn_if_nothing_was_learned(report, state.gain, from_scratch=judges_untrained)
+            warn_if_nothing_was_learned(report, state.judged, from_scratch=judges_untrained)
         return report.message if report.was_interrupted else None
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
