@@ -84,11 +84,11 @@ class Gain(nn.Module):
     def __init__(self, n_channels: int, told: str = "nothing") -> None:
         super().__init__()
         self.n_channels, self.told = n_channels, told
-        self.register_buffer("known", torch.full((n_channels,), 1.3))  # log p
-        self.register_buffer("added", torch.full((n_channels,), 1.3))  # log q
-        self.register_buffer("noise", torch.zeros(n_channels))
+        self.register_buffer("known", torch.full((n_channels,), 1.3, dtype=torch.float32))  # log p
+        self.register_buffer("added", torch.full((n_channels,), 1.3, dtype=torch.float32))  # log q
+        self.register_buffer("noise", torch.zeros(n_channels, dtype=torch.float32))
         if told == "each":  # log r where it is not known
-            self.unknown = nn.Parameter(torch.zeros(n_channels))
+            self.unknown = nn.Parameter(torch.zeros(n_channels, dtype=torch.float32))
 
     @classmethod
     def of_errors(cls, errors: np.ndarray, observed: np.ndarray) -> Self:

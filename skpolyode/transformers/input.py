@@ -26,6 +26,7 @@ from skpolyode.panel.outliers import cell_limits, without_outliers, without_vagu
 from skpolyode.panel.readers.kinds import column_times
 from skpolyode.panel.select import align_to_fit, observed_rows, observed_series, series_of_rows
 from skpolyode.panel.units import LARGEST, ChannelScaler
+from skpolyode.training.threads import learning
 from skpolyode.transformers.parameters import check_parameters
 
 # Tables of 256 coefficients take 8 s to make, of 512 half a minute, of 1024 some two minutes.
@@ -47,7 +48,7 @@ def fit_series(
     `told` has an entry for each series, and `settings` are of the fit as a whole.
     """
     check_parameters(estimator)
-    with unchanged_by_errors(estimator), naming_owner(estimator):
+    with unchanged_by_errors(estimator), naming_owner(estimator), learning():
         continues = continues_fit(estimator)
         panel = read_panel(estimator, X, reset=not continues)
         if continues:

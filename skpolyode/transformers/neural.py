@@ -349,7 +349,7 @@ class NeuralTransformer(SeriesTransformer, Training):
         inputs = InputEncoder.of_panel(panel) if self.uses_inputs else None
         duration = float((rows.end - rows.start).max()) / units.time_scale
         known = duration, units.time_scale, panel.time_unit, sizes_of(inputs)
-        model = self._new_model(Sizes(panel.n_channels, n_static, *known), generator)
+        model = self._new_model(Sizes(panel.n_channels, n_static, *known), generator).float()
         return ModelEmbedder(model, units, static=static, inputs=inputs)
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
