@@ -208,7 +208,8 @@ class PolyODE(ScanModel):
 
     def run_block(self, data: Packed, block: list[slice]) -> Iterator[Step]:
         """Run over some series, each at its own pace: few in numpy, where that is faster."""
-        rows, single = torch.arange(block[0].start, block[0].stop), self.single
+        rows = torch.arange(block[0].start, block[0].stop, device=data.x.device)
+        single = self.single
         if single is None or len(rows) > FEW_SERIES or torch.is_grad_enabled():
             return super().run_block(data, block)
         return single.run(self.initial(data, rows), data, rows.tolist())

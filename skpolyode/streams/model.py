@@ -264,7 +264,7 @@ class ModelStream(SeriesStream):
         """One observation of each of some series, as the model takes it."""
         values, *columns = moment[:6]
         columns = map(torch.from_numpy, (np.where(moment.mask, values, 0.0), *columns))
-        series = torch.arange(len(values))
+        series = torch.arange(len(values), device="cpu")
         following = torch.full_like(series, -1)
         data = Packed([[len(values)]], *columns, following, series, parts[_STATIC])
         if moment.errors is not None or self._tells:

@@ -73,8 +73,8 @@ class HiPPOStream(SeriesStream):
         # Each channel's memory is that at its own last observation: what is held beyond it, up to
         # the last observation of the series, becomes a line as soon as the next value is known.
         return {
-            "c": torch.zeros(*shape, size, dtype=torch.float64),
-            "x": torch.zeros(shape, dtype=torch.float64),
+            "c": torch.zeros(*shape, size, dtype=torch.float64, device="cpu"),
+            "x": torch.zeros(shape, dtype=torch.float64, device="cpu"),
         }
 
     def _resume(self, panel: Panel) -> State:

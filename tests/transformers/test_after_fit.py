@@ -156,7 +156,7 @@ def strange_torch():
 
 @QUICK
 @pytest.mark.parametrize("name", TRANSFORMERS)
-def test_a_fit_does_not_depend_on_defaults_of_torch(name):
+def test_fits_and_answers_do_not_depend_on_defaults_of_torch(name):
     usual = clone(TRANSFORMERS[name]).fit(SERIES)
     with strange_torch():
         same = clone(usual).fit(SERIES)
@@ -165,6 +165,8 @@ def test_a_fit_does_not_depend_on_defaults_of_torch(name):
             "meta",
         )
         assert not torch.is_grad_enabled()
+        found = answers(usual)
+    assert_same(found, answers(usual))
     assert_same(answers(same), answers(usual))
 
 
