@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Number
 from typing import NamedTuple
@@ -74,19 +75,19 @@ class StaticEncoder(NamedTuple):
     @property
     def names(self) -> list[str]:
         """Names of the columns of :meth:`transform`."""
-        names = list(self.numeric)
+        names = dict.fromkeys(self.numeric)
         for name, own in self.categories.items():
             for known in own:
                 new = f"{name}_{known}"
                 while new in names:  # "sex" of "f", beside a covariate "sex_f"
                     new += "_"
-                names.append(new)
-        return names
+                names[new] = None
+        return list(names)
 
     @property
     def n_features(self) -> int:
         """Number of columns of :meth:`transform`."""
-        return len(self.names)
+        return len(self.numeric) + sum(map(len, self.categories.values()))
 
     def transform(self, panel: Panel) -> np.ndarray:
         """Features (B, S) of the series of a panel."""
@@ -182,21 +183,24 @@ def _check_types(frame: pd.DataFrame, categories: dict[str, list]) -> None:
     """Raise one error for all categories of types that fit did not see: none would be known."""
     faults = Faults("X", frame.index.to_numpy())
     for name, known in categories.items():
-        column, types = frame[name], set(map(_type, known))
-        cells = [
-            BadCell(*cell)
-            for cell in enumerate(column.astype(object))
-            if known and not pd.isna(cell[1]) and _type(cell[1]) not in types
-        ]
+        column, types = frame[name].astype(object), _types(known)
+        if not known or _types(column.dropna()) <= types:
+            continue
+        given = enumerate(column.where(column.notna(), known[0]))
+        cells = [BadCell(*cell) for cell in given if not _types(cell[1:]) <= types]
         had = f", where fit had {known[:1]}"
         lines = [_line(faults, column, cell) + had for cell in cells[:10]]
         faults.add(_OTHER_TYPE, lines, len(cells))
     faults.raise_if_any()
 
 
-def _type(category: object) -> type:
-    """Type of a category, up to those whose equal values are equal categories."""
-    return Number if isinstance(category, Number | np.bool_) else type(category)
+def _types(categories: Iterable[object]) -> set[type]:
+    """Types of some categories, up to those whose equal values are equal categories."""
+    groups = {str: str, Number: Number, np.bool_: Number}
+    return {
+        next((same for base, same in groups.items() if issubclass(kind, base)), kind)
+        for kind in set(map(type, categories))
+    }
 
 
 def _categories(column: pd.Series) -> list:

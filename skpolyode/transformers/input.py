@@ -291,9 +291,8 @@ def _refuse_new_static(estimator: Any, panel: Panel) -> None:
     """Raise a ValueError for static covariates that the model of a warm start does not read."""
     encoder = estimator.embedder_.static
     known = [] if encoder is None else [*encoder.numeric, *encoder.categories]
-    if new := [
-        name for name in ([] if panel.static is None else panel.static) if name not in known
-    ]:
+    given = [] if panel.static is None else list(panel.static)
+    if new := [name for name in given if name not in known]:
         raise ValueError(
             f"X has the static covariates {new}, which the last fit did not have, and "
             "warm_start=True continues its model: leave them out, or set warm_start=False."
