@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from numbers import Real
 from typing import TypeVar
 
 import numpy as np
@@ -103,6 +104,38 @@ def check_switch(name: str, value: object) -> None:
     """
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {plain_repr(value)}.")
+
+
+def check_share(name: str, value: object) -> None:
+    """Raise an error unless a value is one number between 0 and 1.
+
+    Parameters
+    ----------
+    name : str
+        How the user calls it.
+    value : object
+        What was given.
+
+    Raises
+    ------
+    TypeError
+        If it is no number, but perhaps a list of some.
+    ValueError
+        If it is 0 or less, or 1 or more.
+
+    Examples
+    --------
+    >>> from skpolyode.errors import check_share
+    >>> check_share("coverage", [0.5, 0.9])
+    Traceback (most recent call last):
+    TypeError: coverage must be one number between 0 and 1, got [0.5, 0.9]: call it for each.
+    """
+    if not isinstance(value, Real):
+        remedy = ": call it for each" if np.ndim(value) else ""
+        given = plain_repr(value)
+        raise TypeError(f"{name} must be one number between 0 and 1, got {given}{remedy}.")
+    if not 0 < value < 1:
+        raise ValueError(f"{name} must lie between 0 and 1, got {plain_repr(value)}.")
 
 
 def require(package: str, extra: str, what: str) -> None:

@@ -12,7 +12,7 @@ from sktime.transformations.base import BaseTransformer
 
 from skpolyode.panel import Panel
 from skpolyode.panel.readers.sktime import refuse_repeated_rows
-from skpolyode.saving.objects import register_estimator, save_by_name
+from skpolyode.saving.objects import register_estimator, save_without_code
 from skpolyode.transformers import (
     HiPPOTransformer,
     InterpolationTransformer,
@@ -60,7 +60,7 @@ class SeriesAdapter(BaseTransformer):
         "property:randomness": "stochastic",
     }
 
-    save = save_by_name(BaseTransformer.save)
+    save = save_without_code(BaseTransformer.save)
 
 
 @register_estimator

@@ -88,6 +88,8 @@ class WalledMLP(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        if not 0 <= n_linear <= n_levels:
+            raise ValueError(f"n_linear must be 0 to n_levels={n_levels}, got {n_linear}.")
         self.wall, self.pull = wall, pull
         self.n_levels, self.n_linear = n_levels, n_linear
         widths = [size + n_levels, *hidden_layer_sizes, size]
@@ -167,7 +169,9 @@ def _linear(n_in: int, n_out: int, generator: torch.Generator | None) -> nn.Line
     layer = nn.Linear(n_in, n_out, device="meta")  # without drawing weights
     bound = n_in**-0.5
     for name, shape in (("weight", (n_out, n_in)), ("bias", (n_out,))):
-        values = torch.empty(shape).uniform_(-bound, bound, generator=generator)
+        values = torch.empty(shape, dtype=torch.float32).uniform_(
+            -bound, bound, generator=generator
+        )
         setattr(layer, name, nn.Parameter(values))
     return layer
 

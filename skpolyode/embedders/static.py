@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Number
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +27,10 @@ _OTHER_KIND = FaultKind(
     "static covariates of another kind than in fit",
     "convert them, with pandas.to_numeric, to_datetime or to_timedelta and errors='coerce': what "
     "cannot be converted is then missing, which means not known",
+)
+_OTHER_TYPE = FaultKind(
+    "static covariates whose categories are of another type than in fit",
+    "convert the column with astype: as categories, 1 and '1' are not the same",
 )
 _NO_CATEGORY = FaultKind(
     "static covariates that are neither numbers nor categories",
@@ -69,13 +75,19 @@ class StaticEncoder(NamedTuple):
     @property
     def names(self) -> list[str]:
         """Names of the columns of :meth:`transform`."""
-        kinds = [f"{name}_{known}" for name, own in self.categories.items() for known in own]
-        return [*self.numeric, *kinds]
+        names = dict.fromkeys(self.numeric)
+        for name, own in self.categories.items():
+            for known in own:
+                new = f"{name}_{known}"
+                while new in names:  # "sex" of "f", beside a covariate "sex_f"
+                    new += "_"
+                names[new] = None
+        return list(names)
 
     @property
     def n_features(self) -> int:
         """Number of columns of :meth:`transform`."""
-        return len(self.names)
+        return len(self.numeric) + sum(map(len, self.categories.values()))
 
     def transform(self, panel: Panel) -> np.ndarray:
         """Features (B, S) of the series of a panel."""
@@ -90,12 +102,24 @@ class StaticEncoder(NamedTuple):
         kinds = {name: times.get(name, _NUMBERS) for name in self.numeric}
         numbers = _numbers(panel.static, kinds)
         _check(panel.static, self.numeric, self.scaler.is_too_far(numbers))
+        _check_types(panel.static, self.categories)
         columns = [np.nan_to_num(self.scaler.read(numbers))]
-        for name, known in self.categories.items():
-            own = panel.static[name].to_numpy(dtype=object)
-            own = np.where(pd.isna(own), None, own)  # pandas' NA would not say whether it is equal
-            columns.append((own[:, None] == np.array(known, dtype=object)).astype(np.float64))
+        columns += [_indicators(panel.static[name], own) for name, own in self.categories.items()]
         return np.concatenate(columns, axis=1)
+
+    def warn_of_unknown(self, panel: Panel) -> None:
+        """Tell of covariates that no series has a known category of, though some have one."""
+        for name, own in self.categories.items():
+            if panel.static is None or name not in panel.static:
+                return  # `transform` refuses such panels
+            given = panel.static[name].dropna()
+            if len(given) and own and not _indicators(given, own).any():
+                warnings.warn(
+                    f"no value of the static covariate {name!r} is known from fit: got "
+                    f"{given.iloc[0]!r}, where fit had {own[:3]} ({len(own)} such values). They "
+                    "count as missing; check how the categories are written.",
+                    stacklevel=4,
+                )
 
 
 @saved
@@ -107,17 +131,17 @@ class StaticEmbedder(Embedder):
     ----------
     units : Units
         Not used by its features.
-    encoder : StaticEncoder
+    static : StaticEncoder
         Of the covariates of training.
     """
 
     units: Units
-    encoder: StaticEncoder
+    static: StaticEncoder
     past = None
 
     def features(self, panel: Panel) -> np.ndarray:
         """Features (B, F) of each series."""
-        return self.encoder.transform(panel)
+        return self.static.transform(panel)
 
 
 def _check(frame: pd.DataFrame, names: list[str], wrong: np.ndarray) -> None:
@@ -146,6 +170,37 @@ def _as_numbers(column: pd.Series) -> tuple[np.ndarray, str] | None:
         raise ValueError(f"X: static covariate {column.name!r}: {error}") from error
     zone = "" if block.tz is None else " with a time zone"
     return join_times([block], "D").counts, f"{block.kind}s{zone}"
+
+
+def _indicators(column: pd.Series, known: list) -> np.ndarray:
+    """Which of some categories (B, K) each series has, 1 or 0."""
+    own = column.to_numpy(dtype=object)
+    own = np.where(pd.isna(own), None, own)  # pandas' NA would not say whether it is equal
+    return (own[:, None] == np.array(known, dtype=object)).astype(np.float64)
+
+
+def _check_types(frame: pd.DataFrame, categories: dict[str, list]) -> None:
+    """Raise one error for all categories of types that fit did not see: none would be known."""
+    faults = Faults("X", frame.index.to_numpy())
+    for name, known in categories.items():
+        column, types = frame[name].astype(object), _types(known)
+        if not known or _types(column.dropna()) <= types:
+            continue
+        given = enumerate(column.where(column.notna(), known[0]))
+        cells = [BadCell(*cell) for cell in given if not _types(cell[1:]) <= types]
+        had = f", where fit had {known[:1]}"
+        lines = [_line(faults, column, cell) + had for cell in cells[:10]]
+        faults.add(_OTHER_TYPE, lines, len(cells))
+    faults.raise_if_any()
+
+
+def _types(categories: Iterable[object]) -> set[type]:
+    """Types of some categories, up to those whose equal values are equal categories."""
+    groups = {str: str, Number: Number, np.bool_: Number}
+    return {
+        next((same for base, same in groups.items() if issubclass(kind, base)), kind)
+        for kind in set(map(type, categories))
+    }
 
 
 def _categories(column: pd.Series) -> list:

@@ -22,6 +22,7 @@ from skpolyode.ensemble.conformal import Calibration, volatility_at
 from skpolyode.ensemble.naive import NEGLIGIBLE
 from skpolyode.ensemble.stacking import cross_fitted, learn_simple, learn_stacking
 from skpolyode.ensemble.weights import as_if_new
+from skpolyode.errors import check_share
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.empty import drop_empty
@@ -95,8 +96,7 @@ def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
             f"{transformer!r}."
         )
     share, n_epochs = parameters["calibration_fraction"], parameters["update_epochs"]
-    if not 0 < share < 1:
-        raise ValueError(f"calibration_fraction must be between 0 and 1, got {share!r}.")
+    check_share("calibration_fraction", share)
     if n_epochs < 0:
         raise ValueError(f"update_epochs must not be negative, got {n_epochs!r}.")
     if random_state is None:

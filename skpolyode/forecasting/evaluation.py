@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from skpolyode.errors import plain_repr
+from skpolyode.errors import check_share, plain_repr
 from skpolyode.forecasting.forecaster import PolyODEForecaster
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.query import read_leads
@@ -121,8 +121,7 @@ def evaluate_forecasts(
     unknown = [name for name in metrics if name not in METRICS]
     if isinstance(metrics, str) or unknown or not len(metrics):
         raise ValueError(f"metrics must be a list of some of {list(METRICS)}, got {metrics!r}.")
-    if not 0 < coverage < 1:
-        raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}.")
+    check_share("coverage", coverage)
     of_quantiles = sorted(_OF_QUANTILES.intersection(metrics))
     if of_quantiles and not hasattr(forecaster, "forecast_quantiles"):
         raise ValueError(
@@ -145,9 +144,11 @@ def evaluate_forecasts(
     levels = _levels(coverage) if of_quantiles else ()
     trained, times = _trained(forecaster, past), [own for own, _ in future.to_series()]
     past, future = (align_to_fit(part, trained, "panel") for part in (past, future))
-    mean = trained.forecast(past, times).values
     quantiles = trained.forecast_quantiles(past, times, levels) if levels else {}
     quantiles = {alpha: own.values for alpha, own in quantiles.items()}
+    # A second look at the same series would take as long, and warn of them again.
+    known = isinstance(trained, PolyODEForecaster) and levels
+    mean = quantiles[0.5] if known else trained.forecast(past, times).values
     forecasts = _Forecasts(future.values, mean, quantiles)
     errors = {name: METRICS[name](forecasts, coverage) for name in metrics}
     group, rows = np.searchsorted(limits, leads), []

@@ -25,7 +25,7 @@ from skpolyode.forecasting.frames import (
 )
 from skpolyode.forecasting.panels import FITTED, PanelForecaster
 from skpolyode.panel import Panel
-from skpolyode.saving.objects import register_estimator, save_by_name
+from skpolyode.saving.objects import register_estimator, save_without_code
 from skpolyode.siblings import ODERNNTransformer
 from skpolyode.structural.period import read_period
 from skpolyode.transformers import PolyODETransformer
@@ -172,7 +172,7 @@ class PolyODEForecaster(PanelForecaster):
         "X-y-must-have-same-index": False,
     }
 
-    save = save_by_name(BaseForecaster.save)
+    save = save_without_code(BaseForecaster.save)
     update = _undone_by_errors(BaseForecaster.update)
     update_predict_single = _undone_by_errors(BaseForecaster.update_predict_single)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -218,8 +219,8 @@ def read_horizon(context: Context, fh: ForecastingHorizon) -> Query:
     absolute, keys = {}, []
     for series, cutoff in enumerate(context.cutoffs):
         is_datetime = isinstance(cutoff, pd.DatetimeIndex)
-        own = _own_steps(context, series, fh) if is_datetime and counts and fh.is_relative else fh
-        keys.append((cutoff[0], own.freq))
+        step = _own_step(context, series, fh) if is_datetime and counts and fh.is_relative else None
+        keys.append((cutoff[0], step))
         if keys[-1] in absolute:  # 2 ms a call
             continue
         if isinstance(cutoff, pd.DatetimeIndex | pd.PeriodIndex) and counts and not fh.is_relative:
@@ -232,28 +233,44 @@ def read_horizon(context: Context, fh: ForecastingHorizon) -> Query:
                 f"fh holds durations, but y is indexed by a {type(cutoff).__name__}; give "
                 "integers, or index y by datetimes."
             )
-        absolute[keys[-1]] = own.to_absolute_index(cutoff)
+        if step is None:
+            absolute[keys[-1]] = fh.to_absolute_index(cutoff)
+            continue
+        # Here, since sktime would take the name of the step, which lacks the holidays.
+        absolute[keys[-1]] = own = pd.DatetimeIndex([cutoff[0] + k * step for k in values])
+        with suppress(ValueError):
+            own.freq = step
     return _query(context, [absolute[key] for key in keys])
 
 
-def _own_steps(context: Context, series: int, fh: ForecastingHorizon) -> ForecastingHorizon:
-    """Horizon of integers with the frequency of the rows of one series, or else that of all.
+def _own_step(context: Context, series: int, fh: ForecastingHorizon) -> pd.DateOffset:
+    """Step of a horizon of integers: of the horizon, or of the rows of the series, or of all.
 
     sktime lends a horizon the frequency of the first series, if it has none of its own.
     """
     lent = None if context.freq is None else context.freq.freqstr
-    values, freq = fh.to_pandas(), fh.freq
+    freq = fh.freq
     if freq in (None, lent):
         times = context.panel[[series]].user_times()
-        own = pd.infer_freq(times) if len(times) > 2 else None
+        own = _declared(context.y.index, times)
+        if own is None and len(times) > 2:
+            own = pd.infer_freq(times)
         freq = context.freq if own is None else own
     if freq is None:
         raise TypeError(
-            f"fh counts {values.tolist()} steps, but the datetimes{context.label(series)} in y are "
-            "without a frequency and have no steps; ask for times (a DatetimeIndex) or for "
-            "durations (Timedeltas), or give the step: ForecastingHorizon(fh, freq=...)."
+            f"fh counts {fh.to_pandas().tolist()} steps, but the datetimes{context.label(series)} "
+            "in y are without a frequency and have no steps; ask for times (a DatetimeIndex) or "
+            "for durations (Timedeltas), or give the step: ForecastingHorizon(fh, freq=...)."
         )
-    return ForecastingHorizon(values, is_relative=True, freq=freq)
+    return to_offset(freq)
+
+
+def _declared(index: pd.Index, times: pd.DatetimeIndex) -> pd.DateOffset | None:
+    """Frequency that an index has, or its level of times, if the times of a series keep to it."""
+    freq = (index.levels[-1] if isinstance(index, pd.MultiIndex) else index).freq
+    if freq is None or not times.equals(pd.date_range(times[0], periods=len(times), freq=freq)):
+        return None
+    return freq
 
 
 def read_index(context: Context, index: pd.Index) -> Query:

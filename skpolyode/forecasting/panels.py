@@ -10,6 +10,7 @@ from sktime.forecasting.base import BaseForecaster
 
 from skpolyode.embedders.inputs import with_inputs
 from skpolyode.ensemble.conformal import Calibration
+from skpolyode.errors import check_share
 from skpolyode.forecasting.engine import Answers, Trained, answer
 from skpolyode.forecasting.paths import PathCalibration
 from skpolyode.panel import Panel, as_panel, query_times
@@ -113,9 +114,8 @@ class PanelForecaster(BaseForecaster):
         """
         if np.ndim(alpha) != 1:
             raise TypeError(f"alpha must be a list, such as [0.05, 0.95], got {alpha!r}.")
-        wrong = [a for a in alpha if not 0 < a < 1]
-        if wrong:
-            raise ValueError(f"alpha must lie between 0 and 1, got {wrong[0]!r}.")
+        for a in alpha:
+            check_share("alpha", a)
         panel = self._aligned(y)
         if inputs is not None:
             encoder = self.transformer_.embedder_.inputs
@@ -153,8 +153,7 @@ class PanelForecaster(BaseForecaster):
         tuple of two Panels
             The lower and the upper ends of all channels at these times.
         """
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}.")
+        check_share("coverage", coverage)
         ends = [(1 - coverage) / 2, (1 + coverage) / 2]
         found = self.forecast_quantiles(y, times, ends, relative_to, inputs=inputs)
         return found[ends[0]], found[ends[1]]
@@ -183,8 +182,7 @@ class PanelForecaster(BaseForecaster):
             both ends are the observation, unless the transformer treats observations as noisy.
             After the last observation of a channel, the ends are those of `forecast_interval`.
         """
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}.")
+        check_share("coverage", coverage)
         panel = self._aligned(y)
         own = panel.times, panel.offsets
         flat, offsets = own if times is None else query_times(panel, times, relative_to)

@@ -46,6 +46,9 @@ Fold = tuple[np.ndarray, np.ndarray]
 # With a few dozen series, one deal of folds decides by luck (ArrowHead, 36 series: an accuracy of
 # .75 to .89). Folds are dealt again until MANY_SERIES tests were made, but at most so often.
 _MOST_DEALS = 5
+# What is fitted for each target.
+_OF_A_TARGET = ("classes_", "class_prior_", "target_mean_", "temperature_", "features_")
+_OF_A_TARGET += ("cv_scores_", "transformer_", "head_")
 
 
 class HeadEstimator(SeriesEstimator):
@@ -54,7 +57,7 @@ class HeadEstimator(SeriesEstimator):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "embedder": [HasMethods(["fit", "transform"]), None],
         "features": [StrOptions({"auto", *FEATURES})],
-        "head": [HasMethods(["fit", "predict"]), None],
+        "head": [HasMethods(["fit"]), None],  # some have `predict` once they are fitted
         "cv": [Interval(Integral, 2, None, closed="left")],
         "scoring": [str, callable, None],
         "random_state": ["random_state"],
@@ -161,6 +164,9 @@ class HeadEstimator(SeriesEstimator):
             shared = clone(self).set_params(embedder=FrozenEstimator(first.embedder_))
             others = [clone(shared).fit(X, target, **told) for target in y.T[1:]]
             self.embedder_, self.estimators_ = first.embedder_, [first, *others]
+            for name in _OF_A_TARGET:
+                if hasattr(first, name):
+                    setattr(self, name, [getattr(one, name) for one in self.estimators_])
         return self
 
     @abstractmethod
@@ -226,7 +232,10 @@ class HeadEstimator(SeriesEstimator):
             if compared:
                 told = [fit_parameters(head, weights) or None for head in heads]
                 pairs = zip(heads, told, strict=True)
-                each = [cross_val_score(h, Z, target, params=own, **options) for h, own in pairs]
+                each = [
+                    cross_val_score(self._scored(h), Z, target, params=own, **options)
+                    for h, own in pairs
+                ]
                 scores = [float(np.mean(one)) for one in each]
                 self.cv_scores_[kind] = max(scores)
             if not np.isfinite(scores).all():
@@ -240,6 +249,10 @@ class HeadEstimator(SeriesEstimator):
                 best, self.features_ = max(scores), kind
                 self.transformer_, chosen = transformer, (heads[int(np.argmax(scores))], Z)
         return chosen
+
+    def _scored(self, head: Any) -> Any:
+        """A head that is not fitted, as `scoring` reads it."""
+        return head
 
     def _calibrate(
         self, Z: np.ndarray, target: np.ndarray, folds: list[Fold], weights: np.ndarray | None

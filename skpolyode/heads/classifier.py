@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
-from skpolyode.heads.base import Fold, HeadEstimator
+from skpolyode.heads.base import Fold, HeadEstimator, spread_folds
 from skpolyode.heads.weights import fit_parameters
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.parameters import check_names
 
+_FOLDS = 5  # of the temperature of a head that competes
+
 
 def _has_scores(classifier: PolyODEClassifier) -> bool:
     head = getattr(classifier, "head_", classifier.head)
+    head = head[0] if isinstance(head, list) else head  # of several targets
     return head is None or hasattr(head, "predict_proba") or hasattr(head, "decision_function")
 
 
@@ -61,7 +64,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     scoring : str, callable or None, default=None
         What cross-validation compares, as in scikit-learn's searches. None: accuracy. Choose
         "roc_auc" or "balanced_accuracy" if one class is rare. A scoring that reads probabilities
-        needs a `head` with `predict_proba`.
+        gets those of `predict_proba`.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as of scikit-learn's classifiers, for the head. "balanced": all
         classes have the same total weight. None: all series have the same weight.
@@ -77,7 +80,8 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     features_ : str
         The kind of features that was chosen.
     cv_scores_ : dict of str to float
-        Cross-validated score of each kind of features, with its best head. Empty if there was
+        Cross-validated score of each kind of features, with its best head: of "coefficients", whose
+        default heads are three, a maximum of three, and slightly too good. Empty if there was
         nothing to choose, or no class had two series.
     embedder_ : transformer
         The fitted embedder.
@@ -86,8 +90,8 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     head_ : classifier
         The fitted head.
     estimators_ : list of estimators
-        The fitted estimators, one per target, if there are several targets. Only they then have
-        `head_`, `features_` and `cv_scores_`.
+        The fitted estimators, one per target, if there are several targets. Attributes that a
+        target decides are then lists, with an entry for each target.
     temperature_ : float
         Scores are divided by it before they become probabilities; 1 for heads with
         `predict_proba`.
@@ -179,17 +183,14 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         self, Z: np.ndarray, target: np.ndarray, folds: list[Fold], weights: np.ndarray | None
     ) -> None:
         self.temperature_ = 1.0
-        head = self.head_
-        if hasattr(head, "predict_proba") or not hasattr(head, "decision_function") or not folds:
-            return
-        scores = []
-        for train, test in folds:
-            told = fit_parameters(head, None if weights is None else weights[train])
-            fitted = clone(head).fit(Z[train], target[train], **told)
-            scores.append(fitted.decision_function(Z[test]))
-        tested = np.concatenate([test for _, test in folds])
-        label = np.searchsorted(self.classes_, target[tested])
-        self.temperature_ = fit_temperature(np.concatenate(scores), label)
+        if not hasattr(self.head_, "predict_proba") and hasattr(self.head_, "decision_function"):
+            told = fit_parameters(self.head_, weights)
+            self.temperature_ = _temperature_of(self.head_, Z, target, folds, told)
+
+    def _scored(self, head: Any) -> Any:
+        if self.scoring is None or hasattr(head, "predict_proba"):
+            return head
+        return _WithProbabilities(head) if hasattr(head, "decision_function") else head
 
     @available_if(_has_scores)
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -237,6 +238,51 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
             return super().score(X, y, sample_weight)
         is_right = (self.predict(X) == np.asarray(y)).all(axis=1)
         return float(np.average(is_right, weights=sample_weight))
+
+
+class _WithProbabilities(ClassifierMixin, BaseEstimator):
+    """A head that gives scores, with the probabilities that some scorings read.
+
+    They are made as those of `PolyODEClassifier`, and only where they are asked for.
+    """
+
+    def __init__(self, head: Any) -> None:
+        self.head = head
+
+    def fit(self, Z: np.ndarray, target: np.ndarray, **told: Any) -> Self:
+        """Fit the head; `told` has weights under the name that it takes."""
+        self.head_, self._given = clone(self.head).fit(Z, target, **told), (Z, target, told)
+        self.classes_ = np.unique(target)
+        return self
+
+    def predict(self, Z: np.ndarray) -> np.ndarray:
+        """Classes (B,)."""
+        return self.head_.predict(Z)
+
+    def decision_function(self, Z: np.ndarray) -> np.ndarray:
+        """Scores (B,) or (B, K)."""
+        return self.head_.decision_function(Z)
+
+    def predict_proba(self, Z: np.ndarray) -> np.ndarray:
+        """Probabilities (B, K)."""
+        known, target, told = self._given
+        folds = spread_folds(target, _FOLDS, np.random.RandomState(0), keep_single=True)
+        temperature = _temperature_of(self.head_, known, target, folds, told)
+        return probabilities(self.decision_function(Z), temperature)
+
+
+def _temperature_of(
+    head: Any, Z: np.ndarray, target: np.ndarray, folds: list[Fold], told: dict[str, np.ndarray]
+) -> float:
+    """Temperature of the scores of clones of a head, of series that these have not seen."""
+    if not folds:
+        return 1.0
+    scores = []
+    for train, test in folds:
+        own = {name: weights[train] for name, weights in told.items()}
+        scores.append(clone(head).fit(Z[train], target[train], **own).decision_function(Z[test]))
+    tested = target[np.concatenate([test for _, test in folds])]
+    return fit_temperature(np.concatenate(scores), np.searchsorted(np.unique(target), tested))
 
 
 def probabilities(scores: np.ndarray, temperature: float) -> np.ndarray:

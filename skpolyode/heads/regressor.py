@@ -47,7 +47,8 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
     features_ : str
         The kind of features that was chosen.
     cv_scores_ : dict of str to float
-        Cross-validated score of each kind of features, with its best head. Empty if there was
+        Cross-validated score of each kind of features, with its best head: of "coefficients", whose
+        default heads are three, a maximum of three, and slightly too good. Empty if there was
         nothing to choose.
     embedder_ : transformer
         The fitted embedder.
@@ -56,8 +57,8 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
     head_ : regressor
         The fitted head.
     estimators_ : list of estimators
-        The fitted estimators, one per target, if there are several targets. Only they then have
-        `head_`, `features_` and `cv_scores_`.
+        The fitted estimators, one per target, if there are several targets. Attributes that a
+        target decides are then lists, with an entry for each target.
     n_features_in_ : int
         Number of channels, or of time points if fitted on a 2-D array.
     n_channels_in_ : int

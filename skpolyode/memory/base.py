@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from functools import partial
+from functools import cached_property, partial
+from numbers import Integral
+from threading import Lock
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -17,7 +19,10 @@ from skpolyode.memory.tables import ResponseTable, TransitionTable
 from skpolyode.saving.codec import register
 
 _MANY = 16  # channels, above which one linear map for all of them is cheaper
-_LARGEST = 4096  # coefficients in a file: tables are square, so that its size cannot bound them
+_TABLES = Lock()  # threads that need the same tables wait for the first of them
+
+MOST_COEFFICIENTS = 1024
+"""Of a fit, and of a memory in a file: tables are square, so that its size cannot bound them."""
 
 
 Array = TypeVar("Array", Tensor, np.ndarray)
@@ -87,9 +92,6 @@ class Memory(ABC):
         self.window = window
         self.dtype = dtype
         self.device = torch.device(device)
-        # Shared by all memories of a measure. The first moves coefficients over gaps, in the time
-        # of `relative_gap`; the second responds to knots, at the ages of `relative_age`.
-        self.transitions, self.responses = self._tables(n_coefficients, dtype, self.device)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -98,8 +100,9 @@ class Memory(ABC):
 
     @classmethod
     def _from_file(cls, state: dict[str, Any]) -> Self:
-        if not 0 < state["n_coefficients"] <= _LARGEST:
-            raise ValueError("more coefficients than any memory has")
+        n = state["n_coefficients"]
+        if not isinstance(n, Integral) or not 0 < n <= MOST_COEFFICIENTS:
+            raise ValueError(f"no memory has {n} coefficients")
         return cls(**state)
 
     def _arguments(self) -> dict[str, Any]:
@@ -116,6 +119,25 @@ class Memory(ABC):
         """Pickle and copy without the tables, which all memories of a measure share."""
         arguments = self._arguments() | {"dtype": self.dtype, "device": str(self.device)}
         return partial(type(self), **arguments), ()
+
+    @property
+    def transitions(self) -> TransitionTable:
+        """Moves coefficients over gaps, in the time of `relative_gap`."""
+        return self._own_tables[0]
+
+    @property
+    def responses(self) -> ResponseTable:
+        """Responds to knots, at the ages of `relative_age`."""
+        return self._own_tables[1]
+
+    @cached_property
+    def _own_tables(self) -> tuple[TransitionTable, ResponseTable]:
+        """Both tables, shared by all memories of a measure; made when they are first needed.
+
+        Else a file of a few bytes could ask for gigabytes.
+        """
+        with _TABLES:
+            return self._tables(self.n_coefficients, self.dtype, self.device)
 
     @classmethod
     @abstractmethod

@@ -43,9 +43,13 @@ class InvariantMemory(Memory):
     ) -> None:
         super().__init__(n_coefficients, float(window), dtype=dtype, device=device)
         self.unit = window / self.units_per_window
-        self.horizon = self.responses.horizon * self.unit
         units = [self.unit**q for q in range(N_ORDERS)]  # of the steps of q-th derivatives
         self._units = torch.tensor(units, dtype=torch.float64, device=device)
+
+    @property
+    def horizon(self) -> float:
+        """Age beyond which a knot is forgotten to 1e-16."""
+        return self.responses.horizon * self.unit
 
     @staticmethod
     @abstractmethod

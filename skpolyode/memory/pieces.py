@@ -124,7 +124,8 @@ def _respond_to_short(
     relative = memory.relative_age(length[short], elapsed[pieces.row[short]])
     counts = (relative / memory.longest_cluster).ceil().long()  # stretches of each piece
     piece = short.nonzero()[:, 0].repeat_interleave(counts)
-    place = torch.arange(len(piece)) - (counts.cumsum(0) - counts).repeat_interleave(counts)
+    first = (counts.cumsum(0) - counts).repeat_interleave(counts)
+    place = torch.arange(len(piece), device=piece.device) - first
     widths = (length[short] / counts).repeat_interleave(counts)
     for i, k, h in split_rows(_CHUNK, piece, place, widths):
         row, width = pieces.row[i], h[:, None]

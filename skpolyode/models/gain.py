@@ -90,13 +90,11 @@ class Gain(nn.Module):
     def __init__(self, n_channels: int, told: str = "nothing") -> None:
         super().__init__()
         self.n_channels, self.told = n_channels, told
-        self.register_buffer("known", torch.full((n_channels,), 1.3))  # log p
-        self.register_buffer("added", torch.full((n_channels,), 1.3))  # log q
-        self.register_buffer("noise", torch.zeros(n_channels))
-        self.register_buffer("start", torch.zeros(n_channels))
-        self.register_buffer("spread", torch.ones(n_channels))
+        at_first = {"known": 1.3, "added": 1.3, "noise": 0.0, "start": 0.0, "spread": 1.0}
+        for name, value in at_first.items():  # `known` and `added` are log p and log q
+            self.register_buffer(name, torch.full((n_channels,), value, dtype=torch.float32))
         if told == "each":  # log r where it is not known
-            self.unknown = nn.Parameter(torch.zeros(n_channels))
+            self.unknown = nn.Parameter(torch.zeros(n_channels, dtype=torch.float32))
 
     @classmethod
     def of_errors(cls, errors: np.ndarray, observed: np.ndarray) -> Self:

@@ -41,8 +41,8 @@ def drawn(
     layer = kind(*sizes, device="meta", **options)  # draws nothing
     bound = sizes[1 if kind is nn.GRUCell else 0] ** -0.5
     for name, parameter in list(layer.named_parameters()):
-        weight = torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator)
-        setattr(layer, name, nn.Parameter(weight))
+        weight = torch.empty(parameter.shape, dtype=torch.float32)
+        setattr(layer, name, nn.Parameter(weight.uniform_(-bound, bound, generator=generator)))
     return layer
 
 
@@ -69,8 +69,9 @@ class Start(nn.Module):
 
     def __init__(self, n_static: int, size: int) -> None:
         super().__init__()
-        self.bias = nn.Parameter(torch.zeros(size))
-        self.weight = nn.Parameter(torch.zeros(size, n_static)) if n_static else None
+        self.bias = nn.Parameter(torch.zeros(size, dtype=torch.float32))
+        weight = torch.zeros(size, n_static, dtype=torch.float32)
+        self.weight = nn.Parameter(weight) if n_static else None
 
     def forward(self, data: Packed, rows: torch.Tensor) -> torch.Tensor:
         """States (n, size) of series, given by their first rows."""
@@ -147,8 +148,8 @@ def driven_update(
 def zero_map(n_in: int, n_out: int) -> nn.Linear:
     """A linear map whose weights are zero at first."""
     layer = nn.Linear(n_in, n_out, device="meta")  # draws nothing from the global generator
-    layer.weight = nn.Parameter(torch.zeros(n_out, n_in))
-    layer.bias = nn.Parameter(torch.zeros(n_out))
+    layer.weight = nn.Parameter(torch.zeros(n_out, n_in, dtype=torch.float32))
+    layer.bias = nn.Parameter(torch.zeros(n_out, dtype=torch.float32))
     return layer
 
 

@@ -212,7 +212,8 @@ class PolyODE(ScanModel):
         self, data: Packed, block: list[slice], starts: tuple[torch.Tensor, State] | None = None
     ) -> Iterator[Step]:
         """Run over some series, each at its own pace: few in numpy, where that is faster."""
-        rows, single = torch.arange(block[0].start, block[0].stop), self.single
+        rows = torch.arange(block[0].start, block[0].stop, device=data.x.device)
+        single = self.single
         if single is None or len(rows) > FEW_SERIES or torch.is_grad_enabled():
             return super().run_block(data, block, starts)
         return single.run(self.initial(data, rows), data, rows.tolist())
@@ -334,9 +335,16 @@ class PolyODE(ScanModel):
         return torch.cat([channels.flatten(1), rest], dim=1)
 
 
+def _from_file(state: dict[str, Any]) -> PolyODE:
+    model = PolyODE(**state)
+    if model.parts[0] < 1 or model.parts[0] % (1 + model.memory.n_coefficients):
+        raise ValueError("the field does not move the signals and the memory")
+    return model.float()
+
+
 register(
     PolyODE,
     lambda model: model.arguments,
-    lambda state: PolyODE(**state).float(),
+    _from_file,
     place=lambda model, device: model if device is None else model.to(device),
 )

@@ -186,7 +186,7 @@ def _step(row: int, before: SingleState, predicted: np.ndarray, state: SingleSta
         for parts in (before, state)
     )
     prediction = Prediction(torch.from_numpy(predicted)[None])
-    return Step(torch.tensor([row]), before, prediction, state)
+    return Step(torch.tensor([row], device="cpu"), before, prediction, state)
 
 
 class _SingleSteps:

@@ -50,11 +50,11 @@ class VarianceHead(nn.Module):
         self.widths = list(widths)
         pairs = pairwise(widths)
         self.layers = nn.ModuleList(drawn(nn.Linear, *p, generator=generator) for p in pairs)
-        self.calm = nn.Parameter(torch.full((widths[-1] // N_TERMS,), -2.0))
+        self.calm = nn.Parameter(torch.full((widths[-1] // N_TERMS,), -2.0, dtype=torch.float32))
         # Variances of the noise, and of the signal at an observation: given all up to it (floor),
         # and given many later ones as well (smoothed).
         for name in ("noise", "floor", "smoothed"):
-            self.register_buffer(name, torch.zeros(widths[-1] // N_TERMS))
+            self.register_buffer(name, torch.zeros(widths[-1] // N_TERMS, dtype=torch.float32))
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         """Terms (n, N_TERMS, D) of states after observations, `z` (n, M)."""

@@ -21,7 +21,6 @@ NO_TABLE = (
     "skpolyode.inspection.observation_importance(model, panel, by='channel')."
 )
 _SHOWN = 5  # series in a notebook
-_FIT_SECONDS = 0.03  # of one row of one channel; the powers are in docs/measured_cost.md
 
 
 class OneAxis(tuple):
@@ -192,9 +191,7 @@ class PanelViews(PanelSelection):
             (`per_series`), and `mean`, `std`, `min` and `max` of the values. `median_gap` and
             `longest_gap` between observations and the period of its `season` are in the units of
             `times`. The last row, "(any)", counts the rows in which any channel is observed: a
-            series has data for about as many coefficients as it has such rows. There `fit_seconds`
-            estimates the time of a default fit of `PolyODETransformer` on one core, mostly within a
-            factor of 1.7; with more than some thousand series the fit takes less.
+            series has data for about as many coefficients as it has such rows.
 
         Notes
         -----
@@ -229,11 +226,6 @@ class PanelViews(PanelSelection):
             for own, values in columns[:-1]
         ]
         table["season"] = np.array([*seasons, np.nan])
-        n_series, n_rows = table.loc["(any)", ["series", "cells"]].astype(float)
-        table["fit_seconds"] = np.nan
-        if n_series:
-            size = n_series**0.7 * (n_rows / n_series) ** 0.75 * self.n_channels**0.2
-            table.loc["(any)", "fit_seconds"] = _FIT_SECONDS * size
         return table
 
     def _summary(self, seen: np.ndarray, values: np.ndarray) -> dict[str, float]:

@@ -28,7 +28,7 @@ _NUMBERS = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8
 _SCALARS = {dtype.name: dtype.type for dtype in map(np.dtype, _NUMBERS)}
 _ROOM = 2**16  # elements that a file without arrays may ask for
 # Parts of the package that `import skpolyode` leaves out, and that register classes when loaded.
-_LOADED_ON_DEMAND = ("adapters", "forecasting")
+_LOADED_ON_DEMAND = ("adapters", "forecasting", "structural")
 
 
 class UnknownNameError(ValueError):

@@ -7,17 +7,24 @@ JSON document follows, which says what the arrays belong to.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
 import stat
 import uuid
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
+
+try:
+    import fcntl
+except ImportError:  # Windows, where nobody can remove an open file
+    fcntl = None
 
 SCHEMA = 1
 """Version of the format. Readers understand all versions up to this one."""
@@ -49,9 +56,12 @@ def write_file(
         raise FileNotFoundError(
             f"{os.fspath(path)!r} is in a folder that is not there: make the folder first."
         )
+    _remove_left(target)
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
         with part.open("xb") as file:
+            with suppress(OSError):  # not every file system has locks
+                _lock(file)
             if target.exists():
                 # Before there is anything to read: a private file stays private all the time.
                 part.chmod(stat.S_IMODE(target.stat().st_mode))
@@ -61,6 +71,20 @@ def write_file(
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _remove_left(target: Path) -> None:
+    """Remove what killed writings of a file have left; those that go on are locked."""
+    for left in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
+        with suppress(OSError):
+            with left.open("rb") as file:
+                _lock(file)
+            left.unlink()
+
+
+def _lock(file: BinaryIO) -> None:
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndarray]]:
@@ -79,8 +103,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndar
         if archive.is_file():
             raise ValueError(
                 f"{str(archive)!r} was written by sktime, as a pickle: read it by "
-                "sktime.base.load, or save the estimator under a name that ends in "
-                "'.safetensors'."
+                "sktime.base.load, or save the estimator without serialization_format."
             )
         raise FileNotFoundError(f"no file {str(target)!r}: pass the path that was given to `save`.")
     try:

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
+from pandas.tseries.frequencies import to_offset
 
 from skpolyode.saving.codec import register
 
@@ -72,6 +73,11 @@ def _times_state(index: pd.DatetimeIndex | pd.TimedeltaIndex) -> dict[str, Any]:
         tz = checked_zone(None if zone is None else str(zone))
     except ValueError as error:
         raise TypeError(f"{error}; use tz_convert with one, or 'UTC'.") from None
+    if index.freq is not None and to_offset(index.freqstr) != index.freq:
+        raise TypeError(
+            f"the frequency {index.freq!r} has holidays or hours that {index.freqstr!r} does not "
+            "tell; set index.freq = None, and give the frequency to horizons."
+        )
     parts = {"counts": index.asi8, "unit": index.unit, "tz": tz}
     return parts | {"freq": index.freqstr, "name": index.name}
 

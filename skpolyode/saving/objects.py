@@ -174,22 +174,24 @@ def _place_estimator(estimator: Any, device: str | None) -> Any:
     return estimator
 
 
-def save_by_name(otherwise: Callable[..., Any]) -> Callable[..., Any]:
+def save_without_code(otherwise: Callable[..., Any]) -> Callable[..., Any]:
     """Method `save` of a class of sktime, whose own, `otherwise`, pickles."""
 
     def save_(
-        self: Any, path: str | os.PathLike[str] | None = None, serialization_format: str = "pickle"
+        self: Any,
+        path: str | os.PathLike[str] | None = None,
+        serialization_format: str | None = None,
     ) -> Any:
-        """Save everything in one file without any code, or in sktime's own way.
+        """Save everything in one file without any code; sktime's own way must be asked for.
 
         Parameters
         ----------
         path : str, PathLike or None, default=None
-            A name that ends in ".safetensors" makes a file for :func:`skpolyode.load`, which holds
-            no code. Any other is for `sktime.base.load`: a zip archive with a pickle, of that
-            name and ".zip". None: such a pickle, in memory.
-        serialization_format : str, default="pickle"
-            Of sktime's own way: "pickle" or "cloudpickle".
+            Name of the safetensors file, which should end in ``.safetensors``; an existing file is
+            replaced. None: a pickle in memory, for `sktime.base.load`.
+        serialization_format : {"pickle", "cloudpickle"} or None, default=None
+            Not None: sktime's own way, a zip archive of that name and ".zip" for
+            `sktime.base.load`. It holds a pickle, which runs code when it is loaded.
 
         Returns
         -------
@@ -204,9 +206,9 @@ def save_by_name(otherwise: Callable[..., Any]) -> Callable[..., Any]:
         --------
         skpolyode.load : Load the file.
         """
-        if path is not None and Path(path).suffix == _SUFFIX:
-            return save(self, path)
-        return otherwise(self, path, serialization_format)
+        if path is None or serialization_format is not None:
+            return otherwise(self, path, serialization_format or "pickle")
+        return save(self, path)
 
     save_.__name__ = "save"
     return save_

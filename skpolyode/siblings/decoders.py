@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.polynomial import legendre
 from torch import nn
 
 from skpolyode.dynamics import WalledMLP
-from skpolyode.memory import legt_basis
+from skpolyode.memory.legt import gauss_nodes, legt_basis
 from skpolyode.models.layers import drawn
 from skpolyode.saving.modules import register_module
 from skpolyode.training.loop import Task
@@ -113,13 +112,15 @@ class BackwardODE(nn.Module):
         self.lift = drawn(nn.Linear, n_features, 32, generator=generator)
         self.field = WalledMLP(32, (hidden_size,), generator=generator)
         self.readout = drawn(nn.Linear, 32, n_channels, generator=generator)
-        node, weight = legendre.leggauss(2 * n_coefficients)
-        age, weight = (1 + node) / 2, weight / 2  # shares of the window
-        basis = legt_basis(1 - age, n_coefficients)
-        steps = duration * np.diff(age, prepend=0.0)
-        self.register_buffer("steps", torch.tensor(steps, dtype=torch.float32))
-        projection = torch.tensor(weight[:, None] * basis, dtype=torch.float32)
-        self.register_buffer("projection", projection)
+        shape = 2 * n_coefficients, n_coefficients
+        self.register_buffer("steps", torch.empty(shape[0], dtype=torch.float32))
+        self.register_buffer("projection", torch.empty(shape, dtype=torch.float32))
+        if self.steps.is_meta:  # to be read from a file, whose size then bounds the shape
+            return
+        age, weight = gauss_nodes(shape[0])  # shares of the window
+        projection = weight[:, None] * legt_basis(1 - age, n_coefficients)
+        self.steps.copy_(torch.from_numpy(duration * np.diff(age, prepend=0.0)))
+        self.projection.copy_(torch.from_numpy(projection))
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Coefficients (n, D, N) of features (n, F)."""

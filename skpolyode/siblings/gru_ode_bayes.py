@@ -102,15 +102,15 @@ class GRUODEBayes(SequenceModel):
         n_read = hidden_size + self.inputs.n_levels
         self.gates = drawn(nn.Linear, n_read, 2 * hidden_size, generator=generator)
         self.candidate = drawn(nn.Linear, n_read, hidden_size, generator=generator)
-        self.speed_logit = nn.Parameter(torch.zeros(hidden_size))
+        self.speed_logit = nn.Parameter(torch.zeros(hidden_size, dtype=torch.float32))
         self.head = nn.Sequential(
             drawn(nn.Linear, hidden_size, head_size, generator=generator),
             nn.ReLU(),
             drawn(nn.Linear, head_size, 2 * n_channels, generator=generator),
         )
         # 25 features (P) of each channel are made of its value, forecast, scale and error.
-        self.prepare = nn.Parameter(torch.empty(n_channels, 4, 25))
-        self.prepare_bias = nn.Parameter(torch.full((n_channels, 25), 0.1))
+        self.prepare = nn.Parameter(torch.empty(n_channels, 4, 25, dtype=torch.float32))
+        self.prepare_bias = nn.Parameter(torch.full((n_channels, 25), 0.1, dtype=torch.float32))
         with torch.no_grad():
             draw_normal(self.prepare, (2 / (4 + 25)) ** 0.5, generator)
         n_seen = n_channels * 25 + n_static + self.inputs.n_impulse

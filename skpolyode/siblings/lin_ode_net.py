@@ -84,10 +84,10 @@ class LinODENet(SequenceModel):
         self.n_channels, self.n_static, self.hidden_size = n_channels, n_static, hidden_size
         self.block_sizes = list(block_sizes)
         self.start = Start(n_static, hidden_size)
-        self.frequency = nn.Parameter(torch.empty(hidden_size // 2))
-        self.log_decay = nn.Parameter(torch.full((hidden_size // 2,), -4.0))
+        self.frequency = nn.Parameter(torch.empty(hidden_size // 2, dtype=torch.float32))
+        self.log_decay = nn.Parameter(torch.full((hidden_size // 2,), -4.0, dtype=torch.float32))
         # At first A is a random skew-symmetric matrix, in the coordinates of the channels.
-        random = torch.empty(hidden_size, hidden_size)
+        random = torch.empty(hidden_size, hidden_size, dtype=torch.float32)
         draw_normal(random, 1.0, generator)
         rotation = random if random.is_meta else torch.linalg.qr(random).Q
         self.turn, self.turn_back = (
@@ -156,7 +156,7 @@ class ResNet(nn.Module):
             nn.ModuleList(drawn(nn.Linear, *shape, generator=generator) for shape in shapes)
             for shapes in ([(size, n) for n in widths], [(n, size) for n in widths])
         )
-        self.strength = nn.Parameter(torch.zeros(len(widths)))
+        self.strength = nn.Parameter(torch.zeros(len(widths), dtype=torch.float32))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map rows (n, size) to rows (n, size)."""
@@ -184,7 +184,7 @@ class ErrorFilter(nn.Module):
     def __init__(self, n_channels: int, size: int, generator: torch.Generator | None) -> None:
         super().__init__()
         self.n_channels = n_channels
-        self.strength = nn.Parameter(torch.tensor([0.5, 0.0]))  # a and s
+        self.strength = nn.Parameter(torch.tensor([0.5, 0.0], dtype=torch.float32))  # a and s
         self.spread = drawn(nn.Linear, n_channels, size, generator=generator, bias=False)
         self.inner, self.outer = (
             drawn(nn.Linear, size, size, generator=generator, bias=False) for _ in range(2)

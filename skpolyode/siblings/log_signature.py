@@ -58,6 +58,21 @@ def log_signature(signature: Signature) -> torch.Tensor:
     return torch.cat(entries, dim=1)
 
 
+def n_words(n_dims: int, depth: int) -> int:
+    """How many words :func:`lyndon_words` gives, up to a length of three.
+
+    Examples
+    --------
+    >>> from skpolyode.siblings.log_signature import n_words
+    >>> n_words(2, 3)
+    5
+    """
+    if depth not in (1, 2, 3):
+        raise ValueError(f"depth must be 1, 2 or 3, got {depth}.")
+    # Those of a prime length k are the words of unequal letters, up to rotation.
+    return n_dims + sum((n_dims**k - n_dims) // k for k in range(2, depth + 1))
+
+
 def lyndon_words(n_dims: int, depth: int) -> list[tuple[int, ...]]:
     """Lyndon words up to a length, those of equal length in order (Duval's algorithm).
 

@@ -30,7 +30,7 @@ from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
 from skpolyode.models.layers import Start, drawn, observed_inputs, where_observed
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
-from skpolyode.siblings.log_signature import continued, log_signature, lyndon_words, trivial
+from skpolyode.siblings.log_signature import continued, log_signature, n_words, trivial
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import COUNT
 
@@ -94,7 +94,7 @@ class NeuralRDE(SequenceModel):
         self.n_channels, self.n_static, self.hidden_size = n_channels, n_static, hidden_size
         self.depth, self.stretch, self.rank, self.head_size = depth, stretch, rank, head_size
         self.max_gap = max_gap
-        n_entries = len(lyndon_words(1 + 2 * n_channels, depth))
+        n_entries = n_words(1 + 2 * n_channels, depth)
         self.start = Start(n_static, hidden_size)
         n_inputs = 2 * n_channels + n_static
         self.enter = drawn(nn.Linear, n_inputs, hidden_size, generator=generator)

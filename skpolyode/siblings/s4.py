@@ -113,7 +113,9 @@ class S4(SequenceModel):
         self.layers = nn.ModuleList(
             DiagonalStateSpace(hidden_size, k, inputs == "held", generator) for k in self.pairs
         )
-        self.norms = nn.ModuleList(nn.LayerNorm(hidden_size) for _ in self.pairs)
+        self.norms = nn.ModuleList(
+            nn.LayerNorm(hidden_size, dtype=torch.float32) for _ in self.pairs
+        )
         self.mixes = nn.ModuleList(
             drawn(nn.Linear, hidden_size, 2 * hidden_size, generator=generator) for _ in self.pairs
         )

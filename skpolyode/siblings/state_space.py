@@ -43,16 +43,16 @@ class DiagonalStateSpace(nn.Module):
     ) -> None:
         super().__init__()
         self.is_held = is_held
-        self.log_speed = nn.Parameter(torch.empty(n_features, 1, 1))
-        spectrum = torch.full((2, n_features, n_pairs), math.log(0.5))
+        self.log_speed = nn.Parameter(torch.empty(n_features, 1, 1, dtype=torch.float32))
+        spectrum = torch.full((2, n_features, n_pairs), math.log(0.5), dtype=torch.float32)
         if not spectrum.is_meta:  # where arithmetic takes as long as what `draw_normal` spares
             spectrum[1] = math.pi * torch.arange(n_pairs)
             spectrum /= _SLOWLY
         self.spectrum = nn.Parameter(spectrum)
         # Complex numbers as two real ones, in front.
-        self.b = nn.Parameter(torch.zeros(2, n_features, n_pairs))
-        self.c = nn.Parameter(torch.empty(2, n_features, n_pairs))
-        self.d = nn.Parameter(torch.empty(n_features))
+        self.b = nn.Parameter(torch.zeros(2, n_features, n_pairs, dtype=torch.float32))
+        self.c = nn.Parameter(torch.empty(2, n_features, n_pairs, dtype=torch.float32))
+        self.d = nn.Parameter(torch.empty(n_features, dtype=torch.float32))
         with torch.no_grad():
             self.b[0] = 1.0
             # Time scales of 1 to 100 units of time.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from skpolyode.ensemble.naive import Records
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
-from skpolyode.models.single import Observation
+from skpolyode.models.single import Observation, SinglePolyODE
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_part
 from skpolyode.streams.clock import Moment
@@ -177,9 +178,14 @@ class ModelStream(SeriesStream):
 
     def _bind(self) -> None:
         self._model = self._embedder.exact
-        self._single = self._model.single
+        vars(self).pop("_single", None)
         gain = self._model.gain
         self._tells = gain is not None and gain.told == "each"
+
+    @cached_property
+    def _single(self) -> SinglePolyODE | None:
+        """The model of one series at a time, made when it is first needed, as its tables are."""
+        return self._model.single
 
     def _blank(self) -> State:
         static = np.empty((self._panel.n_series, 0))
@@ -261,7 +267,7 @@ class ModelStream(SeriesStream):
         """One observation of each of some series, as the model takes it."""
         values, *columns = moment[:6]
         columns = map(torch.from_numpy, (np.where(moment.mask, values, 0.0), *columns))
-        series = torch.arange(len(values))
+        series = torch.arange(len(values), device="cpu")
         following = torch.full_like(series, -1)
         data = Packed([[len(values)]], *columns, following, series, parts[_STATIC])
         if moment.errors is not None or self._tells:

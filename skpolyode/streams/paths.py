@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import torch
 
@@ -59,7 +61,11 @@ class HiPPOStream(SeriesStream):
 
     def _bind(self) -> None:
         self._memory = self._embedder.past.memory
-        self._single = SingleMemory(self._memory)
+
+    @cached_property
+    def _single(self) -> SingleMemory:
+        """The memory of one series, made when it is first needed, as its tables are."""
+        return SingleMemory(self._memory)
 
     def _blank(self) -> State:
         shape = self._panel.n_series, self._panel.n_channels
@@ -67,8 +73,8 @@ class HiPPOStream(SeriesStream):
         # Each channel's memory is that at its own last observation: what is held beyond it, up to
         # the last observation of the series, becomes a line as soon as the next value is known.
         return {
-            "c": torch.zeros(*shape, size, dtype=torch.float64),
-            "x": torch.zeros(shape, dtype=torch.float64),
+            "c": torch.zeros(*shape, size, dtype=torch.float64, device="cpu"),
+            "x": torch.zeros(shape, dtype=torch.float64, device="cpu"),
         }
 
     def _resume(self, panel: Panel) -> State:

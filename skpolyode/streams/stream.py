@@ -360,8 +360,8 @@ class SeriesStream:
         labels, clock = state["labels"], Clock(**state["clock"])
         rows, origin = len(labels["ids"]), labels.get("origin")
         fit = labels["n_series"] == rows
-        stopped = Clock.stopped(rows, len(labels["channel_names"]))
-        fit &= _kinds(clock._asdict()) == _kinds(stopped._asdict())
+        stopped = Clock.stopped(1, len(labels["channel_names"]))
+        fit &= _kinds(clock._asdict()) == _kinds(stopped._asdict(), rows)
         if origin is not None:
             per_us = labels.get("per_unit", 1) / MICROSECONDS.get(labels["time_unit"], 1)
             fit &= origin.shape == (rows,) and origin.dtype == np.int64 and per_us in (1, 1000)
@@ -370,7 +370,8 @@ class SeriesStream:
         checked_zone(labels["tz"])
         stream = cls.__new__(cls)
         stream.__setstate__(state)
-        if _kinds(state["parts"]) != _kinds(stream._blank()):
+        one = cls(stream._embedder, stream._panel[[0]])
+        if _kinds(state["parts"]) != _kinds(one._parts, rows):
             raise ValueError("parts that are not of this stream")
         return stream
 
@@ -382,6 +383,9 @@ class SeriesStream:
         return self
 
 
-def _kinds(columns: dict[str, Any]) -> dict[str, tuple[tuple[int, ...], Any]]:
-    """Shape and type of each array or tensor."""
-    return {name: (tuple(column.shape), column.dtype) for name, column in columns.items()}
+def _kinds(columns: dict[str, Any], n_series: int | None = None) -> dict[str, tuple[Any, ...]]:
+    """Shape and type of each array or tensor; or, given those of one series, of `n_series`."""
+    return {
+        name: (n_series or len(column), *column.shape[1:], column.dtype)
+        for name, column in columns.items()
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -17,12 +18,14 @@ from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.outliers import cell_limits, without_outliers
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import align_to_fit
+from skpolyode.saving.objects import register_estimator, save
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.structural.period import read_period
 
 _LARGEST = 1e150  # squares of such values are still numbers
 
 
+@register_estimator
 class StructuralForecaster(BaseEstimator):
     """Forecast single series by models of level, trend and season, at irregular times.
 
@@ -143,6 +146,21 @@ class StructuralForecaster(BaseEstimator):
         """
         panel, flat, offsets, found = self._answers(X, times, relative_to)
         return panel.like(flat, found.deviations, offsets)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save parameters and models in one file without any code.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            Name of the safetensors file, which should end in ``.safetensors``; an existing file is
+            replaced.
+
+        See Also
+        --------
+        skpolyode.load : Load the file.
+        """
+        save(self, path)
 
     def _answers(
         self, X: Any, times: Any, relative_to: str | None

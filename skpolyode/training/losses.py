@@ -78,7 +78,8 @@ class WeightedMean:
 
     def value(self) -> torch.Tensor:
         """The mean; zero if nothing was counted."""
-        return torch.as_tensor(self.total / max(int(self.count), 1))
+        mean = self.total / max(int(self.count), 1)
+        return torch.as_tensor(mean, device=self.data.x.device)
 
 
 def forecasting_mse(model: SequenceModel, data: Packed) -> float:

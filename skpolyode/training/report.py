@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from sklearn.exceptions import ConvergenceWarning
 
 ALL_EPOCHS = "all epochs"
 INTERRUPTED = "interrupted"
@@ -68,3 +72,58 @@ class TrainingReport:
         if not math.isfinite(self.best_error):
             return f"{what}; nothing was learned yet"
         return f"{what}; the best weights so far are kept (validation error {self.best_error:.3g})"
+
+
+class Judged(NamedTuple):
+    """One-step forecasts of held-out series beside the mean of their channels."""
+
+    error: float  # mean square, in standardised units
+    error_of_mean: float
+    standard_error: float  # of the difference, from how series differ
+    n_series: int
+
+    @property
+    def gain(self) -> float:
+        """By how much the error is less than that of the mean."""
+        return self.error_of_mean - self.error
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the gain is more than chance would give."""
+        return self.gain > 2 * self.standard_error
+
+    def __str__(self) -> str:
+        return (
+            f"on {self.n_series} held-out series they err by {self.error:.3g}, and the mean by "
+            f"{self.error_of_mean:.3g}: a difference of {self.gain:.2g} ± {self.standard_error:.2g}"
+        )
+
+
+def warn_if_nothing_was_learned(
+    report: TrainingReport, judged: Judged | None, *, from_scratch: bool
+) -> None:
+    """Warn of a model that forecasts no better than the mean, or than the untrained model.
+
+    Weights that a warm start goes on from may be the best already; only a model that was trained
+    `from_scratch` is compared with the untrained one.
+    """
+    what = f"nothing was learned in {report.n_epochs} epochs"
+    found = f"validation_error_={report.best_error:.3g}, where the mean errs by 1"
+    if judged is not None:
+        found = str(judged)
+    # Held-out series may vary more than the others: the mean then errs by more than 1 as well.
+    if report.best_error > 1 and (judged is None or not judged.gain > 0):
+        why = "forecasts are worse than the mean of their channels"
+    elif from_scratch and report.best_epoch == 0 < report.best_error:
+        why = "no weights forecast better than the untrained ones, which were kept"
+    elif from_scratch and judged is not None and not judged.is_sure and report.best_error > 0:
+        what = f"it is not sure that anything was learned in {report.n_epochs} epochs"
+        why = "forecasts are no better than the mean of their channels, or by chance"
+    else:
+        return
+    warnings.warn(
+        f"{what}: {why} ({found}). Train on more series, lower learning_rate_init, or use "
+        "HiPPOTransformer, which needs no training: noise cannot be forecast.",
+        ConvergenceWarning,
+        stacklevel=6,
+    )

@@ -1,4 +1,4 @@
-"""One thread for all that computes, set for a call and restored after it."""
+"""How torch computes within a call, whatever the caller has set; restored after it."""
 
 from __future__ import annotations
 
@@ -55,3 +55,21 @@ def one_thread() -> Iterator[None]:
             # the first has found.
             torch.set_num_threads(before if len(_found) > 1 else _found[0])
             _found.pop()
+
+
+@contextmanager
+def learning() -> Iterator[None]:
+    """Compute gradients, and make tensors on the CPU, also under other defaults of the caller.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skpolyode.training.threads import learning
+    >>> with torch.no_grad(), learning():
+    ...     torch.is_grad_enabled()
+    True
+    """
+    is_cpu = torch.get_default_device().type == "cpu"  # a device in force slows each operation down
+    device = nullcontext() if is_cpu else torch.device("cpu")
+    with torch.inference_mode(False), torch.enable_grad(), device:
+        yield

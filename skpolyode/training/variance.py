@@ -174,7 +174,7 @@ class _Forecasts(NamedTuple):
         (n_ahead, n_states), device = self.lead.shape[:2], self.z.device
         some = torch.randint(n_states, (size,), generator=generator)
         end = torch.randint(n_ahead, (size,), generator=generator)
-        inner = (torch.rand(size, generator=generator) * end).long()
+        inner = (torch.rand(size, dtype=torch.float32, generator=generator) * end).long()
         inside = (inner < end).to(device)[:, None]
         some, end, inner = some.to(device), end.to(device), inner.to(device)
         columns = (x[end, some] for x in self[2:-1])

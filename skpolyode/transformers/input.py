@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpolyode.embedders.inputs import with_inputs
 from skpolyode.errors import Faults, naming_owner, plain_repr
 from skpolyode.fit_report import FitReport
+from skpolyode.memory.base import MOST_COEFFICIENTS
 from skpolyode.panel import Panel, as_panel, is_ragged, series_index
 from skpolyode.panel.cells import with_nan
 from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
@@ -26,12 +26,11 @@ from skpolyode.panel.outliers import cell_limits, without_outliers, without_vagu
 from skpolyode.panel.readers.kinds import column_times
 from skpolyode.panel.select import align_to_fit, observed_rows, observed_series, series_of_rows
 from skpolyode.panel.units import LARGEST, ChannelScaler
-from skpolyode.training import TrainingReport
+from skpolyode.training.threads import learning
 from skpolyode.transformers.parameters import check_parameters
 
 # Tables of 256 coefficients take 8 s to make, of 512 half a minute, of 1024 some two minutes.
 _FREE_COEFFICIENTS = 256  # however short the series are
-_MOST_COEFFICIENTS = 1024
 
 
 def fit_series(
@@ -49,8 +48,11 @@ def fit_series(
     `told` has an entry for each series, and `settings` are of the fit as a whole.
     """
     check_parameters(estimator)
-    with unchanged_by_errors(estimator), naming_owner(estimator):
-        panel = read_panel(estimator, X, reset=True)
+    with unchanged_by_errors(estimator), naming_owner(estimator), learning():
+        continues = continues_fit(estimator)
+        panel = read_panel(estimator, X, reset=not continues)
+        if continues:
+            _refuse_new_static(estimator, panel)
         used, known = observed_series(panel), drop_empty(panel)
         own = {k: one_each(told[k], panel, k) for k in told if told[k] is not None}
         if sample_weight is not None:
@@ -79,7 +81,7 @@ def fit_series(
 def _check_coefficients(estimator: Any, known: Panel) -> None:
     """Refuse more coefficients than a series has rows, from where their tables take seconds."""
     n, longest = getattr(estimator, "n_coefficients", 1), int(known.lengths.max())
-    most = min(max(_FREE_COEFFICIENTS, longest), _MOST_COEFFICIENTS)
+    most = min(max(_FREE_COEFFICIENTS, longest), MOST_COEFFICIENTS)
     if n > most:
         raise ValueError(
             f"n_coefficients={n} is too large: {type(estimator).__name__} takes at most {most} "
@@ -160,6 +162,8 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = N
     if not reset:
         panel = _aligned(estimator, panel)
         refuse_unused(estimator, panel)
+        if (static := getattr(estimator.embedder_, "static", None)) is not None:
+            static.warn_of_unknown(panel)
         return credible(panel, estimator.scaler_)
     estimator.array_shape_ = None if shape is None else tuple(shape[1:])
     estimator.n_channels_in_ = panel.n_channels
@@ -278,35 +282,21 @@ def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
             warnings.warn(message, stacklevel=4)
 
 
-def warn_if_nothing_was_learned(
-    report: TrainingReport, gain: tuple[float, float] | None, *, from_scratch: bool
-) -> None:
-    """Warn of a model that forecasts no better than the mean, or than the untrained model.
+def continues_fit(estimator: Any) -> bool:
+    """Whether a fit goes on from the last one: its series are then read as by later methods."""
+    return getattr(estimator, "warm_start", False) and hasattr(estimator, "embedder_")
 
-    `gain` is by how much the error is less than that of the mean on the same held-out cells, and
-    the standard error of that. Weights that a warm start goes on from may be the best already;
-    only a model that was trained `from_scratch` is compared with the untrained one.
-    """
-    of_mean = "that of the mean is 1"
-    if gain is not None:
-        of_mean = f"that of the mean less that of the model: {gain[0]:.2g} ± {gain[1]:.2g}"
-    # Held-out series may vary more than the others: the mean then errs by more than 1 as well.
-    if report.best_error > 1 and (gain is None or not gain[0] > 0):
-        why = "forecasts are worse than the mean of their channels"
-    elif from_scratch and report.best_epoch == 0 < report.best_error:
-        why = "no weights forecast better than the untrained ones, which were kept"
-    elif from_scratch and gain is not None and gain[0] <= 2 * gain[1] and report.best_error > 0:
-        why = "on the held-out series forecasts are not surely better than the mean"
-    else:
-        return
-    warnings.warn(
-        f"nothing was learned in {report.n_epochs} epochs: {why} "
-        f"(validation_error_={report.best_error:.3g}; {of_mean}). Train on more series, lower "
-        "learning_rate_init, or use HiPPOTransformer, which needs no training: noise cannot be "
-        "forecast.",
-        ConvergenceWarning,
-        stacklevel=6,
-    )
+
+def _refuse_new_static(estimator: Any, panel: Panel) -> None:
+    """Raise a ValueError for static covariates that the model of a warm start does not read."""
+    encoder = estimator.embedder_.static
+    known = [] if encoder is None else [*encoder.numeric, *encoder.categories]
+    given = [] if panel.static is None else list(panel.static)
+    if new := [name for name in given if name not in known]:
+        raise ValueError(
+            f"X has the static covariates {new}, which the last fit did not have, and "
+            "warm_start=True continues its model: leave them out, or set warm_start=False."
+        )
 
 
 def refuse_unused(estimator: Any, panel: Panel) -> None:

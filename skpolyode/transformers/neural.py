@@ -25,14 +25,13 @@ from skpolyode.panel.empty import drop_empty, fill_rows, fill_values
 from skpolyode.panel.select import observed_part, observed_rows, observed_series
 from skpolyode.streams import ModelStream
 from skpolyode.training.loop import Task
+from skpolyode.training.report import warn_if_nothing_was_learned
 from skpolyode.training.tasks import IntervalTask
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import (
-    credible,
+    continues_fit,
     fit_series,
     read_panel,
-    refuse_unused,
-    warn_if_nothing_was_learned,
     warn_of_unknown_inputs,
 )
 from skpolyode.transformers.parameters import (
@@ -297,9 +296,7 @@ class NeuralTransformer(SeriesTransformer, Training):
         check_device(self.device)
         random_state = local_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
-        if continues := self.warm_start and hasattr(self, "embedder_"):
-            refuse_unused(self, panel)
-            panel = credible(panel, self.scaler_)  # in whose units training goes on
+        continues = continues_fit(self)
         known, whole = FitOptions(**options), observed_part(panel)
         longest = window_rows or _LONGEST
         split = split_series(whole, known, self.validation_fraction, random_state, longest)
@@ -340,7 +337,7 @@ class NeuralTransformer(SeriesTransformer, Training):
         self.best_epoch_, self.stop_reason_ = report.best_epoch, report.reason
         vars(self).update(state.fitted)
         if report.n_epochs >= FEWEST_EPOCHS:  # fewer are but a try
-            warn_if_nothing_was_learned(report, state.gain, from_scratch=judges_untrained)
+            warn_if_nothing_was_learned(report, state.judged, from_scratch=judges_untrained)
         return report.message if report.was_interrupted else None
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
@@ -352,7 +349,7 @@ class NeuralTransformer(SeriesTransformer, Training):
         inputs = InputEncoder.of_panel(panel) if self.uses_inputs else None
         duration = float((rows.end - rows.start).max()) / units.time_scale
         known = duration, units.time_scale, panel.time_unit, sizes_of(inputs)
-        model = self._new_model(Sizes(panel.n_channels, n_static, *known), generator)
+        model = self._new_model(Sizes(panel.n_channels, n_static, *known), generator).float()
         return ModelEmbedder(model, units, static=static, inputs=inputs)
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:

@@ -77,7 +77,8 @@ class Training:
         series for all epochs; the stacking then gives the model too much weight. Ignored if `fit`
         gets `validation`.
     warm_start : bool, default=False
-        Continue from the weights, scales and other settings of the last fit.
+        Continue from the weights, scales and other settings of the last fit, on series with the
+        channels, units and covariates of that fit.
     checkpoint_dir : str, PathLike or None, default=None
         Folder where the state of the training is kept, written after an epoch but not more than
         once a second. A `fit` that was killed goes on from there when it is called again with the

@@ -28,6 +28,7 @@ from skpolyode.panel import Panel
 from skpolyode.panel.select import cut_windows, first_series, series_of_rows
 from skpolyode.training import Checkpoint, Trainer, TrainingReport, one_thread
 from skpolyode.training.loop import Task, Turn
+from skpolyode.training.report import Judged
 
 FEWEST_EPOCHS = 10
 """Of a fit whose result is meant to be used: fewer are a trial run, too short to test for noise."""
@@ -73,7 +74,7 @@ class FitState:
     bar: tqdm = field(default_factory=lambda: tqdm(disable=True))
     training: TrainingReport | None = None
     noise_test: FilterTest | None = None
-    gain: tuple[float, float] | None = None  # on the error of the mean, and its standard error
+    judged: Judged | None = None
     fitted: dict[str, Any] = field(default_factory=dict)  # attributes for the transformer
 
 
@@ -267,16 +268,17 @@ class EstimateError(Stage):
         mean, se = _ratio(of_model, counts[known])
         gain, gain_se = _ratio(of_mean - of_model, counts[known])
         state.fitted["validation_error_se_"] = se
+        judged = Judged(mean, mean + gain, gain_se, int(known.sum()))
         if panel.n_series >= self.fewest:  # rows of one series are too much alike to judge by
-            state.gain = gain, gain_se
-        worth = "better than" if gain > 2 * gain_se else "not surely better than"
+            state.judged = judged
+        worth = "better than" if judged.is_sure else "not surely better than"
         state.report.add(
             self.name,
             f"forecasts are {worth} the mean",
             panel.n_series,
             error=mean,
             standard_error=se,
-            error_of_mean=mean + gain,
+            error_of_mean=judged.error_of_mean,
         )
 
 

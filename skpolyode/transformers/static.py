@@ -35,7 +35,8 @@ class StaticFeatures(SeriesTransformer):
     Notes
     -----
     A missing number is its mean; a missing category, and one that `fit` did not see, has no
-    indicator set. Columns that `fit` did not see are left out.
+    indicator set. Categories of another type than in `fit` ("1" for 1) are refused. Columns that
+    `fit` did not see are left out.
 
     Another transformer in the union still warns that it does not use the covariates. To silence it:
     ``warnings.filterwarnings("ignore", ".*does not use the static covariates")``.
@@ -73,4 +74,4 @@ class StaticFeatures(SeriesTransformer):
         return []
 
     def _series_features(self) -> list[str]:
-        return self.embedder_.encoder.names
+        return self.embedder_.static.names

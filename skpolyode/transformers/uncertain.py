@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.embedders.variance import path_std, std_coefficients, with_variance
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.empty import drop_empty
+from skpolyode.training.threads import learning
 from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import local_random_state
@@ -80,7 +81,9 @@ class UncertainTransformer(NeuralTransformer):
         """
         check_is_fitted(self)
         panel = drop_empty(read_panel(self, X, reset=False))
-        self.embedder_ = with_variance(self.embedder_, panel, local_random_state(self.random_state))
+        rng = local_random_state(self.random_state)
+        with learning():
+            self.embedder_ = with_variance(self.embedder_, panel, rng)
         return self
 
     @available_if(_knows_std)

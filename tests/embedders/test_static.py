@@ -108,6 +108,38 @@ def test_covariates_of_another_kind_than_in_fit_are_named():
     np.testing.assert_array_equal(encoder.transform(panel(frame)), encoder.transform(panel(FRAME)))
 
 
+@pytest.mark.parametrize(
+    ("known", "given"),
+    [("12", [1, 2]), ([True, False], "10"), ("ab", [0.5, np.nan]), ([1, 2], "12"), ("ab", [True])],
+)
+def test_categories_of_another_type_than_in_fit_are_refused(known, given):
+    """None of them would be known, and a model would go on without the covariate."""
+    encoder = StaticEncoder.of(pd.DataFrame({"code": pd.Categorical(list(known))}))
+    frame = pd.DataFrame({"code": pd.Series(list(given), dtype=object)})
+    got = rf"static covariate 'code': got .*{given[0]}.*, where fit had .*Remed.*astype"
+    for other in (frame, frame.astype("category")):
+        with pytest.raises(ValueError, match="(?s)" + got):
+            encoder.transform(panel(other))
+
+
+@pytest.mark.parametrize(
+    ("known", "given"),
+    [([1, 2], [2.0, np.nan]), ([1, 2], np.array([2, 1], "i2")), ("ab", np.array(["b", "x"]))],
+)
+def test_equal_categories_are_one_whatever_holds_them(known, given):
+    encoder = StaticEncoder.of(pd.DataFrame({"code": pd.Categorical(list(known))}))
+    for dtype in (None, object, "category"):
+        found = encoder.transform(panel(pd.DataFrame({"code": pd.Series(given, dtype=dtype)})))
+        np.testing.assert_array_equal(found[0], [0, 1])
+
+
+def test_names_that_would_be_the_same_are_told_apart():
+    frame = pd.DataFrame({"sex_f": [1.0, 2.0], "sex": ["f", "m"], "sex_f_": ["", "x"]})
+    encoder = StaticEncoder.of(frame)
+    assert encoder.names == ["sex_f", "sex_f_", "sex_m", "sex_f__", "sex_f__x"]
+    assert encoder.n_features == encoder.transform(panel(frame)).shape[1]
+
+
 def test_what_is_no_category_is_named():
     frame = FRAME.assign(codes=["a", ["b", "c"], None, "d"]).set_axis(list("abcd"))
     message = r"series 1 \(id 'b'\), static covariate 'codes': got \['b', 'c'\] \(list\).*each item"

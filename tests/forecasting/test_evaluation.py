@@ -116,7 +116,7 @@ def test_transformers_have_no_quantiles():
     [
         ({"metrics": ["rmse"]}, r"metrics must be a list of some of \['mse'"),
         ({"metrics": "mse"}, "metrics must be a list"),
-        ({"coverage": 1.0}, "coverage must be between 0 and 1, got 1.0"),
+        ({"coverage": 1.0}, "coverage must lie between 0 and 1, got 1.0"),
         ({"horizon": [2, 1]}, r"horizon must increase from above zero, got \[2, 1\]"),
         ({"horizon": 0.0}, "horizon must increase from above zero"),
         ({"cutoff": [1.0, 2.0]}, "one for each of the 3 series, got 2"),

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from sktime.forecasting.base import ForecastingHorizon
 
+from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel import Panel
 from tests.closeness import assert_same_but_for_rounding
 from tests.forecasting.conftest import HOUR, tiny, waves
@@ -32,6 +33,12 @@ def steps() -> pd.DataFrame:
     )
 
 
+@pytest.fixture(scope="module")
+def one_channel(steps) -> PolyODEForecaster:
+    """Pretrained: fits set the context only."""
+    return tiny().pretrain(steps)
+
+
 def test_integers_count_the_steps_of_each_instance(steps):
     fitted = tiny().pretrain(steps).fit(steps)
     answer, within, intervals = (
@@ -51,6 +58,34 @@ def test_integers_count_the_steps_of_each_instance(steps):
         assert own.index.tolist() == pd.DatetimeIndex(times).tolist()
         absolute = fitted.fit(steps.loc[[who]]).predict(own.index)
         np.testing.assert_allclose(absolute.loc[who], own, rtol=1e-9)
+
+
+HOLIDAY = pd.offsets.CustomBusinessDay(holidays=["2024-03-08"])
+DECLARED = {  # start, number of rows, the next two rows
+    "B": ("2024-03-04", 5, ["2024-03-11", "2024-03-12"]),
+    "2B": ("2024-03-04", 4, ["2024-03-14", "2024-03-18"]),
+    "bh": ("2024-03-04 09:00", 7, ["2024-03-04 16:00", "2024-03-05 09:00"]),
+    HOLIDAY: ("2024-03-04", 4, ["2024-03-11", "2024-03-12"]),
+    "MS": ("2024-01-01", 2, ["2024-03-01", "2024-04-01"]),
+}
+
+
+@pytest.mark.parametrize("freq", DECLARED, ids=str)
+@pytest.mark.parametrize("tz", [None, "Europe/Berlin"])
+def test_the_declared_frequency_counts(freq, tz, one_channel):
+    """Of so few rows pandas would infer days, or hours."""
+    start, n_rows, expected = DECLARED[freq]
+    index = pd.date_range(start, periods=n_rows, freq=freq, tz=tz)
+    y = pd.Series(np.arange(float(n_rows)), index=index, name="x")
+    horizons = [[1, 2], ForecastingHorizon([1, 2], freq=freq)]
+    for fh in horizons:
+        ahead = one_channel.fit(y).predict(fh).index
+        assert ahead.equals(pd.DatetimeIndex(expected, tz=tz))
+    assert one_channel.fit(y).predict([-1, 0]).index.equals(index[-2:])
+    both = pd.concat({who: y.to_frame() for who in "ab"}, names=["who", "when"])
+    levels = pd.MultiIndex.from_product([["a", "b"], index], names=["who", "when"])
+    ahead = one_channel.fit(both.set_axis(levels)).predict([1, 2]).index
+    assert ahead.get_level_values("when").equals(pd.DatetimeIndex(expected * 2, tz=tz))
 
 
 def test_an_instance_without_steps_is_named_and_the_remedy_helps(steps):

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from skpolyode import Inputs, Panel, PolyODETransformer, S4Transformer, load
-from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.forecasting import PolyODEForecaster, evaluate_forecasts
 
 N, LENGTH, AHEAD = 12, 26, 6
 HOURS = pd.date_range("2024-01-01", periods=LENGTH + AHEAD, freq="h")
@@ -71,6 +71,19 @@ def test_panels_answer_as_frames_do(forecaster):
     lower, upper = forecaster.forecast_interval(known, ahead, inputs=inputs)
     assert (lower.values < expected + 1e-6).all()
     assert (upper.values > expected - 1e-6).all()
+
+
+def test_scores_of_many_metrics_warn_once(forecaster):
+    """Forecasts and quantiles are of one look at the series."""
+    few = Panel.from_frames([X.loc[who][:3] for who in range(N)], channel_names=["x"])
+    rows = [Y.loc[who] for who in range(N)]
+    panel = Panel.from_frames(rows, inputs=Inputs(few, "linear"))
+    with pytest.warns(UserWarning, match="known after the last") as caught:
+        both = evaluate_forecasts(forecaster, panel, metrics=["mse", "coverage"])
+    assert len(caught) == 1
+    with pytest.warns(UserWarning, match="known after the last"):
+        alone = evaluate_forecasts(forecaster, panel)
+    assert both[both["metric"] == "mse"]["value"].item() == alone["value"][0]
 
 
 def test_updates_and_files_keep_x(forecaster, tmp_path):

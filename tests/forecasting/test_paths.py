@@ -129,6 +129,10 @@ def test_an_embedder_that_knows_its_errors_is_listened_to(options):
 def test_wrong_coverage(fitted):
     with pytest.raises(ValueError, match=r"coverage must lie between 0 and 1, got 1\.5"):
         fitted.interpolate_interval(oscillators(2), [1.0], coverage=1.5)
+    one = r"coverage must be one number between 0 and 1, got \[0\.5, 0\.9\]: call it for each"
+    for method in (fitted.interpolate_interval, fitted.forecast_interval):
+        with pytest.raises(TypeError, match=one):
+            method(oscillators(2), [5.0], coverage=[0.5, 0.9])
 
 
 def frame(n_rows: int = 40) -> pd.DataFrame:

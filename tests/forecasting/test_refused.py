@@ -174,7 +174,7 @@ def test_unknown_instance_of_residuals(forecaster, y):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"calibration_fraction": 1.0}, "calibration_fraction must be between 0 and 1, got 1.0"),
+        ({"calibration_fraction": 1.0}, "calibration_fraction must lie between 0 and 1, got 1.0"),
         ({"update_epochs": -1}, "update_epochs must not be negative, got -1"),
         ({"horizon": 0}, "'horizon' parameter"),
     ],

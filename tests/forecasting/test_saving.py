@@ -81,14 +81,27 @@ def test_pretrained_model_answers_and_is_fitted_the_same(tmp_path):
     assert all(np.array_equal(new[a].values, old[a].values) for a in (0.1, 0.5))
 
 
-def test_other_names_are_for_sktime(tmp_path):
+def test_a_pickle_must_be_asked_for(tmp_path):
     forecaster = quick().fit(CONTEXTS["integers"], fh=1)
-    forecaster.save(tmp_path / "model")
+    for name in ("model", "model.v2", "model.safetensors"):
+        assert forecaster.save(tmp_path / name) is None
+        assert skpolyode.load(tmp_path / name).predict().equals(forecaster.predict())
+        assert b"pickle" not in (tmp_path / name).read_bytes()
+        (tmp_path / name).unlink()
+    assert not list(tmp_path.iterdir())
+    forecaster.save(tmp_path / "model", serialization_format="pickle")
     assert (tmp_path / "model.zip").is_file()
     assert load_sktime(str(tmp_path / "model")).predict().equals(forecaster.predict())
     with pytest.raises(ValueError, match=r"model.zip' was written by sktime, as a pickle"):
         skpolyode.load(tmp_path / "model")
     assert load_sktime(forecaster.save()).predict().equals(forecaster.predict())
+
+
+def test_holidays_that_no_file_can_hold_are_named(tmp_path):
+    holidays = pd.offsets.CustomBusinessDay(holidays=["2024-03-08"])
+    forecaster = quick().fit(roots(pd.date_range("2024-03-04", periods=N, freq=holidays)))
+    with pytest.raises(TypeError, match=r"_cutoff.* cannot .*holidays.*index\.freq = None"):
+        forecaster.save(tmp_path / "model")
 
 
 def test_loading_a_forecaster_is_what_loads_sktime(tmp_path):

@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.ensemble import StackingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -236,6 +237,33 @@ def test_head_of_the_user():
     np.testing.assert_allclose(model.fit(X, y).predict_proba(X), wanted)
     assert model.temperature_ == 1
     assert not hasattr(model.set_params(head=Ridge()).fit(X, y), "predict_proba")
+
+
+def test_a_head_may_have_its_methods_once_it_is_fitted():
+    X, y = swings(20)
+    head = StackingClassifier([("ridge", RidgeClassifier())], cv=2)
+    assert not hasattr(head, "predict")
+    model = PolyODEClassifier(EMBEDDER, features="coefficients", head=head).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), model.head_.predict(EMBEDDER.fit_transform(X)))
+    assert model.predict_proba(X).shape == (20, 2)
+    with pytest.raises(ValueError, match="'head' parameter of PolyODEClassifier must be an object"):
+        clone(model).set_params(head=3).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:MiniRocket needs numba")
+@pytest.mark.parametrize("scoring", ["neg_log_loss", "roc_auc_ovr", "neg_brier_score"])
+def test_scorings_may_read_probabilities(scoring, monkeypatch):
+    """Of heads that have none, those that the classifier itself gives."""
+    monkeypatch.setattr(features, "has_minirocket", lambda: False)
+    X, y = swings(30, rates=(2.0, 3.0, 4.0))
+    if scoring == "neg_brier_score":  # of two classes only
+        y = y > 2.5
+    weights = np.linspace(0.5, 1, 30)
+    model = PolyODEClassifier(EMBEDDER, cv=2, scoring=scoring, random_state=0)
+    found = model.fit(X, y, sample_weight=weights).cv_scores_
+    assert found.keys() == {"coefficients", "path", "summary"}
+    guess = {"neg_log_loss": -np.log(3), "roc_auc_ovr": 0.5, "neg_brier_score": -2 / 9}[scoring]
+    assert all(score > guess for score in found.values())
 
 
 def test_few_series_are_dealt_out_several_times(monkeypatch):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import get_scorer, roc_auc_score
+from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -100,6 +103,25 @@ def test_several_labels_at_once():
     share = (model.predict(SERIES) == y).all(axis=1).mean()
     assert model.score(SERIES, y) == pytest.approx(share)
     assert share > 0.8
+    again = model.fit(SERIES, RARE)
+    assert again.classes_.tolist() == [0, 1]
+    assert again.predict_proba(SERIES).shape == (60, 2)
+
+
+def test_scikit_learn_finds_what_it_needs_of_several_labels():
+    y = np.column_stack([RARE, LEVEL > 0]).astype(int)
+    model = classifier(head=LogisticRegression()).fit(SERIES, y)
+    for name in ("classes_", "class_prior_", "temperature_", "features_", "head_", "transformer_"):
+        own = [getattr(one, name) for one in model.estimators_]
+        assert all(a is b for a, b in zip(getattr(model, name), own, strict=True))
+    given = np.column_stack([one[:, 1] for one in model.predict_proba(SERIES)])
+    assert get_scorer("roc_auc")(model, SERIES, y) == pytest.approx(roc_auc_score(y, given))
+    found = cross_val_predict(model, SERIES, y, cv=KFold(2), method="predict_proba")
+    second = clone(model).fit(SERIES[30:], y[30:]).predict_proba(SERIES[:30])
+    for one, other in zip(found, second, strict=True):
+        np.testing.assert_allclose(one[:30], other)
+    numbers = regressor(head=Ridge()).fit(SERIES, np.column_stack([LEVEL, -LEVEL]))
+    assert numbers.target_mean_ == pytest.approx([LEVEL.mean(), -LEVEL.mean()])
 
 
 def test_one_embedder_serves_all_targets(monkeypatch):

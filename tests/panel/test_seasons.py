@@ -107,13 +107,3 @@ def test_describe_tells_the_season_in_the_units_of_times():
     found = Panel.from_long(table, id="id", time="time", time_unit="h").describe()["season"]
     assert found["day"] == pytest.approx(24.0, rel=0.02)
     assert found[["none", "(any)"]].isna().all()
-
-
-def test_describe_tells_how_long_a_fit_takes():
-    """The example of docs/measured_cost.md, and the powers."""
-    times, values = np.arange(30.0), np.zeros((30, 1))
-    seconds = Panel.from_series([(times, values)] * 200).describe()["fit_seconds"]
-    assert seconds["(any)"] == pytest.approx(0.03 * 200**0.7 * 30**0.75)
-    assert np.isnan(seconds["x0"])
-    wide = Panel.from_series([(times, np.zeros((30, 32)))] * 200).describe()["fit_seconds"]
-    assert wide["(any)"] == pytest.approx(2 * seconds["(any)"])

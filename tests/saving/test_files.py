@@ -6,6 +6,9 @@ import builtins
 import json
 import pickle
 import stat
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from safetensors import safe_open
 from safetensors.numpy import save as to_bytes
 
 import skpolyode
+from skpolyode.memory.tables import ResponseTable, TransitionTable
 from skpolyode.saving import container
 from skpolyode.saving.objects import save
 from tests.transformers.data import oscillators, small
@@ -237,6 +241,27 @@ def test_file_is_replaced_at_once_or_not_at_all(good, tmp_path, monkeypatch):
     assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
 
 
+def test_what_a_killed_save_left_is_removed_by_the_next_one(good, tmp_path):
+    """But nothing of other names, and not what another process is just writing."""
+    killed = "import os, sys, skpolyode; from skpolyode.saving import container\n"
+    killed += "container.os.fsync = lambda _: os._exit(9)\n"
+    killed += "skpolyode.HiPPOTransformer().save(sys.argv[1])\n"
+    path = tmp_path / "model[1]"
+    assert subprocess.run([sys.executable, "-c", killed, path]).returncode == 9
+    assert len(list(tmp_path.iterdir())) == 1
+    others = [tmp_path / f".{name}.part" for name in ("model[1]", "model1.0", "model[1]x.0")]
+    busy = tmp_path / ".model[1].busy.part"
+    for other in (*others, busy):
+        other.touch()
+    transformer = load_bytes(good, tmp_path)
+    with busy.open("rb") as file:
+        container._lock(file)
+        transformer.save(path)
+    assert {path, busy, *others} == set(tmp_path.iterdir()) - {tmp_path / "tried.safetensors"}
+    transformer.save(path)
+    assert not busy.exists()
+
+
 def test_a_private_file_stays_private(good, tmp_path):
     """Also while it is written, and whatever is usual here."""
     path = tmp_path / "own"
@@ -315,6 +340,40 @@ def test_tables_without_columns_and_ranges_as_long_as_their_data_are_read(folder
     content["object"][1]["fitted"]["dict"].append(["extra_", extra])
     loaded = load_bytes(crafted(content, arrays | {"a": np.zeros(n, dtype=np.int8)}), folder)
     assert [table.shape for table in loaded.extra_] == [(7, 0), (n, 1)]
+
+
+def memories(document: Any) -> Iterator[dict[str, Any]]:
+    """States of all memories in a document."""
+    if isinstance(document, dict):
+        if str(document.get("object", [""])[0]).endswith("Memory"):
+            yield document["object"][1]
+        document = list(document.values())
+    for part in document if isinstance(document, list) else []:
+        yield from memories(part)
+
+
+@pytest.mark.parametrize("n_coefficients", [0, -1, 3, 1025, HUGE, 2.5, None, {"array": "a"}])
+def test_coefficients_that_do_not_fit_are_refused(n_coefficients, folder, good):
+    content, arrays = parts(good, folder)
+    for memory in memories(content):
+        memory["n_coefficients"] = n_coefficients
+    with pytest.raises(ValueError, match="damaged"):
+        load_bytes(crafted(content, arrays | {"a": np.ones(2)}), folder)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "stream"])
+def test_a_file_makes_no_tables(kind, folder, good, monkeypatch):
+    """Those of 1000 coefficients take a minute and gigabytes, and nothing in a file tells."""
+    path, model = folder / "memory.safetensors", skpolyode.HiPPOTransformer(n_coefficients=3)
+    model = model.fit(oscillators(4)) if kind == "transformer" else load_bytes(good, folder)
+    (model if kind == "transformer" else model.stream(oscillators(2))).save(path)
+    for table in (TransitionTable, ResponseTable):
+        monkeypatch.setattr(table, "__init__", lambda *_, **__: 1 / 0)
+    skpolyode.load(path)
+    content, arrays = parts(path.read_bytes(), folder)
+    for memory in memories(content):
+        memory |= {"n_coefficients": 1000} if kind == "transformer" else {"window": 0.77}
+    load_bytes(crafted(content, arrays), folder)
 
 
 @pytest.mark.parametrize("zone", ["dateutil//proc/self/maps", "dateutil/x", "/etc/x", "../x", ""])

@@ -16,6 +16,7 @@ from skpolyode.dynamics import WalledMLP
 from skpolyode.saving.codec import Decoder, Encoder, place, saved
 from skpolyode.saving.modules import register_module
 from skpolyode.saving.objects import register_estimator, save
+from skpolyode.siblings import BackwardODE, NeuralRDE
 from tests.saving.test_codec import again
 
 GENERATOR = torch.Generator()
@@ -135,6 +136,8 @@ def crafted(module: nn.Module, **arguments: Any) -> Any:
         (nn.GRUCell(2, 2), {"hidden_size": 10**8}),
         (nn.Embedding(2, 2), {"num_embeddings": 10**13}),
         (WalledMLP(2, (2,)), {"hidden_layer_sizes": [10**9]}),
+        (BackwardODE(2, 1, 3, 4, 1.0), {"n_coefficients": 10**5}),
+        (NeuralRDE(1, hidden_size=2, rank=2), {"n_channels": 10**5}),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -143,6 +146,16 @@ def test_sizes_are_those_of_the_weights(module, arguments):
     assert type(crafted(module)) is type(module)
     with pytest.raises(RuntimeError, match="size mismatch"):
         crafted(module, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(NeuralRDE(1, hidden_size=2, rank=2), "depth"), (WalledMLP(2, (2,)), "n_linear")],
+    ids=lambda value: type(value).__name__,
+)
+def test_numbers_that_no_weight_tells_are_bounded(module, name):
+    with pytest.raises(ValueError, match=rf"{name} must be .*, got 1000"):
+        crafted(module, **{name: 1000})
 
 
 def test_a_long_list_of_arguments_builds_nothing():

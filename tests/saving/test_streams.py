@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -78,4 +79,21 @@ def test_stream_with_a_memory_whose_tables_no_file_bounds_is_refused(folder, goo
         arrays[name] = np.zeros((4, 2, size))
     with pytest.raises(ValueError, match="damaged") as caught:
         load_bytes(crafted(content, arrays), folder)
-    assert "more coefficients than any memory" in str(caught.value.__cause__)
+    assert "no memory has 5000 coefficients" in str(caught.value.__cause__)
+
+
+def test_labels_alone_make_nothing_large(folder, good_stream):
+    """Text is short: so many ids times as many names are not."""
+    content, arrays = parts(good_stream, folder)
+    state, n = content["object"][1], 3000
+    names = [str(k) for k in range(n)]
+    put("labels", "n_series", n)(state)
+    put("labels", "channel_names", {"tuple": names})(state)
+    put("labels", "ids", {"objects": names})(state)
+    data = crafted(content, arrays)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="damaged"):
+        load_bytes(data, folder)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 * len(data) < 8 * n**2

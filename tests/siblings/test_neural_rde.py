@@ -13,7 +13,13 @@ from torchdiffeq import odeint
 
 from skpolyode.models import pack
 from skpolyode.siblings import NeuralRDE
-from skpolyode.siblings.log_signature import continued, log_signature, lyndon_words, trivial
+from skpolyode.siblings.log_signature import (
+    continued,
+    log_signature,
+    lyndon_words,
+    n_words,
+    trivial,
+)
 from tests.models.cases import flat_series
 from tests.models.weights import observations, shaken, states
 
@@ -71,6 +77,7 @@ def test_lyndon_words_are_as_many_as_necklaces(n_dims, counts):
     """And smaller than all their rotations."""
     words = lyndon_words(n_dims, 3)
     assert [sum(len(word) == k for word in words) for k in (1, 2, 3)] == counts
+    assert [n_words(n_dims, k) for k in (1, 2, 3)] == np.cumsum(counts).tolist()
     assert all(word < word[k:] + word[:k] for word in words for k in range(1, len(word)))
 
 

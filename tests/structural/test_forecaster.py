@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+import skpolyode
 from skpolyode import Panel
 from skpolyode.forecasting import evaluate_forecasts
 from skpolyode.structural import StructuralForecaster
+from tests.quick import few_structural_models
 
 MONTHS = np.arange(60.0)
 SALES = 100 + 2 * MONTHS + 10 * np.sin(MONTHS * np.pi / 6)
@@ -83,3 +85,18 @@ def test_wrong_input_is_told(fitted):
         StructuralForecaster(period=-3.0).fit([(MONTHS, SALES)])
     with pytest.raises(ValueError, match="times of series 0: 56 before its last observation"):
         fitted.forecast([(MONTHS, SALES)], [3.0])
+
+
+def test_it_comes_back_from_a_file_as_it_was(fitted, tmp_path):
+    """Of several channels, one of which was never observed."""
+    values = np.column_stack([SALES, np.full_like(SALES, np.nan)])
+    with few_structural_models():
+        wide = StructuralForecaster(period=[12.0, 3.0], random_state=0).fit([(MONTHS, values)])
+    for model, series in ((fitted, SALES), (wide, values)):
+        model.save(tmp_path / "model")
+        again = skpolyode.load(tmp_path / "model")
+        assert repr(again) == repr(model)
+        assert vars(again).keys() == vars(model).keys()
+        for method in ("forecast", "forecast_std"):
+            old, new = (getattr(own, method)([(MONTHS, series)], [61.5]) for own in (model, again))
+            np.testing.assert_array_equal(new.values, old.values)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.base import clone
 
 from skpolyode import HiPPOTransformer
 from skpolyode.training import loop
 from skpolyode.transformers import stages
+from tests.quick import few_variance_steps
 from tests.transformers.data import oscillators, small
 from tests.transformers.registry import all_transformers
 
@@ -136,6 +139,48 @@ def test_ctrl_c_while_the_trained_model_is_looked_at_leaves_the_fit_before(monke
     with pytest.raises(KeyboardInterrupt):
         transformer.fit(SERIES)
     assert_same(answers(transformer), before)
+
+
+@contextmanager
+def strange_torch():
+    """Defaults of torch that a caller may have set: each of them has failed, or changed results."""
+    with torch.inference_mode(), torch.no_grad():
+        torch.set_default_dtype(torch.float64)
+        torch.set_default_device("meta")
+        try:
+            yield
+        finally:
+            torch.set_default_device(None)
+            torch.set_default_dtype(torch.float32)
+
+
+@QUICK
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_fits_and_answers_do_not_depend_on_defaults_of_torch(name):
+    usual = clone(TRANSFORMERS[name]).fit(SERIES)
+    with strange_torch():
+        same = clone(usual).fit(SERIES)
+        assert (torch.get_default_dtype(), torch.get_default_device().type) == (
+            torch.float64,
+            "meta",
+        )
+        assert not torch.is_grad_enabled()
+        found = answers(usual)
+    assert_same(found, answers(usual))
+    assert_same(answers(same), answers(usual))
+
+
+@QUICK
+def test_standard_deviations_do_not_depend_on_defaults_of_torch():
+    with few_variance_steps():
+        usual, noisy = small(max_epochs=1).fit(SERIES), small(observations="noisy", max_epochs=1)
+        same, alike = deepcopy(usual), clone(noisy)
+        stds = [one.interpolate_std(SERIES) for one in (usual.learn_std(SERIES), noisy.fit(SERIES))]
+        with strange_torch():
+            same.learn_std(SERIES)
+            alike.fit(SERIES)
+    for one, std in zip((same, alike), stds, strict=True):
+        np.testing.assert_array_equal(one.interpolate_std(SERIES).values, std.values)
 
 
 def test_a_first_fit_that_fails_leaves_nothing():

@@ -29,7 +29,7 @@ PANEL = Panel.from_series([(HOURS, rng.normal(size=20)) for _ in range(6)], time
 DURATIONS = ["5h", pd.Timedelta("5h"), np.timedelta64(300, "m"), datetime.timedelta(hours=5), 5.0]
 SMALL = {"n_coefficients": 4, "max_epochs": 1, "random_state": 0}
 
-pytestmark = pytest.mark.filterwarnings("ignore:nothing was learned")
+pytestmark = pytest.mark.filterwarnings("ignore:.*thing was learned in")
 
 
 @pytest.mark.parametrize("unit", ["us", "s", "min", "h", "D"])

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline, make_union
 import skpolyode
 from skpolyode import HiPPOTransformer, Panel, StaticFeatures
 from tests.closeness import assert_same_but_for_rounding
-from tests.transformers.data import oscillators
+from tests.transformers.data import oscillators, small
 
 IDS = [f"p{k}" for k in range(12)]
 STATIC = pd.DataFrame({"age": np.arange(12.0), "sex": ["f", "m", None] * 4}, index=IDS)
@@ -83,3 +83,17 @@ def test_without_static_covariates_there_is_nothing_to_say(panel):
         transformer.transform(oscillators())
     assert not hasattr(transformer, "stream")
     assert not hasattr(transformer, "inverse_transform")
+
+
+@pytest.mark.parametrize("name", ["PolyODETransformer", "StaticFeatures"])
+def test_a_covariate_of_which_nothing_is_known_is_told_once(panel, name):
+    fitted = (small(max_epochs=1) if name == "PolyODETransformer" else StaticFeatures()).fit(panel)
+    others = Panel.from_series(oscillators(2), static=STATIC[:2].assign(sex=["F", None]))
+    with pytest.warns(UserWarning, match="'sex' is known") as caught:
+        fitted.transform(others)
+    assert [str(one.message) for one in caught] == [
+        "no value of the static covariate 'sex' is known from fit: got 'F', where fit had "
+        "['f', 'm'] (2 such values). They count as missing; check how the categories are written."
+    ]
+    fitted.transform(Panel.from_series(oscillators(2), static=STATIC[:2].assign(sex=["F", "m"])))
+    fitted.transform(Panel.from_series(oscillators(2), static=STATIC[:2].assign(sex=[None, None])))

@@ -15,7 +15,7 @@ import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.embedders import holdout
 from skpolyode.training import TrainingReport
-from skpolyode.transformers.input import warn_if_nothing_was_learned
+from skpolyode.training.report import Judged, warn_if_nothing_was_learned
 from tests.transformers.data import oscillators, small
 
 SERIES = oscillators(12)
@@ -114,16 +114,19 @@ def test_training_in_vain_is_told():
 def test_held_out_series_that_vary_more_are_compared_with_their_own_mean(recwarn):
     history = [{"epoch": 0, "training_loss": 1.0}]
     report = TrainingReport(history, best_error=1.1, best_epoch=1, reason="all epochs")
-    warn_if_nothing_was_learned(report, (0.9, 0.1), from_scratch=True)  # the mean errs by 2
+    warn_if_nothing_was_learned(report, Judged(1.1, 2.0, 0.1, 6), from_scratch=True)
     assert not recwarn.list
-    for gain, match in (
-        (None, r"worse than the mean .*validation_error_=1\.1; that of the mean is 1\)"),
-        ((-0.2, 0.1), r"worse than .*=1\.1; that of the mean less that of the model: -0\.2 ± 0\.1"),
-        ((0.1, 0.1), r"not surely better .*the mean less that of the model: 0\.1 ± 0\.1\)"),
-        ((np.nan, np.nan), "worse than the mean"),
+    figures = (
+        r"\(on 6 held-out series they err by 1\.1, and the mean by {}: a difference of {} ± 0\.1\)"
+    )
+    for judged, match in (
+        (None, r"worse than the mean .*validation_error_=1\.1, where the mean errs by 1\)"),
+        (Judged(1.1, 0.9, 0.1, 6), "^nothing .* worse than .*" + figures.format(0.9, -0.2)),
+        (Judged(1.1, 1.2, 0.1, 6), "^it is not sure .* by chance " + figures.format(1.2, 0.1)),
+        (Judged(1.1, np.nan, np.nan, 6), "worse than the mean"),
     ):
         with pytest.warns(ConvergenceWarning, match=match):
-            warn_if_nothing_was_learned(report, gain, from_scratch=True)
+            warn_if_nothing_was_learned(report, judged, from_scratch=True)
 
 
 @pytest.mark.usefixtures("no_stacking")

@@ -253,7 +253,7 @@ class IntervalTask(Task):
 
     def _hidden(self) -> list[bool]:
         """Which observations after the first one the model does not see in the next minibatch."""
-        drawn = torch.rand(self.length - 1, generator=self._generator())
+        drawn = torch.rand(self.length - 1, dtype=torch.float32, generator=self._generator())
         return (drawn < self.hidden_share * (1.0 - self.progress)).tolist()
 
     def _generator(self) -> torch.Generator:
