@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -10,11 +11,11 @@ from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.checks import note_cells
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.select import hide_cells
+from skpolyode.saving.codec import saved
 
-VAGUE = 1e3
-"""Standard deviations of a channel, of an error beyond which a cell tells nothing."""
-
-_REACH = 300.0  # half widths of the central nine tenths; log-normal noise of sigma 2 stays inside
+# Both in half widths of the central nine tenths of a channel.
+_VAGUE = 1e3  # an error beyond which a cell tells nothing
+_REACH = 300.0  # log-normal noise of sigma 2 stays inside
 OUTLIER = FaultKind(
     "values far from all others",
     "such values are taken as not observed; correct them, or fit on more series that have them",
@@ -25,55 +26,79 @@ _NOTHING_LEFT = FaultKind(
 )
 
 
-def cell_limits(values: np.ndarray) -> np.ndarray:
-    """Least and largest value (2, D) that is credible, from values (P, D) with NaN.
+@saved
+class CellLimits(NamedTuple):
+    """What a cell of each channel may be; beyond, it is taken as not observed.
 
-    No limits for a channel that hardly varies, or in which one value of a thousand, and more than
-    one, would lie outside: it has heavy tails.
+    They are learned once, from all series that `fit` is given, and kept with the model: whatever
+    `fit` took is taken later, and by a stream.
+
+    Parameters
+    ----------
+    lowest, highest : float64 ndarray of shape (D,)
+        Least and largest value that is credible; infinite of a channel that hardly varies, or in
+        which one value of a thousand, and more than one, would lie outside: it has heavy tails.
+    vaguest : float64 ndarray of shape (D,)
+        Largest known error that tells anything; infinite of a channel that hardly varies.
+
+    Examples
+    --------
+    >>> from skpolyode.panel import Panel
+    >>> from skpolyode.panel.outliers import CellLimits
+    >>> limits = CellLimits.of(Panel.from_array([[0.0, 1.0, 2.0, 1e6]] * 5))
+    >>> limits.highest.tolist()
+    [inf]
     """
-    limits = np.tile([[-np.inf], [np.inf]], values.shape[1])
-    for j, x in enumerate(values.T):
-        x = x[~np.isnan(x)]
-        if not len(x):
-            continue
-        with np.errstate(over="ignore", invalid="ignore"):  # of values near the largest float
-            low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
-            reach = _REACH * (high / 2 - low / 2)
-            if reach > 0 and np.sum(np.abs(x - middle) > reach) <= max(1, len(x) // 1000):
-                limits[:, j] = middle - reach, middle + reach
-    return limits
+
+    lowest: np.ndarray
+    highest: np.ndarray
+    vaguest: np.ndarray
+
+    @classmethod
+    def of(cls, panel: Panel, *, of_values: bool = True) -> Self:
+        """Limits of the cells of a panel; without `of_values` only those of errors."""
+        values = panel.values
+        half = _middle(values)[1]
+        vaguest = np.where(half > 0, _VAGUE * half, np.inf)
+        if panel.errors is not None:
+            values = np.where(panel.errors > vaguest, np.nan, values)
+        middle, half = _middle(values)
+        reach = _REACH * half
+        n_outside = np.sum(np.abs(values - middle) > reach, axis=0)
+        n_most = np.maximum(1, np.sum(~np.isnan(values), axis=0) // 1000)
+        is_limited = (reach > 0) & (n_outside <= n_most) & of_values
+        ends = (np.where(is_limited, middle + side * reach, side * np.inf) for side in (-1, 1))
+        return cls(*ends, vaguest)
+
+    def hidden(self, values: np.ndarray, errors: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        """Masks (P, D) of cells whose known errors, and of those whose values are beyond."""
+        vague = np.zeros(values.shape, bool) if errors is None else errors > self.vaguest
+        outside = (values < self.lowest) | (values > self.highest)
+        return vague, outside & ~vague & np.isfinite(values)
 
 
-def without_vague(panel: Panel, scale: np.ndarray | None = None, name: str = "X") -> Panel:
-    """Take cells as not observed whose known errors are far larger than their channel varies.
-
-    That is a standard deviation `scale` (D,), or half the width of the central nine tenths.
-    """
-    if panel.errors is None:
-        return panel
-    if scale is None:
-        with warnings.catch_warnings():  # of channels without any value
-            warnings.simplefilter("ignore", RuntimeWarning)
-            ends = np.nanquantile(panel.values, [0.05, 0.95], axis=0)
-        scale = ends[1] / 2 - ends[0] / 2
-    hidden = panel.errors > VAGUE * np.where(scale > 0, scale, np.inf)
-    return _with_rest(
-        panel, hidden, name, "all errors are a thousand times as large as values vary"
-    )
+def _middle(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Median and half the width of the central nine tenths of the columns of values (P, D)."""
+    with warnings.catch_warnings():  # of channels without any value
+        warnings.simplefilter("ignore", RuntimeWarning)
+        low, middle, high = np.nanquantile(values, [0.05, 0.5, 0.95], axis=0)
+    return middle, high / 2 - low / 2
 
 
-def without_outliers(panel: Panel, limits: np.ndarray, name: str = "X") -> Panel:
-    """Take cells outside limits (2, D) as not observed, with a warning that names them.
+def within_limits(panel: Panel, limits: CellLimits | None, name: str = "X") -> Panel:
+    """Take cells beyond limits as not observed; a warning names those with such values.
 
     Each cell is judged by itself, so that a stream, which sees one at a time, does the same. A
     series of which nothing is left is refused: its unit differs.
     """
-    outside = (panel.values < limits[0]) | (panel.values > limits[1])
-    if not outside.any():
+    if limits is None:
         return panel
+    vague, outside = limits.hidden(panel.values, panel.errors)
+    why = "all errors are a thousand times as large as values vary"
+    panel = _with_rest(panel, vague, name, why)
+    found = _with_rest(panel, outside, name, "all values are far from those of fit")
     faults = Faults(name, panel.ids, panel.channel_names)
     note_cells(OUTLIER, outside, "{:g} is far from all others", panel.rows, faults)
-    found = _with_rest(panel, outside, name, "all values are far from those of fit")
     faults.warn_if_any(stacklevel=5)
     return found
 

@@ -22,7 +22,7 @@ from skpolyode.panel.checks import (
     some_of,
     wrong_errors,
 )
-from skpolyode.panel.outliers import OUTLIER, VAGUE
+from skpolyode.panel.outliers import OUTLIER
 from skpolyode.panel.query import check_kind
 from skpolyode.panel.readers.kinds import column_names
 from skpolyode.panel.readers.lists import names_in
@@ -96,9 +96,11 @@ def read_rows(
         stamps = panel.rows.since_origin(stamps, panel.rows.origin[owner])
     if errors is not None:
         errors = _read_errors(errors, table, one_time, panel, owner)
-        table = np.where(errors > VAGUE * scaler.scale, np.nan, table)
     if scaler.limits is not None:
-        table = _without_outliers(table, scaler, panel, owner)
+        vague, outside = scaler.limits.hidden(table, errors)
+        rule = "{:g} is far from all others"
+        _faulty_cells(OUTLIER, outside, rule, table, owner, panel).warn_if_any(stacklevel=3)
+        table = np.where(vague | outside, np.nan, table)
 
     def at(index: np.ndarray) -> list[np.ndarray]:
         return [x if x is None else x[index] for x in (owner, stamps, table, errors)]
@@ -129,19 +131,6 @@ def _read_errors(
     for rule, wrong in wrong_errors(table, found).items():
         _faulty_cells(_WRONG_ERROR, wrong, rule, found, owner, panel).raise_if_any()
     return found
-
-
-def _without_outliers(
-    table: np.ndarray, scaler: ChannelScaler, panel: Panel, owner: np.ndarray
-) -> np.ndarray:
-    """Rows (n, D) in which finite values beyond the limits are not observed, with a warning."""
-    outside = (table < scaler.limits[0]) | (table > scaler.limits[1])
-    outside &= np.isfinite(table)
-    if not outside.any():
-        return table
-    rule = "{:g} is far from all others"
-    _faulty_cells(OUTLIER, outside, rule, table, owner, panel).warn_if_any(stacklevel=4)
-    return np.where(outside, np.nan, table)
 
 
 def _faulty_cells(

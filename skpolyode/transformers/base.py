@@ -24,6 +24,7 @@ from skpolyode.fit_report import FitReport
 from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.durations import covered
 from skpolyode.panel.empty import blank_panel, fill_rows, fill_values
+from skpolyode.panel.outliers import CellLimits
 from skpolyode.panel.query import read_leads
 from skpolyode.panel.readers.kinds import column_names
 from skpolyode.panel.select import Observed, observed_rows
@@ -52,6 +53,8 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         The fitted model, which does not depend on scikit-learn.
     fit_report_ : FitReport
         What `fit` decided, and from which figures; print it.
+    limits_ : CellLimits
+        What cells of each channel may be, from all series of `fit`.
     """
 
     has_coefficients: ClassVar[bool] = False
@@ -75,6 +78,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
     _stream_class: ClassVar[type[SeriesStream] | None] = None
     embedder_: Embedder
     fit_report_: FitReport
+    limits_: CellLimits
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -385,7 +389,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
     def _new_readout(self, panel: Panel, measure: str = "legt") -> MemoryReadout:
         """Units, window and memory of an embedder that needs no training."""
         rows = observed_rows(panel)
-        past = new_readout(measure, self.window, self.n_coefficients, rows)
+        past = new_readout(measure, self.window, self.n_coefficients, rows, self.limits_)
         self._describe_window(rows, past.window)
         return past
 

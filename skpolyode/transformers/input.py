@@ -22,7 +22,7 @@ from skpolyode.panel.cells import with_nan
 from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
 from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.inputs import on_clock_of
-from skpolyode.panel.outliers import cell_limits, without_outliers, without_vague
+from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.panel.readers.kinds import column_times
 from skpolyode.panel.select import align_to_fit, observed_rows, observed_series, series_of_rows
 from skpolyode.panel.units import LARGEST, ChannelScaler
@@ -42,15 +42,19 @@ def fit_series(
     sample_weight: Any = None,
     validation: Any = None,
     settings: Mapping[str, Any] | None = None,
+    limits: CellLimits | None = None,
     **told: Any,
 ) -> Any:
     """Fit a transformer: check parameters and series, and `learn` from those that are used.
 
-    `told` has an entry for each series, and `settings` are of the fit as a whole.
+    `told` has an entry for each series, and `settings` are of the fit as a whole. So are the
+    `limits` of cells, which are learned if they are not given.
     """
     check_parameters(estimator)
+    if getattr(estimator, "warm_start", False) and hasattr(estimator, "embedder_"):
+        limits = estimator.scaler_.limits  # in whose units training goes on
     with unchanged_by_errors(estimator), naming_owner(estimator):
-        panel = read_panel(estimator, X, reset=True)
+        panel = read_panel(estimator, X, reset=True, limits=limits)
         used, known = observed_series(panel), drop_empty(panel)
         own = {k: one_each(told[k], panel, k) for k in told if told[k] is not None}
         if sample_weight is not None:
@@ -146,12 +150,20 @@ def read_weights(values: Any, panel: Panel) -> np.ndarray:
     return weights / weights.max()
 
 
-def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = None) -> Panel:
+def read_panel(
+    estimator: BaseEstimator,
+    X: Any,
+    *,
+    reset: bool,
+    inputs: Any = None,
+    limits: CellLimits | None = None,
+) -> Panel:
     """Convert and check the input of `fit` (reset) or of any later method.
 
     Two-dimensional input goes through scikit-learn's own validation, so that feature names and
     error messages are the usual ones; then `n_features_in_` counts time points. For every other
-    format it counts channels. `inputs` are further ones than those of the panel.
+    format it counts channels. `inputs` are further ones than those of the panel. Transformers of
+    series learn the `limits` of cells in `fit`, if they are not given, and keep them.
     """
     panel, shape = _converted(estimator, X, reset, "X")
     if inputs is not None:
@@ -169,9 +181,11 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = N
     if shape is None or len(shape) == 3:
         estimator.n_features_in_ = panel.n_channels
         estimator.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a 2-D frame
-    panel = without_vague(panel)
-    if getattr(estimator, "ignores_outliers", False):
-        panel = without_outliers(panel, cell_limits(panel.values))
+    if hasattr(estimator, "ignores_outliers"):  # others leave it to the transformer inside
+        if limits is None:
+            limits = CellLimits.of(panel, of_values=estimator.ignores_outliers)
+        estimator.limits_ = limits
+        panel = within_limits(panel, limits)
     _check_sizes(panel)  # of what is left: a cell is faulty however far away it is
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
 
@@ -197,9 +211,7 @@ def align_to_frozen(estimator: BaseEstimator, panel: Panel, embedder: Any) -> Pa
 
 def credible(panel: Panel, scaler: ChannelScaler, name: str = "X") -> Panel:
     """Series without the cells that no measurement can be, from what `fit` has seen."""
-    panel = without_vague(panel, scaler.scale, name)
-    if scaler.limits is not None:
-        panel = without_outliers(panel, scaler.limits, name)
+    panel = within_limits(panel, scaler.limits, name)
     _check_sizes(panel, scaler, name)
     return panel.since_start()
 
@@ -207,8 +219,7 @@ def credible(panel: Panel, scaler: ChannelScaler, name: str = "X") -> Panel:
 def _like_fit(estimator: BaseEstimator, validation: Any, trained: Panel) -> Panel:
     """Series beside those of a fit that has not learned yet, read as later methods read theirs."""
     panel = _converted(estimator, validation, False, "validation")[0]
-    options = {"errors": trained.errors, "ignores_outliers": estimator.ignores_outliers}
-    scaler = ChannelScaler.of(trained.values, **options)
+    scaler = ChannelScaler.of(trained.values, errors=trained.errors, limits=estimator.limits_)
     return credible(_aligned(estimator, panel, "validation"), scaler, "validation")
 
 

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from skpolyode import Panel
+from skpolyode import LegendreFitTransformer, Panel
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.structural import StructuralForecaster
 from tests.quick import no_stacking
@@ -105,3 +105,50 @@ def test_series_whose_squares_are_no_numbers_are_refused_by_structural_models():
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match=r"1e\+200 is too large[\s\S]*repair their unit"):
             StructuralForecaster().fit([(MONTH, 1e200 * np.cos(MONTH))])
+
+
+TINY = {"max_epochs": 1, "hidden_layer_sizes": (4,), "n_coefficients": 2}
+RNG = np.random.default_rng(0)
+CALM = RNG.normal(size=(20, 12))
+FAR = Panel.from_series([(np.arange(12.0), x + 600 * (k == 0)) for k, x in enumerate(CALM)])
+
+
+def test_what_fit_took_is_taken_later():
+    """The series that is far away is held out by this seed, and says nothing of the limits."""
+    with no_stacking():
+        model = small(random_state=23, **TINY).fit(FAR)
+    assert np.isfinite(model.transform(FAR)).all()
+    np.testing.assert_array_equal(model.stream(FAR[:1]).embedding(), model.transform(FAR[:1]))
+
+
+@pytest.mark.parametrize("seed", [2, 5])  # held out of the training, and of the calibration
+def test_what_a_forecaster_took_is_taken_later(seed):
+    model = PolyODEForecaster(small(**TINY), random_state=seed).pretrain(FAR)
+    assert np.isfinite(model.forecast(FAR, [13.0]).values).all()
+
+
+def test_a_held_out_value_that_cannot_be_computed_with_is_refused_by_fit():
+    series = [(np.arange(12.0), np.zeros(12)) for _ in range(20)]
+    series[0][1][5] = 1e150
+    with no_stacking(), pytest.raises(ValueError, match=r"series 0 .*time 5: 1e\+150 is too large"):
+        small(random_state=23, **TINY).fit(series)
+
+
+def test_errors_that_fit_took_are_taken_later():
+    """The first series has errors of 1200 standard deviations, some 730 half widths."""
+    errors = np.full((240, 1), 0.1)
+    errors[:12] = 1200.0
+    vague = Panel(FAR.times, CALM.reshape(-1, 1), FAR.offsets, errors=errors)
+    model = LegendreFitTransformer().fit(vague)
+    assert np.isfinite(model.transform(vague)).all()
+
+
+def test_a_warm_start_goes_on_with_the_limits_of_the_model():
+    """A value that is far from all others of a calm site is no outlier of the model."""
+    calm = 1e-3 * CALM
+    calm[3, 4] = 1.0
+    site = [(np.arange(12.0), x) for x in calm]
+    with no_stacking():
+        model = small(warm_start=True, **TINY).fit(FAR[1:])
+        model.fit(site)  # warnings are errors
+    model.transform(site)
