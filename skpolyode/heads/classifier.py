@@ -233,6 +233,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         -------
         float
         """
+        X = self._scored(X, y, sample_weight)
         if not hasattr(self, "estimators_"):
             return super().score(X, y, sample_weight)
         is_right = (self.predict(X) == np.asarray(y)).all(axis=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from skpolyode.panel.panel import Panel
 from skpolyode.panel.readers.arrays import rows_from_array
 from skpolyode.panel.readers.kinds import column_times, first_of, holds_text, is_vector, refusal
 from skpolyode.panel.readers.lists import (
+    names_in,
     rows_from_frames,
     rows_from_series,
     rows_from_tables,
@@ -166,7 +168,7 @@ def as_panel(X: Any, *, name: str = "X") -> Panel:
     array([2, 1])
     """
     if (panels := _panels_in(X)) is not None:
-        X = Panel.concat(panels)
+        X = _joined(panels, X.index if isinstance(X, pd.DataFrame | pd.Series) else None)
     if isinstance(X, Panel):
         require_series(X.n_series, name)
         if not X.is_checked:
@@ -224,6 +226,16 @@ def _panels_in(X: Any) -> list[Panel] | None:
         cells = np.asarray(X, dtype=object)
         cells = cells[:, 0] if cells.ndim == 2 and cells.shape[1] == 1 else cells
     return list(cells) if isinstance(first_of(cells), Panel) else None
+
+
+def _joined(panels: list[Panel], index: pd.Index | None) -> Panel:
+    """One panel of many, perhaps of a frame: its index then tells its rows apart, not their ids."""
+    if index is None:
+        return Panel.concat(panels)
+    if index.is_unique and names_in(index) is not None:
+        return Panel.concat(panels, ids=index)
+    joint = Panel.concat(panels)
+    return Panel.from_rows(replace(joint.rows, has_ids=False), joint.is_checked)
 
 
 def _reader_of(X: Any) -> Reader | None:

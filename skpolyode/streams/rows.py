@@ -26,6 +26,7 @@ from skpolyode.panel.outliers import OUTLIER
 from skpolyode.panel.query import check_kind
 from skpolyode.panel.readers.kinds import column_names
 from skpolyode.panel.readers.lists import names_in
+from skpolyode.panel.select import refuse_reordered
 from skpolyode.panel.selection import channel_order
 from skpolyode.panel.timeaxis import Times, join_times, read_times
 
@@ -86,6 +87,8 @@ def read_rows(
     if one_time and len(table) > 1:
         many = np.zeros(len(table), dtype=np.int64)
         stamps = stamps.at(many) if isinstance(stamps, Times) else stamps[many]
+    if series is None:
+        refuse_reordered(values, panel, "values")
     n_times = len(stamps.counts) if isinstance(stamps, Times) else len(stamps)
     if n_times != len(table):
         raise ValueError(

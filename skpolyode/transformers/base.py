@@ -94,8 +94,8 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series; see :func:`skpolyode.panel.as_panel` for every accepted format.
-        y : None, default=None
-            Ignored.
+        y : array-like or None, default=None
+            Ignored, unless its index holds the ids of the series in another order.
 
         Returns
         -------
@@ -113,7 +113,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             If a channel was never observed, or the transformer does not use the static covariates.
             The message says what to do.
         """
-        return fit_series(self, self._fit, X)
+        return fit_series(self, self._fit, X, y)
 
     if TYPE_CHECKING:  # scikit-learn has no types
 
@@ -139,7 +139,8 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         Returns
         -------
         float64 ndarray of shape (n_series, n_features)
-            After ``set_output(transform="pandas")`` a frame; its index is the ids of the series.
+            After ``set_output(transform="pandas")`` a frame; its index is the ids of the series,
+            or that of `X` if it is a frame.
         """
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
@@ -147,7 +148,9 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         has_ids = is_ragged(X) or getattr(X, "ndim", 2) == 3
         if has_ids and _get_output_config("transform", self)["dense"] == "pandas":
             # As in Panel.static; scikit-learn knows no index but that of a flat frame.
-            return pd.DataFrame(features, index=pd.Index(panel.ids, tupleize_cols=False))
+            is_frame = isinstance(X, pd.DataFrame | pd.Series)  # with a panel in each cell
+            index = X.index if is_frame else pd.Index(panel.ids, tupleize_cols=False)
+            return pd.DataFrame(features, index=index)
         return features
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,13 @@ from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.panel.readers.kinds import column_times
-from skpolyode.panel.select import align_to_fit, observed_rows, observed_series, series_of_rows
+from skpolyode.panel.select import (
+    align_to_fit,
+    observed_rows,
+    observed_series,
+    refuse_reordered,
+    series_of_rows,
+)
 from skpolyode.panel.units import LARGEST, ChannelScaler
 from skpolyode.training import TrainingReport
 from skpolyode.transformers.parameters import check_parameters
@@ -38,6 +45,7 @@ def fit_series(
     estimator: Any,
     learn: Callable[..., str | None],
     X: Any,
+    y: Any = None,
     *,
     sample_weight: Any = None,
     validation: Any = None,
@@ -47,6 +55,7 @@ def fit_series(
 ) -> Any:
     """Fit a transformer: check parameters and series, and `learn` from those that are used.
 
+    Of `y`, which pipelines hand on, only the order is looked at.
     `told` has an entry for each series, and `settings` are of the fit as a whole. So are the
     `limits` of cells, which are learned if they are not given.
     """
@@ -55,6 +64,7 @@ def fit_series(
         limits = estimator.scaler_.limits  # in whose units training goes on
     with unchanged_by_errors(estimator), naming_owner(estimator):
         panel = read_panel(estimator, X, reset=True, limits=limits)
+        refuse_reordered(y, panel, "y")
         used, known = observed_series(panel), drop_empty(panel)
         own = {k: one_each(told[k], panel, k) for k in told if told[k] is not None}
         if sample_weight is not None:
@@ -90,24 +100,6 @@ def _check_coefficients(estimator: Any, known: Panel) -> None:
             f"here. The longest series has {longest} rows, which as many coefficients describe "
             "exactly."
         )
-
-
-def refuse_reordered(values: Any, panel: Panel, name: str) -> None:
-    """Refuse entries whose pandas index holds the ids of the series in another order.
-
-    Entries belong to series by position, and any other index means nothing, as in scikit-learn.
-    """
-    if not isinstance(values, pd.Series | pd.DataFrame) or len(values) != panel.n_series:
-        return
-    index, ids = list(values.index), panel.ids.tolist()
-    if index == ids or ids == list(range(len(ids))) or set(index) != set(ids):
-        return
-    first = next(k for k, pair in enumerate(zip(index, ids, strict=True)) if pair[0] != pair[1])
-    raise ValueError(
-        f"the index of {name} holds the ids of the series in another order: {index[first]!r} is at "
-        f"position {first}, where X has {ids[first]!r}. Pass {name}.loc[panel.ids], or "
-        f"{name}.to_numpy() if its entries are in the order of X."
-    )
 
 
 def one_each(values: Any, panel: Panel, name: str, missing: str = "no label") -> np.ndarray:
@@ -232,7 +224,10 @@ def _converted(
     if is_ragged(X) or is_list:
         if not reset and _are_tables(X, estimator.n_channels_in_):  # and no channels first
             X = [(np.arange(len(table)), table) for table in X]
-        return as_panel(X, name=name), None
+        panel = as_panel(X, name=name)
+        if isinstance(X, Panel):  # whose user knows the ids, even if they only count
+            panel = Panel.from_rows(replace(panel.rows, has_ids=True), panel.is_checked)
+        return panel, None
     if getattr(X, "ndim", 2) == 3:
         is_like_fit = not reset and X.shape[2] == estimator.n_channels_in_  # and no channels first
         return Panel.from_array(X) if is_like_fit else as_panel(X, name=name), X.shape

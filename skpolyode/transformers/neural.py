@@ -101,8 +101,8 @@ class NeuralTransformer(SeriesTransformer, Training):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series; see :func:`skpolyode.panel.as_panel` for every accepted format.
-        y : None, default=None
-            Ignored.
+        y : array-like or None, default=None
+            Ignored, unless its index holds the ids of the series in another order.
         groups : array-like of shape (n_series,) or None, default=None
             Group of each series, such as the patient of a stay: `validation_fraction` then holds
             out whole groups. In a pipeline, request it by ``set_fit_request(groups=True)``
@@ -136,7 +136,7 @@ class NeuralTransformer(SeriesTransformer, Training):
             model or the mean.
         """
         told = {"groups": groups, "sample_weight": sample_weight, "validation": validation}
-        return fit_series(self, self._fit, X, **told)
+        return fit_series(self, self._fit, X, y, **told)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the one-step forecasting MSE, in standardised units: larger is better.
