@@ -24,7 +24,7 @@ from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
 from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import CellLimits, within_limits
-from skpolyode.panel.readers.kinds import column_times
+from skpolyode.panel.readers.kinds import column_names, column_times
 from skpolyode.panel.select import (
     align_to_fit,
     observed_rows,
@@ -221,7 +221,9 @@ def _converted(
     """Panel, and the shape of the array that it was, if it was one."""
     # Of a list of ragged series a part may by chance be rectangular.
     is_list = not reset and estimator.array_shape_ is None and isinstance(X, list | tuple)
-    if is_ragged(X) or is_list:
+    # Of a frame that names the moments of fit, or other ones, scikit-learn tells what is wrong.
+    is_named = not reset and hasattr(estimator, "feature_names_in_") and bool(column_names(X))
+    if (is_ragged(X) or is_list) and not is_named:
         if not reset and _are_tables(X, estimator.n_channels_in_):  # and no channels first
             X = [(np.arange(len(table)), table) for table in X]
         panel = as_panel(X, name=name)
