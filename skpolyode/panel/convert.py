@@ -138,20 +138,20 @@ def _warn_of_other_reading(
     n_times, n_channels = rows.lengths.max(initial=0), rows.values.shape[1]
     steps = np.diff(rows.values[:, :1], axis=0)[inside_series(rows.offsets, len(rows.values))]
     transposed, plain = (remedy.format(name) for remedy in remedies)
-    what = f"{name} is read as (time, channel), with {n_times} times of {n_channels} channels"
     if len(shapes) == 1 and n_channels >= max(shapes.pop()[0], 2):
-        warnings.warn(
-            f"{what}. If channels come first, as sktime and aeon have it, give {transposed}. "
-            f"{plain} reads it as it is, without this warning.",
-            stacklevel=5,
-        )
+        other = f"If channels come first, as sktime and aeon have it, give {transposed}"
     elif n_channels > 1 and len(steps) >= _FEWEST_STEPS and (steps > 0).all():
-        warnings.warn(
-            f"{what}, of which the first rises in every series, as times do. If these are the "
-            f"times, give [(x[:, 0], x[:, 1:]) for x in {name}]. {plain} reads it as it is, "
-            "without this warning.",
-            stacklevel=5,
+        other = (
+            "The first rises in every series, as times do: if it holds the times, give "
+            f"[(x[:, 0], x[:, 1:]) for x in {name}]"
         )
+    else:
+        return
+    warnings.warn(
+        f"{name} is read as (time, channel), with {n_times} times of {n_channels} channels. "
+        f"{other}. {plain} reads it as it is, without this warning.",
+        stacklevel=5,
+    )
 
 
 # The first that accepts an input reads it. A further container is a further entry.

@@ -352,7 +352,7 @@ RISING = [np.column_stack([np.arange(n) * 0.5 + k, np.ones(n)]) for k, n in enum
 
 @pytest.mark.parametrize("X", [RISING, np.stack([RISING[0]] * 3)], ids=["list", "cube"])
 def test_a_first_column_that_rises_in_every_series_may_be_times(X):
-    with pytest.warns(UserWarning, match=r"the first rises in every series.*give \[\(x\[:, 0\]"):
+    with pytest.warns(UserWarning, match=r"first rises in every series.*give \[\(x\[:, 0\]"):
         panel = as_panel(X)
     assert panel.n_channels == 2
     assert as_panel([(x[:, 0], x[:, 1:]) for x in X]).times[:3].tolist() == [0, 0.5, 1]
