@@ -55,6 +55,7 @@ class CellLimits(NamedTuple):
     vaguest: np.ndarray
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # of values near the largest float
     def of(cls, panel: Panel, *, of_values: bool = True) -> Self:
         """Limits of the cells of a panel; without `of_values` only those of errors."""
         values = panel.values
