@@ -7,7 +7,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
 
 from skpolyode import (
     HiPPOTransformer,
@@ -16,6 +20,7 @@ from skpolyode import (
     PanelImputer,
     PastDecoder,
     PolyODEClassifier,
+    PolyODERegressor,
     Resampler,
 )
 from skpolyode.forecasting import evaluate_forecasts
@@ -183,3 +188,94 @@ def test_weights_and_cutoffs_go_by_position_too(forecasting, panel):
         small().fit(named, sample_weight=sorted_ids)
     with pytest.raises(ValueError, match="index of cutoff holds the ids"):
         evaluate_forecasts(forecasting, named, cutoff=sorted_ids)
+
+
+@pytest.fixture(scope="module")
+def shuffled(panel):
+    """The ids are whole numbers, in no order; those of a new panel only count its series."""
+    return panel[np.random.default_rng(0).permutation(panel.n_series)]
+
+
+SORTED = targets(range(12))
+ORDERS = {"shuffled": SORTED, "counted": SORTED.sample(frac=1, random_state=0)}
+DOORS = {
+    "fit": lambda model, panel, y: model.fit(panel, y),
+    "folds": lambda model, panel, y: cross_val_score(model, panel, y, cv=2, error_score="raise"),
+    "score": lambda model, panel, y: model.fit(panel, y.to_numpy()).score(panel, y),
+    "weights of score": lambda model, panel, y: model.fit(panel, LABELS).score(panel, LABELS, y),
+}
+
+
+@pytest.mark.parametrize("order", list(ORDERS))
+@pytest.mark.parametrize("door", list(DOORS))
+@pytest.mark.parametrize("head", [PolyODEClassifier, PolyODERegressor])
+def test_heads_refuse_targets_in_another_order_at_every_door(panel, shuffled, head, door, order):
+    model = head(HiPPOTransformer(n_coefficients=4), features="coefficients", random_state=0)
+    X = panel if order == "counted" else shuffled
+    with pytest.raises(ValueError, match=r"ids of the series in another order: \d+ is at position"):
+        DOORS[door](model, X, ORDERS[order])
+    DOORS[door](model, X, ORDERS[order].loc[X.ids])
+
+
+@pytest.mark.parametrize("make", [HiPPOTransformer, lambda: Resampler(HiPPOTransformer()), small])
+def test_pipelines_refuse_targets_in_another_order(shuffled, make):
+    flat = make_pipeline(make(), LogisticRegression())
+    with pytest.raises(ValueError, match="index of y holds the ids"):
+        flat.fit(shuffled, SORTED)
+    with pytest.raises(ValueError, match="index of y holds the ids"):  # of some of the series
+        flat.fit(shuffled[:6], SORTED[:6])
+
+
+def test_an_index_beside_series_without_ids_means_nothing():
+    """As scikit-learn has it: lists are split together with targets of any index."""
+    X, _, y, _ = train_test_split(oscillators(12), SORTED, random_state=0)
+    pipeline = make_pipeline(HiPPOTransformer(n_coefficients=4), LogisticRegression())
+    np.testing.assert_array_equal(
+        pipeline.fit(X, y).predict(X), pipeline.fit(X, y.to_numpy()).predict(X)
+    )
+
+
+def test_features_of_a_frame_have_its_index(panel):
+    """A ColumnTransformer joins columns by their index."""
+    named = Panel(panel.times, panel.values, panel.offsets, ids=[f"p{k}" for k in range(12)])
+    table = pd.DataFrame({"series": np.asarray(named), "age": np.arange(12.0)})
+    features = HiPPOTransformer(n_coefficients=4)
+    columns = make_column_transformer((features, ["series"]), ("passthrough", ["age"]))
+    columns = columns.set_output(transform="pandas").fit(table)
+    expected = HiPPOTransformer(n_coefficients=4).fit(named).transform(named)
+    for chosen in (np.arange(12), np.arange(12)[::-1], [3, 3, 1]):
+        found = columns.transform(table.iloc[chosen])
+        assert found.index.tolist() == list(chosen)
+        np.testing.assert_array_equal(found.iloc[:, -1], table["age"].iloc[chosen])
+        np.testing.assert_allclose(found.to_numpy()[:, :-1], expected[chosen])
+    # Targets go with the rows of the frame, whatever the ids inside are.
+    make_pipeline(columns, LogisticRegression()).fit(table.iloc[::-1], SORTED.iloc[::-1])
+    with pytest.raises(ValueError, match="index of y holds the ids"):
+        make_pipeline(columns, LogisticRegression()).fit(table.iloc[::-1], SORTED)
+
+
+def test_static_rows_beside_series_without_ids_are_not_put_in_another_order(panel):
+    static = pd.DataFrame({"age": np.arange(12.0)})
+    pairs = panel.to_series()
+    with pytest.raises(ValueError, match="numbers of the series in another order"):
+        Panel.from_series(pairs, static=static.iloc[::-1])
+    found = Panel.from_series(pairs, static=static.iloc[::-1].to_numpy()).static
+    assert found[0].tolist() == list(range(12))[::-1]
+    named = Panel.from_series(pairs, static=static, ids=np.arange(12)[::-1])
+    assert named.static["age"].tolist() == list(range(12))[::-1]
+
+
+def test_errors_in_another_order_are_refused():
+    table = pd.DataFrame(np.arange(6.0).reshape(3, 2))
+    with pytest.raises(ValueError, match="errors have another index than values"):
+        Panel.from_array(table, errors=table.iloc[::-1])
+
+
+def test_rows_of_a_stream_in_another_order_are_refused(forecasting, shuffled):
+    stream = forecasting.stream(shuffled)
+    rows = pd.DataFrame(
+        np.tile(np.nanmean(shuffled.values, axis=0), (12, 1)), columns=NAMES
+    )  # the series 0, 1, ...
+    with pytest.raises(ValueError, match=r"index of values holds the ids"):
+        stream.update(10.0, rows)
+    stream.update(10.0, rows.loc[shuffled.ids])

@@ -24,6 +24,7 @@ from skpolyode.memory import MEMORIES, legt_basis
 from skpolyode.memory.pieces import remember
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.durations import choose_window
+from skpolyode.panel.outliers import CellLimits
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.panel.units import ChannelScaler, Units
 from skpolyode.saving.codec import saved
@@ -56,12 +57,16 @@ class DirectEmbedder(Embedder):
 
 
 def new_readout(
-    measure: str, window: float | str, n_coefficients: int, rows: Observed
+    measure: str,
+    window: float | str,
+    n_coefficients: int,
+    rows: Observed,
+    limits: CellLimits | None = None,
 ) -> MemoryReadout:
     """Units and memory of a direct embedder; its unit of time is the window."""
     # A measure of the whole history has no window; the longest one is the unit of durations.
     length = choose_window("auto" if MEMORIES[measure].whole_history else window, rows)
-    units = Units(ChannelScaler.of(rows.values, errors=rows.errors), length)
+    units = Units(ChannelScaler.of(rows.values, errors=rows.errors, limits=limits), length)
     return MemoryReadout(MEMORIES[measure](n_coefficients, 1.0), length, units)
 
 

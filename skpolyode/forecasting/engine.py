@@ -27,7 +27,7 @@ from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_pat
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.inputs import on_clock_of
-from skpolyode.panel.outliers import cell_limits, doubts_are_told, without_outliers, without_vague
+from skpolyode.panel.outliers import CellLimits, doubts_are_told, within_limits
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import last_seen_rows, observed_series, take
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
@@ -127,23 +127,23 @@ def fit_forecaster(
 
     `period` has lengths of seasons; None searches for them.
     """
-    panel = without_vague(panel, name="y")
-    panel = _observed(without_outliers(panel, cell_limits(panel.values), "y"))
+    limits = CellLimits.of(panel)
+    panel = _observed(within_limits(panel, limits, "y"))
     if panel.n_series >= FEWEST_TO_HOLD_OUT:
         held_out = np.zeros(panel.n_series, dtype=bool)
         held_out[rng.permutation(panel.n_series)[: max(1, round(share * panel.n_series))]] = True
         known, tested = panel[~held_out], panel[held_out]
-        return _calibrated(transformer, known, tested, None, rng, period)
+        return _calibrated(transformer, known, tested, None, rng, period, limits)
     spares_end = panel.lengths >= FEWEST_TO_HOLD_OUT
     n_held_out = np.where(spares_end, np.ceil(share * panel.lengths), 0).astype(np.int64)
     ends = panel.offsets[1:] - n_held_out
     known = take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends)
     structural = StructuralModels.learn(known, seed, period)
     if not n_held_out.any():  # too little data: errors in training stand in
-        return _calibrated(transformer, panel, None, None, rng, period, structural)
-    trained = _calibrated(transformer, known, panel, ends, rng, period, structural)
+        return _calibrated(transformer, panel, None, None, rng, period, limits, structural)
+    trained = _calibrated(transformer, known, panel, ends, rng, period, limits, structural)
     stacking, unit = transformer.embedder_.stacking, transformer.time_scale_
-    _train(transformer, panel)
+    _train(transformer, panel, limits)
     model = transformer.embedder_
     simple = learn_simple(model, panel, rng, period)
     stacking = stacking.rescaled(unit / transformer.time_scale_, simple)
@@ -158,6 +158,7 @@ def _calibrated(
     ends: np.ndarray | None,
     rng: np.random.RandomState,
     period: Sequence[float] | None,
+    limits: CellLimits,
     structural: StructuralModels | None = None,
 ) -> Trained:
     """Train a transformer on `known` series; learn weights and intervals from a backtest.
@@ -165,7 +166,7 @@ def _calibrated(
     The backtest is on the `tested` series from their `ends` on, or from everywhere; without any,
     on the known ones. Weights that judge a forecast are learned from other folds.
     """
-    _train(transformer, known)
+    _train(transformer, known, limits)
     model, found = transformer.embedder_, {}
 
     def structurally(asked: RollingOrigins) -> np.ndarray:
@@ -187,15 +188,18 @@ def _calibrated(
     return Trained(transformer, calibration, paths, structural)
 
 
-def _train(transformer: NeuralTransformer, panel: Panel) -> None:
-    """Fit a transformer; long series are cut, and stacking is left to the forecaster."""
+def _train(transformer: NeuralTransformer, panel: Panel, limits: CellLimits | None = None) -> None:
+    """Fit a transformer; long series are cut, and stacking is left to the forecaster.
+
+    Limits of cells are those of all series, also of held-out ones; a model that goes on has them.
+    """
     n_coefficients = getattr(transformer, "n_coefficients", _SETTINGS.n_coefficients)
     length = _SETTINGS.rows_a_coefficient * n_coefficients
     if panel.n_series < FEWEST_TO_SPLIT:
         # Windows have to be short, so that some can be held out: training stops by their errors.
         length = min(length, max(_SETTINGS.shortest_window, panel.n_observations // 8))
     with doubts_are_told():
-        transformer.fit_stages(panel, window_rows=length, skip=["stacking"])
+        transformer.fit_stages(panel, window_rows=length, skip=["stacking"], limits=limits)
 
 
 def retrain(trained: Trained, panel: Panel, n_epochs: int) -> NeuralTransformer:
@@ -259,10 +263,7 @@ def answer(
         The parameter that inputs are given as, in the warning that some are not known.
     """
     warn_of_unknown_inputs(context, times, offsets, inputs_name)
-    limits = trained.transformer.scaler_.limits
-    context = without_vague(context, trained.transformer.scaler_.scale, "y")
-    if limits is not None:
-        context = without_outliers(context, limits, "y")
+    context = within_limits(context, trained.transformer.scaler_.limits, "y")
     answers, known = Answers.blank(len(times), context.n_channels), observed_series(context)
     if not known.any():
         return answers

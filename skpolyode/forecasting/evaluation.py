@@ -15,8 +15,13 @@ from skpolyode.errors import check_share, plain_repr
 from skpolyode.forecasting.forecaster import PolyODEForecaster
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.query import read_leads
-from skpolyode.panel.select import align_to_fit, observed_part, observed_series, split_rows
-from skpolyode.transformers.input import refuse_reordered
+from skpolyode.panel.select import (
+    align_to_fit,
+    observed_part,
+    observed_series,
+    refuse_reordered,
+    split_rows,
+)
 
 
 class _Forecasts(NamedTuple):

@@ -16,7 +16,7 @@ from sktime.forecasting.base import ForecastingHorizon
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.panel import Inputs, Panel, offsets_from, query_times
 from skpolyode.panel.inputs import fit_inputs
-from skpolyode.panel.readers.sktime import refuse_repeated_rows
+from skpolyode.panel.readers.sktime import refuse_repeated_rows, refuse_swapped_levels
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.saving.codec import register
 
@@ -85,6 +85,8 @@ def check_countable(y: Any) -> None:
             "pretrain(y) and forecast(y, times)."
         )
     index = y.index if isinstance(y, pd.Series | pd.DataFrame) else None
+    if isinstance(index, pd.MultiIndex):
+        refuse_swapped_levels(index, "y")
     times = None if index is None else index.get_level_values(-1)
     if isinstance(y, Panel) or (times is not None and pd.api.types.is_float_dtype(times)):
         raise TypeError(
@@ -110,11 +112,15 @@ def extended(
 
 
 def _refuse_other_clock(y: pd.DataFrame, new: pd.DataFrame, name: str) -> None:
-    """Raise a ValueError if only one of two frames has times of a time zone."""
+    """Raise a ValueError if times are of another kind, or only some of them of a time zone."""
     known, given = (frame.index.get_level_values(-1) for frame in (y, new))
-    if not isinstance(known, pd.DatetimeIndex) or not isinstance(given, pd.DatetimeIndex):
-        return
-    if (known.tz is None) == (given.tz is None):
+    kinds = ["numbers" if t.dtype.kind in "iuf" else type(t).__name__ for t in (known, given)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"the times of {name} are of the kind {kinds[1]}, but those of fit are of the kind "
+            f"{kinds[0]}: give {name} the same kind of index."
+        )
+    if not isinstance(known, pd.DatetimeIndex) or (known.tz is None) == (given.tz is None):
         return
     zones = ["no time zone" if t.tz is None else f"the time zone {t.tz}" for t in (given, known)]
     zone = None if known.tz is None else str(known.tz)

@@ -233,7 +233,7 @@ class HeadEstimator(SeriesEstimator):
                 told = [fit_parameters(head, weights) or None for head in heads]
                 pairs = zip(heads, told, strict=True)
                 each = [
-                    cross_val_score(self._scored(h), Z, target, params=own, **options)
+                    cross_val_score(self._as_scored(h), Z, target, params=own, **options)
                     for h, own in pairs
                 ]
                 scores = [float(np.mean(one)) for one in each]
@@ -250,7 +250,7 @@ class HeadEstimator(SeriesEstimator):
                 self.transformer_, chosen = transformer, (heads[int(np.argmax(scores))], Z)
         return chosen
 
-    def _scored(self, head: Any) -> Any:
+    def _as_scored(self, head: Any) -> Any:
         """A head that is not fitted, as `scoring` reads it."""
         return head
 
@@ -289,6 +289,14 @@ class HeadEstimator(SeriesEstimator):
             features = self.transformer_.transform(panel[known])
             answers[known] = predict(np.asarray(features, dtype=np.float64))
         return answers
+
+    def _scored(self, X: Any, y: Any, sample_weight: Any) -> Panel:
+        """Series to score; a ValueError if targets or weights have their ids in another order."""
+        check_is_fitted(self)
+        panel = read_panel(self, X, reset=False)
+        refuse_reordered(y, panel, "y")
+        refuse_reordered(sample_weight, panel, "sample_weight")
+        return panel
 
     @property
     def scaler_(self) -> ChannelScaler:

@@ -187,7 +187,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
             told = fit_parameters(self.head_, weights)
             self.temperature_ = _temperature_of(self.head_, Z, target, folds, told)
 
-    def _scored(self, head: Any) -> Any:
+    def _as_scored(self, head: Any) -> Any:
         if self.scoring is None or hasattr(head, "predict_proba"):
             return head
         return _WithProbabilities(head) if hasattr(head, "decision_function") else head
@@ -234,6 +234,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         -------
         float
         """
+        X = self._scored(X, y, sample_weight)
         if not hasattr(self, "estimators_"):
             return super().score(X, y, sample_weight)
         is_right = (self.predict(X) == np.asarray(y)).all(axis=1)

@@ -87,3 +87,21 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
         self.target_mean_ = float(target.mean())
         self._default = np.array([self.target_mean_])
         return target
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination R² of the predictions.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        y : array-like of shape (n_series,) or (n_series, n_targets)
+            Their targets.
+        sample_weight : array-like of shape (n_series,) or None, default=None
+            Weight of each series.
+
+        Returns
+        -------
+        float
+        """
+        return super().score(self._scored(X, y, sample_weight), y, sample_weight)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from skpolyode.errors import Faults
 from skpolyode.panel.cells import read_values
+from skpolyode.panel.checks import first_misplaced
 from skpolyode.panel.readers.lists import names_in
 from skpolyode.panel.rows import Rows
 
@@ -76,7 +77,8 @@ def like_values(errors: Any, values: Any, name: str) -> Any:
                 )
             errors = errors.iloc[:, [found.index(column) for column in wanted]]
     own, index = errors.index, values.index
-    if len(own) == len(index) and names_in(own) and names_in(index) and not own.equals(index):
+    differs = names_in(own) and names_in(index) and not own.equals(index)
+    if len(own) == len(index) and (differs or first_misplaced(own, index) is not None):
         raise ValueError(
             f"{name}: errors have another index than values: give them that of values, with "
             "errors.reindex(values.index), or errors.set_axis(values.index) if their rows are in "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, TypedDict, get_args
 
@@ -131,13 +131,15 @@ def build_rows(
     faults.channel_names = names
     check_rows(rows, faults)
     labels = fit_ids(faults.ids, len(rows.offsets) - 1, faults)
-    table = fit_static(rows.static if static is None else static, labels, faults)
+    has_ids = faults.ids is not None
+    table = fit_static(rows.static if static is None else static, labels, has_ids, faults)
     driven = fit_inputs(inputs, labels, rows.times.axis, faults)
     faults.raise_if_any()
     return replace(
         rows,
         values=np.ascontiguousarray(rows.values),
         ids=labels,
+        has_ids=has_ids,
         channel_names=names,
         has_channel_names=given is not None,
         static=table,
@@ -306,11 +308,13 @@ def fit_channel_names(
     return found
 
 
-def fit_static(static: object, ids: np.ndarray, faults: Faults) -> pd.DataFrame | None:
+def fit_static(
+    static: object, ids: np.ndarray, has_ids: bool, faults: Faults
+) -> pd.DataFrame | None:
     """Return static rows in the order of the ids.
 
     A frame whose index holds exactly the ids is aligned by them. Rows of an array, or of a frame
-    beside ids that only count the series, are taken in their order.
+    beside ids that were not given, are taken in their order.
     """
     if static is None:
         return None
@@ -328,14 +332,22 @@ def fit_static(static: object, ids: np.ndarray, faults: Faults) -> pd.DataFrame 
         return None
     index = pd.Index(ids, tupleize_cols=False)
     known = table.index.isin(index)
-    if known.all() and table.index.is_unique and index.is_unique:
+    is_counted = table is not static or not has_ids
+    if not is_counted and known.all() and table.index.is_unique and index.is_unique:
         return table.reindex(index)
-    is_counted = table is not static or index.equals(pd.RangeIndex(len(index)))
     if not is_counted or (known.any() and not table.index.equals(pd.RangeIndex(len(table)))):
         held = "some of the ids, but not each of them once" if known.any() else "none of the ids"
+        if known.all() and table.index.is_unique:
+            held = "the numbers of the series in another order"
         faults.add(STATIC, [f"the index of static holds {held} ({some_of(ids)})"])
         return None
     return table.set_axis(index, axis=0)
+
+
+def first_misplaced(labels: Iterable[object], ids: Iterable[object]) -> int | None:
+    """First position whose label is the id of another one; None if there is no such label."""
+    pairs, known = enumerate(zip(labels, ids, strict=True)), set(ids)
+    return next((k for k, (label, id) in pairs if label != id and label in known), None)
 
 
 def some_of(labels: np.ndarray) -> str:

@@ -43,6 +43,7 @@ def concat_rows(panels: Sequence[PanelSelection], ids: object = None) -> tuple[R
         errors=join_errors(aligned),
         offsets=offsets_from(np.concatenate([panel.lengths for panel in aligned])),
         ids=labels[0].append(labels[1:]).to_numpy(),
+        has_ids=ids is not None or any(panel.rows.has_ids for panel in panels),
         static=_static([panel.rows.static for panel in panels]),
         inputs=join_inputs([panel.inputs for panel in panels]),
         keeps_empty=any(panel.rows.keeps_empty for panel in panels),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,14 +15,24 @@ from skpolyode.errors import Faults
 from skpolyode.panel.checks import build_rows, check_rows, read_ids
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.readers.arrays import rows_from_array
-from skpolyode.panel.readers.kinds import column_times, first_of, holds_text, is_vector, refusal
+from skpolyode.panel.readers.kinds import (
+    column_names,
+    column_times,
+    first_of,
+    holds_text,
+    is_vector,
+    refusal,
+)
 from skpolyode.panel.readers.lists import (
+    names_in,
     rows_from_frames,
     rows_from_series,
     rows_from_tables,
     rows_from_vectors,
 )
-from skpolyode.panel.rows import Rows, require_series
+from skpolyode.panel.rows import Rows, inside_series, require_series
+
+_FEWEST_STEPS = 8  # that all rise; of values that wander, one of 256 does by chance
 
 
 class Reader(NamedTuple):
@@ -41,7 +53,8 @@ def _is_list_of_pairs(X: Any) -> bool:
 
 
 def _is_list_of_frames(X: Any) -> bool:
-    return isinstance(first_of(X), pd.DataFrame | pd.Series)
+    first = first_of(X)
+    return isinstance(first, pd.DataFrame | pd.Series) or bool(column_names(first))
 
 
 def _is_list_of_tables(X: Any) -> bool:
@@ -85,7 +98,10 @@ def _rows_from_tables(tables: Any, faults: Faults, time_unit: str | None) -> Row
             f"[x.T for x in {name}]; or (time, channel), with {shape[0]} times of {shape[1]} "
             f"channels: Panel.from_series([(range(len(x)), x) for x in {name}])."
         )
-    return rows_from_tables(tables, faults, time_unit)
+    rows = rows_from_tables(tables, faults, time_unit)
+    remedies = "[x.T for x in {}]", "Panel.from_series([(range(len(x)), x) for x in {}])"
+    _warn_of_other_reading(rows, shapes, remedies, faults.name)
+    return rows
 
 
 def _nested_shape(lists: Any) -> tuple[int, ...]:
@@ -105,7 +121,37 @@ def _rows_from_array(array: Any, faults: Faults, time_unit: str | None) -> Rows:
             f"aeon have it: Panel.from_sktime({given}); or (series, time, channel), with "
             f"{shape[1]} times of {shape[2]} channels: Panel.from_array({faults.name})."
         )
-    return rows_from_array(array, faults, time_unit, column_times(array))
+    rows = rows_from_array(array, faults, time_unit, column_times(array))
+    if len(shape) == 3:
+        remedies = "Panel.from_sktime({})", "Panel.from_array({})"
+        _warn_of_other_reading(rows, {tuple(shape[1:])}, remedies, faults.name)
+    return rows
+
+
+def _warn_of_other_reading(
+    rows: Rows, shapes: set[tuple[int, ...]], remedies: tuple[str, str], name: str
+) -> None:
+    """Warn of tables (time, channel) that may have channels first, or times as their first column.
+
+    The remedies read them transposed, and as they are.
+    """
+    n_times, n_channels = rows.lengths.max(initial=0), rows.values.shape[1]
+    steps = np.diff(rows.values[:, :1], axis=0)[inside_series(rows.offsets, len(rows.values))]
+    transposed, plain = (remedy.format(name) for remedy in remedies)
+    if len(shapes) == 1 and n_channels >= max(shapes.pop()[0], 2):
+        other = f"If channels come first, as sktime and aeon have it, give {transposed}"
+    elif n_channels > 1 and len(steps) >= _FEWEST_STEPS and (steps > 0).all():
+        other = (
+            "The first rises in every series, as times do: if it holds the times, give "
+            f"[(x[:, 0], x[:, 1:]) for x in {name}]"
+        )
+    else:
+        return
+    warnings.warn(
+        f"{name} is read as (time, channel), with {n_times} times of {n_channels} channels. "
+        f"{other}. {plain} reads it as it is, without this warning.",
+        stacklevel=5,
+    )
 
 
 # The first that accepts an input reads it. A further container is a further entry.
@@ -138,10 +184,11 @@ def as_panel(X: Any, *, name: str = "X") -> Panel:
     X : Panel, list or array-like
         The series: a `Panel` (returned as it is); a list of panels; a list, tuple or 1-D object
         array of pairs (times, values); a list of DataFrames or Series indexed by time; a list of
-        arrays of shape (L, D), or of different shapes (L,), at times 0, 1, ..., L - 1; a dict of
-        such series, whose keys are the ids; an array of shape (n_series, n_times, D), in which rows
-        of NaN at the end of a series are padding; an array, frame or list of lists of shape
-        (n_series, n_times), each row a univariate series at times 0, 1, ..., n_times - 1.
+        frames of polars or pyarrow, of arrays of shape (L, D), or of different shapes (L,), at
+        times 0, 1, ..., L - 1; a dict of such series, whose keys are the ids; an array of shape
+        (n_series, n_times, D), in which rows of NaN at the end of a series are padding; an array,
+        frame or list of lists of shape (n_series, n_times), each row a univariate series at times
+        0, 1, ..., n_times - 1.
     name : str, default="X"
         Name of the input in error messages.
 
@@ -157,6 +204,11 @@ def as_panel(X: Any, *, name: str = "X") -> Panel:
     TypeError
         If the input is of a kind that cannot be series.
 
+    Warns
+    -----
+    UserWarning
+        If arrays may have channels first, or times as their first column.
+
     Examples
     --------
     >>> from skpolyode.panel import as_panel
@@ -166,7 +218,7 @@ def as_panel(X: Any, *, name: str = "X") -> Panel:
     array([2, 1])
     """
     if (panels := _panels_in(X)) is not None:
-        X = Panel.concat(panels)
+        X = _joined(panels, X.index if isinstance(X, pd.DataFrame | pd.Series) else None)
     if isinstance(X, Panel):
         require_series(X.n_series, name)
         if not X.is_checked:
@@ -224,6 +276,16 @@ def _panels_in(X: Any) -> list[Panel] | None:
         cells = np.asarray(X, dtype=object)
         cells = cells[:, 0] if cells.ndim == 2 and cells.shape[1] == 1 else cells
     return list(cells) if isinstance(first_of(cells), Panel) else None
+
+
+def _joined(panels: list[Panel], index: pd.Index | None) -> Panel:
+    """One panel of many, perhaps of a frame: its index then tells its rows apart, not their ids."""
+    if index is None:
+        return Panel.concat(panels)
+    if index.is_unique and names_in(index) is not None:
+        return Panel.concat(panels, ids=index)
+    joint = Panel.concat(panels)
+    return Panel.from_rows(replace(joint.rows, has_ids=False), joint.is_checked)
 
 
 def _reader_of(X: Any) -> Reader | None:

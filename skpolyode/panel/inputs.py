@@ -146,7 +146,8 @@ class Inputs:
 
 def _unlabelled(rows: Any) -> Any:
     """Rows of series that are known by their position."""
-    return replace(rows, ids=np.arange(len(rows.offsets) - 1), static=None, keeps_empty=True)
+    ids = np.arange(len(rows.offsets) - 1)
+    return replace(rows, ids=ids, has_ids=False, static=None, keeps_empty=True)
 
 
 def fit_inputs(inputs: Any, ids: np.ndarray, axis: TimeAxis, faults: Faults) -> Inputs | None:
@@ -166,8 +167,8 @@ def fit_inputs(inputs: Any, ids: np.ndarray, axis: TimeAxis, faults: Faults) -> 
         found = f"times of series {_meaning(axis)}, those of inputs {_meaning(own)}"
         faults.add(_OTHER_CLOCK, [found])
     index, known = (pd.Index(labels, tupleize_cols=False) for labels in (ids, stored.ids))
-    strange, counted = known[~known.isin(index)], known.equals(pd.RangeIndex(len(known)))
-    if len(known) == len(index) and (known.equals(index) or (counted and len(strange))):
+    strange = known[~known.isin(index)]
+    if len(known) == len(index) and (known.equals(index) or not stored.rows.has_ids):
         places = np.arange(len(known))
     elif len(strange) or not known.is_unique:
         some = ", ".join(plain_repr(label) for label in strange[:3])

@@ -1,4 +1,4 @@
-"""Faulty cells: values so far from all others that they can hardly be measurements."""
+"""Values that are too far from all others to be measurements."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -13,14 +14,14 @@ from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.checks import note_cells
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.select import hide_cells
+from skpolyode.saving.codec import saved
 
-VAGUE = 1e3
-"""Standard deviations of a channel, of an error beyond which a cell tells nothing."""
-
-# A cell is doubtful beyond so many half widths of the central nine tenths, if it is also so many
-# times as far out as all nearer ones: log-normal noise of sigma 1 has one in 1 % of sets of 300.
+# All in half widths of the central nine tenths of a channel. A cell is doubtful so far out, if it
+# is also so many times as far out as all nearer ones: log-normal noise of sigma 1 has one in 1 % of
+# sets of 300.
 _DOUBTFUL, _JUMP = 10.0, 5.0
 _FAULTY = 30.0  # times the distance from which cells are doubtful
+_VAGUE = 1e3  # an error beyond which a cell tells nothing
 OUTLIER = FaultKind(
     "values far from all others",
     "such values are taken as not observed; correct them, or fit on more series that have them",
@@ -33,51 +34,97 @@ JUDGED = {
     OUTLIER: "{:g} is far from all others",
     DOUBTFUL: "{:g} may be a fault: it is far from others",
 }
-"""What is said of the cells that :func:`judge_cells` marks, in its order."""
+"""What is said of the cells that `CellLimits.judge` marks as faulty and doubtful, in its order."""
 _NOTHING_LEFT = FaultKind(
     "series far from all that fit has seen",
     "give them in the units of fit, fit on series like them, or leave them out",
 )
 
 
-def cell_limits(values: np.ndarray) -> np.ndarray:
-    """Least and largest value (2, D) that is credible, from values (P, D) with NaN.
+class Judged(NamedTuple):
+    """Masks (P, D) of cells that tell nothing, that are no measurements, and that may be none."""
 
-    No limits for a channel that hardly varies. One value of a thousand, and at least one, may be
+    vague: np.ndarray
+    faulty: np.ndarray
+    doubtful: np.ndarray
+
+    @property
+    def hidden(self) -> np.ndarray:
+        """Cells that are taken as not observed."""
+        return self.vague | self.faulty
+
+
+@saved
+class CellLimits(NamedTuple):
+    """What a cell of each channel may be; beyond, it is taken as not observed.
+
+    They are learned once, from all series that `fit` is given, and kept with the model: whatever
+    `fit` took is taken later, and by a stream. One value of a thousand, and at least one, may be
     out of line; as far as more of them are, the channel has heavy tails.
+
+    Parameters
+    ----------
+    lowest, highest : float64 ndarray of shape (D,)
+        Least and largest value that is credible; infinite of a channel that hardly varies.
+    vaguest : float64 ndarray of shape (D,)
+        Largest known error that tells anything; infinite of a channel that hardly varies.
+
+    Examples
+    --------
+    >>> from skpolyode.panel import Panel
+    >>> from skpolyode.panel.outliers import CellLimits
+    >>> limits = CellLimits.of(Panel.from_array([[0.0, 1.0, 2.0, 3.0]] * 5))
+    >>> limits.highest.tolist()
+    [451.5]
     """
-    limits = np.tile([[-np.inf], [np.inf]], values.shape[1])
-    for j, x in enumerate(values.T):
-        x = x[~np.isnan(x)]
-        if not len(x):
-            continue
-        with np.errstate(over="ignore", invalid="ignore"):  # of values near the largest float
-            low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
-            reach = _DOUBTFUL * (high / 2 - low / 2)
-            if reach > 0:
-                nearest = -1 - max(1, len(x) // 1000)
-                far = np.sort(np.partition(np.abs(x - middle), nearest)[nearest:])
-                jumps = far[1:] > np.maximum(_JUMP * far[:-1], reach)
-                credible = far[jumps.argmax()] if jumps.any() else far[-1]
-                reach = _FAULTY * max(_JUMP * credible, reach)
-                limits[:, j] = middle - reach, middle + reach
-    return limits
 
+    lowest: np.ndarray
+    highest: np.ndarray
+    vaguest: np.ndarray
 
-def judge_cells(
-    values: np.ndarray, limits: np.ndarray, errors: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mark the cells (P, D) that are faulty, and those that may be, by limits (2, D).
+    @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # of values near the largest float
+    def of(cls, panel: Panel, *, of_values: bool = True) -> Self:
+        """Limits of the cells of a panel; without `of_values` only those of errors."""
+        values = panel.values
+        half = _middle(values)[1]
+        vaguest = np.where(half > 0, _VAGUE * half, np.inf)
+        if panel.errors is not None:
+            values = np.where(panel.errors > vaguest, np.nan, values)
+        middle, half = _middle(values)
+        reach = np.full(len(half), np.inf)
+        for j in np.flatnonzero((half > 0) & of_values):
+            away = np.abs(values[~np.isnan(values[:, j]), j] - middle[j])
+            nearest, doubtful = -1 - max(1, len(away) // 1000), _DOUBTFUL * half[j]
+            far = np.sort(np.partition(away, nearest)[nearest:])
+            jumps = far[1:] > np.maximum(_JUMP * far[:-1], doubtful)
+            credible = far[jumps.argmax()] if jumps.any() else far[-1]
+            reach[j] = _FAULTY * max(_JUMP * credible, doubtful)
+        ends = (np.where(np.isfinite(reach), middle + s * reach, s * np.inf) for s in (-1, 1))
+        return cls(*ends, vaguest)
 
-    One that its known error explains is not doubtful.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        reach = limits[1] / 2 - limits[0] / 2
-        away = np.abs(values - (limits[0] + reach))
-        faulty, doubtful = away > reach, (away > reach / _FAULTY) & (away <= reach)
+    @np.errstate(over="ignore", invalid="ignore")
+    def judge(self, values: np.ndarray, errors: np.ndarray | None) -> Judged:
+        """Mark cells of values (P, D), with NaN, whose errors may be known.
+
+        One that its known error explains is not doubtful.
+        """
+        reach = self.highest / 2 - self.lowest / 2
+        away = np.abs(values - np.where(np.isfinite(reach), self.lowest + reach, 0.0))
+        faulty = (away > reach) & np.isfinite(values)
+        doubtful, vague = (away > reach / _FAULTY) & (away <= reach), np.zeros(values.shape, bool)
         if errors is not None:
+            vague = errors > self.vaguest
             doubtful &= ~(away <= _JUMP * errors)
-    return faulty, doubtful
+        return Judged(vague, faulty & ~vague, doubtful & ~vague)
+
+
+def _middle(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Median and half the width of the central nine tenths of the columns of values (P, D)."""
+    with warnings.catch_warnings():  # of channels without any value
+        warnings.simplefilter("ignore", RuntimeWarning)
+        low, middle, high = np.nanquantile(values, [0.05, 0.5, 0.95], axis=0)
+    return middle, high / 2 - low / 2
 
 
 @contextmanager
@@ -88,36 +135,22 @@ def doubts_are_told() -> Iterator[None]:
         yield
 
 
-def without_vague(panel: Panel, scale: np.ndarray | None = None, name: str = "X") -> Panel:
-    """Take cells as not observed whose known errors are far larger than their channel varies.
-
-    That is a standard deviation `scale` (D,), or half the width of the central nine tenths.
-    """
-    if panel.errors is None:
-        return panel
-    if scale is None:
-        with warnings.catch_warnings():  # of channels without any value
-            warnings.simplefilter("ignore", RuntimeWarning)
-            ends = np.nanquantile(panel.values, [0.05, 0.95], axis=0)
-        scale = ends[1] / 2 - ends[0] / 2
-    hidden = panel.errors > VAGUE * np.where(scale > 0, scale, np.inf)
-    return _with_rest(
-        panel, hidden, name, "all errors are a thousand times as large as values vary"
-    )
-
-
-def without_outliers(panel: Panel, limits: np.ndarray, name: str = "X") -> Panel:
-    """Take cells outside limits (2, D) as not observed, with a warning that names them.
+def within_limits(panel: Panel, limits: CellLimits | None, name: str = "X") -> Panel:
+    """Take cells beyond limits as not observed; a warning names those with such values.
 
     Doubtful ones are warned of, and stay. Each cell is judged by itself, so that a stream, which
     sees one at a time, does the same. A series of which nothing is left is refused: its unit
     differs.
     """
-    judged = judge_cells(panel.values, limits, panel.errors)
+    if limits is None:
+        return panel
+    judged = limits.judge(panel.values, panel.errors)
+    why = "all errors are a thousand times as large as values vary"
+    panel = _with_rest(panel, judged.vague, name, why)
+    found = _with_rest(panel, judged.faulty, name, "all values are far from those of fit")
     faults = Faults(name, panel.ids, panel.channel_names)
-    for (kind, rule), wrong in zip(JUDGED.items(), judged, strict=True):
+    for (kind, rule), wrong in zip(JUDGED.items(), judged[1:], strict=True):
         note_cells(kind, wrong, rule, panel.rows, faults)
-    found = _with_rest(panel, judged[0], name, "all values are far from those of fit")
     faults.warn_if_any(stacklevel=5)
     return found
 

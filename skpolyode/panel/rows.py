@@ -38,6 +38,8 @@ class Rows:
     errors: np.ndarray | None = None
     # `Inputs` of each series, on the clock of the user; None if there are none.
     inputs: Any = None
+    # Whether the ids were given, or are what a selection left; otherwise they count the series.
+    has_ids: bool = False
 
     def at(self, index: Any, offsets: np.ndarray) -> Rows:
         """Select rows, in the order of the index, as the rows of series with these offsets."""

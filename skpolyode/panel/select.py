@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
+from skpolyode.panel.checks import first_misplaced
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import inside_series, offsets_from, series_index
 
@@ -20,6 +22,24 @@ def align_to_fit(panel: Panel, estimator: Any, name: str = "X") -> Panel:
         return panel
     names, named = estimator.channel_names_, estimator.has_channel_names_
     return panel.align_channels(names, named=named, owner=type(estimator).__name__, name=name)
+
+
+def refuse_reordered(values: Any, panel: Panel, name: str) -> None:
+    """Refuse entries whose pandas index holds ids of the series at other positions.
+
+    Entries belong to series by position. An index without ids means nothing, as in scikit-learn,
+    and so do ids that were not given.
+    """
+    if not isinstance(values, pd.Series | pd.DataFrame) or len(values) != panel.n_series:
+        return
+    index, ids = list(values.index), list(pd.Index(panel.ids, tupleize_cols=False))
+    if not panel.rows.has_ids or (first := first_misplaced(index, ids)) is None:
+        return
+    raise ValueError(
+        f"the index of {name} holds the ids of the series in another order: {index[first]!r} is at "
+        f"position {first}, where X has {ids[first]!r}. Pass {name}.loc[panel.ids], or "
+        f"{name}.to_numpy() if its entries are in the order of X."
+    )
 
 
 class Observed(NamedTuple):

@@ -95,6 +95,7 @@ class PanelSelection(PanelStorage):
         selected = replace(
             rows.at(picked, offsets),
             ids=rows.ids[positions],
+            has_ids=rows.has_ids or not np.array_equal(positions, np.arange(len(positions))),
             static=None if rows.static is None else rows.static.iloc[positions],
             origin=None if rows.origin is None else rows.origin[positions],
             inputs=None if rows.inputs is None else rows.inputs.at(positions),

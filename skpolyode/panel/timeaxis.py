@@ -192,6 +192,8 @@ def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:
     if kinds == {"number"}:
         data = np.concatenate([block.data for block in filled])
         counts = data.astype(np.float64, copy=False)
+        if time_unit is not None:
+            _refuse_far(counts, time_unit)
         large = data.dtype.kind in "iu" and LAST_WHOLE < np.abs(counts).max() < float(_LAST)
         return Times(counts, TimeAxis(time_unit), *_spanned(data, 1) if large else ())
     unit = time_unit or DEFAULT_UNIT
@@ -239,18 +241,33 @@ def _tz_name(tz: datetime.tzinfo) -> str:
 def _ticks_of(array: np.ndarray, tz: str | None = None) -> TimeBlock:
     """Whole microseconds of datetimes and timedeltas, or nanoseconds where they have such."""
     kind = array.dtype.kind
-    name = "datetime" if kind == "M" else "timedelta"
+    name, ticks = "datetime" if kind == "M" else "timedelta", array.astype(f"{kind}8[us]")
     if np.datetime_data(array.dtype)[0] in ("ns", "ps", "fs", "as"):
         nanoseconds = array.astype(f"{kind}8[ns]").view(np.int64)
         rest = nanoseconds % 1000
         if np.any((rest != 0) & (nanoseconds != _NAT)):
             return TimeBlock(nanoseconds, name, tz, 1000)
-    return TimeBlock(array.astype(f"{kind}8[us]").view(np.int64), name, tz)
+    elif (wrapped := ~np.isnat(array) & (ticks.astype(array.dtype) != array)).any():
+        raise ValueError(f"{name}s must be within 290 000 years of 1970, got {array[wrapped][0]}")
+    return TimeBlock(ticks.view(np.int64), name, tz)
+
+
+def _refuse_far(counts: np.ndarray, unit: str, per_us: int = 1) -> None:
+    """Raise a ValueError for counts of a unit that no datetime can hold."""
+    known = np.abs(counts[np.isfinite(counts)])
+    if known.max(initial=0.0) >= _LAST / (per_us * MICROSECONDS[unit]):
+        years = known.max() * MICROSECONDS[unit] / (365.25 * MICROSECONDS["D"])
+        raise ValueError(
+            f"times count in time_unit={unit!r}, and {known.max():g} such units are {years:.3g} "
+            f"years, which datetime64[{_RESOLUTIONS[per_us]}] cannot hold: give the unit in which "
+            "they count, or datetimes, pandas.to_datetime(times, unit=...)."
+        )
 
 
 def to_ticks(times: np.ndarray, unit: str, per_us: int = 1) -> np.ndarray:
     """Return the whole micro- or nanoseconds of counts of a unit."""
     known = np.isfinite(times)
+    _refuse_far(times, unit, per_us)
     # Whole units and the rest apart: the product of a large count and the unit would round again.
     whole = np.floor(np.where(known, times, 0.0))
     rest = np.where(known, times, 0.0) - whole

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skpolyode.panel.outliers import cell_limits
+from skpolyode.panel.outliers import CellLimits
 from skpolyode.saving.codec import saved
 
 LARGEST = 1e304  # in the user's units: differences of such values are still finite
@@ -30,8 +30,8 @@ class ChannelScaler(NamedTuple):
     observed : bool ndarray of shape (D,) or None, default=None
         Which channels training saw at all; None if it saw all of them. The others have the mean
         0 and the scale 1, and their later values are not read.
-    limits : float64 ndarray of shape (2, D) or None, default=None
-        Least and largest value that is credible, of a model that ignores others.
+    limits : CellLimits or None, default=None
+        What cells may be; the model ignores others.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class ChannelScaler(NamedTuple):
     mean: np.ndarray
     scale: np.ndarray
     observed: np.ndarray | None = None
-    limits: np.ndarray | None = None
+    limits: CellLimits | None = None
 
     @classmethod
     def of(
@@ -53,7 +53,7 @@ class ChannelScaler(NamedTuple):
         values: np.ndarray,
         *,
         errors: np.ndarray | None = None,
-        ignores_outliers: bool = False,
+        limits: CellLimits | None = None,
     ) -> ChannelScaler:
         """Scaler of values (P, D) with NaN; safe for any finite size of the values.
 
@@ -77,7 +77,6 @@ class ChannelScaler(NamedTuple):
         scale = np.where(scale > 1e-13, scale, 1.0)
         scale = np.maximum(scale * size, np.finfo(np.float64).tiny)
         known = observed.any(axis=0)
-        limits = cell_limits(values) if ignores_outliers else None
         return cls(mean * size, scale, None if known.all() else known, limits)
 
     @property

@@ -22,10 +22,11 @@ from skpolyode.panel.checks import (
     some_of,
     wrong_errors,
 )
-from skpolyode.panel.outliers import JUDGED, VAGUE, judge_cells
+from skpolyode.panel.outliers import JUDGED
 from skpolyode.panel.query import check_kind
 from skpolyode.panel.readers.kinds import column_names
 from skpolyode.panel.readers.lists import names_in
+from skpolyode.panel.select import refuse_reordered
 from skpolyode.panel.selection import channel_order
 from skpolyode.panel.timeaxis import Times, join_times, read_times
 
@@ -86,6 +87,8 @@ def read_rows(
     if one_time and len(table) > 1:
         many = np.zeros(len(table), dtype=np.int64)
         stamps = stamps.at(many) if isinstance(stamps, Times) else stamps[many]
+    if series is None:
+        refuse_reordered(values, panel, "values")
     n_times = len(stamps.counts) if isinstance(stamps, Times) else len(stamps)
     if n_times != len(table):
         raise ValueError(
@@ -96,9 +99,11 @@ def read_rows(
         stamps = panel.rows.since_origin(stamps, panel.rows.origin[owner])
     if errors is not None:
         errors = _read_errors(errors, table, one_time, panel, owner)
-        table = np.where(errors > VAGUE * scaler.scale, np.nan, table)
     if scaler.limits is not None:
-        table = _without_outliers(table, errors, scaler, panel, owner)
+        judged = scaler.limits.judge(table, errors)
+        for (kind, rule), wrong in zip(JUDGED.items(), judged[1:], strict=True):
+            _faulty_cells(kind, wrong, rule, table, owner, panel).warn_if_any(stacklevel=3)
+        table = np.where(judged.hidden, np.nan, table)
 
     def at(index: np.ndarray) -> list[np.ndarray]:
         return [x if x is None else x[index] for x in (owner, stamps, table, errors)]
@@ -129,21 +134,6 @@ def _read_errors(
     for rule, wrong in wrong_errors(table, found).items():
         _faulty_cells(_WRONG_ERROR, wrong, rule, found, owner, panel).raise_if_any()
     return found
-
-
-def _without_outliers(
-    table: np.ndarray,
-    errors: np.ndarray | None,
-    scaler: ChannelScaler,
-    panel: Panel,
-    owner: np.ndarray,
-) -> np.ndarray:
-    """Rows (n, D) in which finite values beyond the limits are not observed, with a warning."""
-    judged = [own & np.isfinite(table) for own in judge_cells(table, scaler.limits, errors)]
-    for (kind, rule), wrong in zip(JUDGED.items(), judged, strict=True):
-        if wrong.any():
-            _faulty_cells(kind, wrong, rule, table, owner, panel).warn_if_any(stacklevel=4)
-    return np.where(judged[0], np.nan, table)
 
 
 def _faulty_cells(

@@ -15,7 +15,7 @@ from skpolyode.errors import Faults, naming_owner
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.checks import TOO_LARGE, note_cells
 from skpolyode.panel.empty import drop_empty
-from skpolyode.panel.outliers import cell_limits, without_outliers
+from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import align_to_fit
 from skpolyode.saving.objects import register_estimator, save
@@ -49,7 +49,7 @@ class StructuralForecaster(BaseEstimator):
     ----------
     models_ : StructuralModels
         The models that were kept, by channel.
-    limits_ : float64 ndarray of shape (2, D)
+    limits_ : CellLimits
         Least and largest credible value of each channel; cells beyond are taken as not observed,
         with a warning that names them.
 
@@ -93,8 +93,8 @@ class StructuralForecaster(BaseEstimator):
         panel = as_panel(X)
         with naming_owner(self):
             period = read_period(self.period, panel.time_unit)
-        limits = cell_limits(panel.values)
-        known = _computable(without_outliers(panel, limits))
+        limits = CellLimits.of(panel)
+        known = _computable(within_limits(panel, limits))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.models_ = StructuralModels.learn(drop_empty(known), seed, period)
         self.channel_names_, self.has_channel_names_ = panel.channel_names, panel.has_channel_names
@@ -167,7 +167,7 @@ class StructuralForecaster(BaseEstimator):
     ) -> tuple[Panel, np.ndarray, np.ndarray, StructuralForecasts]:
         check_is_fitted(self)
         panel = align_to_fit(as_panel(X), self)
-        panel = drop_empty(_computable(without_outliers(panel, self.limits_)))
+        panel = drop_empty(_computable(within_limits(panel, self.limits_)))
         flat, offsets = query_times(panel, times, relative_to)
         last = panel.offsets[1:] - 1
         why = "its last observation ({} such times): a forecast starts there."

@@ -24,6 +24,7 @@ from skpolyode.fit_report import FitReport
 from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.durations import covered
 from skpolyode.panel.empty import blank_panel, fill_rows, fill_values
+from skpolyode.panel.outliers import CellLimits
 from skpolyode.panel.query import read_leads
 from skpolyode.panel.readers.kinds import column_names
 from skpolyode.panel.select import Observed, observed_rows
@@ -52,6 +53,8 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         The fitted model, which does not depend on scikit-learn.
     fit_report_ : FitReport
         What `fit` decided, and from which figures; print it.
+    limits_ : CellLimits
+        What cells of each channel may be, from all series of `fit`.
     """
 
     has_coefficients: ClassVar[bool] = False
@@ -75,6 +78,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
     _stream_class: ClassVar[type[SeriesStream] | None] = None
     embedder_: Embedder
     fit_report_: FitReport
+    limits_: CellLimits
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -90,8 +94,8 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series; see :func:`skpolyode.panel.as_panel` for every accepted format.
-        y : None, default=None
-            Ignored.
+        y : array-like or None, default=None
+            Ignored, unless its index holds the ids of the series in another order.
 
         Returns
         -------
@@ -109,7 +113,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             If a channel was never observed, or the transformer does not use the static covariates.
             The message says what to do.
         """
-        return fit_series(self, self._fit, X)
+        return fit_series(self, self._fit, X, y)
 
     if TYPE_CHECKING:  # scikit-learn has no types
 
@@ -135,7 +139,8 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         Returns
         -------
         float64 ndarray of shape (n_series, n_features)
-            After ``set_output(transform="pandas")`` a frame; its index is the ids of the series.
+            After ``set_output(transform="pandas")`` a frame; its index is the ids of the series,
+            or that of `X` if it is a frame.
         """
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
@@ -143,7 +148,9 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         has_ids = is_ragged(X) or getattr(X, "ndim", 2) == 3
         if has_ids and _get_output_config("transform", self)["dense"] == "pandas":
             # As in Panel.static; scikit-learn knows no index but that of a flat frame.
-            return pd.DataFrame(features, index=pd.Index(panel.ids, tupleize_cols=False))
+            is_frame = isinstance(X, pd.DataFrame | pd.Series)  # with a panel in each cell
+            index = X.index if is_frame else pd.Index(panel.ids, tupleize_cols=False)
+            return pd.DataFrame(features, index=index)
         return features
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -385,7 +392,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
     def _new_readout(self, panel: Panel, measure: str = "legt") -> MemoryReadout:
         """Units, window and memory of an embedder that needs no training."""
         rows = observed_rows(panel)
-        past = new_readout(measure, self.window, self.n_coefficients, rows)
+        past = new_readout(measure, self.window, self.n_coefficients, rows, self.limits_)
         self._describe_window(rows, past.window)
         return past
 

@@ -105,8 +105,9 @@ class PanelImputer(PathTransformer):
             return Panel.from_rows(rows, checked=filled.is_checked)
         # The rows of a table are whole series; behind those of an array there may be padding.
         shape = X.shape if getattr(X, "ndim", 2) == 3 else (panel.n_series, panel.lengths[0])
-        filled = self.embedder_.interpolate(panel, np.arange(shape[1]))
-        rows = series_of_rows(panel) * shape[1] + panel.times.astype(np.int64)
+        first = panel.times[0]  # not 0 where the columns of a frame are called 1, 2, ...
+        filled = self.embedder_.interpolate(panel, first + np.arange(shape[1]))
+        rows = series_of_rows(panel) * shape[1] + (panel.times - first).astype(np.int64)
         return _with_observed(filled.values, panel, rows).reshape(shape)
 
     @available_if(_returns_tables)

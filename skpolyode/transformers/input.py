@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,15 @@ from skpolyode.panel.cells import with_nan
 from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
 from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.inputs import on_clock_of
-from skpolyode.panel.outliers import cell_limits, without_outliers, without_vague
-from skpolyode.panel.readers.kinds import column_times
-from skpolyode.panel.select import align_to_fit, observed_rows, observed_series, series_of_rows
+from skpolyode.panel.outliers import CellLimits, within_limits
+from skpolyode.panel.readers.kinds import column_names, column_times
+from skpolyode.panel.select import (
+    align_to_fit,
+    observed_rows,
+    observed_series,
+    refuse_reordered,
+    series_of_rows,
+)
 from skpolyode.panel.units import LARGEST, ChannelScaler
 from skpolyode.training.threads import learning
 from skpolyode.transformers.parameters import check_parameters
@@ -37,22 +44,27 @@ def fit_series(
     estimator: Any,
     learn: Callable[..., str | None],
     X: Any,
+    y: Any = None,
     *,
     sample_weight: Any = None,
     validation: Any = None,
     settings: Mapping[str, Any] | None = None,
+    limits: CellLimits | None = None,
     **told: Any,
 ) -> Any:
     """Fit a transformer: check parameters and series, and `learn` from those that are used.
 
-    `told` has an entry for each series, and `settings` are of the fit as a whole.
+    Of `y`, which pipelines hand on, only the order is looked at.
+    `told` has an entry for each series, and `settings` are of the fit as a whole. So are the
+    `limits` of cells, which are learned if they are not given.
     """
     check_parameters(estimator)
     with unchanged_by_errors(estimator), naming_owner(estimator), learning():
         continues = continues_fit(estimator)
-        panel = read_panel(estimator, X, reset=not continues)
+        panel = read_panel(estimator, X, reset=not continues, limits=limits)
         if continues:
             _refuse_new_static(estimator, panel)
+        refuse_reordered(y, panel, "y")
         used, known = observed_series(panel), drop_empty(panel)
         own = {k: one_each(told[k], panel, k) for k in told if told[k] is not None}
         if sample_weight is not None:
@@ -88,24 +100,6 @@ def _check_coefficients(estimator: Any, known: Panel) -> None:
             f"here. The longest series has {longest} rows, which as many coefficients describe "
             "exactly."
         )
-
-
-def refuse_reordered(values: Any, panel: Panel, name: str) -> None:
-    """Refuse entries whose pandas index holds the ids of the series in another order.
-
-    Entries belong to series by position, and any other index means nothing, as in scikit-learn.
-    """
-    if not isinstance(values, pd.Series | pd.DataFrame) or len(values) != panel.n_series:
-        return
-    index, ids = list(values.index), panel.ids.tolist()
-    if index == ids or ids == list(range(len(ids))) or set(index) != set(ids):
-        return
-    first = next(k for k, pair in enumerate(zip(index, ids, strict=True)) if pair[0] != pair[1])
-    raise ValueError(
-        f"the index of {name} holds the ids of the series in another order: {index[first]!r} is at "
-        f"position {first}, where X has {ids[first]!r}. Pass {name}.loc[panel.ids], or "
-        f"{name}.to_numpy() if its entries are in the order of X."
-    )
 
 
 def one_each(values: Any, panel: Panel, name: str, missing: str = "no label") -> np.ndarray:
@@ -148,12 +142,20 @@ def read_weights(values: Any, panel: Panel) -> np.ndarray:
     return weights / weights.max()
 
 
-def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = None) -> Panel:
+def read_panel(
+    estimator: BaseEstimator,
+    X: Any,
+    *,
+    reset: bool,
+    inputs: Any = None,
+    limits: CellLimits | None = None,
+) -> Panel:
     """Convert and check the input of `fit` (reset) or of any later method.
 
     Two-dimensional input goes through scikit-learn's own validation, so that feature names and
     error messages are the usual ones; then `n_features_in_` counts time points. For every other
-    format it counts channels. `inputs` are further ones than those of the panel.
+    format it counts channels. `inputs` are further ones than those of the panel. Transformers of
+    series learn the `limits` of cells in `fit`, if they are not given, and keep them.
     """
     panel, shape = _converted(estimator, X, reset, "X")
     if inputs is not None:
@@ -173,10 +175,12 @@ def read_panel(estimator: BaseEstimator, X: Any, *, reset: bool, inputs: Any = N
     if shape is None or len(shape) == 3:
         estimator.n_features_in_ = panel.n_channels
         estimator.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a 2-D frame
-    panel = without_vague(panel)
-    if getattr(estimator, "ignores_outliers", False):
-        panel = without_outliers(panel, cell_limits(panel.values))
-    _check_sizes(panel)  # of what is left: a cell is faulty however far away it is
+    if hasattr(estimator, "ignores_outliers"):  # others leave it to the transformer inside
+        if limits is None:
+            limits = CellLimits.of(panel, of_values=estimator.ignores_outliers)
+        estimator.limits_ = limits
+        panel = within_limits(panel, limits)
+    check_sizes(panel)  # of what is left: a cell is faulty however far away it is
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
 
 
@@ -201,18 +205,15 @@ def align_to_frozen(estimator: BaseEstimator, panel: Panel, embedder: Any) -> Pa
 
 def credible(panel: Panel, scaler: ChannelScaler, name: str = "X") -> Panel:
     """Series without the cells that no measurement can be, from what `fit` has seen."""
-    panel = without_vague(panel, scaler.scale, name)
-    if scaler.limits is not None:
-        panel = without_outliers(panel, scaler.limits, name)
-    _check_sizes(panel, scaler, name)
+    panel = within_limits(panel, scaler.limits, name)
+    check_sizes(panel, scaler, name)
     return panel.since_start()
 
 
 def _like_fit(estimator: BaseEstimator, validation: Any, trained: Panel) -> Panel:
     """Series beside those of a fit that has not learned yet, read as later methods read theirs."""
     panel = _converted(estimator, validation, False, "validation")[0]
-    options = {"errors": trained.errors, "ignores_outliers": estimator.ignores_outliers}
-    scaler = ChannelScaler.of(trained.values, **options)
+    scaler = ChannelScaler.of(trained.values, errors=trained.errors, limits=estimator.limits_)
     return credible(_aligned(estimator, panel, "validation"), scaler, "validation")
 
 
@@ -222,10 +223,15 @@ def _converted(
     """Panel, and the shape of the array that it was, if it was one."""
     # Of a list of ragged series a part may by chance be rectangular.
     is_list = not reset and estimator.array_shape_ is None and isinstance(X, list | tuple)
-    if is_ragged(X) or is_list:
+    # Of a frame that names the moments of fit, or other ones, scikit-learn tells what is wrong.
+    is_named = not reset and hasattr(estimator, "feature_names_in_") and bool(column_names(X))
+    if (is_ragged(X) or is_list) and not is_named:
         if not reset and _are_tables(X, estimator.n_channels_in_):  # and no channels first
             X = [(np.arange(len(table)), table) for table in X]
-        return as_panel(X, name=name), None
+        panel = as_panel(X, name=name)
+        if isinstance(X, Panel):  # whose user knows the ids, even if they only count
+            panel = Panel.from_rows(replace(panel.rows, has_ids=True), panel.is_checked)
+        return panel, None
     if getattr(X, "ndim", 2) == 3:
         is_like_fit = not reset and X.shape[2] == estimator.n_channels_in_  # and no channels first
         return Panel.from_array(X) if is_like_fit else as_panel(X, name=name), X.shape
@@ -336,7 +342,7 @@ def warn_of_unknown_inputs(
         )
 
 
-def _check_sizes(panel: Panel, scaler: ChannelScaler | None = None, name: str = "X") -> None:
+def check_sizes(panel: Panel, scaler: ChannelScaler | None = None, name: str = "X") -> None:
     """Raise one error for all values that are too large, and times that are extreme.
 
     Too large in themselves, or beside what a scaler has seen.

@@ -22,6 +22,7 @@ from skpolyode.models.contract import Sizes
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.durations import typical_gap
 from skpolyode.panel.empty import drop_empty, fill_rows, fill_values
+from skpolyode.panel.outliers import CellLimits
 from skpolyode.panel.select import observed_part, observed_rows, observed_series
 from skpolyode.streams import ModelStream
 from skpolyode.training.loop import Task
@@ -29,6 +30,7 @@ from skpolyode.training.report import warn_if_nothing_was_learned
 from skpolyode.training.tasks import IntervalTask
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import (
+    check_sizes,
     continues_fit,
     fit_series,
     read_panel,
@@ -99,8 +101,8 @@ class NeuralTransformer(SeriesTransformer, Training):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series; see :func:`skpolyode.panel.as_panel` for every accepted format.
-        y : None, default=None
-            Ignored.
+        y : array-like or None, default=None
+            Ignored, unless its index holds the ids of the series in another order.
         groups : array-like of shape (n_series,) or None, default=None
             Group of each series, such as the patient of a stay: `validation_fraction` then holds
             out whole groups. In a pipeline, request it by ``set_fit_request(groups=True)``
@@ -134,7 +136,7 @@ class NeuralTransformer(SeriesTransformer, Training):
             model or the mean.
         """
         told = {"groups": groups, "sample_weight": sample_weight, "validation": validation}
-        return fit_series(self, self._fit, X, **told)
+        return fit_series(self, self._fit, X, y, **told)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the one-step forecasting MSE, in standardised units: larger is better.
@@ -259,7 +261,12 @@ class NeuralTransformer(SeriesTransformer, Training):
         raise NotImplementedError(f"{type(self).__name__} makes its model in `_new_model`.")
 
     def fit_stages(
-        self, X: Any, *, window_rows: int | None = None, skip: Collection[str] = ()
+        self,
+        X: Any,
+        *,
+        window_rows: int | None = None,
+        skip: Collection[str] = (),
+        limits: CellLimits | None = None,
     ) -> Self:
         """Fit as `fit` does, but without some stages; for estimators around this one.
 
@@ -271,6 +278,8 @@ class NeuralTransformer(SeriesTransformer, Training):
             Rows of the windows that long series are cut into for training. None: as in `fit`.
         skip : collection of str, default=()
             Names of the stages to leave out, such as "stacking".
+        limits : CellLimits or None, default=None
+            Limits of cells, learned from more series than these. None: learned here.
 
         Returns
         -------
@@ -284,7 +293,8 @@ class NeuralTransformer(SeriesTransformer, Training):
         if unknown := set(skip) - {stage.name for stage in self.stages}:
             known = [stage.name for stage in self.stages]
             raise ValueError(f"skip holds {sorted(unknown)}; the stages are {known}.")
-        return fit_series(self, self._fit, X, settings={"window_rows": window_rows, "skip": skip})
+        settings = {"window_rows": window_rows, "skip": skip}
+        return fit_series(self, self._fit, X, settings=settings, limits=limits)
 
     def _fit(
         self,
@@ -304,6 +314,7 @@ class NeuralTransformer(SeriesTransformer, Training):
             embedder = self._continued(self.embedder_.with_own_model())
         else:
             embedder = self._new_embedder(split.trained, generator)
+            check_sizes(whole, embedder.units.scaler)  # later methods read held-out series, too
         embedder.to(self.device)
         checkpoint = None
         if self.checkpoint_dir is not None:
@@ -342,7 +353,7 @@ class NeuralTransformer(SeriesTransformer, Training):
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         rows = observed_rows(panel)
-        scaler = ChannelScaler.of(rows.values, errors=rows.errors, ignores_outliers=True)
+        scaler = ChannelScaler.of(rows.values, errors=rows.errors, limits=self.limits_)
         units = Units(scaler, typical_gap(rows))
         static = StaticEncoder.of_panel(panel)
         n_static = 0 if static is None else static.n_features

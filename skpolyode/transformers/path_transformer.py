@@ -13,6 +13,7 @@ from skpolyode.embedders import ChannelScaler
 from skpolyode.errors import naming_owner
 from skpolyode.panel import Panel
 from skpolyode.panel.empty import drop_empty
+from skpolyode.panel.select import refuse_reordered
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.estimator import SeriesEstimator
 from skpolyode.transformers.input import align_to_frozen, read_panel, unchanged_by_errors
@@ -43,8 +44,8 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series; see :func:`skpolyode.panel.as_panel` for every accepted format.
-        y : None, default=None
-            Ignored.
+        y : array-like or None, default=None
+            Ignored, unless its index holds the ids of the series in another order.
 
         Returns
         -------
@@ -58,11 +59,13 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
         """
         self._validate_params()
         with unchanged_by_errors(self), naming_owner(self):
-            panel = drop_empty(read_panel(self, X, reset=True))
+            panel = read_panel(self, X, reset=True)
+            refuse_reordered(y, panel, "y")
+            panel = drop_empty(panel)
             panel = align_to_frozen(self, panel, self.embedder)
             self._prepare(panel)
             embedder = PolyODETransformer() if self.embedder is None else clone(self.embedder)
-            self.embedder_ = embedder.fit(panel, y)  # a FrozenEstimator insists on a y
+            self.embedder_ = embedder.fit(panel, None)  # a FrozenEstimator insists on a y
         return self
 
     def _prepare(self, panel: Panel) -> None:

@@ -303,9 +303,7 @@ class PolyODETransformer(UncertainTransformer):
         memory = LegTMemory(size, context / unit)
         same = (measure, self.n_coefficients, window) == (LegTMemory, size, context)
         history = memory if same else measure(self.n_coefficients, window / unit)
-        units = Units(
-            ChannelScaler.of(rows.values, errors=rows.errors, ignores_outliers=True), unit
-        )
+        units = Units(ChannelScaler.of(rows.values, errors=rows.errors, limits=self.limits_), unit)
         model = self._assemble(
             unit,
             field=field.stand_still(),

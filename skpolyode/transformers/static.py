@@ -66,7 +66,7 @@ class StaticFeatures(SeriesTransformer):
                 "X has no static covariates with known values: give them in the `static` of a "
                 "Panel, or leave StaticFeatures out."
             )
-        scaler = ChannelScaler.of(observed_rows(panel).values)
+        scaler = ChannelScaler.of(observed_rows(panel).values, limits=self.limits_)
         # Whether channels are observed does not matter here.
         self.embedder_ = StaticEmbedder(Units(scaler._replace(observed=None), 1.0), encoder)
 

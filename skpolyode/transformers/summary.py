@@ -59,7 +59,7 @@ class SummaryStatsTransformer(SeriesTransformer):
     uses_errors = True
 
     def _fit(self, panel: Panel) -> None:
-        scaler = ChannelScaler.of(observed_rows(panel).values)
+        scaler = ChannelScaler.of(observed_rows(panel).values, limits=self.limits_)
         self.embedder_ = SummaryEmbedder(Units(scaler, time_scale=1.0), panel.errors is not None)
 
     def _channel_features(self) -> list[list[str]]:

@@ -209,3 +209,43 @@ def test_exogenous_series_are_not_ignored_without_a_word(y, method):
     forecaster = PolyODEForecaster(S4Transformer(hidden_size=4, max_epochs=1), random_state=0)
     with pytest.warns(UserWarning, match="does not use exogenous series: X is ignored"):
         getattr(forecaster, method)(y, X=y)
+
+
+KINDS = {
+    "numbers": lambda times: pd.RangeIndex(len(times)),
+    "PeriodIndex": lambda times: times.to_period("us"),
+}
+
+
+def on_clock(y, kind, of):
+    if of == "frame":
+        return y.set_axis(KINDS[kind](y.index))
+    own = {k: on_clock(rows.droplevel(0), kind, "frame") for k, rows in y.groupby(level=0)}
+    return pd.concat(own)
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("of", ["frame", "panel"])
+def test_another_kind_of_index_than_that_of_fit(forecaster, y, of, kind):
+    y = y if of == "panel" else y.loc[0]
+    X = y[["u"]].rename(columns={"u": "x"}).fillna(0.0)
+    wrong = on_clock(y, kind, of), on_clock(X, kind, of)
+    forecaster.fit(y)
+    match = rf"times of {{}} are of the kind {kind}, but those of fit are of the kind DatetimeIndex"
+    assert_as_before(forecaster, lambda own: own.update(wrong[0]), match.format("y"))
+    model = tiny().fit(y, X=X)
+    for ask in (
+        lambda: model.update(later(y), X=wrong[1], update_params=False),
+        lambda: model.predict([HOUR], X=wrong[1]),
+    ):
+        with pytest.raises(ValueError, match=match.format("X")):
+            ask()
+
+
+@pytest.mark.parametrize("method", ["fit", "pretrain"])
+def test_times_in_the_first_level(y, method):
+    X = y[["u"]].fillna(0.0)
+    for name, data in ("y", (y.swaplevel(), None)), ("X", (y, X.swaplevel())):
+        match = rf"the last must hold the times.*{name}\.reorder_levels\(\[1, 0\]\)"
+        with pytest.raises(ValueError, match=match):
+            getattr(tiny(), method)(data[0], X=data[1])

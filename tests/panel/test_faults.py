@@ -216,7 +216,8 @@ def test_a_cell_of_a_frame_is_named_by_its_column():
 def test_a_cell_of_an_array_is_named():
     X = pd.DataFrame([[1.0, 2.0], [3.0, "x"]], index=["p", "q"])
     assert "series 1 (id 'q'), channel 'x0', time 1: not a number" in message(lambda: as_panel(X))
-    cube = np.array([[[1, 2], [3, None]], [[5, 6], [7, "x"]]], dtype=object)
+    rows = [[1, 2], [3, None], [3, 2]], [[5, 6], [7, "x"], [6, 6]]
+    cube = np.array(rows, dtype=object)
     assert "series 1, channel 'x1', time 1: not a number" in message(lambda: as_panel(cube))
     flat = np.array([[1, 2], [3, "x"]], dtype=object)
     text = message(lambda: Panel([0, 5], flat, [0, 1, 2]))

@@ -177,6 +177,7 @@ def test_array_with_datetimes():
     assert Panel.from_array(WIDE, both).user_times()[3] == pd.Timestamp("2024-01-02")
 
 
+@pytest.mark.filterwarnings("ignore:.* is read as")
 @given(pairs())
 def test_frames_and_pairs_agree(series):
     by_frame = Panel.from_frames([pd.DataFrame(v, index=t) for t, v in series])
@@ -257,7 +258,7 @@ def test_long_tables_with_a_column_of_times_are_refused():
                 TypeError, match=r"columns of times \(when\), .* Panel\.from_long\(.*time='when'\)"
             ):
                 read(table)
-    numbers = pl.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    numbers = pl.DataFrame({"t0": [1.0, 2.0], "t1": [3.0, 4.0]})
     assert as_panel(numbers).values[:, 0].tolist() == [1, 3, 2, 4]
 
 

@@ -162,3 +162,23 @@ def test_a_table_of_no_inputs_and_parquet(tmp_path):
     options = {"inputs": DOSES, "kinds": "impulse"}
     found = sample_dataset(tmp_path / "hr.parquet", id="id", time="t", n_rows=10, **options)
     assert found == long()
+
+
+def test_inputs_without_ids_belong_to_the_series_in_the_same_position():
+    """Also where the ids of the series are whole numbers in another order."""
+    series = [([0.0, 1.0], [float(k), 0.0]) for k in range(5)]
+    doses = Inputs(Panel.from_series([([2.0], [10.0 * k]) for k in range(5)]), "impulse")
+    order = [4, 3, 1, 2, 0]
+    found = Panel.from_series(series, ids=order, inputs=doses)
+    assert rows(found) == [([2.0], [[10.0 * k]]) for k in range(5)]
+    labelled = Inputs(doses.panel[order], "impulse")  # what a selection leaves are labels
+    assert rows(Panel.from_series(series, ids=order, inputs=labelled)) == [
+        ([2.0], [[10.0 * k]]) for k in order
+    ]
+    # Of a table, ids are labels, even if they are 0, 1, ... in this order.
+    table = doses.panel.to_long()
+    assert table["id"].tolist() == list(range(5))
+    known = Inputs(Panel.from_long(table, id="id", time="time"), "impulse")
+    assert rows(Panel.from_series(series, ids=order, inputs=known)) == [
+        ([2.0], [[10.0 * k]]) for k in order
+    ]

@@ -32,12 +32,12 @@ def test_masked_cells_of_2d_input_are_not_observed(values):
 
 
 def test_masked_cells_of_cubes_pairs_and_tables():
-    cube = masked(np.arange(6.0).reshape(1, 2, 3), MASK[None])
-    expected = [[0, NAN, 2], [3, 4, NAN]]
+    cube = masked(np.arange(6.0).reshape(1, 3, 2), MASK.reshape(1, 3, 2))
+    expected = np.where(MASK.reshape(3, 2), NAN, np.arange(6.0).reshape(3, 2))
     assert_array_equal(as_panel(cube).values, expected)
-    assert_array_equal(as_panel([([0.0, 1.0], cube[0])]).values, expected)
+    assert_array_equal(as_panel([([0.0, 1.0, 2.0], cube[0])]).values, expected)
     assert_array_equal(as_panel([cube[0]]).values, expected)
-    assert_array_equal(Panel([0.0, 1.0], cube[0], [0, 2]).values, expected)
+    assert_array_equal(Panel([0.0, 1.0, 2.0], cube[0], [0, 3]).values, expected)
 
 
 @pytest.mark.parametrize(

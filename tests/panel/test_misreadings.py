@@ -72,7 +72,7 @@ def test_a_column_of_times_or_ids_is_no_channel():
 
 @pytest.mark.parametrize("n_channels", [1, 3])
 def test_channels_before_times_are_refused(n_channels):
-    cube = np.arange(20.0 * n_channels).reshape(2, n_channels, 10)
+    cube = -np.arange(20.0 * n_channels).reshape(2, n_channels, 10)
     match = (
         rf"sktime and aeon.*Panel\.from_sktime\(X\).*{n_channels} times of 10 channels.*from_array"
     )
@@ -81,7 +81,7 @@ def test_channels_before_times_are_refused(n_channels):
     assert Panel.from_sktime(cube).n_channels == n_channels
     model = HiPPOTransformer(n_coefficients=4).fit(cube.transpose(0, 2, 1))
     assert model.n_channels_in_ == n_channels
-    one_row = HiPPOTransformer(n_coefficients=4).fit(cube.transpose(0, 2, 1)[:, :, [0] * 8])
+    one_row = HiPPOTransformer(n_coefficients=4).fit(np.ones((2, 10, 8)))
     assert one_row.transform(np.ones((2, 1, 8))).shape == (2, 32)  # as many channels as in fit
     with pytest.raises(ValueError, match=r"Panel\.from_sktime"):
         model.transform(cube)
@@ -90,7 +90,7 @@ def test_channels_before_times_are_refused(n_channels):
 @pytest.mark.parametrize("lengths", [(10, 10), (10, 9)])
 @pytest.mark.parametrize("n_channels", [1, 3])
 def test_lists_of_channels_before_times_are_refused(n_channels, lengths):
-    tables = [np.arange(1.0 * n_channels * n).reshape(n_channels, n) for n in lengths]
+    tables = [-np.arange(1.0 * n_channels * n).reshape(n_channels, n) for n in lengths]
     match = rf"may be \(channel, time\).*\[x\.T for x in X\].*{n_channels} times of 10 channels"
     both_refuse(tables, ValueError, match)
     model = HiPPOTransformer(n_coefficients=4).fit([x.T for x in tables])
@@ -138,6 +138,9 @@ UNEVEN = [0.0, 1.0, 2.0, 50.0, 51.0]
         pd.date_range("2024-01-01", periods=5)[::-1],
         ["2024-01-01", "2024-01-02", "2024-02-03", "2024-02-04", "2024-02-05"],
         pd.timedelta_range("0h", periods=5, freq="h"),
+        ["h0", "h6", "h12", "h24", "h48"],
+        ["0.5h", "1h", "2h", "4h", "8h"],
+        ["visit5", "visit4", "visit3", "visit2", "visit1"],
     ],
 )
 @pytest.mark.parametrize("label", [None, "label"])
@@ -153,8 +156,9 @@ def test_columns_that_name_times(columns, label):
         both_refuse(X, TypeError, match)
     assert ("Z is X without ['label']" in str(caught.value)) == bool(label)
     call = re.search(match, str(caught.value))[1]
-    panel = eval(call, {"Panel": Panel, "X": X, "Z": Z, "pandas": pd})
-    step = -1 if columns[0] > columns[-1] else 1
+    panel = eval(call, {"Panel": Panel, "X": X, "Z": Z, "pandas": pd, "re": re})
+    are_back = columns[0] != "h0" and columns[0] > columns[-1]  # "h48" > "h6" as text
+    step = -1 if are_back else 1
     assert_array_equal(panel.values[:5, 0], Z.to_numpy()[0, ::step])
     assert (np.diff(panel.times[:5]) > 0).all()
 
@@ -167,8 +171,9 @@ def test_whole_numbers_in_steps_of_one_are_times():
         assert model.interpolate(frame, [2001.0]).values.ravel().tolist() == [2.0, 5.0]
         counted = HiPPOTransformer(n_coefficients=4).fit(frame.to_numpy())
         assert_array_equal(model.transform(frame), counted.transform(frame.to_numpy()))
-    named = pd.DataFrame(WIDE, columns=["1st", "2nd", "3rd"])
-    assert as_panel(named).times.tolist() == [0, 1, 2] * 2
+    for columns in (["1st", "2nd", "3rd"], ["0h", "1h", "2h"], ["t_7", "t_8", "t_9"]):
+        named = pd.DataFrame(WIDE, columns=columns)
+        assert as_panel(named).times.tolist() == [0, 1, 2] * 2
 
 
 def test_columns_that_changed_places_keep_their_names():
@@ -189,8 +194,9 @@ def test_a_long_table_of_unknown_names(make, ids):
 
 def test_a_wide_frame_of_whole_numbers_is_no_long_table():
     counts = np.random.default_rng(0).poisson(5, size=(30, 6))
-    assert as_panel(pd.DataFrame(counts, columns=list("abcdef"))).n_series == 30
-    assert as_panel(pd.DataFrame(np.sort(counts, axis=0), columns=list("abcdef"))).n_series == 30
+    days = [f"day{k}" for k in range(6)]
+    assert as_panel(pd.DataFrame(counts, columns=days)).n_series == 30
+    assert as_panel(pd.DataFrame(np.sort(counts, axis=0), columns=days)).n_series == 30
 
 
 @pytest.mark.parametrize(
@@ -198,9 +204,9 @@ def test_a_wide_frame_of_whole_numbers_is_no_long_table():
     [
         np.array([["1", "2"]]),
         [["1", "2"]],
-        pd.DataFrame({"a": ["1"], "b": [2.0]}),
-        pd.DataFrame({"a": pd.array(["1"], dtype="string"), "b": [2.0]}),
-        pl.DataFrame({"a": ["1"], "b": [2.0]}),
+        pd.DataFrame({"t0": ["1"], "t1": [2.0]}),
+        pd.DataFrame({"t0": pd.array(["1"], dtype="string"), "t1": [2.0]}),
+        pl.DataFrame({"t0": ["1"], "t1": [2.0]}),
         np.array([["2024-01-01", "2024-01-02"]], "M8[D]"),
         np.array([[1, 2]], "m8[s]"),
         np.array([[pd.Timestamp("2024"), 1.0]], dtype=object),
@@ -252,7 +258,7 @@ def test_lists_of_times_and_values_are_no_rows_of_channels(n):
 
 
 def test_nested_lists_are_read_as_the_array_of_their_shape():
-    tables = np.random.default_rng(0).normal(size=(3, 2, 3))
+    tables = np.random.default_rng(0).normal(size=(3, 4, 3))
     tables[:, 0, 0] = 9  # no times
     assert as_panel(tables.tolist()).equals(as_panel(tables))
     with pytest.raises(ValueError, match=r"Panel\.from_sktime\(np\.array\(X\)\); or "):
@@ -290,11 +296,11 @@ def test_missing_times_are_called_so():
 @pytest.mark.parametrize("kind", [object, "string"])
 def test_a_column_of_text_is_one_line(kind):
     cells = pd.Series(list("12345") * 5, dtype=kind)
-    flat = pd.DataFrame({"a": cells, "b": np.arange(25.0), "c": cells})
+    flat = pd.DataFrame({"t0": cells, "t1": np.arange(25.0), "t2": cells})
     both_refuse(
-        flat, ValueError, r"X has 2 faults:\n  column 'a' holds text, got '1'.*\n  column 'c'"
+        flat, ValueError, r"X has 2 faults:\n  column 't0' holds text, got '1'.*\n  column 't2'"
     )
-    long = flat.assign(id=1, t=np.arange(25.0))
+    long = flat.set_axis(list("abc"), axis=1).assign(id=1, t=np.arange(25.0))
     with pytest.raises(ValueError, match=r"column 'a' holds text.*pandas\.to_numeric\(column, err"):
         Panel.from_long(long, id="id", time="t", values=["a", "b"])
     long["a"] = pd.to_numeric(long["a"], errors="coerce")
@@ -313,3 +319,58 @@ def test_a_column_of_text_in_many_frames_is_one_line(kind):
     read = [frame.assign(a=pd.to_numeric(frame["a"], errors="coerce")) for frame in frames]
     assert as_panel(read).n_series == 4
     both_refuse([frame["a"] for frame in frames], ValueError, "channel 'x0' holds text")
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize("names", [["age", "weight", "glucose"], ["hr", "bp"], ["t1", "label"]])
+def test_a_flat_frame_of_named_channels(make, names):
+    X = make({name: WIDE[:, k].tolist() for k, name in enumerate(names)})
+    both_refuse(
+        X, TypeError, r"pass \[X\] if it is one series.*, and Panel\.from_array\(X\) if its"
+    )
+    assert as_panel([X]).channel_names == tuple(names)
+    assert as_panel([X]).times.tolist() == [0, 1]
+    assert_array_equal(as_panel([X]).values, WIDE[:, : len(names)])
+    assert_array_equal(Panel.from_array(X).values[: len(names), 0], WIDE[0, : len(names)])
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pa.table])
+def test_every_kind_of_frame_is_read_alike(make):
+    one, two = {"hr": [61.0, 64.0], "bp": [120.0, None]}, {"hr": [70.0], "bp": [110.0]}
+    expected = as_panel({"a": pd.DataFrame(one, dtype=float), "b": pd.DataFrame(two)})
+    assert as_panel({"a": make(one), "b": make(two)}).equals(expected)
+    assert Panel.from_frames([make(one), make(two)], ids=["a", "b"]).equals(expected)
+    timed = make({"time": [0.0, 0.7], "hr": [61.0, 64.0]})
+    both_refuse([timed], TypeError, "series 0: the column 'time' would be a channel")
+    both_refuse({"a": make({"id": [1], "hr": [61.0]})}, TypeError, "the column 'id' would be")
+    with pytest.raises(TypeError, match="frames is one DataFrame"):
+        Panel.from_frames(make(two))
+
+
+RISING = [np.column_stack([np.arange(n) * 0.5 + k, np.ones(n)]) for k, n in enumerate([4, 7])]
+
+
+@pytest.mark.parametrize("X", [RISING, np.stack([RISING[0]] * 3)], ids=["list", "cube"])
+def test_a_first_column_that_rises_in_every_series_may_be_times(X):
+    with pytest.warns(UserWarning, match=r"first rises in every series.*give \[\(x\[:, 0\]"):
+        panel = as_panel(X)
+    assert panel.n_channels == 2
+    assert as_panel([(x[:, 0], x[:, 1:]) for x in X]).times[:3].tolist() == [0, 0.5, 1]
+    # No warning: as told, if it falls once, and of so few steps that this may be chance.
+    assert Panel.from_series([(range(len(x)), x) for x in X]).n_channels == 2
+    as_panel([*X, RISING[0][::-1]])
+    as_panel(list(X)[:1])
+    as_panel([x[:, :1] for x in X])
+    with pytest.warns(UserWarning, match="rises in every series"):
+        model = HiPPOTransformer(n_coefficients=4).fit(X)
+    model.transform(X)  # read as in fit
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 4), (3, 4, 7), (5, 1, 2)])
+@pytest.mark.parametrize("kind", [np.array, list])
+def test_cubes_that_can_be_read_two_ways_warn(shape, kind):
+    cube = np.random.default_rng(0).normal(size=shape)
+    other = r"x\.T for x in X" if kind is list else r"Panel\.from_sktime\(X\)"
+    with pytest.warns(UserWarning, match=rf"{shape[1]} times of {shape[2]} channels.*{other}"):
+        as_panel(kind(cube))
+    as_panel(kind(np.random.default_rng(0).normal(size=(3, 5, 4))))

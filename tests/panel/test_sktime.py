@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -114,3 +116,31 @@ def test_faults_of_nested_frames():
 def test_other_containers(X):
     with pytest.raises(TypeError, match='X must be one of sktime\'s "nested_univ"'):
         Panel.from_sktime(X)
+
+
+DAYS = pd.date_range("2024-01-01", periods=3)
+
+
+@pytest.mark.parametrize(
+    ("levels", "names"),
+    [
+        ([DAYS, range(2)], [None, None]),
+        ([DAYS.to_period("D"), range(2)], ["time", "id"]),
+        ([range(3), range(2)], ["time", "stay_id"]),
+        ([["ward"], DAYS, list("ab")], ["ward", "when", "who"]),
+    ],
+)
+def test_times_in_another_level_than_the_last_are_refused(levels, names):
+    index = pd.MultiIndex.from_product(levels, names=names)
+    X = pd.DataFrame({"x": np.arange(6.0)}, index=index)
+    with pytest.raises(ValueError, match="the last must hold the times, but level") as caught:
+        Panel.from_sktime(X)
+    call = re.search(r"give (X\..*\))\. If", str(caught.value))[1]
+    panel = Panel.from_sktime(eval(call, {"X": X}))
+    assert panel.lengths.tolist() == [3, 3]
+    assert panel.values.ravel().tolist() == [0, 2, 4, 1, 3, 5]
+
+
+def test_days_may_be_ids_as_text():
+    index = pd.MultiIndex.from_product([DAYS.astype(str), range(24)], names=["day", "hour"])
+    assert Panel.from_sktime(pd.DataFrame({"x": np.ones(72)}, index=index)).n_series == 3

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skpolyode.panel import Panel, as_panel
+from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.timeaxis import MICROSECONDS, TimeAxis, read_times
 
 UNITS = list(MICROSECONDS)
@@ -183,3 +183,31 @@ def test_missing_times_pass_through_the_axis():
     assert axis.format(np.nan) == "nan"
     for missing in (pd.DatetimeIndex([pd.NaT, NOON]), [None, NOON.to_pydatetime()]):
         assert read_times(missing).kind == "datetime"
+
+
+@pytest.mark.parametrize(
+    ("count", "unit", "years"),
+    [(1.7e18, "s", "5.39e\\+10"), (1.7e9, "D", "4.65e\\+06"), (-9.3e18, "us", "2.95e\\+05")],
+)
+def test_counts_in_a_wrong_unit_are_refused(count, unit, years):
+    match = (
+        rf"time_unit='{unit}', .* {years} years, which datetime64\[us\] cannot hold: give the unit"
+    )
+    with pytest.raises(ValueError, match=match):
+        Panel([0.0, count], [1.0, 2.0], [0, 2], time_unit=unit)
+    assert "to 1970-01-01" in repr(Panel([0.0, 0.5], [1.0, 2.0], [0, 2], time_unit=unit))
+
+
+def test_answers_too_far_ahead_are_refused():
+    days = Panel.from_series([(pd.date_range("2024-01-01", periods=2), [1.0, 2.0])])
+    with pytest.raises(ValueError, match=r"time_unit='s'.*cannot hold"):
+        query_times(days, [1e18], relative_to="end")
+    with pytest.raises(ValueError, match=r"time_unit='s'.*cannot hold"):
+        days.like(np.array([1e18]), np.ones((1, 1)), np.array([0, 1])).user_times()
+
+
+def test_datetimes_that_wrap_are_refused():
+    far = np.array(["2024-01-01", "300000-01-01", "NaT"], "M8[D]")
+    with pytest.raises(ValueError, match=r"series 0: datetimes must be .*, got 300000-01-01"):
+        Panel.from_series([(far, [1.0, 2.0, 3.0])])
+    assert Panel.from_series([(far[:1], [1.0])]).is_datetime

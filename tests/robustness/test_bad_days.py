@@ -110,10 +110,11 @@ class TestTransformers:
 
 def row_by_row(transformer: Any, X: Any) -> Any:
     """Stream that has taken in every observation by itself."""
-    panel = as_panel(X)
-    stream = transformer.stream(panel.n_series)
     with warnings.catch_warnings():  # as `judge` does
         warnings.filterwarnings("ignore", r"[\s\S]*far from (all )?others")
+        warnings.filterwarnings("ignore", r".* is read as \(time, channel\)")
+        panel = as_panel(X)
+        stream = transformer.stream(panel.n_series)
         for k, (times, values) in enumerate(panel):
             for time, row in zip(times, values, strict=True):
                 stream.update(time, row, series=k)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skpolyode import Panel
 from skpolyode.forecasting import PolyODEForecaster
-from skpolyode.panel.outliers import without_outliers
+from skpolyode.panel.outliers import within_limits
 from tests.robustness.test_bad_days import EXAMPLES
 from tests.transformers.data import Pairs, small
 
@@ -105,7 +105,7 @@ def test_forecasts_stay_within_bounds(name, series):
     panel = Panel.from_series(series)
     scaler = getattr(model, "transformer_", model).scaler_
     try:
-        known = without_outliers(panel, scaler.limits)  # as a warning says
+        known = within_limits(panel, scaler.limits)  # as a warning says
     except ValueError:  # of some series nothing is left
         with pytest.raises(ValueError, match=r"all values are far[\s\S]*in the units of fit"):
             model.forecast(panel, asked)

@@ -7,9 +7,9 @@ import warnings
 import numpy as np
 import pytest
 
-from skpolyode import Panel
+from skpolyode import LegendreFitTransformer, Panel
 from skpolyode.forecasting import PolyODEForecaster
-from skpolyode.panel.outliers import cell_limits, judge_cells, without_outliers
+from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.structural import StructuralForecaster
 from tests.quick import no_stacking
 from tests.transformers.data import oscillators, small
@@ -139,11 +139,18 @@ def test_a_forecaster_warns_once_of_cells_that_may_be_faults(forecaster):
     doubted(forecaster.forecast, with_cell(12.0), [2.22, 4.5], name="y")
 
 
+def judged(values, learned=None):
+    """Masks of `values` (P, D), by limits of others or of themselves."""
+    return CellLimits.of(Panel.from_array(values.T if learned is None else learned.T)).judge(
+        values, None
+    )
+
+
 def test_a_code_for_missing_values_is_doubtful():
     """One -999 among values of 40 to 180, and none of these."""
     values = np.random.default_rng(0).uniform(40, 180, 400)
     values[7] = -999.0
-    faulty, doubtful = judge_cells(values[:, None], cell_limits(values[:, None]))
+    faulty, doubtful = judged(values[:, None])[1:]
     assert not faulty.any()
     np.testing.assert_array_equal(np.flatnonzero(doubtful), [7])
 
@@ -156,16 +163,63 @@ def test_cells_of_heavy_tails_are_not_doubtful(draw):
         getattr(np.random.default_rng(k), draw)(size=(3000, 1), **options) for k in range(2)
     )
     for values in (old, new):
-        assert not np.any(judge_cells(values, cell_limits(old)))
+        assert not np.any(judged(values, old))
 
 
 def test_many_values_far_out_are_a_mode_and_one_farther_still_is_faulty():
     values = np.random.default_rng(0).normal(size=(3000, 1))
     values[:6] += 60.0
     values[6] = 1e6
-    faulty, doubtful = judge_cells(values, cell_limits(values))
+    faulty, doubtful = judged(values)[1:]
     np.testing.assert_array_equal(np.flatnonzero(faulty), [6])
     assert not doubtful.any()
     with pytest.warns(UserWarning, match="1e\\+06 is far from all others"):
-        found = without_outliers(Panel.from_array(values.T), cell_limits(values))
+        found = within_limits(panel := Panel.from_array(values.T), CellLimits.of(panel))
     assert np.isnan(found.values).sum() == 1
+
+
+TINY = {"max_epochs": 1, "hidden_layer_sizes": (4,), "n_coefficients": 2}
+RNG = np.random.default_rng(0)
+CALM = RNG.normal(size=(20, 12))
+FAR = Panel.from_series([(np.arange(12.0), x + 600 * (k == 0)) for k, x in enumerate(CALM)])
+
+
+def test_what_fit_took_is_taken_later():
+    """The series that is far away is held out by this seed, and says nothing of the limits."""
+    with no_stacking():
+        model = small(random_state=23, **TINY).fit(FAR)
+    assert np.isfinite(model.transform(FAR)).all()
+    np.testing.assert_array_equal(model.stream(FAR[:1]).embedding(), model.transform(FAR[:1]))
+
+
+@pytest.mark.parametrize("seed", [2, 5])  # held out of the training, and of the calibration
+def test_what_a_forecaster_took_is_taken_later(seed):
+    model = PolyODEForecaster(small(**TINY), random_state=seed).pretrain(FAR)
+    assert np.isfinite(model.forecast(FAR, [13.0]).values).all()
+
+
+def test_a_held_out_value_that_cannot_be_computed_with_is_refused_by_fit():
+    series = [(np.arange(12.0), np.zeros(12)) for _ in range(20)]
+    series[0][1][5] = 1e150
+    with no_stacking(), pytest.raises(ValueError, match=r"series 0 .*time 5: 1e\+150 is too large"):
+        small(random_state=23, **TINY).fit(series)
+
+
+def test_errors_that_fit_took_are_taken_later():
+    """The first series has errors of 1200 standard deviations, some 730 half widths."""
+    errors = np.full((240, 1), 0.1)
+    errors[:12] = 1200.0
+    vague = Panel(FAR.times, CALM.reshape(-1, 1), FAR.offsets, errors=errors)
+    model = LegendreFitTransformer().fit(vague)
+    assert np.isfinite(model.transform(vague)).all()
+
+
+def test_a_warm_start_goes_on_with_the_limits_of_the_model():
+    """A value that is far from all others of a calm site is no outlier of the model."""
+    calm = 1e-3 * CALM
+    calm[3, 4] = 1.0
+    site = [(np.arange(12.0), x) for x in calm]
+    with no_stacking():
+        model = small(warm_start=True, **TINY).fit(FAR[1:])
+        model.fit(site)  # warnings are errors
+    model.transform(site)

@@ -154,7 +154,7 @@ TOO_LARGE = 10**400
     [
         [[1, TOO_LARGE], [1, 2]],
         [[[1], [TOO_LARGE]], [[1], [2]]],
-        pd.DataFrame({"a": [1, TOO_LARGE], "b": [1, 2]}, dtype=object),
+        pd.DataFrame({"t0": [1, TOO_LARGE], "t1": [1, 2]}, dtype=object),
         [([0, 1], [1, TOO_LARGE])],
     ],
 )

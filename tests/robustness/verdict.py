@@ -30,8 +30,8 @@ def judge(call: Callable[[Any], Any], given: Any) -> Any:
 def accepted(call: Callable[[Any], Any], given: Any) -> Any:
     """As :func:`judge`, but the result need not be numbers.
 
-    Warnings are errors, but for those of a training that did not converge or lacked channels, and
-    of faulty cells.
+    Warnings are errors, but for those of a training that did not converge or lacked channels, of
+    faulty cells, and of arrays that can be read in another way.
     """
     before = copy.deepcopy(given)
     try:
@@ -40,6 +40,7 @@ def accepted(call: Callable[[Any], Any], given: Any) -> Any:
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.filterwarnings("ignore", "the channels .* were never observed")
             warnings.filterwarnings("ignore", r"[\s\S]*far from (all )?others")
+            warnings.filterwarnings("ignore", r".* is read as \(time, channel\)")
             result = call(given)
     except (ValueError, TypeError) as error:
         assert_documented(error)

@@ -84,10 +84,14 @@ class TestContainers:
         assert other.shape == (6, 7, 2)
 
     def test_table(self, imputer):
-        X = pd.DataFrame(holes((6, 5, 1))[..., 0], columns=list("abcde"))
-        assert isinstance(clone(imputer).fit_transform(X), np.ndarray)
+        names = [f"day{k}" for k in range(5)]
+        X = pd.DataFrame(holes((6, 5, 1))[..., 0], columns=names)
+        found = clone(imputer).fit_transform(X)
+        assert isinstance(found, np.ndarray)
+        years = clone(imputer).fit_transform(X.set_axis(range(2001, 2006), axis=1))
+        np.testing.assert_array_equal(years, found)
         table = clone(imputer).set_output(transform="pandas").fit_transform(X)
-        assert table.columns.tolist() == list("abcde")
+        assert table.columns.tolist() == names
         assert table.notna().all(axis=None)
         observed = X.notna().to_numpy()
         np.testing.assert_array_equal(table.to_numpy()[observed], X.to_numpy()[observed])
@@ -126,6 +130,7 @@ cells = st.none() | st.floats(-1e6, 1e6).filter(lambda x: x == 0 or abs(x) > 1e-
 @pytest.mark.filterwarnings("ignore:the channels")
 @settings(max_examples=40, deadline=None)
 @given(arrays(object, st.tuples(*[st.integers(1, n) for n in (4, 6, 3)]), elements=cells))
+@pytest.mark.filterwarnings("ignore:.* is read as")
 def test_any_array_is_filled(X):
     X = X.astype(np.float64)
     observed = ~np.isnan(X)

@@ -69,9 +69,9 @@ def test_number_of_features_seen():
     assert small().fit(rng.normal(size=(5, 7, 2))).n_features_in_ == 2
     assert small().fit(rng.normal(size=(5, 7))).n_features_in_ == 7
     assert small().fit(SERIES).n_features_in_ == 2
-    frame = pd.DataFrame(rng.normal(size=(5, 3)), columns=["p", "q", "r"])
+    frame = pd.DataFrame(rng.normal(size=(5, 3)), columns=["t0", "t1", "t2"])
     transformer = small().fit(frame)
-    assert transformer.feature_names_in_.tolist() == ["p", "q", "r"]
+    assert transformer.feature_names_in_.tolist() == ["t0", "t1", "t2"]
     assert not hasattr(transformer.fit(SERIES), "feature_names_in_")
 
 

@@ -12,6 +12,7 @@ from skpolyode.errors import Faults
 from skpolyode.panel.cell_errors import like_values, read_errors
 from skpolyode.panel.cells import BadCell, read_values, text_columns
 from skpolyode.panel.checks import NOT_NUMERIC, TEXT, name_cell
+from skpolyode.panel.readers.lists import names_in
 from skpolyode.panel.rows import Rows, are_offsets, offsets_from, require_series
 from skpolyode.panel.timeaxis import TimeBlock, Times, join_times, read_times
 
@@ -71,7 +72,8 @@ def rows_from_array(
             f"{faults.name}: times must be of shape {values.shape[1:2]} (for all series) or "
             f"{values.shape[:2]} (for each), got {block.data.shape}."
         )
-    if faults.ids is None and isinstance(array, pd.DataFrame) and array.index.is_unique:
+    is_labelled = isinstance(array, pd.DataFrame) and names_in(array.index) is not None
+    if faults.ids is None and is_labelled and array.index.is_unique:
         faults.ids = array.index.to_numpy()
     clock = join_times([block._replace(data=block.data.ravel())], time_unit)
     place = np.arange(block.data.size).reshape(block.data.shape)  # of each cell among the times

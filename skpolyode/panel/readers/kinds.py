@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import numbers
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +23,7 @@ _TIME_NAMES = frozenset(
 )
 _NUMBER = re.compile(r"-?\d+\.?\d*(e[+-]?\d+)?$")
 _DATE = re.compile(r"\d{4}-\d\d(-\d\d|$)")
+_DIGITS = r"(\d+\.?\d*)"
 _TEXT_AND_DATES = (
     *(str, bytes, np.datetime64, np.timedelta64),
     *(datetime.date, datetime.timedelta, pd.Period),
@@ -55,21 +57,47 @@ def column_times(X: Any) -> np.ndarray | None:
         times = np.array(column_names(X), dtype=np.float64)
     except (TypeError, ValueError):
         return None
-    return times if len(times) and times[0] % 1 == 0 and (np.diff(times) == 1).all() else None
+    return times if _are_steps(times) else None
 
 
-def _column_times_refusal(X: Any) -> str | None:
-    """Refuse a flat frame some of whose columns name times, but not one after the other."""
-    names = column_names(X)
-    times = [name for name in names if _is_time(name)]
-    others = [name for name in names if name not in times]
-    if len(times) <= 2 * len(others) or column_times(X) is not None:
+def _are_steps(times: Sequence[float] | np.ndarray) -> bool:
+    return len(times) > 0 and times[0] % 1 == 0 and bool((np.diff(times) == 1).all())
+
+
+def _numbered(names: list[Any]) -> dict[str, float]:
+    """Names that number moments, such as "h6" and "h12", or "1st" and "2nd", and these numbers."""
+    parts = {name: re.split(_DIGITS, name) for name in names if isinstance(name, str)}
+    parts = {name: found for name, found in parts.items() if len(found) == 3}
+    words = Counter(found[0] for found in parts.values())
+    word = max(words, key=words.__getitem__, default="")
+    found = {name: float(found[1]) for name, found in parts.items() if found[0] == word}
+    return found if len(set(found.values())) == len(found) else {}
+
+
+def _column_names_refusal(X: Any) -> str | None:
+    """Refuse a flat frame whose columns have names, but not those of moments in steps of one."""
+    names, numbered = column_names(X), {}
+    if not names or column_times(X) is not None:
         return None
+    times = [name for name in names if _is_time(name)]
+    if not times:
+        times = list(numbered := _numbered(names))
+    others = [name for name in names if name not in times]
+    if len(numbered) == len(names) and _are_steps(list(numbered.values())):
+        return None
+    if len(times) <= 2 * len(others):
+        return _long_table_refusal(X) or (
+            f"has columns whose names are not those of times ({', '.join(map(str, names[:3]))}), "
+            "but each row of a flat frame is a series and each column a moment of all series; pass "
+            "[X] if it is one series with a row for each time, and Panel.from_array(X) if its rows "
+            "are series."
+        )
     of = "Z" if others else "X"
-    read, first = f"{of}.columns", times[0]
+    read, first = f"{of}.column{'_name' * hasattr(X, 'column_names')}s", times[0]
     if isinstance(first, str):
+        number = f"re.search(r'{_DIGITS.strip('()')}', name)[0]" if numbered else "name"
         is_date = _DATE.match(first)
-        read = f"pandas.to_datetime({read})" if is_date else f"[float(name) for name in {read}]"
+        read = f"pandas.to_datetime({read})" if is_date else f"[float({number}) for name in {read}]"
     return (
         f"has columns that name times ({str(first)!r}, ...)"
         + (f" beside {others}" if others else "")
@@ -122,6 +150,12 @@ def column(frame: Any, name: object) -> pd.Series | np.ndarray:
     if zone is None:
         return array
     return pd.Series(pd.DatetimeIndex(array).tz_localize("UTC").tz_convert(zone))
+
+
+def as_pandas(table: Any) -> Any:
+    """Turn a frame of polars or pyarrow into one of pandas, with the same columns."""
+    names = [] if isinstance(table, pd.DataFrame) else column_names(table)
+    return pd.DataFrame({name: column(table, name) for name in names}) if names else table
 
 
 def _polars_schema(X: Any) -> Mapping[str, Any]:
@@ -248,4 +282,4 @@ def _frame_refusal(X: Any) -> str | None:
             "like times, but each row of a flat frame is a series; pass a list, [X], if it is one "
             "series indexed by time, and Panel.from_array(X) if its rows are series."
         )
-    return _column_times_refusal(X) or _long_table_refusal(X)
+    return _column_names_refusal(X) or _long_table_refusal(X)

@@ -12,7 +12,7 @@ import pandas as pd
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.cells import BadCell, read_values
 from skpolyode.panel.checks import NOT_NUMERIC, TEXT
-from skpolyode.panel.readers.kinds import is_id_name, is_time_name
+from skpolyode.panel.readers.kinds import as_pandas, column_names, is_id_name, is_time_name
 from skpolyode.panel.rows import Rows, offsets_from, require_series
 from skpolyode.panel.timeaxis import TimeBlock, join_times, read_times
 
@@ -153,7 +153,7 @@ def _read_frame(table: object) -> Block:
         if is_time_name(name):
             raise TypeError(
                 f"the column {name!r} would be a channel and not the times; index the frame by it, "
-                f"with frame.set_index({name!r}), or call it otherwise"
+                f"with frame.set_index({name!r}) of pandas, or call it otherwise"
             )
         if is_id_name(name):
             raise TypeError(
@@ -165,7 +165,7 @@ def _read_frame(table: object) -> Block:
 
 def _series_in(items: Iterable[object], faults: Faults) -> Iterable[object]:
     """The items, unless going through them gives names and not series."""
-    if isinstance(items, pd.DataFrame):
+    if column_names(items):
         raise TypeError(f"{faults.name} is one DataFrame; wrap it in a list: [{faults.name}].")
     if isinstance(items, Mapping):
         raise TypeError(
@@ -186,8 +186,8 @@ rows_from_tables = partial(
 def rows_from_frames(
     frames: Iterable[pd.DataFrame | pd.Series], faults: Faults, time_unit: str | None
 ) -> Rows:
-    """Read a list of DataFrames or Series that are indexed by time."""
-    tables = list(_series_in(frames, faults))
+    """Read a list of DataFrames or Series that are indexed by time; polars' rows are counted."""
+    tables = list(map(as_pandas, _series_in(frames, faults)))
     if faults.channel_names is None and tables and isinstance(tables[0], pd.DataFrame):
         faults.channel_names = names_in(tables[0].columns)
     rows = rows_from_list(tables, faults, time_unit, _read_frame)

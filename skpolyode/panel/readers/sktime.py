@@ -8,7 +8,7 @@ import pandas as pd
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.panel.cells import read_values
 from skpolyode.panel.readers.arrays import rows_from_array
-from skpolyode.panel.readers.kinds import is_nested
+from skpolyode.panel.readers.kinds import is_id_name, is_nested, is_time_name
 from skpolyode.panel.readers.lists import rows_from_frames
 from skpolyode.panel.readers.long import Table, group_rows, pivot, read_table
 from skpolyode.panel.rows import Duplicates, Rows, offsets_from, require_series, series_index
@@ -26,6 +26,7 @@ def rows_from_sktime(
     if isinstance(X, pd.DataFrame):
         require_series(len(X), faults.name)
         if isinstance(X.index, pd.MultiIndex):
+            refuse_swapped_levels(X.index, faults.name)
             ids, times = X.index.droplevel(-1), X.index.get_level_values(-1)
             columns = [X.iloc[:, index] for index in range(X.shape[1])]
             table = read_table(ids, times, faults, time_unit)
@@ -36,6 +37,29 @@ def rows_from_sktime(
         f'{faults.name} must be one of sktime\'s "nested_univ", "pd-multiindex", "df-list" or '
         f'"numpy3D", got {type(X)}.'
     )
+
+
+def refuse_swapped_levels(index: pd.MultiIndex, name: str) -> None:
+    """Raise a ValueError if another level than the last one holds the times, by types or names."""
+    dated = list(map(_are_dated, index.levels))
+    if not any(dated) and is_id_name(index.names[-1]):
+        dated = list(map(is_time_name, index.names))
+    if dated[-1] or not any(dated):
+        return
+    k = dated.index(True)
+    order = [*(other for other in range(len(dated)) if other != k), k]
+    raise ValueError(
+        f"{name} has the index levels {list(index.names)}, of which the last must hold the times, "
+        f"but level {k} does: give {name}.reorder_levels({order}).sort_index(). If it holds ids of "
+        "series, make text of them."
+    )
+
+
+def _are_dated(labels: pd.Index) -> bool:
+    try:
+        return read_times(labels).kind != "number"
+    except TypeError:  # text
+        return False
 
 
 def refuse_repeated_rows(frame: pd.DataFrame, name: str) -> None:
