@@ -4,6 +4,9 @@ The errors of such forecasts teach the weights of an ensemble and the widths of 
 depend on the *lead*, the time since a channel was last observed. Forecasts of one series that
 overlap in time share their errors: :func:`effective_count` tells how many do not overlap, and
 :func:`folds_of` keeps those that share errors in one fold.
+
+Forecasts are asked of whole series, and of series whose beginning is not known. So the end of each
+long series is one more series, a *window*, of which nothing before is known to any forecast.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import numpy as np
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.naive import Records, records_at
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.select import series_of_rows
+from skpolyode.panel.select import series_of_rows, take
 from skpolyode.panel.units import Standardised, Units
 
 N_FOLDS = 5  # of cross-fitting
@@ -79,6 +82,7 @@ class RollingOrigins(NamedTuple):
     """
 
     panel: Panel  # without rows that hold no observation
+    whose: np.ndarray  # int64 (B,): which series each of the panel is, or is a window of
     origins: np.ndarray  # int64 (O,): rows, rising
     rows: np.ndarray  # int64 (M + O,)
     counts: np.ndarray  # int64 (O,): of the rows that belong to each origin
@@ -89,9 +93,11 @@ class RollingOrigins(NamedTuple):
         return self.panel.times[self.rows]
 
     def followed_by(self, other: RollingOrigins) -> RollingOrigins:
-        """Origins in two panels, one after the other."""
-        panel, n_rows = Panel.concat([self.panel, other.panel]), self.panel.n_observations
-        moved = other.origins + n_rows, other.rows + n_rows, other.counts
+        """Origins in panels of different series, one after the other."""
+        panels, n_rows = [self.panel, other.panel], self.panel.n_observations
+        panel = Panel.concat(panels, ids=np.arange(sum(len(own) for own in panels)))
+        whose = other.whose + self.whose.max(initial=-1) + 1
+        moved = whose, other.origins + n_rows, other.rows + n_rows, other.counts
         columns = zip(self[1:], moved, strict=True)
         return RollingOrigins(panel, *(np.concatenate(pair) for pair in columns))
 
@@ -102,8 +108,8 @@ class RollingOrigins(NamedTuple):
 
     @property
     def series(self) -> np.ndarray:
-        """Series (M + O,) of the rows."""
-        return series_of_rows(self.panel)[self.rows]
+        """Series (M + O,) of the rows, or of which they are in a window."""
+        return self.whose[series_of_rows(self.panel)[self.rows]]
 
     @property
     def is_ahead(self) -> np.ndarray:
@@ -122,6 +128,7 @@ class Sample:
 
     rows: Standardised  # of the series
     offsets: np.ndarray  # int64: where those of each series start
+    whose: np.ndarray  # int64: which series each is, or is a window of
     origins: np.ndarray  # int64 (O,): rows
     origin: np.ndarray  # int64 (M,): which of the origins
     elapsed: np.ndarray  # float64 (M,): times that are forecast, since the start of the series
@@ -136,7 +143,8 @@ class Sample:
         rows = model.standardised(asked.panel)
         what = asked.origin, rows.times[asked.rows], rows.values[asked.rows], asked.series
         own = model.responses(asked.panel, rows.times, series_of_rows(asked.panel))
-        return cls(rows, asked.panel.offsets, asked.origins, *what, own, own[asked.rows])
+        parts = rows, asked.panel.offsets, asked.whose, asked.origins
+        return cls(*parts, *what, own, own[asked.rows])
 
     @cached_property
     def _plain(self) -> Records:
@@ -166,6 +174,16 @@ class Sample:
         return replace(self, **{name: getattr(self, name)[kept] for name in names})
 
 
+def with_windows(panel: Panel, rng: np.random.RandomState) -> tuple[Panel, np.ndarray]:
+    """The series, and a window from a random row to the end of each long one; whose each is."""
+    every, shortest = np.arange(panel.n_series), FEWEST_TO_HOLD_OUT
+    long = np.flatnonzero(panel.lengths >= 2 * shortest)
+    later = rng.randint(shortest, panel.lengths[long] - shortest + 1)
+    whose, nothing = np.concatenate([every, long]), np.zeros_like(every)
+    start = panel.offsets[whose] + np.concatenate([nothing, later])
+    return take(panel, whose, start, panel.offsets[whose + 1]), whose
+
+
 def rolling_origins(
     model: Forecasts,
     panel: Panel,
@@ -174,6 +192,8 @@ def rolling_origins(
     settings: BacktestSettings = _SETTINGS,
 ) -> RollingOrigins:
     """Choose origins, and the rows within the reach of each that are forecast from there.
+
+    Without `earliest` rows, windows of the series count as series.
 
     Parameters
     ----------
@@ -187,6 +207,10 @@ def rolling_origins(
         First row of each series that may be forecast. None: its second row.
     settings : BacktestSettings
     """
+    durations = np.subtract(*panel.times[np.stack([panel.offsets[1:] - 1, panel.offsets[:-1]])])
+    whose = np.arange(panel.n_series)
+    if earliest is None:
+        panel, whose = with_windows(panel, rng)
     series = series_of_rows(panel)
     first, end = panel.offsets[:-1], panel.offsets[1:]
     earliest = first + 1 if earliest is None else np.maximum(earliest, first + 1)
@@ -199,7 +223,6 @@ def rolling_origins(
     reach = settings.reach_gaps * model.units.time_scale
     if model.recent is not None:
         reach = settings.reach_contexts * model.recent.window
-    durations = panel.times[end - 1] - panel.times[first]
     reach = max(reach, settings.reach_share * float(np.median(durations)))
     seen = ~np.isnan(panel.values)
     is_rare = seen[:, seen.mean(axis=0) < settings.rare].any(axis=1)  # rows of rare channels
@@ -215,7 +238,7 @@ def rolling_origins(
             steps = np.unique([0, *kept, *rare])
         targets.append(row + steps)
     counts = np.array([len(own) for own in targets], dtype=np.int64)
-    return RollingOrigins(panel, origins, np.concatenate([*targets, rows[:0]]), counts)
+    return RollingOrigins(panel, whose, origins, np.concatenate([*targets, rows[:0]]), counts)
 
 
 def chunks(n_forecasts: int) -> Iterator[slice]:

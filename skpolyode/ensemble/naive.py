@@ -1,7 +1,7 @@
-"""Naive forecasts of a channel, from a summary of its past that takes constant memory.
+"""What simple forecasts know of a channel: a summary of its past that takes constant memory.
 
 A stream keeps the same summary row by row as a whole series gives at once: the number of
-observations, their mean, the first one, and the last few.
+observations, their mean, means that forget, the last one, and the range.
 """
 
 from __future__ import annotations
@@ -13,48 +13,43 @@ import numpy as np
 
 from skpolyode.panel import series_index
 
-NAIVE = ("last", "moving_average", "mean", "local_drift", "drift")
-"""Forecasts without a model: the last value, the mean of the last four, the mean of all, and the
-last value continued along the line from an observation shortly before it (local drift) or from the
-first observation (drift)."""
+SPANS = 2.0 ** np.arange(6)
+"""Typical gaps after which an observation counts 1/e in each of the means that forget."""
 
 NEGLIGIBLE = 1e-6  # standard deviations of a channel; smaller differences count as none
 
-_N_RECENT = 4  # last observations that a record keeps
 _N_SCALARS = 6  # fields of a record that hold one number
-_SHORTEST_DRIFT = 0.5  # typical gaps; over shorter times, noise would pass for a drift
 
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """What simple forecasts know of channels, arrays (...) and (..., 4).
+    """What simple forecasts know of channels, arrays (...) and (..., S).
 
     Times are in typical gaps since the start of the series, values in standard deviations from
-    the mean of the channel. Before the fifth observation, the first one fills the places of those
-    that are missing; before the first observation, all is zero.
+    the mean of the channel. Before the first observation, all is zero.
     """
 
     n_values: np.ndarray  # (...): number of observations
     mean: np.ndarray  # (...)
-    first_time: np.ndarray  # (...)
-    first_value: np.ndarray  # (...)
+    last_time: np.ndarray  # (...)
+    last: np.ndarray  # (...)
     lowest: np.ndarray  # (...)
     highest: np.ndarray  # (...)
-    times: np.ndarray  # (..., 4): of the last observations
-    values: np.ndarray  # (..., 4)
+    means: np.ndarray  # (..., 6): with weights that fall exponentially, over each of `SPANS`
+    totals: np.ndarray  # (..., 6): sums of these weights, of which the last observation has 1
     effects: np.ndarray  # (..., S): what a mixed model knows, empty without one
     driven: np.ndarray  # (..., F): responses to inputs at the last one, empty without inputs
 
     @classmethod
     def blank(cls, *shape: int, n_driven: int = 0) -> Self:
         """Records of channels that have not been observed."""
-        recent, driven = np.zeros((2, *shape, _N_RECENT)), np.zeros((*shape, n_driven))
-        return cls(*np.zeros((_N_SCALARS, *shape)), *recent, np.zeros((*shape, 0)), driven)
+        kept, driven = np.zeros((2, *shape, len(SPANS))), np.zeros((*shape, n_driven))
+        return cls(*np.zeros((_N_SCALARS, *shape)), *kept, np.zeros((*shape, 0)), driven)
 
     @classmethod
     def unpack(cls, packed: np.ndarray, n_driven: int = 0) -> Self:
         """Records from one array of all their columns; see `pack`."""
-        ends = [*_N_SCALARS + _N_RECENT * np.arange(3), packed.shape[-1] - n_driven]
+        ends = [*_N_SCALARS + len(SPANS) * np.arange(3), packed.shape[-1] - n_driven]
         scalars, *others = np.split(packed, ends, axis=-1)
         return cls(*np.moveaxis(scalars, -1, 0), *others)
 
@@ -73,26 +68,12 @@ class Records:
         """Records at an index or mask of the leading axes."""
         return Records(*(column[key] for column in self.columns))
 
-    @property
-    def last(self) -> np.ndarray:
-        """Last observations (...), 0 without any."""
-        return self.values[..., -1]
-
     def time_since(self, elapsed: np.ndarray) -> np.ndarray:
         """Time (...) from the last observation to `elapsed` (...), infinite without one."""
-        return np.where(self.n_values > 0, elapsed - self.times[..., -1], np.inf)
-
-    def slopes(self) -> np.ndarray:
-        """Slopes (..., 2) from the third and fourth last observation to the last, 0 without."""
-        age, rise = self.times[..., -1:] - self.times, self.values[..., -1:] - self.values
-        return (rise / np.maximum(age, _SHORTEST_DRIFT))[..., 1::-1]
+        return np.where(self.n_values > 0, elapsed - self.last_time, np.inf)
 
     def updated(
-        self,
-        elapsed: np.ndarray,
-        values: np.ndarray,
-        mask: np.ndarray,
-        driven: np.ndarray,
+        self, elapsed: np.ndarray, values: np.ndarray, mask: np.ndarray, driven: np.ndarray
     ) -> Records:
         """Records (n, D) after one more observation of each series, at times `elapsed` (n,).
 
@@ -101,28 +82,25 @@ class Records:
         """
         x, t = np.where(mask, values, 0.0), np.broadcast_to(elapsed[:, None], mask.shape)
         n, is_first = self.n_values + 1, self.n_values == 0
-
-        def moved_on(kept: np.ndarray, latest: np.ndarray) -> np.ndarray:
-            later = np.concatenate([kept[..., 1:], latest[..., None]], axis=-1)
-            return np.where(is_first[..., None], latest[..., None], later)
-
-        mean = self.mean + (x - self.mean) / n
-        first = np.where(is_first, t, self.first_time), np.where(is_first, x, self.first_value)
         ranges = (np.minimum, self.lowest), (np.maximum, self.highest)
         reach = [np.where(is_first, x, f(known, x)) for f, known in ranges]
-        new = n, mean, *first, *reach, moved_on(self.times, t), moved_on(self.values, x)
-        masks = [mask] * _N_SCALARS + [mask[..., None]] * 2
-        moved = map(np.where, masks, new, self.columns[:-2])
-        driven = np.where(mask[..., None], driven[:, None], self.driven)
+        scalars = n, self.mean + (x - self.mean) / n, t, x, *reach
+        totals = 1.0 + self.totals * _share_left(t - self.last_time)
+        means = self.means + (x[..., None] - self.means) / totals
+        masks = [mask] * _N_SCALARS + [mask[..., None]] * 3
+        new = *scalars, means, totals, driven[:, None]
+        before = *self.columns[:-2], self.driven
+        *moved, driven = map(np.where, masks, new, before)
         return Records(*moved, self.effects, driven)
 
 
+def _share_left(gaps: np.ndarray) -> np.ndarray:
+    """What is left (..., 6) of the weight of an observation after gaps (...)."""
+    return np.exp(-gaps[..., None] / SPANS)
+
+
 def records_at(
-    times: np.ndarray,
-    values: np.ndarray,
-    offsets: np.ndarray,
-    rows: np.ndarray,
-    driven: np.ndarray,
+    times: np.ndarray, values: np.ndarray, offsets: np.ndarray, rows: np.ndarray, driven: np.ndarray
 ) -> Records:
     """Records (n, D) of series up to some of their rows, which are included.
 
@@ -140,7 +118,8 @@ def records_at(
         Responses to inputs; F = 0 if there are none.
     """
     records = Records.blank(len(rows), values.shape[1], n_driven=driven.shape[1])
-    start = offsets[series_index(offsets)[rows]]
+    series = series_index(offsets)
+    start = offsets[series[rows]]
     for j, channel in enumerate(values.T):
         observed = np.flatnonzero(~np.isnan(channel))
         first = np.searchsorted(observed, start)
@@ -151,37 +130,31 @@ def records_at(
         first, stop, x, t = first[known], stop[known], channel[observed], times[observed]
         # Each sum takes its own values only: differences of cumulative sums would lose the digits
         # of a series that follows one of much larger values.
-        bounds = np.stack([first, stop], axis=1).ravel()
+        bounds, last = np.stack([first, stop], axis=1).ravel(), stop - 1
         sums = np.add.reduceat(np.append(x, 0.0), bounds)[::2]
         reach = [f.reduceat(np.append(x, x[-1]), bounds)[::2] for f in (np.minimum, np.maximum)]
-        kept = np.maximum(stop[:, None] - np.arange(_N_RECENT, 0, -1), first[:, None])
-        columns = stop - first, sums / (stop - first), t[first], x[first], *reach, t[kept], x[kept]
+        means, totals = (own[last] for own in _means_that_forget(t, x, series[observed]))
+        columns = stop - first, sums / (stop - first), t[last], x[last], *reach, means, totals
         for column, own in zip(records.columns[:-2], columns, strict=True):
             column[known, j] = own
-        records.driven[known, j] = driven[observed[stop - 1]]
+        records.driven[known, j] = driven[observed[last]]
     return records
 
 
-def naive_forecasts(records: Records, leads: np.ndarray) -> np.ndarray:
-    """Forecasts (..., 5) from records (...), in the order of :data:`NAIVE`.
+def _means_that_forget(
+    times: np.ndarray, values: np.ndarray, series: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means and sums of weights (P, 6) up to each of P observations, series after series.
 
-    `leads` (...) are the finite times since the channels were last observed. The forecast of a
-    channel without observations is 0, its mean in training.
+    Sums over the last 1, 2, 4, ... observations, each of two sums of half the length.
     """
-    times, values, last = records.times, records.values, records.last
-    n_recent = np.clip(records.n_values, 1, _N_RECENT)[..., None]
-    recent = values * (np.arange(_N_RECENT, 0, -1) <= n_recent)
-    average = recent.sum(axis=-1) / n_recent[..., 0]
-    # The local drift is from the latest observation that is not too close to the last one, or
-    # else from the earliest.
-    age = times[..., -1:] - times
-    is_apart = age >= _SHORTEST_DRIFT
-    base = _N_RECENT - 1 - np.argmax(is_apart[..., ::-1], axis=-1)
-    base = np.where(is_apart.any(axis=-1), base, 0)[..., None]
-    rise = last - np.take_along_axis(values, base, axis=-1)[..., 0]
-    duration = np.take_along_axis(age, base, axis=-1)[..., 0]
-    local = last + leads * rise / np.maximum(duration, _SHORTEST_DRIFT)
-    duration = times[..., -1] - records.first_time
-    rise = last - records.first_value
-    drift = last + leads * rise / np.maximum(duration, _SHORTEST_DRIFT)
-    return np.stack(np.broadcast_arrays(last, average, records.mean, local, drift), axis=-1)
+    totals = np.ones((len(times), len(SPANS)))
+    sums, step = values[:, None] * totals, 1
+    later = np.flatnonzero(series[step:] == series[:-step]) + step
+    while len(later):
+        kept = _share_left(times[later] - times[later - step])
+        for own in (sums, totals):
+            own[later] += kept * own[later - step]
+        step *= 2
+        later = np.flatnonzero(series[step:] == series[:-step]) + step
+    return sums / totals, totals

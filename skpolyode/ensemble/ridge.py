@@ -1,8 +1,9 @@
-"""Ridge regression of each channel on the simple forecasts of all channels.
+"""Ridge regression of each channel on what is known of the past of all channels.
 
-The regression corrects the best simple forecast of a channel at given leads. It is *direct*: each
-lead has its own coefficients. Values are in standard deviations from the mean of their channel,
-leads in typical gaps.
+The regression corrects the last value of a channel or the forecast of the mixed model, by the last
+values of all channels and by means of their past that forget. It is *direct*: each lead has its own
+coefficients. Values are in standard deviations from the mean of their channel, leads in typical
+gaps.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from skpolyode.ensemble.backtest import N_FOLDS, Sample, are_known, folds_of, nearness
-from skpolyode.ensemble.naive import NAIVE, NEGLIGIBLE, Records, naive_forecasts
+from skpolyode.ensemble.naive import NEGLIGIBLE, Records
 from skpolyode.saving.codec import saved
 
-_LAST, _AVERAGE, _MEAN, _LOCAL, _DRIFT, _MIXED = range(len(NAIVE) + 1)
+_LAST, _MIXED = range(2)  # simple forecasts, of which the better one is corrected
+_OF_OTHERS = [0, 4]  # features of other channels: their last values, and their means over 4 gaps
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class RidgeSettings:
     max_channels_in_products: int = 6  # with more, there are no products of features
     clip: float = 5.0  # standard deviations; features further out count as being there
     clip_driven: float = 20.0  # the same of responses to inputs, as impulses may be rare
-    strengths: tuple[float, ...] = (10.0, 100.0, 1000.0)  # forecasts that speak for 0
+    strengths: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)  # forecasts that speak for 0
 
 
 _SETTINGS = RidgeSettings()
@@ -40,7 +42,7 @@ _SETTINGS = RidgeSettings()
 @saved
 @dataclass(frozen=True, eq=False)
 class DirectRidge:
-    """Linear corrections of the best simple forecast of each channel, at some leads.
+    """Linear corrections of the better simple forecast of each channel, at some leads.
 
     Parameters
     ----------
@@ -49,11 +51,11 @@ class DirectRidge:
     centre, scale : float64 ndarray of shape (D, F)
         Mean and standard deviation of the features.
     bases : int64 ndarray of shape (D, J)
-        Which simple forecast is corrected: the naive ones, then that of the mixed model.
+        Which simple forecast is corrected: the last value (0), or that of the mixed model (1).
     coefficients : float64 ndarray of shape (D, J, F + 1)
         Of the standardised features, and a constant.
     with_products : bool
-        Whether the features include products of last values and local drifts.
+        Whether the features include products of last values and latest changes.
     strength : float
         Of the penalty, in forecasts that speak for 0.
     """
@@ -147,7 +149,7 @@ class DirectRidge:
         """Forecasts (n, D) from records and mixed forecasts (n, D), for times `elapsed` (n,).
 
         `driven` (n, F) are the responses to inputs at these times, F = 0 if training had none.
-        0 of a channel that has not been observed. Drifts stop at the longest lead of training.
+        0 of a channel that has not been observed. Leads stop at the longest one of training.
         """
         parts = records, elapsed, mixed, self.with_products, self.leads[-1], driven
         features = _Features.of(*parts)
@@ -163,15 +165,15 @@ class DirectRidge:
 
 
 class _Sums(NamedTuple):
-    """Sums that decide ridge regressions at J leads of the errors of naive forecasts."""
+    """Sums that decide ridge regressions at J leads of the errors of simple forecasts."""
 
     grams: np.ndarray  # (J, F + 1, F + 1): of the features
-    products: np.ndarray  # (J, F + 1, 6): of features and errors
-    squares: np.ndarray  # (J, 6): of errors
+    products: np.ndarray  # (J, F + 1, 2): of features and errors
+    squares: np.ndarray  # (J, 2): of errors
 
     @classmethod
     def of(cls, x: np.ndarray, errors: np.ndarray, weights: np.ndarray) -> Self:
-        """Of features (n, F + 1) and errors (n, 6), with weights (n, J)."""
+        """Of features (n, F + 1) and errors (n, 2), with weights (n, J)."""
         sums = []
         for weight in weights.T:
             rows = weight > 0
@@ -180,7 +182,7 @@ class _Sums(NamedTuple):
         return cls(*(np.stack(column) for column in zip(*sums, strict=True)))
 
     def solve(self, strengths: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """The best simple forecast (J,), and coefficients (S, J, F + 1) of its error."""
+        """The better simple forecast (J,), and coefficients (S, J, F + 1) of its error."""
         bases = self.squares.argmin(axis=1)
         product = np.take_along_axis(self.products, bases[:, None, None], axis=2)
         identity = np.eye(self.grams.shape[-1])
@@ -191,11 +193,11 @@ class _Sums(NamedTuple):
 class _Features(NamedTuple):
     """Features of n forecasts."""
 
-    simple: np.ndarray  # (n, D, 6): naive forecasts, and those of the mixed model
+    simple: np.ndarray  # (n, D, 2): last values, and forecasts of the mixed model
     since: np.ndarray  # (n, D): leads
-    n_values: np.ndarray  # (n, D)
+    n_values: np.ndarray  # (n, D), 1 at least
     elapsed: np.ndarray  # (n,)
-    drifts: np.ndarray  # (n, D, 2): over the last two and three gaps
+    levels: np.ndarray  # (n, D, 8): last values, and from there to means, of all and over spans
     shared: np.ndarray  # (n, S): of all channels
     before: np.ndarray  # (n, D, F): responses to inputs when the channels were last observed
     driven: np.ndarray  # (n, F): at the times that are forecast
@@ -211,36 +213,35 @@ class _Features(NamedTuple):
         driven: np.ndarray,
     ) -> Self:
         since = records.time_since(elapsed[:, None])
-        latest = records.times[..., -1].max(axis=1, initial=0.0)
+        latest = records.last_time.max(axis=1, initial=0.0)
         elapsed = np.minimum(elapsed, latest + longest)  # all is held from there on
         # On a path past the end of one channel, others may be observed later still.
         since = np.where(np.isinf(since), 0.0, np.clip(since, 0.0, longest))
-        simple = np.concatenate([naive_forecasts(records, since), mixed[..., None]], axis=-1)
-        last = simple[..., _LAST]
-        shared = [last, simple[..., _LOCAL] - last, simple[..., _MEAN] - last]
-        if last.shape[1] > _SETTINGS.max_channels:
-            shared = []
+        simple = np.stack([records.last, mixed], axis=-1)
+        last = records.last[..., None]
+        means = np.concatenate([records.mean[..., None], records.means], axis=-1)
+        levels = np.concatenate([last, means - last], axis=-1)
+        shared, n = [], len(last)
+        if last.shape[1] <= _SETTINGS.max_channels:
+            shared.append(levels[..., _OF_OTHERS].reshape(n, -1))
         if with_products:
-            factors = np.clip(np.hstack(shared[:2]), -_SETTINGS.clip, _SETTINGS.clip)
+            factors = levels[..., [0, 2]].reshape(n, -1)
+            factors = np.clip(factors, -_SETTINGS.clip, _SETTINGS.clip)
             one, other = np.triu_indices(factors.shape[1])
             shared.append(factors[:, one] * factors[:, other])
-        shared = np.hstack([np.empty((len(last), 0)), *shared])
-        drifts = since[..., None] * records.slopes()
-        own = simple, since, records.n_values, np.maximum(elapsed, 0.0), drifts, shared
-        return cls(*own, records.driven, driven)
+        shared = np.hstack([np.empty((n, 0)), *shared])
+        own = simple, since, np.maximum(records.n_values, 1), np.maximum(elapsed, 0.0)
+        return cls(*own, levels, shared, records.driven, driven)
 
     def of_channel(self, channel: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Features (m, F) of a channel, and its simple forecasts (m, 6), at `rows` (n,)."""
-        simple = self.simple[rows, channel]
-        last, n_values = simple[:, _LAST], np.maximum(self.n_values[rows, channel], 1)
-        level, lead = simple[:, _MEAN] - last, self.since[rows, channel]
-        own = [last, level, level / n_values, 1 / n_values]
-        own += [np.log1p(lead), np.log1p(self.elapsed[rows])]
-        own += [simple[:, place] - last for place in (_AVERAGE, _LOCAL, _DRIFT, _MIXED)]
-        own += [*self.drifts[rows, channel].T]
+        """Features (m, F) of a channel, and its simple forecasts (m, 2), at `rows` (n,)."""
+        simple, levels = self.simple[rows, channel], self.levels[rows, channel]
+        n_values = self.n_values[rows, channel]
+        own = [levels, levels[:, :2] * np.log(n_values)[:, None], 1 / n_values]
+        own += [np.log1p(self.since[rows, channel]), np.log1p(self.elapsed[rows])]
         before = self.before[rows, channel]
-        own += [self.shared[rows], before, self.driven[rows] - before]
-        return np.column_stack(own), simple
+        own += [simple[:, _MIXED] - simple[:, _LAST], self.shared[rows]]
+        return np.column_stack([*own, before, self.driven[rows] - before]), simple
 
     @property
     def n_driven(self) -> int:

@@ -22,7 +22,7 @@ from skpolyode.ensemble.backtest import (
 )
 from skpolyode.ensemble.bounds import Bounds
 from skpolyode.ensemble.mixed import MixedEffects
-from skpolyode.ensemble.naive import NAIVE, Records, naive_forecasts, records_at
+from skpolyode.ensemble.naive import Records, records_at
 from skpolyode.ensemble.ridge import DirectRidge
 from skpolyode.ensemble.weights import MEMBERS, SETTINGS
 from skpolyode.panel import Panel, offsets_from, series_index
@@ -30,7 +30,6 @@ from skpolyode.panel.periods import shared_periods
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 
-_LAST = NAIVE.index("last")
 _SAMPLE = BacktestSettings(max_origins=6000, max_targets=10)  # of the regression
 
 
@@ -61,7 +60,8 @@ class SimpleForecasts:
         `periods` are candidates for a season, as of the mixed model, and `knots` the leads of the
         regression; without any there is none.
         """
-        mixed, ridge = MixedEffects.learn(*sample.rows, sample.offsets, periods), None
+        every, ridge = np.ones(len(sample.offsets) - 1, dtype=bool), None
+        mixed = MixedEffects.learn(*_whole_series(sample, every), periods)
         expected, leads = sample.mixed(mixed), sample.leads
         if len(knots):
             ridge = DirectRidge.learn(knots, sample, expected)
@@ -73,9 +73,7 @@ class SimpleForecasts:
 
         The `sample` is that of `learn`.
         """
-        kept = ~np.isin(np.arange(len(sample.offsets) - 1), series)
-        rows = (column[kept[series_index(sample.offsets)]] for column in sample.rows)
-        mixed = self.mixed.relearned(*rows, offsets_from(np.diff(sample.offsets)[kept]))
+        mixed = self.mixed.relearned(*_whole_series(sample, ~np.isin(sample.whose, series)))
         sample = sample.of_rows(~np.isin(sample.series, series))
         expected = sample.mixed(mixed)
         ridge = self.ridge and self.ridge.relearned(sample, expected)
@@ -123,25 +121,28 @@ class SimpleForecasts:
 
         `elapsed` (n,) are the times that are forecast, and `driven` (n, F) the responses to inputs
         then. `structural` (n, D, S) has S = 0 without structural forecasts, else 1. A free run that
-        is no finite number is replaced by the last value. The mixed model takes the place of a
-        drift where there is one observation only, and of all naive forecasts where there is none;
-        what is measured late is told by the last value. It takes the place of a structural forecast
-        that is not known.
+        is no finite number is replaced by the last value. Where nothing was observed, the mixed
+        model takes the place of the last value, which also tells what is measured late, and of the
+        regression. It takes the place of a structural forecast that is not known.
         """
         longest, n_values = self.bounds.leads[-1], records.n_values
         leads = np.minimum(records.time_since(elapsed[:, None]), longest)
-        naive = naive_forecasts(records, np.where(n_values > 0, leads, 0.0))
-        run = np.where(np.isfinite(run), run, naive[..., 0])
         held = np.where(n_values > 0, longest, np.inf)
         mixed = ridge = self.mixed.forecasts(records.effects, elapsed, held)[0]
         if self.ridge is not None:
             ridge = np.where(n_values < 1, mixed, self.ridge.at(records, elapsed, mixed, driven))
-        needed = np.where(np.isin(NAIVE, ["local_drift", "drift"]), 2, 1)
-        naive = np.where(n_values[..., None] < needed, mixed[..., None], naive)
-        naive[..., _LAST] += np.where(n_values < 1, self.late, 0.0)
+        last = np.where(n_values < 1, mixed + self.late, records.last)
+        run = np.where(np.isfinite(run), run, last)
         structural = np.where(np.isfinite(structural), structural, mixed[..., None])
-        columns = run[..., None], naive, mixed[..., None], ridge[..., None], structural
-        return self.bounds.clip(np.concatenate(columns, axis=-1), records, leads)
+        members = np.stack([run, last, mixed, ridge], axis=-1)
+        return self.bounds.clip(np.concatenate([members, structural], axis=-1), records, leads)
+
+
+def _whole_series(sample: Sample, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Times, values and offsets of the series that a mask keeps, but for windows of series."""
+    kept = kept & (sample.whose == np.arange(len(sample.whose)))
+    rows = kept[series_index(sample.offsets)]
+    return *(x[rows] for x in sample.rows), offsets_from(np.diff(sample.offsets)[kept])
 
 
 def _late(leads: np.ndarray, errors: np.ndarray) -> np.ndarray:

@@ -2,8 +2,8 @@
 
 A free run of learned dynamics is the best forecast where the dynamics are known. Where they are
 not, or where nothing can be predicted any more, a simple forecast may be better. Backtests decide
-the weights, by channel, by lead, and by how much of a series is known. Values are in standard
-deviations from the mean of their channel, leads in typical gaps.
+the weights, by channel and by lead. Values are in standard deviations from the mean of their
+channel, leads in typical gaps.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ from skpolyode.ensemble.weights import (
     weights_between,
 )
 from skpolyode.panel import Panel
+from skpolyode.panel.select import take
 from skpolyode.saving.codec import saved
 
-_ANCHORED = ("run", "last", "local_drift", "drift")  # right at a lead of zero, if the run is
+_ANCHORED = ("run", "last")  # right at a lead of zero, if the run is
 _MIXED = MEMBERS.index("mixed")
 _LEARNED = ("run", "ridge")  # members that know nothing about values outside the training range
 
@@ -54,28 +55,24 @@ class StackedForecast:
         The members that are not the model's, and the bounds of all.
     leads : float64 ndarray of shape (J,)
         Rising from 0.
-    known : float64 ndarray of shape (K,)
-        Numbers of observations, rising.
-    weights : float64 ndarray of shape (D, J, K, G)
-        Of the members at these leads and numbers; smooth between, held beyond. None is negative.
-        What is missing to a sum of one is the weight of the mean in training, 0. The further a
-        series is outside the range of training, by up to one standard deviation, the more the
-        weights of the free run, of the regression and of the mean move to the mixed model: the
-        model has not seen such values.
+    weights : float64 ndarray of shape (D, J, G)
+        Of the members at these leads; smooth between, held beyond. None is negative. What is
+        missing to a sum of one is the weight of the mean in training, 0. The further a series is
+        outside the range of training, by up to one standard deviation, the more the weights of the
+        free run, of the regression and of the mean move to the mixed model: the model has not seen
+        such values.
     unseen : float64 ndarray of shape (D, G)
         Weights of the members for channels that have not been observed yet.
     """
 
     simple: SimpleForecasts
     leads: np.ndarray
-    known: np.ndarray
     weights: np.ndarray
     unseen: np.ndarray
 
-    def at(self, channel: int, leads: np.ndarray, n_values: np.ndarray) -> np.ndarray:
-        """Weights (n, G) of the members for one channel, at leads (n,)."""
-        own, knots = (self.weights[channel], self.unseen[channel]), (self.leads, self.known)
-        return weights_between(*own, knots, leads, n_values)
+    def at(self, channel: int, leads: np.ndarray) -> np.ndarray:
+        """Weights (n, G) of the members for one channel, at leads (n,), infinite if unseen."""
+        return weights_between(self.weights[channel], self.unseen[channel], self.leads, leads)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -85,7 +82,7 @@ class StackedForecast:
     @property
     def mean_weights(self) -> dict[str, float]:
         """Weight of each member, and of the mean in training, over all channels and leads."""
-        weights = self.weights.mean(axis=(0, 1, 2))
+        weights = self.weights.mean(axis=(0, 1))
         members = dict(zip(self.names, map(float, weights), strict=True))
         return members | {"training mean": max(1.0 - sum(members.values()), 0.0)}
 
@@ -109,11 +106,11 @@ class StackedForecast:
         for part in chunks(len(run)):
             known, when = records[part], elapsed[part]
             members = self.simple.members(run[part], known, when, driven[part], structural[part])
-            leads = np.minimum(known.time_since(when[:, None]), self.leads[-1])
+            leads = known.time_since(when[:, None])
             far = np.where(known.n_values > 0, self.simple.bounds.outside(known), 0.0)
             share = np.clip(far / SETTINGS.margin, 0.0, 1.0)
             for j in range(leads.shape[1]):
-                weights = self.at(j, leads[:, j], known.n_values[:, j])
+                weights = self.at(j, leads[:, j])
                 rest = 1 - weights.sum(axis=1)  # of the mean in training
                 moved = share[:, j] * (rest + weights[:, learned].sum(axis=1))
                 weights[:, learned] *= 1 - share[:, j, None]
@@ -139,7 +136,8 @@ def learn_stacking(
     """Learn the weights of a model and of simple forecasts from backtests.
 
     With few held-out series, simple forecasts are learned from all series and judged on all of
-    them, by folds; only the model is judged on those that it has not seen.
+    them, by folds; only the model is judged on those that it has not seen. Simple forecasts of a
+    single series are judged on its second half, by what was learned from the first one.
 
     Parameters
     ----------
@@ -157,18 +155,7 @@ def learn_stacking(
     structural : callable or None, default=None
         Gives structural forecasts (M + O, D, 1) of rolling origins, in the units of the model.
     """
-    pool = trained if tested is None else tested
-    has_folds = new_from is None or pool.n_series >= SETTINGS.fewest_folds
-    by_folds = has_folds and (tested is None or pool.n_series < SETTINGS.fewest_judges)
-    asked, is_new = rolling_origins(model, pool, rng, None if by_folds else new_from), True
-    if new_from is not None:
-        is_new = asked.rows >= new_from[asked.series]
-    elif by_folds:
-        is_new = tested is not None
-        if is_new:
-            others = rolling_origins(model, trained, rng)
-            asked = others.followed_by(asked)
-            is_new = np.arange(len(asked.rows)) >= len(others.rows)
+    asked, is_new, learned, by_folds = _judges(model, trained, tested, rng, new_from)
     every, ahead = Sample.of(model, asked), asked.is_ahead
     run = np.empty((0, trained.n_channels))
     if len(asked.origins):
@@ -176,23 +163,57 @@ def learn_stacking(
     extra = np.empty((*run.shape, 0)) if structural is None else structural(asked)
     own = run[ahead], extra[ahead]
     sample, start = every.of_rows(ahead), (run - every.actual)[~ahead]
-    learned, knots = asked.panel if by_folds else trained, np.empty(0)
+    knots = np.empty(0)
     if new_from is None and learned.n_series >= FEWEST_TO_HOLD_OUT:
         knots = knots_of(sample.leads, sample.actual)
     source, periods = learning_sample(model, learned, rng, period)
     simple = SimpleForecasts.learn(source, periods, knots)
     members = members_of(simple, sample, *own, source if by_folds else None)
     volatility = volatility_at(sample.rows.values, sample.offsets, sample.origins)[sample.origin]
-    columns = sample.leads, sample.records.n_values, volatility, members, sample.actual
+    columns = sample.leads, volatility, members, sample.actual
     times = asked.times[ahead] / model.units.time_scale
-    is_new = np.broadcast_to(is_new, ahead.shape)[ahead]
-    backtest = Backtest(*columns, sample.series, times, is_new)
-    leads, known, weights, unseen = learn_weights(backtest)
+    backtest = Backtest(*columns, sample.series, times, is_new[ahead])
+    leads, weights, unseen = learn_weights(backtest)
     early = [_at_zero(weights[:, :1], _anchored(model, start))]
     if leads[0] > 1.0:  # after a typical gap the last value says no more than it does then
         early, leads = [*early, weights[:, :1]], np.concatenate([[1.0], leads])
     leads, weights = np.concatenate([[0.0], leads]), np.concatenate([*early, weights], axis=1)
-    return StackedForecast(simple, leads, known, weights, unseen), backtest
+    if tested is None and not by_folds:
+        simple = learn_simple(model, trained, rng, period)
+    return StackedForecast(simple, leads, weights, unseen), backtest
+
+
+def _judges(
+    model: Forecasts,
+    trained: Panel,
+    tested: Panel | None,
+    rng: np.random.RandomState,
+    new_from: np.ndarray | None,
+) -> tuple[RollingOrigins, np.ndarray, Panel, bool]:
+    """Origins whose forecasts are judged, and whether the model has not seen (M + O,) what came.
+
+    Then the series that simple forecasts are learned from, and whether they are judged by folds of
+    these; see `learn_stacking`.
+    """
+    pool = trained if tested is None else tested
+    if new_from is not None:
+        by_folds = pool.n_series >= SETTINGS.fewest_folds
+        earliest = pool.offsets[:-1] if by_folds else new_from
+        asked = rolling_origins(model, pool, rng, earliest)
+        return asked, asked.rows >= new_from[asked.series], pool if by_folds else trained, by_folds
+    if tested is None and trained.n_series == 1:
+        half = np.array([(trained.n_observations + 1) // 2])
+        known, asked = np.zeros((2, 1), dtype=np.int64), rolling_origins(model, trained, rng, half)
+        return asked, np.zeros(len(asked.rows), dtype=bool), take(trained, *known, half), False
+    asked = rolling_origins(model, pool, rng)
+    is_new = np.full(len(asked.rows), tested is not None)
+    if tested is None or tested.n_series >= SETTINGS.fewest_judges:
+        return asked, is_new, trained, tested is None
+    others = rolling_origins(model, trained, rng)
+    asked = others.followed_by(asked)
+    is_new = np.arange(len(asked.rows)) >= len(others.rows)
+    learned = Panel.concat([trained, tested], ids=np.arange(trained.n_series + tested.n_series))
+    return asked, is_new, learned, True
 
 
 def _anchored(model: Forecasts, start: np.ndarray) -> tuple[str, ...]:
@@ -204,7 +225,7 @@ def _anchored(model: Forecasts, start: np.ndarray) -> tuple[str, ...]:
 
 
 def _at_zero(weights: np.ndarray, anchored: tuple[str, ...]) -> np.ndarray:
-    """Weights (D, 1, K, G) at a lead of zero, where only anchored members are right."""
+    """Weights (D, 1, G) at a lead of zero, where only anchored members are right."""
     start = np.where(np.isin(MEMBERS[: weights.shape[-1]], anchored), weights, 0.0)
     surest = "last" if "last" in anchored else "run"
     start[..., MEMBERS.index(surest)] += start.sum(axis=-1) <= NEGLIGIBLE
@@ -227,9 +248,9 @@ def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
     folds = folds_of(backtest.series, n_folds, backtest.times)
     for fold in np.unique(folds):
         out = folds == fold
-        *knots, weights, unseen = learn_weights(backtest.of(~out))
+        knots, weights, unseen = learn_weights(backtest.of(~out))
         own = backtest.of(out)
         for j, channel in enumerate(zip(weights, unseen, strict=True)):
-            at = weights_between(*channel, tuple(knots), own.leads[:, j], own.n_values[:, j])
+            at = weights_between(*channel, knots, own.leads[:, j])
             result[out, j] = (at * own.members[:, j]).sum(axis=-1)
     return result

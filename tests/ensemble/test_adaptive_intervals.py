@@ -88,6 +88,17 @@ def test_calm_and_volatile_series_get_different_widths_at_the_same_coverage():
     assert adapted.mean() < 0.8 * plain.mean()
 
 
+def test_beyond_the_volatility_of_the_backtest_the_scale_is_held():
+    parts = kinds(80, 0, (0.2, 1.0))
+    own, volatility = calibrated(*parts), parts[-1]
+    ends = np.stack([f(volatility, axis=0) for f in (np.min, np.max)])  # (2, D, 2)
+    leads = np.ones((2, 2))
+    expected = own.half_widths(leads, 0.9, ends)
+    assert (expected[1] > 1.5 * expected[0]).all()
+    far = ends + np.array([-5.0, 5.0])[:, None, None]
+    np.testing.assert_array_equal(own.half_widths(leads, 0.9, far), expected)
+
+
 @pytest.mark.parametrize("n_series", [3, 5, 8, 20])
 @pytest.mark.parametrize("scales", [(1.0,), (0.2, 1.0)])
 def test_few_series_cover_what_they_cover_without_scales(n_series, scales):

@@ -96,7 +96,7 @@ def paths(n_series: int, seed: int) -> tuple[np.ndarray, ...]:
 
 def run_only(leads, forecasts, actual, series, times) -> Backtest:
     """Where the free run is the best forecast, and nothing else is known but the mean."""
-    members = np.concatenate([forecasts, np.zeros((len(forecasts), 7))], axis=1)
+    members = np.concatenate([forecasts, np.zeros((len(forecasts), 3))], axis=1)
     where = {"series": series.astype(int), "times": times}
     return backtest_of(members, actual[:, 0], leads[:, 0], **where)
 
@@ -112,7 +112,7 @@ def test_few_series_cover_as_much_as_many(n_series):
             known.leads, forecasts, known.actual, known.series, known.times
         )
         leads = new.leads
-        own = weights_of(known).at(0, leads[:, 0], new.n_values[:, 0])
+        own = weights_of(known).at(0, leads[:, 0])
         wrong = np.abs(new.actual[:, 0] - (own * new.members[:, 0]).sum(axis=1))[:, None]
         covered.append((wrong <= calibration.half_widths(leads, 0.9)).mean())
         apart += [own.n_independent / n_series for own in calibration.errors[0]]
@@ -143,17 +143,21 @@ def test_rank_of_the_conformal_quantile(level, rank):
     assert width[0, 0] == rank
 
 
-def test_errors_of_training_are_widened_to_those_of_new_series():
+@pytest.mark.parametrize("n_new", [2, 20])
+def test_errors_of_training_are_widened_to_those_of_new_series(n_new):
     """The fewer new series there are, the closer the factor is to one."""
     actual = np.zeros(60)
-    is_new = np.arange(60) >= 40
-    members = np.zeros((60, 8))
+    is_new = np.arange(60) >= 60 - n_new
+    members = np.zeros((60, 4))
     own = backtest_of(members, actual, np.ones(60), is_new=is_new)
     forecasts = np.where(is_new, 3.0, 1.0)[:, None]
     found = as_if_new(forecasts, own)
     np.testing.assert_array_equal(found[is_new], 3.0)
-    np.testing.assert_allclose(found[~is_new], 3 ** (20 / 22))
+    np.testing.assert_allclose(found[~is_new], 3 ** (n_new / (n_new + 2)))
     better = np.where(is_new, 0.5, 1.0)[:, None]  # widths are never made smaller
     np.testing.assert_array_equal(as_if_new(better, own), better)
+    jump = np.where(np.arange(60) == 7, -50.0, forecasts[:, 0])[:, None]
+    more = 3 ** (2 * n_new / (n_new + 2)) - 1  # of the square, up to that of two usual errors
+    assert as_if_new(jump, own)[7, 0] == pytest.approx(-np.sqrt(50.0**2 + 4 * more))
     alike = own._replace(is_new=np.ones(60, dtype=bool))
     np.testing.assert_array_equal(as_if_new(forecasts, alike), forecasts)

@@ -1,4 +1,4 @@
-"""The ridge regression on naive forecasts: what it finds, and that it is the same everywhere."""
+"""The ridge regression on what is known: what it finds, and that it is the same everywhere."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def ridge_sample(panel: Panel, known: int = 3) -> Sample:
     origins = first + known - 1
     lead = since - since[origins][series]
     asked = (lead > 0) & (lead <= LEADS[-1])
-    rows = Standardised(since, panel.values), panel.offsets, origins, series[asked]
+    rows = Standardised(since, panel.values), panel.offsets, np.arange(panel.n_series)
+    rows = *rows, origins, series[asked]
     what = since[asked], panel.values[asked], series[asked]
     return Sample(*rows, *what, no_inputs(len(since)), no_inputs(asked.sum()))
 
@@ -67,7 +68,7 @@ def test_what_other_channels_say_is_found():
 
 @pytest.mark.parametrize("strength", [10.0, 100.0])
 def test_it_is_a_ridge_regression_at_each_lead(strength, monkeypatch):
-    """On its features, of the errors of the best naive forecast."""
+    """On its features, of the errors of the best simple forecast."""
     monkeypatch.setattr(ridge, "_SETTINGS", ridge.RidgeSettings(strengths=(strength,)))
     rng, panel = np.random.default_rng(0), pushed(200, 2, n_rows=4)
     sample = ridge_sample(panel)
@@ -97,7 +98,7 @@ def test_strength_is_that_of_the_least_error_in_cross_validation(monkeypatch):
         x = np.column_stack([np.clip((x - x.mean(0)) / np.maximum(x.std(0), 1e-9), -5, 5), known])
         x[:, :-1] *= features.of_channel(0, known)[0].std(axis=0) > 1e-6
         wrong = sample.actual[:, 0, None] - naive
-        for strength in (10.0, 100.0, 1000.0):
+        for strength in (0.1, 1.0, 10.0, 100.0, 1000.0):
             left = np.empty(len(x))
             for k in range(5):
                 out = folds == k
@@ -173,14 +174,14 @@ def test_it_answers_before_other_channels_were_last_observed():
 
 
 def test_beyond_the_longest_lead_of_training_nothing_goes_on():
-    """Leads and drifts stop; only how long the series has lasted may still count."""
+    """Leads stop; only how long the series has lasted may still count."""
     sample = ridge_sample(pushed(20, 0))
     found = [
         features_of(replace(sample, elapsed=2.0 + 1.5 * np.full(len(sample.elapsed), own)), True, 4)
         for own in (6.0, 1e6)
     ]
     np.testing.assert_array_equal(found[0].since, 4.0)
-    for name in ("since", "simple", "drifts", "shared"):
+    for name in ("since", "simple", "levels", "shared"):
         np.testing.assert_array_equal(getattr(found[1], name), getattr(found[0], name))
     far = ridge._standardised(np.array([[1e9, -1e9]]), np.zeros(2), np.ones(2), 0)
     assert far.tolist() == [[5.0, -5.0, 1.0]]

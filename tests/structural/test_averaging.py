@@ -291,9 +291,9 @@ def test_structure_has_the_weight_where_there_is_one():
     t, rng = np.arange(80.0), np.random.default_rng(0)
     panel = single(t, 0.3 * t + wave(t) + 0.1 * rng.standard_normal(80))
     stacking = small().pretrain(panel).transformer_.embedder_.stacking
-    assert (stacking.weights[0, -1:, :, MEMBERS.index("structural")] > 0.8).all()
-    anchored = [MEMBERS.index(name) for name in ("run", "last", "local_drift", "drift")]
-    assert stacking.weights[0, 0, :, anchored].sum() == pytest.approx(1.0)
+    assert (stacking.weights[0, -1:, MEMBERS.index("structural")] > 0.8).all()
+    anchored = [MEMBERS.index(name) for name in ("run", "last")]
+    assert stacking.weights[0, 0, anchored].sum() == pytest.approx(1.0)
 
 
 def test_a_structural_forecast_that_is_not_known_is_that_of_the_mixed_model():
