@@ -26,7 +26,7 @@ from skpolyode.ensemble.naive import NAIVE, Records, naive_forecasts, records_at
 from skpolyode.ensemble.ridge import DirectRidge
 from skpolyode.ensemble.weights import MEMBERS, SETTINGS
 from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.periods import shared_periods
+from skpolyode.panel.periods import alternatives, shared_seasons
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 
@@ -55,13 +55,13 @@ class SimpleForecasts:
     late: np.ndarray
 
     @classmethod
-    def learn(cls, sample: Sample, periods: list[float | None], knots: np.ndarray) -> Self:
+    def learn(cls, sample: Sample, seasons: list[tuple[float, ...]], knots: np.ndarray) -> Self:
         """Learn from a sample of forecasts, and from the rows of their series.
 
-        `periods` are candidates for a season, as of the mixed model, and `knots` the leads of the
-        regression; without any there is none.
+        `seasons` are those of the mixed model, and `knots` the leads of the regression; without any
+        there is none.
         """
-        mixed, ridge = MixedEffects.learn(*sample.rows, sample.offsets, periods), None
+        mixed, ridge = MixedEffects.learn(*sample.rows, sample.offsets, seasons), None
         expected, leads = sample.mixed(mixed), sample.leads
         if len(knots):
             ridge = DirectRidge.learn(knots, sample, expected)
@@ -152,13 +152,13 @@ def _late(leads: np.ndarray, errors: np.ndarray) -> np.ndarray:
 
 def learning_sample(
     model: Forecasts, panel: Panel, rng: np.random.RandomState, period: Sequence[float] | None
-) -> tuple[Sample, list[float | None]]:
+) -> tuple[Sample, list[tuple[float, ...]]]:
     """What `SimpleForecasts.learn` takes, of the series of a panel; see `learn_stacking`."""
     asked = rolling_origins(model, panel, rng, settings=_SAMPLE)
     sample = Sample.of(model, asked).of_rows(asked.is_ahead)
     if period is None:
-        return sample, [None, *shared_periods(*sample.rows, panel.offsets)]
-    return sample, [p / model.units.time_scale for p in period] or [None]
+        return sample, [(), *shared_seasons(*sample.rows, panel.offsets)]
+    return sample, alternatives([p / model.units.time_scale for p in period]) or [()]
 
 
 def members_of(

@@ -152,8 +152,8 @@ def learn_stacking(
     new_from : int64 ndarray of shape (n_series,) or None, default=None
         First row of each tested series that did not train the model; None: its first.
     period : sequence of float or None, default=None
-        Periods of which one is that of a season, in the units of `times`; empty if there is none.
-        None searches for some, and decides whether there is a season.
+        Of seasons, in the units of `times`: one of them, or all together; empty if there is none.
+        None searches for some, and decides whether there are any.
     structural : callable or None, default=None
         Gives structural forecasts (M + O, D, 1) of rolling origins, in the units of the model.
     """
@@ -179,8 +179,8 @@ def learn_stacking(
     learned, knots = asked.panel if by_folds else trained, np.empty(0)
     if new_from is None and learned.n_series >= FEWEST_TO_HOLD_OUT:
         knots = knots_of(sample.leads, sample.actual)
-    source, periods = learning_sample(model, learned, rng, period)
-    simple = SimpleForecasts.learn(source, periods, knots)
+    source, seasons = learning_sample(model, learned, rng, period)
+    simple = SimpleForecasts.learn(source, seasons, knots)
     members = members_of(simple, sample, *own, source if by_folds else None)
     volatility = volatility_at(sample.rows.values, sample.offsets, sample.origins)[sample.origin]
     columns = sample.leads, sample.records.n_values, volatility, members, sample.actual

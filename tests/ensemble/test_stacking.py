@@ -292,7 +292,7 @@ def test_few_series_are_cross_fitted_by_blocks_in_time():
 def still(n_channels: int = 1) -> SimpleForecasts:
     """Known by hand: the mixed model expects 0.5, training had values from -1 to 1."""
     ones = np.ones(n_channels)
-    blank = MixedEffects._blank(np.array([0.0, 1.0]), None, 1.0, n_channels)
+    blank = MixedEffects._blank(np.array([0.0, 1.0]), (), 1.0, n_channels)
     mixed = replace(blank, curve=np.full((n_channels, 2), 0.5))
     bounds = Bounds(-ones, ones, np.array([0.0, 10.0]), np.full((n_channels, 2), 100.0))
     return SimpleForecasts(mixed, None, bounds, np.zeros(n_channels))
@@ -707,3 +707,19 @@ def test_what_judges_the_ridge_has_no_part_in_it():
     )
     np.testing.assert_array_equal(one.simple.ridge.coefficients, two.simple.ridge.coefficients)
     assert (one.weights != two.weights).any()
+
+
+def test_trends_of_the_mixed_model_end_after_the_longest_lead():
+    t, slopes = np.arange(24.0), np.linspace(-1, 1, 12)
+    panel = Panel.from_series([(t, 0.1 * a * t) for a in slopes])
+    model = Clairvoyant.of(panel)
+    simple = learn_simple(model, panel, np.random.RandomState(0))
+    ends, longest = panel.offsets[1:] - 1, simple.bounds.leads[-1]
+    records = simple.records(model.standardised(panel), panel.offsets, ends, no_inputs(288))
+    members = [
+        simple.members(np.zeros((12, 1)), records, 23 + lead, no_inputs(12), np.empty((12, 1, 0)))
+        for lead in (np.full(12, longest), np.full(12, 3 * longest))
+    ]
+    at_longest, later = (model.units.scaler.scale * own[:, 0, MIXED] for own in members)
+    np.testing.assert_allclose(at_longest, 0.1 * slopes * (23 + longest), atol=0.02)
+    np.testing.assert_allclose(later, at_longest, atol=0.02)
