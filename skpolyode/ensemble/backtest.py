@@ -193,7 +193,7 @@ def rolling_origins(
 ) -> RollingOrigins:
     """Choose origins, and the rows within the reach of each that are forecast from there.
 
-    Without `earliest` rows, windows of the series count as series.
+    Without `earliest` rows, windows of the series count as series, too.
 
     Parameters
     ----------

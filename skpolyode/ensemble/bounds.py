@@ -31,7 +31,8 @@ class Bounds:
     """The range that forecasts stay in, in standard deviations from the mean of a channel.
 
     A forecast stays within the range of training or the own range of its series, whichever is
-    wider, or else as close to the last value as changes over such a lead in training.
+    wider, or else as close to the last value as changes over such a lead in training. What rose
+    steadily from the first observation to the last, not in a jump, may go on for as long as it did.
 
     Parameters
     ----------
@@ -74,8 +75,10 @@ class Bounds:
         columns = zip(leads.T, self.reach, strict=True)
         reach = np.stack([np.interp(lead, self.leads, own) for lead, own in columns], axis=1)
         seen, last = records.n_values > 0, records.last
+        rise = _SETTINGS.room * _steady_rise(records, leads)
         lowest = np.minimum(np.minimum(records.lowest, last - reach), self.lowest)
         highest = np.maximum(np.maximum(records.highest, last + reach), self.highest)
+        lowest, highest = np.minimum(lowest, last + rise), np.maximum(highest, last + rise)
         lowest = np.where(seen, lowest, self.lowest)
         highest = np.where(seen, highest, self.highest)
         shape = (*lowest.shape, *[1] * (forecasts.ndim - 2))
@@ -85,3 +88,16 @@ class Bounds:
         """By how much last values (n, D) lie outside the range of training; 0 inside."""
         last = records.last
         return np.maximum(np.maximum(self.lowest - last, last - self.highest), 0.0)
+
+
+def _steady_rise(records: Records, leads: np.ndarray) -> np.ndarray:
+    """By how much steady changes so far (n, D) would go on over `leads`, for as long as they did.
+
+    The mean of a line is half way between its ends; that of a jump is as far from there as can be.
+    """
+    n, first, last = records.n_values, records.first_value, records.last
+    rise, bend = last - first, np.abs(2 * records.mean - first - last)
+    steady = np.maximum(np.abs(rise) - bend * n / np.maximum(n - 2, 1), 0.0)
+    share = np.zeros_like(leads)
+    np.divide(leads, -records.time_since(records.first_time), out=share, where=n > 2)
+    return np.minimum(share, 1.0) * np.sign(rise) * steady

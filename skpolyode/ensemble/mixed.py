@@ -6,8 +6,8 @@ of repeated measurements", Biometrics 1988). For one channel of a series,
 
     y(t) = f(t) + b0 + b1 t + s(t) + u(t) + e
 
-with a population curve f, a random level and slope (b0, b1), random harmonics s of a season if
-there is one, an Ornstein-Uhlenbeck process u, and white noise e. Forecasts are the best linear
+with a population curve f, a random level and slope (b0, b1), random harmonics s of each season that
+there is, an Ornstein-Uhlenbeck process u, and white noise e. Forecasts are the best linear
 unbiased predictions. Values are in standard deviations from the mean of their channel, times in
 typical gaps since the start of the series.
 """
@@ -25,7 +25,7 @@ from scipy.optimize import minimize
 
 from skpolyode.ensemble.mixed_likelihood import SETTINGS, Grouped, RestrictedLikelihood, grouped
 from skpolyode.panel import series_index
-from skpolyode.panel.periods import MAX_HARMONICS
+from skpolyode.panel.periods import MAX_HARMONICS, harmonics_of
 from skpolyode.saving.codec import saved
 
 
@@ -40,13 +40,14 @@ class MixedEffects:
         Where the pieces of the population curve meet, rising; it is a natural cubic spline.
     span : float
         The unit of time of the random slope.
-    period : float or None
-        Of the season; None if there is none.
-    n_harmonics : int
+    periods : tuple of float
+        Of the seasons.
+    n_harmonics : tuple of int
+        Of each of them, that all series share.
     theta : float64 ndarray of shape (D, m)
         Parameters of the variances, as the likelihood has them.
     curve : float64 ndarray of shape (D, K + 2 H)
-        Population curve at its knots, and coefficients of the season that all series share.
+        Population curve at its knots, and coefficients of the seasons that all series share.
     prior : float64 ndarray of shape (D, p, p)
         Covariance of level, slope and harmonics between series, and of the serial part, which is
         the last one.
@@ -58,8 +59,8 @@ class MixedEffects:
 
     knots: np.ndarray
     span: float
-    period: float | None
-    n_harmonics: int
+    periods: tuple[float, ...]
+    n_harmonics: tuple[int, ...]
     theta: np.ndarray
     curve: np.ndarray
     prior: np.ndarray
@@ -72,7 +73,7 @@ class MixedEffects:
         times: np.ndarray,
         values: np.ndarray,
         offsets: np.ndarray,
-        periods: Sequence[float | None] = (None,),
+        seasons: Sequence[tuple[float, ...]] = ((),),
     ) -> Self:
         """Estimate all variances of each channel by restricted maximum likelihood (REML).
 
@@ -83,15 +84,14 @@ class MixedEffects:
             NaN where not observed.
         offsets : int64 ndarray of shape (B + 1,)
             Where the rows of each series start.
-        periods : sequence of float or None, default=(None,)
-            Candidates for the period of a season, None for no season; the likelihood decides.
+        seasons : sequence of tuple of float, default=((),)
+            Periods of seasons that series may have together; the likelihood decides between them.
         """
-        seasons = [p for p in periods if p is not None]
-        shortest = SETTINGS.seasons_to_see * max(seasons, default=0.0)
+        shortest = SETTINGS.seasons_to_see * max(max(own, default=0.0) for own in seasons)
         channels = [grouped(times, x, offsets, shortest) for x in values.T]
         span = float(np.median(times[offsets[1:] - 1])) if len(times) else 0.0
 
-        def best_of(options: list[tuple[np.ndarray, float | None]], like: Self | None) -> Self:
+        def best_of(options: list[tuple[np.ndarray, tuple[float, ...]]], like: Self | None) -> Self:
             models = [cls._blank(*own, span or 1.0, len(channels)) for own in options]
             losses = []
             for k, model in enumerate(models):
@@ -99,11 +99,15 @@ class MixedEffects:
                 losses.append(sum(model._estimate(j, own, known) for j, own in enumerate(channels)))
             return models[int(np.argmin(losses))]
 
-        curves = {len(knots): knots for knots in (_knots(times, n) for n in SETTINGS.n_knots)}
-        plain = best_of([(knots, None) for knots in curves.values()], None)
-        if not seasons:
-            return plain
-        return best_of([(plain.knots, period) for period in periods], plain)
+        curves = list(
+            {len(own): own for own in (_knots(times, n) for n in SETTINGS.n_knots)}.values()
+        )
+        found = best_of([(knots, ()) for knots in curves], None)
+        if any(seasons):
+            found = best_of([(found.knots, own) for own in seasons], found)
+        if found.periods:  # which the curve may have followed
+            found = best_of([(knots, found.periods) for knots in curves], found)
+        return found
 
     def relearned(self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Self:
         """The same variances, with the population curve of other series."""
@@ -114,17 +118,20 @@ class MixedEffects:
         return found
 
     @classmethod
-    def _blank(cls, knots: np.ndarray, period: float | None, span: float, n_channels: int) -> Self:
+    def _blank(
+        cls, knots: np.ndarray, periods: tuple[float, ...], span: float, n_channels: int
+    ) -> Self:
         """A model of which nothing has been estimated: values are noise of variance 1."""
-        n_harmonics = 0 if period is None else int(np.clip(period / 2, 1, MAX_HARMONICS))
-        curve, p = np.zeros((n_channels, len(knots) + 2 * n_harmonics)), 3 + 2 * n_harmonics
-        theta, ones = np.zeros((n_channels, 6 + (period is not None))), np.ones((2, n_channels))
+        n_harmonics = harmonics_of(periods)
+        curve = np.zeros((n_channels, len(knots) + 2 * sum(n_harmonics)))
+        theta, ones = np.zeros((n_channels, 6 + len(periods))), np.ones((2, n_channels))
+        p = 3 + 2 * sum(_own(n_harmonics))
         prior = np.zeros((n_channels, p, p))
-        return cls(knots, span, period, n_harmonics, theta, curve, prior, *ones)
+        return cls(knots, span, periods, n_harmonics, theta, curve, prior, *ones)
 
     def _likelihood(self, data: Grouped) -> RestrictedLikelihood:
         effects = self.random(data.times)[..., :-1]
-        return RestrictedLikelihood(data, self.fixed(data.times), effects)
+        return RestrictedLikelihood(data, self.fixed(data.times), effects, _own(self.n_harmonics))
 
     def _estimate(self, channel: int, data: Grouped, like: MixedEffects | None) -> float:
         """Write the estimates of one channel; return its negative log likelihood.
@@ -135,8 +142,8 @@ class MixedEffects:
             return 0.0
         fit = self._likelihood(data)
         start = fit.usual if like is None else like.theta[channel]
-        if len(start) < len(fit.usual):  # there are harmonics now
-            start = np.concatenate([start[:3], fit.usual[3:4], start[3:]])
+        if new := len(fit.usual) - len(start):  # seasons
+            start = np.concatenate([start[:-3], fit.usual[-3 - new : -3], start[-3:]])
         options = {"maxiter": SETTINGS.n_steps, "ftol": SETTINGS.tolerance}
         reach = SETTINGS.furthest * SETTINGS.prior
         search = {"method": "L-BFGS-B", "bounds": [(x - reach, x + reach) for x in fit.usual]}
@@ -150,11 +157,12 @@ class MixedEffects:
 
         With `trend` (...) the spline is at these times instead.
         """
-        season, times = self._harmonics(times), times if trend is None else trend
+        seasons = self._harmonics(times, self.n_harmonics)
+        times = times if trend is None else trend
         inside = np.clip(times, self.knots[0], self.knots[-1])
         values, slopes = (np.moveaxis(own(inside), -1, 0) for own in self._spline)
         columns = values + (times - inside) * slopes  # straight lines beyond the outer knots
-        return np.stack([*columns, *season], axis=-1)
+        return np.stack([*columns, *seasons], axis=-1)
 
     @cached_property
     def _spline(self) -> tuple[Callable[[np.ndarray], np.ndarray], ...]:
@@ -168,13 +176,13 @@ class MixedEffects:
         With `trend` (...) the slope is at these times instead.
         """
         one, rise = np.ones_like(times), (times if trend is None else trend) / self.span
-        return np.stack([one, rise, *self._harmonics(times), one], axis=-1)
+        seasons = self._harmonics(times, _own(self.n_harmonics))
+        return np.stack([one, rise, *seasons, one], axis=-1)
 
-    def _harmonics(self, times: np.ndarray) -> list[np.ndarray]:
-        if self.period is None:
-            return []
-        angles = [2 * np.pi * k * times / self.period for k in range(1, self.n_harmonics + 1)]
-        return [wave(angle) for angle in angles for wave in (np.cos, np.sin)]
+    def _harmonics(self, times: np.ndarray, n_harmonics: tuple[int, ...]) -> list[np.ndarray]:
+        seasons = zip(self.periods, n_harmonics, strict=True)
+        turns = [times / period * k for period, n in seasons for k in range(1, n + 1)]
+        return [wave(2 * np.pi * turn) for turn in turns for wave in (np.cos, np.sin)]
 
     def start(self, *shape: int) -> np.ndarray:
         """What is known of channels (..., D) before their first observation, (..., D, S).
@@ -283,6 +291,11 @@ class MixedEffects:
         value = self._population(when, channel, trend) + np.einsum("np,np->n", mean, seen)
         spread = np.einsum("np,npq,nq->n", seen, covariance, seen) + self.noise[channel]
         return value.reshape(n, n_channels), np.maximum(spread, 0.0).reshape(n, n_channels)
+
+
+def _own(n_harmonics: tuple[int, ...]) -> tuple[int, ...]:
+    """Numbers of harmonics that differ between series: to know them takes memory."""
+    return tuple(min(n, MAX_HARMONICS) for n in n_harmonics)
 
 
 def _knots(times: np.ndarray, most: int) -> np.ndarray:

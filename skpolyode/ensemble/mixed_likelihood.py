@@ -17,7 +17,7 @@ class MixedSettings:
 
     n_knots: tuple[int, ...] = (2, 4, 8)  # of the population curve; the likelihood decides
     max_rows: int = 48  # last observations of a series that the variances are estimated from
-    max_seasonal_rows: int = 192  # the same for a season, of which they must show some
+    max_seasonal_rows: int = 192  # the same for seasons, of which they must show some
     seasons_to_see: float = 2.5
     max_work: float = 5e6  # of one evaluation: series times rows cubed
     max_series: int = 200
@@ -47,19 +47,24 @@ def grouped(
 ) -> Grouped:
     """The last observations of some series of a channel, evenly chosen among all.
 
-    They last for the `shortest` time, if there are so many observations.
+    They last for the `shortest` time, if there are so many observations. Of very many, the older
+    ones are thinned at random: every other one would hide what repeats.
     """
     observed = ~np.isnan(values)
     series = series_index(offsets)[observed]
     counts = np.bincount(series, minlength=len(offsets) - 1)
     ends = np.cumsum(counts)
     some = np.flatnonzero(counts)
-    most = np.clip(np.ceil(shortest), SETTINGS.max_rows, SETTINGS.max_seasonal_rows)
-    n = int(np.clip(counts.max(initial=0), 1, most))
-    most = int(np.clip(SETTINGS.max_work / n**3, 4, SETTINGS.max_series))
+    n = int(np.clip(counts.max(initial=0), 1, max(np.ceil(shortest), SETTINGS.max_rows)))
+    back = np.arange(n, 0, -1)
+    if n > SETTINGS.max_seasonal_rows:
+        half = SETTINGS.max_seasonal_rows // 2
+        older = np.random.default_rng(0).choice(n - half, half, replace=False)
+        back = np.concatenate([back[np.sort(older)], back[-half:]])
+    most = int(np.clip(SETTINGS.max_work / len(back) ** 3, 4, SETTINGS.max_series))
     if len(some) > most:
         some = some[np.linspace(0, len(some) - 1, most).round().astype(np.int64)]
-    place = ends[some, None] - n + np.arange(n)
+    place = ends[some, None] - back
     known = place >= (ends - counts)[some, None]
     place = np.where(known, place, 0)
     t, x = times[observed], values[observed]
@@ -70,7 +75,7 @@ class RestrictedLikelihood:
     """The restricted likelihood of one channel, in the logarithms of its standard deviations.
 
     The parameters are a Cholesky factor of the covariance of level and slope (logarithms of its
-    diagonal), then logarithms of the standard deviation of harmonics if there are any, of the
+    diagonal), then logarithms of the standard deviations of the harmonics of each season, of the
     serial part, of its memory, and of the noise.
 
     Parameters
@@ -80,10 +85,15 @@ class RestrictedLikelihood:
         Functions of the population at the times of the data.
     random : float64 ndarray of shape (S, n, p - 1)
         How level, slope and harmonics of a series enter its values.
+    n_harmonics : tuple of int
+        Of each season.
     """
 
-    def __init__(self, data: Grouped, fixed: np.ndarray, random: np.ndarray) -> None:
-        self.data, self.p = data, random.shape[-1] + 1
+    def __init__(
+        self, data: Grouped, fixed: np.ndarray, random: np.ndarray, n_harmonics: tuple[int, ...]
+    ) -> None:
+        self.data = data
+        self.season = np.repeat(np.arange(len(n_harmonics)), 2 * np.array(n_harmonics, dtype=int))
         known = data.known[..., None]
         self.x, self.z = np.where(known, fixed, 0.0), np.where(known, random, 0.0)
         self.apart = np.abs(data.times[:, :, None] - data.times[:, None])
@@ -92,20 +102,15 @@ class RestrictedLikelihood:
         like = self.z, self.apart, self.z
         self._order = np.einsum_path("snp,snm,smq->pq", *like, optimize=True)[0]
         level, slope, serial, noise = np.log(SETTINGS.usual)
-        season = [level] if self.p > 3 else []
-        memory = np.log(SETTINGS.usual_memory)
-        self.usual = np.array([level, 0.0, slope, *season, serial, memory, noise])
+        seasons, memory = [level] * len(n_harmonics), np.log(SETTINGS.usual_memory)
+        self.usual = np.array([level, 0.0, slope, *seasons, serial, memory, noise])
 
     def parts(self, theta: np.ndarray) -> tuple[np.ndarray, float, float, np.ndarray]:
         """Covariance (p, p) of the effects, memory, variance of the noise, Cholesky factor."""
         root = np.diag(np.exp(theta[[0, 2]]))
         root[1, 0] = theta[1]
-        prior = np.zeros((self.p, self.p))
+        prior = np.diag(np.exp(2 * np.array([0, 0, *theta[3:-3][self.season], theta[-3]])))
         prior[:2, :2] = root @ root.T
-        if self.p > 3:
-            place = np.arange(2, self.p - 1)
-            prior[place, place] = np.exp(2 * theta[3])
-        prior[-1, -1] = np.exp(2 * theta[-3])
         memory = min(float(np.exp(theta[-2])), SETTINGS.longest_memory)
         return prior, memory, float(np.exp(2 * theta[-1])), root
 
@@ -145,8 +150,8 @@ class RestrictedLikelihood:
         of_effects = np.einsum("snp,snm,smq->pq", self.z, slope, self.z, optimize=self._order)
         of_root = 2 * of_effects[:2, :2] @ root
         gradient = [of_root[0, 0] * root[0, 0], of_root[1, 0], of_root[1, 1] * root[1, 1]]
-        if self.p > 3:
-            gradient.append(2 * prior[2, 2] * np.trace(of_effects[2:, 2:]))
+        of_waves = 2 * np.diagonal(prior)[2:-1] * np.diagonal(of_effects)[2:]
+        gradient.extend(np.bincount(self.season, of_waves, len(self.usual) - 6))
         serial = prior[-1, -1] * slope * decay
         gradient.append(2 * serial.sum())
         is_free = memory < SETTINGS.longest_memory

@@ -1,7 +1,7 @@
 """What simple forecasts know of a channel: a summary of its past that takes constant memory.
 
 A stream keeps the same summary row by row as a whole series gives at once: the number of
-observations, their mean, means that forget, the last one, and the range.
+observations, their mean, means that forget, the first and the last one, and the range.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SPANS = 2.0 ** np.arange(6)
 
 NEGLIGIBLE = 1e-6  # standard deviations of a channel; smaller differences count as none
 
-_N_SCALARS = 6  # fields of a record that hold one number
+_N_SCALARS = 8  # fields of a record that hold one number
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +31,8 @@ class Records:
 
     n_values: np.ndarray  # (...): number of observations
     mean: np.ndarray  # (...)
+    first_time: np.ndarray  # (...)
+    first_value: np.ndarray  # (...)
     last_time: np.ndarray  # (...)
     last: np.ndarray  # (...)
     lowest: np.ndarray  # (...)
@@ -84,7 +86,8 @@ class Records:
         n, is_first = self.n_values + 1, self.n_values == 0
         ranges = (np.minimum, self.lowest), (np.maximum, self.highest)
         reach = [np.where(is_first, x, f(known, x)) for f, known in ranges]
-        scalars = n, self.mean + (x - self.mean) / n, t, x, *reach
+        first = np.where(is_first, t, self.first_time), np.where(is_first, x, self.first_value)
+        scalars = n, self.mean + (x - self.mean) / n, *first, t, x, *reach
         totals = 1.0 + self.totals * _share_left(t - self.last_time)
         means = self.means + (x[..., None] - self.means) / totals
         masks = [mask] * _N_SCALARS + [mask[..., None]] * 3
@@ -134,7 +137,8 @@ def records_at(
         sums = np.add.reduceat(np.append(x, 0.0), bounds)[::2]
         reach = [f.reduceat(np.append(x, x[-1]), bounds)[::2] for f in (np.minimum, np.maximum)]
         means, totals = (own[last] for own in _means_that_forget(t, x, series[observed]))
-        columns = stop - first, sums / (stop - first), t[last], x[last], *reach, means, totals
+        ends = t[first], x[first], t[last], x[last]
+        columns = stop - first, sums / (stop - first), *ends, *reach, means, totals
         for column, own in zip(records.columns[:-2], columns, strict=True):
             column[known, j] = own
         records.driven[known, j] = driven[observed[last]]

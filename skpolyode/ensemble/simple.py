@@ -26,7 +26,7 @@ from skpolyode.ensemble.naive import Records, records_at
 from skpolyode.ensemble.ridge import DirectRidge
 from skpolyode.ensemble.weights import MEMBERS, SETTINGS
 from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.periods import shared_periods
+from skpolyode.panel.periods import alternatives, shared_seasons
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 
@@ -54,14 +54,14 @@ class SimpleForecasts:
     late: np.ndarray
 
     @classmethod
-    def learn(cls, sample: Sample, periods: list[float | None], knots: np.ndarray) -> Self:
+    def learn(cls, sample: Sample, seasons: list[tuple[float, ...]], knots: np.ndarray) -> Self:
         """Learn from a sample of forecasts, and from the rows of their series.
 
-        `periods` are candidates for a season, as of the mixed model, and `knots` the leads of the
-        regression; without any there is none.
+        `seasons` are those of the mixed model, and `knots` the leads of the regression; without any
+        there is none.
         """
         every, ridge = np.ones(len(sample.offsets) - 1, dtype=bool), None
-        mixed = MixedEffects.learn(*_whole_series(sample, every), periods)
+        mixed = MixedEffects.learn(*_whole_series(sample, every), seasons)
         expected, leads = sample.mixed(mixed), sample.leads
         if len(knots):
             ridge = DirectRidge.learn(knots, sample, expected)
@@ -151,15 +151,26 @@ def _late(leads: np.ndarray, errors: np.ndarray) -> np.ndarray:
     return np.nansum(error, axis=0) / ((~np.isnan(error)).sum(axis=0) + SETTINGS.prior)
 
 
-def learning_sample(
-    model: Forecasts, panel: Panel, rng: np.random.RandomState, period: Sequence[float] | None
-) -> tuple[Sample, list[float | None]]:
-    """What `SimpleForecasts.learn` takes, of the series of a panel; see `learn_stacking`."""
-    asked = rolling_origins(model, panel, rng, settings=_SAMPLE)
-    sample = Sample.of(model, asked).of_rows(asked.is_ahead)
+def seasons_of(
+    model: Forecasts, panel: Panel, period: Sequence[float] | None
+) -> list[tuple[float, ...]]:
+    """Seasons that the mixed model chooses from; see `learn_stacking`."""
     if period is None:
-        return sample, [None, *shared_periods(*sample.rows, panel.offsets)]
-    return sample, [p / model.units.time_scale for p in period] or [None]
+        return [(), *shared_seasons(*model.standardised(panel), panel.offsets)]
+    return alternatives([p / model.units.time_scale for p in period]) or [()]
+
+
+def learning_sample(
+    model: Forecasts, panel: Panel, rng: np.random.RandomState, seasons: list[tuple[float, ...]]
+) -> Sample:
+    """What `SimpleForecasts.learn` learns from, of the series of a panel."""
+    asked = rolling_origins(model, panel, rng, whole_of_seasonal(panel, seasons), _SAMPLE)
+    return Sample.of(model, asked).of_rows(asked.is_ahead)
+
+
+def whole_of_seasonal(panel: Panel, seasons: list[tuple[float, ...]]) -> np.ndarray | None:
+    """Where rolling origins start if there may be a season: windows would lose its phase."""
+    return panel.offsets[:-1] if any(seasons) else None
 
 
 def members_of(

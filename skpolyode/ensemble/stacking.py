@@ -27,7 +27,13 @@ from skpolyode.ensemble.backtest import (
 )
 from skpolyode.ensemble.conformal import volatility_at
 from skpolyode.ensemble.naive import NEGLIGIBLE, Records
-from skpolyode.ensemble.simple import SimpleForecasts, learning_sample, members_of
+from skpolyode.ensemble.simple import (
+    SimpleForecasts,
+    learning_sample,
+    members_of,
+    seasons_of,
+    whole_of_seasonal,
+)
 from skpolyode.ensemble.weights import (
     MEMBERS,
     SETTINGS,
@@ -150,12 +156,13 @@ def learn_stacking(
     new_from : int64 ndarray of shape (n_series,) or None, default=None
         First row of each tested series that did not train the model; None: its first.
     period : sequence of float or None, default=None
-        Periods of which one is that of a season, in the units of `times`; empty if there is none.
-        None searches for some, and decides whether there is a season.
+        Of seasons, in the units of `times`: one of them, or all together; empty if there is none.
+        None searches for some, and decides whether there are any.
     structural : callable or None, default=None
         Gives structural forecasts (M + O, D, 1) of rolling origins, in the units of the model.
     """
-    asked, is_new, learned, by_folds = _judges(model, trained, tested, rng, new_from)
+    seasons = seasons_of(model, trained, period)
+    asked, is_new, learned, by_folds = _judges(model, trained, tested, rng, new_from, seasons)
     every, ahead = Sample.of(model, asked), asked.is_ahead
     run = np.empty((0, trained.n_channels))
     if len(asked.origins):
@@ -166,8 +173,8 @@ def learn_stacking(
     knots = np.empty(0)
     if new_from is None and learned.n_series >= FEWEST_TO_HOLD_OUT:
         knots = knots_of(sample.leads, sample.actual)
-    source, periods = learning_sample(model, learned, rng, period)
-    simple = SimpleForecasts.learn(source, periods, knots)
+    source = learning_sample(model, learned, rng, seasons)
+    simple = SimpleForecasts.learn(source, seasons, knots)
     members = members_of(simple, sample, *own, source if by_folds else None)
     volatility = volatility_at(sample.rows.values, sample.offsets, sample.origins)[sample.origin]
     columns = sample.leads, volatility, members, sample.actual
@@ -189,6 +196,7 @@ def _judges(
     tested: Panel | None,
     rng: np.random.RandomState,
     new_from: np.ndarray | None,
+    seasons: list[tuple[float, ...]],
 ) -> tuple[RollingOrigins, np.ndarray, Panel, bool]:
     """Origins whose forecasts are judged, and whether the model has not seen (M + O,) what came.
 
@@ -205,11 +213,11 @@ def _judges(
         half = np.array([(trained.n_observations + 1) // 2])
         known, asked = np.zeros((2, 1), dtype=np.int64), rolling_origins(model, trained, rng, half)
         return asked, np.zeros(len(asked.rows), dtype=bool), take(trained, *known, half), False
-    asked = rolling_origins(model, pool, rng)
+    asked = rolling_origins(model, pool, rng, whole_of_seasonal(pool, seasons))
     is_new = np.full(len(asked.rows), tested is not None)
     if tested is None or tested.n_series >= SETTINGS.fewest_judges:
         return asked, is_new, trained, tested is None
-    others = rolling_origins(model, trained, rng)
+    others = rolling_origins(model, trained, rng, whole_of_seasonal(trained, seasons))
     asked = others.followed_by(asked)
     is_new = np.arange(len(asked.rows)) >= len(others.rows)
     learned = Panel.concat([trained, tested], ids=np.arange(trained.n_series + tested.n_series))
@@ -239,7 +247,9 @@ def learn_simple(
     period: Sequence[float] | None = None,
 ) -> SimpleForecasts:
     """Simple forecasts in the units of a model, without a regression; see `learn_stacking`."""
-    return SimpleForecasts.learn(*learning_sample(model, panel, rng, period), np.empty(0))
+    seasons = seasons_of(model, panel, period)
+    sample = learning_sample(model, panel, rng, seasons)
+    return SimpleForecasts.learn(sample, seasons, np.empty(0))
 
 
 def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:

@@ -74,8 +74,9 @@ class PolyODEForecaster(PanelForecaster):
         Epochs that `update` trains on the new context with ``update_params=True``; 0 never trains.
     period : float, timedelta, str, sequence of such, "auto" or None, default="auto"
         Lengths of seasons, for the stacked forecasts that have one: in the units of `times`
-        (seconds for datetimes), or, for datetimes, durations such as "24h". "auto" detects seasons
-        by their likelihood. None: there is no season.
+        (seconds for datetimes), or, for datetimes, durations such as "24h". Of several, such as
+        ["24h", "7D"], one is there or all together, by their likelihood. "auto" detects seasons.
+        None: there is no season.
     random_state : int, RandomState instance or None, default=None
         Seed of the transformer, of the structural models and of the choice of held-out series. It
         replaces the seed of the transformer; None: the seed of the transformer decides. Global

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,7 @@ class PeriodSettings:
     fewest_rows: int = 20  # of a series that is searched
     max_searched: int = 4  # series and channels of a panel that are searched
     least_share: float = 0.3  # of the variance that a season that series share must explain
+    n_parts: int = 4  # of a season beside another one: what is found may be a multiple, up to this
 
 
 _SETTINGS = PeriodSettings()
@@ -59,10 +61,29 @@ def likely_periods(times: np.ndarray, versions: list[np.ndarray], most: int) -> 
     return chosen[:most]
 
 
-def shared_periods(times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> list[float]:
-    """Up to two periods that most of the longest series show, from rows (P,) and (P, D).
+def harmonics_of(periods: Sequence[float]) -> tuple[int, ...]:
+    """Numbers of the harmonics of seasons that are there together.
 
-    Lines are removed first. The period that the others have as well is the first.
+    A longer one has twice as many, as a weekend is sharp; none is shorter than two typical gaps.
+    """
+    most = [MAX_HARMONICS * (1 + (period > min(periods))) for period in periods]
+    return tuple(int(np.clip(p / 2 + 1e-6, 1, n)) for p, n in zip(periods, most, strict=True))
+
+
+def alternatives(periods: Sequence[float]) -> list[tuple[float, ...]]:
+    """Seasons that series may have: one of the periods, or all together."""
+    each = [(period,) for period in periods]
+    return [*each, tuple(periods)] if len(each) > 1 else each
+
+
+def shared_seasons(
+    times: np.ndarray, values: np.ndarray, offsets: np.ndarray
+) -> list[tuple[float, ...]]:
+    """Seasons that most of the longest series may have, from rows (P,) and (P, D).
+
+    Lines are removed first. What the likeliest period leaves is searched again, so that a day does
+    not hide the week. There are up to two periods; without a second season they are alternatives,
+    first the one that all series have.
     """
     searched = []
     for i in np.argsort(-np.diff(offsets), kind="stable")[: _SETTINGS.max_searched]:
@@ -71,13 +92,43 @@ def shared_periods(times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -
             seen = ~np.isnan(x)
             if seen.sum() >= _SETTINGS.fewest_rows:
                 t, x = times[rows][seen][-LONGEST_PAST:], x[seen][-LONGEST_PAST:]
-                searched.append((t, x - np.polynomial.Polynomial.fit(t, x, 1)(t)))
-    found = [
-        p for own in searched[: _SETTINGS.max_searched] for p in likely_periods(own[0], [own[1]], 1)
-    ]
-    shares = [np.mean([_share(*own, p) for own in searched]) for p in found]
-    kept = [found[k] for k in np.argsort(shares)[::-1] if shares[k] >= _SETTINGS.least_share]
-    return list(dict.fromkeys(kept))[:2]
+                searched.append((t, without_line(t, x)))
+    found = _alike(searched)
+    others = _alike([(t, _left(t, x, found[0])[0]) for t, x in searched]) if found else []
+    parts = range(1, _SETTINGS.n_parts + 1)
+    pairs = [_in_whole(searched, found[0] / k, other) for other in others[:1] for k in parts]
+    return alternatives(likeliest(pairs, searched)) if pairs else [(p,) for p in found]
+
+
+def without_line(times: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Values (n,) minus the line through them; nothing of rounding is left."""
+    left = x - np.polynomial.Polynomial.fit(times, x, 1)(times)
+    return np.where(np.abs(left) > 1e-12 * np.abs(x).max(), left, 0.0)
+
+
+def likeliest(
+    seasons: Sequence[tuple[float, ...]], series: list[tuple[np.ndarray, np.ndarray]]
+) -> tuple[float, ...]:
+    """Those seasons that explain series best, times and values (n,) without a line."""
+    return min(seasons, key=lambda own: sum(_criterion(*one, *own) for one in series))
+
+
+def _alike(searched: list[tuple[np.ndarray, np.ndarray]]) -> list[float]:
+    """Up to two of the likeliest periods of some series, first the one that all have."""
+    some = searched[: _SETTINGS.max_searched]
+    found = [period for own in some for period in likely_periods(own[0], [own[1]], 1)]
+    shares = {p: np.mean([_share(*own, p) for own in searched]) for p in found}
+    kept = [period for period in shares if shares[period] >= _SETTINGS.least_share]
+    return sorted(kept, key=shares.__getitem__, reverse=True)[:2]
+
+
+def _in_whole(
+    searched: list[tuple[np.ndarray, np.ndarray]], one: float, other: float
+) -> tuple[float, float]:
+    """Two periods, the longer one rounded to a multiple of the other if that is about the same."""
+    short, long = sorted((one, other))
+    whole, span = round(long / short) * short, max(t[-1] - t[0] for t, _ in searched)
+    return short, whole if abs(whole - long) <= _SETTINGS.rounding * long**2 / span else long
 
 
 def _row_length(times: np.ndarray) -> float:
@@ -102,24 +153,24 @@ def _peaks(times: np.ndarray, x: np.ndarray) -> np.ndarray:
     return 1 / grid[peaks[np.argsort(-power[peaks], kind="stable")][: _SETTINGS.n_peaks]]
 
 
-def _criterion(times: np.ndarray, x: np.ndarray, period: float) -> float:
-    """Bayesian information criterion of a mean and the harmonics of a period."""
-    left, size = _unexplained(times, x, period)
-    return float(len(times) * np.log(left + 1e-9) + size * np.log(len(times)))
+def _criterion(times: np.ndarray, x: np.ndarray, *periods: float) -> float:
+    """Bayesian information criterion of a mean and the harmonics of periods."""
+    _, size, share = _left(times, x, *periods)
+    return float(len(times) * np.log(share + 1e-9) + size * np.log(len(times)))
 
 
 def _share(times: np.ndarray, x: np.ndarray, period: float) -> float:
     """Share of the variance that a mean and the harmonics of a period explain, adjusted."""
-    left, size = _unexplained(times, x, period)
-    return 1 - left * len(x) / max(len(x) - size, 1)
+    _, size, share = _left(times, x, period)
+    return 1 - share * len(x) / max(len(x) - size, 1)
 
 
-def _unexplained(times: np.ndarray, x: np.ndarray, period: float) -> tuple[float, int]:
-    """Share of the squares that a mean and the harmonics of a period leave, and their number."""
-    k = np.arange(1, int(np.clip(period / 2 + 1e-6, 1, MAX_HARMONICS)) + 1)
-    angle = 2 * np.pi * np.outer(times, k) / period
+def _left(times: np.ndarray, x: np.ndarray, *periods: float) -> tuple[np.ndarray, int, float]:
+    """What a mean and harmonics of periods leave of `x` (n,), their number, and the share left."""
+    own = zip(periods, harmonics_of(periods), strict=True)
+    angle = 2 * np.pi * np.outer(times, [k / p for p, n in own for k in range(1, n + 1)])
     basis = np.column_stack([np.ones(len(times)), np.cos(angle), np.sin(angle)])
     own, size, _ = np.linalg.svd(basis, full_matrices=False)
     own = own[:, size > 1e-6 * size[0]]
-    left = np.square(x - own @ (own.T @ x)).sum() / max(np.square(x).sum(), 1e-300)
-    return float(left), own.shape[1]
+    left = x - own @ (own.T @ x)
+    return left, own.shape[1], float(left @ left / max(x @ x, 1e-300))

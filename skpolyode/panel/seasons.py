@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skpolyode.panel.periods import MAX_HARMONICS, shared_periods
+from skpolyode.panel.periods import MAX_HARMONICS, shared_seasons
 from skpolyode.panel.rows import offsets_from
 
 
@@ -75,7 +75,8 @@ def find_season(times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> f
         return np.nan
     series = [(t / gap, x) for t, x in series]
     t, x = (np.concatenate(column) for column in zip(*series, strict=True))
-    found = shared_periods(t, x[:, None], offsets_from([len(own) for own, _ in series]))
+    seasons = shared_seasons(t, x[:, None], offsets_from([len(own) for own, _ in series]))
+    found = sorted({period for own in seasons for period in own})
     if not found:
         return np.nan
     periods = np.unique(np.outer(found, 1 / np.arange(1, _SETTINGS.n_parts + 1)))

@@ -17,8 +17,16 @@ import numpy as np
 from scipy.special import softmax
 
 from skpolyode.ensemble.backtest import chunks
-from skpolyode.panel import Panel
-from skpolyode.panel.periods import FEWEST_VALUES, LONGEST_PAST, likely_periods
+from skpolyode.panel import Panel, offsets_from
+from skpolyode.panel.periods import (
+    FEWEST_VALUES,
+    LONGEST_PAST,
+    alternatives,
+    likeliest,
+    likely_periods,
+    shared_seasons,
+    without_line,
+)
 from skpolyode.panel.select import series_of_rows
 from skpolyode.saving.codec import saved
 from skpolyode.structural.components import (
@@ -118,7 +126,7 @@ class _Models:
             scale = self._scale(models)
             for chunk in chunks(len(last)):
                 row = last[chunk]
-                known = run.states[row], run.covariances[place[chunk]]
+                known = run.states[row], run.covariances, place[chunk]
                 lead = (times[chunk] - series.times[row]) / self.gap
                 expected, variance = predict(models, *known, elapsed[row], lead)
                 expected = expected * scale
@@ -227,13 +235,20 @@ def _learned(
     groups, likelihoods, priors = [plain], [odds], [0.0]
     if period is None:
         best = [own[:, row.argmax()] for own, row in zip(errors, odds, strict=True)]
-        periods = _candidate_periods(series, gap, best)
+        seasons = [(p,) for p in _candidate_periods(series, gap, best)]
+        times, values = (np.concatenate(column) for column in zip(*series, strict=True))
+        rows = times / gap, values[:, None], offsets_from([len(s.times) for s in series])
+        seasons = [own for own in shared_seasons(*rows) if len(own) > 1] or seasons
         spans = [(s.times[-1] - s.times[0]) / gap for s in series]
         prior = -np.log(max(max(spans) / 2, 1.0))  # so many periods could have been chosen
     else:
-        periods, prior = [p / gap for p in period], 0.0
-    if periods:
-        seasonal, odds, _ = _search(models, series, size, seed, tuple(periods), positive)
+        seasons, prior = alternatives([p / gap for p in period]), 0.0
+        long = [(t / gap, without_line(t, x)) for t, x in series if len(t) > FEWEST_VALUES]
+        seasons = [likeliest(seasons, long)] if seasons else []
+    if seasons:
+        if len(seasons[-1]) > 1:  # models have more states, and fewer of them are as good
+            size //= 2
+        seasonal, odds, _ = _search(models, series, size, seed, seasons, positive)
         groups, priors = [plain, seasonal], [0.0, prior]
         likelihoods.append(odds + prior)
     odds, is_log = np.hstack(likelihoods), np.concatenate([own.is_log for own in groups])
@@ -263,20 +278,20 @@ def _search(
     series: list[_Series],
     size: int,
     seed: int,
-    periods: tuple[float, ...],
+    seasons: Sequence[tuple[float, ...]],
     positive: bool,
 ) -> tuple[Components, np.ndarray, list[np.ndarray]]:
     """Draw models at random, and more near the likeliest.
 
     With their log likelihoods (S, G) of each series, and their one-step errors (n, G).
     """
-    points = sobol_points(size, seed + len(periods))
-    first = draw_components(points, periods, positive=positive)
+    points = sobol_points(size, seed + len(seasons))
+    first = draw_components(points, seasons, positive=positive)
     runs = [models.run(s, first) for s in series]
     odds = np.stack([run.log_likelihood[-1] for run in runs])
     rng = np.random.RandomState(seed)
     chosen = rng.choice(size, size // 2, p=softmax(odds / 2, axis=1).mean(axis=0))
-    second = draw_components(nearby_points(points[chosen], rng), periods, positive=positive)
+    second = draw_components(nearby_points(points[chosen], rng), seasons, positive=positive)
     more = [models.run(s, second) for s in series]
     odds = np.hstack([odds, np.stack([run.log_likelihood[-1] for run in more])])
     errors = [np.hstack([a.errors, b.errors]) for a, b in zip(runs, more, strict=True)]
@@ -292,8 +307,7 @@ def _candidate_periods(series: list[_Series], gap: float, errors: list[np.ndarra
             continue
         times = (series[i].times[1:] - series[i].times[0]) / gap
         versions = [errors[i][1:], series[i].values[1:]]
-        lines = [np.polynomial.Polynomial.fit(times, x, 1)(times) for x in versions]
-        versions = [x - line for x, line in zip(versions, lines, strict=True)]
+        versions = [without_line(times, x) for x in versions]
         found.append(likely_periods(times, versions, SETTINGS.n_periods))
     turns = [p for turn in zip_longest(*found) for p in turn if p is not None]
     return list(dict.fromkeys(turns))[: SETTINGS.n_periods]

@@ -5,13 +5,14 @@ Times are in typical gaps of the series, values in its typical steps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
 from scipy.stats import qmc
 
-from skpolyode.panel.periods import MAX_HARMONICS
+from skpolyode.panel.periods import harmonics_of
 from skpolyode.saving.codec import saved
 
 LEVEL, _REVERTING, SLOPE, _SEASON = range(4)  # places in a state; the season fills the rest
@@ -41,9 +42,10 @@ class Components:
     rate, walk, slope_rate, slope_walk, season_rate, season_walk : float64 ndarray of shape (G,)
         Rates of decay per typical gap, and variances that a gap adds, apart from the decay.
     slope, season : float64 ndarray of shape (G,)
-        Variances of the first slope and of the first amplitudes, those of harmonic k over k.
-    period, n_harmonics : float64 ndarray of shape (G,)
-        Of the season; no harmonics if there is none.
+        Variances of the first slope, and of the first amplitudes but for their shares.
+    turns, shares : float64 ndarray of shape (G, K)
+        Of the harmonics of seasons: turns in a typical gap, and relative variances; 0 of those that
+        a model does not have.
     """
 
     is_log: np.ndarray
@@ -56,8 +58,8 @@ class Components:
     season_rate: np.ndarray
     season_walk: np.ndarray
     season: np.ndarray
-    period: np.ndarray
-    n_harmonics: np.ndarray
+    turns: np.ndarray
+    shares: np.ndarray
 
     def __len__(self) -> int:
         return len(self.noise)
@@ -73,9 +75,8 @@ class Components:
 
     @property
     def harmonics(self) -> np.ndarray:
-        """Relative variances (G, 2 K) of the harmonics of the season, two states each."""
-        k = np.arange(1, int(self.n_harmonics.max(initial=0)) + 1)
-        return np.repeat((k <= self.n_harmonics[:, None]) / k, 2, axis=1)
+        """Relative variances (G, 2 K) of the harmonics, two states each."""
+        return np.repeat(self.shares, 2, axis=1)
 
     def start(self) -> np.ndarray:
         """Variances (G, p) of the states before the first observation."""
@@ -117,12 +118,10 @@ class Components:
 
     def seen(self, times: np.ndarray) -> np.ndarray:
         """Weights (..., G, p) of the states in an observation at times (...)."""
-        n_harmonics = self.harmonics.shape[1] // 2
-        own, which = np.unique(self.period, return_inverse=True)
-        angle = 2 * np.pi * np.asarray(times)[..., None] / own
-        angle = angle[..., None] * np.arange(1, n_harmonics + 1)
+        own, which = np.unique(self.turns, axis=0, return_inverse=True)
+        angle = 2 * np.pi * np.asarray(times)[..., None, None] * own
         waves = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
-        waves = waves.reshape(*angle.shape[:-1], 2 * n_harmonics)[..., which, :]
+        waves = waves.reshape(*angle.shape[:-1], 2 * own.shape[1])[..., which.ravel(), :]
         first = np.broadcast_to([1.0, 1.0, 0.0], (*waves.shape[:-1], _SEASON))
         return np.concatenate([first, waves], axis=-1)
 
@@ -180,13 +179,13 @@ _RANGES = {
 
 
 def draw_components(
-    points: np.ndarray, periods: tuple[float, ...], *, positive: bool
+    points: np.ndarray, seasons: Sequence[tuple[float, ...]], *, positive: bool
 ) -> Components:
     """Structural models at points (G, 13) of the unit cube; see the tables above.
 
-    Variances are relative to those that one typical gap and the noise add together. Without
-    periods there is no season. Logarithms are modelled of `positive`
-    values only.
+    Variances are relative to those that one typical gap and the noise add together. Each model has
+    one of the `seasons`, all periods of which are there together; without any there is none.
+    Logarithms are modelled of `positive` values only.
     """
     u = dict(zip(_COORDINATES, points.T, strict=True))
     below = _THRESHOLDS
@@ -212,20 +211,35 @@ def draw_components(
     renewed = u["slope_walk"] < below["full_renewal"]
     renewal = np.where(renewed, 1.0, between("slope_walk", "slope_walk"))
     slope_walk = 2 * slope_rate * slope * renewal
-    season = n_harmonics = season_rate = season_walk = none
-    period = none + 1.0
-    if periods:
-        period = np.array(periods)[(u["period"] * len(periods)).astype(np.int64)]
+    season = season_rate = season_walk = none
+    turns = shares = none[:, None][:, :0]
+    if seasons:
+        which = (u["period"] * len(seasons)).astype(np.int64)
+        limits = [u["harmonics"] < below[name] for name in ("one_harmonic", "two_harmonics")]
+        turns, order = (table[which] for table in _waves(seasons))
+        most = np.select(limits, [1, 2], turns.shape[1])[:, None]
+        shares = np.where((order > 0) & (order <= most), 1 / np.maximum(order, 1), 0.0)
+        period = np.array([max(own) for own in seasons])[which]
         season = between("season", "season") ** 2
         fades, still = u["season_kind"] < below["fades"], u["season_walk"] < below["still"]
         season_rate = np.where(fades, 1 / (period * between("season_walk", "fading")), 0.0)
         walked = np.where(still, 0.0, between("season_walk", "season_walk") ** 2 / period)
         season_walk = season * np.where(fades, 2 * season_rate, walked)
-        limits = [u["harmonics"] < below[name] for name in ("one_harmonic", "two_harmonics")]
-        most = np.select(limits, [1, 2], MAX_HARMONICS)
-        n_harmonics = np.clip(np.floor(period / 2 + 1e-6), 1, most).astype(np.float64)
     is_log = (u["log"] < below["log"]) & positive
     level = noise / total, rate, walk / total
     slopes = slope_rate, slope_walk, slope
-    seasons = season_rate, season_walk, season, period, n_harmonics
-    return Components(is_log, *level, *slopes, *seasons)
+    return Components(is_log, *level, *slopes, season_rate, season_walk, season, turns, shares)
+
+
+def _waves(seasons: Sequence[tuple[float, ...]]) -> tuple[np.ndarray, np.ndarray]:
+    """Turns (C, K) of all harmonics of C seasons, and which harmonic of its period each is.
+
+    Both are 0 in what fills the rows of seasons with fewer.
+    """
+    size = max(sum(harmonics_of(own)) for own in seasons)
+    turns, order = np.zeros((2, len(seasons), size))
+    for row, own in enumerate(seasons):
+        numbers = np.concatenate([np.arange(1, n + 1) for n in harmonics_of(own)])
+        order[row, : len(numbers)] = numbers
+        turns[row, : len(numbers)] = numbers / np.repeat(own, harmonics_of(own))
+    return turns, order

@@ -103,19 +103,23 @@ def predict(
     models: Components,
     states: np.ndarray,
     covariances: np.ndarray,
+    place: np.ndarray,
     origins: np.ndarray,
     leads: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means (Q, G) and variances (Q, G) of observations, up to the scale of the variances.
 
-    They follow from states (Q, G, p) with covariances (Q, G, p, p) at times `origins` (Q,), and
-    are for times `leads` (Q,) later.
+    They follow from states (Q, G, p) at times `origins` (Q,), and are for times `leads` (Q,) later.
+    `place` (Q,) says which of the covariances (m, G, p, p) each has.
     """
     then = models.seen(origins + leads)
     seen = then * models.kept(leads)
     seen[:, :, SLOPE] = models.gain(leads)
     expected = np.einsum("qgp,qgp->qg", seen, states)
-    known = np.matmul(covariances, seen[..., None])[..., 0]
+    known = np.empty_like(seen)
+    for k in np.unique(place):  # no covariance is copied
+        own = seen[place == k].swapaxes(0, 1)
+        known[place == k] = (own @ covariances[k]).swapaxes(0, 1)
     added = models.added(leads)[0]
     # The slope is not observed, so that its covariance with the level does not matter.
     variance = (seen * known).sum(axis=-1) + (then**2 * added).sum(axis=-1) + models.noise

@@ -355,6 +355,7 @@ class StackForecasts(Stage):
         judged = state.trained if state.judging is None else state.judging
         weights = {name: w for name, w in stacking.mean_weights.items() if w >= 0.005}
         outcome = f"forecasts combine {', '.join(weights)}"
-        if period := stacking.simple.mixed.period:
-            outcome += f"; a season of {period * state.embedder.units.time_scale:.4g}"
+        if periods := stacking.simple.mixed.periods:
+            lengths = [f"{period * state.embedder.units.time_scale:.4g}" for period in periods]
+            outcome += f"; seasons of {' and '.join(lengths)}"
         state.report.add(self.name, outcome, len(judged), **weights)

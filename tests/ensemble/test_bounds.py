@@ -44,9 +44,15 @@ def ends(records: Records, lead: float) -> list[float]:
         ((-2.0,), 4.0, [-4.0, 3.0]),
         ((9.0,), 4.0, [-2.0, 11.0]),  # outside the range of training as well
         ((9.0, 0.0), 4.0, [-2.0, 9.0]),
+        ((0.0, 3.0, 6.0, 9.0), 2.0, [-2.0, 18.0]),  # what rose goes on, up to 1.5 times as fast
+        ((0.0, 3.0, 6.0, 9.0), 99.0, [-2.0, 22.5]),  # for as long as it has risen
+        ((0.0, -3.0, -6.0), 1.0, [-10.5, 3.0]),
+        ((0.0, 3.0, 4.0, 9.0), 3.0, [-2.0, 19.5]),  # less so what rose unevenly
+        ((0.0, 8.0, -8.0, 0.0), 2.0, [-8.0, 8.0]),  # what came back has not risen
+        ((9.0, 0.0, 0.0, 0.0), 1.0, [-2.0, 9.0]),  # nor what jumped
     ],
 )
-def test_forecasts_stay_in_the_widest_of_three_ranges(values, lead, expected):
+def test_forecasts_stay_in_the_widest_range(values, lead, expected):
     assert ends(after(*values), lead) == pytest.approx(expected)
 
 

@@ -14,9 +14,9 @@ from scipy.stats import multivariate_normal
 from skpolyode.ensemble import mixed_likelihood
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.mixed_likelihood import RestrictedLikelihood, grouped
-from skpolyode.panel.periods import shared_periods
+from skpolyode.panel.periods import alternatives, shared_seasons
 
-PERIODS = [None, 6.0]
+SEASONS = [(), (6.0,), (6.0, 20.0)]  # periods
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -32,20 +32,20 @@ def irregular(lengths: list[int], n_channels: int = 2, seed: int = 0) -> Rows:
     return times, values, offsets
 
 
-def made_up(period: float | None, n_channels: int = 2) -> MixedEffects:
+def made_up(periods: tuple[float, ...], n_channels: int = 2) -> MixedEffects:
     """A model whose numbers differ from channel to channel."""
-    n_harmonics = 0 if period is None else 2
-    p, rng = 3 + 2 * n_harmonics, np.random.default_rng(1)
+    n_harmonics = (2, 7)[: len(periods)]  # six of these seven differ between series
+    p, rng = 3 + (0, 4, 16)[len(periods)], np.random.default_rng(1)
     prior = np.zeros((n_channels, p, p))
     for j, own in enumerate(prior):
         own[:2, :2] = [[0.8, -0.2], [-0.2, 0.3 + j]]
-        own[range(2, p - 1), range(2, p - 1)] = 0.2
+        own[range(2, p - 1), range(2, p - 1)] = np.where(np.arange(2, p - 1) < 6, 0.2, 0.1)
         own[-1, -1] = 0.5 + 0.1 * j
     knots = np.array([0.0, 1.0, 2.5, 4.0])
-    curve = rng.standard_normal((n_channels, len(knots) + 2 * n_harmonics))
+    curve = rng.standard_normal((n_channels, len(knots) + 2 * sum(n_harmonics)))
     memory, noise = np.linspace(2.0, 5.0, n_channels), np.linspace(0.2, 0.7, n_channels)
     theta = np.zeros((n_channels, 6))
-    return MixedEffects(knots, 3.0, period, n_harmonics, theta, curve, prior, memory, noise)
+    return MixedEffects(knots, 3.0, periods, n_harmonics, theta, curve, prior, memory, noise)
 
 
 def covariance(model: MixedEffects, channel: int, s: np.ndarray, t: np.ndarray) -> np.ndarray:
@@ -53,9 +53,11 @@ def covariance(model: MixedEffects, channel: int, s: np.ndarray, t: np.ndarray) 
     prior, memory = model.prior[channel], model.memory[channel]
     one, other = (np.stack([np.ones_like(x), x / model.span]) for x in (s, t))
     found = one.T @ prior[:2, :2] @ other
-    for k in range(1, model.n_harmonics + 1):
+    own = zip(model.periods, model.n_harmonics, strict=True)
+    waves = [k / period for period, n in own for k in range(1, min(n, 6) + 1)]
+    for place, turns in enumerate(waves, 1):
         apart = s[:, None] - t
-        found += prior[2 * k, 2 * k] * np.cos(2 * np.pi * k * apart / model.period)
+        found += prior[2 * place, 2 * place] * np.cos(2 * np.pi * turns * apart)
     return found + prior[-1, -1] * np.exp(-np.abs(s[:, None] - t) / memory)
 
 
@@ -77,9 +79,9 @@ def conditional(
     return mean, own - gain @ cross[0]
 
 
-def likelihood(period: float | None, channel: int = 0) -> tuple[RestrictedLikelihood, Rows]:
+def likelihood(periods: tuple[float, ...], channel: int = 0) -> tuple[RestrictedLikelihood, Rows]:
     times, values, offsets = irregular([9, 1, 5, 7, 12])
-    model = MixedEffects._blank(np.array([0.0, 2.0, 5.0]), period, 4.0, 2)
+    model = MixedEffects._blank(np.array([0.0, 2.0, 5.0]), periods, 4.0, 2)
     rows = times, values[:, channel], offsets
     return model._likelihood(grouped(*rows)), rows
 
@@ -93,7 +95,7 @@ def some_theta(own: RestrictedLikelihood, seed: int) -> np.ndarray:
 
 def test_the_curve_is_a_natural_cubic_spline():
     knots = np.array([0.0, 1.0, 3.0, 7.0])
-    model = MixedEffects._blank(knots, None, 1.0, 1)
+    model = MixedEffects._blank(knots, (), 1.0, 1)
     np.testing.assert_allclose(model.fixed(knots), np.eye(4), atol=1e-12)
     line = np.array([-4.0, 0.3, 2.2, 6.0, 20.0])
     np.testing.assert_allclose(model.fixed(line) @ (2 - 3 * knots), 2 - 3 * line, atol=1e-10)
@@ -109,17 +111,17 @@ def test_the_curve_is_a_natural_cubic_spline():
 # The restricted likelihood
 
 
-@pytest.mark.parametrize("period", PERIODS)
+@pytest.mark.parametrize("periods", SEASONS)
 @pytest.mark.parametrize("seed", range(3))
-def test_gradient_is_that_of_finite_differences(period, seed):
-    own, _ = likelihood(period)
+def test_gradient_is_that_of_finite_differences(periods, seed):
+    own, _ = likelihood(periods)
     theta = some_theta(own, seed)
     expected = approx_fprime(theta, lambda x: own.loss(x)[0], 1e-6)
     np.testing.assert_allclose(own.loss(theta)[1], expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_memory_beyond_the_longest_has_no_gradient_but_that_of_the_prior():
-    own, _ = likelihood(None)
+    own, _ = likelihood(())
     theta = own.usual.copy()
     theta[-2] = np.log(400.0)
     assert own.parts(theta)[1] == 300.0
@@ -127,17 +129,17 @@ def test_a_memory_beyond_the_longest_has_no_gradient_but_that_of_the_prior():
     np.testing.assert_allclose(own.loss(theta)[1], expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("period", PERIODS)
+@pytest.mark.parametrize("periods", SEASONS)
 @pytest.mark.parametrize("seed", range(3))
-def test_loss_is_the_density_of_all_values(period, seed):
+def test_loss_is_the_density_of_all_values(periods, seed):
     """With the curve's prior, log|V|, squares and log|X'V^-1 X| are those of V + 9 X X'."""
-    own, (times, x, offsets) = likelihood(period)
+    own, (times, x, offsets) = likelihood(periods)
     theta = some_theta(own, seed)
     prior, memory, noise, _ = own.parts(theta)
-    blank = np.zeros((2, 3 + (0 if period is None else 2 * 3)))
-    n_harmonics = 0 if period is None else 3  # half the period: no finer than the rows
+    n_harmonics = (3, 10)[: len(periods)]  # half the periods: no finer than the rows
+    blank = np.zeros((2, 3 + 2 * sum(n_harmonics)))
     model = MixedEffects(
-        *(np.array([0.0, 2.0, 5.0]), 4.0, period, n_harmonics, blank, blank),
+        *(np.array([0.0, 2.0, 5.0]), 4.0, periods, n_harmonics, blank, blank),
         *(prior[None], np.array([memory]), np.array([noise])),
     )
     seen = ~np.isnan(x)
@@ -151,10 +153,10 @@ def test_loss_is_the_density_of_all_values(period, seed):
 
 
 def test_curve_is_that_of_generalised_least_squares():
-    own, (times, x, offsets) = likelihood(None)
+    own, (times, x, offsets) = likelihood(())
     theta = some_theta(own, 0)
     prior, memory, noise, _ = own.parts(theta)
-    blank = MixedEffects._blank(np.array([0.0, 2.0, 5.0]), None, 4.0, 1)
+    blank = MixedEffects._blank(np.array([0.0, 2.0, 5.0]), (), 4.0, 1)
     parts = {"prior": prior[None], "memory": np.array([memory]), "noise": np.array([noise])}
     model, gram, product = replace(blank, **parts), np.eye(3) / 9, np.zeros(3)
     for first, end in pairwise(offsets):
@@ -169,11 +171,11 @@ def test_curve_is_that_of_generalised_least_squares():
 # Predictions
 
 
-@pytest.mark.parametrize("period", PERIODS)
+@pytest.mark.parametrize("periods", SEASONS)
 @pytest.mark.parametrize("lead", [0.0, 0.7, 30.0])
-def test_forecasts_are_conditional_expectations(period, lead):
+def test_forecasts_are_conditional_expectations(periods, lead):
     """At irregular times, of several channels, some never observed; of one row as well."""
-    rows, model = irregular([8, 1, 12, 3]), made_up(period)
+    rows, model = irregular([8, 1, 12, 3]), made_up(periods)
     times, values, offsets = rows
     asked = np.arange(len(times))
     known = model.known_at(*rows, asked)
@@ -189,9 +191,9 @@ def test_forecasts_are_conditional_expectations(period, lead):
             assert variances[row, j] == pytest.approx(variance, abs=1e-9)
 
 
-@pytest.mark.parametrize("period", PERIODS)
-def test_before_any_observation_it_is_the_population(period):
-    model, times = made_up(period), np.array([0.0, 3.0, 99.0])
+@pytest.mark.parametrize("periods", SEASONS)
+def test_before_any_observation_it_is_the_population(periods):
+    model, times = made_up(periods), np.array([0.0, 3.0, 99.0])
     means, variances = model.forecasts(model.start(3, 2), times)
     for j in range(2):
         np.testing.assert_allclose(means[:, j], curve(model, j, times), rtol=1e-12)
@@ -199,9 +201,9 @@ def test_before_any_observation_it_is_the_population(period):
         np.testing.assert_allclose(variances[:, j], own, rtol=1e-12)
 
 
-@pytest.mark.parametrize("period", PERIODS)
-def test_row_by_row_it_knows_the_same(period):
-    (times, values, offsets), model = irregular([6, 1, 9]), made_up(period)
+@pytest.mark.parametrize("periods", SEASONS)
+def test_row_by_row_it_knows_the_same(periods):
+    (times, values, offsets), model = irregular([6, 1, 9]), made_up(periods)
     expected = model.known_at(times, values, offsets, np.arange(len(times)))
     for first, end in pairwise(offsets):
         known = model.start(2)
@@ -213,7 +215,7 @@ def test_row_by_row_it_knows_the_same(period):
 
 
 def test_rows_may_be_asked_for_in_any_order_and_in_batches():
-    rows, model = irregular([6, 1, 9, 4]), made_up(6.0)
+    rows, model = irregular([6, 1, 9, 4]), made_up((6.0,))
     every = model.known_at(*rows, np.arange(20))
     asked = np.random.default_rng(0).integers(0, 20, 50)
     np.testing.assert_allclose(model.known_at(*rows, asked), every[asked], atol=1e-13)
@@ -228,16 +230,31 @@ def test_rows_may_be_asked_for_in_any_order_and_in_batches():
         np.testing.assert_allclose(np.concatenate([one, two]), whole, atol=1e-13)
 
 
-@pytest.mark.parametrize("period", PERIODS)
-def test_units_of_time_make_no_difference(period):
-    (times, values, offsets), model = irregular([6, 1, 9]), made_up(period)
-    names = ["knots", "span", "memory", *(["period"] if period else [])]
-    scaled = replace(model, **{name: 60.0 * getattr(model, name) for name in names})
+@pytest.mark.parametrize("periods", SEASONS)
+def test_units_of_time_make_no_difference(periods):
+    (times, values, offsets), model = irregular([6, 1, 9]), made_up(periods)
+    longer = {name: 60.0 * getattr(model, name) for name in ("knots", "span", "memory")}
+    scaled = replace(model, **longer, periods=tuple(60.0 * period for period in periods))
     asked = offsets[1:] - 1
     found = model.forecasts(model.known_at(times, values, offsets, asked), times[asked] + 2)
     other = scaled.known_at(60 * times, values, offsets, asked)
     for one, two in zip(found, scaled.forecasts(other, 60 * (times[asked] + 2)), strict=True):
         np.testing.assert_allclose(two, one, rtol=1e-10)
+
+
+@pytest.mark.parametrize("periods", SEASONS)
+def test_trends_end_and_seasons_go_on(periods):
+    """After the longest time; the same a common period of all seasons later."""
+    rows, model = irregular([8, 1, 12]), made_up(periods)
+    last = rows[2][1:] - 1
+    known = model.known_at(*rows, last)[[0, 2], :1]  # a channel that both series have
+    end = known[..., 0] + 4.0  # four after its last observation
+    near, far, later = (end[:, 0] + since for since in (-1.0, 300.0, 360.0))
+    longest = np.full((2, 1), 4.0)
+    ended = [model.forecasts(known, when, longest)[0] for when in (near, far, later)]
+    np.testing.assert_allclose(ended[0], model.forecasts(known, near)[0], rtol=1e-12)
+    np.testing.assert_allclose(ended[2], ended[1], atol=1e-9)
+    assert (np.abs(model.forecasts(known, later)[0] - ended[2]) > 10).all()
 
 
 # What is learned
@@ -340,10 +357,10 @@ def daily(n_series: int, seed: int) -> Rows:
 
 def test_a_season_is_found_and_continued():
     rows = daily(6, 0)
-    periods = shared_periods(*rows)
-    assert periods[0] == pytest.approx(24.0)
-    model = MixedEffects.learn(*rows, [None, *periods])
-    assert model.period == pytest.approx(24.0)
+    seasons = shared_seasons(*rows)
+    assert seasons[0] == pytest.approx((24.0,))
+    model = MixedEffects.learn(*rows, [(), *seasons])
+    assert model.periods == pytest.approx((24.0,))
     values, known = rows[1], model.known_at(*rows, rows[2][1:] - 1)
     for lead in (6.0, 12.0, 30.0):
         when = 239.0 + lead
@@ -352,20 +369,41 @@ def test_a_season_is_found_and_continued():
         np.testing.assert_allclose(found, level + profile(when), atol=0.3)
 
 
+def test_a_day_and_a_week_are_found_together():
+    """Three weeks by the hour, of which the next one is told; a day beside which there is none."""
+    rng, t = np.random.default_rng(0), np.arange(504.0)
+    week = np.where(np.arange(504 + 48) // 24 % 7 < 5, 0.0, -1.5)
+    level = rng.standard_normal((4, 1))
+    x = level + profile(t) + week[:504] + 0.3 * rng.standard_normal((4, 504))
+    rows = np.tile(t, 4), x.reshape(-1, 1), 504 * np.arange(5)
+    seasons = shared_seasons(*rows)
+    assert seasons == [(24.0,), (168.0,), (24.0, 168.0)]
+    model = MixedEffects.learn(*rows, [(), *seasons])
+    assert model.periods == (24.0, 168.0)
+    known = model.known_at(*rows, rows[2][1:] - 1)
+    for lead in (9.0, 30.0, 60.0, 130.0):  # ends of weekends are smoothed
+        expected = level + profile(503 + lead) + (-1.5 if lead > 120 else 0.0)
+        found = model.forecasts(known, np.full(4, 503 + lead))[0]
+        np.testing.assert_allclose(found, expected, atol=0.6)
+    given = MixedEffects.learn(*daily(4, 0), alternatives([24.0, 60.0]))
+    assert given.periods == (24.0,)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_no_season_is_made_of_a_walk(seed):
     """Walks show long waves; the likelihood takes them for none, nor a period that is offered."""
     rng, t = np.random.default_rng(seed), np.tile(np.arange(120.0), 6)
     x = rng.standard_normal((6, 120)).cumsum(axis=1)
     rows = t, (x / x.std()).reshape(-1, 1), 120 * np.arange(7)
-    assert MixedEffects.learn(*rows, [None, 24.0, *shared_periods(*rows)]).period is None
-    assert MixedEffects.learn(*rows, [24.0]).period == 24.0  # unless it is known that there is one
+    assert MixedEffects.learn(*rows, [(), (24.0,), *shared_seasons(*rows)]).periods == ()
+    known = MixedEffects.learn(*rows, [(24.0,)])
+    assert known.periods == (24.0,)  # unless it is known that there is one
 
 
 def test_a_season_of_few_rows_is_not_searched():
     times, values, _ = daily(3, 0)
     keep = np.tile(np.arange(240) < 19, 3)
-    assert shared_periods(times[keep], values[keep], 19 * np.arange(4)) == []
+    assert shared_seasons(times[keep], values[keep], 19 * np.arange(4)) == []
 
 
 # Another implementation
@@ -378,7 +416,7 @@ def test_it_is_the_mixed_model_of_statsmodels(monkeypatch):
     times, values, offsets = simulated(60, 8, 0, sizes)
     flat = replace(mixed_likelihood.SETTINGS, prior=1e6, curve_prior=1e4)
     monkeypatch.setattr(mixed_likelihood, "SETTINGS", flat)
-    blank = MixedEffects._blank(np.array([0.0, times.max()]), None, 5.0, 1)
+    blank = MixedEffects._blank(np.array([0.0, times.max()]), (), 5.0, 1)
     own = blank._likelihood(grouped(times, values[:, 0], offsets))
 
     def without_serial_part(free: np.ndarray) -> tuple[float, np.ndarray]:

@@ -274,7 +274,7 @@ def test_few_series_are_cross_fitted_by_blocks_in_time():
 def still(n_channels: int = 1) -> SimpleForecasts:
     """Known by hand: the mixed model expects 0.5, training had values from -1 to 1."""
     ones = np.ones(n_channels)
-    blank = MixedEffects._blank(np.array([0.0, 1.0]), None, 1.0, n_channels)
+    blank = MixedEffects._blank(np.array([0.0, 1.0]), (), 1.0, n_channels)
     mixed = replace(blank, curve=np.full((n_channels, 2), 0.5))
     bounds = Bounds(-ones, ones, np.array([0.0, 10.0]), np.full((n_channels, 2), 100.0))
     return SimpleForecasts(mixed, None, bounds, np.zeros(n_channels))
@@ -345,7 +345,7 @@ def test_what_is_measured_late_has_a_level_of_its_own():
 
 
 def test_members_stay_within_bounds():
-    own, steep = still(), seen(-1.0, 0.0, 1.0)
+    own, steep = still(), seen(1.0, -1.0, 1.0)  # changes that do not go on
     trend = replace(own.mixed, curve=np.array([[0.0, 1.0]]))  # by one a unit of time
     reach = np.array([[0.0, 0.5]])
     own = replace(own, mixed=trend, bounds=replace(own.bounds, reach=reach))
@@ -427,7 +427,7 @@ def test_long_series_have_windows_of_which_no_forecast_knows_what_was_before():
     np.testing.assert_array_equal(
         sample.series, asked.whose[series_of_rows(asked.panel)[asked.rows]]
     )
-    simple = SimpleForecasts.learn(sample, [None], np.empty(0))
+    simple = SimpleForecasts.learn(sample, [()], np.empty(0))
     alone = MixedEffects.learn(
         panel.times, Clairvoyant.of(panel).standardised(panel)[1], panel.offsets
     )
@@ -729,7 +729,9 @@ def test_a_walk_that_has_left_the_range_of_training_is_not_called_back():
     model.set_params(random_state=0).fit(walks)
     far = [(t, 100 + np.cumsum(rng.standard_normal(24)))]
     ahead, last = [24.0, 25.0], far[0][1][-1]
-    free, with_stacking = (model.forecast(far, ahead, combine=own).values for own in (False, True))
+    with pytest.warns(UserWarning, match="may be a fault: it is far from others"):
+        found = [model.forecast(far, ahead, combine=own).values for own in (False, True)]
+    free, with_stacking = found
     assert (free < last - 20).all()  # the wall
     assert (np.abs(with_stacking - last) < 8).all()
 
@@ -765,3 +767,19 @@ def test_what_judges_the_ridge_has_no_part_in_it():
     )
     np.testing.assert_array_equal(one.simple.ridge.coefficients, two.simple.ridge.coefficients)
     assert (one.weights != two.weights).any()
+
+
+def test_trends_of_the_mixed_model_end_after_the_longest_lead():
+    t, slopes = np.arange(24.0), np.linspace(-1, 1, 12)
+    panel = Panel.from_series([(t, 0.1 * a * t) for a in slopes])
+    model = Clairvoyant.of(panel)
+    simple = learn_simple(model, panel, np.random.RandomState(0))
+    ends, longest = panel.offsets[1:] - 1, simple.bounds.leads[-1]
+    records = simple.records(model.standardised(panel), panel.offsets, ends, no_inputs(288))
+    members = [
+        simple.members(np.zeros((12, 1)), records, 23 + lead, no_inputs(12), np.empty((12, 1, 0)))
+        for lead in (np.full(12, longest), np.full(12, 3 * longest))
+    ]
+    at_longest, later = (model.units.scaler.scale * own[:, 0, MIXED] for own in members)
+    np.testing.assert_allclose(at_longest, 0.1 * slopes * (23 + longest), atol=0.02)
+    np.testing.assert_allclose(later, at_longest, atol=0.02)

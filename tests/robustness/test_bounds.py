@@ -71,8 +71,21 @@ def odd_series(draw: st.DrawFn) -> Pairs:
     return series
 
 
+def risen(times: np.ndarray, x: np.ndarray, lead: float) -> float:
+    """How far what rose steadily may go on."""
+    if len(x) < 3:
+        return 0.0
+    rise, inside = x[-1] - x[0], x[1:-1].mean()
+    least = 2 * min(inside - x[0], x[-1] - inside, key=lambda part: part * np.sign(rise))
+    steady = max(least * np.sign(rise), 0.0) * np.sign(rise)
+    return 1.5 * min(lead / (times[-1] - times[0]), 1.0) * steady
+
+
 def limits(model: Any, series: Pairs, leads: list[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Widest range of forecasts (n, D): of training, of the series, and around its last value."""
+    """Widest range of forecasts (n, D): of training, of the series, and around its last value.
+
+    What rose steadily goes on for as long as it did, half as fast again.
+    """
     transformer = getattr(model, "transformer_", model)
     embedder = transformer.embedder_
     bounds, scaler = embedder.stacking.simple.bounds, embedder.units.scaler
@@ -89,7 +102,9 @@ def limits(model: Any, series: Pairs, leads: list[float]) -> tuple[np.ndarray, n
                 since = (times[-1] + lead - times[seen[-1]]) / embedder.units.time_scale
                 reach = scaler.scale[j] * np.interp(since, bounds.leads, bounds.reach[j])
                 last, every = channel[seen[-1]], np.append(channel[seen], values[:, j])
-                own.append((min(every.min(), last - reach), max(every.max(), last + reach)))
+                rise = risen(times[seen], channel[seen], since * embedder.units.time_scale)
+                ends = [*every, last - reach, last + reach, last + rise]
+                own.append((min(ends), max(ends)))
             ranges.append(own)
     low, high = np.moveaxis(np.array(ranges), -1, 0)
     return low, high

@@ -25,7 +25,7 @@ from skpolyode.structural.kalman import kalman_filter, predict
 
 NOTHING = {
     **{"noise": 0.3, "rate": 0.0, "walk": 0.0, "slope_rate": 0.0, "slope_walk": 0.0, "slope": 0.0},
-    **{"season_rate": 0.0, "season_walk": 0.0, "season": 0.0, "period": 1.0, "n_harmonics": 0.0},
+    **{"season_rate": 0.0, "season_walk": 0.0, "season": 0.0, "turns": [], "shares": []},
 }
 # Parts of a model, and what it makes of two times since the start as a Gaussian process.
 PARTS = {
@@ -40,20 +40,24 @@ PARTS = {
         ),
     ),
     "season": (
-        {"season": 0.7, "season_walk": 0.1, "period": 5.0, "n_harmonics": 2.0},
+        {"season": 0.7, "season_walk": 0.1, "turns": [0.2, 0.4], "shares": [1.0, 0.5]},
         lambda s, t: (
             (0.7 + 0.1 * np.minimum(s, t))
             * sum(np.cos(2 * np.pi * k * (s - t) / 5) / k for k in (1, 2))
         ),
     ),
     "cycle": (
-        {"season": 0.5, "season_rate": 0.2, "season_walk": 0.2, "period": 7.0, "n_harmonics": 1.0},
+        {"season": 0.5, "season_rate": 0.2, "season_walk": 0.2, "turns": [1 / 7], "shares": [1.0]},
         lambda s, t: 0.5 * np.exp(-0.2 * np.abs(s - t)) * np.cos(2 * np.pi * (s - t) / 7),
+    ),
+    "two seasons": (
+        {"season": 0.7, "turns": [0.2, 0.1, 0.0], "shares": [1.0, 0.5, 0.0]},
+        lambda s, t: 0.7 * np.cos(0.4 * np.pi * (s - t)) + 0.35 * np.cos(0.2 * np.pi * (s - t)),
     ),
 }
 
 
-def model(**parts: float) -> Components:
+def model(**parts: object) -> Components:
     return Components(np.zeros(1, bool), *(np.array([v]) for v in (NOTHING | parts).values()))
 
 
@@ -76,7 +80,7 @@ def test_filter_is_regression_by_a_gaussian_process(name):
     t = np.cumsum(np.append(0.0, rng.exponential(size=9)))
     x = rng.standard_normal(10)
     found = kalman_filter(t, x[:, None], own, asked=np.array([4, 9]))
-    lead, known = 2.5, (found.states[-1:], found.covariances[-1:])
+    lead, known = 2.5, (found.states[-1:], found.covariances, np.array([1]))
     (expected,), (variance,) = predict(own, *known, t[-1:], np.array([lead]))
     every = np.append(t, t[-1] + lead)
     matrix = 1e6 + covariance(every[:, None], every) + 0.3 * np.eye(11)
@@ -92,7 +96,7 @@ def test_filter_is_regression_by_a_gaussian_process(name):
 
 
 def test_gaps_are_crossed_many_at_once_as_one_by_one(monkeypatch):
-    own, t = draw_components(sobol_points(64, 0), (5.0,), positive=False), irregular(150)
+    own, t = draw_components(sobol_points(64, 0), [(5.0,)], positive=False), irregular(150)
     x = np.random.default_rng(0).standard_normal((150, 64)).cumsum(axis=0)
     together = kalman_filter(t, x, own, asked=np.array([63, 64, 149]))
     monkeypatch.setattr(kalman, "_AT_ONCE", 1)
@@ -102,7 +106,7 @@ def test_gaps_are_crossed_many_at_once_as_one_by_one(monkeypatch):
 
 
 def test_drawn_models_add_one_in_a_gap_and_simple_ones_are_among_them():
-    own = draw_components(sobol_points(256, 0), (12.0, 5.0), positive=True)
+    own = draw_components(sobol_points(256, 0), [(12.0,), (5.0, 30.0)], positive=True)
     added, both = own.added(1.0)
     np.testing.assert_allclose(own.noise + added[:, 1], 1.0)
     assert (added >= 0).all()
@@ -111,10 +115,15 @@ def test_drawn_models_add_one_in_a_gap_and_simple_ones_are_among_them():
     assert (mean & (own.slope == 0)).any()
     assert (last & (own.slope == 0)).any()
     assert (mean & (own.slope > 0) & (own.slope_rate == 0)).any()
-    assert set(own.period) == {12.0, 5.0}
-    plain = draw_components(sobol_points(256, 0), (), positive=False)
+    assert own.turns.shape == (256, 2 + 12)  # five rows have two harmonics, thirty have twelve
+    assert set(own.turns[:, 0]) == {1 / 12, 1 / 5}
+    together = own.turns[:, 0] == 1 / 5
+    np.testing.assert_allclose(own.turns[together, 2], 1 / 30)
+    assert set(own.shares[together, 2]) == {1.0}
+    assert not own.shares[~together, 6:].any()
+    plain = draw_components(sobol_points(256, 0), [], positive=False)
     assert not plain.is_log.any()
-    assert not plain.n_harmonics.any()
+    assert not plain.shares.size
     moved = nearby_points(sobol_points(64, 0), np.random.RandomState(0))
     assert ((moved >= 0) & (moved < 1)).all()
 
@@ -223,9 +232,20 @@ def test_choices_of_the_forecaster():
     assert len(groups) == 1
     assert not groups[0].season.any()
     own = learned(panel, period=[11.0, 5.5]).channels[0]
-    assert set(own.gap * own.groups[-1].period) <= {11.0, 5.5}
+    assert set(own.gap / own.groups[-1].turns[:, 0]) <= {11.0, 5.5}
     assert not any(own.priors)
     assert learned(Panel(t, np.stack([t, np.nan * t], axis=1), [0, 60])).channels[1] is None
+
+
+def test_a_day_and_a_week_are_there_together():
+    """Three weeks, then a weekend."""
+    t, rng = np.arange(504.0 + 48), np.random.default_rng(0)
+    x = np.sin(2 * np.pi * t / 24) - 2.0 * ((t // 24 + 5) % 7 > 4) + 0.1 * rng.standard_normal(552)
+    panel, ahead = single(t[:504], x[:504]), t[504:]
+    found = learned(panel, period=[24.0, 168.0]).forecast_from(
+        panel, np.array([503]), ahead, np.array([48])
+    )
+    assert np.sqrt(np.mean((found.means[:, 0] - x[504:]) ** 2)) < 0.45  # a day alone: above 1
 
 
 def small(**options: object) -> PolyODEForecaster:
