@@ -12,7 +12,7 @@ from sktime.transformations.base import BaseTransformer
 
 from skpolyode.panel import Panel
 from skpolyode.panel.readers.sktime import refuse_repeated_rows
-from skpolyode.saving.objects import register_estimator, save_without_code
+from skpolyode.saving.objects import load_without_code, register_estimator, save_without_code
 from skpolyode.transformers import (
     HiPPOTransformer,
     InterpolationTransformer,
@@ -61,6 +61,7 @@ class SeriesAdapter(BaseTransformer):
     }
 
     save = save_without_code(BaseTransformer.save)
+    load_from_path = load_without_code(BaseTransformer.load_from_path)
 
 
 @register_estimator

@@ -25,7 +25,7 @@ from skpolyode.forecasting.frames import (
 )
 from skpolyode.forecasting.panels import FITTED, PanelForecaster
 from skpolyode.panel import Panel
-from skpolyode.saving.objects import register_estimator, save_without_code
+from skpolyode.saving.objects import load_without_code, register_estimator, save_without_code
 from skpolyode.siblings import ODERNNTransformer
 from skpolyode.structural.period import read_period
 from skpolyode.transformers import PolyODETransformer
@@ -174,6 +174,7 @@ class PolyODEForecaster(PanelForecaster):
     }
 
     save = save_without_code(BaseForecaster.save)
+    load_from_path = load_without_code(BaseForecaster.load_from_path)
     update = _undone_by_errors(BaseForecaster.update)
     update_predict_single = _undone_by_errors(BaseForecaster.update_predict_single)
 

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import io
 import json
 import os
 import stat
+import struct
 import uuid
+import zipfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load as from_bytes
 from safetensors.numpy import save as to_bytes
 
 try:
@@ -30,10 +34,19 @@ SCHEMA = 1
 """Version of the format. Readers understand all versions up to this one."""
 
 _KEY = "skpolyode"
+_KIND, _OBJECT = "_metadata", "_obj"  # entries of an archive that sktime reads
+
+
+class PickleError(ValueError):
+    """A file is an archive of sktime that holds a pickle."""
 
 
 def write_file(
-    path: str | os.PathLike[str], content: Any, arrays: dict[str, np.ndarray], version: str
+    path: str | os.PathLike[str],
+    content: Any,
+    arrays: dict[str, np.ndarray],
+    version: str,
+    kind: bytes | None = None,
 ) -> None:
     """Write a file atomically: a reader sees the old file or the new one, never a part.
 
@@ -47,10 +60,19 @@ def write_file(
         Contiguous, of numbers.
     version : str
         Version of the package, for messages.
+    kind : bytes or None, default=None
+        Not None: the file is an archive that sktime reads. It holds the safetensors file beside
+        this pickle of a class, which nothing here reads.
     """
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     about = f"{SCHEMA} {version}"
     data = to_bytes(arrays, metadata={_KEY: f"{about} {_digest(about, text, arrays)}\n{text}"})
+    if kind is not None:
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:  # not compressed
+            archive.writestr(_KIND, kind)
+            archive.writestr(_OBJECT, data)
+        data = buffer.getvalue()
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(
@@ -98,19 +120,23 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndar
         If it is damaged, not one of ours, or of a later format.
     """
     target = Path(path)
+    archive = target.with_name(f"{target.name}.zip")
+    if not target.is_file() and archive.is_file():
+        target = archive
     if not target.is_file():
-        archive = target.with_name(f"{target.name}.zip")
-        if archive.is_file():
-            raise ValueError(
-                f"{str(archive)!r} was written by sktime, as a pickle: read it by "
-                "sktime.base.load, or save the estimator without serialization_format."
-            )
         raise FileNotFoundError(f"no file {str(target)!r}: pass the path that was given to `save`.")
     try:
-        with safe_open(target, framework="numpy") as file:
-            text = (file.metadata() or {}).get(_KEY)
-            names = [] if text is None else file.keys()
-            arrays = {name: file.get_tensor(name) for name in names}
+        if zipfile.is_zipfile(target):
+            text, arrays = _from_archive(target)
+        else:
+            with safe_open(target, framework="numpy") as file:
+                text = (file.metadata() or {}).get(_KEY)
+                names = [] if text is None else file.keys()
+                arrays = {name: file.get_tensor(name) for name in names}
+    except PickleError:
+        raise
+    except (zipfile.BadZipFile, struct.error) as error:
+        raise damaged(path) from error
     # Types of numbers that numpy lacks raise whatever the version of safetensors likes.
     except (SafetensorError, OSError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise damaged(path) from error
@@ -120,6 +146,21 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndar
             "estimator wrote can be loaded."
         )
     return *_checked_content(path, text, arrays), arrays
+
+
+def _from_archive(target: Path) -> tuple[str | None, dict[str, np.ndarray]]:
+    """Text and arrays of the safetensors file in an archive; one of sktime is refused."""
+    with zipfile.ZipFile(target) as archive:
+        entry = archive.getinfo(_OBJECT)
+        if entry.compress_type != zipfile.ZIP_STORED:  # nor is anything read that grows
+            raise PickleError(
+                f"{str(target)!r} was written by sktime, as a pickle: read it by "
+                "sktime.base.load, or save the estimator without serialization_format."
+            )
+        data = archive.read(entry)
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    return header.get("__metadata__", {}).get(_KEY), from_bytes(data)
 
 
 def damaged(path: str | os.PathLike[str]) -> ValueError:

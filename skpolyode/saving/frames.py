@@ -16,6 +16,8 @@ from pandas.tseries.frequencies import to_offset
 from skpolyode.saving.codec import register
 
 _LABELS = ("object", "str")
+_NAMES = type(pd.MultiIndex.from_arrays([[0]]).names)  # sktime keeps those of levels
+register(_NAMES, lambda names: {"names": list(names)}, lambda state: _NAMES(state["names"]))
 _OFFSET = re.compile(r"UTC([+-]\d\d:\d\d(:\d\d)?)?")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import pickle
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any
 
 from skpolyode.saving import frames, modules  # noqa: F401 (register classes of pandas and torch)
 from skpolyode.saving.codec import Decoder, DeviceError, Encoder, UnknownNameError, place, register
-from skpolyode.saving.container import damaged, read_file, write_file
+from skpolyode.saving.container import PickleError, damaged, read_file, write_file
 
 _PACKAGE = __name__.partition(".")[0]
 _SUFFIX = ".safetensors"
@@ -80,7 +81,7 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
         raise damaged(path) from error
 
 
-def save(value: Any, path: str | os.PathLike[str]) -> None:
+def save(value: Any, path: str | os.PathLike[str], *, for_sktime: bool = False) -> None:
     """Save an estimator, or anything that is registered, in one file without any code.
 
     Parameters
@@ -90,6 +91,8 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
         :func:`skpolyode.saving.codec.register`.
     path : str or PathLike
         The file, a safetensors file; one that exists is replaced.
+    for_sktime : bool, default=False
+        Whether the file is an archive around it, which `sktime.base.load` reads as well.
 
     Raises
     ------
@@ -98,7 +101,7 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
     TypeError
         If the value, or something inside it, is of a type that files cannot hold.
     """
-    if (suffix := Path(path).suffix.lower()) in _OTHERS:
+    if (suffix := Path(path).suffix.lower()) in _OTHERS and not for_sktime:
         raise ValueError(
             f"save writes a safetensors file, and {str(path)!r} has the name of another kind: call "
             f"it {str(Path(path).with_suffix(_SUFFIX))!r}, or write {suffix} with joblib.dump."
@@ -107,7 +110,8 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
     content = encoder.encode(value, type(value).__name__)
     if not _is_object(content):
         raise TypeError(f"only estimators and streams can be saved, got {type(value).__name__}.")
-    write_file(path, content, encoder.arrays, _version())
+    kind = pickle.dumps(type(value)) if for_sktime else None
+    write_file(path, content, encoder.arrays, _version(), kind)
 
 
 def _is_object(content: Any) -> bool:
@@ -187,8 +191,10 @@ def save_without_code(otherwise: Callable[..., Any]) -> Callable[..., Any]:
         Parameters
         ----------
         path : str, PathLike or None, default=None
-            Name of the safetensors file, which should end in ``.safetensors``; an existing file is
-            replaced. None: a pickle in memory, for `sktime.base.load`.
+            Name of the safetensors file, such as "model.safetensors"; an existing file is replaced.
+            A name without an ending, such as "model", is that of an archive around that file, with
+            ".zip" added, which `sktime.base.load` reads as well. None: a pickle in memory, for
+            `sktime.base.load`.
         serialization_format : {"pickle", "cloudpickle"} or None, default=None
             Not None: sktime's own way, a zip archive of that name and ".zip" for
             `sktime.base.load`. It holds a pickle, which runs code when it is loaded.
@@ -208,10 +214,26 @@ def save_without_code(otherwise: Callable[..., Any]) -> Callable[..., Any]:
         """
         if path is None or serialization_format is not None:
             return otherwise(self, path, serialization_format or "pickle")
-        return save(self, path)
+        path = Path(path)
+        if path.suffix:
+            return save(self, path)
+        return save(self, path.with_name(f"{path.name}.zip"), for_sktime=True)
 
     save_.__name__ = "save"
     return save_
+
+
+def load_without_code(otherwise: Callable[..., Any]) -> Any:
+    """Class method `load_from_path` of a class of sktime, whose own, `otherwise`, is of pickles."""
+
+    def load_from_path(cls: type, serial: str | os.PathLike[str]) -> Any:
+        """Load the file that `save` wrote, for `sktime.base.load`."""
+        try:
+            return load(serial)
+        except PickleError:
+            return otherwise.__func__(cls, serial)
+
+    return classmethod(load_from_path)
 
 
 def _version() -> str:

@@ -133,7 +133,7 @@ class Trainer:
     optimizer : callable, default=Muon
         Makes an optimizer of the parameters and the keyword `lr`. It must offer what
         :class:`Muon` does: `lr`, `state`, `zero_grad`, `step` and `restore`.
-    slowest : float, default=1/16
+    slowest : float, default=0.0625
         Share of the rate down to which it is halved where noise is being learned; 1 never halves
         it. On wards squared errors 4, 8 and 16 rows ahead are .98, .97 and .90 times those of 1, on
         storms 1, 4, 8 and 16 rows ahead .96, .97, .93 and .89 times; on simulated systems and
@@ -306,6 +306,8 @@ class _Run:
                 weights[name].copy_(value)
         seconds = time.perf_counter() - start
         self.history.append({"epoch": epoch, _ERROR: error, "seconds": seconds})
+        if (ahead := getattr(self.task, "error_ahead", None)) is not None:
+            self.history[-1]["error_ahead"] = ahead
         if self.task.is_preliminary:
             return
         if self._score(error) < self.best_score:

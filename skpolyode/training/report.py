@@ -21,9 +21,10 @@ class TrainingReport:
     Parameters
     ----------
     history : list of dict
-        For each epoch ``epoch``, ``validation_error``, ``training_loss``, ``n_items`` (trained on)
-        and ``seconds`` (since the start). The error is that of the weights before the epoch; the
-        last entry, without a training loss, has that of the final weights.
+        For each epoch ``epoch``, ``validation_error``, ``error_ahead`` (where a task has one),
+        ``training_loss``, ``n_items`` (trained on) and ``seconds`` (since the start). The errors
+        are those of the weights before the epoch; the last entry, without a training loss, has
+        those of the final weights.
     best_error : float
         Validation error of the weights that the module was left with; infinite if there is none.
     best_epoch : int

@@ -100,8 +100,9 @@ class Training:
         Typical gap between observations of the training series, in the units of `times`; the
         model's unit of time.
     history_ : list of dict
-        For each epoch ``epoch``, ``validation_error``, ``training_loss``, ``n_items`` (intervals in
-        it) and ``seconds``; ``pandas.DataFrame(history_)`` is a table of them.
+        For each epoch ``epoch``, ``validation_error``, ``error_ahead`` (of forecasts further ahead,
+        if training looks there), ``training_loss``, ``n_items`` (intervals in it),
+        ``learning_rate`` and ``seconds``; ``pandas.DataFrame(history_)`` is a table of them.
     n_epochs_ : int
         Epochs run.
     best_epoch_ : int

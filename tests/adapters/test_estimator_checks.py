@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partialmethod
-
 import pytest
 from sktime.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from skpolyode.adapters import SeriesFeatures, SeriesResampler
-from skpolyode.adapters.sktime import SeriesAdapter
 from tests.fits import LOOK_AT_TRAINING, train_once
 
 TRAINED: dict[bytes, bytes] = {}
@@ -20,7 +17,4 @@ def test_sktime_check(obj, test_name, monkeypatch):
     if test_name not in LOOK_AT_TRAINING:
         train_once(monkeypatch, SeriesFeatures, "_fit", TRAINED)
         train_once(monkeypatch, SeriesResampler, "_fit", TRAINED)
-    if test_name == "test_save_estimators_to_file":  # its files hold a pickle
-        own = partialmethod(SeriesAdapter.save, serialization_format="pickle")
-        monkeypatch.setattr(SeriesAdapter, "save", own)
     check_estimator(obj, tests_to_run=test_name, raise_exceptions=True, verbose=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partialmethod
-
 import pytest
 from sklearn.utils import check_random_state
 from sktime.utils._testing import hierarchical, series
@@ -38,7 +36,4 @@ def test_sktime_check(obj, test_name, monkeypatch):
     # Most checks fit the same series, many of them once a horizon, to look at something else.
     if test_name not in LOOK_AT_TRAINING:
         train_once(monkeypatch, PolyODEForecaster, "_train", TRAINED)
-    if test_name == "test_save_estimators_to_file":  # its files hold a pickle
-        own = partialmethod(PolyODEForecaster.save, serialization_format="pickle")
-        monkeypatch.setattr(PolyODEForecaster, "save", own)
     check_estimator(obj, tests_to_run=test_name, raise_exceptions=True, verbose=False)

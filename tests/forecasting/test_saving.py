@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -83,12 +84,27 @@ def test_pretrained_model_answers_and_is_fitted_the_same(tmp_path):
 
 def test_a_pickle_must_be_asked_for(tmp_path):
     forecaster = quick().fit(CONTEXTS["integers"], fh=1)
-    for name in ("model", "model.v2", "model.safetensors"):
+    for name in ("model.v2", "model.safetensors"):
         assert forecaster.save(tmp_path / name) is None
         assert skpolyode.load(tmp_path / name).predict().equals(forecaster.predict())
         assert b"pickle" not in (tmp_path / name).read_bytes()
         (tmp_path / name).unlink()
     assert not list(tmp_path.iterdir())
+    forecaster.save(tmp_path / "model")  # an archive that sktime reads as well
+    assert [own.name for own in tmp_path.iterdir()] == ["model.zip"]
+    for name in ("model", "model.zip"):
+        assert skpolyode.load(tmp_path / name).predict().equals(forecaster.predict())
+    assert load_sktime(str(tmp_path / "model")).predict().equals(forecaster.predict())
+    with zipfile.ZipFile(tmp_path / "model.zip") as archive:
+        assert b"pickle" not in archive.read("_obj")
+        kind = archive.read("_metadata")
+        content = archive.read("_obj")
+    for damage in (content[:-9], content[:6], b""):
+        with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
+            archive.writestr("_metadata", kind)
+            archive.writestr("_obj", damage)
+        with pytest.raises(ValueError, match="damaged"):
+            skpolyode.load(tmp_path / "model")
     forecaster.save(tmp_path / "model", serialization_format="pickle")
     assert (tmp_path / "model.zip").is_file()
     assert load_sktime(str(tmp_path / "model")).predict().equals(forecaster.predict())

@@ -60,9 +60,14 @@ def test_many_channels_with_few_cells():
     np.testing.assert_array_equal(filled[seen], panel.values[seen])
 
 
-@pytest.mark.parametrize(("n_channels", "size"), [(16, 32), (40, 12), (200, 2), (600, 1)])
+@pytest.mark.parametrize(
+    ("n_channels", "size"), [(4, 32), (10, 12), (16, 8), (40, 8), (200, 2), (600, 1)]
+)
 def test_the_state_of_the_dynamics_stays_narrow(n_channels, size):
-    """512 coefficients of all channels, but one of each; the embedding keeps all of its own."""
+    """128 coefficients of all channels, but eight of each, or 512; one of each at least.
+
+    The embedding keeps all of its own.
+    """
     rng, times = np.random.default_rng(0), np.arange(4.0)
     values = np.where(rng.random((6, 4, n_channels)) < 0.3, 1.0, np.nan)
     values[0] = rng.normal(size=values[0].shape)  # every channel is in some series

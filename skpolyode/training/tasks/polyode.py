@@ -212,7 +212,8 @@ class PolyODETask(IntervalTask):
 
     def _set_out(self, rows: torch.Tensor) -> State:
         """States after the observations at `rows`, some of which do not know the learned state."""
-        state, drawn = self._before(rows), torch.rand(len(rows), generator=self._generator())
+        state, generator = self._before(rows), self._generator()
+        drawn = torch.rand(len(rows), generator=generator, dtype=torch.float32)
         forgotten = (drawn < self.forgotten_share).to(rows.device)
         forgotten &= self.data.gap[rows] > 0  # a first state is what covariates have set
         signals, learned, inputs = state["z"].split(self.model.parts, dim=1)
