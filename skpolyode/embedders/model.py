@@ -12,7 +12,7 @@ from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.batching import lead_batches
 from skpolyode.embedders.trained_model import TrainedModel
 from skpolyode.embedders.variance import std_coefficients
-from skpolyode.ensemble.naive import Records
+from skpolyode.ensemble.records import Records
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import observed_part, observed_rows, series_of_rows, take

@@ -15,7 +15,7 @@ from skpolyode.embedders.batching import cut, map_chunks
 from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.embedders.static import StaticEncoder
-from skpolyode.ensemble.naive import Records
+from skpolyode.ensemble.records import Records
 from skpolyode.ensemble.stacking import StackedForecast
 from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, join, select

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 
 from skpolyode.ensemble.mixed import MixedEffects
-from skpolyode.ensemble.naive import Records, records_at
+from skpolyode.ensemble.records import Records, records_at
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import series_of_rows, take
 from skpolyode.panel.units import Standardised, Units

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from skpolyode.ensemble.backtest import are_known
-from skpolyode.ensemble.naive import Records
+from skpolyode.ensemble.records import Records
 from skpolyode.saving.codec import saved
 
 

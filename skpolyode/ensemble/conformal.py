@@ -18,7 +18,7 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.linear_model import GammaRegressor
 
 from skpolyode.ensemble.backtest import N_FOLDS, are_known, effective_count, equal_bins, folds_of
-from skpolyode.ensemble.naive import NEGLIGIBLE
+from skpolyode.ensemble.records import NEGLIGIBLE
 from skpolyode.panel import series_index
 from skpolyode.saving.codec import saved
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from skpolyode.ensemble.backtest import N_FOLDS, Sample, are_known, folds_of, nearness
-from skpolyode.ensemble.naive import NEGLIGIBLE, Records
+from skpolyode.ensemble.records import NEGLIGIBLE, Records
 from skpolyode.saving.codec import saved
 
 _LAST, _MIXED = range(2)  # simple forecasts, of which the better one is corrected

@@ -22,7 +22,7 @@ from skpolyode.ensemble.backtest import (
 )
 from skpolyode.ensemble.bounds import Bounds
 from skpolyode.ensemble.mixed import MixedEffects
-from skpolyode.ensemble.naive import Records, records_at
+from skpolyode.ensemble.records import Records, records_at
 from skpolyode.ensemble.ridge import DirectRidge
 from skpolyode.ensemble.weights import MEMBERS, SETTINGS
 from skpolyode.panel import Panel, offsets_from, series_index

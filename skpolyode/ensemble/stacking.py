@@ -26,7 +26,7 @@ from skpolyode.ensemble.backtest import (
     rolling_origins,
 )
 from skpolyode.ensemble.conformal import volatility_at
-from skpolyode.ensemble.naive import NEGLIGIBLE, Records
+from skpolyode.ensemble.records import NEGLIGIBLE, Records
 from skpolyode.ensemble.simple import (
     SimpleForecasts,
     learning_sample,

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
 from skpolyode.ensemble.backtest import FEWEST_TO_HOLD_OUT, RollingOrigins
 from skpolyode.ensemble.conformal import Calibration, volatility_at
-from skpolyode.ensemble.naive import NEGLIGIBLE
+from skpolyode.ensemble.records import NEGLIGIBLE
 from skpolyode.ensemble.stacking import cross_fitted, learn_simple, learn_stacking
 from skpolyode.ensemble.weights import as_if_new
 from skpolyode.errors import check_share

@@ -11,7 +11,7 @@ from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.variance import path_std
 from skpolyode.ensemble.backtest import N_FOLDS
 from skpolyode.ensemble.conformal import Calibration, volatility_at
-from skpolyode.ensemble.naive import NEGLIGIBLE
+from skpolyode.ensemble.records import NEGLIGIBLE
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.outliers import doubts_are_told
 from skpolyode.panel.select import hide_cells, observed_part, series_of_rows, take

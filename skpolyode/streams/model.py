@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.batching import lead_batches
 from skpolyode.embedders.variance import std_ahead
-from skpolyode.ensemble.naive import Records
+from skpolyode.ensemble.records import Records
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed
 from skpolyode.models.contract import State, select

@@ -225,9 +225,9 @@ class NeuralTransformer(SeriesTransformer, Training):
             numbers, or timedeltas for series with datetimes. None: absolute times, like those of
             the series.
         combine : bool, default=True
-            Whether to combine the model with simple forecasts: last value, means, drifts, a mixed
-            model and a ridge regression (stacking). Backtests set the weights for each channel, by
-            lead and by how much of the series is known. False: the forecast of the model alone.
+            Whether to combine the model with simple forecasts: the last value, a mixed model and a
+            ridge regression (stacking). Backtests set the weights for each channel and lead. False:
+            the forecast of the model alone.
         inputs : Inputs, Panel, list of (times, values) or None, default=None
             Inputs in addition to those of `X`, past or future: one series of inputs for each
             series, or only for the ids that have any. At equal times they replace those of `X`.

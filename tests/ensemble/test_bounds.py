@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skpolyode.ensemble.bounds import Bounds
-from skpolyode.ensemble.naive import Records, records_at
+from skpolyode.ensemble.records import Records, records_at
 from tests.ensemble.cases import no_inputs
 
 OWN = Bounds(

@@ -12,7 +12,7 @@ import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.ensemble import ridge
 from skpolyode.ensemble.backtest import Sample, nearness
-from skpolyode.ensemble.naive import Records
+from skpolyode.ensemble.records import Records
 from skpolyode.ensemble.ridge import DirectRidge
 from skpolyode.panel.units import Standardised
 from tests.ensemble.cases import no_inputs

@@ -25,7 +25,7 @@ from skpolyode.ensemble.backtest import (
 )
 from skpolyode.ensemble.bounds import Bounds
 from skpolyode.ensemble.mixed import MixedEffects
-from skpolyode.ensemble.naive import Records
+from skpolyode.ensemble.records import Records
 from skpolyode.ensemble.simple import SimpleForecasts
 from skpolyode.ensemble.stacking import StackedForecast, cross_fitted, learn_simple, learn_stacking
 from skpolyode.ensemble.weights import Backtest, learn_weights

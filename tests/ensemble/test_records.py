@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skpolyode.ensemble.naive import SPANS, Records, records_at
+from skpolyode.ensemble.records import SPANS, Records, records_at
 from tests.ensemble.cases import no_inputs
 
 RNG = np.random.default_rng(0)
