@@ -238,7 +238,7 @@ def _learned(
         seasons = [(p,) for p in _candidate_periods(series, gap, best)]
         times, values = (np.concatenate(column) for column in zip(*series, strict=True))
         rows = times / gap, values[:, None], offsets_from([len(s.times) for s in series])
-        seasons = [own for own in shared_seasons(*rows) if len(own) > 1] or seasons
+        seasons += [own for own in shared_seasons(*rows) if len(own) > 1]
         spans = [(s.times[-1] - s.times[0]) / gap for s in series]
         prior = -np.log(max(max(spans) / 2, 1.0))  # so many periods could have been chosen
     else:
@@ -246,8 +246,6 @@ def _learned(
         long = [(t / gap, without_line(t, x)) for t, x in series if len(t) > FEWEST_VALUES]
         seasons = [likeliest(seasons, long)] if seasons else []
     if seasons:
-        if len(seasons[-1]) > 1:  # models have more states, and fewer of them are as good
-            size //= 2
         seasonal, odds, _ = _search(models, series, size, seed, seasons, positive)
         groups, priors = [plain, seasonal], [0.0, prior]
         likelihoods.append(odds + prior)
