@@ -82,6 +82,10 @@ TABLES = {
         needs_data=True,
         subfolder="physiome",
     ),
+    "degradation": Table(
+        "degradation", quick="--only battery", needs_data=True, subfolder="turbofan"
+    ),
+    "seasons": Table("seasons", full="--seeds 10", quick="--seeds 10 --epochs 1"),
     "physionet_forecasts": Table(
         "physionet_forecasts", quick="--splits 1 --stays 200 --rows PolyODE", needs_data=True
     ),
