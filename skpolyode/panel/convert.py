@@ -136,11 +136,12 @@ def _warn_of_other_reading(
     The remedies read them transposed, and as they are.
     """
     n_times, n_channels = rows.lengths.max(initial=0), rows.values.shape[1]
-    steps = np.diff(rows.values[:, :1], axis=0)[inside_series(rows.offsets, len(rows.values))]
+    first = rows.values[:, 0]  # may be infinite: faults are raised later
+    rises = (first[1:] > first[:-1])[inside_series(rows.offsets, len(first))]
     transposed, plain = (remedy.format(name) for remedy in remedies)
     if len(shapes) == 1 and n_channels >= max(shapes.pop()[0], 2):
         other = f"If channels come first, as sktime and aeon have it, give {transposed}"
-    elif n_channels > 1 and len(steps) >= _FEWEST_STEPS and (steps > 0).all():
+    elif n_channels > 1 and len(rises) >= _FEWEST_STEPS and rises.all():
         other = (
             "The first rises in every series, as times do: if it holds the times, give "
             f"[(x[:, 0], x[:, 1:]) for x in {name}]"

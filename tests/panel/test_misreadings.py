@@ -350,6 +350,13 @@ def test_every_kind_of_frame_is_read_alike(make):
 RISING = [np.column_stack([np.arange(n) * 0.5 + k, np.ones(n)]) for k, n in enumerate([4, 7])]
 
 
+def test_columns_that_cannot_be_times_are_told_as_the_faults_that_they_are():
+    """Two infinite values in a row: their difference is no number, which nobody asked about."""
+    faulty = np.tile([0.5, np.inf, np.inf, 0.4], 4)[:, None] * [1.0, -1.0]
+    with pytest.raises(ValueError, match="inf"):
+        as_panel([faulty])
+
+
 @pytest.mark.parametrize("X", [RISING, np.stack([RISING[0]] * 3)], ids=["list", "cube"])
 def test_a_first_column_that_rises_in_every_series_may_be_times(X):
     with pytest.warns(UserWarning, match=r"first rises in every series.*give \[\(x\[:, 0\]"):

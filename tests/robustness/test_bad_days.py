@@ -88,7 +88,7 @@ class TestTransformers:
             Z = judge(transformer.fit_transform, X)
         if Z is None:
             return
-        np.testing.assert_array_equal(transformer.transform(X), Z)
+        np.testing.assert_array_equal(judge(transformer.transform, X), Z)
         if hasattr(transformer, "reconstruct"):
             assert judge(transformer.reconstruct, X) is not None
             judge(transformer.inverse_transform, Z)
