@@ -82,9 +82,9 @@ class PolyODETask(IntervalTask):
 
     forgotten_share = 0.5
     """Share of the departures without the learned state, so that the field does not lean on it for
-    what signal and memory tell better. With all states known, the squared error of the next row is
-    2.6 to 3 times as large on raw engines in one seed of two and 1.6 times on Lorenz63; on small
-    sets there is no difference."""
+    what signal and memory tell better. With it and the states of a run, root mean squared errors
+    one cycle ahead fall from .182 and .114 to .107 and .109 on raw turbofan engines (two seeds),
+    and squared ones from .0116 to .0082 on Lorenz63 (.0070 by the states alone)."""
 
     part_rows = 32
     """Rows of the parts of long series that a refresh runs through side by side. Whole series of
