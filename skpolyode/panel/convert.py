@@ -136,7 +136,7 @@ def _warn_of_other_reading(
     The remedies read them transposed, and as they are.
     """
     n_times, n_channels = rows.lengths.max(initial=0), rows.values.shape[1]
-    first = rows.values[:, 0]  # may be infinite: faults are raised later
+    first = rows.values[:, :1]  # may be infinite: faults are raised later
     rises = (first[1:] > first[:-1])[inside_series(rows.offsets, len(first))]
     transposed, plain = (remedy.format(name) for remedy in remedies)
     if len(shapes) == 1 and n_channels >= max(shapes.pop()[0], 2):
