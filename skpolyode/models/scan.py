@@ -69,16 +69,17 @@ class ScanModel(SequenceModel):
         rows = torch.arange(block[0].start, block[0].stop, device=data.x.device)
         step = self._take_in(self.initial(data, rows), data, rows)
         yield step
-        is_start = torch.zeros(len(data), dtype=torch.bool, device=data.x.device)
+        ends = None  # rows where a part ends, as the next one starts there
         if starts is not None:
-            rows, is_start[starts[0]] = torch.cat([rows, starts[0]]), True
+            ends = torch.zeros(len(data), dtype=torch.bool, device=data.x.device)
+            rows, ends[starts[0]] = torch.cat([rows, starts[0]]), True
             state = join([step.state, self.observe(starts[1], data, starts[0])])
             step = step._replace(rows=rows, state=state)
         gaps = data.gap[block[0].start : block[-1].stop].clamp(max=self.max_gap)
         n_knots = int(count_steps(gaps, self.step_size).max()) + 1
         path = data.x.new_zeros(len(rows), n_knots, data.x.shape[1])
         paths = _Paths(path, path.clone())
-        run = self._depart(step, data, torch.arange(len(rows), device=data.x.device), rows >= 0)
+        run = self._depart(step, data, torch.arange(len(rows), device=data.x.device))
         while len(run.target):
             start = paths.record(steps, run)
             arrived = run.taken == run.n_steps
@@ -89,7 +90,7 @@ class ScanModel(SequenceModel):
                 memories = self.remember(there.memories, paths.of(there), end, gap, elapsed)
                 step = self._take_in({"z": there.z} | memories, data, there.target)
                 yield step
-                new = self._depart(step, data, there.place, ~is_start[step.rows])
+                new = self._depart(step, data, there.place, ends)
                 on_the_way = (~arrived).nonzero()[:, 0]
                 pairs = zip(start, paths.record(steps, new), strict=True)
                 start = Start(*(torch.cat([x.index_select(0, on_the_way), y]) for x, y in pairs))
@@ -102,10 +103,16 @@ class ScanModel(SequenceModel):
         return Step(rows, before, self.predict(before), self.observe(before, data, rows))
 
     def _depart(
-        self, step: Step, data: Packed, place: torch.Tensor, kept: torch.Tensor
+        self, step: Step, data: Packed, place: torch.Tensor, ends: torch.Tensor | None = None
     ) -> _Running:
-        """Set out from observations of a step, but for those that are last in their series."""
-        going_on = (kept & (data.next[step.rows] >= 0)).nonzero()[:, 0]
+        """Set out from the observations of a step that are not last in their series, or at `ends`.
+
+        These are a mask (P,) of all rows.
+        """
+        goes_on = data.next[step.rows] >= 0
+        if ends is not None:
+            goes_on &= ~ends[step.rows]
+        going_on = goes_on.nonzero()[:, 0]
         target = data.next[step.rows[going_on]]
         gap = data.gap[target].clamp(max=self.max_gap)
         n_steps = count_steps(gap, self.step_size)

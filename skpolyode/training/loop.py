@@ -254,6 +254,10 @@ class _Run:
     def _series_errors(self) -> torch.Tensor | None:
         return getattr(self.task, "series_errors", None)
 
+    @property
+    def _error_ahead(self) -> float | None:
+        return getattr(self.task, "error_ahead", None)
+
     def train(self, checkpoint: Checkpoint | None, bar: tqdm) -> str:
         """Train until there is a reason to stop, which is returned."""
         if checkpoint is not None:
@@ -306,8 +310,8 @@ class _Run:
                 weights[name].copy_(value)
         seconds = time.perf_counter() - start
         self.history.append({"epoch": epoch, _ERROR: error, "seconds": seconds})
-        if (ahead := getattr(self.task, "error_ahead", None)) is not None:
-            self.history[-1]["error_ahead"] = ahead
+        if self._error_ahead is not None:
+            self.history[-1]["error_ahead"] = self._error_ahead
         if self.task.is_preliminary:
             return
         if self._score(error) < self.best_score:
@@ -318,8 +322,7 @@ class _Run:
 
     def _score(self, error: float) -> float:
         """The validation error and the error further ahead in one number."""
-        ahead = getattr(self.task, "error_ahead", None)
-        return error if ahead is None else error * ahead
+        return error if self._error_ahead is None else error * self._error_ahead
 
     def _slow_down(self) -> None:
         """If noise is being learned, go on from the best weights at half of the rate.
