@@ -50,11 +50,11 @@ class Training:
     Parameters
     ----------
     horizon : int or "auto", default="auto"
-        Number of observations that the loss looks ahead. "auto" looks one observation ahead and, in
-        every second minibatch (of PolyODE every fourth), up to half of the rows of the median
-        series, but no more than 48. Far leads count no more than near ones, so that the model
-        learns to forecast both. 1 trains up to a tenth faster, for one-step forecasts and
-        embeddings only. A larger number trains slower, and gives near leads more weight.
+        Number of observations that the loss looks ahead. "auto" looks one observation ahead. Every
+        second minibatch also looks further: up to half of the rows of the median series, 48 at
+        most. Far leads count no more than near ones, so that the model learns to forecast both. 1
+        trains up to a tenth faster, for one-step forecasts and embeddings only. A larger number
+        trains slower, and gives near leads more weight.
     learning_rate_init : float, default=0.05
         Peak of the one-cycle schedule. Lower it if training diverges.
     batch_size : int or "auto", default="auto"
@@ -115,8 +115,8 @@ class Training:
         `sample_weight`. From twenty held-out series on, it is of the half that stops training.
     validation_error_se_ : float
         Its standard error, from how the error differs between the held-out series; NaN if none is
-        held out. From twenty on, it is of the other half, whose own error is in `fit_report_`. With
-        few series, chance decides small differences: call one model better only if the errors
+        held out. With twenty held-out series or more, it is that of the half that does not stop
+        training; `fit_report_` has the error of that half. With few series, chance decides small differences: call one model better only if the errors
         differ by more than two standard errors.
     fit_report_ : FitReport
         What `fit` decided, by which figures, from how many series and in how many seconds; print
