@@ -40,11 +40,11 @@ from skpolyode.saving.codec import register
 
 FINE_STEPS = 3.0
 """Steps of a gap from which on they are longer in training: see
-:func:`~skpolyode.dynamics.count_steps`. The few longest gaps of a minibatch decide how many rounds it
-takes, and the network needs no accuracy there that it could learn. On Lorenz63 training takes .85 to
-.9 of the time; errors of the next observation and of paths are .82 to 1.04 times as large (three
-seeds). With 2 steps they are 1.6 and 1.4 times as large (one seed), and with 2 steps of twice the
-length in the first half of the training 1.9 and 1.7 times."""
+:func:`~skpolyode.dynamics.count_steps`. The few longest gaps of a minibatch decide how many rounds
+it takes, and the network needs no accuracy there that it could learn. On Lorenz63 training takes
+.85 to .9 of the time; errors of the next observation and of paths are .82 to 1.04 times as large
+(three seeds). With 2 steps they are 1.6 and 1.4 times as large (one seed), and with 2 steps of
+twice the length in the first half of the training 1.9 and 1.7 times."""
 
 
 class PolyODE(ScanModel):
@@ -282,7 +282,7 @@ class PolyODE(ScanModel):
         return integrate(self.field, z, gap, **steps, recorded=recorded)
 
     def _steps(self, has_path: bool = False) -> dict[str, Any]:
-        """What integration asks for. Gradients of long gaps, which leave no path, take fewer steps."""
+        """How to integrate: in training, long gaps whose path is not asked for take fewer steps."""
         fine = FINE_STEPS if self.training and not has_path else math.inf
         return {"step_size": self.step_size, "stepper": self.stepper, "fine": fine}
 

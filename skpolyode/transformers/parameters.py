@@ -116,8 +116,9 @@ class Training:
     validation_error_se_ : float
         Its standard error, from how the error differs between the held-out series; NaN if none is
         held out. With twenty held-out series or more, it is that of the half that does not stop
-        training; `fit_report_` has the error of that half. With few series, chance decides small differences: call one model better only if the errors
-        differ by more than two standard errors.
+        training; `fit_report_` has the error of that half. With few series, chance decides small
+        differences: call one model better only if the errors differ by more than two standard
+        errors.
     fit_report_ : FitReport
         What `fit` decided, by which figures, from how many series and in how many seconds; print
         it.
