@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
@@ -25,7 +25,7 @@ from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import observed_part, observed_rows, take
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
-from skpolyode.siblings.decoders import BackwardODE, DecodingTask, NetworkDecoder
+from skpolyode.siblings.decoders import DecodingTask, NetworkDecoder
 from skpolyode.siblings.ode_rnn import ODERNNTransformer
 from skpolyode.training import Trainer, one_thread
 from skpolyode.transformers.base import SeriesTransformer
@@ -39,7 +39,6 @@ from skpolyode.transformers.parameters import (
 )
 from skpolyode.transformers.stages import usual_batch, usual_patience
 
-_DECODERS = {"network": NetworkDecoder, "ode": BackwardODE}
 _MOMENTS = 4  # of each series, at which its past is decoded from the features
 
 
@@ -127,10 +126,6 @@ class PastDecoder(SeriesTransformer):
         The transformer whose embedding is decoded. `fit` fits a clone of it, unless it is fitted
         already and in a `sklearn.frozen.FrozenEstimator`. None: an `ODERNNTransformer` with its
         defaults.
-    kind : {"network", "ode"}, default="network"
-        The decoder. "network" gives the coefficients at once; "ode" integrates a path back in time
-        from the last observation, as in the auto-encoder of ODE-RNN. Both learn from frozen
-        features; in the paper of ODE-RNN decoder and encoder are trained together.
     n_coefficients : int, default=32
         Coefficients per channel. Raise it if the window holds more than about ten oscillations.
     window : float, timedelta, str or "auto", default="auto"
@@ -188,7 +183,6 @@ class PastDecoder(SeriesTransformer):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "embedder": [HasMethods(["fit", "transform"]), None],
-        "kind": [StrOptions(set(_DECODERS))],
         "n_coefficients": [COUNT],
         "window": DURATION,
         "hidden_size": [COUNT],
@@ -206,7 +200,6 @@ class PastDecoder(SeriesTransformer):
         self,
         embedder: Any = None,
         *,
-        kind: str = "network",
         n_coefficients: int = 32,
         window: Duration = "auto",
         hidden_size: int = 128,
@@ -215,7 +208,6 @@ class PastDecoder(SeriesTransformer):
         random_state: Any = None,
     ) -> None:
         self.embedder = embedder
-        self.kind = kind
         self.n_coefficients = n_coefficients
         self.window = window
         self.hidden_size = hidden_size
@@ -247,10 +239,8 @@ class PastDecoder(SeriesTransformer):
         center, spread = features[~held_out].mean(axis=0), features[~held_out].std(axis=0)
         spread = np.where(spread > 1e-12, spread, 1.0)
 
-        decoder = _DECODERS[self.kind](
-            *(features.shape[1], panel.n_channels, self.n_coefficients, self.hidden_size, length),
-            generator=generator,
-        )
+        sizes = features.shape[1], panel.n_channels, self.n_coefficients, self.hidden_size
+        decoder = NetworkDecoder(*sizes, generator=generator)
         columns = _observed_before(seen, seen.offsets[series], stops, past)
         known = torch.from_numpy((features - center) / spread).float()
         task = DecodingTask(decoder, known, *columns, torch.from_numpy(held_out))
