@@ -41,14 +41,28 @@ def test_import_leaves_out_the_heavy_optional_parts() -> None:
     assert {"sktime", "matplotlib"}.isdisjoint(loaded)
 
 
+WINGS = {
+    *("adapters", "datasets", "ensemble", "forecasting", "heads", "inspection", "parquet"),
+    *("plotting", "siblings", "streams", "structural"),
+}
+
+
+@pytest.mark.parametrize("step", ["HiPPOTransformer", "fit HiPPOTransformer"])
+def test_what_trains_nothing_loads_a_part_of_the_core(step: str) -> None:
+    own = [name for name in after_steps()[step] if name.startswith("skpolyode.")]
+    assert {name.split(".")[1] for name in own}.isdisjoint(WINGS | {"training"})
+    assert 20 < len(own) < 70
+
+
 def test_models_are_loaded_without_torch_in_python() -> None:
     """Arithmetic on the device "meta" is written in 800 modules, which take seconds."""
     assert "torch.fx.experimental.symbolic_shapes" not in after_steps()["models to be loaded"]
 
 
 def test_what_is_imported_on_demand_is_found() -> None:
-    for name in ("adapters", "datasets", "forecasting", "inspection", "parquet", "plotting"):
-        assert getattr(skpolyode, name) is importlib.import_module(f"skpolyode.{name}")
+    for module in public_modules()[1:]:
+        name = module.__name__.removeprefix("skpolyode.")
+        assert getattr(skpolyode, name) is module
         assert name in dir(skpolyode)
     from skpolyode import PolyODEForecaster, evaluate_forecasts
 

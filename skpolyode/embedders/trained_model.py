@@ -12,11 +12,10 @@ import numpy as np
 import torch
 
 from skpolyode.embedders.batching import cut, map_chunks
+from skpolyode.embedders.combiner import Combiner, Known
 from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.embedders.static import StaticEncoder
-from skpolyode.ensemble.records import Records
-from skpolyode.ensemble.stacking import StackedForecast
 from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, join, select
 from skpolyode.models.variance_head import VarianceHead
@@ -50,7 +49,7 @@ class TrainedModel:
     static: StaticEncoder | None = None
     inputs: InputEncoder | None = None
     scale: VarianceHead | None = None
-    stacking: StackedForecast | None = None
+    stacking: Combiner | None = None
 
     @cached_property
     def exact(self) -> SequenceModel:
@@ -140,9 +139,9 @@ class TrainedModel:
 
     @property
     def n_responses(self) -> int:
-        """Responses to inputs that simple forecasts see: where there is a regression, or may be."""
-        may_be_one = self.stacking is None or self.stacking.simple.ridge is not None
-        return self.inputs.n_responses if may_be_one and self.inputs is not None else 0
+        """Responses to inputs that simple forecasts see: where they read inputs, or may."""
+        are_read = self.stacking is None or self.stacking.reads_inputs
+        return self.inputs.n_responses if are_read and self.inputs is not None else 0
 
     def responses(
         self,
@@ -167,12 +166,12 @@ class TrainedModel:
         """Values (P, D) for simple forecasts: NaN where the error is above one deviation."""
         return np.where(errors > 1.0, np.nan, values)
 
-    def records(self, panel: Panel) -> Records:
+    def records(self, panel: Panel) -> Known:
         """What simple forecasts know of each series, (B, D)."""
         seen = observed_part(panel)
         rows, last = self.standardised(seen), seen.offsets[1:] - 1
         driven = self.responses(seen, rows.times, series_of_rows(seen))
-        return self.stacking.simple.records(rows, seen.offsets, last, driven)
+        return self.stacking.known_at(rows, seen.offsets, last, driven)
 
     def states(self, panel: Panel) -> State:
         """State of the model at the last observation of each series."""

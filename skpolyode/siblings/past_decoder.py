@@ -27,7 +27,8 @@ from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 from skpolyode.siblings.decoders import DecodingTask, NetworkDecoder
 from skpolyode.siblings.ode_rnn import ODERNNTransformer
-from skpolyode.training import Trainer, one_thread
+from skpolyode.threads import one_thread
+from skpolyode.training import Trainer
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import align_to_frozen
 from skpolyode.transformers.parameters import (

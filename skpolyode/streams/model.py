@@ -12,8 +12,8 @@ from sklearn.utils.metaestimators import available_if
 
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.batching import lead_batches
+from skpolyode.embedders.combiner import Known
 from skpolyode.embedders.variance import std_ahead
-from skpolyode.ensemble.records import Records
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
@@ -198,7 +198,7 @@ class ModelStream(SeriesStream):
             state = self._model.initial(data, data.series) | {_STATIC: data.static}
         if self._embedder.stacking is not None:
             n_driven = self._embedder.n_responses
-            blank = self._embedder.stacking.simple.blank(*nothing.shape, n_driven)
+            blank = self._embedder.stacking.start(*nothing.shape, n_driven)
             state[_RECORD] = torch.from_numpy(blank.pack()).to(data.x.device)
             state[_DRIVEN] = torch.full_like(state[_RECORD][:, 0, :n_driven], torch.nan)
         if self._tells:
@@ -254,14 +254,14 @@ class ModelStream(SeriesStream):
         if moment.errors is not None:
             values = self._embedder.telling(values, moment.errors)
         what = moment.elapsed, values, moment.mask & ~np.isnan(values), driven
-        moved = self._embedder.stacking.simple.updated(self._records(parts), *what).pack()
+        moved = self._embedder.stacking.updated(self._records(parts), *what).pack()
         found, device = {_RECORD: moved, _DRIVEN: driven}, parts[_RECORD].device
         return {name: torch.from_numpy(part).to(device) for name, part in found.items()}
 
-    @staticmethod
-    def _records(parts: State) -> Records:
+    def _records(self, parts: State) -> Known:
         """What simple forecasts know of each series, (B, D)."""
-        return Records.unpack(parts[_RECORD].cpu().numpy(), parts[_DRIVEN].shape[1])
+        stacking = self._embedder.stacking
+        return stacking.unpack(parts[_RECORD].cpu().numpy(), parts[_DRIVEN].shape[1])
 
     def _pack(self, moment: Moment, parts: State) -> Packed:
         """One observation of each of some series, as the model takes it."""

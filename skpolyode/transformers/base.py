@@ -18,6 +18,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_array, check_is_fitted
 
+from skpolyode import seams
 from skpolyode.embedders import ChannelScaler, Embedder, MemoryReadout
 from skpolyode.embedders.direct import new_readout
 from skpolyode.fit_report import FitReport
@@ -29,10 +30,12 @@ from skpolyode.panel.query import read_leads
 from skpolyode.panel.readers.kinds import column_names
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.objects import register_estimator
-from skpolyode.streams.stream import SeriesStream
 from skpolyode.transformers.estimator import SeriesEstimator
 from skpolyode.transformers.input import fit_series, read_panel
 from skpolyode.transformers.parameters import check_names
+
+if TYPE_CHECKING:
+    from skpolyode.streams.stream import SeriesStream
 
 
 def _remembers(transformer: SeriesTransformer) -> bool:
@@ -75,7 +78,9 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
     ignores_outliers: ClassVar[bool] = False
     """Whether cells that are far from all others are taken as not observed, with a warning."""
 
-    _stream_class: ClassVar[type[SeriesStream] | None] = None
+    has_stream: ClassVar[bool] = False
+    """Whether series can be followed as observations come in."""
+
     embedder_: Embedder
     fit_report_: FitReport
     limits_: CellLimits
@@ -356,7 +361,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         flat, offsets = own if times is None else query_times(panel, times, relative_to)
         return panel.like(flat, fill_values(panel, flat, offsets, read), offsets)
 
-    @available_if(lambda transformer: transformer._stream_class is not None)
+    @available_if(lambda transformer: transformer.has_stream)
     def stream(self, X: Any = 1, static: Any = None) -> SeriesStream:
         """Follow series as observations come in, in constant memory.
 
@@ -381,13 +386,14 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             If the number is not positive, or something is wrong with the series.
         """
         check_is_fitted(self)
+        kind = seams.stream_class(self.embedder_)
         if not isinstance(X, Integral):
-            return self._stream_class.after(self.embedder_, read_panel(self, X, reset=False))
+            return kind.after(self.embedder_, read_panel(self, X, reset=False))
         if X < 1:
             raise ValueError(f"X must be series, or a positive number of series, got {X}.")
         names, named = self.channel_names_, self.has_channel_names_
         labels = {"static": static, "time_unit": self.time_unit_, "has_channel_names": named}
-        return self._stream_class(self.embedder_, blank_panel(X, names, **labels))
+        return kind(self.embedder_, blank_panel(X, names, **labels))
 
     def _new_readout(self, panel: Panel, measure: str = "legt") -> MemoryReadout:
         """Units, window and memory of an embedder that needs no training."""

@@ -9,7 +9,6 @@ from sklearn.utils._param_validation import StrOptions
 from skpolyode.embedders import PathEmbedder
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel
-from skpolyode.streams import HiPPOStream
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
@@ -117,7 +116,7 @@ class HiPPOTransformer(SeriesTransformer):
 
     has_coefficients = True
     has_path = True
-    _stream_class = HiPPOStream
+    has_stream = True
 
     def _fit(self, panel: Panel) -> None:
         past = self._new_readout(panel, self.measure)

@@ -33,7 +33,7 @@ from skpolyode.panel.select import (
     series_of_rows,
 )
 from skpolyode.panel.units import LARGEST, ChannelScaler
-from skpolyode.training.threads import learning
+from skpolyode.threads import learning
 from skpolyode.transformers.parameters import check_parameters
 
 # Tables of 256 coefficients take 8 s to make, of 512 half a minute, of 1024 some two minutes.

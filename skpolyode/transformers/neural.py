@@ -24,7 +24,6 @@ from skpolyode.panel.durations import typical_gap
 from skpolyode.panel.empty import drop_empty, fill_rows, fill_values
 from skpolyode.panel.outliers import CellLimits
 from skpolyode.panel.select import observed_part, observed_rows, observed_series
-from skpolyode.streams import ModelStream
 from skpolyode.training.loop import Task
 from skpolyode.training.report import warn_if_nothing_was_learned
 from skpolyode.training.tasks import IntervalTask
@@ -77,7 +76,7 @@ class NeuralTransformer(SeriesTransformer, Training):
     has_path = True
     uses_static = True
     ignores_outliers = True
-    _stream_class = ModelStream
+    has_stream = True
     embedder_: ModelEmbedder
 
     stages: ClassVar[tuple[Stage, ...]] = (Train(), EstimateError(), StackForecasts())

@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from tqdm.auto import tqdm
 
+from skpolyode import seams
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.filter_selection import FilterTest, compare_filter, is_long_enough
 from skpolyode.embedders.fitting import LARGEST_EPOCH, make_task
 from skpolyode.embedders.holdout import Split
 from skpolyode.embedders.variance import with_variance
-from skpolyode.ensemble.stacking import learn_stacking
 from skpolyode.fit_report import FitReport
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel
 from skpolyode.panel.select import cut_windows, first_series, series_of_rows
-from skpolyode.training import Checkpoint, Trainer, TrainingReport, one_thread
+from skpolyode.threads import one_thread
+from skpolyode.training import Checkpoint, Trainer, TrainingReport
 from skpolyode.training.loop import Task, Turn
 from skpolyode.training.report import Judged
 
@@ -342,20 +343,11 @@ class LearnVariance(Stage):
 
 @dataclass(frozen=True)
 class StackForecasts(Stage):
-    """Combine the free run of the model with simple forecasts."""
+    """Combine the free run of the model with simple forecasts, as `skpolyode.seams` has it."""
 
     name: ClassVar[str] = "stacking"
     cost: ClassVar[int] = 2
 
     def run(self, state: FitState) -> None:
         """Learn weights by channel and lead."""
-        parts = state.trained, state.judging, state.random_state
-        stacking, _ = learn_stacking(state.embedder, *parts)
-        state.embedder = replace(state.embedder, stacking=stacking)
-        judged = state.trained if state.judging is None else state.judging
-        weights = {name: w for name, w in stacking.mean_weights.items() if w >= 0.005}
-        outcome = f"forecasts combine {', '.join(weights)}"
-        if periods := stacking.simple.mixed.periods:
-            lengths = [f"{period * state.embedder.units.time_scale:.4g}" for period in periods]
-            outcome += f"; seasons of {' and '.join(lengths)}"
-        state.report.add(self.name, outcome, len(judged), **weights)
+        seams.stack_forecasts(state)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.embedders.variance import path_std, std_coefficients, with_variance
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.empty import drop_empty
-from skpolyode.training.threads import learning
+from skpolyode.threads import learning
 from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import local_random_state
