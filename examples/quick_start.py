@@ -21,6 +21,6 @@ table["time"] = pd.Timestamp("2026-03-01") + pd.to_timedelta(hours, unit="h")
 
 panel = Panel.from_long(table, id="buoy", time="time", time_unit="h", sort=True)
 learned = PolyODETransformer(n_coefficients=16, max_epochs=10, random_state=0)
-for embedder in (HiPPOTransformer(n_coefficients=16), learned):
-    model = make_pipeline(embedder, SVC())
-    print(type(embedder).__name__, cross_val_score(model, panel, fast, cv=3).mean().round(2))
+for transformer in (HiPPOTransformer(n_coefficients=16), learned):
+    model = make_pipeline(transformer, SVC())
+    print(type(transformer).__name__, cross_val_score(model, panel, fast, cv=3).mean().round(2))

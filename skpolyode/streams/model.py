@@ -66,11 +66,11 @@ class ModelStream(SeriesStream):
     >>> rng = np.random.default_rng(0)
     >>> times = [np.sort(rng.uniform(0, 6, size=n)) for n in (12, 15, 9, 14, 11, 13)]
     >>> series = [(t, np.sin(2 * t + phase)) for phase, t in enumerate(times)]
-    >>> embedder = PolyODETransformer(n_coefficients=8, max_epochs=5, random_state=0).fit(series)
-    >>> stream = embedder.stream(6)
+    >>> transformer = PolyODETransformer(n_coefficients=8, max_epochs=5, random_state=0).fit(series)
+    >>> stream = transformer.stream(6)
     >>> for t, x in zip(*series[4]):
     ...     stream = stream.update(t, x, series=4)
-    >>> bool(abs(stream.embedding(4) - embedder.transform(series[4:5])).max() < 1e-12)
+    >>> bool(abs(stream.embedding(4) - transformer.transform(series[4:5])).max() < 1e-12)
     True
     >>> stream.forecast([6.5, 7.0], series=4)
     Panel(1 series, 1 channel, 2 observations, 100% of cells observed, times 6.5 to 7)

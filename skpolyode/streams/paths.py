@@ -49,11 +49,11 @@ class HiPPOStream(SeriesStream):
     --------
     >>> from skpolyode import HiPPOTransformer
     >>> series = [([0.0, 0.4, 1.5, 2.0], [1.0, 2.0, 2.0, 0.0]), ([0.0, 1.2, 2.0], [0.0, 3.0, 1.0])]
-    >>> embedder = HiPPOTransformer(n_coefficients=4, window=2.0).fit(series)
-    >>> stream = embedder.stream(2)
+    >>> transformer = HiPPOTransformer(n_coefficients=4, window=2.0).fit(series)
+    >>> stream = transformer.stream(2)
     >>> for times, values in zip([[0.0, 0.4], [1.5], [2.0]], [[1.0, 2.0], [2.0], [0.0]]):
     ...     stream = stream.update(times, values, series=0)
-    >>> bool(abs(stream.embedding(0) - embedder.transform(series[:1])).max() < 1e-12)
+    >>> bool(abs(stream.embedding(0) - transformer.transform(series[:1])).max() < 1e-12)
     True
     """
 

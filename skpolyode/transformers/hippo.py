@@ -87,10 +87,10 @@ class HiPPOTransformer(SeriesTransformer):
     >>> import numpy as np
     >>> from skpolyode.transformers import HiPPOTransformer
     >>> series = [([0.0, 0.4, 1.5, 2.0], [1.0, 2.0, 2.0, 0.0]), ([0.0, 1.2, 2.0], [0.0, 3.0, 1.0])]
-    >>> embedder = HiPPOTransformer(window=2.0)
-    >>> embedder.fit_transform(series).shape
+    >>> transformer = HiPPOTransformer(window=2.0)
+    >>> transformer.fit_transform(series).shape
     (2, 32)
-    >>> embedder.reconstruct(series, [1.0]).values.round(1).tolist()
+    >>> transformer.reconstruct(series, [1.0]).values.round(1).tolist()
     [[2.0], [2.5]]
     """
 

@@ -164,7 +164,8 @@ def read_panel(
     if not reset:
         panel = _aligned(estimator, panel)
         refuse_unused(estimator, panel)
-        if (static := getattr(estimator.embedder_, "static", None)) is not None:
+        embedder = getattr(estimator, "embedder_", None)  # others leave it to what they are around
+        if (static := getattr(embedder, "static", None)) is not None:
             static.warn_of_unknown(panel)
         return credible(panel, estimator.scaler_)
     estimator.array_shape_ = None if shape is None else tuple(shape[1:])
@@ -184,15 +185,15 @@ def read_panel(
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
 
 
-def align_to_frozen(estimator: BaseEstimator, panel: Panel, embedder: Any) -> Panel:
-    """Panel of a fit around an embedder that was fitted before, in the channels of that one.
+def align_to_frozen(estimator: BaseEstimator, panel: Panel, transformer: Any) -> Panel:
+    """Panel of a fit around a transformer that was fitted before, in the channels of that one.
 
-    They become those of the estimator, whose answers come in this order. Other embedders change
+    They become those of the estimator, whose answers come in this order. Other transformers change
     nothing.
     """
-    if not isinstance(embedder, FrozenEstimator):
+    if not isinstance(transformer, FrozenEstimator):
         return panel
-    fitted = embedder.estimator
+    fitted = transformer.estimator
     check_is_fitted(fitted)
     if not hasattr(fitted, "channel_names_"):
         return panel

@@ -27,7 +27,7 @@ CHEAP: dict[str, dict[str, Any]] = {
     "NeuralRDETransformer": {"hidden_size": 4, "stretch": 2, **_ONE_EPOCH},
     "ODERNNTransformer": {"hidden_size": 4, **_NEURAL},
     "PastDecoder": {
-        "embedder": siblings.ODERNNTransformer(hidden_size=4, **_NEURAL),
+        "transformer": siblings.ODERNNTransformer(hidden_size=4, **_NEURAL),
         "n_coefficients": 3,
         **_ONE_EPOCH,
     },
