@@ -18,12 +18,14 @@ from numpydoc.docscrape import NumpyDocString
 from packaging.version import Version
 
 import skpolyode
+from benchmarks.structure import Module, read_package
 from tests.fresh import after_steps
 from tests.public_api import public_callables, public_modules, public_objects
 
 ROOT = Path(__file__).resolve().parents[1]
 OBJECTS = public_objects()
 CALLABLES = public_callables()
+MODULES = read_package(ROOT / "skpolyode")
 
 # What git does not track, besides the environments and caches in hidden folders.
 UNTRACKED = {"__pycache__", "_build", "gallery", "generated", "build", "dist", "demo_output"}
@@ -90,6 +92,18 @@ def test_import_leaves_no_thread_that_would_keep_the_interpreter_alive() -> None
 
 def test_import_does_not_touch_global_state() -> None:
     assert after_steps()["global state is kept"]
+
+
+# Those that cannot be split cheaply; none may be added.
+LONG_FILES = {"training/loop.py"}
+
+
+@pytest.mark.parametrize("module", MODULES.values(), ids=lambda module: module.file)
+def test_files_and_bodies_have_limits(module: Module) -> None:
+    lines = (ROOT / "skpolyode" / module.file).read_text("utf-8").count("\n")
+    assert (lines > 400) == (module.file in LONG_FILES), f"{module.file} has {lines} lines"
+    long = {name: size for name, size in module.bodies.items() if size > 40}
+    assert not long, "bodies have up to 40 lines of code"
 
 
 def test_version_is_the_newest_in_the_changelog() -> None:

@@ -15,7 +15,7 @@ from skpolyode.embedders.batching import cut, map_chunks
 from skpolyode.embedders.combiner import Combiner, Known
 from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.embedders.memory_readout import MemoryReadout
-from skpolyode.embedders.static import StaticEncoder
+from skpolyode.embedders.static import StaticEncoder, n_features_of
 from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, join, select
 from skpolyode.models.variance_head import VarianceHead
@@ -291,8 +291,7 @@ class TrainedModel:
 
     def block_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of each block of features of one series: (D, size) or (size,)."""
-        n_static = 0 if self.static is None else self.static.n_features
-        static, n_channels = np.zeros((1, n_static)), len(self.units.scaler.mean)
+        static, n_channels = np.zeros((1, n_features_of(self.static))), len(self.units.scaler.mean)
         driven = None if self.inputs is None else self.inputs.blank
         cells, offsets = {"static": static, "driven": driven}, np.array([0, 1])
         data = pack(np.zeros(1), np.zeros((1, n_channels)), offsets, **cells)

@@ -16,7 +16,7 @@ import pandas as pd
 from sklearn.base import TransformerMixin
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_feature_names_in, check_array, check_is_fitted
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skpolyode import seams
 from skpolyode.embedders import ChannelScaler, Embedder, MemoryReadout
@@ -26,10 +26,9 @@ from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.durations import covered
 from skpolyode.panel.empty import blank_panel, fill_rows, fill_values
 from skpolyode.panel.outliers import CellLimits
-from skpolyode.panel.query import read_leads
-from skpolyode.panel.readers.kinds import column_names
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.objects import register_estimator
+from skpolyode.transformers.embeddings import checked_embeddings, ids_of, read_back
 from skpolyode.transformers.estimator import SeriesEstimator
 from skpolyode.transformers.input import fit_series, read_panel
 from skpolyode.transformers.parameters import check_names
@@ -221,47 +220,9 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             of them, or a time is outside the window.
         """
         check_is_fitted(self)
-        Z = self._checked_embeddings(X)
+        Z = checked_embeddings(self, X)
         self._check_invertible()
-        return self._read_back(Z, times, self.embedder_.past, ids=self._ids_of(X))
-
-    def _checked_embeddings(self, X: Any) -> np.ndarray:
-        """Embeddings (n_series, n_features) as `transform` returned them."""
-        Z = check_array(X, dtype=np.float64, input_name="X")
-        if Z.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"X has {Z.shape[1]} features, but {type(self).__name__} embeds in "
-                f"{self._n_features_out}: pass what transform returned."
-            )
-        found, wanted = column_names(X), list(self.get_feature_names_out())
-        if found == wanted or not all(isinstance(name, str) for name in found) or not found:
-            return Z
-        if missing := [name for name in wanted if name not in found]:
-            unknown = [name for name in found if name not in wanted]
-            raise ValueError(
-                f"X lacks the features {missing[:3]} ({len(missing)} such features), and has "
-                f"{unknown[:3]}: the feature names should match those of get_feature_names_out(); "
-                "pass what transform returned, or an array."
-            )
-        return Z[:, [found.index(name) for name in wanted]]
-
-    @staticmethod
-    def _ids_of(X: Any) -> pd.Index | None:
-        """Ids of series in the index of a frame of their features, if it has one for each."""
-        return X.index if isinstance(X, pd.DataFrame) and X.index.is_unique else None
-
-    def _read_back(
-        self, Z: np.ndarray, times: Any, past: MemoryReadout, ids: Any = None
-    ) -> np.ndarray | Panel:
-        """Series from features that their coefficients begin; see `inverse_transform`."""
-        times = None if times is None else read_leads(times, self.time_unit_)
-        ages = past.ages_at(times, self.array_shape_)
-        values = past.read_features(Z, self.n_channels_in_, ages)
-        if self.array_shape_ is None:
-            order, names = np.argsort(-ages, kind="stable"), self.channel_names_
-            labels = {"channel_names": names, "ids": ids}
-            return Panel.from_array(values[:, order], times=-ages[order], **labels)
-        return values[:, :, 0] if len(self.array_shape_) == 1 else values
+        return read_back(self, Z, times, self.embedder_.past, ids_of(X))
 
     def _check_invertible(self) -> None:
         """Raise a ValueError if the features hold no coefficients."""

@@ -13,13 +13,14 @@ from benchmarks.paper.study.paper import ORIGINS, UPDATES, PaperPolyODE
 from benchmarks.paper.study.series_task import SeriesTask
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.models import Packed, PolyODE, SequenceModel
-from skpolyode.panel.durations import choose_context, choose_window
+from skpolyode.panel.durations import choose_window
 from skpolyode.panel.select import Observed
 from skpolyode.saving.objects import register_estimator
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.neural import INTERVAL_LENGTH
+from skpolyode.transformers.resolution import choose_context
 from skpolyode.transformers.stages import Train
 
 __all__ = ["GRADIENTS", "PaperPolyODETransformer"]
