@@ -127,6 +127,7 @@ def test_package_is_marked_as_typed() -> None:
 @pytest.mark.parametrize("module", public_modules(), ids=lambda module: module.__name__)
 def test_module_says_what_it_is_for_and_exports_what_it_has(module: Any) -> None:
     assert (module.__doc__ or "").strip(), f"{module.__name__} has no docstring"
+    assert hasattr(module, "__all__") or not hasattr(module, "__path__")
     names = getattr(module, "__all__", [])
     assert len(names) == len(set(names))
     missing = [name for name in names if not hasattr(module, name)]

@@ -16,12 +16,12 @@ from skpolyode.forecasting.forecaster import PolyODEForecaster
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.query import read_leads
 from skpolyode.panel.select import (
-    align_to_fit,
     observed_part,
     observed_series,
     refuse_reordered,
     split_rows,
 )
+from skpolyode.panel.selection import align_to_fit
 
 
 class _Forecasts(NamedTuple):

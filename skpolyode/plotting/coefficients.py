@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skpolyode.panel.select import align_to_fit
+from skpolyode.panel.selection import align_to_fit
 from skpolyode.plotting.channels import channel_axes, positions_in_answers, select_series
 
 
