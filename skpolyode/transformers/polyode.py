@@ -26,6 +26,7 @@ from skpolyode.panel.durations import choose_window, typical_gap
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers.neural import NeuralTransformer
+from skpolyode.transformers.noise import TrainFilter
 from skpolyode.transformers.parameters import (
     COUNT,
     DURATION,
@@ -44,7 +45,6 @@ from skpolyode.transformers.stages import (
     EstimateError,
     LearnVariance,
     StackForecasts,
-    Train,
 )
 from skpolyode.transformers.uncertain import UncertainTransformer
 
@@ -219,7 +219,7 @@ class PolyODETransformer(UncertainTransformer):
     # On 12 real sets (one fold), 24 epochs through four observations take 1.12 times as long as 40
     # through one did, and err .91 times as much at the next row, .79 times in free runs.
     stages = (
-        Train(usual=24),
+        TrainFilter(usual=24),
         EstimateError(),
         CheckStepSize(),
         LearnVariance(),

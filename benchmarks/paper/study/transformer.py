@@ -20,8 +20,8 @@ from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.neural import INTERVAL_LENGTH
+from skpolyode.transformers.noise import TrainFilter
 from skpolyode.transformers.resolution import choose_context
-from skpolyode.transformers.stages import Train
 
 __all__ = ["GRADIENTS", "PaperPolyODETransformer"]
 
@@ -106,7 +106,7 @@ class PaperPolyODETransformer(PolyODETransformer):
 
     uses_inputs = False
     stages = tuple(
-        Train(tested_after=0.0) if isinstance(stage, Train) else stage
+        TrainFilter(tested_after=0.0) if isinstance(stage, TrainFilter) else stage
         for stage in PolyODETransformer.stages
     )
 
