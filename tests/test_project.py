@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from numpydoc.docscrape import NumpyDocString
 from packaging.version import Version
 
 import skpolyode
-from benchmarks.structure import Module, read_package
+from benchmarks.structure import WINGS, Module, read_package
 from tests.fresh import after_steps
 from tests.public_api import public_callables, public_modules, public_objects
 
@@ -43,10 +44,15 @@ def test_import_leaves_out_the_heavy_optional_parts() -> None:
     assert {"sktime", "matplotlib"}.isdisjoint(loaded)
 
 
-WINGS = {
-    *("adapters", "datasets", "ensemble", "forecasting", "heads", "inspection", "parquet"),
-    *("plotting", "siblings", "streams", "structural"),
-}
+def test_every_part_is_of_the_core_or_a_wing() -> None:
+    """A new one that stood in neither contract could import what it liked."""
+    contracts = ConfigParser()
+    contracts.read(ROOT / "setup.cfg")
+    core, wings = (contracts[f"importlinter:contract:{name}"] for name in ("core", "wings"))
+    parts = {module.__name__ for module in public_modules()[1:]}
+    assert {*core["source_modules"].split(), *wings["modules"].split()} == parts
+    assert core["forbidden_modules"] == wings["modules"]
+    assert {name.removeprefix("skpolyode.") for name in wings["modules"].split()} == WINGS
 
 
 @pytest.mark.parametrize("step", ["HiPPOTransformer", "fit HiPPOTransformer"])
