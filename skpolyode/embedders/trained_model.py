@@ -134,7 +134,7 @@ class TrainedModel:
         times = panel.times - np.repeat(panel.times[panel.offsets[:-1]], panel.lengths)
         values = self.units.scaler.read(panel.values)
         if panel.errors is not None:
-            values = self.telling(values, panel.errors / self.units.scaler.scale)
+            values = self.without_noisy(values, panel.errors / self.units.scaler.scale)
         return Standardised(times / self.units.time_scale, values)
 
     @property
@@ -162,7 +162,7 @@ class TrainedModel:
         return knots.responses(elapsed, offsets_from(counts), self.inputs.decays, known)
 
     @staticmethod
-    def telling(values: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    def without_noisy(values: np.ndarray, errors: np.ndarray) -> np.ndarray:
         """Values (P, D) for simple forecasts: NaN where the error is above one deviation."""
         return np.where(errors > 1.0, np.nan, values)
 

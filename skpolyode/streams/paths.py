@@ -14,7 +14,7 @@ from skpolyode.memory.single import SingleMemory
 from skpolyode.models.contract import State
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
-from skpolyode.streams.clock import Moment
+from skpolyode.streams.clock import Update
 from skpolyode.streams.stream import SeriesStream
 
 
@@ -93,14 +93,14 @@ class HiPPOStream(SeriesStream):
             parts["x"][:, own.channels] = torch.from_numpy(x)
         return parts
 
-    def _take_in(self, parts: State, moment: Moment) -> State:
+    def _take_in(self, parts: State, update: Update) -> State:
         c, x = parts["c"].numpy().copy(), parts["x"].numpy()
-        new = np.where(moment.mask, moment.values, x)
-        first, again = moment.mask & ~moment.seen, moment.mask & moment.seen
+        new = np.where(update.mask, update.values, x)
+        first, again = update.mask & ~update.seen, update.mask & update.seen
         c[first, 0] = new[first]
         if again.any():
-            known, gap = x[again], moment.channel_gap[again]
-            elapsed = np.broadcast_to(moment.elapsed[:, None], again.shape)[again]
+            known, gap = x[again], update.channel_gap[again]
+            elapsed = np.broadcast_to(update.elapsed[:, None], again.shape)[again]
             steps = known[:, None, None]  # (P, 1, Q): of the value, and of the slope of a line
             if self._embedder.path != "constant":
                 steps = np.stack([known, (new[again] - known) / gap], axis=1)[:, None]
