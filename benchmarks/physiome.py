@@ -5,7 +5,7 @@
     python -m benchmarks.physiome --data FOLDER --rows PolyODE --figure ranks.svg
     python -m benchmarks.physiome --data FOLDER --only LEN01 --folds 0 1 2 3 4
 
-FOLDER holds sets as `skpolyode.datasets.load_physiome` reads them; those that it lacks are made
+FOLDER holds sets as `load_physiome` of `physiome_sets.py` reads them; those that it lacks are made
 from REPOSITORY, a copy of the benchmark's (github.com/kloetergensc/Physiome-ODE), and kept there.
 Sets of SLOW take more than a second a series to simulate and are left out unless named.
 
@@ -36,12 +36,12 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.lines import heading, line
+from benchmarks.physiome_sets import load_physiome
 from benchmarks.real.forecasts import Fitted, Transformer, ahead
 from benchmarks.real.part import Scores, kept, shown
 from benchmarks.real.questions import Questions, after
 from benchmarks.real.rivals import PANEL_RIVALS
 from skpolyode import Panel
-from skpolyode.datasets import load_physiome
 from skpolyode.siblings import LinODENetTransformer
 
 HALF = 0.5

@@ -25,9 +25,9 @@ from skpolyode.transformers.neural import NeuralTransformer
 
 MAKERS = {"lorenz63": make_lorenz63, "lorenz96": make_lorenz96}
 MODELS = {
-    name.removesuffix("Transformer"): vars(skpolyode)[name]
+    name.removesuffix("Transformer"): getattr(skpolyode, name)
     for name in skpolyode.__all__
-    if name.endswith("Transformer") and issubclass(vars(skpolyode)[name], NeuralTransformer)
+    if name.endswith("Transformer") and issubclass(getattr(skpolyode, name), NeuralTransformer)
 }
 # Beside the defaults of each class.
 VARIANTS = {

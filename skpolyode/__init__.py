@@ -1,32 +1,101 @@
-"""Irregular time series as ordinary data, for scikit-learn: neural ODEs with polynomial memory."""
+"""Irregular time series as ordinary data, for scikit-learn: neural ODEs with polynomial memory.
 
-from importlib import import_module
+Everything is imported when it is first asked for. Only here are parts of the package joined that do
+not know each other.
+"""
+
 from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
-from skpolyode.heads import PolyODEClassifier, PolyODERegressor
-from skpolyode.panel import Inputs, Panel
-from skpolyode.saving import load
-from skpolyode.siblings import (
-    GRUODEBayesTransformer,
-    HiPPORNNTransformer,
-    LinODENetTransformer,
-    NeuralRDETransformer,
-    ODERNNTransformer,
-    PastDecoder,
-    S4Transformer,
-)
-from skpolyode.transformers import (
-    HiPPOTransformer,
-    InterpolationTransformer,
-    LegendreFitTransformer,
-    PanelImputer,
-    PolyODETransformer,
-    Resampler,
-    StaticFeatures,
-    SummaryStatsTransformer,
-)
+from skpolyode import seams
+from skpolyode.lazy import lazily
 from skpolyode.versions import show_versions
+
+if TYPE_CHECKING:  # a checker of types that saw `__getattr__` would let every name pass
+    from skpolyode import adapters as adapters
+    from skpolyode import datasets as datasets
+    from skpolyode import dynamics as dynamics
+    from skpolyode import embedders as embedders
+    from skpolyode import ensemble as ensemble
+    from skpolyode import forecasting as forecasting
+    from skpolyode import heads as heads
+    from skpolyode import inspection as inspection
+    from skpolyode import memory as memory
+    from skpolyode import models as models
+    from skpolyode import panel as panel
+    from skpolyode import parquet as parquet
+    from skpolyode import plotting as plotting
+    from skpolyode import saving as saving
+    from skpolyode import siblings as siblings
+    from skpolyode import streams as streams
+    from skpolyode import structural as structural
+    from skpolyode import training as training
+    from skpolyode import transformers as transformers
+    from skpolyode.forecasting import PolyODEForecaster as PolyODEForecaster
+    from skpolyode.forecasting import evaluate_forecasts as evaluate_forecasts
+    from skpolyode.heads import PolyODEClassifier, PolyODERegressor
+    from skpolyode.panel import Inputs, Panel
+    from skpolyode.saving import load
+    from skpolyode.siblings import (
+        GRUODEBayesTransformer,
+        HiPPORNNTransformer,
+        LinODENetTransformer,
+        NeuralRDETransformer,
+        ODERNNTransformer,
+        PastDecoder,
+        S4Transformer,
+    )
+    from skpolyode.transformers import (
+        HiPPOTransformer,
+        InterpolationTransformer,
+        LegendreFitTransformer,
+        PanelImputer,
+        PolyODETransformer,
+        Resampler,
+        StaticFeatures,
+        SummaryStatsTransformer,
+    )
+else:
+    _NAMES = {
+        "forecasting": ("PolyODEForecaster", "evaluate_forecasts"),
+        "heads": ("PolyODEClassifier", "PolyODERegressor"),
+        "panel": ("Inputs", "Panel"),
+        "saving": ("load",),
+        "siblings": (
+            *("GRUODEBayesTransformer", "HiPPORNNTransformer", "LinODENetTransformer"),
+            *("NeuralRDETransformer", "ODERNNTransformer", "PastDecoder", "S4Transformer"),
+        ),
+        "transformers": (
+            *("HiPPOTransformer", "InterpolationTransformer", "LegendreFitTransformer"),
+            *("PanelImputer", "PolyODETransformer", "Resampler", "StaticFeatures"),
+            "SummaryStatsTransformer",
+        ),
+    }
+    _HOMES = {module.name: module.name for module in iter_modules(__path__)}
+    _HOMES |= {name: module for module, names in _NAMES.items() for name in names}
+    _EXTRAS = {"adapters": "sktime", "forecasting": "sktime", "parquet": "pyarrow"}
+
+    __getattr__, _names = lazily(__name__, _HOMES)
+
+    def __dir__() -> list[str]:
+        extras = {name: _EXTRAS.get(_HOMES.get(name)) for name in _names()}
+        return [name for name, extra in extras.items() if not extra or find_spec(extra)]
+
+
+def _stack_forecasts(state: Any) -> None:
+    from skpolyode.ensemble.stage import stack_forecasts
+
+    stack_forecasts(state)
+
+
+def _stream_class(embedder: Any) -> type:
+    from skpolyode.streams import stream_class
+
+    return stream_class(embedder)
+
+
+seams.stack_forecasts, seams.stream_class = _stack_forecasts, _stream_class
 
 __version__ = "0.1.0.dev0"
 
@@ -54,30 +123,3 @@ __all__ = [
     "load",
     "show_versions",
 ]
-
-# What takes long to import, or needs an extra, is imported when it is first asked for.
-_MODULES = ("adapters", "datasets", "forecasting", "inspection", "parquet", "plotting")
-_LAZY = dict.fromkeys(_MODULES, "")
-_LAZY |= dict.fromkeys(("PolyODEForecaster", "evaluate_forecasts"), "forecasting")
-_EXTRAS = {"adapters": "sktime", "forecasting": "sktime", "parquet": "pyarrow"}
-
-if TYPE_CHECKING:  # a checker of types that saw `__getattr__` would let every name pass
-    from skpolyode import adapters as adapters
-    from skpolyode import datasets as datasets
-    from skpolyode import forecasting as forecasting
-    from skpolyode import parquet as parquet
-    from skpolyode import plotting as plotting
-    from skpolyode.forecasting import PolyODEForecaster as PolyODEForecaster
-    from skpolyode.forecasting import evaluate_forecasts as evaluate_forecasts
-else:
-
-    def __getattr__(name: str) -> Any:
-        if name not in _LAZY:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        module = import_module(f"{__name__}.{_LAZY[name] or name}")
-        return getattr(module, name) if _LAZY[name] else module
-
-
-def __dir__() -> list[str]:
-    needs = {name: _EXTRAS.get(_LAZY[name] or name) for name in _LAZY}
-    return [*globals(), *(name for name, extra in needs.items() if not extra or find_spec(extra))]

@@ -24,6 +24,10 @@ found["threads"] = [
     t.name for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()
 ]
 found["skpolyode"] = list(sys.modules)
+from skpolyode import HiPPOTransformer
+found["HiPPOTransformer"] = list(sys.modules)
+HiPPOTransformer(n_coefficients=4).fit_transform([([0.0, 1.0], [1.0, 2.0])])
+found["fit HiPPOTransformer"] = list(sys.modules)
 from skpolyode import siblings
 with torch.device("meta"):  # as a file is read
     for kind in (siblings.GRUODEBayes, siblings.LinODENet, siblings.S4):

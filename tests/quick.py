@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,5 +45,7 @@ def few_trees(n_trees: int = 20) -> AbstractContextManager[None]:
 
 def with_usual_epochs(own: Iterable[stages.Stage], n_epochs: int) -> tuple[stages.Stage, ...]:
     """The same stages, with fewer epochs for ``max_epochs="auto"``."""
-    train = stages.Train(usual=n_epochs)
-    return tuple(train if isinstance(stage, stages.Train) else stage for stage in own)
+    return tuple(
+        replace(stage, usual=n_epochs) if isinstance(stage, stages.Train) else stage
+        for stage in own
+    )

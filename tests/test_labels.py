@@ -25,7 +25,7 @@ from skpolyode import (
 )
 from skpolyode.forecasting import evaluate_forecasts
 from skpolyode.panel import query_times
-from skpolyode.panel.select import align_to_fit
+from skpolyode.panel.selection import align_to_fit
 from skpolyode.plotting import (
     CoefficientDisplay,
     ForecastDisplay,

@@ -11,9 +11,10 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from benchmarks.paper.cells import Setting
+from benchmarks.paper.mimic_extract import load_mimic_extract
 from benchmarks.paper.rows import all_rows, with_past
 from benchmarks.protocol import reconstruction_mse
-from skpolyode.datasets import drop_times, load_mimic_extract
+from skpolyode.datasets import drop_times
 from skpolyode.forecasting import evaluate_forecasts
 from skpolyode.panel import Panel
 

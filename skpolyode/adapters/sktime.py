@@ -189,9 +189,9 @@ class SeriesResampler(SeriesAdapter):
 
     Parameters
     ----------
-    embedder : transformer with `interpolate` or None, default=None
+    transformer : transformer with `interpolate` or None, default=None
         Transformer that follows the path through each series; `fit` fits a clone of it. Set its
-        parameters as ``embedder__<name>``. None: a `PolyODETransformer` with its defaults.
+        parameters as ``transformer__<name>``. None: a `PolyODETransformer` with its defaults.
     n_points : int or None, default=None
         Number of points, spread evenly over the longest series of `fit`. Give at most one of
         `n_points`, `every` and `grid`; without any of them there are 100 points.
@@ -228,13 +228,13 @@ class SeriesResampler(SeriesAdapter):
 
     def __init__(
         self,
-        embedder: Any = None,
+        transformer: Any = None,
         n_points: int | None = None,
         every: float | None = None,
         grid: Any = None,
         relative_to: str | None = "start",
     ) -> None:
-        self.embedder = embedder
+        self.transformer = transformer
         self.n_points = n_points
         self.every = every
         self.grid = grid
@@ -274,8 +274,8 @@ class SeriesResampler(SeriesAdapter):
         -------
         list of dict
         """
-        embedder = InterpolationTransformer(n_coefficients=4)
+        transformer = InterpolationTransformer(n_coefficients=4)
         return [
-            {"embedder": embedder, "n_points": 5},
-            {"embedder": embedder, "n_points": 4, "relative_to": "end"},
+            {"transformer": transformer, "n_points": 5},
+            {"transformer": transformer, "n_points": 4, "relative_to": "end"},
         ]

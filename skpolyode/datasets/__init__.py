@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from skpolyode.datasets.bundled import load_japanese_vowels, load_plaid
 from skpolyode.datasets.lorenz import make_lorenz63, make_lorenz96
-from skpolyode.datasets.mimic import load_mimic_extract
 from skpolyode.datasets.missing import drop_cells, drop_times
 from skpolyode.datasets.ode_systems import make_ode_system
-from skpolyode.datasets.physiome import load_physiome
 from skpolyode.datasets.physionet import load_physionet2012
 from skpolyode.datasets.simulation import Truth
 from skpolyode.datasets.synthetic import make_synthetic
@@ -17,8 +15,6 @@ __all__ = [
     "drop_cells",
     "drop_times",
     "load_japanese_vowels",
-    "load_mimic_extract",
-    "load_physiome",
     "load_physionet2012",
     "load_plaid",
     "make_lorenz63",

@@ -16,8 +16,8 @@ from skpolyode.panel.units import Units
 class Embedder(ABC):
     """Features of checked panels, in the units that were learned.
 
-    Estimators create one in `fit`; streams, displays and forecasters use it. An embedder is
-    immutable.
+    Estimators create one in `fit`; streams, displays and forecasters use it. Only a fit trains the
+    model of an embedder, and only `to` moves it; everything else makes a new embedder.
 
     Attributes
     ----------

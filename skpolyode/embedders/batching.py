@@ -13,7 +13,7 @@ import torch
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import context_starts, series_of_rows, take
-from skpolyode.training import one_thread
+from skpolyode.threads import one_thread
 
 CHUNK_ROWS = 32_000  # that one thread works on together: bounds memory
 CHUNK_TIMES = 4096  # that are answered together, each with a state or coefficients: the same

@@ -26,7 +26,7 @@ from skpolyode.panel import Panel, series_index
 from skpolyode.panel.durations import choose_window
 from skpolyode.panel.outliers import CellLimits
 from skpolyode.panel.select import Observed, observed_rows
-from skpolyode.panel.units import ChannelScaler, Units
+from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 
 _BLOCK_ROWS = CHUNK_ROWS  # padded rows fitted at once: 8 MB of basis at N = 32
@@ -66,7 +66,7 @@ def new_readout(
     """Units and memory of a direct embedder; its unit of time is the window."""
     # A measure of the whole history has no window; the longest one is the unit of durations.
     length = choose_window("auto" if MEMORIES[measure].whole_history else window, rows)
-    units = Units(ChannelScaler.of(rows.values, errors=rows.errors, limits=limits), length)
+    units = Units.of(rows, length, limits)
     return MemoryReadout(MEMORIES[measure](n_coefficients, 1.0), length, units)
 
 

@@ -13,7 +13,9 @@ import numpy as np
 import torch
 
 from skpolyode.embedders.holdout import FitOptions, Split
+from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.embedders.model import ModelEmbedder
+from skpolyode.embedders.static import StaticEncoder
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.panel import Panel
 from skpolyode.panel.inputs import on_clock_of
@@ -108,3 +110,9 @@ def _content(panel: Panel) -> tuple[Any, ...]:
         rows = inputs.panel
         beside += rows.times, rows.values, rows.offsets, inputs.names, inputs.kinds
     return panel.times, panel.values, panel.offsets, panel.static, *beside
+
+
+def encoders_of(panel: Panel, *, inputs: bool = True) -> dict[str, Any]:
+    """How a new model reads static covariates and, if it does, inputs; for `ModelEmbedder`."""
+    own = InputEncoder.of_panel(panel) if inputs else None
+    return {"static": StaticEncoder.of_panel(panel), "inputs": own}

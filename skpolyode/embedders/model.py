@@ -10,9 +10,9 @@ import torch
 from skpolyode.embedders import smoother
 from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.batching import lead_batches
+from skpolyode.embedders.combiner import Known
 from skpolyode.embedders.trained_model import TrainedModel
 from skpolyode.embedders.variance import std_coefficients
-from skpolyode.ensemble.records import Records
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import observed_part, observed_rows, series_of_rows, take
@@ -45,9 +45,8 @@ class ModelEmbedder(TrainedModel, Embedder):
         What inputs the model reads.
     scale : VarianceHead or None, default=None
         Predictive variance, of a model that was asked to learn it.
-    stacking : StackedForecast or None, default=None
-        Weights of the model and of simple forecasts; None if forecasts are those of the model
-        alone.
+    stacking : Combiner or None, default=None
+        Combines the model with simple forecasts; None if forecasts are those of the model alone.
 
     Examples
     --------
@@ -114,7 +113,7 @@ class ModelEmbedder(TrainedModel, Embedder):
         return values
 
     def stacked(
-        self, run: np.ndarray, records: Records, elapsed: np.ndarray, driven: np.ndarray
+        self, run: np.ndarray, records: Known, elapsed: np.ndarray, driven: np.ndarray
     ) -> np.ndarray:
         """Forecasts (B, Q, D) of series from free runs (B, Q, D) and records (B, D) of them.
 
@@ -180,7 +179,7 @@ class ModelEmbedder(TrainedModel, Embedder):
         own, origin = self.standardised(panel), np.repeat(np.arange(len(origins)), counts)
         series = series_of_rows(panel)
         driven = self.responses(panel, own.times, series)
-        known = self.stacking.simple.records(own, panel.offsets, origins, driven)
+        known = self.stacking.known_at(own, panel.offsets, origins, driven)
         since = (times - panel.times[origins][origin]) / self.units.time_scale
         elapsed = own.times[origins][origin] + since
         driven = self.responses(panel, elapsed, series[origins][origin])

@@ -122,6 +122,11 @@ class StaticEncoder(NamedTuple):
                 )
 
 
+def n_features_of(encoder: StaticEncoder | None) -> int:
+    """How many features static covariates have; none without an encoder."""
+    return 0 if encoder is None else encoder.n_features
+
+
 @saved
 @dataclass(frozen=True, eq=False)
 class StaticEmbedder(Embedder):

@@ -12,11 +12,10 @@ import numpy as np
 import torch
 
 from skpolyode.embedders.batching import cut, map_chunks
+from skpolyode.embedders.combiner import Combiner, Known
 from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.embedders.memory_readout import MemoryReadout
-from skpolyode.embedders.static import StaticEncoder
-from skpolyode.ensemble.records import Records
-from skpolyode.ensemble.stacking import StackedForecast
+from skpolyode.embedders.static import StaticEncoder, n_features_of
 from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, join, select
 from skpolyode.models.variance_head import VarianceHead
@@ -50,7 +49,7 @@ class TrainedModel:
     static: StaticEncoder | None = None
     inputs: InputEncoder | None = None
     scale: VarianceHead | None = None
-    stacking: StackedForecast | None = None
+    stacking: Combiner | None = None
 
     @cached_property
     def exact(self) -> SequenceModel:
@@ -135,14 +134,14 @@ class TrainedModel:
         times = panel.times - np.repeat(panel.times[panel.offsets[:-1]], panel.lengths)
         values = self.units.scaler.read(panel.values)
         if panel.errors is not None:
-            values = self.telling(values, panel.errors / self.units.scaler.scale)
+            values = self.without_noisy(values, panel.errors / self.units.scaler.scale)
         return Standardised(times / self.units.time_scale, values)
 
     @property
     def n_responses(self) -> int:
-        """Responses to inputs that simple forecasts see: where there is a regression, or may be."""
-        may_be_one = self.stacking is None or self.stacking.simple.ridge is not None
-        return self.inputs.n_responses if may_be_one and self.inputs is not None else 0
+        """Responses to inputs that simple forecasts see: where they read inputs, or may."""
+        are_read = self.stacking is None or self.stacking.reads_inputs
+        return self.inputs.n_responses if are_read and self.inputs is not None else 0
 
     def responses(
         self,
@@ -163,16 +162,16 @@ class TrainedModel:
         return knots.responses(elapsed, offsets_from(counts), self.inputs.decays, known)
 
     @staticmethod
-    def telling(values: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    def without_noisy(values: np.ndarray, errors: np.ndarray) -> np.ndarray:
         """Values (P, D) for simple forecasts: NaN where the error is above one deviation."""
         return np.where(errors > 1.0, np.nan, values)
 
-    def records(self, panel: Panel) -> Records:
+    def records(self, panel: Panel) -> Known:
         """What simple forecasts know of each series, (B, D)."""
         seen = observed_part(panel)
         rows, last = self.standardised(seen), seen.offsets[1:] - 1
         driven = self.responses(seen, rows.times, series_of_rows(seen))
-        return self.stacking.simple.records(rows, seen.offsets, last, driven)
+        return self.stacking.known_at(rows, seen.offsets, last, driven)
 
     def states(self, panel: Panel) -> State:
         """State of the model at the last observation of each series."""
@@ -292,8 +291,7 @@ class TrainedModel:
 
     def block_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of each block of features of one series: (D, size) or (size,)."""
-        n_static = 0 if self.static is None else self.static.n_features
-        static, n_channels = np.zeros((1, n_static)), len(self.units.scaler.mean)
+        static, n_channels = np.zeros((1, n_features_of(self.static))), len(self.units.scaler.mean)
         driven = None if self.inputs is None else self.inputs.blank
         cells, offsets = {"static": static, "driven": driven}, np.array([0, 1])
         data = pack(np.zeros(1), np.zeros((1, n_channels)), offsets, **cells)

@@ -1,1 +1,3 @@
-"""The ensemble around a model: naive forecasts, ridge, stacking, decomposition, intervals."""
+"""The ensemble around a model: simple forecasts, regression, weights by lead, intervals."""
+
+__all__: list[str] = []

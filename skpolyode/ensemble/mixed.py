@@ -24,8 +24,8 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize
 
 from skpolyode.ensemble.mixed_likelihood import SETTINGS, Grouped, RestrictedLikelihood, grouped
+from skpolyode.ensemble.periods import MAX_HARMONICS, harmonics_of
 from skpolyode.panel import series_index
-from skpolyode.panel.periods import MAX_HARMONICS, harmonics_of
 from skpolyode.saving.codec import saved
 
 

@@ -22,11 +22,11 @@ from skpolyode.ensemble.backtest import (
 )
 from skpolyode.ensemble.bounds import Bounds
 from skpolyode.ensemble.mixed import MixedEffects
+from skpolyode.ensemble.periods import alternatives, shared_seasons
 from skpolyode.ensemble.records import Records, records_at
 from skpolyode.ensemble.ridge import DirectRidge
 from skpolyode.ensemble.weights import MEMBERS, SETTINGS
 from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.periods import alternatives, shared_seasons
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 

@@ -43,6 +43,7 @@ from skpolyode.ensemble.weights import (
 )
 from skpolyode.panel import Panel
 from skpolyode.panel.select import take
+from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 
 _ANCHORED = ("run", "last")  # right at a lead of zero, if the run is
@@ -95,12 +96,12 @@ class StackedForecast:
     def combine(
         self,
         run: np.ndarray,
-        records: Records,
+        known: Records,
         elapsed: np.ndarray,
         driven: np.ndarray,
         structural: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Forecasts (n, D) from free runs (n, D) and the records (n, D) of their series.
+        """Forecasts (n, D) from free runs (n, D) and the records (n, D) known of their series.
 
         `elapsed` (n,) are the times that are forecast, in the units of the records, and `driven`
         (n, F) the responses to inputs then. Without `structural` forecasts (n, D, S), those of an
@@ -110,10 +111,10 @@ class StackedForecast:
             structural = np.full((*run.shape, len(self.names) - len(MEMBERS) + 1), np.nan)
         result, learned = np.empty_like(run), np.isin(self.names, _LEARNED)
         for part in chunks(len(run)):
-            known, when = records[part], elapsed[part]
-            members = self.simple.members(run[part], known, when, driven[part], structural[part])
-            leads = known.time_since(when[:, None])
-            far = np.where(known.n_values > 0, self.simple.bounds.outside(known), 0.0)
+            records, when = known[part], elapsed[part]
+            members = self.simple.members(run[part], records, when, driven[part], structural[part])
+            leads = records.time_since(when[:, None])
+            far = np.where(records.n_values > 0, self.simple.bounds.outside(records), 0.0)
             share = np.clip(far / SETTINGS.margin, 0.0, 1.0)
             for j in range(leads.shape[1]):
                 weights = self.at(j, leads[:, j])
@@ -123,6 +124,36 @@ class StackedForecast:
                 weights[:, _MIXED] += moved
                 result[part, j] = (weights * members[:, j]).sum(axis=-1)
         return result
+
+    @property
+    def reads_inputs(self) -> bool:
+        """Whether there is a regression, which reads responses to inputs."""
+        return self.simple.ridge is not None
+
+    def start(self, n_series: int, n_channels: int, n_driven: int) -> Records:
+        """Records (n, D) of series that have not been observed."""
+        return self.simple.blank(n_series, n_channels, n_driven)
+
+    def known_at(
+        self, rows: Standardised, offsets: np.ndarray, asked: np.ndarray, driven: np.ndarray
+    ) -> Records:
+        """Records (n, D) of series up to some rows (n,); see `SimpleForecasts.records`."""
+        return self.simple.records(rows, offsets, asked, driven)
+
+    def updated(
+        self,
+        known: Records,
+        elapsed: np.ndarray,
+        values: np.ndarray,
+        mask: np.ndarray,
+        driven: np.ndarray,
+    ) -> Records:
+        """Records (n, D) after one more observation of each series; see `Records.updated`."""
+        return self.simple.updated(known, elapsed, values, mask, driven)
+
+    def unpack(self, packed: np.ndarray, n_driven: int) -> Records:
+        """Records that `pack` has packed."""
+        return Records.unpack(packed, n_driven)
 
     def rescaled(self, ratio: float, simple: SimpleForecasts) -> Self:
         """The same for a unit of time that is shorter by `ratio`, with other simple forecasts."""

@@ -16,12 +16,12 @@ from skpolyode.forecasting.forecaster import PolyODEForecaster
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.query import read_leads
 from skpolyode.panel.select import (
-    align_to_fit,
     observed_part,
     observed_series,
     refuse_reordered,
     split_rows,
 )
+from skpolyode.panel.selection import align_to_fit
 
 
 class _Forecasts(NamedTuple):
@@ -123,21 +123,8 @@ def evaluate_forecasts(
     >>> table[["channel", "lead", "metric"]].values.tolist()
     [['x', 0.5, 'mse'], ['x', 2.0, 'mse'], ['y', 0.5, 'mse'], ['y', 2.0, 'mse']]
     """
-    unknown = [name for name in metrics if name not in METRICS]
-    if isinstance(metrics, str) or unknown or not len(metrics):
-        raise ValueError(f"metrics must be a list of some of {list(METRICS)}, got {metrics!r}.")
+    of_quantiles = _checked_metrics(forecaster, metrics)
     check_share("coverage", coverage)
-    of_quantiles = sorted(_OF_QUANTILES.intersection(metrics))
-    if of_quantiles and not hasattr(forecaster, "forecast_quantiles"):
-        raise ValueError(
-            f"metrics {of_quantiles} need quantiles, but {type(forecaster).__name__} has no "
-            "forecast_quantiles; leave them out or use PolyODEForecaster."
-        )
-    if not hasattr(forecaster, "forecast"):
-        raise TypeError(
-            f"forecaster must have a method forecast(panel, times), but {plain_repr(forecaster)} "
-            "has none; take PolyODEForecaster or a transformer that is trained."
-        )
     panel = as_panel(panel, name="panel")
     limits = np.array([np.inf])
     if horizon is not None:
@@ -165,6 +152,25 @@ def evaluate_forecasts(
                 value = own.mean() if len(own) else np.nan
                 rows.append((name, limit, metric, value, len(own)))
     return pd.DataFrame(rows, columns=["channel", "lead", "metric", "value", "n"])
+
+
+def _checked_metrics(forecaster: Any, metrics: Sequence[str]) -> list[str]:
+    """Those of the metrics that need quantiles, which the forecaster then has."""
+    unknown = [name for name in metrics if name not in METRICS]
+    if isinstance(metrics, str) or unknown or not len(metrics):
+        raise ValueError(f"metrics must be a list of some of {list(METRICS)}, got {metrics!r}.")
+    of_quantiles = sorted(_OF_QUANTILES.intersection(metrics))
+    if of_quantiles and not hasattr(forecaster, "forecast_quantiles"):
+        raise ValueError(
+            f"metrics {of_quantiles} need quantiles, but {type(forecaster).__name__} has no "
+            "forecast_quantiles; leave them out or use PolyODEForecaster."
+        )
+    if not hasattr(forecaster, "forecast"):
+        raise TypeError(
+            f"forecaster must have a method forecast(panel, times), but {plain_repr(forecaster)} "
+            "has none; take PolyODEForecaster or a transformer that is trained."
+        )
+    return of_quantiles
 
 
 def _split(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:

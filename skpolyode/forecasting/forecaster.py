@@ -26,7 +26,6 @@ from skpolyode.forecasting.frames import (
 from skpolyode.forecasting.panels import FITTED, PanelForecaster
 from skpolyode.panel import Panel
 from skpolyode.saving.objects import load_without_code, register_estimator, save_without_code
-from skpolyode.siblings import ODERNNTransformer
 from skpolyode.structural.period import read_period
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.input import unchanged_by_errors
@@ -372,11 +371,8 @@ class PolyODEForecaster(PanelForecaster):
         list of dict
         """
         # One integration step a gap and windows of eight rows: sktime's checks fit 700 times.
-        small = {"hidden_layer_sizes": (4,), "max_epochs": 1}
-        models = [
-            PolyODETransformer(n_coefficients=2, step_size=1e7, horizon=1, **small),
-            ODERNNTransformer(hidden_size=4, **small),
-        ]
+        small = {"hidden_layer_sizes": (4,), "max_epochs": 1, "step_size": 1e7, "horizon": 1}
+        models = [PolyODETransformer(n_coefficients=n, **small) for n in (2, 3)]
         return [
             {"transformer": models[0], "update_epochs": 0, "random_state": 0},
             {"transformer": models[1], "update_epochs": 1, "random_state": 1, "period": None},

@@ -14,7 +14,7 @@ from skpolyode.errors import check_share
 from skpolyode.forecasting.engine import Answers, Trained, answer
 from skpolyode.forecasting.paths import PathCalibration
 from skpolyode.panel import Panel, as_panel, query_times
-from skpolyode.panel.select import align_to_fit
+from skpolyode.panel.selection import align_to_fit
 from skpolyode.structural.averaging import StructuralModels
 from skpolyode.transformers.neural import NeuralTransformer
 

@@ -1,4 +1,4 @@
-"""Classifiers and regressors of irregular series: an embedder, features and a head."""
+"""Classifiers and regressors of irregular series: a transformer, features and a head."""
 
 from skpolyode.heads.classifier import PolyODEClassifier
 from skpolyode.heads.minirocket import MiniRocket

@@ -1,7 +1,7 @@
 """What the classifier and the regressor share: the choice of features, and a head on them.
 
-Features do not depend on the targets. Hence the embedder is trained once, on all series, and only
-the heads are trained in each fold.
+Features do not depend on the targets. Hence the transformer is trained once, on all series, and
+only the heads are trained in each fold.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ Fold = tuple[np.ndarray, np.ndarray]
 _MOST_DEALS = 5
 # What is fitted for each target.
 _OF_A_TARGET = ("classes_", "class_prior_", "target_mean_", "temperature_", "features_")
-_OF_A_TARGET += ("cv_scores_", "transformer_", "head_")
+_OF_A_TARGET += ("cv_scores_", "feature_transformer_", "head_")
 
 
 class HeadEstimator(SeriesEstimator):
     """Base of estimators that embed series and put a head on the features."""
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        "embedder": [HasMethods(["fit", "transform"]), None],
+        "transformer": [HasMethods(["fit", "transform"]), None],
         "features": [StrOptions({"auto", *FEATURES})],
         "head": [HasMethods(["fit"]), None],  # some have `predict` once they are fitted
         "cv": [Interval(Integral, 2, None, closed="left")],
@@ -63,13 +63,13 @@ class HeadEstimator(SeriesEstimator):
         "random_state": ["random_state"],
     }
 
-    embedder_: SeriesTransformer
+    transformer_: SeriesTransformer
     _default: np.ndarray  # (1,), the prediction for a series without any observation
 
     @check_names
     def __init__(
         self,
-        embedder: SeriesTransformer | None = None,
+        transformer: SeriesTransformer | None = None,
         *,
         features: str = "auto",
         head: Any = None,
@@ -77,7 +77,7 @@ class HeadEstimator(SeriesEstimator):
         scoring: Any = None,
         random_state: Any = None,
     ) -> None:
-        self.embedder = embedder
+        self.transformer = transformer
         self.features = features
         self.head = head
         self.cv = cv
@@ -85,7 +85,7 @@ class HeadEstimator(SeriesEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Self:
-        """Train the embedder on the series, choose features, and train the head.
+        """Train the transformer on the series, choose features, and train the head.
 
         Parameters
         ----------
@@ -95,13 +95,13 @@ class HeadEstimator(SeriesEstimator):
             hold such) are left out.
         y : array-like of shape (n_series,) or (n_series, n_targets)
             What to predict, in the order of the series. For several targets features and heads are
-            chosen for each (`estimators_`), on one embedder.
+            chosen for each (`estimators_`), on one transformer.
         groups : array-like of shape (n_series,) or None, default=None
             Labels, such as the patient of each stay. Series with the same label are tested together
-            when features and heads compete, and held out together when the embedder is trained.
+            when features and heads compete, and held out together in training.
         sample_weight : array-like of shape (n_series,) or None, default=None
-            Weight of each series, for the embedder and the head; scores of cross-validation are not
-            weighted. None: equal weights.
+            Weight of each series, for the transformer and the head; scores of cross-validation are
+            not weighted. None: equal weights.
 
         Returns
         -------
@@ -113,7 +113,7 @@ class HeadEstimator(SeriesEstimator):
             If a parameter, a series or a target is not valid. An error leaves the result of an
             earlier fit unchanged.
         TypeError
-            If the embedder is not a transformer of this package.
+            If the transformer is not a transformer of this package.
 
         Warns
         -----
@@ -125,7 +125,7 @@ class HeadEstimator(SeriesEstimator):
             return self._fit_each(X, y, groups, sample_weight)
         with unchanged_by_errors(self):
             vars(self).pop("estimators_", None)
-            panel = align_to_frozen(self, read_panel(self, X, reset=True), self.embedder)
+            panel = align_to_frozen(self, read_panel(self, X, reset=True), self.transformer)
             if y is None:
                 name = type(self).__name__
                 raise ValueError(f"{name} requires y to be passed, but the target y is None.")
@@ -138,7 +138,7 @@ class HeadEstimator(SeriesEstimator):
             panel, target = drop_empty(panel), self._read_target(target[known])
             rng = local_random_state(self.random_state)
             seed = int(rng.randint(2**31 - 1))
-            kinds = self._fit_embedder(panel, labels, weights, seed)
+            kinds = self._fit_transformer(panel, labels, weights, seed)
             weights = series_weights(target, weights, getattr(self, "class_weight", None))
             classifies = is_classifier(self)
             # R² is defined for two series and more, hence the least size of a test part.
@@ -155,15 +155,15 @@ class HeadEstimator(SeriesEstimator):
         return self
 
     def _fit_each(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> Self:
-        """Fit to several targets (B, n_targets): an estimator for each, on one embedder."""
+        """Fit to several targets (B, n_targets): an estimator for each, on one transformer."""
         told = {"groups": groups, "sample_weight": sample_weight}
         with unchanged_by_errors(self):
             refuse_reordered(y, read_panel(self, X, reset=True), "y")
             y = np.asarray(y)
             first = clone(self).fit(X, y[:, 0], **told)
-            shared = clone(self).set_params(embedder=FrozenEstimator(first.embedder_))
+            shared = clone(self).set_params(transformer=FrozenEstimator(first.transformer_))
             others = [clone(shared).fit(X, target, **told) for target in y.T[1:]]
-            self.embedder_, self.estimators_ = first.embedder_, [first, *others]
+            self.transformer_, self.estimators_ = first.transformer_, [first, *others]
             for name in _OF_A_TARGET:
                 if hasattr(first, name):
                     setattr(self, name, [getattr(one, name) for one in self.estimators_])
@@ -173,35 +173,36 @@ class HeadEstimator(SeriesEstimator):
     def _read_target(self, y: Any) -> np.ndarray:
         """Check the targets, return an array (B,), and set `_default`."""
 
-    def _fit_embedder(
+    def _fit_transformer(
         self, panel: Panel, groups: np.ndarray | None, weights: np.ndarray | None, seed: int
     ) -> list[str]:
-        """Train the embedder unless it is trained; return the kinds of features to compare."""
-        embedder = PolyODETransformer() if self.embedder is None else clone(self.embedder)
-        is_trained = isinstance(embedder, FrozenEstimator)
-        embedder = embedder.estimator if is_trained else embedder
+        """Train the transformer unless it is trained; return the kinds of features to compare."""
+        transformer = PolyODETransformer() if self.transformer is None else clone(self.transformer)
+        is_trained = isinstance(transformer, FrozenEstimator)
+        transformer = transformer.estimator if is_trained else transformer
         name = type(self).__name__
-        if not isinstance(embedder, SeriesTransformer):
+        if not isinstance(transformer, SeriesTransformer):
             raise TypeError(
-                f"the embedder of {name} must be a transformer of series of this package, such as "
-                f"PolyODETransformer(), got {embedder!r}."
+                f"transformer of {name} must be a transformer of series of this package, such as "
+                f"PolyODETransformer(), got {transformer!r}."
             )
         asked = FEATURES if self.features == "auto" else [self.features]
-        kinds = [kind for kind in asked if embedder.has_path or not FEATURES[kind].needs_path]
+        kinds = [kind for kind in asked if transformer.has_path or not FEATURES[kind].needs_path]
         if not kinds:
             raise ValueError(
-                f"features={self.features!r} of {name} needs an embedder that follows a path, and "
-                f"{type(embedder).__name__} has none: choose another one, or "
+                f"features={self.features!r} of {name} needs a transformer that follows a path, "
+                f"and {type(transformer).__name__} has none: choose another one, or "
                 "features='coefficients'."
             )
         if not is_trained:
-            if self.random_state is not None and "random_state" in embedder.get_params(deep=False):
-                embedder.set_params(random_state=seed)
+            known = transformer.get_params(deep=False)
+            if self.random_state is not None and "random_state" in known:
+                transformer.set_params(random_state=seed)
             options = {"groups": groups, "sample_weight": weights}
-            learns = isinstance(embedder, NeuralTransformer)
+            learns = isinstance(transformer, NeuralTransformer)
             options = {k: v for k, v in options.items() if learns and v is not None}
-            embedder.fit(panel if embedder.uses_static else without_static(panel), **options)
-        self.embedder_ = embedder
+            transformer.fit(panel if transformer.uses_static else without_static(panel), **options)
+        self.transformer_ = transformer
         return kinds
 
     def _choose(
@@ -221,7 +222,7 @@ class HeadEstimator(SeriesEstimator):
         options = {"scoring": self.scoring, "cv": folds, "error_score": "raise"}
         best, self.cv_scores_ = -np.inf, {}
         for kind in kinds:
-            transformer = FEATURES[kind].transformer(self.embedder_, panel, seed)
+            transformer = FEATURES[kind].transformer(self.transformer_, panel, seed)
             if StaticEncoder.of_panel(panel) is not None:
                 transformer = make_union(transformer, StaticFeatures())
             Z = np.asarray(transformer.fit(panel, None).transform(panel), dtype=np.float64)
@@ -247,7 +248,7 @@ class HeadEstimator(SeriesEstimator):
             # With equal scores, but for rounding, the first kind is taken.
             if max(scores) > best + np.sqrt(np.finfo(np.float64).eps):
                 best, self.features_ = max(scores), kind
-                self.transformer_, chosen = transformer, (heads[int(np.argmax(scores))], Z)
+                self.feature_transformer_, chosen = transformer, (heads[int(np.argmax(scores))], Z)
         return chosen
 
     def _as_scored(self, head: Any) -> Any:
@@ -286,7 +287,7 @@ class HeadEstimator(SeriesEstimator):
         known = observed_series(panel)
         answers = np.repeat(default, panel.n_series, axis=0)
         if known.any():
-            features = self.transformer_.transform(panel[known])
+            features = self.feature_transformer_.transform(panel[known])
             answers[known] = predict(np.asarray(features, dtype=np.float64))
         return answers
 
@@ -301,13 +302,13 @@ class HeadEstimator(SeriesEstimator):
     @property
     def scaler_(self) -> ChannelScaler:
         """Mean and standard deviation of each channel."""
-        return self.embedder_.scaler_
+        return self.transformer_.scaler_
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the parameters in one file without any code, before `fit` only.
 
         Such a file cannot hold the heads of scikit-learn. Save a fitted estimator with joblib; its
-        `embedder_` can be saved.
+        `transformer_` can be saved.
 
         Parameters
         ----------
@@ -324,10 +325,10 @@ class HeadEstimator(SeriesEstimator):
         --------
         skpolyode.load : Load the file.
         """
-        if hasattr(self, "embedder_"):
+        if hasattr(self, "transformer_"):
             raise TypeError(
                 f"a fitted {type(self).__name__} cannot be saved: a file without code cannot hold "
-                "its head of scikit-learn. Use joblib.dump, or save its embedder_ alone."
+                "its head of scikit-learn. Use joblib.dump, or save its transformer_ alone."
             )
         super().save(path)
 

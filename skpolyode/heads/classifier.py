@@ -31,7 +31,7 @@ def _has_scores(classifier: PolyODEClassifier) -> bool:
 class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     """Classify irregular, ragged, partly observed series.
 
-    An embedder is trained on the series without their labels. Then three kinds of features
+    A transformer is trained on the series without their labels. Then three kinds of features
     compete by cross-validation, each with its own default head:
 
     =============== ========================================== ==================================
@@ -47,15 +47,15 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
 
     Parameters
     ----------
-    embedder : transformer of this package or None, default=None
-        A clone of it is fitted. Set its parameters as ``embedder__<name>``. None: a
+    transformer : transformer of this package or None, default=None
+        A clone of it is fitted. Set its parameters as ``transformer__<name>``. None: a
         `PolyODETransformer` with its defaults. `InterpolationTransformer()` and other fixed ones
-        need no training. To keep an embedder that is already trained, perhaps on many more series,
-        pass it inside a `sklearn.frozen.FrozenEstimator`.
+        need no training. To keep one that is already trained, perhaps on many more series, pass it
+        inside a `sklearn.frozen.FrozenEstimator`.
     features : {"auto", "coefficients", "path", "summary"}, default="auto"
         What the head reads. "auto" takes the kind with the best cross-validated score on the series
-        of `fit`; ties go to the coefficients. "path" needs an embedder with `interpolate`, and for
-        MiniRocket numba and sktime.
+        of `fit`; ties go to the coefficients. "path" needs a transformer with `interpolate`, and
+        for MiniRocket numba and sktime.
     head : classifier or None, default=None
         Any classifier of scikit-learn; a clone is fitted. None: the heads of the table.
     cv : int, default=5
@@ -69,7 +69,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         Weights of the classes, as of scikit-learn's classifiers, for the head. "balanced": all
         classes have the same total weight. None: all series have the same weight.
     random_state : int, RandomState instance or None, default=None
-        Seed of the embedder, the folds and the heads. None keeps the embedder's own seed.
+        Seed of the transformer, the folds and the heads. None keeps the transformer's own seed.
 
     Attributes
     ----------
@@ -83,9 +83,9 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         Cross-validated score of each kind of features, with its best head: of "coefficients", whose
         default heads are three, a maximum of three, and slightly too good. Empty if there was
         nothing to choose, or no class had two series.
-    embedder_ : transformer
-        The fitted embedder.
     transformer_ : transformer
+        The fitted transformer.
+    feature_transformer_ : transformer
         Turns series into the features that the head reads, static covariates included.
     head_ : classifier
         The fitted head.
@@ -107,7 +107,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
 
     Notes
     -----
-    No kind of features reads the labels. Hence the embedder is trained once, on all series, and
+    No kind of features reads the labels. Hence the transformer is trained once, on all series, and
     not in each fold. The scores of "auto" serve to choose and are slightly optimistic: to estimate
     the error of the whole classifier, cross-validate it.
 
@@ -138,8 +138,8 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     >>> y = np.repeat(["slow", "fast"], 20)
     >>> times = [np.sort(rng.uniform(0, 6, rng.integers(20, 30))) for _ in y]
     >>> series = [(t, np.sin((2 if k == "slow" else 3) * t)) for k, t in zip(y, times)]
-    >>> embedder = InterpolationTransformer(n_coefficients=16)
-    >>> model = PolyODEClassifier(embedder, features="coefficients", random_state=0)
+    >>> transformer = InterpolationTransformer(n_coefficients=16)
+    >>> model = PolyODEClassifier(transformer, features="coefficients", random_state=0)
     >>> model.fit(series[::2], y[::2]).score(series[1::2], y[1::2])
     1.0
     >>> model.predict_proba(series[:1]).shape
@@ -154,7 +154,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     @check_names
     def __init__(
         self,
-        embedder: Any = None,
+        transformer: Any = None,
         *,
         features: str = "auto",
         head: Any = None,
@@ -164,7 +164,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         random_state: Any = None,
     ) -> None:
         folds = {"cv": cv, "scoring": scoring, "random_state": random_state}
-        super().__init__(embedder, features=features, head=head, **folds)
+        super().__init__(transformer, features=features, head=head, **folds)
         self.class_weight = class_weight
 
     def _read_target(self, y: Any) -> np.ndarray:

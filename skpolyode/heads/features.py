@@ -26,10 +26,10 @@ _GRID_POINTS = (32, 512)  # fewest and most points of the grid of "path"; MiniRo
 
 
 class FeatureKind(NamedTuple):
-    """How features of one kind are made from an embedder, and what learns from them.
+    """How features of one kind are made from a transformer, and what learns from them.
 
-    `transformer(embedder, panel, seed)` returns a transformer that is not fitted, around an
-    embedder that is. `heads(classifies, n_series, seed)` returns the heads that compete,
+    `transformer(fitted, panel, seed)` returns a transformer that is not fitted, around one
+    that is. `heads(classifies, n_series, seed)` returns the heads that compete,
     classifiers or regressors, the default one first.
     """
 
@@ -69,7 +69,7 @@ def _support_vectors(classifies: bool, n_series: int, seed: int) -> list[Any]:
     return [TransformedTargetRegressor(SVR(C=C), transformer=StandardScaler()) for C in strengths]
 
 
-def _path(embedder: SeriesTransformer, panel: Panel, seed: int) -> Any:
+def _path(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
     """The path on a regular grid with about a point for each typical gap, then MiniRocket."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer
@@ -77,7 +77,7 @@ def _path(embedder: SeriesTransformer, panel: Panel, seed: int) -> Any:
     rows = observed_rows(panel)
     n_gaps = float((rows.end - rows.start).max()) / typical_gap(rows)
     n_points = int(np.clip(np.ceil(n_gaps) + 1, *_GRID_POINTS))
-    resampler = Resampler(FrozenEstimator(embedder), n_points=n_points)
+    resampler = Resampler(FrozenEstimator(fitted), n_points=n_points)
     if has_minirocket():
         return make_pipeline(resampler, MiniRocket(random_state=seed))
     warnings.warn(
@@ -106,7 +106,7 @@ def _ridge(classifies: bool, n_series: int, seed: int) -> list[Any]:
     return [make_pipeline(scaler, ridge(alphas=np.logspace(-3, 3, 10)))]
 
 
-def _summary(embedder: SeriesTransformer, panel: Panel, seed: int) -> Any:
+def _summary(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
     # Fitted here on the series alone: with static covariates it would warn that it ignores them.
     return FrozenEstimator(SummaryStatsTransformer().fit(without_static(panel)))
 
@@ -122,7 +122,7 @@ def _trees(classifies: bool, n_series: int, seed: int) -> list[Any]:
 
 
 FEATURES = {
-    "coefficients": FeatureKind(lambda embedder, *_: FrozenEstimator(embedder), _support_vectors),
+    "coefficients": FeatureKind(lambda fitted, *_: FrozenEstimator(fitted), _support_vectors),
     "path": FeatureKind(_path, _ridge, needs_path=True),
     "summary": FeatureKind(_summary, _trees),
 }

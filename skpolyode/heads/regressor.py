@@ -16,16 +16,16 @@ from skpolyode.saving.objects import register_estimator
 class PolyODERegressor(RegressorMixin, HeadEstimator):
     """Predict a number from irregular, ragged, partly observed series.
 
-    An embedder is trained on the series without their targets. Then the kinds of features of
+    A transformer is trained on the series without their targets. Then the kinds of features of
     `PolyODEClassifier` compete by cross-validation, each with its own default head: support
-    vectors, ridge regression or trees. To predict the series themselves use the `forecast` of an
-    embedder, or a `PolyODEForecaster`.
+    vectors, ridge regression or trees. To predict the series themselves use the `forecast` of a
+    transformer, or a `PolyODEForecaster`.
 
     Parameters
     ----------
-    embedder : transformer of this package or None, default=None
-        A clone of it is fitted. Set its parameters as ``embedder__<name>``. None: a
-        `PolyODETransformer` with its defaults. To keep an embedder that is already trained, pass it
+    transformer : transformer of this package or None, default=None
+        A clone of it is fitted. Set its parameters as ``transformer__<name>``. None: a
+        `PolyODETransformer` with its defaults. To keep one that is already trained, pass it
         inside a `sklearn.frozen.FrozenEstimator`.
     features : str, default="auto"
         What the head reads: one of the kinds in the table of `PolyODEClassifier`. "auto" takes the
@@ -38,7 +38,7 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
     scoring : str, callable or None, default=None
         What cross-validation compares, as in scikit-learn's searches. None: R².
     random_state : int, RandomState instance or None, default=None
-        Seed of the embedder, the folds and the heads. None keeps the embedder's own seed.
+        Seed of the transformer, the folds and the heads. None keeps the transformer's own seed.
 
     Attributes
     ----------
@@ -50,9 +50,9 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
         Cross-validated score of each kind of features, with its best head: of "coefficients", whose
         default heads are three, a maximum of three, and slightly too good. Empty if there was
         nothing to choose.
-    embedder_ : transformer
-        The fitted embedder.
     transformer_ : transformer
+        The fitted transformer.
+    feature_transformer_ : transformer
         Turns series into the features that the head reads, static covariates included.
     head_ : regressor
         The fitted head.
@@ -76,8 +76,8 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
     >>> y = rng.uniform(1, 3, 60)
     >>> times = [np.sort(rng.uniform(0, 6, rng.integers(20, 30))) for _ in y]
     >>> series = [(t, np.sin(rate * t)) for rate, t in zip(y, times)]
-    >>> embedder = InterpolationTransformer(n_coefficients=16)
-    >>> model = PolyODERegressor(embedder, features="coefficients", random_state=0)
+    >>> transformer = InterpolationTransformer(n_coefficients=16)
+    >>> model = PolyODERegressor(transformer, features="coefficients", random_state=0)
     >>> model.fit(series[::2], y[::2]).score(series[1::2], y[1::2]) > 0.9
     True
     """

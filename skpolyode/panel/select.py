@@ -13,17 +13,6 @@ from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import inside_series, offsets_from, series_index
 
 
-def align_to_fit(panel: Panel, estimator: Any, name: str = "X") -> Panel:
-    """Panel with the channels that an estimator was fitted on, in the order of its answers.
-
-    An object that does not tell its channels takes them by position.
-    """
-    if not hasattr(estimator, "channel_names_"):
-        return panel
-    names, named = estimator.channel_names_, estimator.has_channel_names_
-    return panel.align_channels(names, named=named, owner=type(estimator).__name__, name=name)
-
-
 def refuse_reordered(values: Any, panel: Panel, name: str) -> None:
     """Refuse entries whose pandas index holds ids of the series at other positions.
 

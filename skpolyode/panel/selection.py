@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Self, overload
+from typing import Any, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,8 @@ import pandas as pd
 from skpolyode.errors import plain_repr
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.storage import PanelStorage
+
+_P = TypeVar("_P", bound="PanelSelection")
 
 
 class Series(NamedTuple):
@@ -220,6 +222,17 @@ class PanelSelection(PanelStorage):
         found, known = self.channel_names, self.has_channel_names
         order = channel_order(found, names, known=known, named=named, owner=owner, name=name)
         return self.select_channels([found[k] for k in order])
+
+
+def align_to_fit(panel: _P, estimator: Any, name: str = "X") -> _P:
+    """Panel with the channels that an estimator was fitted on, in the order of its answers.
+
+    An object that does not tell its channels takes them by position.
+    """
+    if not hasattr(estimator, "channel_names_"):
+        return panel
+    names, named = estimator.channel_names_, estimator.has_channel_names_
+    return panel.align_channels(names, named=named, owner=type(estimator).__name__, name=name)
 
 
 def channel_order(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from skpolyode.panel.outliers import CellLimits
+from skpolyode.panel.select import Observed
 from skpolyode.saving.codec import saved
 
 LARGEST = 1e304  # in the user's units: differences of such values are still finite
@@ -168,3 +169,8 @@ class Units(NamedTuple):
 
     scaler: ChannelScaler
     time_scale: float
+
+    @classmethod
+    def of(cls, rows: Observed, time_scale: float, limits: CellLimits | None = None) -> Self:
+        """Units of the series of training; see `ChannelScaler.of`."""
+        return cls(ChannelScaler.of(rows.values, errors=rows.errors, limits=limits), time_scale)

@@ -9,8 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from skpolyode.panel.rows import offsets_from, series_index
-from skpolyode.panel.seasons import find_season
+from skpolyode.panel.rows import series_index
 from skpolyode.panel.selection import PanelSelection
 
 NO_TABLE = (
@@ -189,44 +188,27 @@ class PanelViews(PanelSelection):
             One row per channel: the number of `series` that observe it, its number of observed
             `cells`, the `share` of the rows that these are, their median number per series
             (`per_series`), and `mean`, `std`, `min` and `max` of the values. `median_gap` and
-            `longest_gap` between observations and the period of its `season` are in the units of
-            `times`. The last row, "(any)", counts the rows in which any channel is observed: a
-            series has data for about as many coefficients as it has such rows.
+            `longest_gap` between observations are in the units of `times`. The last row, "(any)",
+            counts the rows in which any channel is observed: a series has data for about as many
+            coefficients as it has such rows.
 
         Notes
         -----
-        `season` is NaN unless a season is much likelier than values that wander around a
-        line, with or without noise. The search takes the last 300 observations of the four longest
-        series, if they are 20 or more and do not come in bursts. Periods may range from two of the
-        longer gaps to a third of the series. With even gaps the period may be rounded to a whole
-        number of gaps.
-
         The table has no noise level: without a model, noise looks like a signal that moves between
         two observations. A fit with ``observations="noisy"`` estimates it (`noise_`,
-        `fit_report_`).
+        `fit_report_`). The report of a fit that learns to forecast also names the seasons found.
 
         Examples
         --------
-        >>> import numpy as np
         >>> from skpolyode.panel import Panel
         >>> panel = Panel.from_series([([0, 1, 4], [[1.0, 5.0], [2.0, None], [6.0, None]])])
         >>> panel.describe()[["cells", "mean", "longest_gap"]].T.to_dict("list")
         {'x0': [3.0, 3.0, 3.0], 'x1': [1.0, 5.0, nan], '(any)': [3.0, nan, 3.0]}
-        >>> day = np.sin(np.arange(0, 120, 2) / 24 * 2 * np.pi)
-        >>> hourly = Panel.from_series([(np.arange(0, 120, 2), day)])
-        >>> hourly.describe()["season"].tolist()
-        [24.0, nan]
         """
         names, seen = [*self.channel_names, "(any)"], ~np.isnan(self.values)
         blank = np.full(len(seen), np.nan)
         columns = [*zip(seen.T, self.values.T, strict=True), (seen.any(axis=1), blank)]
-        table = pd.DataFrame([self._summary(*column) for column in columns], index=names)
-        seasons = [
-            find_season(self.times[own], values[own], offsets_from(own)[self.offsets])
-            for own, values in columns[:-1]
-        ]
-        table["season"] = np.array([*seasons, np.nan])
-        return table
+        return pd.DataFrame([self._summary(*column) for column in columns], index=names)
 
     def _summary(self, seen: np.ndarray, values: np.ndarray) -> dict[str, float]:
         """Of the rows (P,) that are seen, with their values."""

@@ -121,12 +121,12 @@ def embed_dataset(
     >>> table = pd.DataFrame(
     ...     {"id": ["a", "a", "b", "b"], "time": [0.0, 2.0, 0.0, 1.0], "hr": [61.0, 64, 70, 72]}
     ... )
-    >>> embedder = HiPPOTransformer(n_coefficients=2).fit(
+    >>> transformer = HiPPOTransformer(n_coefficients=2).fit(
     ...     Panel.from_long(table, id="id", time="time")
     ... )
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table.to_parquet(Path(folder) / "vitals.parquet")
-    ...     n_series = embed_dataset(embedder, Path(folder) / "vitals.parquet", f"{folder}/out")
+    ...     n_series = embed_dataset(transformer, Path(folder) / "vitals.parquet", f"{folder}/out")
     ...     embeddings = pd.read_parquet(f"{folder}/out")
     >>> n_series, embeddings.columns.to_list()
     (2, ['id', 'hr_c0', 'hr_c1'])

@@ -12,7 +12,7 @@ import pandas as pd
 from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.rows import default_channel_names
-from skpolyode.panel.select import align_to_fit
+from skpolyode.panel.selection import align_to_fit
 from skpolyode.panel.views import labelled_axes
 
 # Times (L,) in the user's type and values (L, D).

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skpolyode.panel.select import align_to_fit
+from skpolyode.panel.selection import align_to_fit
 from skpolyode.plotting.channels import channel_axes, positions_in_answers, select_series
 
 
@@ -50,8 +50,8 @@ class CoefficientDisplay:
     >>> from skpolyode import HiPPOTransformer
     >>> from skpolyode.plotting import CoefficientDisplay
     >>> series = [([0.0, 0.4, 1.5, 2.0], [1.0, 2.0, 2.0, 0.0]), ([0.0, 1.2, 2.0], [0.0, 3.0, 1.0])]
-    >>> embedder = HiPPOTransformer(n_coefficients=8, window=2.0).fit(series)
-    >>> display = CoefficientDisplay.from_estimator(embedder, series)
+    >>> transformer = HiPPOTransformer(n_coefficients=8, window=2.0).fit(series)
+    >>> display = CoefficientDisplay.from_estimator(transformer, series)
     >>> display.coefficients.shape
     (1, 8)
     >>> plt.close(display.figure_)
@@ -108,8 +108,8 @@ class CoefficientDisplay:
         >>> from skpolyode.plotting import CoefficientDisplay
         >>> times = np.linspace(0, 1, 20)
         >>> series = [(times, np.column_stack([times, np.sin(20 * times)]))]
-        >>> embedder = LegendreFitTransformer(n_coefficients=12, window=1.0).fit(series)
-        >>> display = CoefficientDisplay.from_estimator(embedder, series, channel="x0")
+        >>> transformer = LegendreFitTransformer(n_coefficients=12, window=1.0).fit(series)
+        >>> display = CoefficientDisplay.from_estimator(transformer, series, channel="x0")
         >>> plt.close(display.figure_)
         """
         if not getattr(estimator, "has_coefficients", False):

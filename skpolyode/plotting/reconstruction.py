@@ -68,8 +68,8 @@ class ReconstructionDisplay:
     >>> from skpolyode import HiPPOTransformer
     >>> from skpolyode.plotting import ReconstructionDisplay
     >>> series = [([0.0, 0.4, 1.5, 2.0], [1.0, 2.0, 2.0, 0.0]), ([0.0, 1.2, 2.0], [0.0, 3.0, 1.0])]
-    >>> embedder = HiPPOTransformer(n_coefficients=8, window=2.0).fit(series)
-    >>> display = ReconstructionDisplay.from_estimator(embedder, series, series=1)
+    >>> transformer = HiPPOTransformer(n_coefficients=8, window=2.0).fit(series)
+    >>> display = ReconstructionDisplay.from_estimator(transformer, series, series=1)
     >>> display.axes_[0].get_ylabel(), display.values.shape
     ('x0', (200, 1))
     >>> plt.close(display.figure_)
@@ -140,9 +140,9 @@ class ReconstructionDisplay:
         >>> from skpolyode.transformers import InterpolationTransformer
         >>> data = make_lorenz63(5, random_state=0)
         >>> truth = data.truth.times, data.truth.values[3][:, data.truth.observed]
-        >>> embedder = InterpolationTransformer(kind="cubic", window=5.0).fit(data.panel)
+        >>> transformer = InterpolationTransformer(kind="cubic", window=5.0).fit(data.panel)
         >>> display = ReconstructionDisplay.from_estimator(
-        ...     embedder, data.panel, series=3, channel="x", truth=truth
+        ...     transformer, data.panel, series=3, channel="x", truth=truth
         ... )
         >>> plt.close(display.figure_)
         """

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules, walk_packages
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -27,8 +28,8 @@ _ARRAY_KINDS = "biuf"
 _NUMBERS = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 _SCALARS = {dtype.name: dtype.type for dtype in map(np.dtype, _NUMBERS)}
 _ROOM = 2**16  # elements that a file without arrays may ask for
-# Parts of the package that `import skpolyode` leaves out, and that register classes when loaded.
-_LOADED_ON_DEMAND = ("adapters", "forecasting", "structural")
+# Parts of the package, which register classes when they are loaded.
+_ROOMS = frozenset(module.name for module in iter_modules([str(Path(__file__).parents[1])]))
 
 
 class UnknownNameError(ValueError):
@@ -247,9 +248,8 @@ class Decoder:
 
     def _object(self, pair: list) -> Any:
         tag, state = pair
-        room = tag.partition(".")[0]
-        if tag not in _CLASSES and room in _LOADED_ON_DEMAND:
-            import_module(f"{_PACKAGE}.{room}")
+        if tag not in _CLASSES:
+            _load_room(tag.partition(".")[0])
         if tag not in _CLASSES:
             raise UnknownNameError(f"an object of {tag!r}")
         codec = _CODECS[_CLASSES[tag]]
@@ -258,6 +258,14 @@ class Decoder:
         if self._room < 0:
             raise ValueError(f"{tag} is longer than the file")
         return codec.from_state(parts)
+
+
+def _load_room(room: str) -> None:
+    """Load all modules of a part of the package, so that its classes are registered."""
+    if room in _ROOMS:
+        path = getattr(import_module(f"{_PACKAGE}.{room}"), "__path__", ())
+        for module in walk_packages(path, f"{_PACKAGE}.{room}."):
+            import_module(module.name)
 
 
 def _random_state(state: dict[str, Any]) -> np.random.RandomState:

@@ -52,13 +52,13 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
     >>> from pathlib import Path
     >>> import skpolyode
     >>> series = [([0.0, 0.4, 1.5, 2.0], [1.0, 2.0, 2.0, 0.0]), ([0.0, 1.2, 2.0], [0.0, 3.0, 1.0])]
-    >>> embedder = skpolyode.HiPPOTransformer(n_coefficients=4).fit(series)
+    >>> transformer = skpolyode.HiPPOTransformer(n_coefficients=4).fit(series)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     embedder.save(Path(folder) / "model.safetensors")
+    ...     transformer.save(Path(folder) / "model.safetensors")
     ...     again = skpolyode.load(Path(folder) / "model.safetensors")
     >>> again
     HiPPOTransformer(n_coefficients=4)
-    >>> (again.transform(series) == embedder.transform(series)).all()
+    >>> (again.transform(series) == transformer.transform(series)).all()
     np.True_
     """
     content, version, arrays = read_file(path)

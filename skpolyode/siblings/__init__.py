@@ -1,6 +1,6 @@
 """Neural siblings of PolyODE, each in one file with its transformer, and PastDecoder."""
 
-from skpolyode.siblings.decoders import BackwardODE, NetworkDecoder
+from skpolyode.siblings.decoders import NetworkDecoder
 from skpolyode.siblings.gru_ode_bayes import GRUODEBayes, GRUODEBayesTransformer
 from skpolyode.siblings.hippo_rnn import HiPPORNN, HiPPORNNTransformer
 from skpolyode.siblings.lin_ode_net import LinODENet, LinODENetTransformer
@@ -12,7 +12,6 @@ from skpolyode.siblings.s4 import S4, S4Transformer
 __all__ = [
     "ODERNN",
     "S4",
-    "BackwardODE",
     "DecodedEmbedder",
     "GRUODEBayes",
     "GRUODEBayesTransformer",

@@ -1,13 +1,10 @@
-"""Networks that decode coefficients of the past from frozen features, and their training."""
+"""A network that decodes coefficients of the past from frozen features, and its training."""
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import nn
 
-from skpolyode.dynamics import WalledMLP
-from skpolyode.memory.legt import gauss_nodes, legt_basis
 from skpolyode.models.layers import drawn
 from skpolyode.saving.modules import register_module
 from skpolyode.training.loop import Task
@@ -28,8 +25,6 @@ class NetworkDecoder(nn.Module):
         Number N of coefficients per channel.
     hidden_size : int
         Width of the hidden layer.
-    duration : float
-        Not used; it is there so that all decoders have the same parameters.
     generator : torch.Generator or None, default=None
         Source of the initial weights.
 
@@ -37,7 +32,7 @@ class NetworkDecoder(nn.Module):
     --------
     >>> import torch
     >>> from skpolyode.siblings import NetworkDecoder
-    >>> decoder = NetworkDecoder(3, 2, 6, 8, 4.0, generator=torch.Generator().manual_seed(0))
+    >>> decoder = NetworkDecoder(3, 2, 6, 8, generator=torch.Generator().manual_seed(0))
     >>> decoder(torch.zeros(5, 3)).shape
     torch.Size([5, 2, 6])
     """
@@ -48,13 +43,11 @@ class NetworkDecoder(nn.Module):
         n_channels: int,
         n_coefficients: int,
         hidden_size: int,
-        duration: float,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.n_features, self.n_channels = n_features, n_channels
         self.n_coefficients, self.hidden_size = n_coefficients, hidden_size
-        self.duration = duration
         self.inner = drawn(nn.Linear, n_features, hidden_size, generator=generator)
         self.outer = drawn(nn.Linear, hidden_size, n_channels * n_coefficients, generator=generator)
 
@@ -62,73 +55,6 @@ class NetworkDecoder(nn.Module):
         """Coefficients (n, D, N) of features (n, F)."""
         flat = self.outer(nn.functional.silu(self.inner(features)))
         return flat.unflatten(1, (self.n_channels, -1))
-
-
-@register_module
-class BackwardODE(nn.Module):
-    """Coefficients (n, D, N) of the path of an ODE that runs back in time.
-
-    ``z(0) = W features, dz/da = f(z)`` with the age a and 32 entries of z, and the channels are a
-    linear map of z: the decoder of the auto-encoder of ODE-RNN. The path is projected by Gauss
-    quadrature, at ``2 N`` ages within the window, between which midpoint steps are taken.
-
-    Parameters
-    ----------
-    n_features : int
-        Number F of features.
-    n_channels : int
-        Number D of channels.
-    n_coefficients : int
-        Number N of coefficients per channel.
-    hidden_size : int
-        Width of the hidden layer of f.
-    duration : float
-        Length of the window, in the unit of time of f.
-    generator : torch.Generator or None, default=None
-        Source of the initial weights.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skpolyode.siblings import BackwardODE
-    >>> decoder = BackwardODE(3, 2, 6, 8, 4.0, generator=torch.Generator().manual_seed(0))
-    >>> decoder(torch.zeros(5, 3)).shape
-    torch.Size([5, 2, 6])
-    """
-
-    def __init__(
-        self,
-        n_features: int,
-        n_channels: int,
-        n_coefficients: int,
-        hidden_size: int,
-        duration: float,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        self.n_features, self.n_channels = n_features, n_channels
-        self.n_coefficients, self.hidden_size = n_coefficients, hidden_size
-        self.duration = duration
-        self.lift = drawn(nn.Linear, n_features, 32, generator=generator)
-        self.field = WalledMLP(32, (hidden_size,), generator=generator)
-        self.readout = drawn(nn.Linear, 32, n_channels, generator=generator)
-        shape = 2 * n_coefficients, n_coefficients
-        self.register_buffer("steps", torch.empty(shape[0], dtype=torch.float32))
-        self.register_buffer("projection", torch.empty(shape, dtype=torch.float32))
-        if self.steps.is_meta:  # to be read from a file, whose size then bounds the shape
-            return
-        age, weight = gauss_nodes(shape[0])  # shares of the window
-        projection = weight[:, None] * legt_basis(1 - age, n_coefficients)
-        self.steps.copy_(torch.from_numpy(duration * np.diff(age, prepend=0.0)))
-        self.projection.copy_(torch.from_numpy(projection))
-
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Coefficients (n, D, N) of features (n, F)."""
-        z, field, path = self.lift(features), self.field.bind(), []
-        for step in self.steps:
-            z = z + step * field(z + step / 2 * field(z))
-            path.append(self.readout(z))  # (n, D)
-        return torch.einsum("knd,km->ndm", torch.stack(path), self.projection)
 
 
 class DecodingTask(Task):
@@ -156,7 +82,7 @@ class DecodingTask(Task):
     >>> import torch
     >>> from skpolyode.siblings import NetworkDecoder
     >>> from skpolyode.siblings.decoders import DecodingTask
-    >>> decoder = NetworkDecoder(3, 1, 2, 8, 4.0, generator=torch.Generator().manual_seed(0))
+    >>> decoder = NetworkDecoder(3, 1, 2, 8, generator=torch.Generator().manual_seed(0))
     >>> basis, x = torch.ones(2, 2), torch.tensor([[0.0], [1.0]])
     >>> offsets, held_out = torch.tensor([0, 1, 2]), torch.tensor([False, False])
     >>> task = DecodingTask(decoder, torch.zeros(2, 3), offsets, basis, x, held_out)

@@ -169,10 +169,10 @@ class ODERNNTransformer(NeuralTransformer):
     >>> rng = np.random.default_rng(0)
     >>> times = [np.sort(rng.uniform(0, 6, size=n)) for n in (12, 15, 9, 14, 11, 13)]
     >>> series = [(t, np.sin(2 * t + phase)) for phase, t in enumerate(times)]
-    >>> embedder = ODERNNTransformer(hidden_size=8, max_epochs=2, random_state=0)
-    >>> embedder.fit_transform(series).shape
+    >>> transformer = ODERNNTransformer(hidden_size=8, max_epochs=2, random_state=0)
+    >>> transformer.fit_transform(series).shape
     (6, 8)
-    >>> embedder.forecast(series, [6.5, 7.0])
+    >>> transformer.forecast(series, [6.5, 7.0])
     Panel(6 series, 1 channel, 12 observations, 100% of cells observed, times 6.5 to 7)
     """
 

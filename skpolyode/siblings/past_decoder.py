@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
@@ -25,9 +25,10 @@ from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import observed_part, observed_rows, take
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
-from skpolyode.siblings.decoders import BackwardODE, DecodingTask, NetworkDecoder
+from skpolyode.siblings.decoders import DecodingTask, NetworkDecoder
 from skpolyode.siblings.ode_rnn import ODERNNTransformer
-from skpolyode.training import Trainer, one_thread
+from skpolyode.threads import one_thread
+from skpolyode.training import Trainer
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import align_to_frozen
 from skpolyode.transformers.parameters import (
@@ -39,7 +40,6 @@ from skpolyode.transformers.parameters import (
 )
 from skpolyode.transformers.stages import usual_batch, usual_patience
 
-_DECODERS = {"network": NetworkDecoder, "ode": BackwardODE}
 _MOMENTS = 4  # of each series, at which its past is decoded from the features
 
 
@@ -112,9 +112,9 @@ class DecodedEmbedder(Embedder):
 class PastDecoder(SeriesTransformer):
     """Read the past out of an embedding that has no memory, by a decoder trained for it.
 
-    The embedder is fitted first, and does not change afterwards. A small network learns to map its
-    features at several moments of each series to coefficients of polynomials that are close to what
-    was observed in the window before. `transform` gives these coefficients; `reconstruct` and
+    The transformer is fitted first, and does not change afterwards. A small network learns to map
+    its features at several moments of each series to coefficients of polynomials that are close to
+    what was observed in the window before. `transform` gives these coefficients; `reconstruct` and
     `inverse_transform` read them like those of `PolyODETransformer` and `HiPPOTransformer`.
 
     Use it to see how much of the past an embedding still holds: the error of `reconstruct` on new
@@ -123,14 +123,10 @@ class PastDecoder(SeriesTransformer):
 
     Parameters
     ----------
-    embedder : transformer or None, default=None
+    transformer : transformer or None, default=None
         The transformer whose embedding is decoded. `fit` fits a clone of it, unless it is fitted
         already and in a `sklearn.frozen.FrozenEstimator`. None: an `ODERNNTransformer` with its
         defaults.
-    kind : {"network", "ode"}, default="network"
-        The decoder. "network" gives the coefficients at once; "ode" integrates a path back in time
-        from the last observation, as in the auto-encoder of ODE-RNN. Both learn from frozen
-        features; in the paper of ODE-RNN decoder and encoder are trained together.
     n_coefficients : int, default=32
         Coefficients per channel. Raise it if the window holds more than about ten oscillations.
     window : float, timedelta, str or "auto", default="auto"
@@ -143,15 +139,15 @@ class PastDecoder(SeriesTransformer):
     learning_rate_init : float, default=0.05
         Peak of the decoder's learning rate. Lower it if training diverges.
     random_state : int, RandomState instance or None, default=None
-        Seed of the embedder, of initial weights, minibatches and held-out series. None: the seed
-        of the embedder decides.
+        Seed of the transformer, of initial weights, minibatches and held-out series. None: the seed
+        of the transformer decides.
 
     Attributes
     ----------
     transformer_ : transformer
-        The fitted embedder.
+        The fitted transformer.
     embedder_ : DecodedEmbedder
-        The fitted embedder with its decoder.
+        Its embedder with the decoder.
     history_ : list of dict
         The training of the decoder, as in `ODERNNTransformer`.
     validation_error_ : float
@@ -178,8 +174,8 @@ class PastDecoder(SeriesTransformer):
     >>> rng = np.random.default_rng(0)
     >>> times = [np.sort(rng.uniform(0, 6, size=n)) for n in (12, 15, 9, 14, 11, 13)]
     >>> series = [(t, np.sin(2 * t + phase)) for phase, t in enumerate(times)]
-    >>> embedder = ODERNNTransformer(hidden_size=8, max_epochs=2)
-    >>> decoder = PastDecoder(embedder, n_coefficients=6, max_epochs=5, random_state=0)
+    >>> transformer = ODERNNTransformer(hidden_size=8, max_epochs=2)
+    >>> decoder = PastDecoder(transformer, n_coefficients=6, max_epochs=5, random_state=0)
     >>> decoder.fit_transform(series).shape
     (6, 6)
     >>> decoder.reconstruct(series)
@@ -187,8 +183,7 @@ class PastDecoder(SeriesTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        "embedder": [HasMethods(["fit", "transform"]), None],
-        "kind": [StrOptions(set(_DECODERS))],
+        "transformer": [HasMethods(["fit", "transform"]), None],
         "n_coefficients": [COUNT],
         "window": DURATION,
         "hidden_size": [COUNT],
@@ -199,14 +194,13 @@ class PastDecoder(SeriesTransformer):
 
     has_coefficients = True
     uses_static = True
-    uses_inputs = True  # if the embedder does, which else warns
+    uses_inputs = True  # if the transformer does, which else warns
     embedder_: DecodedEmbedder
 
     def __init__(
         self,
-        embedder: Any = None,
+        transformer: Any = None,
         *,
-        kind: str = "network",
         n_coefficients: int = 32,
         window: Duration = "auto",
         hidden_size: int = 128,
@@ -214,8 +208,7 @@ class PastDecoder(SeriesTransformer):
         learning_rate_init: float = 0.05,
         random_state: Any = None,
     ) -> None:
-        self.embedder = embedder
-        self.kind = kind
+        self.transformer = transformer
         self.n_coefficients = n_coefficients
         self.window = window
         self.hidden_size = hidden_size
@@ -224,8 +217,8 @@ class PastDecoder(SeriesTransformer):
         self.random_state = random_state
 
     def _fit(self, panel: Panel) -> str | None:
-        panel = align_to_frozen(self, panel, self.embedder)
-        source, seed = getattr(self.embedder, "estimator", self.embedder), self.random_state
+        panel = align_to_frozen(self, panel, self.transformer)
+        source, seed = getattr(self.transformer, "estimator", self.transformer), self.random_state
         rng = local_random_state(getattr(source, "random_state", None) if seed is None else seed)
         self.transformer_ = self._fitted(panel, int(rng.randint(2**31 - 1)))
         generator = torch.Generator().manual_seed(int(rng.randint(2**31 - 1)))
@@ -247,10 +240,8 @@ class PastDecoder(SeriesTransformer):
         center, spread = features[~held_out].mean(axis=0), features[~held_out].std(axis=0)
         spread = np.where(spread > 1e-12, spread, 1.0)
 
-        decoder = _DECODERS[self.kind](
-            *(features.shape[1], panel.n_channels, self.n_coefficients, self.hidden_size, length),
-            generator=generator,
-        )
+        sizes = features.shape[1], panel.n_channels, self.n_coefficients, self.hidden_size
+        decoder = NetworkDecoder(*sizes, generator=generator)
         columns = _observed_before(seen, seen.offsets[series], stops, past)
         known = torch.from_numpy((features - center) / spread).float()
         task = DecodingTask(decoder, known, *columns, torch.from_numpy(held_out))
@@ -268,21 +259,22 @@ class PastDecoder(SeriesTransformer):
         return report.message if report.was_interrupted else None
 
     def _fitted(self, panel: Panel, seed: int) -> SeriesTransformer:
-        """The embedder, fitted."""
-        embedder = ODERNNTransformer() if self.embedder is None else clone(self.embedder)
-        if isinstance(embedder, FrozenEstimator):
-            embedder = embedder.estimator
-            check_is_fitted(embedder)
-        elif isinstance(embedder, SeriesTransformer):
-            if self.random_state is not None and "random_state" in embedder.get_params(deep=False):
-                embedder.set_params(random_state=seed)
-            embedder.fit(panel)
-        if not isinstance(embedder, SeriesTransformer):
+        """The transformer, fitted."""
+        transformer = ODERNNTransformer() if self.transformer is None else clone(self.transformer)
+        if isinstance(transformer, FrozenEstimator):
+            transformer = transformer.estimator
+            check_is_fitted(transformer)
+        elif isinstance(transformer, SeriesTransformer):
+            known = transformer.get_params(deep=False)
+            if self.random_state is not None and "random_state" in known:
+                transformer.set_params(random_state=seed)
+            transformer.fit(panel)
+        if not isinstance(transformer, SeriesTransformer):
             raise TypeError(
-                "embedder must be a transformer of series of this package, such as "
-                f"ODERNNTransformer(), got {embedder!r}."
+                "transformer must be a transformer of series of this package, such as "
+                f"ODERNNTransformer(), got {transformer!r}."
             )
-        return embedder
+        return transformer
 
 
 def _observed_before(

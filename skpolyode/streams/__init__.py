@@ -1,6 +1,13 @@
 """Streams: embeddings that follow series as observations come in, in constant memory."""
 
+from skpolyode.embedders import Embedder, ModelEmbedder
 from skpolyode.streams.model import ModelStream
 from skpolyode.streams.paths import HiPPOStream
+from skpolyode.streams.stream import SeriesStream
 
 __all__ = ["HiPPOStream", "ModelStream"]
+
+
+def stream_class(embedder: Embedder) -> type[SeriesStream]:
+    """Class of the streams of an embedder."""
+    return ModelStream if isinstance(embedder, ModelEmbedder) else HiPPOStream

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpolyode.panel.select import Observed
-from skpolyode.streams.inputs import Way
+from skpolyode.streams.inputs import DrivenGap
 
 
-class Moment(NamedTuple):
+class Update(NamedTuple):
     """One observation of each of n series, in the units of the model."""
 
     values: np.ndarray  # float64 (n, D), NaN where not observed
@@ -20,7 +20,7 @@ class Moment(NamedTuple):
     channel_gap: np.ndarray  # float64 (n, D): since that of the channel; one if there is none
     elapsed: np.ndarray  # float64 (n,): since the first
     errors: np.ndarray | None = None  # float64 (n, D): of the values, NaN where not known
-    way: Way | None = None  # there through inputs, of a stream that knows some
+    driven_gap: DrivenGap | None = None  # there through inputs, of a stream that knows some
 
 
 class Clock(NamedTuple):
@@ -63,7 +63,7 @@ class Clock(NamedTuple):
 
     def move(
         self, times: np.ndarray, values: np.ndarray, unit: float, **beside: Any
-    ) -> tuple[Clock, Moment]:
+    ) -> tuple[Clock, Update]:
         """Clock after one more observation of each series, and what it says of that.
 
         Parameters
@@ -75,7 +75,7 @@ class Clock(NamedTuple):
         unit : float
             The model's unit of time in that of `times`.
         **beside : dict
-            What the moment holds besides, `errors` and `way`.
+            What the update holds besides, `errors` and `driven_gap`.
         """
         start = np.where(self.count == 0, times, self.start)
         elapsed = (times - start) / unit
@@ -83,5 +83,5 @@ class Clock(NamedTuple):
         channel_gap = np.where(seen, elapsed[:, None] - self.seen_at, 1.0)
         seen_at = np.where(mask, elapsed[:, None], self.seen_at)
         gaps = elapsed - self.elapsed, channel_gap, elapsed
-        moment = Moment(values, mask, seen, *gaps, **beside)
-        return Clock(start, times, elapsed, seen_at, self.count + 1), moment
+        update = Update(values, mask, seen, *gaps, **beside)
+        return Clock(start, times, elapsed, seen_at, self.count + 1), update

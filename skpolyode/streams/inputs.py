@@ -27,8 +27,8 @@ _LATE = FaultKind(
 )
 
 
-class Way(NamedTuple):
-    """From the last observations of n series to new ones, through the knots of inputs."""
+class DrivenGap(NamedTuple):
+    """Gaps from the last observations of n series to new ones, through the knots of inputs."""
 
     panel: Panel  # rows at both observations of each series; or at the new one
     course: Packed  # of these rows, and the knots
@@ -39,8 +39,8 @@ class Way(NamedTuple):
     @classmethod
     def of(
         cls, embedder: ModelEmbedder, panel: Panel, last: np.ndarray, elapsed: np.ndarray, now: Any
-    ) -> Way:
-        """Way of the series of a panel from times `last` (n,), -inf before any, to `now` (n,)."""
+    ) -> DrivenGap:
+        """Gaps of the series of a panel from times `last` (n,), -inf before any, to `now` (n,)."""
         n_rows = np.where(np.isfinite(last), 2, 1)
         times = np.column_stack([last, now]).ravel()
         offsets = offsets_from(n_rows)

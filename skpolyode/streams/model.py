@@ -12,15 +12,15 @@ from sklearn.utils.metaestimators import available_if
 
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.batching import lead_batches
+from skpolyode.embedders.combiner import Known
 from skpolyode.embedders.variance import std_ahead
-from skpolyode.ensemble.records import Records
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
 from skpolyode.models.single import Observation, SinglePolyODE
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_part
-from skpolyode.streams.clock import Moment
+from skpolyode.streams.clock import Update
 from skpolyode.streams.inputs import at_times
 from skpolyode.streams.stream import SeriesStream
 
@@ -66,11 +66,11 @@ class ModelStream(SeriesStream):
     >>> rng = np.random.default_rng(0)
     >>> times = [np.sort(rng.uniform(0, 6, size=n)) for n in (12, 15, 9, 14, 11, 13)]
     >>> series = [(t, np.sin(2 * t + phase)) for phase, t in enumerate(times)]
-    >>> embedder = PolyODETransformer(n_coefficients=8, max_epochs=5, random_state=0).fit(series)
-    >>> stream = embedder.stream(6)
+    >>> transformer = PolyODETransformer(n_coefficients=8, max_epochs=5, random_state=0).fit(series)
+    >>> stream = transformer.stream(6)
     >>> for t, x in zip(*series[4]):
     ...     stream = stream.update(t, x, series=4)
-    >>> bool(abs(stream.embedding(4) - embedder.transform(series[4:5])).max() < 1e-12)
+    >>> bool(abs(stream.embedding(4) - transformer.transform(series[4:5])).max() < 1e-12)
     True
     >>> stream.forecast([6.5, 7.0], series=4)
     Panel(1 series, 1 channel, 2 observations, 100% of cells observed, times 6.5 to 7)
@@ -192,13 +192,13 @@ class ModelStream(SeriesStream):
         if self._embedder.static is not None:
             static = self._embedder.static.transform(self._panel)
         nothing = np.full((len(static), self._panel.n_channels), np.nan)
-        _, moment = self._clock.move(nothing[:, 0], nothing, unit=1.0)
-        data = self._pack(moment, {_STATIC: torch.from_numpy(static)})
+        _, update = self._clock.move(nothing[:, 0], nothing, unit=1.0)
+        data = self._pack(update, {_STATIC: torch.from_numpy(static)})
         with torch.no_grad():
             state = self._model.initial(data, data.series) | {_STATIC: data.static}
         if self._embedder.stacking is not None:
             n_driven = self._embedder.n_responses
-            blank = self._embedder.stacking.simple.blank(*nothing.shape, n_driven)
+            blank = self._embedder.stacking.start(*nothing.shape, n_driven)
             state[_RECORD] = torch.from_numpy(blank.pack()).to(data.x.device)
             state[_DRIVEN] = torch.full_like(state[_RECORD][:, 0, :n_driven], torch.nan)
         if self._tells:
@@ -218,60 +218,61 @@ class ModelStream(SeriesStream):
             parts[_LEFT] = self._model.gain.follow(self._embedder.pack(panel))[1]
         return parts
 
-    def _take_in(self, parts: State, moment: Moment) -> State:
+    def _take_in(self, parts: State, update: Update) -> State:
         state, model, share = _of_model(parts), self._model, None
-        is_told, is_one = moment.errors is not None or self._tells, len(moment.values) == 1
+        is_told, is_one = update.errors is not None or self._tells, len(update.values) == 1
         if is_told or not is_one or self._single is None:
-            data = self._pack(moment, parts)
+            data = self._pack(update, parts)
         if is_told:
             share = model.share(data, data.series)
         if is_one and self._single is not None:
             one = {name: part[0].numpy() for name, part in state.items()}
             gains = None if share is None else share[0].numpy()
-            observation = Observation(*(column[0] for column in moment[:6]), gains)
+            observation = Observation(*(column[0] for column in update[:6]), gains)
             moved = self._single.take_in(one, observation, parts[_STATIC][0].numpy())
             state = {name: torch.from_numpy(part)[None] for name, part in moved.items()}
-        elif moment.way is None:
+        elif update.driven_gap is None:
             state = model.observe(self._run_up(state, data), data, data.series)
         else:
-            before, way = moment.way.follow(model, state), moment.way
-            data = replace(data, inputs=way.course.inputs[way.target])
+            gap = update.driven_gap
+            before = gap.follow(model, state)
+            data = replace(data, inputs=gap.course.inputs[gap.target])
             state = model.observe(before, data, data.series)
         state = state | {_STATIC: parts[_STATIC]}
         if self._tells:
             columns = data.channel_gap, data.seen, data.error, data.left
             state[_LEFT] = torch.where(data.mask, model.gain.left_after(*columns), data.left)
         if _RECORD in parts:
-            state |= self._recorded(parts, moment)
+            state |= self._recorded(parts, update)
         return state
 
-    def _recorded(self, parts: State, moment: Moment) -> State:
+    def _recorded(self, parts: State, update: Update) -> State:
         """What simple forecasts know after one more observation of each series."""
-        values, driven = moment.values, parts[_DRIVEN].cpu().numpy()
-        if moment.way is not None:
-            since = moment.gap[:, None]
-            driven = self._embedder.responses_ahead(moment.way.panel, since, driven)
-        if moment.errors is not None:
-            values = self._embedder.telling(values, moment.errors)
-        what = moment.elapsed, values, moment.mask & ~np.isnan(values), driven
-        moved = self._embedder.stacking.simple.updated(self._records(parts), *what).pack()
+        values, driven = update.values, parts[_DRIVEN].cpu().numpy()
+        if update.driven_gap is not None:
+            since = update.gap[:, None]
+            driven = self._embedder.responses_ahead(update.driven_gap.panel, since, driven)
+        if update.errors is not None:
+            values = self._embedder.without_noisy(values, update.errors)
+        what = update.elapsed, values, update.mask & ~np.isnan(values), driven
+        moved = self._embedder.stacking.updated(self._records(parts), *what).pack()
         found, device = {_RECORD: moved, _DRIVEN: driven}, parts[_RECORD].device
         return {name: torch.from_numpy(part).to(device) for name, part in found.items()}
 
-    @staticmethod
-    def _records(parts: State) -> Records:
+    def _records(self, parts: State) -> Known:
         """What simple forecasts know of each series, (B, D)."""
-        return Records.unpack(parts[_RECORD].cpu().numpy(), parts[_DRIVEN].shape[1])
+        stacking = self._embedder.stacking
+        return stacking.unpack(parts[_RECORD].cpu().numpy(), parts[_DRIVEN].shape[1])
 
-    def _pack(self, moment: Moment, parts: State) -> Packed:
+    def _pack(self, update: Update, parts: State) -> Packed:
         """One observation of each of some series, as the model takes it."""
-        values, *columns = moment[:6]
-        columns = map(torch.from_numpy, (np.where(moment.mask, values, 0.0), *columns))
+        values, *columns = update[:6]
+        columns = map(torch.from_numpy, (np.where(update.mask, values, 0.0), *columns))
         series = torch.arange(len(values), device="cpu")
         following = torch.full_like(series, -1)
         data = Packed([[len(values)]], *columns, following, series, parts[_STATIC])
-        if moment.errors is not None or self._tells:
-            errors = np.full_like(values, np.nan) if moment.errors is None else moment.errors
+        if update.errors is not None or self._tells:
+            errors = np.full_like(values, np.nan) if update.errors is None else update.errors
             data = replace(data, error=torch.from_numpy(errors), left=parts.get(_LEFT))
         device = self._embedder.device
         return data if device.type == "cpu" else data.to(device, torch.float64)

@@ -14,7 +14,7 @@ from skpolyode.memory.single import SingleMemory
 from skpolyode.models.contract import State
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
-from skpolyode.streams.clock import Moment
+from skpolyode.streams.clock import Update
 from skpolyode.streams.stream import SeriesStream
 
 
@@ -49,11 +49,11 @@ class HiPPOStream(SeriesStream):
     --------
     >>> from skpolyode import HiPPOTransformer
     >>> series = [([0.0, 0.4, 1.5, 2.0], [1.0, 2.0, 2.0, 0.0]), ([0.0, 1.2, 2.0], [0.0, 3.0, 1.0])]
-    >>> embedder = HiPPOTransformer(n_coefficients=4, window=2.0).fit(series)
-    >>> stream = embedder.stream(2)
+    >>> transformer = HiPPOTransformer(n_coefficients=4, window=2.0).fit(series)
+    >>> stream = transformer.stream(2)
     >>> for times, values in zip([[0.0, 0.4], [1.5], [2.0]], [[1.0, 2.0], [2.0], [0.0]]):
     ...     stream = stream.update(times, values, series=0)
-    >>> bool(abs(stream.embedding(0) - embedder.transform(series[:1])).max() < 1e-12)
+    >>> bool(abs(stream.embedding(0) - transformer.transform(series[:1])).max() < 1e-12)
     True
     """
 
@@ -93,14 +93,14 @@ class HiPPOStream(SeriesStream):
             parts["x"][:, own.channels] = torch.from_numpy(x)
         return parts
 
-    def _take_in(self, parts: State, moment: Moment) -> State:
+    def _take_in(self, parts: State, update: Update) -> State:
         c, x = parts["c"].numpy().copy(), parts["x"].numpy()
-        new = np.where(moment.mask, moment.values, x)
-        first, again = moment.mask & ~moment.seen, moment.mask & moment.seen
+        new = np.where(update.mask, update.values, x)
+        first, again = update.mask & ~update.seen, update.mask & update.seen
         c[first, 0] = new[first]
         if again.any():
-            known, gap = x[again], moment.channel_gap[again]
-            elapsed = np.broadcast_to(moment.elapsed[:, None], again.shape)[again]
+            known, gap = x[again], update.channel_gap[again]
+            elapsed = np.broadcast_to(update.elapsed[:, None], again.shape)[again]
             steps = known[:, None, None]  # (P, 1, Q): of the value, and of the slope of a line
             if self._embedder.path != "constant":
                 steps = np.stack([known, (new[again] - known) / gap], axis=1)[:, None]

@@ -32,8 +32,8 @@ from skpolyode.panel.timeaxis import MICROSECONDS
 from skpolyode.saving.codec import place, register
 from skpolyode.saving.frames import checked_zone
 from skpolyode.saving.objects import save
-from skpolyode.streams.clock import Clock, Moment
-from skpolyode.streams.inputs import Way, add_inputs, decoded, encoded, without_past
+from skpolyode.streams.clock import Clock, Update
+from skpolyode.streams.inputs import DrivenGap, add_inputs, decoded, encoded, without_past
 from skpolyode.streams.rows import NewRows, first_times, read_rows, read_series
 
 _GROUP = 2048  # series updated together: few enough for the cache, enough to keep a thread busy
@@ -106,7 +106,7 @@ class SeriesStream:
         """State of series after all rows of a panel."""
 
     @abstractmethod
-    def _take_in(self, parts: State, moment: Moment) -> State:
+    def _take_in(self, parts: State, update: Update) -> State:
         """State of n series after one more observation of each."""
 
     @abstractmethod
@@ -296,13 +296,15 @@ class SeriesStream:
                 beside["errors"] = rows.errors[now] / scaler.scale
             if self._embedder.inputs is not None:
                 labels = panel[rows.series[own]]
-                beside["way"] = Way.of(self._embedder, labels, before.last, before.elapsed, times)
-            moved, moment = before.move(times, values[now], unit, **beside)
+                beside["driven_gap"] = DrivenGap.of(
+                    self._embedder, labels, before.last, before.elapsed, times
+                )
+            moved, update = before.move(times, values[now], unit, **beside)
             if is_all:
-                clock, parts = moved, self._take_in(parts, moment)
+                clock, parts = moved, self._take_in(parts, update)
                 continue
             clock.put(own, moved)
-            self._put(parts, own, self._take_in(self._take(parts, own), moment))
+            self._put(parts, own, self._take_in(self._take(parts, own), update))
         return rows, clock, parts
 
     @staticmethod

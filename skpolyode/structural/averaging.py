@@ -17,8 +17,7 @@ import numpy as np
 from scipy.special import softmax
 
 from skpolyode.ensemble.backtest import chunks
-from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.periods import (
+from skpolyode.ensemble.periods import (
     FEWEST_VALUES,
     LONGEST_PAST,
     alternatives,
@@ -27,6 +26,7 @@ from skpolyode.panel.periods import (
     shared_seasons,
     without_line,
 )
+from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import series_of_rows
 from skpolyode.saving.codec import saved
 from skpolyode.structural.components import (

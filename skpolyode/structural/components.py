@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 from scipy.stats import qmc
 
-from skpolyode.panel.periods import harmonics_of
+from skpolyode.ensemble.periods import harmonics_of
 from skpolyode.saving.codec import saved
 
 LEVEL, _REVERTING, SLOPE, _SEASON = range(4)  # places in a state; the season fills the rest

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,16 +15,17 @@ from skpolyode.panel.checks import TOO_LARGE, note_cells
 from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.panel.query import refuse_early
-from skpolyode.panel.select import align_to_fit
-from skpolyode.saving.objects import register_estimator, save
+from skpolyode.panel.selection import align_to_fit
+from skpolyode.saving.objects import register_estimator
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.structural.period import read_period
+from skpolyode.transformers.estimator import SeriesEstimator
 
 _LARGEST = 1e150  # squares of such values are still numbers
 
 
 @register_estimator
-class StructuralForecaster(BaseEstimator):
+class StructuralForecaster(SeriesEstimator):
     """Forecast single series by models of level, trend and season, at irregular times.
 
     Some hundreds of linear state-space models are drawn for each channel: levels that stay, walk at
@@ -146,21 +145,6 @@ class StructuralForecaster(BaseEstimator):
         """
         panel, flat, offsets, found = self._answers(X, times, relative_to)
         return panel.like(flat, found.deviations, offsets)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save parameters and models in one file without any code.
-
-        Parameters
-        ----------
-        path : str or PathLike
-            Name of the safetensors file, which should end in ``.safetensors``; an existing file is
-            replaced.
-
-        See Also
-        --------
-        skpolyode.load : Load the file.
-        """
-        save(self, path)
 
     def _answers(
         self, X: Any, times: Any, relative_to: str | None

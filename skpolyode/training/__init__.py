@@ -1,12 +1,12 @@
 """Training: one loop for every neural model."""
 
+from skpolyode.threads import one_thread
 from skpolyode.training.checkpoint import Checkpoint
 from skpolyode.training.loop import Trainer
 from skpolyode.training.losses import forecasting_mse, prediction_loss
 from skpolyode.training.muon import Muon, orthogonalise
 from skpolyode.training.report import TrainingReport
 from skpolyode.training.schedule import one_cycle
-from skpolyode.training.threads import one_thread
 
 __all__ = [
     "Checkpoint",

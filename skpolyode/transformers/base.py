@@ -16,8 +16,9 @@ import pandas as pd
 from sklearn.base import TransformerMixin
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_feature_names_in, check_array, check_is_fitted
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from skpolyode import seams
 from skpolyode.embedders import ChannelScaler, Embedder, MemoryReadout
 from skpolyode.embedders.direct import new_readout
 from skpolyode.fit_report import FitReport
@@ -25,14 +26,15 @@ from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.durations import covered
 from skpolyode.panel.empty import blank_panel, fill_rows, fill_values
 from skpolyode.panel.outliers import CellLimits
-from skpolyode.panel.query import read_leads
-from skpolyode.panel.readers.kinds import column_names
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.objects import register_estimator
-from skpolyode.streams.stream import SeriesStream
+from skpolyode.transformers.embeddings import checked_embeddings, ids_of, read_back
 from skpolyode.transformers.estimator import SeriesEstimator
 from skpolyode.transformers.input import fit_series, read_panel
 from skpolyode.transformers.parameters import check_names
+
+if TYPE_CHECKING:
+    from skpolyode.streams.stream import SeriesStream
 
 
 def _remembers(transformer: SeriesTransformer) -> bool:
@@ -75,7 +77,9 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
     ignores_outliers: ClassVar[bool] = False
     """Whether cells that are far from all others are taken as not observed, with a warning."""
 
-    _stream_class: ClassVar[type[SeriesStream] | None] = None
+    has_stream: ClassVar[bool] = False
+    """Whether series can be followed as observations come in."""
+
     embedder_: Embedder
     fit_report_: FitReport
     limits_: CellLimits
@@ -216,47 +220,9 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             of them, or a time is outside the window.
         """
         check_is_fitted(self)
-        Z = self._checked_embeddings(X)
+        Z = checked_embeddings(self, X)
         self._check_invertible()
-        return self._read_back(Z, times, self.embedder_.past, ids=self._ids_of(X))
-
-    def _checked_embeddings(self, X: Any) -> np.ndarray:
-        """Embeddings (n_series, n_features) as `transform` returned them."""
-        Z = check_array(X, dtype=np.float64, input_name="X")
-        if Z.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"X has {Z.shape[1]} features, but {type(self).__name__} embeds in "
-                f"{self._n_features_out}: pass what transform returned."
-            )
-        found, wanted = column_names(X), list(self.get_feature_names_out())
-        if found == wanted or not all(isinstance(name, str) for name in found) or not found:
-            return Z
-        if missing := [name for name in wanted if name not in found]:
-            unknown = [name for name in found if name not in wanted]
-            raise ValueError(
-                f"X lacks the features {missing[:3]} ({len(missing)} such features), and has "
-                f"{unknown[:3]}: the feature names should match those of get_feature_names_out(); "
-                "pass what transform returned, or an array."
-            )
-        return Z[:, [found.index(name) for name in wanted]]
-
-    @staticmethod
-    def _ids_of(X: Any) -> pd.Index | None:
-        """Ids of series in the index of a frame of their features, if it has one for each."""
-        return X.index if isinstance(X, pd.DataFrame) and X.index.is_unique else None
-
-    def _read_back(
-        self, Z: np.ndarray, times: Any, past: MemoryReadout, ids: Any = None
-    ) -> np.ndarray | Panel:
-        """Series from features that their coefficients begin; see `inverse_transform`."""
-        times = None if times is None else read_leads(times, self.time_unit_)
-        ages = past.ages_at(times, self.array_shape_)
-        values = past.read_features(Z, self.n_channels_in_, ages)
-        if self.array_shape_ is None:
-            order, names = np.argsort(-ages, kind="stable"), self.channel_names_
-            labels = {"channel_names": names, "ids": ids}
-            return Panel.from_array(values[:, order], times=-ages[order], **labels)
-        return values[:, :, 0] if len(self.array_shape_) == 1 else values
+        return read_back(self, Z, times, self.embedder_.past, ids_of(X))
 
     def _check_invertible(self) -> None:
         """Raise a ValueError if the features hold no coefficients."""
@@ -356,7 +322,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         flat, offsets = own if times is None else query_times(panel, times, relative_to)
         return panel.like(flat, fill_values(panel, flat, offsets, read), offsets)
 
-    @available_if(lambda transformer: transformer._stream_class is not None)
+    @available_if(lambda transformer: transformer.has_stream)
     def stream(self, X: Any = 1, static: Any = None) -> SeriesStream:
         """Follow series as observations come in, in constant memory.
 
@@ -381,13 +347,14 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             If the number is not positive, or something is wrong with the series.
         """
         check_is_fitted(self)
+        kind = seams.stream_class(self.embedder_)
         if not isinstance(X, Integral):
-            return self._stream_class.after(self.embedder_, read_panel(self, X, reset=False))
+            return kind.after(self.embedder_, read_panel(self, X, reset=False))
         if X < 1:
             raise ValueError(f"X must be series, or a positive number of series, got {X}.")
         names, named = self.channel_names_, self.has_channel_names_
         labels = {"static": static, "time_unit": self.time_unit_, "has_channel_names": named}
-        return self._stream_class(self.embedder_, blank_panel(X, names, **labels))
+        return kind(self.embedder_, blank_panel(X, names, **labels))
 
     def _new_readout(self, panel: Panel, measure: str = "legt") -> MemoryReadout:
         """Units, window and memory of an embedder that needs no training."""

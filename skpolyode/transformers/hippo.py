@@ -9,7 +9,6 @@ from sklearn.utils._param_validation import StrOptions
 from skpolyode.embedders import PathEmbedder
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel
-from skpolyode.streams import HiPPOStream
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
@@ -88,10 +87,10 @@ class HiPPOTransformer(SeriesTransformer):
     >>> import numpy as np
     >>> from skpolyode.transformers import HiPPOTransformer
     >>> series = [([0.0, 0.4, 1.5, 2.0], [1.0, 2.0, 2.0, 0.0]), ([0.0, 1.2, 2.0], [0.0, 3.0, 1.0])]
-    >>> embedder = HiPPOTransformer(window=2.0)
-    >>> embedder.fit_transform(series).shape
+    >>> transformer = HiPPOTransformer(window=2.0)
+    >>> transformer.fit_transform(series).shape
     (2, 32)
-    >>> embedder.reconstruct(series, [1.0]).values.round(1).tolist()
+    >>> transformer.reconstruct(series, [1.0]).values.round(1).tolist()
     [[2.0], [2.5]]
     """
 
@@ -117,7 +116,7 @@ class HiPPOTransformer(SeriesTransformer):
 
     has_coefficients = True
     has_path = True
-    _stream_class = HiPPOStream
+    has_stream = True
 
     def _fit(self, panel: Panel) -> None:
         past = self._new_readout(panel, self.measure)

@@ -35,13 +35,13 @@ class PanelImputer(PathTransformer):
 
     Parameters
     ----------
-    embedder : transformer with `interpolate` or None, default=None
+    transformer : transformer with `interpolate` or None, default=None
         Transformer that follows the path through each series; `fit` fits a clone of it. Set its
-        parameters as ``embedder__<name>``. None: a `PolyODETransformer` with its defaults.
+        parameters as ``transformer__<name>``. None: a `PolyODETransformer` with its defaults.
 
     Attributes
     ----------
-    embedder_ : transformer
+    transformer_ : transformer
         The fitted clone.
     n_features_in_ : int
         Number of channels, or of time points if fitted on a 2-D array.
@@ -96,7 +96,7 @@ class PanelImputer(PathTransformer):
         check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
         if is_ragged(X):
-            filled = self.embedder_.interpolate(panel)
+            filled = self.transformer_.interpolate(panel)
             values = _with_observed(filled.values, panel, slice(None))
             filled = filled.like(filled.times, values, filled.offsets)
             if panel.errors is None:
@@ -106,7 +106,7 @@ class PanelImputer(PathTransformer):
         # The rows of a table are whole series; behind those of an array there may be padding.
         shape = X.shape if getattr(X, "ndim", 2) == 3 else (panel.n_series, panel.lengths[0])
         first = panel.times[0]  # not 0 where the columns of a frame are called 1, 2, ...
-        filled = self.embedder_.interpolate(panel, first + np.arange(shape[1]))
+        filled = self.transformer_.interpolate(panel, first + np.arange(shape[1]))
         rows = series_of_rows(panel) * shape[1] + (panel.times - first).astype(np.int64)
         return _with_observed(filled.values, panel, rows).reshape(shape)
 

@@ -26,14 +26,14 @@ from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.panel.readers.kinds import column_names, column_times
 from skpolyode.panel.select import (
-    align_to_fit,
     observed_rows,
     observed_series,
     refuse_reordered,
     series_of_rows,
 )
+from skpolyode.panel.selection import align_to_fit
 from skpolyode.panel.units import LARGEST, ChannelScaler
-from skpolyode.training.threads import learning
+from skpolyode.threads import learning
 from skpolyode.transformers.parameters import check_parameters
 
 # Tables of 256 coefficients take 8 s to make, of 512 half a minute, of 1024 some two minutes.
@@ -164,7 +164,8 @@ def read_panel(
     if not reset:
         panel = _aligned(estimator, panel)
         refuse_unused(estimator, panel)
-        if (static := getattr(estimator.embedder_, "static", None)) is not None:
+        embedder = getattr(estimator, "embedder_", None)  # others leave it to what they are around
+        if (static := getattr(embedder, "static", None)) is not None:
             static.warn_of_unknown(panel)
         return credible(panel, estimator.scaler_)
     estimator.array_shape_ = None if shape is None else tuple(shape[1:])
@@ -184,15 +185,15 @@ def read_panel(
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
 
 
-def align_to_frozen(estimator: BaseEstimator, panel: Panel, embedder: Any) -> Panel:
-    """Panel of a fit around an embedder that was fitted before, in the channels of that one.
+def align_to_frozen(estimator: BaseEstimator, panel: Panel, transformer: Any) -> Panel:
+    """Panel of a fit around a transformer that was fitted before, in the channels of that one.
 
-    They become those of the estimator, whose answers come in this order. Other embedders change
+    They become those of the estimator, whose answers come in this order. Other transformers change
     nothing.
     """
-    if not isinstance(embedder, FrozenEstimator):
+    if not isinstance(transformer, FrozenEstimator):
         return panel
-    fitted = embedder.estimator
+    fitted = transformer.estimator
     check_is_fitted(fitted)
     if not hasattr(fitted, "channel_names_"):
         return panel

@@ -84,10 +84,10 @@ class InterpolationTransformer(SeriesTransformer):
     --------
     >>> from skpolyode.transformers import InterpolationTransformer
     >>> series = [([0.0, 0.4, 1.5, 2.0], [1.0, 2.0, 2.0, 0.0]), ([0.0, 1.2, 2.0], [0.0, 3.0, 1.0])]
-    >>> embedder = InterpolationTransformer(kind="pchip", n_coefficients=8, window=2.0)
-    >>> embedder.fit_transform(series).shape
+    >>> transformer = InterpolationTransformer(kind="pchip", n_coefficients=8, window=2.0)
+    >>> transformer.fit_transform(series).shape
     (2, 8)
-    >>> embedder.reconstruct(series, [1.0]).values.round(1).tolist()
+    >>> transformer.reconstruct(series, [1.0]).values.round(1).tolist()
     [[2.0], [2.9]]
     """
 

@@ -81,8 +81,8 @@ class LegendreFitTransformer(SeriesTransformer):
     >>> import numpy as np
     >>> from skpolyode.transformers import LegendreFitTransformer
     >>> times = np.array([0.0, 0.3, 1.0, 1.2, 1.9, 2.0])
-    >>> embedder = LegendreFitTransformer(n_coefficients=3, alpha=0.0, window=2.0)
-    >>> embedder.fit([(times, times**2)]).reconstruct([(times, times**2)], [1.5]).values.round(6)
+    >>> transformer = LegendreFitTransformer(n_coefficients=3, alpha=0.0, window=2.0)
+    >>> transformer.fit([(times, times**2)]).reconstruct([(times, times**2)], [1.5]).values.round(6)
     array([[2.25]])
     """
 

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 
-from skpolyode.embedders import ChannelScaler, ModelEmbedder, Units
-from skpolyode.embedders.fitting import find_checkpoint
+from skpolyode.embedders import ModelEmbedder, Units
+from skpolyode.embedders.fitting import encoders_of, find_checkpoint
 from skpolyode.embedders.holdout import FitOptions, judging_part, report_hold_out, split_series
-from skpolyode.embedders.inputs import InputEncoder, sizes_of
-from skpolyode.embedders.static import StaticEncoder
+from skpolyode.embedders.inputs import sizes_of
+from skpolyode.embedders.static import n_features_of
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import Sizes
@@ -24,7 +24,6 @@ from skpolyode.panel.durations import typical_gap
 from skpolyode.panel.empty import drop_empty, fill_rows, fill_values
 from skpolyode.panel.outliers import CellLimits
 from skpolyode.panel.select import observed_part, observed_rows, observed_series
-from skpolyode.streams import ModelStream
 from skpolyode.training.loop import Task
 from skpolyode.training.report import warn_if_nothing_was_learned
 from skpolyode.training.tasks import IntervalTask
@@ -77,7 +76,7 @@ class NeuralTransformer(SeriesTransformer, Training):
     has_path = True
     uses_static = True
     ignores_outliers = True
-    _stream_class = ModelStream
+    has_stream = True
     embedder_: ModelEmbedder
 
     stages: ClassVar[tuple[Stage, ...]] = (Train(), EstimateError(), StackForecasts())
@@ -353,19 +352,16 @@ class NeuralTransformer(SeriesTransformer, Training):
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         rows = observed_rows(panel)
-        scaler = ChannelScaler.of(rows.values, errors=rows.errors, limits=self.limits_)
-        units = Units(scaler, typical_gap(rows))
-        static = StaticEncoder.of_panel(panel)
-        n_static = 0 if static is None else static.n_features
-        inputs = InputEncoder.of_panel(panel) if self.uses_inputs else None
+        units = Units.of(rows, typical_gap(rows), self.limits_)
+        read = encoders_of(panel, inputs=self.uses_inputs)
         duration = float((rows.end - rows.start).max()) / units.time_scale
-        known = duration, units.time_scale, panel.time_unit, sizes_of(inputs)
-        model = self._new_model(Sizes(panel.n_channels, n_static, *known), generator).float()
-        return ModelEmbedder(model, units, static=static, inputs=inputs)
+        known = duration, units.time_scale, panel.time_unit, sizes_of(read["inputs"])
+        sizes = Sizes(panel.n_channels, n_features_of(read["static"]), *known)
+        return ModelEmbedder(self._new_model(sizes, generator).float(), units, **read)
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
         """What a warm start goes on from; a ValueError if the parameters ask for another model."""
-        n_static = 0 if embedder.static is None else embedder.static.n_features
+        n_static = n_features_of(embedder.static)
         known = 1.0, self.time_scale_, self.time_unit_, sizes_of(embedder.inputs)
         like = self._new_model(Sizes(self.n_channels_in_, n_static, *known), torch.Generator())
         shapes = [[tuple(p.shape) for p in model.parameters()] for model in (like, embedder.model)]

@@ -25,20 +25,20 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
 
     Parameters
     ----------
-    embedder : transformer with `interpolate` or None, default=None
+    transformer : transformer with `interpolate` or None, default=None
         None: a `PolyODETransformer` with its defaults.
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        "embedder": [HasMethods(["fit", "interpolate"]), None],
+        "transformer": [HasMethods(["fit", "interpolate"]), None],
     }
-    embedder_: SeriesTransformer
+    transformer_: SeriesTransformer
 
-    def __init__(self, embedder: SeriesTransformer | None = None) -> None:
-        self.embedder = embedder
+    def __init__(self, transformer: SeriesTransformer | None = None) -> None:
+        self.transformer = transformer
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the embedder.
+        """Fit the transformer.
 
         Parameters
         ----------
@@ -62,10 +62,10 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
             panel = read_panel(self, X, reset=True)
             refuse_reordered(y, panel, "y")
             panel = drop_empty(panel)
-            panel = align_to_frozen(self, panel, self.embedder)
+            panel = align_to_frozen(self, panel, self.transformer)
             self._prepare(panel)
-            embedder = PolyODETransformer() if self.embedder is None else clone(self.embedder)
-            self.embedder_ = embedder.fit(panel, None)  # a FrozenEstimator insists on a y
+            own = PolyODETransformer() if self.transformer is None else clone(self.transformer)
+            self.transformer_ = own.fit(panel, None)  # a FrozenEstimator insists on a y
         return self
 
     def _prepare(self, panel: Panel) -> None:
@@ -78,4 +78,4 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
     @property
     def scaler_(self) -> ChannelScaler:
         """Mean and standard deviation of each channel."""
-        return self.embedder_.scaler_
+        return self.transformer_.scaler_

@@ -13,25 +13,20 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import nn
 
 from skpolyode.dynamics import WalledMLP
-from skpolyode.embedders import ChannelScaler, MemoryReadout, ModelEmbedder, Units
-from skpolyode.embedders.inputs import InputEncoder, sizes_of
-from skpolyode.embedders.static import StaticEncoder
+from skpolyode.embedders import MemoryReadout, ModelEmbedder, Units
+from skpolyode.embedders.fitting import encoders_of
+from skpolyode.embedders.inputs import sizes_of
+from skpolyode.embedders.static import n_features_of
 from skpolyode.memory import MEMORIES, PATH_MEASURES, LegTMemory
 from skpolyode.models import PolyODE
-from skpolyode.models.gain import Gain
 from skpolyode.models.layers import drawn, zero_map
 from skpolyode.models.packed import InputSizes
 from skpolyode.panel import Panel
-from skpolyode.panel.durations import (
-    auto_step_size,
-    choose_context,
-    choose_step_size,
-    choose_window,
-    typical_gap,
-)
+from skpolyode.panel.durations import choose_window, typical_gap
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers.neural import NeuralTransformer
+from skpolyode.transformers.noise import TrainFilter
 from skpolyode.transformers.parameters import (
     COUNT,
     DURATION,
@@ -39,21 +34,20 @@ from skpolyode.transformers.parameters import (
     check_coefficients,
     layer_sizes,
 )
+from skpolyode.transformers.resolution import (
+    auto_step_size,
+    choose_context,
+    choose_step_size,
+    context_size,
+)
 from skpolyode.transformers.stages import (
     CheckStepSize,
     EstimateError,
     LearnVariance,
     StackForecasts,
-    Train,
 )
 from skpolyode.transformers.uncertain import UncertainTransformer
 
-# Coefficients that the dynamics see, at most, of a channel and of all: they set the field's size.
-# With 128 of all, but 8 of a channel, in place of 512, squared errors 1, 2, 4 and 8 rows ahead are
-# .98, .98, .96 and .98 times as large on fourteen turbofan sensors, .98, .96, .94 and .78 times on
-# pbcseq (12 channels), .99, .99, .99 and 1.01 times on eICU wards (10) and .129 for .145 on KAR02
-# (13), where a fit takes .7 to .9 of the time.
-_CONTEXT_SIZE, _CONTEXT_OF_ALL, _CONTEXT_LEAST, _WIDEST = 32, 128, 8, 512
 _CONTEXTS_INTEGRATED = 20  # a gap longer than this many contexts is not integrated to its end
 _ROWS_TO_CUT = 256  # longest series, in rows, that training runs through as a whole
 _CONTEXTS_TO_CUT = 8  # and in contexts
@@ -198,10 +192,10 @@ class PolyODETransformer(UncertainTransformer):
     >>> rng = np.random.default_rng(0)
     >>> times = [np.sort(rng.uniform(0, 6, size=n)) for n in (12, 15, 9, 14, 11, 13)]
     >>> series = [(t, np.sin(2 * t + phase)) for phase, t in enumerate(times)]
-    >>> embedder = PolyODETransformer(n_coefficients=8, max_epochs=5, random_state=0)
-    >>> embedder.fit_transform(series).shape
+    >>> transformer = PolyODETransformer(n_coefficients=8, max_epochs=5, random_state=0)
+    >>> transformer.fit_transform(series).shape
     (6, 17)
-    >>> embedder.forecast(series, [6.5, 7.0])
+    >>> transformer.forecast(series, [6.5, 7.0])
     Panel(6 series, 1 channel, 12 observations, 100% of cells observed, times 6.5 to 7)
     """
 
@@ -225,7 +219,7 @@ class PolyODETransformer(UncertainTransformer):
     # On 12 real sets (one fold), 24 epochs through four observations take 1.12 times as long as 40
     # through one did, and err .91 times as much at the next row, .79 times in free runs.
     stages = (
-        Train(usual=24),
+        TrainFilter(usual=24),
         EstimateError(),
         CheckStepSize(),
         LearnVariance(),
@@ -268,13 +262,6 @@ class PolyODETransformer(UncertainTransformer):
         return self.embedder_.model.start
 
     @property
-    def noise_(self) -> np.ndarray | None:
-        """Standard deviation of the noise of each channel; None if observations are exact."""
-        if (gain := self.embedder_.model.gain) is None:
-            return None
-        return gain.level.double().cpu().numpy() * self.embedder_.units.scaler.scale
-
-    @property
     def context_(self) -> float:
         """Length of the past that the dynamics see, in the units of `times`."""
         return self.embedder_.recent.window
@@ -284,26 +271,22 @@ class PolyODETransformer(UncertainTransformer):
         return self.observations == "noisy" or "std" in _BLOCKS[self.embedding]
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
-        rows = observed_rows(panel)
+        rows, read = observed_rows(panel), encoders_of(panel)
         unit, size = typical_gap(rows), self._context_size(panel.n_channels)
-        widths = self._widths(panel.n_channels)
+        units, widths = Units.of(rows, unit, self.limits_), self._widths(panel.n_channels)
         measure = MEMORIES[self.measure]
         window, context = self._lengths(rows, size)
         auto = auto_step_size(rows, context, size)
         self.step_size_ = choose_step_size(self.step_size, auto, rows)
         # As fast a pull as the steps can follow. A field that stands still forecasts the last
         # value, and a channel that is constant in training never gets a gradient.
-        inputs = InputEncoder.of_panel(panel)
-        driven = sizes_of(inputs)
+        driven, n_static = sizes_of(read["inputs"]), n_features_of(read["static"])
         field = self._new_field(widths, driven, unit / self.step_size_, generator)
-        static = StaticEncoder.of_panel(panel)
-        n_static = 0 if static is None else static.n_features
         # Whole steps of the longest gap that is integrated.
         max_gap = np.ceil(_CONTEXTS_INTEGRATED * context / self.step_size_) * self.step_size_
         memory = LegTMemory(size, context / unit)
         same = (measure, self.n_coefficients, window) == (LegTMemory, size, context)
         history = memory if same else measure(self.n_coefficients, window / unit)
-        units = Units(ChannelScaler.of(rows.values, errors=rows.errors, limits=self.limits_), unit)
         model = self._assemble(
             unit,
             field=field.stand_still(),
@@ -325,8 +308,7 @@ class PolyODETransformer(UncertainTransformer):
             _BLOCKS[self.embedding],
             past=MemoryReadout(history, window, units),
             recent=MemoryReadout(memory, context, units),
-            static=static,
-            inputs=inputs,
+            **read,
         )
 
     def _new_field(
@@ -341,18 +323,9 @@ class PolyODETransformer(UncertainTransformer):
         known = {"n_levels": inputs.n_levels, "n_linear": inputs.n_linear}
         return WalledMLP(widths[0], widths[1:-1], pull=pull, **known, generator=generator)
 
-    def _new_gain(self, rows: Observed, scaler: ChannelScaler) -> Gain | None:
-        """Gain of a filter; known errors tell that observations are noisy."""
-        observed = ~np.isnan(rows.values)
-        if rows.errors is not None and self.observations != "exact":
-            is_exact = (rows.errors[observed] == 0).all()
-            return None if is_exact else Gain.of_errors(rows.errors / scaler.scale, observed)
-        return Gain(rows.values.shape[1]) if self.observations == "noisy" else None
-
     def _context_size(self, n_channels: int) -> int:
         """Coefficients of each channel that the dynamics see."""
-        share = max(_CONTEXT_OF_ALL // n_channels, _CONTEXT_LEAST)
-        return max(1, min(self.n_coefficients, _CONTEXT_SIZE, share, _WIDEST // n_channels))
+        return context_size(self.n_coefficients, n_channels)
 
     def _lengths(self, rows: Observed, size: int) -> tuple[float, float]:
         """Window and context, in the units of `times`; the latter has `size` coefficients."""

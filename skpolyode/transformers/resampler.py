@@ -36,9 +36,9 @@ class Resampler(PathTransformer):
 
     Parameters
     ----------
-    embedder : transformer with `interpolate` or None, default=None
+    transformer : transformer with `interpolate` or None, default=None
         Transformer that follows the path through each series; `fit` fits a clone of it. Set its
-        parameters as ``embedder__<name>``. None: a `PolyODETransformer` with its defaults.
+        parameters as ``transformer__<name>``. None: a `PolyODETransformer` with its defaults.
     n_points : int or None, default=None
         Number of points, spread evenly over the longest series of `fit`. Give at most one of
         `n_points`, `every` and `grid`; without any of them there are 100 points.
@@ -59,7 +59,7 @@ class Resampler(PathTransformer):
     grid_ : float64 ndarray of shape (n_points,)
         The points, relative to the start or the end of each series, or absolute, in the units of
         `times`.
-    embedder_ : transformer
+    transformer_ : transformer
         The fitted clone.
     n_features_in_ : int
         Number of channels, or of time points if fitted on a 2-D array.
@@ -97,14 +97,14 @@ class Resampler(PathTransformer):
 
     def __init__(
         self,
-        embedder: SeriesTransformer | None = None,
+        transformer: SeriesTransformer | None = None,
         *,
         n_points: int | None = None,
         every: Duration | None = None,
         grid: Any = None,
         relative_to: str | None = "start",
     ) -> None:
-        super().__init__(embedder)
+        super().__init__(transformer)
         self.n_points = n_points
         self.every = every
         self.grid = grid
@@ -169,6 +169,6 @@ class Resampler(PathTransformer):
             edge = rows.start if self.relative_to == "start" else rows.end
             times = (edge[:, None] + self.grid_).ravel()
             offsets = np.arange(panel.n_series + 1) * len(self.grid_)
-        found = fill_values(panel, times, offsets, self.embedder_.embedder_.path_values)
+        found = fill_values(panel, times, offsets, self.transformer_.embedder_.path_values)
         values = found.reshape(panel.n_series, len(self.grid_), panel.n_channels)
         return np.ascontiguousarray(values.transpose(0, 2, 1))

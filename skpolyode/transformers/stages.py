@@ -1,32 +1,32 @@
 """The stages of a neural transformer's fit: they run in order over one state.
 
-A transformer lists its stages in `stages`. Each is a small object whose settings are its fields. It
-reads and changes a `FitState`, and notes in the report what it decided and from which figures.
+A transformer lists its stages in `stages`. Each is a small object; its settings, if it has any, are
+its fields. It reads and changes a `FitState`, and notes in the report what it decided and from
+which figures.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from tqdm.auto import tqdm
 
+from skpolyode import seams
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.filter_selection import FilterTest, compare_filter, is_long_enough
 from skpolyode.embedders.fitting import LARGEST_EPOCH, make_task
 from skpolyode.embedders.holdout import Split
 from skpolyode.embedders.variance import with_variance
-from skpolyode.ensemble.stacking import learn_stacking
 from skpolyode.fit_report import FitReport
 from skpolyode.models import Packed, SequenceModel
-from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel
 from skpolyode.panel.select import cut_windows, first_series, series_of_rows
-from skpolyode.training import Checkpoint, Trainer, TrainingReport, one_thread
+from skpolyode.threads import one_thread
+from skpolyode.training import Checkpoint, Trainer, TrainingReport
 from skpolyode.training.loop import Task, Turn
 from skpolyode.training.report import Judged
 
@@ -73,7 +73,6 @@ class FitState:
     checkpoint: Checkpoint | None
     bar: tqdm = field(default_factory=lambda: tqdm(disable=True))
     training: TrainingReport | None = None
-    noise_test: FilterTest | None = None
     judged: Judged | None = None
     fitted: dict[str, Any] = field(default_factory=dict)  # attributes for the transformer
 
@@ -118,21 +117,14 @@ def run_stages(stages: Collection[Stage], state: FitState) -> None:
 class Train(Stage):
     """Train the model, until its error on the held-out series does not fall any more.
 
-    Where it is for the fit to decide whether observations are noisy, it is decided on the way. The
-    model is first trained as a filter. It remains one if it fills gaps better than without a gain.
-    Short series are taken as exact from the start.
-
     Parameters
     ----------
     usual : int, default=40
         Epochs that ``max_epochs="auto"`` makes: some 1000 to 2000 gradient steps, after which
         errors of forecasts hardly fall.
-    tested_after : float, default=0.5
-        Share of the epochs after which noise is tested for.
     """
 
     usual: int = 40
-    tested_after: float = 0.5
     name: ClassVar[str] = "training"
 
     def epochs(self, state: FitState) -> int:
@@ -141,11 +133,11 @@ class Train(Stage):
         return self.usual if given == "auto" else given
 
     def run(self, state: FitState) -> None:
-        """Train, and test for noise on the way."""
-        # Before training, the user, the model or the data may say whether observations are noisy.
-        asked, told = state.params.get("observations"), state.windows.panel.errors is not None
-        given = state.embedder.filters or told or asked != "auto"
-        turn = None if given else self._noise_test(state)
+        """Train."""
+        self.train(state)
+
+    def train(self, state: FitState, turn: Turn | None = None) -> None:
+        """Train, and decide what is to be decided on the way."""
         params, windows, n_epochs = state.params, state.windows, self.epochs(state)
         largest = LARGEST_EPOCH if params["max_epochs"] == "auto" else None
         task = make_task(state.new_task, state.embedder, windows, largest, state.generator)
@@ -168,46 +160,6 @@ class Train(Stage):
             best_epoch=report.best_epoch,
             validation_error=float(report.best_error),
         )
-        if "observations" in state.params:
-            self._report_noise(state, given)
-
-    def _noise_test(self, state: FitState) -> Turn | None:
-        """Make the model a filter, and test on the way whether it is the better for it."""
-        embedder, windows = state.embedder, state.windows
-        epoch, model = round(self.tested_after * self.epochs(state)), embedder.model
-        if epoch < FEWEST_EPOCHS or not is_long_enough(windows.panel):
-            return None
-        gain = Gain(windows.panel.n_channels).to(embedder.device)
-        judged = windows.panel[np.argsort(~windows.held_out, kind="stable")]  # held-out ones first
-
-        def decide() -> tuple:
-            return tuple(compare_filter(embedder.with_own_model(), judged))
-
-        def apply(test: tuple | None) -> None:
-            state.noise_test = None if test is None else FilterTest(*test)
-            model.gain = gain if test is None or state.noise_test.is_better else None
-
-        apply(None)
-        return Turn(epoch, decide, apply)
-
-    def _report_noise(self, state: FitState, given: bool) -> None:
-        """Note whether observations are noisy, and why."""
-        kind = "noisy" if state.embedder.filters else "exact"
-        if (test := state.noise_test) is None:
-            if given:
-                reason = "as given"
-            elif is_long_enough(state.windows.panel):
-                reason = "too few epochs to tell"
-            else:
-                reason = "series are too short for a filter"
-            state.report.add("noise", f"observations are {kind}: {reason}")
-            return
-        better = "better" if test.is_better else "no better"
-        # Errors of the filter, as shares of those without one.
-        figures = {"gap_filling": test.gap_filling, "one_step": test.forecasts}
-        figures["after_epochs"] = round(self.tested_after * self.epochs(state))
-        outcome = f"observations are {kind}: a filter fills gaps {better}"
-        state.report.add("noise", outcome, len(state.windows.panel), **figures)
 
 
 def usual_batch(task: Task, n_intervals: int | str = "auto") -> int:
@@ -342,20 +294,11 @@ class LearnVariance(Stage):
 
 @dataclass(frozen=True)
 class StackForecasts(Stage):
-    """Combine the free run of the model with simple forecasts."""
+    """Combine the free run of the model with simple forecasts, as `skpolyode.seams` has it."""
 
     name: ClassVar[str] = "stacking"
     cost: ClassVar[int] = 2
 
     def run(self, state: FitState) -> None:
         """Learn weights by channel and lead."""
-        parts = state.trained, state.judging, state.random_state
-        stacking, _ = learn_stacking(state.embedder, *parts)
-        state.embedder = replace(state.embedder, stacking=stacking)
-        judged = state.trained if state.judging is None else state.judging
-        weights = {name: w for name, w in stacking.mean_weights.items() if w >= 0.005}
-        outcome = f"forecasts combine {', '.join(weights)}"
-        if periods := stacking.simple.mixed.periods:
-            lengths = [f"{period * state.embedder.units.time_scale:.4g}" for period in periods]
-            outcome += f"; seasons of {' and '.join(lengths)}"
-        state.report.add(self.name, outcome, len(judged), **weights)
+        seams.stack_forecasts(state)

@@ -10,9 +10,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders.variance import path_std, std_coefficients, with_variance
+from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.empty import drop_empty
-from skpolyode.training.threads import learning
+from skpolyode.panel.select import Observed
+from skpolyode.panel.units import ChannelScaler
+from skpolyode.threads import learning
+from skpolyode.transformers.embeddings import checked_embeddings, ids_of, read_back
 from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import local_random_state
@@ -45,6 +49,13 @@ class UncertainTransformer(NeuralTransformer):
 
     _learns_std: ClassVar[bool] = False
     """Whether `fit` learns it, or leaves it to `learn_std`."""
+
+    @property
+    def noise_(self) -> np.ndarray | None:
+        """Standard deviation of the noise of each channel; None if observations are exact."""
+        if (gain := self.embedder_.model.gain) is None:
+            return None
+        return gain.level.double().cpu().numpy() * self.embedder_.units.scaler.scale
 
     def learn_std(self, X: Any) -> Self:
         """Learn the standard deviation of the path of a fitted model, which does not change.
@@ -198,12 +209,20 @@ class UncertainTransformer(NeuralTransformer):
                 "the embedding does not hold the standard deviation of the path; use "
                 "embedding='coefficients_std'."
             )
-        Z, past = self._checked_embeddings(X), self.embedder_.past
+        Z, past = checked_embeddings(self, X), self.embedder_.past
         own = Z[:, self.n_channels_in_ * past.n_coefficients :]
-        found = self._read_back(own, times, past.of_differences, ids=self._ids_of(X))
+        found = read_back(self, own, times, past.of_differences, ids_of(X))
         size = self.n_channels_in_, past.n_coefficients
         least = self._least_std(own[:, : np.prod(size)].reshape(len(own), *size))
         if isinstance(found, Panel):
             values = np.maximum(found.values, least[series_index(found.offsets)])
             return found.like(found.times, values, found.offsets)
         return np.maximum(found, least if found.ndim == 2 else least[:, None])
+
+    def _new_gain(self, rows: Observed, scaler: ChannelScaler) -> Gain | None:
+        """Gain of a filter; known errors tell that observations are noisy."""
+        observed = ~np.isnan(rows.values)
+        if rows.errors is not None and self.observations != "exact":
+            is_exact = (rows.errors[observed] == 0).all()
+            return None if is_exact else Gain.of_errors(rows.errors / scaler.scale, observed)
+        return Gain(rows.values.shape[1]) if self.observations == "noisy" else None

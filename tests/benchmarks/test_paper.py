@@ -26,7 +26,7 @@ from skpolyode.panel import Panel
 from skpolyode.siblings import PastDecoder
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.neural import NeuralTransformer
-from tests.datasets.test_mimic import make_tables, write_hdf
+from tests.benchmarks.test_mimic_extract import make_tables, write_hdf
 from tests.quick import no_stacking
 from tests.transformers.registry import all_transformers
 

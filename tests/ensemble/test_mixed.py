@@ -14,7 +14,7 @@ from scipy.stats import multivariate_normal
 from skpolyode.ensemble import mixed_likelihood
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.mixed_likelihood import RestrictedLikelihood, grouped
-from skpolyode.panel.periods import alternatives, shared_seasons
+from skpolyode.ensemble.periods import alternatives, shared_seasons
 
 SEASONS = [(), (6.0,), (6.0, 20.0)]  # periods
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -109,8 +109,8 @@ def test_the_path_by_minirocket():
     new, truth = swings(20, seed=1)
     model = PolyODEClassifier(EMBEDDER, features="path", random_state=0).fit(X, y)
     assert model.score(new, truth) > 0.9
-    assert isinstance(model.transformer_[-1], MiniRocket)
-    assert 32 <= len(model.transformer_[0].grid_) <= 60
+    assert isinstance(model.feature_transformer_[-1], MiniRocket)
+    assert 32 <= len(model.feature_transformer_[0].grid_) <= 60
     again = clone(model).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(new), again.predict_proba(new))
 
@@ -187,12 +187,12 @@ def test_the_embedder_learns_once_and_from_the_seed(monkeypatch):
     )
     small = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
     model = PolyODEClassifier(small, features="coefficients", random_state=3).fit(X, y)
-    assert calls == [model.embedder_]
+    assert calls == [model.transformer_]
     assert small.random_state is None
     again = clone(model).fit(X, y)
-    np.testing.assert_array_equal(again.embedder_.transform(X), model.embedder_.transform(X))
+    np.testing.assert_array_equal(again.transformer_.transform(X), model.transformer_.transform(X))
     other = clone(model).set_params(random_state=4).fit(X, y)
-    assert not np.allclose(other.embedder_.transform(X), model.embedder_.transform(X))
+    assert not np.allclose(other.transformer_.transform(X), model.transformer_.transform(X))
 
 
 def test_a_trained_embedder_is_kept():
@@ -200,7 +200,7 @@ def test_a_trained_embedder_is_kept():
     more, _ = swings(60, seed=1)
     trained = clone(EMBEDDER).fit(more)
     model = PolyODEClassifier(FrozenEstimator(trained), features="coefficients").fit(X, y)
-    assert model.embedder_ is trained
+    assert model.transformer_ is trained
     assert trained.window_ == clone(EMBEDDER).fit(more).window_
     with pytest.raises(ValueError, match=r"1 channel.*fitted on 2"):
         model.fit([(t, x[:, 0]) for t, x in X], y)
@@ -336,7 +336,7 @@ def test_static_covariates_stand_beside_the_features(kind, embedder):
     embedder = clone(embedder).set_params(n_coefficients=3)
     model = PolyODEClassifier(embedder, features=kind, cv=2, random_state=0).fit(panel, y)
     assert model.score(panel, y) == 1
-    assert model.transformer_.transform(panel)[:, -3:].tolist()[2] == pytest.approx(
+    assert model.feature_transformer_.transform(panel)[:, -3:].tolist()[2] == pytest.approx(
         [np.sqrt(2), 1, 0]
     )
     with pytest.raises(ValueError, match=r"X lacks the static covariates \['age', 'ward'\]"):
@@ -361,8 +361,8 @@ def test_inside_searches_and_pipelines():
     X, y = swings(30)
     panel = Panel.from_series(X)
     model = PolyODEClassifier(HiPPOTransformer(), features="coefficients", cv=2)
-    search = GridSearchCV(model, {"embedder__n_coefficients": [4, 16]}, cv=2).fit(panel, y)
-    assert search.best_params_["embedder__n_coefficients"] in (4, 16)
+    search = GridSearchCV(model, {"transformer__n_coefficients": [4, 16]}, cv=2).fit(panel, y)
+    assert search.best_params_["transformer__n_coefficients"] in (4, 16)
     assert cross_val_score(model, panel, y, cv=2).mean() > 0.7
     chain = make_pipeline(PanelImputer(EMBEDDER), model).fit(panel, y)
     assert chain.predict(panel).shape == (30,)
@@ -379,9 +379,9 @@ def test_datetimes():
 
 def test_bad_parameters():
     X, y = swings(8)
-    with pytest.raises(ValueError, match="of PolyODEClassifier needs an embedder that follows a"):
+    with pytest.raises(ValueError, match="of PolyODEClassifier needs a transformer that follows a"):
         PolyODEClassifier(LegendreFitTransformer(), features="path").fit(X, y)
-    with pytest.raises(TypeError, match="embedder of PolyODEClassifier must be a transformer"):
+    with pytest.raises(TypeError, match="transformer of PolyODEClassifier must be a transformer"):
         PolyODEClassifier(PanelImputer(EMBEDDER)).fit(X, y)
     with pytest.raises(ValueError, match="The 'features' parameter of PolyODERegressor must be"):
         PolyODERegressor(features="all").fit(X, y)
@@ -395,6 +395,6 @@ def test_files(tmp_path):
     model.fit(X, y)
     with pytest.raises(TypeError, match=r"fitted PolyODEClassifier cannot be saved.*joblib\.dump"):
         model.save(tmp_path / "model")
-    model.embedder_.save(tmp_path / "embedder")
+    model.transformer_.save(tmp_path / "embedder")
     back = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(back.predict_proba(X), model.predict_proba(X))

@@ -37,7 +37,7 @@ def test_weights_reach_the_head():
     """They are those of the head itself, of which the largest is 1."""
     weights = RNG.integers(1, 4, 60)
     model = regressor(head=Ridge()).fit(SERIES, LEVEL**2, sample_weight=weights)
-    Z = model.embedder_.transform(SERIES)
+    Z = model.transformer_.transform(SERIES)
     wanted = Ridge().fit(Z, LEVEL**2, sample_weight=weights / weights.max())
     np.testing.assert_allclose(model.head_.coef_, wanted.coef_)
     assert np.abs(wanted.coef_ - Ridge().fit(Z, LEVEL**2).coef_).max() > 1e-3
@@ -49,7 +49,7 @@ def test_every_default_head_takes_weights(features):
     for model, y in ((PolyODEClassifier, RARE), (PolyODERegressor, LEVEL)):
         own = model(embedder(), features=features, cv=2, random_state=0)
         if features == "path":
-            own.set_params(embedder=small(max_epochs=1))
+            own.set_params(transformer=small(max_epochs=1))
         assert own.fit(SERIES, y, sample_weight=weights).predict(SERIES[:3]).shape == (3,)
 
 
@@ -86,7 +86,7 @@ def test_several_numbers_at_once():
     assert model.predict(SERIES).shape == (60, 3)
     alone = regressor().fit(SERIES, y[:, 1])
     np.testing.assert_allclose(model.predict(SERIES)[:, 1], alone.predict(SERIES))
-    assert all(one.embedder_ is not None for one in model.estimators_)
+    assert all(one.transformer_ is not None for one in model.estimators_)
     assert model.score(SERIES, y[:, :3]) > 0.6
     again = model.fit(SERIES, LEVEL)
     assert again.predict(SERIES).shape == (60,)
@@ -111,7 +111,8 @@ def test_several_labels_at_once():
 def test_scikit_learn_finds_what_it_needs_of_several_labels():
     y = np.column_stack([RARE, LEVEL > 0]).astype(int)
     model = classifier(head=LogisticRegression()).fit(SERIES, y)
-    for name in ("classes_", "class_prior_", "temperature_", "features_", "head_", "transformer_"):
+    names = "classes_", "class_prior_", "temperature_", "features_", "head_", "feature_transformer_"
+    for name in names:
         own = [getattr(one, name) for one in model.estimators_]
         assert all(a is b for a, b in zip(getattr(model, name), own, strict=True))
     given = np.column_stack([one[:, 1] for one in model.predict_proba(SERIES)])

@@ -10,8 +10,9 @@ from hypothesis.extra.numpy import arrays
 
 from skpolyode.embedders import ChannelScaler
 from skpolyode.panel import Panel
-from skpolyode.panel.durations import auto_step_size, choose_context, choose_window, typical_gap
+from skpolyode.panel.durations import choose_window, typical_gap
 from skpolyode.panel.select import observed_rows
+from skpolyode.transformers.resolution import auto_step_size, choose_context
 
 CELLS = st.floats(-1e150, 1e150) | st.just(np.nan)
 

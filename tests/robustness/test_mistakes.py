@@ -187,7 +187,7 @@ def test_one_hidden_layer_may_be_a_number():
         (
             PolyODEClassifier,
             "xyz",
-            r"PolyODEClassifier has no parameter 'xyz'; .*\['embedder', 'fea",
+            r"PolyODEClassifier has no parameter 'xyz'; .*\['transformer', 'fea",
         ),
     ],
 )

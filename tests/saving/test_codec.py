@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from skpolyode.saving import frames  # noqa: F401 (registers the classes of pandas)
+import skpolyode
+from skpolyode.saving import codec, frames  # noqa: F401 (registers the classes of pandas)
 from skpolyode.saving.codec import Decoder, Encoder, UnknownNameError
 
 DTYPES = [np.dtype(code) for code in ("?", "i1", "u2", "<i8", ">i4", "f4", ">f8", "f2")]
@@ -180,3 +185,24 @@ def test_table_that_no_file_can_hold_is_named(value, message):
 def test_tag_that_is_not_in_the_registry_is_refused(tag):
     with pytest.raises(UnknownNameError, match=f"an object of '{tag}'"):
         Decoder({}).decode({"object": [tag, {}]})
+
+
+def test_every_class_that_files_hold_is_found_by_its_tag_alone():
+    """In an interpreter that has loaded nothing of the package but this registry."""
+    for module in pkgutil.walk_packages(skpolyode.__path__, "skpolyode."):
+        importlib.import_module(module.name)
+    tags = [tag for tag in codec._CLASSES if hasattr(skpolyode, tag.partition(".")[0])]
+    assert len(tags) > 50
+    code = (
+        "import sys\n"
+        "from skpolyode.saving.codec import Decoder, UnknownNameError\n"
+        "for tag in sys.argv[1:]:\n"
+        "    try:\n"
+        "        Decoder({}).decode({'object': [tag, {}]})\n"
+        "    except UnknownNameError:\n"
+        "        sys.exit(tag)\n"
+        "    except Exception:\n"
+        "        pass\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *tags], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

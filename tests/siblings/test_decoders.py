@@ -1,44 +1,26 @@
-"""Decoders of the past: a path back in time against an ODE solver, the loss against a loop."""
+"""The decoder of the past: its loss against a loop."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from torchdiffeq import odeint
 
 from skpolyode.memory import LegTMemory
-from skpolyode.siblings import BackwardODE, NetworkDecoder
+from skpolyode.siblings import NetworkDecoder
 from skpolyode.siblings.decoders import DecodingTask
 from tests.models.weights import shaken, states
 
 F, D, N, LENGTH = 3, 2, 12, 2.0
 
 
-def test_backward_ode_is_projected_onto_polynomials():
-    decoder, features = shaken(BackwardODE(F, D, N, 6, LENGTH), size=0.3), states(1, F)
-    ages = torch.linspace(0, LENGTH, 21, dtype=torch.float64)
-    # Weights are shaken, what they are multiplied with is not.
-    untouched = BackwardODE(F, D, N, 6, LENGTH)
-    assert torch.equal(decoder.projection, untouched.projection.double())
-    with torch.no_grad():
-        z = odeint(lambda _, z: decoder.field(z), decoder.lift(features), ages, rtol=1e-9)
-        memory = LegTMemory(N, LENGTH)
-        coefficients = decoder(features)
-        found = memory.reconstruct(coefficients, ages[None], torch.zeros(1).double())
-        expected = decoder.readout(z).transpose(0, 1)
-    assert expected.std() > 0.1
-    torch.testing.assert_close(found, expected, rtol=0, atol=0.01)
-
-
-@pytest.mark.parametrize("kind", [NetworkDecoder, BackwardODE])
-def test_loss_is_the_mean_error_of_what_was_observed(kind):
+def test_loss_is_the_mean_error_of_what_was_observed():
     rng, memory = np.random.default_rng(0), LegTMemory(N, LENGTH)
     offsets = torch.tensor([0, 3, 3, 7])  # before the second moment nothing was observed
     ages = torch.from_numpy(rng.uniform(0, LENGTH, 7))
     x = torch.from_numpy(rng.normal(size=(7, D)))
     x[2, 0] = x[5, 1] = torch.nan
-    decoder, features = shaken(kind(F, D, N, 6, LENGTH), size=0.3), states(3, F)
+    decoder, features = shaken(NetworkDecoder(F, D, N, 6), size=0.3), states(3, F)
     held_out = torch.tensor([False, False, True])
     basis = memory.basis(ages, ages)
     task = DecodingTask(decoder, features, offsets, basis, x, held_out)

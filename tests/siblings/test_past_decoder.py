@@ -29,11 +29,8 @@ def error(decoder, channel=0):
     return np.nanmean((found.values - own)[:, channel] ** 2) / np.nanvar(own[:, channel])
 
 
-@pytest.mark.parametrize("kind", ["network", "ode"])
-def test_what_is_remembered_is_found(kind):
-    decoder = PastDecoder(
-        MEMORY, kind=kind, window=3.0, n_coefficients=12, max_epochs=30, random_state=0
-    )
+def test_what_is_remembered_is_found():
+    decoder = PastDecoder(MEMORY, window=3.0, n_coefficients=12, max_epochs=30, random_state=0)
     decoder.fit(TRAIN)
     assert error(decoder) < 0.25
     errors = [entry["validation_error"] for entry in decoder.history_]

@@ -10,9 +10,9 @@ from scipy.stats import multivariate_t
 
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
+from skpolyode.ensemble.periods import likely_periods
 from skpolyode.ensemble.weights import MEMBERS
 from skpolyode.forecasting import PolyODEForecaster
-from skpolyode.panel.periods import likely_periods
 from skpolyode.structural import averaging, kalman
 from skpolyode.structural.averaging import StructuralModels
 from skpolyode.structural.components import (

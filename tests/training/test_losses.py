@@ -9,10 +9,10 @@ import torch
 from skpolyode.models import pack
 from skpolyode.siblings import GRUODEBayes
 from skpolyode.training.losses import with_weights
-from skpolyode.training.tasks import IntervalTask, PolyODETask, SegmentTask, SeriesTask
+from skpolyode.training.tasks import IntervalTask, PolyODETask, SegmentTask
 from tests.models.cases import flat_series, join, make_model, part, some_gain
 
-TASKS = {task.__name__: task for task in (IntervalTask, PolyODETask, SegmentTask, SeriesTask)}
+TASKS = {task.__name__: task for task in (IntervalTask, PolyODETask, SegmentTask)}
 LENGTHS = [6, 6, 6, 6, 6]
 FLAT = flat_series(LENGTHS, missing=0.0)
 COUNTS = [1, 3, 2, 5, 1]  # the third and the last one validate
@@ -47,10 +47,9 @@ def test_integer_weights_are_repeated_series(monkeypatch, name, gain, unit):
     monkeypatch.setattr("skpolyode.models.gain.FEWEST", 10**6)  # both keep the gain that they have
     kind = TASKS[name]
     model = make_model(gain=some_gain() if gain else None)
-    options = {} if kind is SeriesTask else {"horizon": 3}
-    found = losses(kind, model, weighted(FLAT, [unit * n for n in COUNTS]), HELD, **options)
-    expected = losses(kind, model, *repeated(FLAT, COUNTS, HELD), **options)
-    plain = losses(kind, model, pack(*FLAT), HELD, **options)
+    found = losses(kind, model, weighted(FLAT, [unit * n for n in COUNTS]), HELD, horizon=3)
+    expected = losses(kind, model, *repeated(FLAT, COUNTS, HELD), horizon=3)
+    plain = losses(kind, model, pack(*FLAT), HELD, horizon=3)
     assert found[0] == pytest.approx(expected[0], rel=1e-6)
     assert found[1] == pytest.approx(expected[1], rel=1e-6)
     torch.testing.assert_close(found[2], expected[2], rtol=1e-5, atol=1e-8)

@@ -27,7 +27,7 @@ CHEAP: dict[str, dict[str, Any]] = {
     "NeuralRDETransformer": {"hidden_size": 4, "stretch": 2, **_ONE_EPOCH},
     "ODERNNTransformer": {"hidden_size": 4, **_NEURAL},
     "PastDecoder": {
-        "embedder": siblings.ODERNNTransformer(hidden_size=4, **_NEURAL),
+        "transformer": siblings.ODERNNTransformer(hidden_size=4, **_NEURAL),
         "n_coefficients": 3,
         **_ONE_EPOCH,
     },
@@ -38,7 +38,7 @@ CHEAP: dict[str, dict[str, Any]] = {
 
 def all_transformers() -> dict[str, SeriesTransformer]:
     """A cheap, not fitted instance of every exported transformer, by the name of its class."""
-    exported = {name: vars(part)[name] for part in ROOMS for name in part.__all__}
+    exported = {name: getattr(part, name) for part in ROOMS for name in part.__all__}
     return {
         name: clone(cls(**CHEAP.get(name, {})))
         for name, cls in exported.items()

@@ -155,20 +155,20 @@ def test_tails_are_forecast():
     X = holes((6, 9, 2))
     X[:, 6:] = np.nan
     imputer = clone(LEARNED).fit(X)
-    ahead = imputer.embedder_.forecast(X, [6.0, 7.0, 8.0]).values.reshape(6, 3, 2)
+    ahead = imputer.transformer_.forecast(X, [6.0, 7.0, 8.0]).values.reshape(6, 3, 2)
     np.testing.assert_allclose(imputer.transform(X)[:, 6:], ahead, atol=1e-12)
 
 
 def test_in_a_pipeline_and_a_search():
     X, y = holes((12, 6, 1))[..., 0], np.arange(12) % 2
     pipeline = make_pipeline(clone(LINEAR), LogisticRegression())
-    grid = {"panelimputer__embedder__kind": ["linear", "pchip"]}
+    grid = {"panelimputer__transformer__kind": ["linear", "pchip"]}
     assert GridSearchCV(pipeline, grid, cv=2).fit(X, y).best_params_
     ragged = make_pipeline(clone(LINEAR), HiPPOTransformer(), LogisticRegression())
     assert ragged.fit(oscillators(), y).predict(oscillators()).shape == (12,)
 
 
-def test_an_embedder_without_a_path():
+def test_a_transformer_without_a_path():
     with pytest.raises(ValueError, match=r"object implementing 'fit' and 'interpolate' or None"):
         PanelImputer(SummaryStatsTransformer()).fit(np.ones((2, 3)))
 
@@ -182,7 +182,7 @@ def test_a_fit_that_fails_leaves_the_last_one():
     X = holes((6, 9, 2))
     imputer = clone(LINEAR).fit(X)
     whole = imputer.transform(X)
-    imputer.set_params(embedder__window=-1.0)
+    imputer.set_params(transformer__window=-1.0)
     with pytest.raises(ValueError, match="'window' parameter"):
         imputer.fit(X[:, :, :1])
     np.testing.assert_array_equal(imputer.transform(X), whole)

@@ -129,7 +129,7 @@ def test_ragged_series_can_be_classified_by_methods_for_regular_ones():
     )
     panel = Panel.from_series(series)
     assert cross_val_score(chain, panel, y, cv=4).mean() > 0.9
-    search = GridSearchCV(chain, {"resampler__embedder__kind": ["linear", "pchip"]}, cv=2)
+    search = GridSearchCV(chain, {"resampler__transformer__kind": ["linear", "pchip"]}, cv=2)
     assert search.fit(panel, y).score(panel, y) > 0.9
 
 

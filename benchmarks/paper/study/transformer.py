@@ -10,16 +10,18 @@ from sklearn.utils._param_validation import StrOptions
 
 from benchmarks.paper.study.coupled import SOLVERS, CoupledPolyODE
 from benchmarks.paper.study.paper import ORIGINS, UPDATES, PaperPolyODE
+from benchmarks.paper.study.series_task import SeriesTask
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.models import Packed, PolyODE, SequenceModel
-from skpolyode.panel.durations import choose_context, choose_window
+from skpolyode.panel.durations import choose_window
 from skpolyode.panel.select import Observed
 from skpolyode.saving.objects import register_estimator
 from skpolyode.training.loop import Task
-from skpolyode.training.tasks import PolyODETask, SeriesTask
+from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.neural import INTERVAL_LENGTH
-from skpolyode.transformers.stages import Train
+from skpolyode.transformers.noise import TrainFilter
+from skpolyode.transformers.resolution import choose_context
 
 __all__ = ["GRADIENTS", "PaperPolyODETransformer"]
 
@@ -104,7 +106,7 @@ class PaperPolyODETransformer(PolyODETransformer):
 
     uses_inputs = False
     stages = tuple(
-        Train(tested_after=0.0) if isinstance(stage, Train) else stage
+        TrainFilter(tested_after=0.0) if isinstance(stage, TrainFilter) else stage
         for stage in PolyODETransformer.stages
     )
 

@@ -45,25 +45,7 @@ def rows_from_array(
     errors: object = None,
 ) -> Rows:
     """Read an array of shape (n, time), all rows of it, or (n, time, channel) without padding."""
-    try:
-        values, bad = read_values(array)
-    except ValueError as error:
-        raise ValueError(f"{faults.name}: {error}") from error
-    if isinstance(array, pd.DataFrame):
-        text = text_columns(bad, *array.shape)
-        lines = [f"column {array.columns[k]!r} holds text, {cell}" for k, cell in text.items()]
-        faults.add(TEXT, lines)
-        bad = [cell for cell in bad if cell.position % array.shape[1] not in text]
-    if values.ndim:
-        require_series(len(values), faults.name)
-    if values.ndim not in (2, 3):
-        raise ValueError(
-            f"{faults.name}: expected a 2-D array (series, time) or a 3-D array (series, time, "
-            f"channel), got shape {values.shape}; give series of different length as a list of "
-            "(times, values)."
-        )
-    if values.shape[1] == 0:
-        raise ValueError(f"{faults.name} is empty: its {len(values)} series have no time points.")
+    values, bad = _cells(array, faults)
     has_padding = values.ndim == 3
     values = (values if has_padding else values[:, :, None]).astype(np.float64)
     block = TimeBlock(np.arange(values.shape[1])) if times is None else read_times(times)
@@ -92,6 +74,30 @@ def rows_from_array(
     else:
         return rows
     return rows if kept.all() else rows.at(kept.ravel(), offsets_from(kept.sum(axis=1)))
+
+
+def _cells(array: object, faults: Faults) -> tuple[np.ndarray, list[BadCell]]:
+    """Values (n, time) or (n, time, channel) of an array, and those that are not numbers."""
+    try:
+        values, bad = read_values(array)
+    except ValueError as error:
+        raise ValueError(f"{faults.name}: {error}") from error
+    if isinstance(array, pd.DataFrame):
+        text = text_columns(bad, *array.shape)
+        lines = [f"column {array.columns[k]!r} holds text, {cell}" for k, cell in text.items()]
+        faults.add(TEXT, lines)
+        bad = [cell for cell in bad if cell.position % array.shape[1] not in text]
+    if values.ndim:
+        require_series(len(values), faults.name)
+    if values.ndim not in (2, 3):
+        raise ValueError(
+            f"{faults.name}: expected a 2-D array (series, time) or a 3-D array (series, time, "
+            f"channel), got shape {values.shape}; give series of different length as a list of "
+            "(times, values)."
+        )
+    if values.shape[1] == 0:
+        raise ValueError(f"{faults.name} is empty: its {len(values)} series have no time points.")
+    return values, bad
 
 
 def _rows(

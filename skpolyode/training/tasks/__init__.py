@@ -1,6 +1,6 @@
 """Training tasks: what one epoch prepares, and the loss of a minibatch."""
 
-from skpolyode.training.tasks.interval import IntervalTask, Minibatches, SeriesTask
+from skpolyode.training.tasks.interval import IntervalTask, Minibatches
 from skpolyode.training.tasks.polyode import PolyODETask
 from skpolyode.training.tasks.segment import SegmentTask
 from skpolyode.training.tasks.subsample import SubsampledTask
@@ -10,6 +10,5 @@ __all__ = [
     "Minibatches",
     "PolyODETask",
     "SegmentTask",
-    "SeriesTask",
     "SubsampledTask",
 ]

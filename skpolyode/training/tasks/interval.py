@@ -1,9 +1,8 @@
-"""Training of any model on intervals between observations, or through whole series.
+"""Training of any model on intervals between observations.
 
-:class:`IntervalTask` is the fast one: one pass without gradients stores the states of all
-observations, and minibatches are then drawn from all intervals of all series, so that the
-sequential depth of a gradient step is that of a few intervals. :class:`SeriesTask`
-back-propagates through whole series.
+One pass without gradients stores the states of all observations, and minibatches are then drawn
+from all intervals of all series, so that the sequential depth of a gradient step is that of a few
+intervals.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import torch
 from skpolyode.models.contract import Prediction, SequenceModel, State, select
 from skpolyode.models.packed import Packed
 from skpolyode.training.loop import Task
-from skpolyode.training.losses import WeightedMean, forecasting_mse, prediction_loss, with_mean_one
+from skpolyode.training.losses import WeightedMean, prediction_loss, with_mean_one
 
 _DECAY = 0.7  # factor of the loss of each further observation that is forecast without updates
 # Far ahead, chosen on LI01, LEN01 and PHI01 of Physiome-ODE (see `benchmarks/physiome.py`). Without
@@ -345,61 +344,3 @@ class IntervalTask(Task):
             raise ValueError("states of other series")
         self.states = {name: part.to(device) for name, part in state["states"].items()}
         self.progress, self.n_batches = state["progress"], 0
-
-
-class SeriesTask(Task):
-    """Train through whole series: slow and deep, but with the whole gradient.
-
-    Parameters
-    ----------
-    model : SequenceModel
-    data : Packed
-        All series.
-    held_out : bool Tensor of shape (n_series,)
-        Series that only validate.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import torch
-    >>> from skpolyode.dynamics import WalledMLP
-    >>> from skpolyode.memory import LegTMemory
-    >>> from skpolyode.models import PolyODE, pack
-    >>> from skpolyode.training.tasks import SeriesTask
-    >>> field = WalledMLP(1 + 4, (8,), generator=torch.Generator().manual_seed(0)).double()
-    >>> model = PolyODE(field, LegTMemory(4, window=2.0), step_size=0.5, max_gap=40.0)
-    >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
-    >>> data = pack(times, values, np.array([0, 3]))
-    >>> task = SeriesTask(model, data, torch.tensor([False]))
-    >>> task.loss(torch.tensor([0])).item() == task.refresh()
-    True
-    """
-
-    minibatches = Minibatches(16, smallest=32, n_most=512)
-
-    def __init__(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> None:
-        self.model = model
-        self.take(data, held_out)
-
-    def take(self, data: Packed, held_out: torch.Tensor) -> None:
-        """Continue with other series."""
-        self.data = with_mean_one(data, held_out)
-        # A series of one observation has nothing to forecast, and a minibatch of such no gradient.
-        several = torch.bincount(data.series, minlength=len(held_out)) > 1
-        self.items = (several & ~held_out).nonzero()[:, 0]
-        self.validation = (held_out if held_out.any() else ~held_out).nonzero()[:, 0]
-
-    def refresh(self, progress: float = 1.0) -> float:
-        """Return the validation error; there is nothing to store."""
-        return forecasting_mse(self.model, self.data.select(self.validation))
-
-    def loss(self, index: torch.Tensor) -> torch.Tensor:
-        """Mean one-step loss over a minibatch of series."""
-        data = self.data.select(self.items[index])
-        forecasts, updates = WeightedMean(data), WeightedMean(data)
-        for step in self.model.run(data):
-            rows, mask = step.rows, data.mask[step.rows]
-            loss = prediction_loss(step.prediction, data.x[rows])
-            forecasts.add(loss, rows, mask & (data.elapsed[rows] > 0)[:, None])
-            updates.add(self.model.update_loss(step.state, data, rows), rows, mask)
-        return forecasts.value() + updates.value()

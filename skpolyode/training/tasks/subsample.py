@@ -10,7 +10,7 @@ import torch
 
 from skpolyode.models.packed import Packed
 from skpolyode.training.loop import Task
-from skpolyode.training.tasks.interval import IntervalTask, SeriesTask
+from skpolyode.training.tasks.interval import IntervalTask
 
 
 class SubsampledTask(Task):
@@ -23,8 +23,8 @@ class SubsampledTask(Task):
     Parameters
     ----------
     new_task : callable
-        Makes the task, an :class:`IntervalTask` or :class:`SeriesTask`, of the data of a subsample
-        and of which of its series only validate.
+        Makes the task, such as an :class:`IntervalTask`, of the data of a subsample and of which of
+        its series only validate.
     read : callable
         From positions (n,) of series to these two. It adds the series that validate, always the
         same.
@@ -63,7 +63,7 @@ class SubsampledTask(Task):
 
     def __init__(
         self,
-        new_task: Callable[[Packed, torch.Tensor], IntervalTask | SeriesTask],
+        new_task: Callable[[Packed, torch.Tensor], IntervalTask],
         read: Callable[[np.ndarray], tuple[Packed, torch.Tensor]],
         *,
         n_series: int,

@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from benchmarks.paper.study import SOLVERS, CoupledPolyODE
+from benchmarks.paper.study.series_task import SeriesTask
 from benchmarks.paper.study.solvers import COUPLED
 from skpolyode.dynamics import WalledMLP
 from skpolyode.memory import MEMORIES
 from skpolyode.models import pack
-from skpolyode.training.tasks import PolyODETask, SeriesTask
+from skpolyode.training.tasks import PolyODETask
 from tests.benchmarks.study.cases import make_coupled, make_model
 from tests.models.cases import embed, flat_series, join, part
 

@@ -7,15 +7,16 @@ import pytest
 import torch
 from scipy.integrate import solve_ivp
 
+from benchmarks.paper.study.series_task import SeriesTask
 from benchmarks.paper.study.solvers import COUPLED
 from skpolyode.memory import legt_matrices
 from skpolyode.models import pack
-from skpolyode.training.tasks import SeriesTask
+from skpolyode.training import forecasting_mse
 from tests.benchmarks.study.cases import make_coupled, make_model, make_paper
 from tests.models.cases import SIZE, WINDOW, embed, flat_series, join, part
 from tests.models.test_parts import in_order, in_parts, packed
 from tests.models.test_polyode import Plain, observe_one
-from tests.training.tasks.test_interval import check_gradient
+from tests.training.tasks.test_interval import check_gradient, masked_mse
 
 LENGTHS = [6, 1, 4, 9, 2]
 
@@ -156,6 +157,22 @@ def test_gradient_through_whole_series_with_jumps():
     data = pack(*flat_series(LENGTHS, max_gap=4.0))
     task = SeriesTask(model, data, torch.tensor([False, True, False, False, False]))
     check_gradient(model, lambda: task.loss(torch.arange(len(task.items))))
+
+
+def test_gradient_through_whole_series():
+    model, data = make_model(), pack(*flat_series(LENGTHS, max_gap=4.0))
+    task = SeriesTask(model, data, torch.arange(5) == 1)
+    check_gradient(model, lambda: task.loss(torch.arange(len(task.items))))
+
+
+def test_loss_of_whole_series_is_the_error_of_the_scan():
+    model, data = make_model(), pack(*flat_series(LENGTHS), block_rows=8)
+    task = SeriesTask(model, data, torch.zeros(5, dtype=torch.bool))
+    assert task.items.tolist() == [0, 2, 3, 4]  # the other one has nothing to forecast
+    assert task.loss(torch.arange(4)).item() == pytest.approx(forecasting_mse(model, data))
+    some = torch.tensor([0, 3])
+    rows = torch.isin(data.series, task.items[some])
+    assert task.loss(some).item() == pytest.approx(masked_mse(model, data, rows))
 
 
 def test_arguments_make_the_same_model_again():

@@ -13,13 +13,12 @@ from skpolyode.training.tasks import (
     IntervalTask,
     PolyODETask,
     SegmentTask,
-    SeriesTask,
 )
 from tests.closeness import assert_same_but_for_rounding
 from tests.models.cases import flat_series, make_model, some_gain
 
 LENGTHS = [6, 1, 4, 9, 2]
-TASKS = {task.__name__: task for task in (IntervalTask, PolyODETask, SegmentTask, SeriesTask)}
+TASKS = {task.__name__: task for task in (IntervalTask, PolyODETask, SegmentTask)}
 INTERVALS = pytest.mark.parametrize("kind", [IntervalTask, PolyODETask])
 NONE = torch.zeros(5, dtype=torch.bool)
 
@@ -329,22 +328,6 @@ def test_a_known_scale_is_scored_by_the_normal_likelihood():
     mean, scale, x = (torch.tensor(v, dtype=torch.float64) for v in ([0.5], [2.0], [3.0]))
     expected = -torch.distributions.Normal(mean, scale).log_prob(x) - 0.5 * np.log(2 * np.pi)
     torch.testing.assert_close(prediction_loss(Prediction(mean, scale.log()), x), expected)
-
-
-def test_gradient_through_whole_series():
-    model, data = make_model(), pack(*flat_series(LENGTHS, max_gap=4.0))
-    task = SeriesTask(model, data, held_out(1))
-    check_gradient(model, lambda: task.loss(torch.arange(len(task.items))))
-
-
-def test_loss_of_whole_series_is_the_error_of_the_scan():
-    model, data = make_model(), pack(*flat_series(LENGTHS), block_rows=8)
-    task = SeriesTask(model, data, NONE)
-    assert task.items.tolist() == [0, 2, 3, 4]  # the other one has nothing to forecast
-    assert task.loss(torch.arange(4)).item() == pytest.approx(forecasting_mse(model, data))
-    some = torch.tensor([0, 3])
-    rows = torch.isin(data.series, task.items[some])
-    assert task.loss(some).item() == pytest.approx(masked_mse(model, data, rows))
 
 
 def test_states_are_detached_and_follow_the_weights():

@@ -16,14 +16,13 @@ from skpolyode.training.tasks import (
     IntervalTask,
     PolyODETask,
     SegmentTask,
-    SeriesTask,
     SubsampledTask,
 )
 from tests.models.cases import flat_series, join, make_model, part
 
 FLAT = flat_series([4, 6, 3, 5, 7, 4, 5, 6, 3, 4, 5, 2])
 N_SCORED, N_LEARNED = 2, 10
-TASKS = {task.__name__: task for task in (IntervalTask, PolyODETask, SegmentTask, SeriesTask)}
+TASKS = {task.__name__: task for task in (IntervalTask, PolyODETask, SegmentTask)}
 
 
 def read(positions):
@@ -76,7 +75,7 @@ def test_each_epoch_takes_another_part_and_validates_on_the_same_series(name):
     seen = []
     for _ in range(3):
         assert renewed(task, 0.5) == pytest.approx(expected)
-        items = task.items if name == "SeriesTask" else task.data.series[task.items]
+        items = task.data.series[task.items]
         assert set(items.tolist()) == set(range(N_SCORED, N_SCORED + 4))
         seen.append(task.data.x.sum().item())
     assert len(set(seen)) == 3

@@ -72,14 +72,6 @@ def load_mimic_extract(
     ----------
     S. Wang et al., "MIMIC-Extract: a data extraction, preprocessing, and representation pipeline
     for MIMIC-III", CHIL (2020).
-
-    Examples
-    --------
-    The data may not be redistributed, so this example only shows the call.
-
-    >>> from skpolyode.datasets import load_mimic_extract
-    >>> data = load_mimic_extract("all_hourly_data.h5", random_state=0)  # doctest: +SKIP
-    >>> data.panel[data.split == "train"]  # doctest: +SKIP
     """
     path = Path(path)
     if not path.is_file():

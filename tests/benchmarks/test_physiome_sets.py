@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skpolyode.datasets import load_physiome
+from benchmarks.physiome_sets import load_physiome
 
 N_CHANNELS = 12
 MODEL = f"""

@@ -64,7 +64,7 @@ def learning() -> Iterator[None]:
     Examples
     --------
     >>> import torch
-    >>> from skpolyode.training.threads import learning
+    >>> from skpolyode.threads import learning
     >>> with torch.no_grad(), learning():
     ...     torch.is_grad_enabled()
     True

@@ -87,12 +87,6 @@ def load_physiome(
     C. Klötergens, V. K. Yalavarthi, M. Stubbemann and L. Schmidt-Thieme, "Physiome-ODE: a benchmark
     for irregularly sampled multivariate time series forecasting based on biological ODEs", ICLR
     2025.
-
-    Examples
-    --------
-    >>> from skpolyode.datasets import load_physiome
-    >>> data = load_physiome("physiome", "LEN01", repository="Physiome-ODE")  # doctest: +SKIP
-    >>> data.panel[data.split == "train"]  # doctest: +SKIP
     """
     folder = Path(folder)
     file = folder / (f"{name}-fold{fold}.parquet" if fold else f"{name}.parquet")

@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skpolyode.datasets import load_mimic_extract, mimic
+from benchmarks.paper import mimic_extract
+from benchmarks.paper.mimic_extract import load_mimic_extract
 
 STAY = ["subject_id", "hadm_id", "icustay_id"]
-NAMES = [*mimic.MIMIC_VARIABLES, "heart rate variability"]
+NAMES = [*mimic_extract.MIMIC_VARIABLES, "heart rate variability"]
 
 
 def make_tables(n_stays=40, n_hours=36, seed=0):
@@ -56,7 +57,7 @@ def load(tables, tmp_path, monkeypatch):
     """Load `tables` as if they were the content of a file."""
     path = tmp_path / "all_hourly_data.h5"
     path.touch()
-    monkeypatch.setattr(mimic, "_read_tables", lambda _: tables)
+    monkeypatch.setattr(mimic_extract, "_read_tables", lambda _: tables)
     return lambda random_state=0: load_mimic_extract(path, random_state=random_state)
 
 
@@ -67,7 +68,7 @@ def test_first_day_of_stays_over_thirty_hours(load, tables):
     assert_array_equal(data.panel.ids, ids[patients["max_hours"] > 30])
     assert len(data.panel) == 39
     assert_array_equal(data.y, patients["mort_hosp"][patients["max_hours"] > 30])
-    assert data.panel.channel_names == mimic.MIMIC_VARIABLES
+    assert data.panel.channel_names == mimic_extract.MIMIC_VARIABLES
     assert set(data.panel.times) == set(range(24))
 
 
@@ -78,7 +79,7 @@ def test_values_are_the_means_of_hours_with_a_measurement(load, tables):
         hours = table.index.get_level_values("hours_in")
         for row, time in enumerate(series.times):
             cells = table[hours == time].iloc[0]
-            for channel, name in enumerate(mimic.MIMIC_VARIABLES):
+            for channel, name in enumerate(mimic_extract.MIMIC_VARIABLES):
                 expected = cells[name, "mean"] if cells[name, "count"] > 0 else np.nan
                 assert_array_equal(series.values[row, channel], expected)
 

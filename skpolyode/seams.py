@@ -1,0 +1,15 @@
+"""What transformers take from parts of the package that they do not know.
+
+The root of the package joins them: it alone sets what stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+stack_forecasts: Callable[[Any], None]
+"""Gives the embedder of a `FitState` what combines its forecasts with others, and reports it."""
+
+stream_class: Callable[[Any], type]
+"""Class of the streams of an embedder."""

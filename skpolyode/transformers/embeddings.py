@@ -1,0 +1,54 @@
+"""Embeddings as users hand them back: checked, and read as series again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_array
+
+from skpolyode.embedders import MemoryReadout
+from skpolyode.panel import Panel
+from skpolyode.panel.query import read_leads
+from skpolyode.panel.readers.kinds import column_names
+
+
+def checked_embeddings(transformer: Any, X: Any) -> np.ndarray:
+    """Embeddings (n_series, n_features) as `transform` returned them."""
+    Z = check_array(X, dtype=np.float64, input_name="X")
+    found, wanted = column_names(X), list(transformer.get_feature_names_out())
+    if Z.shape[1] != len(wanted):
+        raise ValueError(
+            f"X has {Z.shape[1]} features, but {type(transformer).__name__} embeds in "
+            f"{len(wanted)}: pass what transform returned."
+        )
+    if found == wanted or not all(isinstance(name, str) for name in found) or not found:
+        return Z
+    if missing := [name for name in wanted if name not in found]:
+        unknown = [name for name in found if name not in wanted]
+        raise ValueError(
+            f"X lacks the features {missing[:3]} ({len(missing)} such features), and has "
+            f"{unknown[:3]}: the feature names should match those of get_feature_names_out(); "
+            "pass what transform returned, or an array."
+        )
+    return Z[:, [found.index(name) for name in wanted]]
+
+
+def ids_of(X: Any) -> pd.Index | None:
+    """Ids of series in the index of a frame of their features, if it has one for each."""
+    return X.index if isinstance(X, pd.DataFrame) and X.index.is_unique else None
+
+
+def read_back(
+    transformer: Any, Z: np.ndarray, times: Any, past: MemoryReadout, ids: Any
+) -> np.ndarray | Panel:
+    """Series from features that their coefficients begin; see `inverse_transform`."""
+    times = None if times is None else read_leads(times, transformer.time_unit_)
+    ages = past.ages_at(times, transformer.array_shape_)
+    values = past.read_features(Z, transformer.n_channels_in_, ages)
+    if transformer.array_shape_ is None:
+        order, names = np.argsort(-ages, kind="stable"), transformer.channel_names_
+        labels = {"channel_names": names, "ids": ids}
+        return Panel.from_array(values[:, order], times=-ages[order], **labels)
+    return values[:, :, 0] if len(transformer.array_shape_) == 1 else values
