@@ -109,13 +109,18 @@ class MixedEffects:
             found = best_of([(knots, found.periods) for knots in curves], found)
         return found
 
-    def relearned(self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Self:
-        """The same variances, with the population curve of other series."""
-        found = replace(self, curve=np.zeros_like(self.curve))
+    def without_folds(
+        self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray, n_folds: int
+    ) -> list[Self]:
+        """The same variances, with the population curves of all series but each of the folds.
+
+        Series are dealt into them one after the other.
+        """
+        curves = np.empty((n_folds, *self.curve.shape))
         for j, x in enumerate(values.T):
-            fit = found._likelihood(grouped(times, x, offsets))
-            found.curve[j] = fit.curve(self.theta[j])
-        return found
+            fit = self._likelihood(grouped(times, x, offsets))
+            curves[:, j] = fit.curves(self.theta[j], n_folds)
+        return [replace(self, curve=own) for own in curves]
 
     @classmethod
     def _blank(

@@ -20,7 +20,7 @@ class MixedSettings:
     max_seasonal_rows: int = 192  # the same for seasons, of which they must show some
     seasons_to_see: float = 2.5
     max_work: float = 5e6  # of one evaluation: series times rows cubed
-    max_series: int = 200
+    max_series: int = 100
     curve_prior: float = 3.0  # standard deviation of the population curve at its knots
     prior: float = 2.0  # standard deviation of the logarithms of standard deviations
     furthest: float = 4.0  # such deviations from the usual; covariances stay solvable
@@ -40,6 +40,7 @@ class Grouped(NamedTuple):
     times: np.ndarray  # (S, n)
     values: np.ndarray  # (S, n), 0 where filled
     known: np.ndarray  # bool (S, n)
+    series: np.ndarray  # int64 (S,): which series these are
 
 
 def grouped(
@@ -68,7 +69,7 @@ def grouped(
     known = place >= (ends - counts)[some, None]
     place = np.where(known, place, 0)
     t, x = times[observed], values[observed]
-    return Grouped(np.where(known, t[place], 0.0), np.where(known, x[place], 0.0), known)
+    return Grouped(np.where(known, t[place], 0.0), np.where(known, x[place], 0.0), known, some)
 
 
 class RestrictedLikelihood:
@@ -135,6 +136,17 @@ class RestrictedLikelihood:
     def curve(self, theta: np.ndarray) -> np.ndarray:
         """Coefficients (K,) of the population curve, by generalised least squares."""
         return self._solved(theta)[-1]
+
+    def curves(self, theta: np.ndarray, n_folds: int) -> np.ndarray:
+        """The same without each fold of series, (n_folds, K)."""
+        vx, gram, curve = self._solved(theta)[-3:]
+        found = np.empty((n_folds, len(curve)))
+        for k in range(n_folds):
+            own = self.data.series % n_folds == k
+            less = np.einsum("snk,snl->kl", self.x[own], vx[own])
+            total = gram @ curve - np.einsum("snk,sn->k", vx[own], self.data.values[own])
+            found[k] = np.linalg.solve(gram - less, total)
+        return found
 
     def loss(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Negative restricted log likelihood with the prior, and its gradient."""

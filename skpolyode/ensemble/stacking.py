@@ -174,8 +174,8 @@ def learn_stacking(
     if new_from is None and learned.n_series >= FEWEST_TO_HOLD_OUT:
         knots = knots_of(sample.leads, sample.actual)
     source = learning_sample(model, learned, rng, seasons)
-    simple = SimpleForecasts.learn(source, seasons, knots)
-    members = members_of(simple, sample, *own, source if by_folds else None)
+    simple, *folds = SimpleForecasts.learn(source, seasons, knots)
+    members = members_of(folds if by_folds else [simple], sample, *own)
     volatility = volatility_at(sample.rows.values, sample.offsets, sample.origins)[sample.origin]
     columns = sample.leads, volatility, members, sample.actual
     times = asked.times[ahead] / model.units.time_scale
@@ -249,7 +249,7 @@ def learn_simple(
     """Simple forecasts in the units of a model, without a regression; see `learn_stacking`."""
     seasons = seasons_of(model, panel, period)
     sample = learning_sample(model, panel, rng, seasons)
-    return SimpleForecasts.learn(sample, seasons, np.empty(0))
+    return SimpleForecasts.learn(sample, seasons, np.empty(0))[0]
 
 
 def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:

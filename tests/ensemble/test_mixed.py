@@ -305,14 +305,19 @@ def test_the_order_of_series_does_not_matter():
         np.testing.assert_allclose(getattr(two, name), getattr(one, name), rtol=1e-3, atol=1e-4)
 
 
-def test_with_the_curve_of_other_series_variances_stay():
+def test_without_a_fold_of_series_variances_stay_and_curves_do_not_know_it():
     sizes = {"level": 1.0, "slope": 0.5, "serial": 0.5, "memory": 3.0, "noise": 0.3}
     times, values, offsets = simulated(40, 10, 0, sizes)
     model = MixedEffects.learn(times, values, offsets)
-    np.testing.assert_allclose(model.relearned(times, values, offsets).curve, model.curve)
-    other = model.relearned(times, values + 5.0, offsets)
-    np.testing.assert_allclose(other.curve, model.curve + 5, atol=0.2)
-    np.testing.assert_array_equal(other.prior, model.prior)
+    parts = model.without_folds(times, values, offsets, 5)
+    is_first = np.repeat(np.arange(40) % 5 == 0, np.diff(offsets))
+    moved = np.where(is_first[:, None], values + 5.0, values)
+    again = model.without_folds(times, moved, offsets, 5)
+    np.testing.assert_allclose(again[0].curve, parts[0].curve)
+    np.testing.assert_array_equal(again[0].prior, model.prior)
+    assert (again[1].curve > parts[1].curve + 0.5).all()
+    shifted = model.without_folds(times, values + 5.0, offsets, 5)[0]
+    np.testing.assert_allclose(shifted.curve, parts[0].curve + 5, atol=0.2)
 
 
 @pytest.mark.parametrize("lengths", [[1], [1, 1, 1], [2], [3, 1]])

@@ -427,7 +427,7 @@ def test_long_series_have_windows_of_which_no_forecast_knows_what_was_before():
     np.testing.assert_array_equal(
         sample.series, asked.whose[series_of_rows(asked.panel)[asked.rows]]
     )
-    simple = SimpleForecasts.learn(sample, [()], np.empty(0))
+    simple = SimpleForecasts.learn(sample, [()], np.empty(0))[0]
     alone = MixedEffects.learn(
         panel.times, Clairvoyant.of(panel).standardised(panel)[1], panel.offsets
     )
@@ -525,28 +525,27 @@ def test_few_series_are_not_regressed_on(n_series, regresses):
 
 def test_few_held_out_series_judge_the_run_only(monkeypatch):
     """Simple forecasts are judged on all series, each by what was learned from others."""
-    panel, learned = regular(15, 10, walk=True), []
-    without = SimpleForecasts.without
+    panel, asked, members_of = regular(15, 10, walk=True), [], stackings.members_of
 
-    def spied(self, series, sample):
-        found, rows, offsets = without(self, series, sample), sample.rows, sample.offsets
-        # It is the same whatever the series that are left out hold.
-        out = np.repeat(np.isin(np.arange(len(offsets) - 1), series), np.diff(offsets))
-        other = Standardised(rows.times, np.where(out[:, None], 77.0, rows.values))
-        actual = np.where(np.isin(sample.series, series)[:, None], 77.0, sample.actual)
-        again = without(self, series, replace(sample, rows=other, actual=actual))
-        np.testing.assert_array_equal(again.mixed.curve, found.mixed.curve)
-        np.testing.assert_array_equal(again.ridge.coefficients, found.ridge.coefficients)
-        learned.append(set(series.tolist()))
-        return found
+    def spied(simple, sample, *args):
+        asked.append((simple, sample))
+        return members_of(simple, sample, *args)
 
-    monkeypatch.setattr(SimpleForecasts, "without", spied)
+    monkeypatch.setattr(stackings, "members_of", spied)
     model, rng = Clairvoyant.of(panel, noise=0.1), np.random.RandomState(0)
-    backtest = learn_stacking(model, panel[:12], panel[12:], rng)[1]
-    assert len(learned) == 5
-    assert set.union(*learned) == set(range(15)) == set(backtest.series.tolist())
-    assert sum(map(len, learned)) == 15
+    stacking, backtest = learn_stacking(model, panel[:12], panel[12:], rng)
+    simple, sample = asked[0]
+    assert len(simple) == 5
+    assert set(backtest.series.tolist()) == set(range(15))
     np.testing.assert_array_equal(backtest.is_new, backtest.series >= 12)
+    # What is known of the mean of all series, and of those that are not in the second fold.
+    rows, whole = model.standardised(panel), stacking.simple.mixed
+    without = whole.without_folds(*rows, panel.offsets, 5)[1]
+    np.testing.assert_allclose(simple[1].mixed.curve, without.curve)
+    own = np.flatnonzero((sample.series % 5 == 1) & (sample.elapsed == 1))
+    known = without.known_at(*rows, panel.offsets, panel.offsets[sample.series[own]])
+    expected = without.forecasts(known, sample.elapsed[own])[0]
+    np.testing.assert_allclose(backtest.members[own, :, MIXED], expected)
 
 
 def test_a_single_series_is_judged_in_time():
@@ -574,13 +573,17 @@ def test_a_single_series_is_judged_in_time():
 
 
 def test_many_held_out_series_judge_what_was_learned_without_them(monkeypatch):
-    def unwanted(*args):
-        raise AssertionError("simple forecasts know none of these series")
+    judges, members_of = [], stackings.members_of
 
-    monkeypatch.setattr(SimpleForecasts, "without", unwanted)
+    def spied(simple, *args):
+        judges.append(simple)
+        return members_of(simple, *args)
+
+    monkeypatch.setattr(stackings, "members_of", spied)
     panel = regular(80, 10, walk=True)
     model, rng = Clairvoyant.of(panel), np.random.RandomState(0)
-    backtest = learn_stacking(model, panel[:20], panel[20:], rng)[1]
+    stacking, backtest = learn_stacking(model, panel[:20], panel[20:], rng)
+    assert judges == [[stacking.simple]]
     assert len(np.unique(backtest.series)) == 60
 
 
