@@ -43,7 +43,8 @@ class BacktestSettings:
     reach_share: float = 0.5  # of the typical series, that the longest lead is at least
     reach_contexts: int = 2  # longest lead otherwise, in contexts of the model
     reach_gaps: int = 32  # the same of a model without a context, in typical gaps
-    max_series: int = 100  # and windows of them; more are subsampled
+    max_rows: int = 4000  # that the model runs through; of more series some are drawn,
+    enough_series: int = 100  # but not fewer than these, windows among them
     max_origins: int = 1000  # more are subsampled
     max_targets: int = 64  # forecasts from one origin; more are thinned
     max_cells: int = 1_000_000  # forecasts times channels; bounds memory and time
@@ -224,8 +225,9 @@ def rolling_origins(
         panel, whose = with_windows(panel, rng)
         earliest = panel.offsets[:-1]
     n_before = np.maximum(earliest - panel.offsets[:-1], 1)
-    if len(whose) > settings.max_series:
-        kept = np.sort(rng.choice(len(whose), settings.max_series, replace=False))
+    most = max(settings.enough_series, int(settings.max_rows / panel.lengths.mean()))
+    if len(whose) > most:
+        kept = np.sort(rng.choice(len(whose), most, replace=False))
         panel, whose, n_before = panel[kept], whose[kept], n_before[kept]
     series, end = series_of_rows(panel), panel.offsets[1:]
     earliest = panel.offsets[:-1] + n_before

@@ -17,10 +17,10 @@ class MixedSettings:
 
     n_knots: tuple[int, ...] = (2, 4, 8)  # of the population curve; the likelihood decides
     max_rows: int = 48  # last observations of a series that the variances are estimated from
-    max_seasonal_rows: int = 192  # the same for seasons, of which they must show some
+    most_rows: int = 192  # the same of few series, and for seasons, of which they must show some
     seasons_to_see: float = 2.5
-    max_work: float = 5e6  # of one evaluation: series times rows cubed
-    max_series: int = 100
+    max_work: float = 1e5  # of one evaluation: series times rows squared
+    max_series: int = 200
     curve_prior: float = 3.0  # standard deviation of the population curve at its knots
     prior: float = 2.0  # standard deviation of the logarithms of standard deviations
     furthest: float = 4.0  # such deviations from the usual; covariances stay solvable
@@ -56,13 +56,15 @@ def grouped(
     counts = np.bincount(series, minlength=len(offsets) - 1)
     ends = np.cumsum(counts)
     some = np.flatnonzero(counts)
-    n = int(np.clip(counts.max(initial=0), 1, max(np.ceil(shortest), SETTINGS.max_rows)))
+    longest = np.sqrt(SETTINGS.max_work / max(len(some), 1))
+    longest = max(np.clip(longest, SETTINGS.max_rows, SETTINGS.most_rows), shortest)
+    n = int(np.clip(counts.max(initial=0), 1, np.ceil(longest)))
     back = np.arange(n, 0, -1)
-    if n > SETTINGS.max_seasonal_rows:
-        half = SETTINGS.max_seasonal_rows // 2
+    if n > SETTINGS.most_rows:
+        half = SETTINGS.most_rows // 2
         older = np.random.default_rng(0).choice(n - half, half, replace=False)
         back = np.concatenate([back[np.sort(older)], back[-half:]])
-    most = int(np.clip(SETTINGS.max_work / len(back) ** 3, 4, SETTINGS.max_series))
+    most = int(np.clip(SETTINGS.max_work / len(back) ** 2, 4, SETTINGS.max_series))
     if len(some) > most:
         some = some[np.linspace(0, len(some) - 1, most).round().astype(np.int64)]
     place = ends[some, None] - back

@@ -28,7 +28,9 @@ from skpolyode.panel.periods import alternatives, shared_seasons
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 
-_SAMPLE = BacktestSettings(max_series=10**9, max_origins=3000, max_targets=10)  # of the regression
+_SAMPLE = BacktestSettings(
+    enough_series=10**9, max_origins=3000, max_targets=10
+)  # of the regression
 
 
 @saved

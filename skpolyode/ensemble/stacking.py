@@ -15,7 +15,6 @@ from typing import Self
 import numpy as np
 
 from skpolyode.ensemble.backtest import (
-    FEWEST_TO_HOLD_OUT,
     N_FOLDS,
     Forecasts,
     RollingOrigins,
@@ -171,7 +170,7 @@ def learn_stacking(
     own = run[ahead], extra[ahead]
     sample, start = every.of_rows(ahead), (run - every.actual)[~ahead]
     knots = np.empty(0)
-    if new_from is None and learned.n_series >= FEWEST_TO_HOLD_OUT:
+    if new_from is None and learned.n_series > 1:
         knots = knots_of(sample.leads, sample.actual)
     source = learning_sample(model, learned, rng, seasons)
     simple, *folds = SimpleForecasts.learn(source, seasons, knots)

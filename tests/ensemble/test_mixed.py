@@ -331,6 +331,15 @@ def test_a_few_rows_are_enough_and_none_as_well(lengths):
     assert nothing.forecasts(nothing.start(1, 2), np.ones(1))[1].shape == (1, 2)
 
 
+@pytest.mark.parametrize(("n_series", "n_rows"), [(1, 192), (10, 100), (60, 48)])
+def test_the_fewer_series_the_longer_they_are_looked_at(n_series, n_rows):
+    times = np.tile(np.arange(300.0), n_series)
+    found = grouped(times, np.sin(times), 300 * np.arange(n_series + 1))
+    assert found.times.shape[1] == n_rows
+    assert found.known.all()
+    assert (found.times[:, -1] == 299).all()
+
+
 def test_the_search_does_not_run_off_where_nothing_is_noise():
     """Straight lines, far apart: the best variance of the noise is zero."""
     t = np.tile(np.arange(40.0), 9)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.signal import lfilter
 
 import skpolyode
 from skpolyode import Panel, PolyODEForecaster, PolyODETransformer
@@ -411,6 +412,20 @@ def test_backtests_reach_two_contexts_or_some_gaps(context, reach):
     assert (every.times - every.panel.times[every.origins][every.origin]).max() == reach
 
 
+def test_of_many_rows_some_series_judge():
+    """With their windows, as many as the model may run through, each whole; the rest as before."""
+    panel, rng = regular(40, 50), np.random.RandomState(0)
+    few = BacktestSettings(max_rows=500, enough_series=6)
+    asked = rolling_origins(Clairvoyant.of(panel), panel, rng, panel.offsets[:-1] + 30, few)
+    assert len(asked.whose) == 10
+    for i, row in zip(asked.whose, asked.panel.offsets[:-1], strict=True):
+        np.testing.assert_array_equal(asked.panel.values[row : row + 50], panel[[i]].values)
+    row = asked.origins - asked.panel.offsets[:-1][series_of_rows(asked.panel)[asked.origins]]
+    assert row.min() == 29
+    fewer = replace(few, max_rows=5)
+    assert len(rolling_origins(Clairvoyant.of(panel), panel, rng, None, fewer).whose) == 6
+
+
 def test_long_series_have_windows_of_which_no_forecast_knows_what_was_before():
     """They share the folds of their series, whose mixed model does not know them."""
     panel = Panel.concat([regular(30, 25), regular(2, 19)], ids=range(32))
@@ -511,16 +526,23 @@ def test_one_cell_of_a_million_moves_weights_by_little():
     np.testing.assert_allclose(after[..., RUN], before[..., RUN], atol=0.1)
 
 
-@pytest.mark.parametrize(("n_series", "regresses"), [(7, False), (8, True)])
-def test_few_series_are_not_regressed_on(n_series, regresses):
-    """Two more are held out; with ten there is a regression, if there is anything to learn."""
-    t, rng = np.arange(14.0), np.random.default_rng(0)
-    levels = rng.standard_normal(n_series + 2)
-    noise = rng.standard_normal((n_series + 2, 14))
-    panel = Panel.from_series([(t, a + 0.5 * e) for a, e in zip(levels, noise, strict=True)])
+@pytest.mark.parametrize(("n_series", "regresses"), [(1, False), (2, True)])
+def test_two_series_are_enough_for_a_regression(n_series, regresses):
+    """They swing alike: one tells how the other goes on, and a third one."""
+    t, rng = np.arange(120.0), np.random.default_rng(0)
+    x = lfilter([1.0], [1.0, -1.8, 0.9], rng.standard_normal((3, 120)), axis=1)
+    panel = Panel.from_series([(t, own) for own in x[:n_series]])
     model, rng = Clairvoyant.of(panel, noise=1.0), np.random.RandomState(0)
-    simple = learn_stacking(model, panel[:n_series], panel[n_series:], rng)[0].simple
-    assert (simple.ridge is not None) == regresses
+    stacking, _ = learn_stacking(model, panel, None, rng, period=[])
+    assert (stacking.simple.ridge is not None) == regresses
+    if regresses:
+        test = Panel.from_series([(t, x[2])])
+        sample = Sample.of(model, rolling_origins(model, test, rng, test.offsets[:-1]))
+        first = sample.of_rows((sample.leads[:, 0] > 0) & (sample.leads[:, 0] <= 4))
+        nothing = np.zeros_like(first.actual), np.empty((*first.actual.shape, 0))
+        members = stackings.members_of([stacking.simple], first, *nothing)
+        errors = np.mean((members - first.actual[..., None]) ** 2, axis=(0, 1))
+        assert errors[RIDGE] < 0.7 * errors[LAST]
 
 
 def test_few_held_out_series_judge_the_run_only(monkeypatch):
