@@ -185,7 +185,7 @@ def _error_products(
     members = np.column_stack([backtest.members[rows, channel], np.zeros(len(lead))])
     errors, near = members - actual[:, None], nearness(lead, leads)  # (m, G), (m, J)
     series, times = backtest.series[rows], backtest.times[rows]
-    errors = _relative(errors, near, series)
+    errors = _relative(errors, near)
     n_apart = [
         effective_count(series[own > 0], times[own > 0], when, power=SETTINGS.likeness)
         for own, when in zip(near.T, leads, strict=True)
@@ -199,7 +199,7 @@ def _error_products(
     return products.reshape(*(near.shape[1], errors.shape[1]) * 2)
 
 
-def _relative(errors: np.ndarray, near: np.ndarray, series: np.ndarray) -> np.ndarray:
+def _relative(errors: np.ndarray, near: np.ndarray) -> np.ndarray:
     """Errors (m, G) as multiples of those of the best member near each of J leads.
 
     So that no faulty cell decides, a forecast counts less if all members miss it by far, or if one
@@ -208,7 +208,8 @@ def _relative(errors: np.ndarray, near: np.ndarray, series: np.ndarray) -> np.nd
     gain nothing by it.
     """
     difficulty = np.abs(errors).min(axis=1)
-    credible = _credible_at_first(series, difficulty)
+    usual = np.quantile(difficulty, SETTINGS.ordinary) if len(errors) else 0.0
+    credible = np.minimum(max(usual, _LEAST) / np.maximum(difficulty, _TINY), 1.0) ** 2
     for _ in range(2):
         counts = near * credible[:, None]
         squares = counts.T @ errors**2 / np.maximum(counts.sum(axis=0), _TINY)[:, None]
@@ -219,16 +220,6 @@ def _relative(errors: np.ndarray, near: np.ndarray, series: np.ndarray) -> np.nd
     usual = np.quantile(worst, SETTINGS.ordinary) if len(worst) else 0.0
     furthest = SETTINGS.furthest * max(usual, 1.0)
     return errors * np.minimum(furthest / np.maximum(worst, _TINY), 1.0)[:, None]
-
-
-def _credible_at_first(series: np.ndarray, difficulty: np.ndarray) -> np.ndarray:
-    """Shares (m,) that forecasts count as: none of a series sums to more than in most series."""
-    whose, counts = np.unique(series, return_inverse=True, return_counts=True)[1:]
-    size = np.bincount(whose, difficulty**2) / counts
-    usual = np.quantile(size, SETTINGS.ordinary) if len(size) else 0.0
-    if usual <= _LEAST:
-        return np.ones(len(series))
-    return np.minimum(usual / np.maximum(size, _LEAST), 1.0)[whose]
 
 
 def _convex_weights(products: np.ndarray, penalty: np.ndarray, towards: np.ndarray) -> np.ndarray:
