@@ -89,6 +89,7 @@ class MixedEffects:
         """
         shortest = SETTINGS.seasons_to_see * max(max(own, default=0.0) for own in seasons)
         channels = [grouped(times, x, offsets, shortest) for x in values.T]
+        n_cells = sum(own.known.sum() for own in channels)
         span = float(np.median(times[offsets[1:] - 1])) if len(times) else 0.0
 
         def best_of(options: list[tuple[np.ndarray, tuple[float, ...]]], like: Self | None) -> Self:
@@ -96,7 +97,8 @@ class MixedEffects:
             losses = []
             for k, model in enumerate(models):
                 known = like if like is not None or k == 0 else models[k - 1]
-                losses.append(sum(model._estimate(j, own, known) for j, own in enumerate(channels)))
+                loss = sum(model._estimate(j, own, known) for j, own in enumerate(channels))
+                losses.append(loss + SETTINGS.least_gain * n_cells * len(model.periods))
             return models[int(np.argmin(losses))]
 
         curves = list(
@@ -136,7 +138,11 @@ class MixedEffects:
 
     def _likelihood(self, data: Grouped) -> RestrictedLikelihood:
         effects = self.random(data.times)[..., :-1]
-        return RestrictedLikelihood(data, self.fixed(data.times), effects, _own(self.n_harmonics))
+        turns = [k for n in self.n_harmonics for k in range(1, n + 1)]
+        waves = SETTINGS.season_prior / np.repeat(turns, 2)
+        spread = np.concatenate([np.full(len(self.knots), SETTINGS.curve_prior), waves])
+        functions = self.fixed(data.times), effects
+        return RestrictedLikelihood(data, *functions, _own(self.n_harmonics), spread)
 
     def _estimate(self, channel: int, data: Grouped, like: MixedEffects | None) -> float:
         """Write the estimates of one channel; return its negative log likelihood.

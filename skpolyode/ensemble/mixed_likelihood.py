@@ -22,8 +22,12 @@ class MixedSettings:
     max_work: float = 1e5  # of one evaluation: series times rows squared
     max_series: int = 200
     curve_prior: float = 3.0  # standard deviation of the population curve at its knots
+    season_prior: float = (
+        1.0  # the same of the first harmonic of a season; of the k-th, 1 / k of it
+    )
     prior: float = 2.0  # standard deviation of the logarithms of standard deviations
     furthest: float = 4.0  # such deviations from the usual; covariances stay solvable
+    least_gain: float = 0.02  # nats a value, of each season: all later forecasts carry its states
     usual: tuple[float, ...] = (0.5, 0.3, 0.5, 0.3)  # level, slope over a span, serial, noise
     usual_memory: float = 8.0  # typical gaps, of the serial correlation
     longest_memory: float = 300.0  # typical gaps; a longer one is a random walk
@@ -90,12 +94,19 @@ class RestrictedLikelihood:
         How level, slope and harmonics of a series enter its values.
     n_harmonics : tuple of int
         Of each season.
+    spread : float64 ndarray of shape (K,)
+        Standard deviations of the coefficients of the population.
     """
 
     def __init__(
-        self, data: Grouped, fixed: np.ndarray, random: np.ndarray, n_harmonics: tuple[int, ...]
+        self,
+        data: Grouped,
+        fixed: np.ndarray,
+        random: np.ndarray,
+        n_harmonics: tuple[int, ...],
+        spread: np.ndarray,
     ) -> None:
-        self.data = data
+        self.data, self.spread = data, spread
         self.season = np.repeat(np.arange(len(n_harmonics)), 2 * np.array(n_harmonics, dtype=int))
         known = data.known[..., None]
         self.x, self.z = np.where(known, fixed, 0.0), np.where(known, random, 0.0)
@@ -131,7 +142,7 @@ class RestrictedLikelihood:
             log_det = 2 * factor.diagonal(dim1=1, dim2=2).log().sum().item()
         vx = inverse @ self.x
         gram = np.einsum("snk,snl->kl", self.x, vx)
-        gram += np.eye(len(gram)) / SETTINGS.curve_prior**2
+        gram += np.diag(1 / self.spread**2)
         curve = np.linalg.solve(gram, np.einsum("snk,sn->k", vx, self.data.values))
         return decay, inverse, log_det, vx, gram, curve
 
@@ -157,8 +168,8 @@ class RestrictedLikelihood:
         left = self.data.values - self.x @ curve
         a = np.einsum("snm,sm->sn", inverse, left)
         value = log_det + (a * left).sum() + np.linalg.slogdet(gram)[1]
-        value += curve @ curve / SETTINGS.curve_prior**2
-        value += 2 * len(curve) * np.log(SETTINGS.curve_prior)  # the more functions, the less
+        value += ((curve / self.spread) ** 2).sum()
+        value += 2 * np.log(self.spread).sum()  # the more functions, the less
         # Half the derivative of all three in the covariances V of each series.
         slope = inverse - a[:, :, None] * a[:, None] - vx @ np.linalg.solve(gram, vx.swapaxes(1, 2))
         of_effects = np.einsum("snp,snm,smq->pq", self.z, slope, self.z, optimize=self._order)
