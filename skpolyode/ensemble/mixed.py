@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Self
 
 import numpy as np
@@ -92,24 +93,15 @@ class MixedEffects:
         n_cells = sum(own.known.sum() for own in channels)
         span = float(np.median(times[offsets[1:] - 1])) if len(times) else 0.0
 
-        def best_of(options: list[tuple[np.ndarray, tuple[float, ...]]], like: Self | None) -> Self:
-            models = [cls._blank(*own, span or 1.0, len(channels)) for own in options]
-            losses = []
-            for k, model in enumerate(models):
-                known = like if like is not None or k == 0 else models[k - 1]
-                loss = sum(model._estimate(j, own, known) for j, own in enumerate(channels))
-                losses.append(loss + SETTINGS.least_gain * n_cells * len(model.periods))
-            return models[int(np.argmin(losses))]
-
-        curves = list(
-            {len(own): own for own in (_knots(times, n) for n in SETTINGS.n_knots)}.values()
-        )
-        found = best_of([(knots, ()) for knots in curves], None)
-        if any(seasons):
-            found = best_of([(found.knots, own) for own in seasons], found)
-        if found.periods:  # which the curve may have followed
-            found = best_of([(knots, found.periods) for knots in curves], found)
-        return found
+        curves = {len(own): own for own in (_knots(times, n) for n in SETTINGS.n_knots)}.values()
+        models: list[Self] = []
+        losses = []
+        for periods, knots in product(seasons, curves):
+            like = models[-1] if models else None
+            models.append(cls._blank(knots, periods, span or 1.0, len(channels)))
+            loss = sum(models[-1]._estimate(j, own, like) for j, own in enumerate(channels))
+            losses.append(loss + SETTINGS.least_gain * n_cells * len(periods))
+        return models[int(np.argmin(losses))]
 
     def without_folds(
         self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray, n_folds: int
