@@ -15,7 +15,6 @@ from typing import Self
 import numpy as np
 
 from skpolyode.ensemble.backtest import (
-    FEWEST_TO_HOLD_OUT,
     N_FOLDS,
     Forecasts,
     RollingOrigins,
@@ -202,11 +201,11 @@ def learn_stacking(
     own = run[ahead], extra[ahead]
     sample, start = every.of_rows(ahead), (run - every.actual)[~ahead]
     knots = np.empty(0)
-    if new_from is None and learned.n_series >= FEWEST_TO_HOLD_OUT:
+    if new_from is None and learned.n_series > 1:
         knots = knots_of(sample.leads, sample.actual)
     source = learning_sample(model, learned, rng, seasons)
-    simple = SimpleForecasts.learn(source, seasons, knots)
-    members = members_of(simple, sample, *own, source if by_folds else None)
+    simple, *folds = SimpleForecasts.learn(source, seasons, knots)
+    members = members_of(folds if by_folds else [simple], sample, *own)
     volatility = volatility_at(sample.rows.values, sample.offsets, sample.origins)[sample.origin]
     columns = sample.leads, volatility, members, sample.actual
     times = asked.times[ahead] / model.units.time_scale
@@ -280,7 +279,7 @@ def learn_simple(
     """Simple forecasts in the units of a model, without a regression; see `learn_stacking`."""
     seasons = seasons_of(model, panel, period)
     sample = learning_sample(model, panel, rng, seasons)
-    return SimpleForecasts.learn(sample, seasons, np.empty(0))
+    return SimpleForecasts.learn(sample, seasons, np.empty(0))[0]
 
 
 def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
