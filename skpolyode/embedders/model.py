@@ -48,6 +48,8 @@ class ModelEmbedder(TrainedModel, Embedder):
     stacking : StackedForecast or None, default=None
         Weights of the model and of simple forecasts; None if forecasts are those of the model
         alone.
+    calibration : Calibration or None, default=None
+        How far off the stacked forecasts are; None if that has not been learned.
 
     Examples
     --------

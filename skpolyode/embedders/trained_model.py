@@ -15,6 +15,7 @@ from skpolyode.embedders.batching import cut, map_chunks
 from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.embedders.static import StaticEncoder
+from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.records import Records
 from skpolyode.ensemble.stacking import StackedForecast
 from skpolyode.models import Packed, SequenceModel, pack
@@ -51,6 +52,7 @@ class TrainedModel:
     inputs: InputEncoder | None = None
     scale: VarianceHead | None = None
     stacking: StackedForecast | None = None
+    calibration: Calibration | None = None
 
     @cached_property
     def exact(self) -> SequenceModel:

@@ -20,8 +20,7 @@ from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
 from skpolyode.ensemble.backtest import FEWEST_TO_HOLD_OUT, RollingOrigins
 from skpolyode.ensemble.conformal import Calibration, volatility_at
 from skpolyode.ensemble.records import NEGLIGIBLE
-from skpolyode.ensemble.stacking import cross_fitted, learn_simple, learn_stacking
-from skpolyode.ensemble.weights import as_if_new
+from skpolyode.ensemble.stacking import calibrate, learn_simple, learn_stacking
 from skpolyode.errors import check_share
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.panel import Panel, offsets_from
@@ -180,11 +179,8 @@ def _calibrated(
         options["structural"] = structurally
     stacking, backtest = learn_stacking(model, known, tested, rng, **options)
     transformer.embedder_ = replace(model, stacking=stacking)
-    unit, forecasts = transformer.time_scale_, as_if_new(cross_fitted(backtest), backtest)
-    leads, shared = backtest.leads * unit, (backtest.series, backtest.times * unit)
-    columns = leads, forecasts, backtest.actual, *shared, backtest.volatility
     paths = calibrate_paths(transformer, known if tested is None else tested, rng, ends)
-    calibration = Calibration.learn(*columns, found.get("expected"))
+    calibration = calibrate(backtest, transformer.time_scale_, found.get("expected"))
     return Trained(transformer, calibration, paths, structural)
 
 

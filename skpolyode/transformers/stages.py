@@ -20,7 +20,7 @@ from skpolyode.embedders.filter_selection import FilterTest, compare_filter, is_
 from skpolyode.embedders.fitting import LARGEST_EPOCH, make_task
 from skpolyode.embedders.holdout import Split
 from skpolyode.embedders.variance import with_variance
-from skpolyode.ensemble.stacking import learn_stacking
+from skpolyode.ensemble.stacking import calibrate, learn_stacking
 from skpolyode.fit_report import FitReport
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.gain import Gain
@@ -350,8 +350,10 @@ class StackForecasts(Stage):
     def run(self, state: FitState) -> None:
         """Learn weights by channel and lead."""
         parts = state.trained, state.judging, state.random_state
-        stacking, _ = learn_stacking(state.embedder, *parts)
-        state.embedder = replace(state.embedder, stacking=stacking)
+        stacking, backtest = learn_stacking(state.embedder, *parts)
+        calibration = calibrate(backtest, state.embedder.units.time_scale)
+        known = {"stacking": stacking, "calibration": calibration}
+        state.embedder = replace(state.embedder, **known)
         judged = state.trained if state.judging is None else state.judging
         weights = {name: w for name, w in stacking.mean_weights.items() if w >= 0.005}
         outcome = f"forecasts combine {', '.join(weights)}"
