@@ -58,7 +58,9 @@ __all__ = [
 # What takes long to import, or needs an extra, is imported when it is first asked for.
 _MODULES = ("adapters", "datasets", "forecasting", "inspection", "parquet", "plotting")
 _LAZY = dict.fromkeys(_MODULES, "")
-_LAZY |= dict.fromkeys(("PolyODEForecaster", "evaluate_forecasts"), "forecasting")
+_LAZY |= dict.fromkeys(
+    ("PolyODEForecaster", "evaluate_crossings", "evaluate_forecasts"), "forecasting"
+)
 _EXTRAS = {"adapters": "sktime", "forecasting": "sktime", "parquet": "pyarrow"}
 
 if TYPE_CHECKING:  # a checker of types that saw `__getattr__` would let every name pass
@@ -68,6 +70,7 @@ if TYPE_CHECKING:  # a checker of types that saw `__getattr__` would let every n
     from skpolyode import parquet as parquet
     from skpolyode import plotting as plotting
     from skpolyode.forecasting import PolyODEForecaster as PolyODEForecaster
+    from skpolyode.forecasting import evaluate_crossings as evaluate_crossings
     from skpolyode.forecasting import evaluate_forecasts as evaluate_forecasts
 else:
 

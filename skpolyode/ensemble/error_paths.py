@@ -30,7 +30,7 @@ class ErrorPathSettings:
     max_cells: int = 2**18  # of all paths: a megabyte in a file
     reached: float = 0.05  # share of the origins that forecast as far as the last knot
     fewest: int = 20  # the same, at least
-    prior: float = 5.0  # series that speak for errors of either sign
+    prior: float = 5.0  # series that speak for errors of either sign: paths are mirrored
 
 
 SETTINGS = ErrorPathSettings()
@@ -80,9 +80,9 @@ class ErrorPaths:
         offsets = offsets_from(counts)
         reach = np.sort(np.maximum.reduceat(since, offsets[:-1]))
         enough = min(len(reach), max(SETTINGS.fewest, round(SETTINGS.reached * len(reach))))
-        chosen = np.arange(len(counts))
-        if len(chosen) > SETTINGS.max_paths:
-            chosen = np.linspace(0, len(chosen) - 1, SETTINGS.max_paths).round().astype(np.int64)
+        n_series = len(np.unique(series))
+        mirrored = SETTINGS.prior / (SETTINGS.prior + n_series) / 2  # share of all paths
+        chosen = _spread(len(counts), round(SETTINGS.max_paths * (1 - mirrored)))
         most = SETTINGS.max_cells // (len(chosen) * scores.shape[1])
         near = np.sort(since[since <= reach[-enough]])
         knots = np.quantile(near, np.linspace(0, 1, min(max(most, 4), SETTINGS.max_knots)))
@@ -94,11 +94,9 @@ class ErrorPaths:
                 seen = np.isfinite(own)
                 if seen.any():
                     path[:, j] = np.interp(knots, since[rows][seen], own[seen], right=np.nan)
-        rng = np.random.RandomState(0)  # of the same backtest, the same paths
-        _continue(paths, rng)
-        n_series = len(np.unique(series))
-        mirrored = rng.random_sample(len(paths)) < SETTINGS.prior / (SETTINGS.prior + n_series) / 2
-        paths[mirrored] *= -1
+        _continue(paths, np.random.RandomState(0))  # of the same backtest, the same paths
+        others = _spread(len(paths), round(len(paths) * mirrored / (1 - mirrored)))
+        paths = np.concatenate([paths, -paths[others]])
         ranks = np.abs(paths).argsort(axis=0).argsort(axis=0)
         sizes = ndtri(0.5 + (ranks + 0.5) / (2 * len(paths)))
         return cls(knots, np.copysign(sizes, paths).astype(np.float32))
@@ -124,6 +122,11 @@ class ErrorPaths:
         left = ((1 - share) ** 2 + share**2)[:, 0] + (2 * share * (1 - share))[:, 0] * alike
         mixed = (1 - share) * own[drawn][:, before].T + share * own[drawn][:, after].T
         return mixed / np.sqrt(np.maximum(left, 0.05))[:, None]
+
+
+def _spread(n: int, most: int) -> np.ndarray:
+    """Up to so many positions among n, evenly spread."""
+    return np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
 
 
 def levels_of(scores: np.ndarray) -> np.ndarray:

@@ -15,8 +15,8 @@ from skpolyode.forecasting.engine import Answers, Trained, answer
 from skpolyode.forecasting.paths import PathCalibration
 from skpolyode.futures.sampling import Outlook, SamplesFutures
 from skpolyode.panel import Panel, as_panel, query_times
-from skpolyode.panel.units import Units
 from skpolyode.panel.select import align_to_fit
+from skpolyode.panel.units import Units
 from skpolyode.structural.averaging import StructuralModels
 from skpolyode.transformers.neural import NeuralTransformer
 
@@ -204,7 +204,8 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
         panel = self._aligned(X)
         if inputs is None:
             return panel
-        return with_inputs(panel, self.transformer_.embedder_.inputs, inputs, type(self).__name__)[0]
+        encoder = self.transformer_.embedder_.inputs
+        return with_inputs(panel, encoder, inputs, type(self).__name__)[0]
 
     def _error_calibration(self) -> Calibration:
         if self.state == "new":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_paths import Ahead
-from skpolyode.errors import check_share
+from skpolyode.errors import check_share, plain_repr
 from skpolyode.futures.crossings import Window, first_crossings, grid_leads
 from skpolyode.futures.samples import SamplePaths, channel_at, sign_of
 from skpolyode.panel import Panel, offsets_from, query_times
@@ -175,7 +176,8 @@ class SamplesFutures:
         j = channel_at(panel, channel)
         units, _ = self._forecast_units()
         line = self._line(threshold, panel, j)
-        end, horizon = _ends(panel), _read_until(panel, until, relative_to)
+        end, last = _ends(panel), _read_until(panel, until, relative_to)
+        horizon = last - end
         calibration, drawn = self._drawn(n_samples, random_state)
         found, is_beyond = np.empty((panel.n_series, n_samples)), np.empty(panel.n_series, bool)
         leads = grid_leads(horizon, units.time_scale)
@@ -193,7 +195,8 @@ class SamplesFutures:
         columns = {"status": np.where(is_beyond, "beyond", status)}
         columns["probability"] = window.probability
         for name in ("earliest", "median", "latest"):
-            own = end + np.minimum(getattr(window, name), horizon)
+            since = getattr(window, name)
+            own = np.where(since < horizon, end + since, last)
             at = panel.like(own, np.zeros((len(own), panel.n_channels)), np.arange(len(own) + 1))
             columns[name] = at.user_times()
         return pd.DataFrame(columns, index=pd.Index(panel.ids, tupleize_cols=False))
@@ -211,10 +214,10 @@ class SamplesFutures:
         panel = self._continued_panel(X, inputs)
         known = observed_series(panel)
         if not known.all():
-            k = int(np.argmin(known))
+            first, n_empty = plain_repr(panel.ids[np.argmin(known)]), int((~known).sum())
             raise ValueError(
-                f"series {panel.ids[k]!r} has no observation ({int((~known).sum())} such series), "
-                "and so no future to sample: leave them out."
+                f"series {first} has no observation ({n_empty} such series), and so no future to "
+                "sample: leave them out."
             )
         return observed_part(panel)
 
@@ -259,7 +262,7 @@ def _ends(panel: Panel) -> np.ndarray:
 
 
 def _read_until(panel: Panel, until: Any, relative_to: str | None) -> np.ndarray:
-    """Time (n_series,) from the last observation up to which crossings are looked for."""
+    """Time (n_series,) up to which crossings are looked for."""
     given = [[time] for time in until] if np.ndim(until) == 1 else until
     flat, _ = query_times(panel, given, relative_to)
     horizon = flat - _ends(panel)
@@ -270,11 +273,11 @@ def _read_until(panel: Panel, until: Any, relative_to: str | None) -> np.ndarray
             f"{name} before its last observation ({int(wrong.sum())} such series): crossings are "
             'looked for after it; give a later time, or a duration with relative_to="end".'
         )
-    return horizon
+    return flat
 
 
 def _parts(sizes: list[int], most: int) -> Iterator[slice]:
     """Slices of consecutive items whose sizes sum to about `most`."""
     group = np.cumsum(sizes) // most
     cuts = [0, *(1 + np.flatnonzero(np.diff(group))), len(sizes)]
-    return (slice(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True))
+    return (slice(int(a), int(b)) for a, b in pairwise(cuts))
