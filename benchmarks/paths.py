@@ -21,7 +21,7 @@ import torch
 from benchmarks.lines import heading, line
 from skpolyode import PolyODETransformer
 
-N_TRAIN, N_TEST, N_ROWS, N_SAMPLES = 60, 100, 40, 200
+N_TRAIN, N_TEST, N_ROWS, N_SAMPLES = 60, 300, 40, 200
 AHEAD = np.arange(1.0, 17.0)
 RATE, DRIFT, CORRELATION = 0.15, 0.2, 0.8
 PROCESSES = ("Ornstein-Uhlenbeck", "walk with drift")

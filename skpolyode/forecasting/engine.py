@@ -23,7 +23,7 @@ from skpolyode.ensemble.records import NEGLIGIBLE
 from skpolyode.ensemble.stacking import calibrate, learn_simple, learn_stacking
 from skpolyode.errors import check_share
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
-from skpolyode.panel import Panel, offsets_from
+from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import CellLimits, doubts_are_told, within_limits
@@ -243,6 +243,7 @@ def answer(
     - At an observation: its forecast from the observations before; the mean at the first one. The
       path, if `path_at_rows`.
     - Between two observations: the learned path, which leads from one to the other.
+    - Before the first row, if `path_at_rows`: the path, as far off as a forecast of equal lead.
     - In series without any observation: NaN.
 
     Parameters
@@ -265,8 +266,9 @@ def answer(
         return answers
     asked = np.flatnonzero(np.repeat(known, np.diff(offsets)))
     panel, offsets, times = context[known], offsets_from(np.diff(offsets)[known]), times[asked]
-    why = "its first row ({} such times): nothing is known from there."
-    refuse_early(panel, times, offsets, panel.times[panel.offsets[:-1]], why)
+    if not path_at_rows:
+        why = "its first row ({} such times): nothing is known from there."
+        refuse_early(panel, times, offsets, panel.times[panel.offsets[:-1]], why)
     panel = _observed(panel)
     with doubts_are_told():
         read_panel(trained.transformer, panel, reset=False)  # raises errors that name the channels
@@ -275,7 +277,12 @@ def answer(
     answers.put(asked[start], values=0.0)
     # Time since each channel was last observed, up to the origin of each forecast.
     seen = np.where(before[:, None] < 0, -1, last_seen_rows(panel)[before])
-    answers.put(asked, leads=np.where(seen < 0, np.inf, times[:, None] - panel.times[seen]))
+    leads = np.where(seen < 0, np.inf, times[:, None] - panel.times[seen])
+    if (early := is_between & (before < 0)).any():  # to the first observation
+        seen_at = np.where(np.isnan(panel.values), np.inf, panel.times[:, None])
+        first = np.minimum.reduceat(seen_at, panel.offsets[:-1])[series_index(offsets)]
+        leads[early] = first[early] - times[early, None]
+    answers.put(asked, leads=leads)
     ahead = np.flatnonzero(~is_between & (before >= 0))
     if len(ahead):
         ahead = ahead[np.argsort(before[ahead], kind="stable")]

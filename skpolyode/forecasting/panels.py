@@ -181,6 +181,7 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
             have been observed, around the path of the transformer. Where a channel was observed,
             both ends are the observation, unless the transformer treats observations as noisy.
             After the last observation of a channel, the ends are those of `forecast_interval`.
+            Before the first row, they are as far apart as those of a forecast of equal lead.
         """
         check_share("coverage", coverage)
         panel = self._aligned(y)
