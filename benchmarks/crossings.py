@@ -2,12 +2,12 @@
 
     python -m benchmarks.crossings --data FOLDER [--only "s11, mean of 5" ...] [--seed 0]
 
-FOLDER holds `fd001.parquet` (NASA C-MAPSS FD001: unit, cycle and sensors, one row a cycle). The line
-is the median of s11 (mean of five cycles) 15 cycles before the end of engines 1 to 60, which train.
-Of the others every window of 30 known rows is asked that is below the line and has 40 more rows,
-whether and when it reaches the line within these 40 cycles. With "cells hidden" 60 % of the cells
-are not observed, in training and in what is known. With "14 sensors" the others, with their noise,
-are further channels.
+FOLDER holds `fd001.parquet` (NASA C-MAPSS FD001: unit, cycle and sensors, one row a cycle). The
+line is the median of s11 (mean of five cycles) 15 cycles before the end of engines 1 to 60, which
+train. Of the others every window of 30 known rows is asked that is below the line and has 40 more
+rows, whether and when it reaches the line within these 40 cycles. With "cells hidden" 60 % of the
+cells are not observed, in training and in what is known. With "14 sensors" all of them, with their
+noise, are further channels.
 
 Prints the scores of `evaluate_crossings`, in cycles, for answers without and with sampled paths.
 "least squares" is a ridge regression on the 30 last values. "and residual paths": of engines 46 to
@@ -112,11 +112,13 @@ def shown(name: str, window: Window, asked: Windows) -> str:
     return line([name, *(f"{x:.3f}" for x in found["value"])])
 
 
-def polyode(series: list[np.ndarray], asked: Windows, threshold: float, seed: int) -> list[str]:
+def polyode(
+    series: list[np.ndarray], asked: Windows, threshold: float, **options: object
+) -> list[str]:
     """The default transformer: its sampled paths, and its forecast alone."""
     start = time.process_time()
     train = [(np.arange(len(x)) * 1.0, x) for x in series[:N_TRAIN]]
-    model = PolyODETransformer(random_state=seed).fit(train)
+    model = PolyODETransformer(**options).fit(train)
     trained = time.process_time() - start
     known = [(np.arange(1.0 - KNOWN, 1.0), x) for x in asked.known]
     table = model.crossing_times(known, threshold, float(AHEAD), channel=0)
@@ -137,6 +139,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--epochs", type=int)
     args = parser.parse_args()
     torch.set_num_threads(1)
     smooth = engines(args.data, ["s11"], smooth=5)
@@ -154,7 +157,8 @@ def main() -> None:
         print("\n".join(heading(titles)))
         for method, crossings in simple_answers(series, asked, threshold).items():
             print(row_of(method, crossings, asked), flush=True)
-        print("\n".join(polyode(series, asked, threshold, args.seed)), flush=True)
+        options = {"random_state": args.seed, "max_epochs": args.epochs or "auto"}
+        print("\n".join(polyode(series, asked, threshold, **options)), flush=True)
 
 
 if __name__ == "__main__":

@@ -143,16 +143,15 @@ class CrossingDisplay:
         >>> from skpolyode.plotting import CrossingDisplay
         >>> panel = make_lorenz63(8, random_state=0).panel
         >>> model = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0).fit(panel)
-        >>> display = CrossingDisplay.from_estimator(model, panel, 40.0, 1.0, "end", channel="z")
+        >>> display = CrossingDisplay.from_estimator(model, panel, 15.0, 1.0, "end", channel="y")
         >>> plt.close(display.figure_)
         """
         require(estimator, "crossing_times", cls.__name__)
         panel = observed_part(align_to_fit(one_series(X, series), estimator))
         (j,) = channel_positions(channel, panel.channel_names)
         asked = {"channel": j, "direction": direction, "coverage": coverage}
-        (row,) = estimator.crossing_times(
-            panel, threshold, until, relative_to, **asked
-        ).itertuples()
+        table = estimator.crossing_times(panel, threshold, until, relative_to, **asked)
+        (row,) = table.itertuples()
         seen = ~np.isnan(panel.values[:, j])
         horizon = query_times(panel, until, relative_to)[0][0] - panel.times[-1]
         leads = np.linspace(0.0, horizon, grid_resolution)
