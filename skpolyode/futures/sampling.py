@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from skpolyode.panel.query import name_query, refuse_early
 from skpolyode.panel.select import observed_part, observed_series
 from skpolyode.panel.units import Units
 
-_MOST_VALUES = 4_000_000  # of sampled paths at once, to bound memory
+_MOST_VALUES = 2_000_000  # of sampled paths at once, to bound memory
 _FURTHEST = 20.0  # standard deviations from the mean that a line may be
 
 
@@ -37,8 +37,8 @@ class Outlook(NamedTuple):
 class SamplesFutures:
     """Mixin of what forecasts and knows its errors: sampled futures, and when they cross a line."""
 
-    def _error_calibration(self) -> Calibration:
-        """Errors of the forecasts, with their paths."""
+    def _error_calibration(self) -> Calibration | None:
+        """Errors of the forecasts, with their paths if they are known."""
         raise NotImplementedError
 
     def _forecast_units(self) -> tuple[Units, bool]:
@@ -168,8 +168,10 @@ class SamplesFutures:
         ------
         ValueError
             If `until` is not after the last observation of a series, a series has none, the line is
-            far from all values of the channel, or the channel or the direction is not known.
+            far from all values of the channel, the channel or the direction is not known, or the
+            errors of forecasts are not.
         """
+        calibration, drawn = self._drawn(n_samples, random_state)
         sign = sign_of(direction)
         check_share("coverage", coverage)
         panel = self._observed(X, inputs)
@@ -178,7 +180,6 @@ class SamplesFutures:
         line = self._line(threshold, panel, j)
         end, last = _ends(panel), _read_until(panel, until, relative_to)
         horizon = last - end
-        calibration, drawn = self._drawn(n_samples, random_state)
         found, is_beyond = np.empty((panel.n_series, n_samples)), np.empty(panel.n_series, bool)
         leads = grid_leads(horizon, units.time_scale)
         for part in _parts([len(own) for own in leads], _MOST_VALUES // n_samples):
@@ -204,6 +205,11 @@ class SamplesFutures:
     def _drawn(self, n_samples: int, random_state: Any) -> tuple[Calibration, np.ndarray]:
         """What is known of errors, and which of their paths (n_samples,) are taken."""
         calibration = self._error_calibration()
+        if calibration is None or calibration.paths is None:
+            raise ValueError(
+                "the errors of forecasts are not known: fit again with this version, on series of "
+                "two rows or more; of PolyODEForecaster, ask the forecaster itself."
+            )
         if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
             raise ValueError(f"n_samples must be an int of at least 1, got {n_samples!r}.")
         rng = np.random.RandomState() if random_state is None else check_random_state(random_state)
@@ -243,6 +249,8 @@ class SamplesFutures:
                 f"channel {name!r} was never observed in fit: nothing is known of when it crosses "
                 "a line; fit on series that have it."
             )
+        if not isinstance(threshold, Real):
+            raise TypeError(f"threshold must be one number, got {threshold!r}.")
         mean, scale = scaler.mean[channel], scaler.scale[channel]
         line = (threshold - mean) / scale
         if not abs(line) <= _FURTHEST:
@@ -264,7 +272,10 @@ def _ends(panel: Panel) -> np.ndarray:
 def _read_until(panel: Panel, until: Any, relative_to: str | None) -> np.ndarray:
     """Time (n_series,) up to which crossings are looked for."""
     given = [[time] for time in until] if np.ndim(until) == 1 else until
-    flat, _ = query_times(panel, given, relative_to)
+    try:
+        flat, _ = query_times(panel, given, relative_to)
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("times", "until", 1)) from None
     horizon = flat - _ends(panel)
     if (wrong := horizon <= 0).any():
         k = int(np.argmax(wrong))

@@ -21,15 +21,9 @@ class SampledTransformer(SamplesFutures):
 
     embedder_: ModelEmbedder
 
-    def _error_calibration(self) -> Calibration:
+    def _error_calibration(self) -> Calibration | None:
         check_is_fitted(self)
-        calibration = self.embedder_.calibration
-        if calibration is None or calibration.paths is None:
-            raise ValueError(
-                "the errors of forecasts are not known: fit again with this version, on series of "
-                "two rows or more; of PolyODEForecaster, ask the forecaster itself."
-            )
-        return calibration
+        return self.embedder_.calibration
 
     def _forecast_units(self) -> tuple[Units, bool]:
         return self.embedder_.units, self.embedder_.filters

@@ -342,13 +342,13 @@ class LearnVariance(Stage):
 
 @dataclass(frozen=True)
 class StackForecasts(Stage):
-    """Combine the free run of the model with simple forecasts."""
+    """Combine the free run of the model with simple forecasts, and learn how far off they are."""
 
     name: ClassVar[str] = "stacking"
     cost: ClassVar[int] = 2
 
     def run(self, state: FitState) -> None:
-        """Learn weights by channel and lead."""
+        """Learn weights by channel and lead, and whole paths of the errors that are left."""
         parts = state.trained, state.judging, state.random_state
         stacking, backtest = learn_stacking(state.embedder, *parts)
         calibration = calibrate(backtest, state.embedder.units.time_scale)

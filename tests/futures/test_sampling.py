@@ -195,6 +195,8 @@ def test_noisy_observations_are_no_start():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"until": [4.0] * 3}, "until must be one list for all series or one for each of the 5"),
+        ({"until": np.inf}, "until must be finite, got inf"),
         ({"threshold": 1e9}, "threshold=1000000000.0 is far from all values of channel 'u'.*units"),
         ({"threshold": np.nan}, "threshold=nan is far from all"),
         ({"until": 0.0}, "until of series 0: .* before its last observation .5 such series.*later"),
@@ -220,6 +222,15 @@ def test_bad_series_and_times_are_refused(model, others):
     empty = Panel.from_series(empty, channel_names=others.channel_names, empty="keep")
     with pytest.raises(ValueError, match=r"series 5 has no observation .1 such series.*leave"):
         model.sample_paths(empty, [1.0], "end")
+
+
+def test_what_is_no_number_or_not_fitted_is_refused(model, others):
+    with pytest.raises(TypeError, match="threshold must be one number, got 'high'"):
+        model.crossing_times(others, "high", 4.0, "end", channel="u")
+    with pytest.raises(TypeError, match=r"until: got .*give numbers"):
+        model.crossing_times(others, 3.0, "4h", "end", channel="u")
+    with pytest.raises(ValueError, match=r"not (been )?fitted"):
+        type(model)().crossing_times(others, 3.0, 4.0, "end", channel="u")
 
 
 def test_what_knows_no_errors_says_so(forecaster, others):
