@@ -9,7 +9,8 @@ rows, whether and when it reaches the line within these 40 cycles. With "cells h
 cells are not observed, in training and in what is known. With "14 sensors" all of them, with their
 noise, are further channels.
 
-Prints the scores of `evaluate_crossings`, in cycles, for answers without and with sampled paths.
+Prints the scores of `evaluate_crossings`, in cycles, for answers without and with sampled paths;
+those of crossing_times also with all rows known before, which simple answers do not use.
 "least squares" is a ridge regression on the 30 last values. "and residual paths": of engines 46 to
 60, which are then not trained on, 200 paths of its errors where its forecast ended nearby. If
 apdtflow is installed, it can be compared by its own benchmark; it is not run here.
@@ -41,20 +42,20 @@ class Windows(NamedTuple):
 
     known: list[np.ndarray]
     crossing: np.ndarray  # cycles after the last known row; inf if not within 40
-    origin: list[np.ndarray]  # whole series, smooth
+    history: list[np.ndarray]  # all rows up to the last known one
 
 
 def windows(series: list[np.ndarray], smooth: list[np.ndarray], threshold: float) -> Windows:
     """All windows whose last smooth value is below the line."""
-    known, crossing, ahead = [], [], []
+    known, crossing, history = [], [], []
     for values, x in zip(series, smooth, strict=True):
         for end in range(KNOWN, len(x) - AHEAD + 1):
             if x[end - 1] < threshold:
                 beyond = np.flatnonzero(x[end : end + AHEAD] >= threshold)
                 crossing.append(beyond[0] + 1.0 if len(beyond) else np.inf)
                 known.append(values[end - KNOWN : end])
-                ahead.append(x[end : end + AHEAD])
-    return Windows(known, np.array(crossing), ahead)
+                history.append(values[:end])
+    return Windows(known, np.array(crossing), history)
 
 
 def of_courses(courses: np.ndarray, last: np.ndarray, threshold: float) -> np.ndarray:
@@ -120,18 +121,20 @@ def polyode(
     train = [(np.arange(len(x)) * 1.0, x) for x in series[:N_TRAIN]]
     model = PolyODETransformer(**options).fit(train)
     trained = time.process_time() - start
+    rows = {}
+    for what, own in (("30 rows", asked.known), ("all rows before", asked.history)):
+        start = time.process_time()
+        known = [(np.arange(1.0 - len(x), 1.0), x) for x in own]
+        table = model.crossing_times(known, threshold, float(AHEAD), channel=0)
+        since = (np.maximum(table[name], 0.0) for name in ("earliest", "median", "latest"))
+        window = Window(table["probability"].to_numpy(), *(x.to_numpy() for x in since))
+        seconds = time.process_time() - start
+        rows[f"crossing_times, {what} ({trained:.0f} s to fit, {seconds:.0f} s to answer)"] = window
     known = [(np.arange(1.0 - KNOWN, 1.0), x) for x in asked.known]
-    table = model.crossing_times(known, threshold, float(AHEAD), channel=0)
-    since = (np.maximum(table[name], 0.0) for name in ("earliest", "median", "latest"))
-    window = Window(table["probability"].to_numpy(), *(x.to_numpy() for x in since))
-    seconds = time.process_time() - start - trained
     mean = model.forecast(known, np.array(LEADS) * 1.0).values[:, 0].reshape(len(known), 1, AHEAD)
     last = np.array([filled(x[:, :1])[-1, 0] for x in asked.known])
-    name = f"crossing_times ({trained:.0f} s to fit, {seconds:.0f} s to answer)"
-    return [
-        row_of("PolyODETransformer(), its forecast", of_courses(mean, last, threshold), asked),
-        shown(name, window, asked),
-    ]
+    first = row_of("PolyODETransformer(), its forecast", of_courses(mean, last, threshold), asked)
+    return [first, *(shown(name, window, asked) for name, window in rows.items())]
 
 
 def main() -> None:

@@ -34,6 +34,7 @@ class ErrorPathSettings:
 
 
 SETTINGS = ErrorPathSettings()
+_LEAST = 0.05  # of the square of a mean of two scores, of opposite sign
 
 
 class Ahead(NamedTuple):
@@ -118,10 +119,11 @@ class ErrorPaths:
         share = (place - before)[:, None]
         own = self.scores[..., channel].astype(np.float64)  # (K, J)
         size = np.sqrt((own**2).mean(axis=0))
-        alike = (own[:, before] * own[:, after]).mean(axis=0) / (size[before] * size[after])
-        left = ((1 - share) ** 2 + share**2)[:, 0] + (2 * share * (1 - share))[:, 0] * alike
+        products = (own[:, :-1] * own[:, 1:]).mean(axis=0) / (size[:-1] * size[1:])
+        alike = np.append(products, 1.0)[before, None]  # of one knot alone, with itself
+        left = (1 - share) ** 2 + share**2 + 2 * share * (1 - share) * alike
         mixed = (1 - share) * own[drawn][:, before].T + share * own[drawn][:, after].T
-        return mixed / np.sqrt(np.maximum(left, 0.05))[:, None]
+        return mixed / np.sqrt(np.maximum(left, _LEAST))
 
 
 def _spread(n: int, most: int) -> np.ndarray:

@@ -275,14 +275,8 @@ def answer(
     before, is_between = _places(panel, times, offsets, path_at_rows)
     start = np.flatnonzero(~is_between & (before < 0))
     answers.put(asked[start], values=0.0)
-    # Time since each channel was last observed, up to the origin of each forecast.
-    seen = np.where(before[:, None] < 0, -1, last_seen_rows(panel)[before])
-    leads = np.where(seen < 0, np.inf, times[:, None] - panel.times[seen])
-    if (early := is_between & (before < 0)).any():  # to the first observation
-        seen_at = np.where(np.isnan(panel.values), np.inf, panel.times[:, None])
-        first = np.minimum.reduceat(seen_at, panel.offsets[:-1])[series_index(offsets)]
-        leads[early] = first[early] - times[early, None]
-    answers.put(asked, leads=leads)
+    early = is_between & (before < 0)
+    answers.put(asked, leads=_leads(panel, times, series_index(offsets), before, early))
     ahead = np.flatnonzero(~is_between & (before >= 0))
     if len(ahead):
         ahead = ahead[np.argsort(before[ahead], kind="stable")]
@@ -301,6 +295,22 @@ def answer(
         path = on_path(trained.transformer, panel, *own)
         answers.put(asked[is_between], **path._asdict())
     return answers
+
+
+def _leads(
+    panel: Panel, times: np.ndarray, series: np.ndarray, before: np.ndarray, early: np.ndarray
+) -> np.ndarray:
+    """Time (Q, D) since each channel was last observed, up to the row `before` (Q,) each time.
+
+    Where a mask (Q,) says that the time is `early`, before the first row: to its first observation.
+    """
+    seen = np.where(before[:, None] < 0, -1, last_seen_rows(panel)[before])
+    leads = np.where(seen < 0, np.inf, times[:, None] - panel.times[seen])
+    if early.any():
+        seen_at = np.where(np.isnan(panel.values), np.inf, panel.times[:, None])
+        first = np.minimum.reduceat(seen_at, panel.offsets[:-1])
+        leads[early] = first[series[early]] - times[early, None]
+    return leads
 
 
 def _places(
