@@ -70,6 +70,7 @@ class Backtest(NamedTuple):
     series: np.ndarray  # int64 (M,)
     times: np.ndarray  # float64 (M,): that are forecast, in typical gaps
     is_new: np.ndarray  # bool (M,): whether the series has not trained the model
+    origin: np.ndarray  # int64 (M,): which of the origins it is forecast from
 
     def of(self, kept: np.ndarray) -> Backtest:
         """The forecasts that a mask (M,) keeps."""

@@ -48,7 +48,7 @@ def backtest_of(
     """One channel, each forecast of a new series of its own."""
     n = len(leads)
     own = {"series": np.arange(n), "times": np.zeros(n), "is_new": np.ones(n, dtype=bool)}
-    own |= {"volatility": np.zeros((n, 1, 2))} | of
+    own |= {"volatility": np.zeros((n, 1, 2)), "origin": np.arange(n)} | of
     return Backtest(leads[:, None], members=members[:, None], actual=actual[:, None], **own)
 
 
