@@ -78,7 +78,6 @@ class NeuralTransformer(SampledTransformer, SeriesTransformer, Training):
     uses_static = True
     ignores_outliers = True
     has_stream = True
-    embedder_: ModelEmbedder
 
     stages: ClassVar[tuple[Stage, ...]] = (Train(), EstimateError(), StackForecasts())
     """What `fit` does, in this order."""
