@@ -194,10 +194,10 @@ class PanelForecaster(BaseForecaster):
         return lower, upper
 
     def _aligned(self, y: Any) -> Panel:
-        """Panel with the channels of training, by name where both have names."""
+        """Panel from its start, with the channels of training, by name where both have names."""
         if self.state == "new":
             self.check_is_fitted()
-        return align_to_fit(as_panel(y, name="y"), self, "y")
+        return align_to_fit(as_panel(y, name="y"), self, "y").since_start()
 
     def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
         """Quantile (Q, D) in the units of the data; the median is the forecast itself."""
