@@ -11,7 +11,7 @@ from skpolyode.fit_report import FitReport
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.cell_errors import join_errors
 from skpolyode.panel.inputs import join_inputs, on_clock_of
-from skpolyode.panel.select import observed_part, take, window_bounds
+from skpolyode.panel.select import take, window_bounds
 
 FEWEST_TO_SPLIT = 5  # series; fewer cannot spare one for validation
 
@@ -67,7 +67,7 @@ def split_series(
 ) -> Split:
     """Split by the options of `fit`; without series that validate, see `hold_out`.
 
-    The series have no rows that hold no observation.
+    All rows of the series, and of those that validate, hold an observation.
     """
     groups, weights, validation = options
     if weights is not None and (weights == weights[0]).all():
@@ -79,8 +79,8 @@ def split_series(
             "groups says which series are held out together, but nothing is held out with "
             "validation=...: give one of the two."
         )
-    parts = panel, observed_part(validation)
-    if not (parts[1].lengths > 1).any():
+    parts = panel, validation
+    if not (validation.lengths > 1).any():
         raise ValueError(
             "validation has no series with two observations or more: there is nothing to "
             "forecast. Give others, or leave it out."
