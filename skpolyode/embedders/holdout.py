@@ -9,7 +9,7 @@ import pandas as pd
 
 from skpolyode.fit_report import FitReport
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.cell_errors import join_errors
+from skpolyode.panel.columns import join_beside
 from skpolyode.panel.inputs import join_inputs, on_clock_of
 from skpolyode.panel.select import take, window_bounds
 
@@ -101,10 +101,10 @@ def split_series(
         offsets_from(np.concatenate([part.lengths for part in parts])),
         channel_names=panel.channel_names,
         static=static,
-        errors=join_errors(parts),
         inputs=join_inputs([on_clock_of(part) for part in parts]),
         time_unit=panel.time_unit,
     )
+    joint = Panel.from_rows(joint.rows.with_beside(**join_beside(parts)), observed=True)
     if weights is not None:  # the others all count the same
         weights = np.append(weights, np.ones(validation.n_series))
     return Split(joint, np.arange(joint.n_series) >= panel.n_series, weights)
