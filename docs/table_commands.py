@@ -67,6 +67,13 @@ TABLES = {
     "intervals": Table(
         "intervals", full="--seeds 0", quick="--sets lotka_volterra --seeds 0 --n-series 60"
     ),
+    "sample_paths": Table("paths", quick="--epochs 1"),
+    "crossings": Table(
+        "crossings",
+        quick="--only 's11, cells hidden' --epochs 1",
+        needs_data=True,
+        subfolder="turbofan",
+    ),
     "single": Table("single_series", quick="--only nile --folds 1"),
     "longitudinal": Table(
         "longitudinal",

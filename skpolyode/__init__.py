@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # a checker of types that saw `__getattr__` would let every n
     from skpolyode import embedders as embedders
     from skpolyode import ensemble as ensemble
     from skpolyode import forecasting as forecasting
+    from skpolyode import futures as futures
     from skpolyode import heads as heads
     from skpolyode import inspection as inspection
     from skpolyode import memory as memory
@@ -33,6 +34,7 @@ if TYPE_CHECKING:  # a checker of types that saw `__getattr__` would let every n
     from skpolyode import training as training
     from skpolyode import transformers as transformers
     from skpolyode.forecasting import PolyODEForecaster as PolyODEForecaster
+    from skpolyode.forecasting import evaluate_crossings as evaluate_crossings
     from skpolyode.forecasting import evaluate_forecasts as evaluate_forecasts
     from skpolyode.heads import PolyODEClassifier, PolyODERegressor
     from skpolyode.panel import Inputs, Panel
@@ -58,7 +60,7 @@ if TYPE_CHECKING:  # a checker of types that saw `__getattr__` would let every n
     )
 else:
     _NAMES = {
-        "forecasting": ("PolyODEForecaster", "evaluate_forecasts"),
+        "forecasting": ("PolyODEForecaster", "evaluate_crossings", "evaluate_forecasts"),
         "heads": ("PolyODEClassifier", "PolyODERegressor"),
         "panel": ("Inputs", "Panel"),
         "saving": ("load",),

@@ -28,6 +28,9 @@ outputs, tables = map(importlib.import_module, ("outputs", "table_commands"))
 sys.path.pop(0)
 
 
+STACKED = re.compile("stacking|sample_paths|crossing_times")  # what needs that stage of a fit
+
+
 @pytest.mark.usefixtures("close_figures")
 @pytest.mark.parametrize(("page", "n_epochs"), RUNS)
 def test_code_of_the_page_runs(
@@ -39,7 +42,7 @@ def test_code_of_the_page_runs(
     assert len([*outputs.blocks(text)]) == shown  # none is passed over
     is_whole = n_epochs == "all" or not EPOCHS.search(text)
     faults = []
-    asks_for_it = any("stacking" in block.code for block in outputs.blocks(text))
+    asks_for_it = any(STACKED.search(block.code) for block in outputs.blocks(text))
     with ExitStack() as shorter:
         shorter.enter_context(few_variance_steps(400 if n_epochs == "all" else 10))
         if not is_whole:

@@ -25,7 +25,7 @@ def count_steps(gap: Tensor, step_size: float, fine: float = math.inf) -> Tensor
         Length of each interval, positive.
     step_size : float
         Longest step of a gap of `fine` such steps at most, in the units of `gap`.
-    fine : float, default=math.inf
+    fine : float, default=inf
         The number of steps of a gap that is e, e^2, ... times as long is 2, 3, ... times `fine`.
 
     Returns
@@ -78,7 +78,7 @@ def integrate(
         The Runge-Kutta method.
     recorded : slice or None, default=None
         Coordinates whose path is recorded; none by default.
-    fine : float, default=math.inf
+    fine : float, default=inf
         Steps of a gap from which on they are longer; see :func:`count_steps`.
 
     Returns
@@ -169,7 +169,7 @@ def rollout(
         The Runge-Kutta method.
     recorded : slice
         Coordinates to return.
-    fine : float, default=math.inf
+    fine : float, default=inf
         Steps of an interval from which on they are longer; see :func:`count_steps`.
 
     Returns

@@ -47,6 +47,8 @@ class ModelEmbedder(TrainedModel, Embedder):
         Predictive variance, of a model that was asked to learn it.
     stacking : Combiner or None, default=None
         Combines the model with simple forecasts; None if forecasts are those of the model alone.
+    calibration : KnownErrors or None, default=None
+        How far off the combined forecasts are; None if that has not been learned.
 
     Examples
     --------

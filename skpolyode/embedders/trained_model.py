@@ -16,6 +16,7 @@ from skpolyode.embedders.combiner import Combiner, Known
 from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.embedders.static import StaticEncoder, n_features_of
+from skpolyode.futures.errors import KnownErrors
 from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, join, select
 from skpolyode.models.variance_head import VarianceHead
@@ -50,6 +51,7 @@ class TrainedModel:
     inputs: InputEncoder | None = None
     scale: VarianceHead | None = None
     stacking: Combiner | None = None
+    calibration: KnownErrors | None = None
 
     @cached_property
     def exact(self) -> SequenceModel:

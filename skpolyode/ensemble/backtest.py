@@ -43,6 +43,8 @@ class BacktestSettings:
     reach_share: float = 0.5  # of the typical series, that the longest lead is at least
     reach_contexts: int = 2  # longest lead otherwise, in contexts of the model
     reach_gaps: int = 32  # the same of a model without a context, in typical gaps
+    max_rows: int = 4000  # that the model runs through; of more series some are drawn,
+    enough_series: int = 100  # but not fewer than these, windows among them
     max_origins: int = 1000  # more are subsampled
     max_targets: int = 64  # forecasts from one origin; more are thinned
     max_cells: int = 1_000_000  # forecasts times channels; bounds memory and time
@@ -155,6 +157,16 @@ class Sample:
         """Records (M, D) before each forecast."""
         return self._plain[self.origin]
 
+    @property
+    def n_folds(self) -> int:
+        """Number of the folds that series are dealt into."""
+        return min(len(np.unique(self.whose)), N_FOLDS)
+
+    @property
+    def fold(self) -> np.ndarray:
+        """Which fold (M,) the series of each forecast is in."""
+        return self.series % N_FOLDS
+
     def mixed(self, model: MixedEffects) -> np.ndarray:
         """Forecasts (M, D) of a mixed model."""
         known = model.known_at(*self.rows, self.offsets, self.origins)
@@ -211,9 +223,14 @@ def rolling_origins(
     whose = np.arange(panel.n_series)
     if earliest is None:
         panel, whose = with_windows(panel, rng)
-    series = series_of_rows(panel)
-    first, end = panel.offsets[:-1], panel.offsets[1:]
-    earliest = first + 1 if earliest is None else np.maximum(earliest, first + 1)
+        earliest = panel.offsets[:-1]
+    n_before = np.maximum(earliest - panel.offsets[:-1], 1)
+    most = max(settings.enough_series, int(settings.max_rows / panel.lengths.mean()))
+    if len(whose) > most:
+        kept = np.sort(rng.choice(len(whose), most, replace=False))
+        panel, whose, n_before = panel[kept], whose[kept], n_before[kept]
+    series, end = series_of_rows(panel), panel.offsets[1:]
+    earliest = panel.offsets[:-1] + n_before
     rows = np.arange(panel.n_observations)
     origins = rows[(rows >= earliest[series] - 1) & (rows < end[series] - 1)]
     if len(origins) > settings.max_origins:

@@ -18,7 +18,9 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.linear_model import GammaRegressor
 
 from skpolyode.ensemble.backtest import N_FOLDS, are_known, effective_count, equal_bins, folds_of
+from skpolyode.ensemble.error_paths import ErrorPaths, levels_of, scores_of
 from skpolyode.ensemble.records import NEGLIGIBLE
+from skpolyode.futures.errors import Ahead
 from skpolyode.panel import series_index
 from skpolyode.saving.codec import saved
 
@@ -34,6 +36,7 @@ class ConformalSettings:
 
 
 _SETTINGS = ConformalSettings()
+_SCORES = np.linspace(0.0, 3.5, 71)  # at which half widths are tabled, to sample errors
 
 
 @saved
@@ -84,11 +87,14 @@ class Calibration:
         Expected scale of the errors of a series; None if it is 1, as with few series.
     is_relative : bool, default=False
         Whether errors are in multiples of those that the forecasts' models expect.
+    paths : ErrorPaths or None, default=None
+        Whole courses of the same errors; None if they are not of forecasts from some origins.
     """
 
     errors: tuple[tuple[_Errors, ...], ...]
     scale: ErrorScale | None = None
     is_relative: bool = False
+    paths: ErrorPaths | None = None
 
     @classmethod
     def learn(
@@ -100,17 +106,19 @@ class Calibration:
         times: np.ndarray | None = None,
         volatility: np.ndarray | None = None,
         expected: np.ndarray | None = None,
+        origin: np.ndarray | None = None,
     ) -> Self:
         """Learn from M forecasts, arrays (M, D); what is NaN in `actual` is ignored.
 
         They are of some `series` (M,) for some `times` (M,); None if each is of a different one.
         With the `volatility` (M, D, 2) of the series, half widths adapt to it. With the `expected`
-        (M, D) size of the errors, they are multiples of it. A channel without any errors gets a
-        single one of 1: its forecast is then worth no more than the mean.
+        (M, D) size of the errors, they are multiples of it. With the `origin` (M,) of each, errors
+        are kept as paths, too. A channel without any errors gets a single one of 1: its forecast is
+        then worth no more than the mean.
         """
         if series is None or times is None:
             series, times = np.arange(len(leads)), np.zeros(len(leads))
-        wrong, scale = np.abs(actual - forecasts), None
+        wrong, scale = actual - forecasts, None
         if expected is not None:
             wrong = wrong / expected
         if volatility is not None:
@@ -118,17 +126,21 @@ class Calibration:
             if scales is not None:
                 scale = ErrorScale.learn(volatility, wrong, leads, series)
                 wrong = wrong / scales
-        errors, known = [], are_known(leads, wrong)
-        for lead, error, rows in zip(leads.T, wrong.T, known.T, strict=True):
-            rows, bins = np.flatnonzero(rows), []
+        errors, known, scores = [], are_known(leads, wrong), np.full(wrong.shape, np.nan)
+        for j, rows in enumerate(known.T):
+            rows, lead, bins = np.flatnonzero(rows), leads[:, j], []
             for part in equal_bins(lead[rows], _SETTINGS.errors_a_bin, _SETTINGS.max_bins):
                 if len(part):
                     own = rows[part]
                     middle = float(np.median(lead[own]))
                     n_independent = effective_count(series[own], times[own], middle)
-                    bins.append(_Errors(middle, np.sort(error[own]), n_independent))
+                    bins.append(_Errors(middle, np.sort(np.abs(wrong[own, j])), n_independent))
+                    scores[own, j] = scores_of(wrong[own, j])
             errors.append(tuple(bins) or (_Errors(0.0, np.ones(1), np.inf),))
-        return cls(tuple(errors), scale, expected is not None)
+        paths = None
+        if origin is not None:
+            paths = ErrorPaths.learn(scores, leads.min(axis=1), origin, series)
+        return cls(tuple(errors), scale, expected is not None, paths)
 
     def half_widths(
         self, leads: np.ndarray, level: float, volatility: np.ndarray | None = None
@@ -140,14 +152,55 @@ class Calibration:
         """
         widths = np.empty(leads.shape)
         for j, bins in enumerate(self.errors):
-            rising = [own.quantile(level) for own in bins]
-            if any(a >= b for a, b in pairwise(rising)):
-                counts = [float(len(own.errors)) for own in bins]
-                rising = isotonic_regression(rising, sample_weight=counts)
+            rising = self._rising(j, level)
             widths[:, j] = np.interp(leads[:, j], [own.lead for own in bins], rising)
         if self.scale is None or volatility is None:
             return widths
         return widths * self.scale.at(volatility)
+
+    def _rising(self, channel: int, level: float) -> np.ndarray:
+        """Half widths (n_bins,) of one channel at the leads of its errors."""
+        bins = self.errors[channel]
+        rising = np.array([own.quantile(level) for own in bins])
+        if any(a >= b for a, b in pairwise(rising)):
+            counts = [float(len(own.errors)) for own in bins]
+            rising = isotonic_regression(rising, sample_weight=counts)
+        return rising
+
+    def volatility(self, values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Volatility (n, D, 2) of each channel up to some rows, which are included."""
+        return volatility_at(values, offsets, rows)
+
+    def draw(self, n_samples: int, rng: np.random.RandomState) -> np.ndarray | None:
+        """Which error paths (n_samples,) are taken; None if none are known."""
+        return None if self.paths is None else self.paths.draw(n_samples, rng)
+
+    def sample(self, ahead: Ahead, drawn: np.ndarray, channel: int) -> np.ndarray:
+        """Values (Q, S) of one channel, in standard deviations, on S drawn error paths.
+
+        As many are inside each interval as its level says. Before the first time that the backtest
+        forecast at, errors shrink as those of a random walk do, to none where a channel was
+        observed.
+        """
+        leads, since = ahead.leads[:, channel], ahead.since
+        scores = self.paths.at(since, drawn, channel)
+        rising = np.stack([self._rising(channel, level) for level in levels_of(_SCORES)], axis=1)
+        place = np.interp(leads, [own.lead for own in self.errors[channel]], range(len(rising)))
+        low = np.minimum(place.astype(np.int64), max(len(rising) - 2, 0))
+        share = (place - low)[:, None]
+        high = np.minimum(low + 1, len(rising) - 1)
+        table = (1 - share) * rising[low] + share * rising[high]  # (Q, n_scores)
+        place = np.minimum(np.abs(scores) / _SCORES[1], len(_SCORES) - 1.001)
+        low = place.astype(np.int64)
+        own = [np.take_along_axis(table, low + k, axis=1) for k in (0, 1)]
+        errors = np.copysign(own[0] + (place - low) * (own[1] - own[0]), scores)
+        size = np.sqrt(np.minimum(leads / self.paths.since[0], 1.0))
+        if self.is_relative:
+            size = size * ahead.expected[:, channel]
+        if self.scale is not None:
+            size = size * self.scale.at(ahead.volatility)[:, channel]
+        size = np.where(ahead.is_known[:, channel], 0.0, size)
+        return ahead.values[:, channel, None] + size[:, None] * errors
 
 
 def volatility_at(values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Self
 
 import numpy as np
@@ -89,33 +90,31 @@ class MixedEffects:
         """
         shortest = SETTINGS.seasons_to_see * max(max(own, default=0.0) for own in seasons)
         channels = [grouped(times, x, offsets, shortest) for x in values.T]
+        n_cells = sum(own.known.sum() for own in channels)
         span = float(np.median(times[offsets[1:] - 1])) if len(times) else 0.0
 
-        def best_of(options: list[tuple[np.ndarray, tuple[float, ...]]], like: Self | None) -> Self:
-            models = [cls._blank(*own, span or 1.0, len(channels)) for own in options]
-            losses = []
-            for k, model in enumerate(models):
-                known = like if like is not None or k == 0 else models[k - 1]
-                losses.append(sum(model._estimate(j, own, known) for j, own in enumerate(channels)))
-            return models[int(np.argmin(losses))]
+        curves = {len(own): own for own in (_knots(times, n) for n in SETTINGS.n_knots)}.values()
+        models: list[Self] = []
+        losses = []
+        for periods, knots in product(seasons, curves):
+            like = models[-1] if models else None
+            models.append(cls._blank(knots, periods, span or 1.0, len(channels)))
+            loss = sum(models[-1]._estimate(j, own, like) for j, own in enumerate(channels))
+            losses.append(loss + SETTINGS.least_gain * n_cells * len(periods))
+        return models[int(np.argmin(losses))]
 
-        curves = list(
-            {len(own): own for own in (_knots(times, n) for n in SETTINGS.n_knots)}.values()
-        )
-        found = best_of([(knots, ()) for knots in curves], None)
-        if any(seasons):
-            found = best_of([(found.knots, own) for own in seasons], found)
-        if found.periods:  # which the curve may have followed
-            found = best_of([(knots, found.periods) for knots in curves], found)
-        return found
+    def without_folds(
+        self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray, n_folds: int
+    ) -> list[Self]:
+        """The same variances, with the population curves of all series but each of the folds.
 
-    def relearned(self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Self:
-        """The same variances, with the population curve of other series."""
-        found = replace(self, curve=np.zeros_like(self.curve))
+        Series are dealt into them one after the other.
+        """
+        curves = np.empty((n_folds, *self.curve.shape))
         for j, x in enumerate(values.T):
-            fit = found._likelihood(grouped(times, x, offsets))
-            found.curve[j] = fit.curve(self.theta[j])
-        return found
+            fit = self._likelihood(grouped(times, x, offsets))
+            curves[:, j] = fit.curves(self.theta[j], n_folds)
+        return [replace(self, curve=own) for own in curves]
 
     @classmethod
     def _blank(
@@ -131,7 +130,11 @@ class MixedEffects:
 
     def _likelihood(self, data: Grouped) -> RestrictedLikelihood:
         effects = self.random(data.times)[..., :-1]
-        return RestrictedLikelihood(data, self.fixed(data.times), effects, _own(self.n_harmonics))
+        turns = [k for n in self.n_harmonics for k in range(1, n + 1)]
+        waves = SETTINGS.season_prior / np.repeat(turns, 2)
+        spread = np.concatenate([np.full(len(self.knots), SETTINGS.curve_prior), waves])
+        functions = self.fixed(data.times), effects
+        return RestrictedLikelihood(data, *functions, _own(self.n_harmonics), spread)
 
     def _estimate(self, channel: int, data: Grouped, like: MixedEffects | None) -> float:
         """Write the estimates of one channel; return its negative log likelihood.

@@ -17,13 +17,17 @@ class MixedSettings:
 
     n_knots: tuple[int, ...] = (2, 4, 8)  # of the population curve; the likelihood decides
     max_rows: int = 48  # last observations of a series that the variances are estimated from
-    max_seasonal_rows: int = 192  # the same for seasons, of which they must show some
+    most_rows: int = 192  # the same of few series, and for seasons, of which they must show some
     seasons_to_see: float = 2.5
-    max_work: float = 5e6  # of one evaluation: series times rows cubed
+    max_work: float = 1e5  # of one evaluation: series times rows squared
     max_series: int = 200
     curve_prior: float = 3.0  # standard deviation of the population curve at its knots
+    season_prior: float = (
+        1.0  # the same of the first harmonic of a season; of the k-th, 1 / k of it
+    )
     prior: float = 2.0  # standard deviation of the logarithms of standard deviations
     furthest: float = 4.0  # such deviations from the usual; covariances stay solvable
+    least_gain: float = 0.02  # nats a value, of each season: all later forecasts carry its states
     usual: tuple[float, ...] = (0.5, 0.3, 0.5, 0.3)  # level, slope over a span, serial, noise
     usual_memory: float = 8.0  # typical gaps, of the serial correlation
     longest_memory: float = 300.0  # typical gaps; a longer one is a random walk
@@ -40,6 +44,7 @@ class Grouped(NamedTuple):
     times: np.ndarray  # (S, n)
     values: np.ndarray  # (S, n), 0 where filled
     known: np.ndarray  # bool (S, n)
+    series: np.ndarray  # int64 (S,): which series these are
 
 
 def grouped(
@@ -55,20 +60,22 @@ def grouped(
     counts = np.bincount(series, minlength=len(offsets) - 1)
     ends = np.cumsum(counts)
     some = np.flatnonzero(counts)
-    n = int(np.clip(counts.max(initial=0), 1, max(np.ceil(shortest), SETTINGS.max_rows)))
+    longest = np.sqrt(SETTINGS.max_work / max(len(some), 1))
+    longest = max(np.clip(longest, SETTINGS.max_rows, SETTINGS.most_rows), shortest)
+    n = int(np.clip(counts.max(initial=0), 1, np.ceil(longest)))
     back = np.arange(n, 0, -1)
-    if n > SETTINGS.max_seasonal_rows:
-        half = SETTINGS.max_seasonal_rows // 2
+    if n > SETTINGS.most_rows:
+        half = SETTINGS.most_rows // 2
         older = np.random.default_rng(0).choice(n - half, half, replace=False)
         back = np.concatenate([back[np.sort(older)], back[-half:]])
-    most = int(np.clip(SETTINGS.max_work / len(back) ** 3, 4, SETTINGS.max_series))
+    most = int(np.clip(SETTINGS.max_work / len(back) ** 2, 4, SETTINGS.max_series))
     if len(some) > most:
         some = some[np.linspace(0, len(some) - 1, most).round().astype(np.int64)]
     place = ends[some, None] - back
     known = place >= (ends - counts)[some, None]
     place = np.where(known, place, 0)
     t, x = times[observed], values[observed]
-    return Grouped(np.where(known, t[place], 0.0), np.where(known, x[place], 0.0), known)
+    return Grouped(np.where(known, t[place], 0.0), np.where(known, x[place], 0.0), known, some)
 
 
 class RestrictedLikelihood:
@@ -87,12 +94,19 @@ class RestrictedLikelihood:
         How level, slope and harmonics of a series enter its values.
     n_harmonics : tuple of int
         Of each season.
+    spread : float64 ndarray of shape (K,)
+        Standard deviations of the coefficients of the population.
     """
 
     def __init__(
-        self, data: Grouped, fixed: np.ndarray, random: np.ndarray, n_harmonics: tuple[int, ...]
+        self,
+        data: Grouped,
+        fixed: np.ndarray,
+        random: np.ndarray,
+        n_harmonics: tuple[int, ...],
+        spread: np.ndarray,
     ) -> None:
-        self.data = data
+        self.data, self.spread = data, spread
         self.season = np.repeat(np.arange(len(n_harmonics)), 2 * np.array(n_harmonics, dtype=int))
         known = data.known[..., None]
         self.x, self.z = np.where(known, fixed, 0.0), np.where(known, random, 0.0)
@@ -128,13 +142,24 @@ class RestrictedLikelihood:
             log_det = 2 * factor.diagonal(dim1=1, dim2=2).log().sum().item()
         vx = inverse @ self.x
         gram = np.einsum("snk,snl->kl", self.x, vx)
-        gram += np.eye(len(gram)) / SETTINGS.curve_prior**2
+        gram += np.diag(1 / self.spread**2)
         curve = np.linalg.solve(gram, np.einsum("snk,sn->k", vx, self.data.values))
         return decay, inverse, log_det, vx, gram, curve
 
     def curve(self, theta: np.ndarray) -> np.ndarray:
         """Coefficients (K,) of the population curve, by generalised least squares."""
         return self._solved(theta)[-1]
+
+    def curves(self, theta: np.ndarray, n_folds: int) -> np.ndarray:
+        """The same without each fold of series, (n_folds, K)."""
+        vx, gram, curve = self._solved(theta)[-3:]
+        found = np.empty((n_folds, len(curve)))
+        for k in range(n_folds):
+            own = self.data.series % n_folds == k
+            less = np.einsum("snk,snl->kl", self.x[own], vx[own])
+            total = gram @ curve - np.einsum("snk,sn->k", vx[own], self.data.values[own])
+            found[k] = np.linalg.solve(gram - less, total)
+        return found
 
     def loss(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Negative restricted log likelihood with the prior, and its gradient."""
@@ -143,8 +168,8 @@ class RestrictedLikelihood:
         left = self.data.values - self.x @ curve
         a = np.einsum("snm,sm->sn", inverse, left)
         value = log_det + (a * left).sum() + np.linalg.slogdet(gram)[1]
-        value += curve @ curve / SETTINGS.curve_prior**2
-        value += 2 * len(curve) * np.log(SETTINGS.curve_prior)  # the more functions, the less
+        value += ((curve / self.spread) ** 2).sum()
+        value += 2 * np.log(self.spread).sum()  # the more functions, the less
         # Half the derivative of all three in the covariances V of each series.
         slope = inverse - a[:, :, None] * a[:, None] - vx @ np.linalg.solve(gram, vx.swapaxes(1, 2))
         of_effects = np.einsum("snp,snm,smq->pq", self.z, slope, self.z, optimize=self._order)

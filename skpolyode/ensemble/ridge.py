@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from skpolyode.ensemble.backtest import N_FOLDS, Sample, are_known, folds_of, nearness
+from skpolyode.ensemble.backtest import Sample, are_known, nearness
 from skpolyode.ensemble.records import NEGLIGIBLE, Records
 from skpolyode.saving.codec import saved
 
@@ -69,79 +69,54 @@ class DirectRidge:
     strength: float
 
     @classmethod
-    def learn(cls, leads: np.ndarray, sample: Sample, mixed: np.ndarray) -> Self | None:
-        """Fit ridge regressions at leads (J,), with the strength that cross-validation chooses.
+    def learn(cls, leads: np.ndarray, sample: Sample, mixed: np.ndarray) -> list[Self]:
+        """Fit ridge regressions at leads (J,): to all series, then without each fold of them.
 
-        Folds are made of series; `mixed` (M, D) are forecasts of the mixed model. With few
-        channels, cross-validation also decides whether the features include products. None where
-        no regression is better than the last value.
-        """
-        best, least = None, 1.0
-        few = sample.actual.shape[1] <= _SETTINGS.max_channels_in_products
-        for with_products in (False, True) if few else (False,):
-            options = with_products, _SETTINGS.strengths
-            found = cls._cross_validated(leads, sample, mixed, N_FOLDS, *options)
-            if found is not None and found[1] < least:
-                best, least = found
-        return best
-
-    def relearned(self, sample: Sample, mixed: np.ndarray) -> Self | None:
-        """The same features and strength, with coefficients from another sample."""
-        options = self.with_products, (self.strength,)
-        found = self._cross_validated(self.leads, sample, mixed, 1, *options)
-        return None if found is None else found[0]
-
-    @classmethod
-    def _cross_validated(
-        cls,
-        leads: np.ndarray,
-        sample: Sample,
-        mixed: np.ndarray,
-        n_folds: int,
-        with_products: bool,
-        strengths: tuple[float, ...],
-    ) -> tuple[Self, float] | None:
-        """The regression of the best strength, and its error relative to the last value.
-
-        That is the mean, over channels and leads, of the share of the squared error that is left.
+        Cross-validation over these folds chooses the strength and, with few channels, whether the
+        features include products: by the share that is left of the squared error of the last value,
+        a mean over channels and leads. `mixed` (M, D) are forecasts of the mixed model. There are
+        no regressions where none is better than the last value.
         """
         own_leads = sample.leads
         known = are_known(own_leads, sample.actual)
         if not known.any():
-            return None
-        folds, wrong, wrong_of_last = folds_of(sample.series, n_folds), [], []
-        parts = sample.records, sample.elapsed, mixed, with_products, leads[-1], sample.driven
-        features, parts = _Features.of(*parts), []
-        for j in range(known.shape[1]):
-            rows = known[:, j]
+            return []
+        few = known.shape[1] <= _SETTINGS.max_channels_in_products
+        parts = sample.records, sample.elapsed, mixed, few, leads[-1], sample.driven
+        features, of_last, channels = _Features.of(*parts), [], []
+        for j, rows in enumerate(known.T):
             x, simple = features.of_channel(j, rows)
             n = max(len(x), 1)
             centre = x.sum(axis=0) / n
             scale = np.sqrt(((x - centre) ** 2).sum(axis=0) / n)
             scale = np.where(scale > NEGLIGIBLE, scale, np.inf)  # constant features have no say
-            errors = sample.actual[rows, j, None] - simple
             x = _standardised(x, centre, scale, features.n_driven)
-            near, fold = nearness(own_leads[rows, j], leads), folds[rows]
-            sums = [_Sums.of(x, errors, near * (fold == k)[:, None]) for k in range(n_folds)]
-            total = _Sums(*(np.sum(column, axis=0) for column in zip(*sums, strict=True)))
-            parts.append((centre, scale, *total.solve(strengths)))
-            wrong_of_last.append(total.squares[:, _LAST])
-            wrong.append(0.0)
-            for k, own in enumerate(sums):
-                out = fold == k
-                bases, found = _Sums(*map(np.subtract, total, own)).solve(strengths)
-                left = errors[out][:, bases] - np.einsum("nf,sjf->snj", x[out], found)
-                left = (near[out] * left).sum(axis=-1)
-                wrong[-1] = wrong[-1] + left**2 @ near[out]
-        # Squared errors (D, S, J) of each strength, beside those (D, 1, J) of the last value.
-        wrong, base = np.stack(wrong), np.stack(wrong_of_last)[:, None]
-        if not base.any():
-            return None
-        left = np.divide(wrong, base, out=np.zeros_like(wrong), where=base > 0).mean(axis=(0, 2))
-        best = int(left.argmin())
-        centre, scale, bases, found = (np.stack(part) for part in zip(*parts, strict=True))
-        own = cls(leads, centre, scale, bases, found[:, best], with_products, strengths[best])
-        return own, float(left[best] / np.mean(base > 0))
+            what = x, sample.actual[rows, j, None] - simple, nearness(own_leads[rows, j], leads)
+            folds = [np.flatnonzero(sample.fold[rows] == k) for k in range(sample.n_folds)]
+            sums = [_Sums.of(*(column[own] for column in what)) for own in folds]
+            of_last.append(sum(own.squares[:, _LAST] for own in sums))
+            choices = features.choices(len(centre))
+            channels.append([_Folded.of(centre, scale, sums, kept) for kept in choices])
+        return cls._best(leads, np.stack(of_last), [*zip(*channels, strict=True)])
+
+    @classmethod
+    def _best(
+        cls, leads: np.ndarray, of_last: np.ndarray, choices: list[tuple[_Folded, ...]]
+    ) -> list[Self]:
+        """The best regressions, from those of each of D channels for each choice of features.
+
+        `of_last` (D, J) are squared errors of the last value.
+        """
+        wrong, base = np.array([[own.wrong for own in channels] for channels in choices]), of_last
+        left = np.divide(wrong, base[:, None], out=np.zeros_like(wrong), where=base[:, None] > 0)
+        left = left.mean(axis=(1, 3))  # (choices, S)
+        if not left.min() < np.mean(base > 0):
+            return []
+        choice, best = np.unravel_index(left.argmin(), left.shape)
+        centre, scale, bases, found, _ = map(np.stack, zip(*choices[choice], strict=True))
+        what = bool(choice), _SETTINGS.strengths[best]
+        folds = range(bases.shape[1])
+        return [cls(leads, centre, scale, bases[:, k], found[:, k, best], *what) for k in folds]
 
     def at(
         self, records: Records, elapsed: np.ndarray, mixed: np.ndarray, driven: np.ndarray
@@ -181,13 +156,43 @@ class _Sums(NamedTuple):
             sums.append((weighted.T @ x[rows], weighted.T @ own, weight[rows] @ own**2))
         return cls(*(np.stack(column) for column in zip(*sums, strict=True)))
 
-    def solve(self, strengths: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+    def solve(self) -> tuple[np.ndarray, np.ndarray]:
         """The better simple forecast (J,), and coefficients (S, J, F + 1) of its error."""
         bases = self.squares.argmin(axis=1)
         product = np.take_along_axis(self.products, bases[:, None, None], axis=2)
         identity = np.eye(self.grams.shape[-1])
-        found = [np.linalg.solve(self.grams + s * identity, product) for s in strengths]
+        found = [np.linalg.solve(self.grams + s * identity, product) for s in _SETTINGS.strengths]
         return bases, np.stack(found)[..., 0]
+
+    def left(self, bases: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+        """Squared errors (S, J) that coefficients (S, J, F + 1) leave of simple forecasts (J,)."""
+        leads = np.arange(len(bases))
+        change = np.einsum("sjf,jfg->sjg", coefficients, self.grams, optimize=True)
+        change -= 2 * self.products[leads, :, bases]
+        return self.squares[leads, bases] + (change * coefficients).sum(axis=-1)
+
+
+class _Folded(NamedTuple):
+    """Ridge regressions of one channel with S strengths: of all K folds, then without each."""
+
+    centre: np.ndarray  # (F,): of the features
+    scale: np.ndarray  # (F,)
+    bases: np.ndarray  # (K + 1, J)
+    coefficients: np.ndarray  # (K + 1, S, J, F + 1)
+    wrong: np.ndarray  # (S, J): squared errors on each fold, without which they were learned
+
+    @classmethod
+    def of(cls, centre: np.ndarray, scale: np.ndarray, sums: list[_Sums], kept: np.ndarray) -> Self:
+        """From the sums of each fold, of which some features are kept, and a constant."""
+        some = np.append(kept, len(centre))
+        of = [
+            _Sums(own.grams[:, some[:, None], some], own.products[:, some], own.squares)
+            for own in sums
+        ]
+        total = _Sums(*map(sum, zip(*of, strict=True)))
+        solved = [total.solve(), *(_Sums(*map(np.subtract, total, own)).solve() for own in of)]
+        wrong = sum(own.left(*others) for own, others in zip(of, solved[1:], strict=True))
+        return cls(centre[kept], scale[kept], *map(np.stack, zip(*solved, strict=True)), wrong)
 
 
 class _Features(NamedTuple):
@@ -201,6 +206,7 @@ class _Features(NamedTuple):
     shared: np.ndarray  # (n, S): of all channels
     before: np.ndarray  # (n, D, F): responses to inputs when the channels were last observed
     driven: np.ndarray  # (n, F): at the times that are forecast
+    n_products: int  # of the shared features, the last ones
 
     @classmethod
     def of(
@@ -221,17 +227,18 @@ class _Features(NamedTuple):
         last = records.last[..., None]
         means = np.concatenate([records.mean[..., None], records.means], axis=-1)
         levels = np.concatenate([last, means - last], axis=-1)
-        shared, n = [], len(last)
+        shared, n, n_products = [], len(last), 0
         if last.shape[1] <= _SETTINGS.max_channels:
             shared.append(levels[..., _OF_OTHERS].reshape(n, -1))
         if with_products:
             factors = levels[..., [0, 2]].reshape(n, -1)
             factors = np.clip(factors, -_SETTINGS.clip, _SETTINGS.clip)
             one, other = np.triu_indices(factors.shape[1])
+            n_products = len(one)
             shared.append(factors[:, one] * factors[:, other])
         shared = np.hstack([np.empty((n, 0)), *shared])
         own = simple, since, np.maximum(records.n_values, 1), np.maximum(elapsed, 0.0)
-        return cls(*own, levels, shared, records.driven, driven)
+        return cls(*own, levels, shared, records.driven, driven, n_products)
 
     def of_channel(self, channel: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Features (m, F) of a channel, and its simple forecasts (m, 2), at `rows` (n,)."""
@@ -242,6 +249,12 @@ class _Features(NamedTuple):
         before = self.before[rows, channel]
         own += [simple[:, _MIXED] - simple[:, _LAST], self.shared[rows]]
         return np.column_stack([*own, before, self.driven[rows] - before]), simple
+
+    def choices(self, n_features: int) -> list[np.ndarray]:
+        """Positions of the features without products, and with them if there are any."""
+        every, stop = np.arange(n_features), n_features - self.n_driven
+        plain = np.delete(every, np.arange(stop - self.n_products, stop))
+        return [plain, every] if self.n_products else [every]
 
     @property
     def n_driven(self) -> int:

@@ -12,12 +12,10 @@ from typing import Self
 import numpy as np
 
 from skpolyode.ensemble.backtest import (
-    N_FOLDS,
     BacktestSettings,
     Forecasts,
     Sample,
     chunks,
-    folds_of,
     rolling_origins,
 )
 from skpolyode.ensemble.bounds import Bounds
@@ -30,7 +28,9 @@ from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 
-_SAMPLE = BacktestSettings(max_origins=6000, max_targets=10)  # of the regression
+_SAMPLE = BacktestSettings(
+    enough_series=10**9, max_origins=3000, max_targets=10
+)  # of the regression
 
 
 @saved
@@ -54,31 +54,28 @@ class SimpleForecasts:
     late: np.ndarray
 
     @classmethod
-    def learn(cls, sample: Sample, seasons: list[tuple[float, ...]], knots: np.ndarray) -> Self:
+    def learn(
+        cls, sample: Sample, seasons: list[tuple[float, ...]], knots: np.ndarray
+    ) -> list[Self]:
         """Learn from a sample of forecasts, and from the rows of their series.
+
+        The first ones are learned from all series, the others without each fold of them, but for
+        variances, bounds and the ridge's strength.
 
         `seasons` are those of the mixed model, and `knots` the leads of the regression; without any
         there is none.
         """
-        every, ridge = np.ones(len(sample.offsets) - 1, dtype=bool), None
-        mixed = MixedEffects.learn(*_whole_series(sample, every), seasons)
+        mixed, n_folds = MixedEffects.learn(*_whole_series(sample), seasons), sample.n_folds
+        others = mixed.without_folds(*_whole_series(sample), n_folds) if n_folds > 1 else [mixed]
         expected, leads = sample.mixed(mixed), sample.leads
-        if len(knots):
-            ridge = DirectRidge.learn(knots, sample, expected)
+        ridges = DirectRidge.learn(knots, sample, expected) if len(knots) else []
+        late = np.where(np.isinf(leads), sample.actual - expected, np.nan)
         bounds = Bounds.learn(sample.rows.values, leads, sample.actual - sample.records.last)
-        return cls(mixed, ridge, bounds, _late(leads, sample.actual - expected))
-
-    def without(self, series: np.ndarray, sample: Sample) -> Self:
-        """The same, learned without some series (n,), but for variances and the ridge's strength.
-
-        The `sample` is that of `learn`.
-        """
-        mixed = self.mixed.relearned(*_whole_series(sample, ~np.isin(sample.whose, series)))
-        sample = sample.of_rows(~np.isin(sample.series, series))
-        expected = sample.mixed(mixed)
-        ridge = self.ridge and self.ridge.relearned(sample, expected)
-        late = _late(sample.leads, sample.actual - expected)
-        return replace(self, mixed=mixed, ridge=ridge, late=late)
+        found = []
+        for k, own in enumerate([mixed, *others], -1):
+            what = ridges[k + 1] if ridges else None, bounds, _shrunk_mean(late[sample.fold != k])
+            found.append(cls(own, *what))
+        return found
 
     def records(
         self, rows: Standardised, offsets: np.ndarray, asked: np.ndarray, driven: np.ndarray
@@ -138,17 +135,16 @@ class SimpleForecasts:
         return self.bounds.clip(np.concatenate([members, structural], axis=-1), records, leads)
 
 
-def _whole_series(sample: Sample, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Times, values and offsets of the series that a mask keeps, but for windows of series."""
-    kept = kept & (sample.whose == np.arange(len(sample.whose)))
+def _whole_series(sample: Sample) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Times, values and offsets of the series, but for windows of them."""
+    kept = sample.whose == np.arange(len(sample.whose))
     rows = kept[series_index(sample.offsets)]
     return *(x[rows] for x in sample.rows), offsets_from(np.diff(sample.offsets)[kept])
 
 
-def _late(leads: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """Shrunk mean (D,) of errors (M, D) of the mixed model where channels had not been observed."""
-    error = np.where(np.isinf(leads), errors, np.nan)
-    return np.nansum(error, axis=0) / ((~np.isnan(error)).sum(axis=0) + SETTINGS.prior)
+def _shrunk_mean(errors: np.ndarray) -> np.ndarray:
+    """Means (D,) of errors (M, D), NaN where there are none."""
+    return np.nansum(errors, axis=0) / ((~np.isnan(errors)).sum(axis=0) + SETTINGS.prior)
 
 
 def seasons_of(
@@ -174,22 +170,12 @@ def whole_of_seasonal(panel: Panel, seasons: list[tuple[float, ...]]) -> np.ndar
 
 
 def members_of(
-    simple: SimpleForecasts,
-    sample: Sample,
-    run: np.ndarray,
-    structural: np.ndarray,
-    learned: Sample | None = None,
+    simple: list[SimpleForecasts], sample: Sample, run: np.ndarray, structural: np.ndarray
 ) -> np.ndarray:
-    """Members (M, D, G) of a sample.
-
-    With the sample that `simple` was `learned` from, those of each series are learned from others.
-    """
+    """Members (M, D, G) of a sample, each fold by simple forecasts of its own, or all by one."""
     members = np.empty((*run.shape, len(MEMBERS) - 1 + structural.shape[-1]))
-    folds = folds_of(sample.series, 1 if learned is None else N_FOLDS)
-    for fold in np.unique(folds):
-        own, rows = simple, np.flatnonzero(folds == fold)
-        if len(rows) < len(folds):
-            own = simple.without(np.unique(sample.series[rows]), learned)
+    for k, own in enumerate(simple):
+        rows = np.flatnonzero((sample.fold == k) | (len(simple) == 1))
         origins, place = np.unique(sample.origin[rows], return_inverse=True)
         asked = sample.rows, sample.offsets, sample.origins[origins], sample.responses
         known = own.records(*asked)

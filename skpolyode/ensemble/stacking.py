@@ -15,7 +15,6 @@ from typing import Self
 import numpy as np
 
 from skpolyode.ensemble.backtest import (
-    FEWEST_TO_HOLD_OUT,
     N_FOLDS,
     Forecasts,
     RollingOrigins,
@@ -25,7 +24,7 @@ from skpolyode.ensemble.backtest import (
     knots_of,
     rolling_origins,
 )
-from skpolyode.ensemble.conformal import volatility_at
+from skpolyode.ensemble.conformal import Calibration, volatility_at
 from skpolyode.ensemble.records import NEGLIGIBLE, Records
 from skpolyode.ensemble.simple import (
     SimpleForecasts,
@@ -38,6 +37,7 @@ from skpolyode.ensemble.weights import (
     MEMBERS,
     SETTINGS,
     Backtest,
+    as_if_new,
     learn_weights,
     weights_between,
 )
@@ -202,15 +202,15 @@ def learn_stacking(
     own = run[ahead], extra[ahead]
     sample, start = every.of_rows(ahead), (run - every.actual)[~ahead]
     knots = np.empty(0)
-    if new_from is None and learned.n_series >= FEWEST_TO_HOLD_OUT:
+    if new_from is None and learned.n_series > 1:
         knots = knots_of(sample.leads, sample.actual)
     source = learning_sample(model, learned, rng, seasons)
-    simple = SimpleForecasts.learn(source, seasons, knots)
-    members = members_of(simple, sample, *own, source if by_folds else None)
+    simple, *folds = SimpleForecasts.learn(source, seasons, knots)
+    members = members_of(folds if by_folds else [simple], sample, *own)
     volatility = volatility_at(sample.rows.values, sample.offsets, sample.origins)[sample.origin]
     columns = sample.leads, volatility, members, sample.actual
     times = asked.times[ahead] / model.units.time_scale
-    backtest = Backtest(*columns, sample.series, times, is_new[ahead])
+    backtest = Backtest(*columns, sample.series, times, is_new[ahead], sample.origin)
     leads, weights, unseen = learn_weights(backtest)
     early = [_at_zero(weights[:, :1], _anchored(model, start))]
     if leads[0] > 1.0:  # after a typical gap the last value says no more than it does then
@@ -280,7 +280,7 @@ def learn_simple(
     """Simple forecasts in the units of a model, without a regression; see `learn_stacking`."""
     seasons = seasons_of(model, panel, period)
     sample = learning_sample(model, panel, rng, seasons)
-    return SimpleForecasts.learn(sample, seasons, np.empty(0))
+    return SimpleForecasts.learn(sample, seasons, np.empty(0))[0]
 
 
 def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
@@ -295,3 +295,14 @@ def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
             at = weights_between(*channel, knots, own.leads[:, j])
             result[out, j] = (at * own.members[:, j]).sum(axis=-1)
     return result
+
+
+def calibrate(backtest: Backtest, unit: float, expected: np.ndarray | None = None) -> Calibration:
+    """How far off combined forecasts are, with times in units of which `unit` are a typical gap.
+
+    Weights that judge a forecast are learned from other folds. Errors are multiples of those
+    `expected` (M, D), if there are any.
+    """
+    leads, forecasts = backtest.leads * unit, as_if_new(cross_fitted(backtest), backtest)
+    columns = leads, forecasts, backtest.actual, backtest.series, backtest.times * unit
+    return Calibration.learn(*columns, backtest.volatility, expected, backtest.origin)

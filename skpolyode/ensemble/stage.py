@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from skpolyode.ensemble.stacking import learn_stacking
+from skpolyode.ensemble.stacking import calibrate, learn_stacking
 from skpolyode.transformers.stages import FitState
 
 
 def stack_forecasts(state: FitState) -> None:
-    """Learn weights by channel and lead."""
+    """Learn weights by channel and lead, and whole paths of the errors that are left."""
     parts = state.trained, state.judging, state.random_state
-    stacking, _ = learn_stacking(state.embedder, *parts)
-    state.embedder = replace(state.embedder, stacking=stacking)
+    stacking, backtest = learn_stacking(state.embedder, *parts)
+    known = {"calibration": calibrate(backtest, state.embedder.units.time_scale)}
+    state.embedder = replace(state.embedder, stacking=stacking, **known)
     judged = state.trained if state.judging is None else state.judging
     weights = {name: w for name, w in stacking.mean_weights.items() if w >= 0.005}
     outcome = f"forecasts combine {', '.join(weights)}"

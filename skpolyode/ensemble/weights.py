@@ -47,8 +47,7 @@ class StackingSettings:
     structural_prior: float = 50.0  # the same for structural forecasts, where there are any
     likeness: float = 0.5  # power of the number of forecasts of a series: their errors are alike
     outlier: float = 5.0  # usual errors; forecasts that all members miss by more count less
-    furthest: float = 100.0  # the same of forecasts that one member misses, if it usually does not
-    ordinary: float = 0.9  # share of the series that decide which errors are usual
+    ordinary: float = 0.9  # share of the forecasts that decide which errors are usual
     sum_weight: float = 1e4  # of the equation that weights sum to one, beside those of the errors
     jump: float = 2.0  # usual errors; what is beyond is no larger in series that are new
     trust: float = 2.0  # held-out series that speak for errors as large as those in training
@@ -71,6 +70,7 @@ class Backtest(NamedTuple):
     series: np.ndarray  # int64 (M,)
     times: np.ndarray  # float64 (M,): that are forecast, in typical gaps
     is_new: np.ndarray  # bool (M,): whether the series has not trained the model
+    origin: np.ndarray  # int64 (M,): which of the origins it is forecast from
 
     def of(self, kept: np.ndarray) -> Backtest:
         """The forecasts that a mask (M,) keeps."""
@@ -185,7 +185,7 @@ def _error_products(
     members = np.column_stack([backtest.members[rows, channel], np.zeros(len(lead))])
     errors, near = members - actual[:, None], nearness(lead, leads)  # (m, G), (m, J)
     series, times = backtest.series[rows], backtest.times[rows]
-    errors = _relative(errors, near, series)
+    errors = _relative(errors, near)
     n_apart = [
         effective_count(series[own > 0], times[own > 0], when, power=SETTINGS.likeness)
         for own, when in zip(near.T, leads, strict=True)
@@ -199,36 +199,22 @@ def _error_products(
     return products.reshape(*(near.shape[1], errors.shape[1]) * 2)
 
 
-def _relative(errors: np.ndarray, near: np.ndarray, series: np.ndarray) -> np.ndarray:
+def _relative(errors: np.ndarray, near: np.ndarray) -> np.ndarray:
     """Errors (m, G) as multiples of those of the best member near each of J leads.
 
-    So that no faulty cell decides, a forecast counts less if all members miss it by far, or if one
-    misses it by much more than is usual. Its errors are then smaller by one factor: each by one of
-    its own, errors of opposite sign could cancel that do not, and a member that is exact would
-    gain nothing by it.
+    So that no faulty cell decides, a forecast counts less if all members miss it by far. Its errors
+    are then smaller by one factor: each by one of its own, errors of opposite sign could cancel
+    that do not, and a member that is exact would gain nothing by it.
     """
     difficulty = np.abs(errors).min(axis=1)
-    credible = _credible_at_first(series, difficulty)
+    usual = np.quantile(difficulty, SETTINGS.ordinary) if len(errors) else 0.0
+    credible = np.minimum(max(usual, _LEAST) / np.maximum(difficulty, _TINY), 1.0) ** 2
     for _ in range(2):
         counts = near * credible[:, None]
         squares = counts.T @ errors**2 / np.maximum(counts.sum(axis=0), _TINY)[:, None]
         scale = near @ np.sqrt(np.maximum(squares.min(axis=1), _LEAST))
         credible = np.minimum(SETTINGS.outlier * scale / np.maximum(difficulty, _TINY), 1.0) ** 2
-    errors = errors * np.sqrt(credible)[:, None] / scale[:, None]
-    worst = np.abs(errors).max(axis=1, initial=0.0)
-    usual = np.quantile(worst, SETTINGS.ordinary) if len(worst) else 0.0
-    furthest = SETTINGS.furthest * max(usual, 1.0)
-    return errors * np.minimum(furthest / np.maximum(worst, _TINY), 1.0)[:, None]
-
-
-def _credible_at_first(series: np.ndarray, difficulty: np.ndarray) -> np.ndarray:
-    """Shares (m,) that forecasts count as: none of a series sums to more than in most series."""
-    whose, counts = np.unique(series, return_inverse=True, return_counts=True)[1:]
-    size = np.bincount(whose, difficulty**2) / counts
-    usual = np.quantile(size, SETTINGS.ordinary) if len(size) else 0.0
-    if usual <= _LEAST:
-        return np.ones(len(series))
-    return np.minimum(usual / np.maximum(size, _LEAST), 1.0)[whose]
+    return errors * np.sqrt(credible)[:, None] / scale[:, None]
 
 
 def _convex_weights(products: np.ndarray, penalty: np.ndarray, towards: np.ndarray) -> np.ndarray:

@@ -20,11 +20,10 @@ from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
 from skpolyode.ensemble.backtest import FEWEST_TO_HOLD_OUT, RollingOrigins
 from skpolyode.ensemble.conformal import Calibration, volatility_at
 from skpolyode.ensemble.records import NEGLIGIBLE
-from skpolyode.ensemble.stacking import cross_fitted, learn_simple, learn_stacking
-from skpolyode.ensemble.weights import as_if_new
+from skpolyode.ensemble.stacking import calibrate, learn_simple, learn_stacking
 from skpolyode.errors import check_share
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
-from skpolyode.panel import Panel, offsets_from
+from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.outliers import CellLimits, doubts_are_told, within_limits
 from skpolyode.panel.query import refuse_early
@@ -180,11 +179,8 @@ def _calibrated(
         options["structural"] = structurally
     stacking, backtest = learn_stacking(model, known, tested, rng, **options)
     transformer.embedder_ = replace(model, stacking=stacking)
-    unit, forecasts = transformer.time_scale_, as_if_new(cross_fitted(backtest), backtest)
-    leads, shared = backtest.leads * unit, (backtest.series, backtest.times * unit)
-    columns = leads, forecasts, backtest.actual, *shared, backtest.volatility
     paths = calibrate_paths(transformer, known if tested is None else tested, rng, ends)
-    calibration = Calibration.learn(*columns, found.get("expected"))
+    calibration = calibrate(backtest, transformer.time_scale_, found.get("expected"))
     return Trained(transformer, calibration, paths, structural)
 
 
@@ -245,6 +241,7 @@ def answer(
     - At an observation: its forecast from the observations before; the mean at the first one. The
       path, if `path_at_rows`.
     - Between two observations: the learned path, which leads from one to the other.
+    - Before the first row, if `path_at_rows`: the path, as far off as a forecast of equal lead.
     - In series without any observation: NaN.
 
     Parameters
@@ -268,15 +265,15 @@ def answer(
         return answers
     asked = np.flatnonzero(np.repeat(known, np.diff(offsets)))
     panel, offsets, times = context[known], offsets_from(np.diff(offsets)[known]), times[asked]
-    why = "its first row ({} such times): nothing is known from there."
-    refuse_early(panel, times, offsets, panel.times[panel.offsets[:-1]], why)
+    if not path_at_rows:
+        why = "its first row ({} such times): nothing is known from there."
+        refuse_early(panel, times, offsets, panel.times[panel.offsets[:-1]], why)
     panel = observed_part(panel)
     before, is_between = _places(panel, times, offsets, path_at_rows)
     start = np.flatnonzero(~is_between & (before < 0))
     answers.put(asked[start], values=0.0)
-    # Time since each channel was last observed, up to the origin of each forecast.
-    seen = np.where(before[:, None] < 0, -1, last_seen_rows(panel)[before])
-    answers.put(asked, leads=np.where(seen < 0, np.inf, times[:, None] - panel.times[seen]))
+    early = is_between & (before < 0)
+    answers.put(asked, leads=_leads(panel, times, series_index(offsets), before, early))
     ahead = np.flatnonzero(~is_between & (before >= 0))
     if len(ahead):
         ahead = ahead[np.argsort(before[ahead], kind="stable")]
@@ -295,6 +292,22 @@ def answer(
         path = on_path(trained.transformer, panel, *own)
         answers.put(asked[is_between], **path._asdict())
     return answers
+
+
+def _leads(
+    panel: Panel, times: np.ndarray, series: np.ndarray, before: np.ndarray, early: np.ndarray
+) -> np.ndarray:
+    """Time (Q, D) since each channel was last observed, up to the row `before` (Q,) each time.
+
+    Where a mask (Q,) says that the time is `early`, before the first row: to its first observation.
+    """
+    seen = np.where(before[:, None] < 0, -1, last_seen_rows(panel)[before])
+    leads = np.where(seen < 0, np.inf, times[:, None] - panel.times[seen])
+    if early.any():
+        seen_at = np.where(np.isnan(panel.values), np.inf, panel.times[:, None])
+        first = np.minimum.reduceat(seen_at, panel.offsets[:-1])
+        leads[early] = first[series[early]] - times[early, None]
+    return leads
 
 
 def _places(

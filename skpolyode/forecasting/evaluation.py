@@ -131,10 +131,10 @@ def evaluate_forecasts(
         limits = read_leads(horizon, panel.time_unit, "horizon")
     if not (np.diff(limits, prepend=0.0) > 0).all():
         raise ValueError(f"horizon must increase from above zero, got {horizon!r}.")
-    past, future = _split(panel, cutoff)
+    past, future = split_at(panel, cutoff)
     leads = future.times - np.repeat(past.times[past.offsets[1:] - 1], future.lengths)
     levels = _levels(coverage) if of_quantiles else ()
-    trained, times = _trained(forecaster, past), [own for own, _ in future.to_series()]
+    trained, times = trained_on(forecaster, past), [own for own, _ in future.to_series()]
     past, future = (align_to_fit(part, trained, "panel") for part in (past, future))
     quantiles = trained.forecast_quantiles(past, times, levels) if levels else {}
     quantiles = {alpha: own.values for alpha, own in quantiles.items()}
@@ -173,7 +173,7 @@ def _checked_metrics(forecaster: Any, metrics: Sequence[str]) -> list[str]:
     return of_quantiles
 
 
-def _split(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
+def split_at(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
     """Rows up to the cutoff and those after it, of the series that have observations in both."""
     seen = observed_series(panel)
     known = observed_part(panel[seen])
@@ -201,7 +201,8 @@ def _split(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
     return past[kept], future[kept]
 
 
-def _trained(forecaster: Any, past: Panel) -> Any:
+def trained_on(forecaster: Any, past: Panel) -> Any:
+    """The forecaster itself, or a clone that is trained if it is not."""
     if isinstance(forecaster, PolyODEForecaster):
         return forecaster.clone().pretrain(past) if forecaster.state == "new" else forecaster
     if not hasattr(forecaster, "fit"):

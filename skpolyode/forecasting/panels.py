@@ -13,18 +13,21 @@ from skpolyode.ensemble.conformal import Calibration
 from skpolyode.errors import check_share
 from skpolyode.forecasting.engine import Answers, Trained, answer
 from skpolyode.forecasting.paths import PathCalibration
+from skpolyode.futures.sampling import Outlook, SamplesFutures
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.selection import align_to_fit
+from skpolyode.panel.units import Units
 from skpolyode.structural.averaging import StructuralModels
 from skpolyode.transformers.neural import NeuralTransformer
 
 FITTED = (*(f"{name}_" for name in Trained._fields), "channel_names_", "has_channel_names_")
 """Attributes that training sets."""
 
+_MOMENT = 1e-6  # typical gaps after the last row, which is a forecast of what is there
 _N_LEVELS = 50  # quantiles that a variance is computed from
 
 
-class PanelForecaster(BaseForecaster):
+class PanelForecaster(SamplesFutures, BaseForecaster):
     """Base of forecasters that answer about any series, at any times, with intervals.
 
     Attributes
@@ -116,10 +119,7 @@ class PanelForecaster(BaseForecaster):
             raise TypeError(f"alpha must be a list, such as [0.05, 0.95], got {alpha!r}.")
         for a in alpha:
             check_share("alpha", a)
-        panel = self._aligned(y)
-        if inputs is not None:
-            encoder = self.transformer_.embedder_.inputs
-            panel, _ = with_inputs(panel, encoder, inputs, type(self).__name__)
+        panel = self._continued_panel(y, inputs)
         flat, offsets = query_times(panel, times, relative_to)
         answers = answer(self._trained, panel, flat, offsets)
         return {a: panel.like(flat, self._quantile(answers, a), offsets) for a in alpha}
@@ -181,6 +181,7 @@ class PanelForecaster(BaseForecaster):
             have been observed, around the path of the transformer. Where a channel was observed,
             both ends are the observation, unless the transformer treats observations as noisy.
             After the last observation of a channel, the ends are those of `forecast_interval`.
+            Before the first row, they are as far apart as those of a forecast of equal lead.
         """
         check_share("coverage", coverage)
         panel = self._aligned(y)
@@ -198,6 +199,32 @@ class PanelForecaster(BaseForecaster):
         if self.state == "new":
             self.check_is_fitted()
         return align_to_fit(as_panel(y, name="y"), self, "y").since_start()
+
+    def _continued_panel(self, X: Any, inputs: Any) -> Panel:
+        """The series, with the channels of training, and further inputs."""
+        panel = self._aligned(X)
+        if inputs is None:
+            return panel
+        encoder = self.transformer_.embedder_.inputs
+        return with_inputs(panel, encoder, inputs, type(self).__name__)[0]
+
+    def _error_calibration(self) -> Calibration:
+        if self.state == "new":
+            self.check_is_fitted()
+        return self.calibration_
+
+    def _forecast_units(self) -> tuple[Units, bool]:
+        embedder = self.transformer_.embedder_
+        return embedder.units, embedder.filters
+
+    def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Outlook:
+        # At the last row the forecaster answers with the forecast of that row.
+        end = np.repeat(panel.times[panel.offsets[1:] - 1], np.diff(offsets))
+        least = _MOMENT * self.transformer_.time_scale_
+        later = np.maximum(times, end + np.maximum(least, 4 * np.spacing(np.abs(end))))
+        answers = answer(self._trained, panel, later, offsets)
+        about = answers.values, answers.leads, answers.volatility, answers.expected
+        return Outlook(*about)
 
     def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
         """Quantile (Q, D) in the units of the data; the median is the forecast itself."""

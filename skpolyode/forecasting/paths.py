@@ -36,7 +36,7 @@ class OnPath(NamedTuple):
 
     values: np.ndarray  # (Q, D), in standard deviations from the mean
     volatility: np.ndarray  # (Q, D, 2): of the whole series
-    apart: np.ndarray  # (Q, D): distance to the channel's observations; NaN after the last one
+    apart: np.ndarray  # (Q, D): distance to the channel's observations; NaN outside of them
     expected: np.ndarray  # (Q, D): expected size of the error, where it is known; else 1
     at_row: np.ndarray  # bool (Q,): whether anything was observed then
 
@@ -48,7 +48,7 @@ def on_path(
     times: np.ndarray,
     offsets: np.ndarray,
 ) -> OnPath:
-    """Points between the first and the last observation of each series.
+    """Points before the last observation of each series.
 
     The distance `apart` from the observations of a channel is half the harmonic mean of the times
     since the last one and to the next one: in a random walk, the variance is proportional to it.
@@ -76,7 +76,8 @@ def on_path(
     since = np.where(asked.before < 0, np.inf, since)
     with np.errstate(divide="ignore"):
         apart = 1 / (1 / since + 1 / until)
-    apart = np.where(np.isinf(until) & (since > 0), np.nan, apart)
+    early = at < asked.times  # before the first row, which no hidden row is
+    apart = np.where((np.isinf(until) & (since > 0)) | early[:, None], np.nan, apart)
     if model.filters:  # the path need not pass through observations
         apart = np.maximum(apart, np.finfo(np.float64).tiny)
     expected = np.ones(values.shape)
@@ -84,7 +85,7 @@ def on_path(
         deviation = path_std(model, whole, at, offsets) / transformer.scaler_.scale
         noise = model.scale.noise.double().sqrt().cpu().numpy()
         expected = np.maximum(np.hypot(deviation, noise), NEGLIGIBLE)
-    at_row = asked.times == asked.seen.times[asked.row]
+    at_row = at == asked.seen.times[asked.row]
     return OnPath(values, volatility, apart, expected, at_row)
 
 
@@ -144,12 +145,36 @@ def calibrate_paths(
     first = first if earliest is None else np.maximum(first, earliest)
     inner = (row >= first[series]) & (row < panel.offsets[1:][series] - 1)
     may_hide, (n_rows, n_channels) = inner[:, None] & ~np.isnan(panel.values), panel.values.shape
-    one, each = (rng.randint(N_FOLDS, size=(n_rows, n)) for n in (1, n_channels))
-    between = _calibrated(transformer, panel, may_hide, one)
+    stretch, each = _stretches(panel, rng), rng.randint(N_FOLDS, size=(n_rows, n_channels))
+    stretches = rng.randint(N_FOLDS, size=(stretch.max() + 1, 1))[stretch]
+    between = _calibrated(transformer, panel, may_hide, stretches)
     if between is None:
         return None
     at_rows = None if n_channels == 1 else _calibrated(transformer, panel, may_hide, each)
     return PathCalibration(between, at_rows)
+
+
+def _stretches(panel: Panel, rng: np.random.RandomState) -> np.ndarray:
+    """Stretch (P,) that each row is in, of which all rows are hidden at once.
+
+    Most rows are alone. Of series with some long gaps, half of the rows are in stretches as long as
+    these, drawn at random: a few would not tell how errors grow with the distance.
+    """
+    steps = np.diff(panel.times, prepend=panel.times[0])
+    inside = ~np.isin(np.arange(len(steps)), panel.offsets[:-1])
+    gaps = steps[inside]
+    if not len(gaps):
+        return np.arange(len(steps))
+    usual = np.median(gaps)
+    lengths = np.maximum(gaps - 2 * gaps.mean(), usual)  # what is hidden leaves a gap at each end
+    is_long, weights = lengths > usual, np.ones(len(gaps))
+    if is_long.any():
+        weights[is_long] = max(1.0, lengths[~is_long].sum() / lengths[is_long].sum())
+    clock = np.cumsum(np.where(inside, steps, usual)) - usual / 2
+    drawn = rng.choice(len(gaps), 2 * len(steps), p=weights / weights.sum())
+    stretch, row = np.searchsorted(np.cumsum(lengths[drawn]), clock), np.arange(len(steps))
+    stretch = np.where(is_long[drawn][stretch], stretch, 2 * len(steps) + row)
+    return np.unique(stretch, return_inverse=True)[1]
 
 
 def _calibrated(

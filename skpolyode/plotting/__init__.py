@@ -6,6 +6,7 @@ matplotlib.
 """
 
 from skpolyode.plotting.coefficients import CoefficientDisplay
+from skpolyode.plotting.crossing import CrossingDisplay
 from skpolyode.plotting.forecast import ForecastDisplay
 from skpolyode.plotting.reconstruction import ReconstructionDisplay
 from skpolyode.plotting.reliability import ReliabilityDisplay
@@ -13,6 +14,7 @@ from skpolyode.plotting.training import TrainingDisplay
 
 __all__ = [
     "CoefficientDisplay",
+    "CrossingDisplay",
     "ForecastDisplay",
     "ReconstructionDisplay",
     "ReliabilityDisplay",

@@ -41,6 +41,7 @@ from skpolyode.transformers.parameters import (
     check_repeatable,
     local_random_state,
 )
+from skpolyode.transformers.sampled import SampledTransformer
 from skpolyode.transformers.stages import (
     FEWEST_EPOCHS,
     EstimateError,
@@ -56,7 +57,7 @@ _FURTHEST = 48  # observations that some minibatches look ahead, at most: half o
 INTERVAL_LENGTH = 4  # observations that training goes through, with their updates
 
 
-class NeuralTransformer(SeriesTransformer, Training):
+class NeuralTransformer(SampledTransformer, SeriesTransformer, Training):
     """Base of transformers that embed and forecast by a trained sequence model.
 
     A subclass makes its model in `_new_model`. Its own `__init__` takes its own parameters and

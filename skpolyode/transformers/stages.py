@@ -294,11 +294,11 @@ class LearnVariance(Stage):
 
 @dataclass(frozen=True)
 class StackForecasts(Stage):
-    """Combine the free run of the model with simple forecasts, as `skpolyode.seams` has it."""
+    """Combine forecasts, and learn how far off they are, as `skpolyode.seams` has it."""
 
     name: ClassVar[str] = "stacking"
     cost: ClassVar[int] = 2
 
     def run(self, state: FitState) -> None:
-        """Learn weights by channel and lead."""
+        """Learn weights by channel and lead, and whole paths of the errors that are left."""
         seams.stack_forecasts(state)

@@ -132,7 +132,7 @@ def test_a_memory_beyond_the_longest_has_no_gradient_but_that_of_the_prior():
 @pytest.mark.parametrize("periods", SEASONS)
 @pytest.mark.parametrize("seed", range(3))
 def test_loss_is_the_density_of_all_values(periods, seed):
-    """With the curve's prior, log|V|, squares and log|X'V^-1 X| are those of V + 9 X X'."""
+    """With the curve's prior P, log|V|, squares and log|X'V^-1 X| are those of V + X P X'."""
     own, (times, x, offsets) = likelihood(periods)
     theta = some_theta(own, seed)
     prior, memory, noise, _ = own.parts(theta)
@@ -146,7 +146,9 @@ def test_loss_is_the_density_of_all_values(periods, seed):
     series = np.repeat(np.arange(5), np.diff(offsets))[seen]
     t, x = times[seen], x[seen]
     v = covariance(model, 0, t, t) * (series[:, None] == series)
-    v += noise * np.eye(len(t)) + 9 * model.fixed(t) @ model.fixed(t).T
+    turns = np.concatenate([np.arange(1, n + 1) for n in (0, *n_harmonics)])
+    of_curve = np.concatenate([np.full(3, 9.0), 1 / np.repeat(turns, 2) ** 2])
+    v += noise * np.eye(len(t)) + model.fixed(t) * of_curve @ model.fixed(t).T
     density = multivariate_normal.logpdf(x, np.zeros(len(t)), v)
     expected = -density - 0.5 * len(t) * np.log(2 * np.pi) + ((theta - own.usual) ** 2).sum() / 8
     assert own.loss(theta)[0] == pytest.approx(expected, rel=1e-10)
@@ -305,14 +307,19 @@ def test_the_order_of_series_does_not_matter():
         np.testing.assert_allclose(getattr(two, name), getattr(one, name), rtol=1e-3, atol=1e-4)
 
 
-def test_with_the_curve_of_other_series_variances_stay():
+def test_without_a_fold_of_series_variances_stay_and_curves_do_not_know_it():
     sizes = {"level": 1.0, "slope": 0.5, "serial": 0.5, "memory": 3.0, "noise": 0.3}
     times, values, offsets = simulated(40, 10, 0, sizes)
     model = MixedEffects.learn(times, values, offsets)
-    np.testing.assert_allclose(model.relearned(times, values, offsets).curve, model.curve)
-    other = model.relearned(times, values + 5.0, offsets)
-    np.testing.assert_allclose(other.curve, model.curve + 5, atol=0.2)
-    np.testing.assert_array_equal(other.prior, model.prior)
+    parts = model.without_folds(times, values, offsets, 5)
+    is_first = np.repeat(np.arange(40) % 5 == 0, np.diff(offsets))
+    moved = np.where(is_first[:, None], values + 5.0, values)
+    again = model.without_folds(times, moved, offsets, 5)
+    np.testing.assert_allclose(again[0].curve, parts[0].curve)
+    np.testing.assert_array_equal(again[0].prior, model.prior)
+    assert (again[1].curve > parts[1].curve + 0.5).all()
+    shifted = model.without_folds(times, values + 5.0, offsets, 5)[0]
+    np.testing.assert_allclose(shifted.curve, parts[0].curve + 5, atol=0.2)
 
 
 @pytest.mark.parametrize("lengths", [[1], [1, 1, 1], [2], [3, 1]])
@@ -324,6 +331,33 @@ def test_a_few_rows_are_enough_and_none_as_well(lengths):
         assert all(np.isfinite(part).all() for part in found)
     nothing = MixedEffects.learn(times[:0], values[:0], np.zeros(1, dtype=np.int64))
     assert nothing.forecasts(nothing.start(1, 2), np.ones(1))[1].shape == (1, 2)
+
+
+@pytest.mark.parametrize("sharp", [True, False])
+def test_a_single_series_shows_its_week(sharp):
+    """Hourly values of 19 days, the last of which is a Friday: the weekend is not like Friday."""
+    hours, rng = np.arange(552.0), np.random.default_rng(0)
+    works = hours // 24 % 7 < 5
+    day = np.exp(2 * (np.cos(2 * np.pi * (hours % 24 - 13) / 24) - 1))
+    x = day + 0.8 * works if sharp else day * np.where(works, 1.0, 0.3) + 0.2 * works
+    x = (x + 0.1 * rng.standard_normal(len(hours)))[:, None] / x.std()
+    known, offsets = 456, np.array([0, 456])
+    rows = hours[:known], x[:known] - x[:known].mean(), offsets
+    model = MixedEffects.learn(*rows, [(), (24.0,), (168.0,), (24.0, 168.0)])
+    assert model.periods == (24.0, 168.0)
+    last = np.repeat(model.known_at(*rows, np.array([known - 1])), 48, axis=0)
+    found = model.forecasts(last, hours[known : known + 48])[0]
+    error = found + x[:known].mean() - x[known : known + 48]
+    assert np.sqrt(np.mean(error**2)) < 0.6
+
+
+@pytest.mark.parametrize(("n_series", "n_rows"), [(1, 192), (10, 100), (60, 48)])
+def test_the_fewer_series_the_longer_they_are_looked_at(n_series, n_rows):
+    times = np.tile(np.arange(300.0), n_series)
+    found = grouped(times, np.sin(times), 300 * np.arange(n_series + 1))
+    assert found.times.shape[1] == n_rows
+    assert found.known.all()
+    assert (found.times[:, -1] == 299).all()
 
 
 def test_the_search_does_not_run_off_where_nothing_is_noise():

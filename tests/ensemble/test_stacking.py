@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.signal import lfilter
 
 import skpolyode
 from skpolyode import Panel, PolyODEForecaster, PolyODETransformer
@@ -47,7 +48,7 @@ def backtest_of(
     """One channel, each forecast of a new series of its own."""
     n = len(leads)
     own = {"series": np.arange(n), "times": np.zeros(n), "is_new": np.ones(n, dtype=bool)}
-    own |= {"volatility": np.zeros((n, 1, 2))} | of
+    own |= {"volatility": np.zeros((n, 1, 2)), "origin": np.arange(n)} | of
     return Backtest(leads[:, None], members=members[:, None], actual=actual[:, None], **own)
 
 
@@ -411,6 +412,20 @@ def test_backtests_reach_two_contexts_or_some_gaps(context, reach):
     assert (every.times - every.panel.times[every.origins][every.origin]).max() == reach
 
 
+def test_of_many_rows_some_series_judge():
+    """With their windows, as many as the model may run through, each whole; the rest as before."""
+    panel, rng = regular(40, 50), np.random.RandomState(0)
+    few = BacktestSettings(max_rows=500, enough_series=6)
+    asked = rolling_origins(Clairvoyant.of(panel), panel, rng, panel.offsets[:-1] + 30, few)
+    assert len(asked.whose) == 10
+    for i, row in zip(asked.whose, asked.panel.offsets[:-1], strict=True):
+        np.testing.assert_array_equal(asked.panel.values[row : row + 50], panel[[i]].values)
+    row = asked.origins - asked.panel.offsets[:-1][series_of_rows(asked.panel)[asked.origins]]
+    assert row.min() == 29
+    fewer = replace(few, max_rows=5)
+    assert len(rolling_origins(Clairvoyant.of(panel), panel, rng, None, fewer).whose) == 6
+
+
 def test_long_series_have_windows_of_which_no_forecast_knows_what_was_before():
     """They share the folds of their series, whose mixed model does not know them."""
     panel = Panel.concat([regular(30, 25), regular(2, 19)], ids=range(32))
@@ -427,7 +442,7 @@ def test_long_series_have_windows_of_which_no_forecast_knows_what_was_before():
     np.testing.assert_array_equal(
         sample.series, asked.whose[series_of_rows(asked.panel)[asked.rows]]
     )
-    simple = SimpleForecasts.learn(sample, [()], np.empty(0))
+    simple = SimpleForecasts.learn(sample, [()], np.empty(0))[0]
     alone = MixedEffects.learn(
         panel.times, Clairvoyant.of(panel).standardised(panel)[1], panel.offsets
     )
@@ -511,42 +526,48 @@ def test_one_cell_of_a_million_moves_weights_by_little():
     np.testing.assert_allclose(after[..., RUN], before[..., RUN], atol=0.1)
 
 
-@pytest.mark.parametrize(("n_series", "regresses"), [(7, False), (8, True)])
-def test_few_series_are_not_regressed_on(n_series, regresses):
-    """Two more are held out; with ten there is a regression, if there is anything to learn."""
-    t, rng = np.arange(14.0), np.random.default_rng(0)
-    levels = rng.standard_normal(n_series + 2)
-    noise = rng.standard_normal((n_series + 2, 14))
-    panel = Panel.from_series([(t, a + 0.5 * e) for a, e in zip(levels, noise, strict=True)])
+@pytest.mark.parametrize(("n_series", "regresses"), [(1, False), (2, True)])
+def test_two_series_are_enough_for_a_regression(n_series, regresses):
+    """They swing alike: one tells how the other goes on, and a third one."""
+    t, rng = np.arange(120.0), np.random.default_rng(0)
+    x = lfilter([1.0], [1.0, -1.8, 0.9], rng.standard_normal((3, 120)), axis=1)
+    panel = Panel.from_series([(t, own) for own in x[:n_series]])
     model, rng = Clairvoyant.of(panel, noise=1.0), np.random.RandomState(0)
-    simple = learn_stacking(model, panel[:n_series], panel[n_series:], rng)[0].simple
-    assert (simple.ridge is not None) == regresses
+    stacking, _ = learn_stacking(model, panel, None, rng, period=[])
+    assert (stacking.simple.ridge is not None) == regresses
+    if regresses:
+        test = Panel.from_series([(t, x[2])])
+        sample = Sample.of(model, rolling_origins(model, test, rng, test.offsets[:-1]))
+        first = sample.of_rows((sample.leads[:, 0] > 0) & (sample.leads[:, 0] <= 4))
+        nothing = np.zeros_like(first.actual), np.empty((*first.actual.shape, 0))
+        members = stackings.members_of([stacking.simple], first, *nothing)
+        errors = np.mean((members - first.actual[..., None]) ** 2, axis=(0, 1))
+        assert errors[RIDGE] < 0.7 * errors[LAST]
 
 
 def test_few_held_out_series_judge_the_run_only(monkeypatch):
     """Simple forecasts are judged on all series, each by what was learned from others."""
-    panel, learned = regular(15, 10, walk=True), []
-    without = SimpleForecasts.without
+    panel, asked, members_of = regular(15, 10, walk=True), [], stackings.members_of
 
-    def spied(self, series, sample):
-        found, rows, offsets = without(self, series, sample), sample.rows, sample.offsets
-        # It is the same whatever the series that are left out hold.
-        out = np.repeat(np.isin(np.arange(len(offsets) - 1), series), np.diff(offsets))
-        other = Standardised(rows.times, np.where(out[:, None], 77.0, rows.values))
-        actual = np.where(np.isin(sample.series, series)[:, None], 77.0, sample.actual)
-        again = without(self, series, replace(sample, rows=other, actual=actual))
-        np.testing.assert_array_equal(again.mixed.curve, found.mixed.curve)
-        np.testing.assert_array_equal(again.ridge.coefficients, found.ridge.coefficients)
-        learned.append(set(series.tolist()))
-        return found
+    def spied(simple, sample, *args):
+        asked.append((simple, sample))
+        return members_of(simple, sample, *args)
 
-    monkeypatch.setattr(SimpleForecasts, "without", spied)
+    monkeypatch.setattr(stackings, "members_of", spied)
     model, rng = Clairvoyant.of(panel, noise=0.1), np.random.RandomState(0)
-    backtest = learn_stacking(model, panel[:12], panel[12:], rng)[1]
-    assert len(learned) == 5
-    assert set.union(*learned) == set(range(15)) == set(backtest.series.tolist())
-    assert sum(map(len, learned)) == 15
+    stacking, backtest = learn_stacking(model, panel[:12], panel[12:], rng)
+    simple, sample = asked[0]
+    assert len(simple) == 5
+    assert set(backtest.series.tolist()) == set(range(15))
     np.testing.assert_array_equal(backtest.is_new, backtest.series >= 12)
+    # What is known of the mean of all series, and of those that are not in the second fold.
+    rows, whole = model.standardised(panel), stacking.simple.mixed
+    without = whole.without_folds(*rows, panel.offsets, 5)[1]
+    np.testing.assert_allclose(simple[1].mixed.curve, without.curve)
+    own = np.flatnonzero((sample.series % 5 == 1) & (sample.elapsed == 1))
+    known = without.known_at(*rows, panel.offsets, panel.offsets[sample.series[own]])
+    expected = without.forecasts(known, sample.elapsed[own])[0]
+    np.testing.assert_allclose(backtest.members[own, :, MIXED], expected)
 
 
 def test_a_single_series_is_judged_in_time():
@@ -574,13 +595,17 @@ def test_a_single_series_is_judged_in_time():
 
 
 def test_many_held_out_series_judge_what_was_learned_without_them(monkeypatch):
-    def unwanted(*args):
-        raise AssertionError("simple forecasts know none of these series")
+    judges, members_of = [], stackings.members_of
 
-    monkeypatch.setattr(SimpleForecasts, "without", unwanted)
+    def spied(simple, *args):
+        judges.append(simple)
+        return members_of(simple, *args)
+
+    monkeypatch.setattr(stackings, "members_of", spied)
     panel = regular(80, 10, walk=True)
     model, rng = Clairvoyant.of(panel), np.random.RandomState(0)
-    backtest = learn_stacking(model, panel[:20], panel[20:], rng)[1]
+    stacking, backtest = learn_stacking(model, panel[:20], panel[20:], rng)
+    assert judges == [[stacking.simple]]
     assert len(np.unique(backtest.series)) == 60
 
 

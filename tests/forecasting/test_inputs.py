@@ -64,6 +64,8 @@ def test_panels_answer_as_frames_do(forecaster):
     expected = forecaster.predict(STEPS, X=X[~KNOWN]).to_numpy()
     ahead = HOURS[LENGTH:]
     assert np.allclose(forecaster.forecast(panel, ahead).values, expected, atol=1e-6)
+    paths = forecaster.sample_paths(panel, ahead, random_state=0)  # futures under the same inputs
+    assert np.allclose(paths.forecast.values, expected, atol=1e-6)
     past = Panel.from_frames([own[: HOURS[LENGTH - 1]] for own in rows], channel_names=["x"])
     known = Panel.from_frames(panel.to_frames(), inputs=Inputs(past, "linear"))
     with pytest.warns(UserWarning, match=r"known after the last observation: .* Give inputs=, or"):

@@ -93,6 +93,16 @@ def test_a_forecast_starts_from_the_state_and_does_not_depend_on_others(name, fi
     np.testing.assert_allclose(among[1::3], alone, atol=1e-9)
 
 
+def test_futures_are_sampled_around_the_forecast(name, fitted):
+    transformer, series = fitted
+    paths = transformer.sample_paths(series, [1.0, 4.0], "end", n_samples=50, random_state=0)
+    forecast = transformer.forecast(series, [1.0, 4.0], "end").values
+    np.testing.assert_allclose(paths.forecast.values, forecast, atol=1e-9)
+    assert (paths.samples.std(axis=1) > 0).all()
+    table = transformer.crossing_times(series, 2.0, 4.0, "end", channel=0)
+    assert table["probability"].between(0, 1).all()
+
+
 @pytest.mark.usefixtures("no_stacking")
 def test_the_unit_of_time_does_not_matter(name, fitted):
     """Of fit, and of all that follows; a power of two, which rounds nothing."""

@@ -89,6 +89,7 @@ class IntervalTask(Task):
     >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
     >>> data = pack(times, values, np.array([0, 3]))
     >>> task = IntervalTask(model, data, torch.tensor([False]))
+    >>> task.forgotten_share = 0.0
     >>> error = task.refresh()  # stores the states, before each epoch
     >>> task.items.tolist()  # the two intervals, by the rows that they start from
     [0, 1]
@@ -102,6 +103,12 @@ class IntervalTask(Task):
     hidden_share: ClassVar[float] = 0.0
     """Share of the updates between the first and the last observation that are left out when
     training begins, so that the next forecasts go on from a forecast. It falls to 0 in the end."""
+
+    forgotten_share: ClassVar[float] = 0.3
+    """Share of the departures of minibatches from initial states. Models otherwise lean on a state
+    that only the past of training has: on Lorenz63 errors of the next observation and of paths are
+    .61 and .66 times as large for ODE-RNN, .88 and .76 times for GRU-ODE-Bayes, .65 and .65 times
+    for LinODENet; on storms .96 times for ODE-RNN, on wages .95 to 1.11 times."""
 
     far_every: ClassVar[int] = 2
     """One minibatch of so many looks far ahead."""
@@ -203,8 +210,13 @@ class IntervalTask(Task):
         return self._observed(self._before(rows), rows)
 
     def _set_out(self, rows: torch.Tensor) -> State:
-        """As `_depart`, for a minibatch."""
-        return self._depart(rows)
+        """As `_depart`, for a minibatch: some states begin anew, as if they knew nothing."""
+        return self._observed(self._before(rows, self._forgotten(rows)), rows)
+
+    def _forgotten(self, rows: torch.Tensor) -> torch.Tensor:
+        """Which departures (n,) of the next minibatch forget what is learned."""
+        drawn = torch.rand(len(rows), generator=self._generator(), dtype=torch.float32)
+        return (drawn < self.forgotten_share).to(rows.device)
 
     def _observed(self, state: State, rows: torch.Tensor) -> State:
         """States after the observations at `rows`, from those just before."""
@@ -217,9 +229,12 @@ class IntervalTask(Task):
                 self.states[name] = part.new_empty(self.n_stored, *part.shape[1:])
             self.states[name][rows] = part
 
-    def _before(self, rows: torch.Tensor) -> State:
-        """States just before observations: stored, but for the initial ones, which learn."""
-        stored, first = self._stored(rows), self.data.gap[rows] == 0
+    def _before(self, rows: torch.Tensor, anew: torch.Tensor | bool = False) -> State:
+        """States just before observations: stored, but for the initial ones, which learn.
+
+        Rows `anew` (n,) have initial states as well.
+        """
+        stored, first = self._stored(rows), (self.data.gap[rows] == 0) | anew
         if first.any():
             start = self.model.initial(self.data, rows[first])
             at = (first.nonzero()[:, 0],)

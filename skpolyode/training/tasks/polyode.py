@@ -212,9 +212,7 @@ class PolyODETask(IntervalTask):
 
     def _set_out(self, rows: torch.Tensor) -> State:
         """States after the observations at `rows`, some of which do not know the learned state."""
-        state, generator = self._before(rows), self._generator()
-        drawn = torch.rand(len(rows), generator=generator, dtype=torch.float32)
-        forgotten = (drawn < self.forgotten_share).to(rows.device)
+        state, forgotten = self._before(rows), self._forgotten(rows)
         forgotten &= self.data.gap[rows] > 0  # a first state is what covariates have set
         signals, learned, inputs = state["z"].split(self.model.parts, dim=1)
         learned = torch.where(forgotten[:, None], 0.0, learned)

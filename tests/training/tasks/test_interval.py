@@ -123,6 +123,20 @@ def test_what_is_forgotten_is_the_learned_state_but_not_the_first_one():
     assert 0 < (kept & later).sum() < later.sum()
 
 
+def test_other_models_forget_all_and_begin_anew():
+    model, data = make_model(n_static=3), pack(*flat_series(LENGTHS), static=np.ones((5, 3)))
+    rows, found = (data.next >= 0).nonzero()[:, 0], []
+    for share in (0.0, 1.0, 0.5):
+        task = fresh(model, data, IntervalTask, forgotten_share=share)
+        found.append(task._set_out(rows)["z"])
+    known, none, some = found
+    anew = model.observe(model.initial(data, rows), data, rows)["z"]
+    assert torch.equal(none, anew)
+    forgotten = (some == anew).all(dim=1)
+    assert torch.equal(some[~forgotten], known[~forgotten])
+    assert 0 < (forgotten & (data.gap[rows] > 0)).sum() < len(rows)
+
+
 def test_loss_of_some_intervals_is_the_error_of_their_ends():
     model, data = make_model(), pack(*flat_series(LENGTHS))
     task, index = fresh(model, data), torch.tensor([4, 0, 11])

@@ -1,0 +1,161 @@
+"""Score when series are said to cross a line, each from a cutoff of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skpolyode.forecasting.evaluation import split_at, trained_on
+from skpolyode.futures.crossings import first_crossings
+from skpolyode.futures.samples import channel_at, sign_of
+from skpolyode.panel import Panel, as_panel, query_times
+from skpolyode.panel.query import read_leads
+from skpolyode.panel.select import align_to_fit
+
+
+def evaluate_crossings(
+    forecaster: Any,
+    panel: Any,
+    threshold: float,
+    horizon: Any,
+    *,
+    cutoff: Any = 0.8,
+    channel: str | int | None = None,
+    direction: str = "above",
+    coverage: float = 0.9,
+) -> pd.DataFrame:
+    """Cut every series in two, ask the first part when it crosses a line, and score the answer.
+
+    It has crossed when its observations, joined by straight lines, first reach the line. Series
+    that are at the line or beyond at their cutoff do not count, nor those that are neither seen to
+    cross nor observed up to the horizon.
+
+    Parameters
+    ----------
+    forecaster : PolyODEForecaster, or any object with a method `crossing_times`
+        A trained forecaster or transformer is used as it is. Of one that is not trained, a clone is
+        trained on the first parts.
+    panel : Panel, list of (times, values), list of DataFrames, or array
+        The series.
+    threshold : float
+        The line, in the units of the channel.
+    horizon : float or duration
+        How far to look after the last known observation of each series.
+    cutoff : float, datetime, or array-like of shape (n_series,), default=0.8
+        Where the series are cut, as in `evaluate_forecasts`.
+    channel : str, int or None, default=None
+        Which channel, by name or position. None: the only one.
+    direction : {"above", "below"}, default="above"
+        From where on the line is crossed.
+    coverage : float, default=0.9
+        Nominal probability of the windows.
+
+    Returns
+    -------
+    DataFrame
+        One row for each metric, with the columns ``metric``, ``value`` (NaN if there was nothing to
+        score) and ``n`` (series that it is the mean of):
+
+        - ``timing_error``: mean distance of the median time from the true one, of all that cross;
+          an answer that no crossing is expected counts as the horizon.
+        - ``caught``: share of those that cross whose probability is above one half.
+        - ``false_alarms``: the same share of those that do not.
+        - ``coverage``: share of those that cross within their window.
+        - ``brier``: mean squared error of the probability.
+        - ``concordance``: share of the pairs, one of which crosses first, in the right order.
+
+    Raises
+    ------
+    ValueError
+        If no series can be scored, or an argument is not valid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode import PolyODETransformer
+    >>> from skpolyode.forecasting import evaluate_crossings
+    >>> rng, t = np.random.default_rng(0), np.arange(30.0)
+    >>> panel = [(t, np.cumsum(rng.normal(0.3, 1, 30))) for _ in range(20)]
+    >>> model = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0).fit(panel)
+    >>> table = evaluate_crossings(model, panel, threshold=9.0, horizon=5.0)
+    >>> table["metric"].tolist()[:3]
+    ['timing_error', 'caught', 'false_alarms']
+    """
+    sign = sign_of(direction)
+    panel = as_panel(panel, name="panel")
+    (reach,) = read_leads(horizon, panel.time_unit, "horizon")
+    past, future = split_at(panel, cutoff)
+    trained = trained_on(forecaster, past)
+    past, future = (align_to_fit(part, trained, "panel") for part in (past, future))
+    j = channel_at(past, channel)
+    actual, is_scored = _true_crossings(past, future, j, sign, threshold, reach)
+    if not is_scored.any():
+        raise ValueError(
+            "no series can be scored: all are beyond the line at their cutoff, or observed for "
+            "less than the horizon after it; choose an earlier cutoff or a shorter horizon."
+        )
+    past, actual = past[is_scored], actual[is_scored]
+    last = past.times[past.offsets[1:] - 1]
+    table = trained.crossing_times(
+        past, threshold, reach, "end", channel=j, direction=direction, coverage=coverage
+    )
+    asked = list(zip(table["earliest"], table["median"], table["latest"], strict=True))
+    answered = query_times(past, asked)[0].reshape(-1, 3) - last[:, None]
+    return scores(table["probability"].to_numpy(), *answered.T, actual, float(reach))
+
+
+def scores(
+    probability: np.ndarray,
+    earliest: np.ndarray,
+    median: np.ndarray,
+    latest: np.ndarray,
+    actual: np.ndarray,
+    horizon: float,
+) -> pd.DataFrame:
+    """Metrics of answers (n,) beside the true crossings (n,), infinite where there was none.
+
+    Times count from the last known observation; see `evaluate_crossings`.
+    """
+    crossed = np.isfinite(actual)
+    inside = (earliest <= actual) & (actual <= latest)
+    found = {
+        "timing_error": np.abs(np.minimum(median, horizon) - actual)[crossed],
+        "caught": (probability > 0.5)[crossed],
+        "false_alarms": (probability > 0.5)[~crossed],
+        "coverage": inside[crossed],
+        "brier": (probability - crossed) ** 2,
+        "concordance": _pairs(np.minimum(median, horizon), probability, actual),
+    }
+    rows = [(name, x.mean() if len(x) else np.nan, len(x)) for name, x in found.items()]
+    return pd.DataFrame(rows, columns=["metric", "value", "n"])
+
+
+def _pairs(median: np.ndarray, probability: np.ndarray, actual: np.ndarray) -> np.ndarray:
+    """Whether pairs are in the right order (1/2 of a tie): by the median, then the probability."""
+    place = np.unique(np.stack([median, -probability], axis=1), axis=0, return_inverse=True)[1]
+    parts = [np.empty(0)]
+    for i in np.flatnonzero(np.isfinite(actual)):
+        parts.append((1 + np.sign(place.ravel()[actual > actual[i]] - place.ravel()[i])) / 2)
+    return np.concatenate(parts)
+
+
+def _true_crossings(
+    past: Panel, future: Panel, channel: int, sign: float, threshold: float, horizon: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """When series cross after their last known rows, inf if not up to the horizon; who is known."""
+    found, is_known = np.full(past.n_series, np.inf), np.zeros(past.n_series, dtype=bool)
+    for k in range(past.n_series):
+        before, after = (slice(*part.offsets[k : k + 2]) for part in (past, future))
+        t = np.concatenate([past.times[before], future.times[after]])
+        x = np.concatenate([past.values[before, channel], future.values[after, channel]])
+        seen, end = ~np.isnan(x), past.times[before][-1]
+        first = int((seen & (t <= end)).sum()) - 1  # the last known value
+        if first < 0:
+            continue
+        since, height = t[seen][first:] - end, sign * (x[seen][first:] - threshold)
+        own = max(first_crossings(since, height[:, None])[0], 0.0)
+        found[k] = own if own <= horizon else np.inf
+        is_known[k] = height[0] < 0 and (own <= horizon or since[-1] >= horizon)
+    return found, is_known

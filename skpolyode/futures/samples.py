@@ -1,0 +1,170 @@
+"""Sampled futures of series: many courses, each as likely as the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skpolyode.errors import check_share, plain_repr
+from skpolyode.panel import Panel
+
+DIRECTIONS = {"above": 1.0, "below": -1.0}
+
+
+@dataclass(frozen=True, eq=False)
+class SamplePaths:
+    """Futures of series, as `sample_paths` returns them.
+
+    Parameters
+    ----------
+    forecast : Panel
+        What `forecast` returns at the same times: the course that the samples are around.
+    samples : float64 ndarray of shape (n_obs, n_samples, n_channels)
+        Values in the rows of `forecast`. Sample k is one course: joint in time and across channels.
+
+    See Also
+    --------
+    skpolyode.PolyODETransformer.crossing_times : When a line will be crossed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode import Panel
+    >>> from skpolyode.futures import SamplePaths
+    >>> forecast = Panel.from_series([([1.0, 2.0], [0.0, 0.0])])
+    >>> paths = SamplePaths(forecast, np.array([[[0.0], [2.0]], [[1.0], [4.0]]]))
+    >>> paths.values.shape
+    (1, 2, 2, 1)
+    >>> paths.extremes("above").tolist()
+    [[1.0, 4.0]]
+    >>> paths.exceedance(1.5, "above").values.tolist()
+    [[0.5], [0.5]]
+    """
+
+    forecast: Panel
+    samples: np.ndarray
+
+    @property
+    def values(self) -> np.ndarray:
+        """Samples of shape (n_series, n_samples, n_times, n_channels).
+
+        Where series were asked at different numbers of times there is no such array: index the
+        paths then, ``paths[i]``.
+        """
+        panel = self.forecast
+        if len(np.unique(panel.lengths)) > 1:
+            raise ValueError(
+                "the series were asked at different numbers of times, which fit in no array: take "
+                "paths[i], of shape (n_samples, n_times, n_channels), series by series."
+            )
+        shape = panel.n_series, -1, *self.samples.shape[1:]
+        return self.samples.reshape(shape).swapaxes(1, 2)
+
+    def __len__(self) -> int:
+        return self.forecast.n_series
+
+    def __getitem__(self, series: int) -> np.ndarray:
+        """Samples (n_samples, n_times, n_channels) of the series at a position."""
+        start, end = self.forecast.offsets[:-1][series], self.forecast.offsets[1:][series]
+        return self.samples[start:end].swapaxes(0, 1)
+
+    def quantiles(self, alpha: Sequence[float]) -> dict[float, Panel]:
+        """Quantiles of all channels at each time.
+
+        Parameters
+        ----------
+        alpha : sequence of float
+            Probabilities between 0 and 1.
+
+        Returns
+        -------
+        dict of float to Panel
+        """
+        for a in alpha:
+            check_share("alpha", a)
+        return {a: self._like(np.quantile(self.samples, a, axis=1)) for a in alpha}
+
+    def exceedance(self, threshold: float, direction: str) -> Panel:
+        """Probability of being at a threshold or beyond, at each time.
+
+        Parameters
+        ----------
+        threshold : float
+            In the units of the channels.
+        direction : {"above", "below"}
+            Which side is beyond.
+
+        Returns
+        -------
+        Panel
+            Shares of the samples, for all channels.
+        """
+        return self._like(self._is_beyond(threshold, direction).mean(axis=1))
+
+    def time_beyond(self, threshold: float, direction: str, channel: str | int = 0) -> np.ndarray:
+        """Share of the times at which a sample is at a threshold or beyond; for even times.
+
+        Parameters
+        ----------
+        threshold : float
+            In the units of the channel.
+        direction : {"above", "below"}
+            Which side is beyond.
+        channel : str or int, default=0
+            By name or position.
+
+        Returns
+        -------
+        float64 ndarray of shape (n_series, n_samples)
+        """
+        own = self._is_beyond(threshold, direction)[..., channel_at(self.forecast, channel)]
+        return np.add.reduceat(own, self.forecast.offsets[:-1]) / self.forecast.lengths[:, None]
+
+    def extremes(self, direction: str, channel: str | int = 0) -> np.ndarray:
+        """Highest or lowest value of each sample at the times that were asked.
+
+        Parameters
+        ----------
+        direction : {"above", "below"}
+            "above" for the highest value.
+        channel : str or int, default=0
+            By name or position.
+
+        Returns
+        -------
+        float64 ndarray of shape (n_series, n_samples)
+        """
+        most = np.maximum if sign_of(direction) > 0 else np.minimum
+        own = self.samples[..., channel_at(self.forecast, channel)]
+        return most.reduceat(own, self.forecast.offsets[:-1])
+
+    def _is_beyond(self, threshold: float, direction: str) -> np.ndarray:
+        sign = sign_of(direction)
+        return sign * self.samples >= sign * threshold
+
+    def _like(self, values: np.ndarray) -> Panel:
+        return self.forecast.like(self.forecast.times, values, self.forecast.offsets)
+
+
+def sign_of(direction: str) -> float:
+    """1 for "above", -1 for "below"."""
+    if direction not in DIRECTIONS:
+        raise ValueError(f'direction must be "above" or "below", got {direction!r}.')
+    return DIRECTIONS[direction]
+
+
+def channel_at(panel: Panel, channel: str | int | None) -> int:
+    """Position of a channel; None chooses the only one."""
+    names = list(panel.channel_names)
+    if channel is None and len(names) == 1:
+        return 0
+    if channel in names:
+        return names.index(channel)
+    if isinstance(channel, int | np.integer) and 0 <= channel < len(names):
+        return int(channel)
+    raise ValueError(
+        f"channel must be one of {names}, or a position from 0 to {len(names) - 1}, got "
+        f"{plain_repr(channel)}."
+    )

@@ -1,0 +1,43 @@
+"""Sampled futures of transformers: what they know of their forecasts and of the errors of these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skpolyode.embedders import ModelEmbedder
+from skpolyode.futures.errors import KnownErrors
+from skpolyode.futures.sampling import Outlook, SamplesFutures
+from skpolyode.panel import Panel
+from skpolyode.panel.select import last_seen_rows
+from skpolyode.panel.units import Units
+from skpolyode.transformers.input import read_panel, warn_of_unknown_inputs
+
+
+class SampledTransformer(SamplesFutures):
+    """Mixin of transformers that forecast."""
+
+    embedder_: ModelEmbedder
+
+    def _error_calibration(self) -> KnownErrors | None:
+        check_is_fitted(self)
+        return self.embedder_.calibration
+
+    def _forecast_units(self) -> tuple[Units, bool]:
+        return self.embedder_.units, self.embedder_.filters
+
+    def _continued_panel(self, X: Any, inputs: Any) -> Panel:
+        return read_panel(self, X, reset=False, inputs=inputs)
+
+    def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Outlook:
+        warn_of_unknown_inputs(panel, times, offsets)
+        values = self.embedder_.forecast_values(panel, times, offsets)
+        last, counts = panel.offsets[1:] - 1, np.diff(offsets)
+        seen = np.repeat(last_seen_rows(panel)[last], counts, axis=0)
+        leads = np.where(seen < 0, np.inf, times[:, None] - panel.times[seen])
+        rows = self.embedder_.standardised(panel)
+        volatility = self.embedder_.calibration.volatility(rows.values, panel.offsets, last)
+        values = self.embedder_.units.scaler.transform(values)
+        return Outlook(values, leads, np.repeat(volatility, counts, axis=0), np.ones(values.shape))

@@ -1,0 +1,238 @@
+"""Sampled futures of fitted transformers and forecasters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skpolyode import Panel, PolyODETransformer, load
+from skpolyode.forecasting import PolyODEForecaster
+from tests import quick
+
+START = pd.Timestamp("2024-03-01", tz="Europe/Berlin")
+COLUMNS = ["status", "probability", "earliest", "median", "latest"]
+
+
+def walks(n_series: int, seed: int, n_rows: int = 30) -> Panel:
+    """Random walks with drift in two channels at irregular times; a fifth of the cells is missing.
+
+    A third channel is never observed.
+    """
+    rng, series = np.random.default_rng(seed), []
+    for _ in range(n_series):
+        t = np.cumsum(0.1 + 0.9 * rng.exponential(size=n_rows)).round(3)
+        steps = rng.normal(0.3, 1.0, (n_rows, 2)) * np.sqrt(np.diff(t, prepend=0))[:, None]
+        x = np.column_stack([steps.cumsum(axis=0), np.full(n_rows, np.nan)])
+        x[1:-1][rng.random((n_rows - 2, 3)) < 0.2] = np.nan
+        series.append((t, x))
+    return Panel.from_series(series, channel_names=["u", "v", "w"])
+
+
+def dated(panel: Panel) -> Panel:
+    """The same with times in hours."""
+    hours = [(START + pd.to_timedelta(t, unit="h"), x) for t, x in panel.to_series()]
+    return Panel.from_series(hours, channel_names=panel.channel_names, time_unit="h")
+
+
+@pytest.fixture(scope="module")
+def transformer() -> PolyODETransformer:
+    model = PolyODETransformer(n_coefficients=4, max_epochs=2, random_state=0)
+    with pytest.warns(UserWarning, match="never observed"):
+        return model.fit(walks(24, seed=0))
+
+
+@pytest.fixture(scope="module")
+def forecaster() -> PolyODEForecaster:
+    small = PolyODETransformer(n_coefficients=4, max_epochs=2, observations="exact")
+    with pytest.warns(UserWarning, match="never observed"):
+        return PolyODEForecaster(small, random_state=0).pretrain(walks(24, seed=0))
+
+
+@pytest.fixture(params=["transformer", "forecaster"])
+def model(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="module")
+def others() -> Panel:
+    return walks(5, seed=1)
+
+
+def test_samples_are_around_the_forecast_and_start_where_it_is_known(model, others):
+    times = [0.0, 1e-6, 1.0, 4.0]
+    paths = model.sample_paths(others, times, "end", n_samples=300, random_state=0)
+    assert paths.values.shape == (5, 300, 4, 3)
+    forecast = model.forecast(others, times[1:], "end").values
+    later = paths.forecast.values.reshape(5, 4, 3)[:, 1:].reshape(-1, 3)
+    np.testing.assert_allclose(later, forecast, atol=1e-5)
+    last = others.values[others.offsets[1:] - 1]
+    np.testing.assert_allclose(paths.values[:, :, 0, :2], last[:, None, :2].repeat(300, axis=1))
+    spread = paths.values.std(axis=1)
+    assert (spread[:, 1, :2] < 0.01).all()
+    assert (np.diff(spread[..., :2], axis=1) > 0).all()
+
+
+def test_samples_and_intervals_agree(forecaster, others):
+    times = [1.0, 2.5, 6.0]
+    lower, upper = forecaster.forecast_interval(others, times, 0.8, "end")
+    samples = forecaster.sample_paths(others, times, "end", n_samples=500, random_state=0).samples
+    ends = lower.values[:, None, :2], upper.values[:, None, :2]
+    inside = ((ends[0] <= samples[..., :2]) & (samples[..., :2] <= ends[1])).mean(axis=1)
+    np.testing.assert_allclose(inside, 0.8, atol=0.04)
+
+
+def test_few_series_have_samples_too():
+    small = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0)
+    few = Panel.from_series([(t, x[:, :2]) for t, x in walks(3, seed=2).to_series()])
+    times = [1.0, 2.5]
+    with quick.few_structural_models():
+        model = PolyODEForecaster(small).pretrain(few)
+    lower, upper = model.forecast_interval(few, times, 0.8, "end")
+    samples = model.sample_paths(few, times, "end", n_samples=500, random_state=0).samples
+    inside = (samples >= lower.values[:, None]) & (samples <= upper.values[:, None])
+    np.testing.assert_allclose(inside.mean(axis=1), 0.8, atol=0.05)
+    samples = model.transformer_.fit(few).sample_paths(few, times, "end").samples
+    assert (samples.std(axis=1) > 0).all()
+
+
+def test_an_answer_depends_on_its_own_series_and_time_only(model, others):
+    times, options = [0.5, 1.0, 3.0], {"relative_to": "end", "random_state": 3}
+    whole = model.sample_paths(others, times, **options)
+    order = [3, 0, 4]
+    own = model.sample_paths(others[order], times, **options)
+    np.testing.assert_allclose(own.values, whole.values[order], atol=1e-9)
+    one = model.sample_paths(others, [1.0], **options).values
+    np.testing.assert_allclose(one[:, :, 0], whole.values[:, :, 1], atol=1e-9)
+    each = model.sample_paths(others, [[1.0], [0.5, 1.0], [1.0], [1.0], [1.0]], **options)
+    np.testing.assert_allclose(each[1], whole[1][:, :2], atol=1e-9)
+    table, options = model.crossing_times(others, 5.0, 8.0, "end", channel="u"), {"channel": "u"}
+    part = model.crossing_times(others[order], 5.0, 8.0, "end", **options)
+    assert list(part["status"]) == list(table["status"].iloc[order])
+    np.testing.assert_allclose(part["earliest"], table["earliest"].iloc[order])
+
+
+def test_crossings_are_those_of_the_samples(model, others):
+    last = others.values[others.offsets[1:] - 1, 0]
+    end = others.times[others.offsets[1:] - 1]
+    line, grid = last.max() + 1.0, np.linspace(0, 8.0, 400)
+    table = model.crossing_times(others, line, end + 8.0, channel="u", random_state=0)
+    options = {"n_samples": 500, "random_state": 0}
+    paths = model.sample_paths(others, grid, "end", **options)
+    highest = paths.extremes("above", "u")
+    np.testing.assert_allclose(table["probability"], (highest >= line).mean(axis=1), atol=0.04)
+    assert list(table.columns) == COLUMNS
+    assert not table.isna().to_numpy().any()
+    assert list(table["status"]) == [
+        "crosses" if p >= 0.5 else "censored" for p in table.probability
+    ]
+    assert (table["earliest"] <= table["median"]).all()
+    assert (table["median"] <= table["latest"]).all()
+    censored = (table["status"] == "censored").to_numpy()
+    np.testing.assert_array_equal(table["median"][censored], (end + 8.0)[censored])
+
+
+def test_how_far_one_looks_changes_no_crossing_before(model, others):
+    near, far = (
+        model.crossing_times(others, 8.0, until, "end", channel="v", coverage=0.5)
+        for until in (5.0, 50.0)
+    )
+    both = near["latest"].to_numpy() < others.times[others.offsets[1:] - 1] + 5.0
+    both &= (near["status"] != "beyond").to_numpy()
+    np.testing.assert_allclose(near["earliest"][both], far["earliest"][both], atol=0.1)
+    assert (far["probability"] >= near["probability"]).all()
+
+
+def test_a_line_that_is_passed_is_an_answer_of_its_own(model, others):
+    end, last = others.times[others.offsets[1:] - 1], others.values[others.offsets[1:] - 1, 0]
+    table = model.crossing_times(others, last.min(), 3.0, "end", channel="u")
+    assert (table["status"] == "beyond").all()
+    for name in ("earliest", "median", "latest"):
+        np.testing.assert_array_equal(table[name], end)
+    below = model.crossing_times(
+        others, last.min() - 1e-3, 3.0, "end", channel=0, direction="below"
+    )
+    assert not (below["status"] == "beyond").any()
+    assert below["probability"].iloc[last.argmin()] > 0.3
+
+
+def test_datetimes_stay_datetimes(transformer, others):
+    plain = transformer.crossing_times(others, 6.0, 5.0, "end", channel="u")
+    hours = PolyODETransformer(n_coefficients=4, max_epochs=2, random_state=0)
+    with pytest.warns(UserWarning, match="never observed"):
+        hours.fit(dated(walks(24, seed=0)))
+    table = hours.crossing_times(dated(others), 6.0, "5h", "end", channel="u")
+    assert table["earliest"].dt.tz is not None
+    assert str(table["earliest"].dt.tz) == "Europe/Berlin"
+    elapsed = (table["earliest"] - START) / pd.Timedelta("1h")
+    np.testing.assert_allclose(elapsed, plain["earliest"], atol=0.3)
+    until = START + pd.Timedelta("100h")
+    asked = hours.crossing_times(dated(others), 1e1, until, channel="u")
+    assert (asked["latest"] <= until).all()
+
+
+def test_a_file_keeps_the_paths(transformer, others, tmp_path):
+    transformer.save(tmp_path / "model.skpolyode")
+    read, options = load(tmp_path / "model.skpolyode"), {"random_state": 0}
+    first, second = (m.sample_paths(others, [1.0], "end", **options) for m in (transformer, read))
+    np.testing.assert_array_equal(first.samples, second.samples)
+
+
+def test_noisy_observations_are_no_start():
+    """A filter knows better than one observation, and what is observed next has noise."""
+    rng, t = np.random.default_rng(0), np.arange(20.0)
+    panel = Panel.from_series([(t, np.sin(t / 3 + k) + rng.normal(0, 0.3, 20)) for k in range(16)])
+    model = PolyODETransformer(n_coefficients=4, max_epochs=1, observations="noisy", random_state=0)
+    with quick.few_variance_steps():
+        model.fit(panel)
+    paths = model.sample_paths(panel, [0.0, 1.0], "end", random_state=0)
+    np.testing.assert_allclose(
+        paths.forecast.values, model.forecast(panel, [0.0, 1.0], "end").values
+    )
+    assert (np.abs(paths.forecast.values[::2] - panel.values[panel.offsets[1:] - 1]) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"until": [4.0] * 3}, "until must be one list for all series or one for each of the 5"),
+        ({"until": np.inf}, "until must be finite, got inf"),
+        ({"threshold": 1e9}, "threshold=1000000000.0 is far from all values of channel 'u'.*units"),
+        ({"threshold": np.nan}, "threshold=nan is far from all"),
+        ({"until": 0.0}, "until of series 0: .* before its last observation .5 such series.*later"),
+        ({"until": -1.0}, "until of series 0: 1 before its last observation"),
+        ({"direction": "over"}, 'direction must be "above" or "below", got \'over\''),
+        ({"channel": "w"}, "channel 'w' was never observed in fit.*fit on series that have it"),
+        ({"channel": "x"}, r"channel must be one of \['u', 'v', 'w'\].*got 'x'"),
+        ({"channel": None}, "channel must be one of"),
+        ({"coverage": 90}, "coverage"),
+        ({"n_samples": 0}, "n_samples must be an int of at least 1, got 0"),
+    ],
+)
+def test_bad_questions_are_refused(model, others, options, message):
+    asked = {"threshold": 3.0, "until": 4.0, "channel": "u", "relative_to": "end"} | options
+    with pytest.raises(ValueError, match=message):
+        model.crossing_times(others, **asked)
+
+
+def test_bad_series_and_times_are_refused(model, others):
+    with pytest.raises(ValueError, match=r"before its last observation .5 such times.*interpolate"):
+        model.sample_paths(others, [-1.0], "end")
+    empty = [*others.to_series(), ([0.0], np.full((1, 3), np.nan))]
+    empty = Panel.from_series(empty, channel_names=others.channel_names, empty="keep")
+    with pytest.raises(ValueError, match=r"series 5 has no observation .1 such series.*leave"):
+        model.sample_paths(empty, [1.0], "end")
+
+
+def test_what_is_no_number_or_not_fitted_is_refused(model, others):
+    with pytest.raises(TypeError, match="threshold must be one number, got 'high'"):
+        model.crossing_times(others, "high", 4.0, "end", channel="u")
+    with pytest.raises(TypeError, match=r"until: got .*give numbers"):
+        model.crossing_times(others, 3.0, "4h", "end", channel="u")
+    with pytest.raises(ValueError, match=r"not (been )?fitted"):
+        type(model)().crossing_times(others, 3.0, 4.0, "end", channel="u")
+
+
+def test_what_knows_no_errors_says_so(forecaster, others):
+    with pytest.raises(ValueError, match="of PolyODEForecaster, ask the forecaster itself"):
+        forecaster.transformer_.sample_paths(others, [1.0], "end")
