@@ -12,7 +12,7 @@ from skpolyode.futures.crossings import first_crossings
 from skpolyode.futures.samples import channel_at, sign_of
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.query import read_leads
-from skpolyode.panel.select import align_to_fit
+from skpolyode.panel.selection import align_to_fit
 
 
 def evaluate_crossings(

@@ -31,7 +31,12 @@ from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.select import last_seen_rows, observed_part, observed_series, take
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.transformers import PolyODETransformer
-from skpolyode.transformers.input import as_fitted, credible, warn_of_unknown_inputs
+from skpolyode.transformers.input import (
+    as_fitted,
+    check_sizes,
+    credible,
+    warn_of_unknown_inputs,
+)
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import check_repeatable, local_random_state
 
@@ -166,6 +171,8 @@ def _calibrated(
     on the known ones. Weights that judge a forecast are learned from other folds.
     """
     _train(transformer, known, limits)
+    if tested is not None:
+        check_sizes(tested, transformer.scaler_, "y")
     model, found = transformer.embedder_, {}
 
     def structurally(asked: RollingOrigins) -> np.ndarray:

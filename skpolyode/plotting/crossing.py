@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from skpolyode.panel import query_times
-from skpolyode.panel.select import align_to_fit, observed_part
+from skpolyode.panel.select import observed_part
+from skpolyode.panel.selection import align_to_fit
 from skpolyode.plotting.channels import (
     STYLES,
     channel_axes,
