@@ -33,8 +33,8 @@ wing, as in `setup.cfg`. How each figure is made:
   top), of all imports from other rooms.
 - Own classes: the classes of this package that an estimator consists of.
 - Files and functions entered: those that run, files also by a lambda or a generator, when a
-  PolyODETransformer is fitted to six small series, transforms and forecasts them. All modules are
-  imported before.
+  PolyODETransformer is fitted to six small series, transforms and forecasts them, and when a
+  PolyODEForecaster does. All modules are imported before.
 """
 
 from __future__ import annotations
@@ -420,10 +420,13 @@ def print_calls(package: Any, root: Path) -> None:
         print(f"{cls.__name__}: own classes {len(own)} ({' < '.join(own)})", end=", ")
         print(f"constructor parameters {len(inspect.signature(cls).parameters)}")
     model, series = package.PolyODETransformer(random_state=0), six_series()
+    panel, trained = package.Panel.from_series(series), forecaster(random_state=0)
     for name, action in {
         "fit": lambda: model.fit(series),
         "transform": lambda: model.transform(series),
         "forecast": lambda: model.forecast(series, [1.0, 2.0, 3.0], relative_to="end"),
+        "pretrain of the forecaster": lambda: trained.pretrain(panel),
+        "its forecast": lambda: trained.forecast(panel, [1.0, 2.0, 3.0], relative_to="end"),
     }.items():
         found = entered(root, action)
         n_functions = sum(not function.endswith(">") for _, function in found)

@@ -201,6 +201,30 @@ def test_estimator_comes_back_from_a_file(tmp_path):
     assert_array_equal(again.transform(panel), embedder.transform(panel))
 
 
+def test_column_reaches_the_model_with_its_cells():
+    """Past channels in another order, rows and series without any observation, and selections."""
+    rng, lengths = np.random.default_rng(0), [5, 0, 7]
+    rows = int(np.sum(lengths))
+    values, quality = rng.normal(size=(rows, 2)), rng.uniform(size=(rows, 2))
+    values[rng.random(values.shape) < 0.3], values[8] = np.nan, np.nan
+    quality[np.isnan(values)] = np.nan
+    times = np.concatenate([np.arange(n) for n in lengths])
+    offsets, names = np.array([0, 5, 5, 12]), ["x", "y"]
+    panel = Panel(times, values, offsets, channel_names=names, empty="keep")
+    panel = PAGE.with_quality(panel, quality)
+    model = PAGE.BestKnownTransformer().fit(panel)
+    given = np.where(np.isnan(values), 0.0, values), np.nan_to_num(quality)
+    sums = [
+        np.stack([x[:5].sum(axis=0), x[5:].sum(axis=0)]) for x in (given[0] * given[1], given[1])
+    ]
+    expected = (sums[0] / sums[1] - model.scaler_.mean) / model.scaler_.scale
+    for own in (panel, panel.select_channels(["y", "x"]), Panel.concat([panel[:1], panel[1:]])):
+        found = model.transform(own)
+        assert_allclose(found[[0, 2]], expected)
+        assert np.isnan(found[1]).all()
+    assert_allclose(model.transform(panel[[2, 0]]), expected[::-1])
+
+
 def test_tables_named_by_the_page_are_there():
     """Names in the page's tables of entries, each in the file that is said to hold it."""
     text = (ROOT / "docs" / "extending.md").read_text("utf-8")

@@ -16,6 +16,9 @@ from skpolyode.panel.units import Units
 class Embedder(ABC):
     """Features of checked panels, in the units that were learned.
 
+    All rows of the panels hold an observation (`Panel.is_observed`): others are dropped where data
+    come in.
+
     Estimators create one in `fit`; streams, displays and forecasters use it. Only a fit trains the
     model of an embedder, and only `to` moves it; everything else makes a new embedder.
 

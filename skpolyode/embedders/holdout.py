@@ -9,9 +9,9 @@ import pandas as pd
 
 from skpolyode.fit_report import FitReport
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.cell_errors import join_errors
+from skpolyode.panel.columns import join_beside
 from skpolyode.panel.inputs import join_inputs, on_clock_of
-from skpolyode.panel.select import observed_part, take, window_bounds
+from skpolyode.panel.select import take, window_bounds
 
 FEWEST_TO_SPLIT = 5  # series; fewer cannot spare one for validation
 
@@ -67,7 +67,7 @@ def split_series(
 ) -> Split:
     """Split by the options of `fit`; without series that validate, see `hold_out`.
 
-    The series have no rows that hold no observation.
+    All rows of the series, and of those that validate, hold an observation.
     """
     groups, weights, validation = options
     if weights is not None and (weights == weights[0]).all():
@@ -79,8 +79,8 @@ def split_series(
             "groups says which series are held out together, but nothing is held out with "
             "validation=...: give one of the two."
         )
-    parts = panel, observed_part(validation)
-    if not (parts[1].lengths > 1).any():
+    parts = panel, validation
+    if not (validation.lengths > 1).any():
         raise ValueError(
             "validation has no series with two observations or more: there is nothing to "
             "forecast. Give others, or leave it out."
@@ -101,10 +101,10 @@ def split_series(
         offsets_from(np.concatenate([part.lengths for part in parts])),
         channel_names=panel.channel_names,
         static=static,
-        errors=join_errors(parts),
         inputs=join_inputs([on_clock_of(part) for part in parts]),
         time_unit=panel.time_unit,
     )
+    joint = Panel.from_rows(joint.rows.with_beside(**join_beside(parts)), observed=True)
     if weights is not None:  # the others all count the same
         weights = np.append(weights, np.ones(validation.n_series))
     return Split(joint, np.arange(joint.n_series) >= panel.n_series, weights)

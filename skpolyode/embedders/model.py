@@ -15,7 +15,7 @@ from skpolyode.embedders.trained_model import TrainedModel
 from skpolyode.embedders.variance import std_coefficients
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.select import observed_part, observed_rows, series_of_rows, take
+from skpolyode.panel.select import observed_rows, series_of_rows, take
 from skpolyode.saving.codec import saved
 from skpolyode.training import forecasting_mse
 
@@ -105,7 +105,7 @@ class ModelEmbedder(TrainedModel, Embedder):
         rows, values = observed_rows(panel), np.empty((len(times), panel.n_channels))
         records = self.records(panel) if combine and self.stacking is not None else None
         for part, where, leads, asked in lead_batches(panel, times, offsets, rows.end):
-            durations, here = (rows.end - rows.start)[part], observed_part(panel[part])
+            durations, here = (rows.end - rows.start)[part], panel[part]
             run = self.free_run(self.recent_states(here), durations, leads, here)
             if records is not None:
                 elapsed = (durations[:, None] + leads) / self.units.time_scale

@@ -19,7 +19,7 @@ from scipy.linalg import solve_banded
 from skpolyode.cubic import hermite_derivatives
 from skpolyode.memory.pieces import Pieces
 from skpolyode.panel import Panel, series_index
-from skpolyode.panel.select import last_seen_rows, observed_part, series_of_rows
+from skpolyode.panel.select import last_seen_rows, series_of_rows
 
 _EXACT = 1e-5  # of the largest error of a series
 
@@ -28,17 +28,16 @@ _EXACT = 1e-5  # of the largest error of a series
 class PathQuery:
     """Q times of series, and the rows that they come after."""
 
-    seen: Panel  # the series, without the rows that hold no observation
+    seen: Panel  # the series; all rows hold an observation
     times: np.ndarray  # float64 (Q,), not before the first row of their series
     row: np.ndarray  # int64 (Q,): the last row up to each time
 
     @classmethod
     def of(cls, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Self:
         """Times of the series of a panel; those before the first observation count as its time."""
-        seen = observed_part(panel)
-        row = rows_until(seen.times, seen.offsets, times, offsets)
-        row = np.maximum(row, seen.offsets[series_index(offsets)])
-        return cls(seen, np.maximum(times, seen.times[row]), row)
+        row = rows_until(panel.times, panel.offsets, times, offsets)
+        row = np.maximum(row, panel.offsets[series_index(offsets)])
+        return cls(panel, np.maximum(times, panel.times[row]), row)
 
     @cached_property
     def before(self) -> np.ndarray:

@@ -22,7 +22,7 @@ from skpolyode.embedders.trained_model import TrainedModel, agree
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import State, join, select
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.select import keep_rows, observed_part, series_of_rows
+from skpolyode.panel.select import keep_rows, series_of_rows
 
 HIDDEN_SPACING = 4  # rows from one that is hidden, to judge paths by, to the next
 _PART_ROWS = 64  # of a part of a long series, at least: rounds are few, and wide
@@ -64,17 +64,14 @@ def path_values(
 def residuals(embedder: TrainedModel, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
     """One-step errors (n_obs, D), in the user's units and in those that were expected.
 
-    NaN where there is no observation, and in the first row that has any. A model that does not
-    know how large its errors are expects standard deviations of the channels.
+    NaN where there is no observation, and in the first row of a series. A model that does not know
+    how large its errors are expects standard deviations of the channels.
     """
-    seen, scaler = observed_part(panel), embedder.units.scaler
-    expected = follow(embedder, seen)
-    error = scaler.transform(seen.values) - expected.mean
-    error[seen.offsets[:-1]] = np.nan
+    scaler, expected = embedder.units.scaler, follow(embedder, panel)
+    error = scaler.transform(panel.values) - expected.mean
+    error[panel.offsets[:-1]] = np.nan
     scale = 1.0 if expected.log_scale is None else np.exp(expected.log_scale)
-    result = np.full((2, *panel.values.shape), np.nan)
-    result[:, ~np.isnan(panel.values).all(axis=1)] = error * scaler.scale, error / scale
-    return result[0], result[1]
+    return error * scaler.scale, error / scale
 
 
 def hide_rows(

@@ -21,7 +21,7 @@ from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, join, select
 from skpolyode.models.variance_head import VarianceHead
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.select import observed_part, observed_rows, recent_part, series_of_rows
+from skpolyode.panel.select import observed_rows, recent_part, series_of_rows
 from skpolyode.panel.units import Standardised, Units
 
 _DERIVED = ("exact", "follower")
@@ -170,10 +170,9 @@ class TrainedModel:
 
     def records(self, panel: Panel) -> Known:
         """What simple forecasts know of each series, (B, D)."""
-        seen = observed_part(panel)
-        rows, last = self.standardised(seen), seen.offsets[1:] - 1
-        driven = self.responses(seen, rows.times, series_of_rows(seen))
-        return self.stacking.known_at(rows, seen.offsets, last, driven)
+        rows, last = self.standardised(panel), panel.offsets[1:] - 1
+        driven = self.responses(panel, rows.times, series_of_rows(panel))
+        return self.stacking.known_at(rows, panel.offsets, last, driven)
 
     def states(self, panel: Panel) -> State:
         """State of the model at the last observation of each series."""
@@ -189,7 +188,7 @@ class TrainedModel:
         rows makes no difference: the memory forgets, and each observation resets the dynamics, but
         badly trained ones, and those that cross a long gap, may carry on more.
         """
-        panel, states = observed_part(panel), None
+        states = None
         # A channel that training never saw is never reset: its state comes from the start.
         forgets = self.recent is not None and self.units.scaler.observed is None
         reach = self.recent.context if forgets else math.inf
@@ -205,7 +204,6 @@ class TrainedModel:
 
     def _states_with_history(self, panel: Panel) -> State:
         """States of a few series, with the memory of their whole history."""
-        panel = observed_part(panel)
         is_cheap = self.exact.single is not None and panel.n_observations <= _WHOLE_ROWS
         reach = math.inf if self.recent is None or is_cheap else self.recent.context
         while self.past.forgets and reach < panel.times.max() - panel.times.min():

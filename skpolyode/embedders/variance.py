@@ -21,7 +21,7 @@ from skpolyode.embedders.smoother import (
 )
 from skpolyode.embedders.trained_model import TrainedModel
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.select import Observed, first_series, observed_part, series_of_rows
+from skpolyode.panel.select import Observed, first_series, series_of_rows
 from skpolyode.panel.units import Units
 from skpolyode.training.variance import Hidden, learn_variance
 
@@ -57,11 +57,10 @@ def with_variance(
     generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
     hidden = None
     if embedder.filters:
-        seen, packed = observed_part(panel), data.observations
-        share = SETTINGS.n_hidden * HIDDEN_SPACING
+        packed, share = data.observations, SETTINGS.n_hidden * HIDDEN_SPACING
         n_passes = min(HIDDEN_SPACING, -(-share // max(len(packed), 1)))
-        first = torch.randint(HIDDEN_SPACING, (seen.n_series,), generator=generator).numpy()
-        passes = [_hide(embedder, seen, packed, first + k) for k in range(n_passes)]
+        first = torch.randint(HIDDEN_SPACING, (panel.n_series,), generator=generator).numpy()
+        passes = [_hide(embedder, panel, packed, first + k) for k in range(n_passes)]
         hidden = Hidden(*(torch.cat(columns) for columns in zip(*passes, strict=True)))
     return replace(embedder, scale=learn_variance(embedder.model, data, generator, hidden))
 
@@ -201,20 +200,20 @@ def std_coefficients(embedder: TrainedModel, panel: Panel) -> np.ndarray:
     nodes = (1 - np.cos(np.pi * np.arange(n_nodes) / n_nodes)) / 2
     # A chunk has as many times as nodes in the gaps behind its rows.
     for part in series_chunks(panel.lengths, CHUNK_ROWS // n_nodes):
-        seen = observed_part(panel[part])
-        gap = np.diff(seen.times, append=0.0)
-        gap[seen.offsets[1:] - 1] = 0.0
-        times = (seen.times[:, None] + gap[:, None] * nodes).ravel()
-        series = np.repeat(series_of_rows(seen), n_nodes)
+        own = panel[part]
+        gap = np.diff(own.times, append=0.0)
+        gap[own.offsets[1:] - 1] = 0.0
+        times = (own.times[:, None] + gap[:, None] * nodes).ravel()
+        series = np.repeat(series_of_rows(own), n_nodes)
         kept = np.append(True, (times[1:] > times[:-1]) | (series[1:] > series[:-1]))
         times, series = times[kept], series[kept]
-        offsets = offsets_from(np.bincount(series, minlength=seen.n_series))
+        offsets = offsets_from(np.bincount(series, minlength=own.n_series))
         start, end = times[offsets[:-1]], times[offsets[1:] - 1]
-        deviation = path_std(embedder, seen, times, offsets)
+        deviation = path_std(embedder, own, times, offsets)
         inside = end[series] - times <= past.reach
-        missed = path_values(embedder, seen, times, offsets)[inside]
-        coefficients = embedder.coefficients_of(embedder.states(seen))
-        missed -= past.read_past(coefficients, seen, times[inside], offsets_from(inside)[offsets])
+        missed = path_values(embedder, own, times, offsets)[inside]
+        coefficients = embedder.coefficients_of(embedder.states(own))
+        missed -= past.read_past(coefficients, own, times[inside], offsets_from(inside)[offsets])
         deviation[inside] = np.hypot(deviation[inside], missed)
         rows = Observed(times - start[series], deviation, offsets, start, end)
         found.append(PathEmbedder(units, past, "linear").coefficients_of(rows))

@@ -25,13 +25,18 @@ from skpolyode.errors import check_share
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.empty import drop_empty
-from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import CellLimits, doubts_are_told, within_limits
 from skpolyode.panel.query import refuse_early
-from skpolyode.panel.select import last_seen_rows, observed_series, take
+from skpolyode.panel.rows import default_channel_names
+from skpolyode.panel.select import last_seen_rows, observed_part, observed_series, take
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.transformers import PolyODETransformer
-from skpolyode.transformers.input import read_panel, warn_of_unknown_inputs
+from skpolyode.transformers.input import (
+    as_fitted,
+    check_sizes,
+    credible,
+    warn_of_unknown_inputs,
+)
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import check_repeatable, local_random_state
 
@@ -127,7 +132,7 @@ def fit_forecaster(
     `period` has lengths of seasons; None searches for them.
     """
     limits = CellLimits.of(panel)
-    panel = _observed(within_limits(panel, limits, "y"))
+    panel = _by_position(drop_empty(within_limits(panel, limits, "y").since_start(), "y"))
     if panel.n_series >= FEWEST_TO_HOLD_OUT:
         held_out = np.zeros(panel.n_series, dtype=bool)
         held_out[rng.permutation(panel.n_series)[: max(1, round(share * panel.n_series))]] = True
@@ -166,6 +171,8 @@ def _calibrated(
     on the known ones. Weights that judge a forecast are learned from other folds.
     """
     _train(transformer, known, limits)
+    if tested is not None:
+        check_sizes(tested, transformer.scaler_, "y")
     model, found = transformer.embedder_, {}
 
     def structurally(asked: RollingOrigins) -> np.ndarray:
@@ -194,8 +201,7 @@ def _train(transformer: NeuralTransformer, panel: Panel, limits: CellLimits | No
     if panel.n_series < FEWEST_TO_SPLIT:
         # Windows have to be short, so that some can be held out: training stops by their errors.
         length = min(length, max(_SETTINGS.shortest_window, panel.n_observations // 8))
-    with doubts_are_told():
-        transformer.fit_stages(panel, window_rows=length, skip=["stacking"], limits=limits)
+    transformer.fit_stages(panel, window_rows=length, skip=["stacking"], limits=limits)
 
 
 def retrain(trained: Trained, panel: Panel, n_epochs: int) -> NeuralTransformer:
@@ -204,17 +210,16 @@ def retrain(trained: Trained, panel: Panel, n_epochs: int) -> NeuralTransformer:
     old = trained.transformer
     transformer, rate = copy.copy(old), old.learning_rate_init / 4
     transformer.set_params(warm_start=True, max_epochs=n_epochs, learning_rate_init=rate)
-    _train(transformer, _observed(panel))
+    with doubts_are_told():  # when they are forecast
+        _train(transformer, _by_position(panel))
     return transformer.set_params(**old.get_params(deep=False))
 
 
-def _observed(panel: Panel) -> Panel:
-    """Rows with an observation; channels by position, as sktime's formats name them differently."""
-    panel = drop_empty(panel, "y")
-    static = None if panel.static is None else panel.static.reset_index(drop=True)
-    labels = {"static": static, "errors": panel.errors, "time_unit": panel.time_unit}
-    labels["inputs"] = on_clock_of(panel)
-    return Panel(panel.times, panel.values, panel.offsets, **labels)
+def _by_position(panel: Panel) -> Panel:
+    """The series with channels named by position, as sktime's formats name them differently."""
+    names = default_channel_names(panel.n_channels)
+    rows = replace(panel.rows, channel_names=names, has_channel_names=False)
+    return Panel.from_rows(rows, panel.is_checked, panel.is_observed)
 
 
 def _standardised(
@@ -250,9 +255,9 @@ def answer(
     ----------
     trained : Trained
     context : Panel
-        Observations so far.
+        Observations so far, with times since the start of each series (`Panel.since_start`).
     times : float64 ndarray of shape (Q,)
-        Times for all series, one after the other, in the units of the context.
+        Times for all series, one after the other, as the context counts them.
     offsets : int64 ndarray of shape (n_series + 1,)
         Where the times of each series start.
     path_at_rows : bool, default=False
@@ -260,7 +265,8 @@ def answer(
         The parameter that inputs are given as, in the warning that some are not known.
     """
     warn_of_unknown_inputs(context, times, offsets, inputs_name)
-    context = within_limits(context, trained.transformer.scaler_.limits, "y")
+    context = credible(context, trained.transformer.scaler_, "y")
+    context = as_fitted(trained.transformer, _by_position(context), "y")
     answers, known = Answers.blank(len(times), context.n_channels), observed_series(context)
     if not known.any():
         return answers
@@ -269,9 +275,7 @@ def answer(
     if not path_at_rows:
         why = "its first row ({} such times): nothing is known from there."
         refuse_early(panel, times, offsets, panel.times[panel.offsets[:-1]], why)
-    panel = _observed(panel)
-    with doubts_are_told():
-        read_panel(trained.transformer, panel, reset=False)  # raises errors that name the channels
+    panel = observed_part(panel)
     before, is_between = _places(panel, times, offsets, path_at_rows)
     start = np.flatnonzero(~is_between & (before < 0))
     answers.put(asked[start], values=0.0)

@@ -34,7 +34,8 @@ class Context:
     freq : offset or None
         Step of integer horizons, where the index has none of its own.
     panel : Panel
-        The series, sorted by instance; channels are named by their position. Inputs are linear.
+        The series from their start, sorted by instance; channels are named by their position.
+        Inputs are linear.
     instances : Index or None
         Labels of the series, one or more levels; None for a single series.
     cutoffs : tuple of Index
@@ -177,7 +178,7 @@ def read_context(y: pd.DataFrame, freq: Any = None, X: pd.DataFrame | None = Non
         if X is not None:
             rows = Panel.from_frames([X.sort_index()], channel_names=_names(X), empty="keep")
             panel = _with_inputs(panel, rows)
-        return Context(y, X, freq, panel, None, (_plain(times[-1:]),), times.name)
+        return Context(y, X, freq, panel.since_start(), None, (_plain(times[-1:]),), times.name)
     labels = y.index.droplevel(-1)
     instances = labels.unique()  # in the order of the panel: that of their first rows
     order = instances.argsort()
@@ -196,7 +197,7 @@ def read_context(y: pd.DataFrame, freq: Any = None, X: pd.DataFrame | None = Non
                 "which y has: give each of them X."
             )
         panel = _with_inputs(panel, rows[place])
-    return Context(y, X, freq, panel, instances[order], cutoffs, times.name)
+    return Context(y, X, freq, panel.since_start(), instances[order], cutoffs, times.name)
 
 
 def _names(X: pd.DataFrame) -> list[str]:

@@ -195,10 +195,10 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
         return lower, upper
 
     def _aligned(self, y: Any) -> Panel:
-        """Panel with the channels of training, by name where both have names."""
+        """Panel from its start, with the channels of training, by name where both have names."""
         if self.state == "new":
             self.check_is_fitted()
-        return align_to_fit(as_panel(y, name="y"), self, "y")
+        return align_to_fit(as_panel(y, name="y"), self, "y").since_start()
 
     def _continued_panel(self, X: Any, inputs: Any) -> Panel:
         """The series, with the channels of training, and further inputs."""

@@ -13,10 +13,8 @@ from skpolyode.ensemble.backtest import N_FOLDS
 from skpolyode.ensemble.conformal import Calibration, volatility_at
 from skpolyode.ensemble.records import NEGLIGIBLE
 from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.outliers import doubts_are_told
 from skpolyode.panel.select import hide_cells, observed_part, series_of_rows, take
 from skpolyode.saving.codec import saved
-from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
 
 
@@ -41,7 +39,6 @@ class OnPath(NamedTuple):
     at_row: np.ndarray  # bool (Q,): whether anything was observed then
 
 
-@doubts_are_told()
 def on_path(
     transformer: NeuralTransformer,
     panel: Panel,
@@ -58,34 +55,31 @@ def on_path(
     transformer : NeuralTransformer
         Fitted.
     panel : Panel
-        All rows hold an observation.
+        As fit has read it; all rows hold an observation.
     times : float64 ndarray of shape (Q,)
         Of all series, one after the other.
     offsets : int64 ndarray of shape (n_series + 1,)
         Where the times of each series start.
     """
     series, model = series_index(offsets), transformer.embedder_
-    whole = read_panel(transformer, panel, reset=False)
-    # Times count from the starts of the series there, which keeps their differences exact.
-    at = times + (whole.times - panel.times)[panel.offsets[:-1]][series]
-    values = transformer.scaler_.transform(model.path_values(whole, at, offsets))
-    last = whole.offsets[1:] - 1
-    volatility = volatility_at(model.standardised(whole).values, whole.offsets, last)[series]
-    asked = PathQuery.of(whole, at, offsets)
+    values = transformer.scaler_.transform(model.path_values(panel, times, offsets))
+    last = panel.offsets[1:] - 1
+    volatility = volatility_at(model.standardised(panel).values, panel.offsets, last)[series]
+    asked = PathQuery.of(panel, times, offsets)
     since, until = asked.leads(1.0)
     since = np.where(asked.before < 0, np.inf, since)
     with np.errstate(divide="ignore"):
         apart = 1 / (1 / since + 1 / until)
-    early = at < asked.times  # before the first row, which no hidden row is
+    early = times < asked.times  # before the first row, which no hidden row is
     apart = np.where((np.isinf(until) & (since > 0)) | early[:, None], np.nan, apart)
     if model.filters:  # the path need not pass through observations
         apart = np.maximum(apart, np.finfo(np.float64).tiny)
     expected = np.ones(values.shape)
     if model.scale is not None:
-        deviation = path_std(model, whole, at, offsets) / transformer.scaler_.scale
+        deviation = path_std(model, panel, times, offsets) / transformer.scaler_.scale
         noise = model.scale.noise.double().sqrt().cpu().numpy()
         expected = np.maximum(np.hypot(deviation, noise), NEGLIGIBLE)
-    at_row = at == asked.seen.times[asked.row]
+    at_row = times == asked.seen.times[asked.row]
     return OnPath(values, volatility, apart, expected, at_row)
 
 

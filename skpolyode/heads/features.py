@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,17 +41,8 @@ class FeatureKind(NamedTuple):
 
 def without_static(panel: Panel) -> Panel:
     """The same series without their static covariates."""
-    if panel.static is None:
-        return panel
-    # Without ids, which may repeat in a part of a panel.
-    return Panel(
-        panel.times,
-        panel.values,
-        panel.offsets,
-        channel_names=panel.channel_names if panel.has_channel_names else None,
-        time_unit=panel.time_unit,
-        errors=panel.errors,
-    )
+    rows = replace(panel.rows, static=None)
+    return Panel.from_rows(rows, panel.is_checked, panel.is_observed)
 
 
 # Heads and pipelines are imported where they are made: otherwise `import skpolyode` would take a

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,7 @@ def with_errors(
                 own = list(map(like_values, own, data, names))
         else:
             own = like_values(errors, data[1], faults.name)
-        return replace(rows, errors=read_errors(own, rows, faults.name, by_series=by_series))
+        return rows.with_beside(errors=read_errors(own, rows, faults.name, by_series=by_series))
 
     return read
 
@@ -85,12 +84,3 @@ def like_values(errors: Any, values: Any, name: str) -> Any:
             "the order of values."
         )
     return errors
-
-
-def join_errors(panels: Sequence[Any]) -> np.ndarray | None:
-    """Errors of panels one behind the other: NaN for those that have none, None if no one has."""
-    if all(panel.errors is None for panel in panels):
-        return None
-    blank = (np.full(panel.values.shape, np.nan) for panel in panels)
-    pairs = zip(panels, blank, strict=True)
-    return np.concatenate([b if panel.errors is None else panel.errors for panel, b in pairs])

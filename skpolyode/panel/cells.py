@@ -28,13 +28,11 @@ def read_values(values: object) -> tuple[np.ndarray, Sequence[BadCell]]:
     """Return an array of numbers and the cells that are none (0.0 stands in their place)."""
     values = unmasked(values)
     if isinstance(values, pd.DataFrame | pd.Series):
-        dtypes = values.dtypes if isinstance(values, pd.DataFrame) else [values.dtype]
-        if all(isinstance(dtype, np.dtype) for dtype in dtypes):
-            array = values.to_numpy()
-        elif all(is_numeric_dtype(dtype) for dtype in dtypes):
-            array = values.to_numpy(dtype=np.float64, na_value=np.nan)
-        else:
-            array = values.to_numpy(dtype=object)
+        array = values.to_numpy()
+        if array.dtype == object:  # only now: to ask a frame for its dtypes takes most of the time
+            dtypes = values.dtypes if isinstance(values, pd.DataFrame) else [values.dtype]
+            if all(map(is_numeric_dtype, dtypes)):
+                array = values.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
         array = _rectangular(values)
     if array.dtype.kind in "mM":  # as lists of whole numbers they would pass for measurements

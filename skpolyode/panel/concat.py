@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults
-from skpolyode.panel.cell_errors import join_errors
 from skpolyode.panel.checks import fit_ids, read_ids
+from skpolyode.panel.columns import join_beside
 from skpolyode.panel.inputs import join_inputs
 from skpolyode.panel.rows import Rows, offsets_from
 from skpolyode.panel.selection import PanelSelection
@@ -40,7 +40,7 @@ def concat_rows(panels: Sequence[PanelSelection], ids: object = None) -> tuple[R
         named.rows,
         times=_times([panel.rows.times for panel in panels]),
         values=np.concatenate([panel.values for panel in aligned]),
-        errors=join_errors(aligned),
+        beside=join_beside(aligned),
         offsets=offsets_from(np.concatenate([panel.lengths for panel in aligned])),
         ids=labels[0].append(labels[1:]).to_numpy(),
         has_ids=ids is not None or any(panel.rows.has_ids for panel in panels),

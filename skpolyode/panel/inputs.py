@@ -179,7 +179,7 @@ def fit_inputs(inputs: Any, ids: np.ndarray, axis: TimeAxis, faults: Faults) -> 
         places = known.get_indexer(index)
     rows = stored.rows
     # One more series, without rows, for those that have none.
-    rows = replace(rows, offsets=np.append(rows.offsets, rows.offsets[-1]), errors=None)
+    rows = replace(rows, offsets=np.append(rows.offsets, rows.offsets[-1]), beside={})
     fitted = Inputs(stored.from_rows(_unlabelled(rows)), inputs.kinds)
     return fitted.at(np.where(places < 0, len(known), places))
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from skpolyode.panel.columns import Beside, reduce_groups
 from skpolyode.panel.timeaxis import Times, to_ticks
 
 Duplicates = Literal["error", "mean", "first", "last"]
@@ -34,8 +35,8 @@ class Rows:
     keeps_empty: bool = False
     # Of a panel seen from its start: the ticks (n_series,) from which `times` are counted.
     origin: np.ndarray | None = None
-    # Standard deviations (n_obs, D) of the values, NaN where not known; None if none is.
-    errors: np.ndarray | None = None
+    # Columns (n_obs, D) by name, which go where their cells go; see `skpolyode.panel.columns`.
+    beside: Beside = field(default_factory=dict)
     # `Inputs` of each series, on the clock of the user; None if there are none.
     inputs: Any = None
     # Whether the ids were given, or are what a selection left; otherwise they count the series.
@@ -47,13 +48,23 @@ class Rows:
         return replace(rows, times=self.times.at(index), offsets=offsets)
 
     def with_cells(self, change: Callable[[np.ndarray], np.ndarray]) -> Rows:
-        """Change the values, and the errors in the same way if there are any."""
-        errors = None if self.errors is None else change(self.errors)
-        return replace(self, values=change(self.values), errors=errors)
+        """Change the values, and the columns beside them in the same way."""
+        beside = {name: change(column) for name, column in self.beside.items()}
+        return replace(self, values=change(self.values), beside=beside)
+
+    def with_beside(self, **columns: np.ndarray | None) -> Rows:
+        """Set columns beside the values; None takes one away."""
+        joint = {**self.beside, **columns}
+        return replace(self, beside={name: x for name, x in joint.items() if x is not None})
 
     def keep(self, kept: np.ndarray) -> Rows:
         """Select the rows that a mask (n_obs,) keeps; a series may be left without any."""
         return self.at(kept, offsets_from(kept)[self.offsets])
+
+    @property
+    def errors(self) -> np.ndarray | None:
+        """Standard deviations (n_obs, D) of the values, NaN where not known; None if none is."""
+        return self.beside.get("errors")
 
     @property
     def observed(self) -> np.ndarray:
@@ -220,41 +231,8 @@ def merge_duplicates(rows: Rows, how: Duplicates) -> Rows:
         return rows
     first = np.concatenate([[True], ~same])
     starts = np.flatnonzero(first)
-    values, errors = reduce_groups(rows.values, rows.errors, starts, how)
-    return replace(rows.keep(first), values=values, errors=errors)
-
-
-def reduce_groups(
-    values: np.ndarray, errors: np.ndarray | None, starts: np.ndarray, how: Duplicates
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Reduce groups of rows to one row each; NaN cells count only where a group has no other.
-
-    `values` (n_rows, D) are the rows, `starts` (n_groups,) the first row of each group, increasing
-    from 0; the result is of shape (n_groups, D). So are the errors, if there are any: those of a
-    mean of independent cells, or of the cell that is taken.
-    """
-    group = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
-    known = ~np.isnan(values)
-    if how != "mean":
-        taken = pd.DataFrame(values).groupby(group).agg(how).to_numpy()
-        if errors is None:
-            return taken, None
-        # -1: of a cell, but not known.
-        told = pd.DataFrame(np.where(known, np.nan_to_num(errors, nan=-1.0), np.nan))
-        found = told.groupby(group).agg(how).to_numpy()
-        return taken, np.where(found < 0, np.nan, found)
-    count = np.add.reduceat(known.astype(np.float64), starts)
-    share = np.where(known, values, 0.0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = np.add.reduceat(share, starts)
-    mean = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-    if np.isinf(total).any():  # the sum of two finite numbers can overflow, their mean cannot
-        smaller = np.add.reduceat(share / np.maximum(count, 1)[group], starts)
-        mean = np.where(np.isinf(total), smaller, mean)
-    if errors is None:
-        return mean, None
-    noise = np.hypot.reduceat(np.where(known, errors, 0.0), starts)
-    return mean, np.where(count > 0, noise / np.maximum(count, 1), np.nan)
+    values, beside = reduce_groups(rows.values, rows.beside, starts, how)
+    return replace(rows.keep(first), values=values, beside=beside)
 
 
 def require_series(n_series: int, name: str) -> None:

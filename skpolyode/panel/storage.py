@@ -63,7 +63,7 @@ class PanelStorage:
             rows,
             times=Times(read_only(counts), axis, read_only(ticks), per_unit),
             values=read_only(rows.values),
-            errors=read_only(rows.errors),
+            beside={name: read_only(column) for name, column in rows.beside.items()},
             offsets=read_only(rows.offsets),
             ids=read_only(rows.ids),
         )
@@ -283,8 +283,9 @@ class PanelStorage:
         # Micro- beside nanoseconds, or none: then the counts must do.
         if one.times.per_unit == two.times.per_unit and not any(t is None for t in ticks):
             pairs.append(ticks)
-        names = ("offsets", "values", "errors", "static", "inputs")
+        names = ("offsets", "values", "static", "inputs")
         pairs += [(getattr(one, name), getattr(two, name)) for name in names]
+        pairs += [(one.beside.get(k), two.beside.get(k)) for k in {*one.beside, *two.beside}]
         pairs.append(tuple(pd.Index(own.ids, tupleize_cols=False) for own in (one, two)))
         alike = (one.times.axis, one.channel_names) == (two.times.axis, two.channel_names)
         return alike and all(_equal(*pair) for pair in pairs)
@@ -301,7 +302,7 @@ class PanelStorage:
         times : float64 ndarray of shape (n_obs,)
             Times, in the units of `times`.
         values : float64 ndarray of shape (n_obs, D)
-            Values. Only those of this panel itself keep their errors.
+            Values. Only those of this panel itself keep their errors and other columns.
         offsets : int ndarray of shape (n_series + 1,)
             Where each series starts and the last one ends.
 
@@ -331,8 +332,8 @@ class PanelStorage:
             full = rows.times
         else:  # the ticks of other times are not known
             full = rows.times._replace(counts=times, ticks=None)
-        errors = rows.errors if values is self.values else None
-        rows = replace(rows, times=full, values=values, errors=errors, offsets=offsets, origin=None)
+        beside = rows.beside if values is self.values else {}
+        rows = replace(rows, times=full, values=values, beside=beside, offsets=offsets, origin=None)
         return self.from_rows(rows, checked=False)
 
 

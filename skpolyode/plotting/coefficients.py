@@ -9,8 +9,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skpolyode.panel.selection import align_to_fit
+from skpolyode.panel.empty import drop_empty
 from skpolyode.plotting.channels import channel_axes, positions_in_answers, select_series
+from skpolyode.transformers.input import read_panel
 
 
 @dataclass(eq=False, repr=False)
@@ -120,7 +121,8 @@ class CoefficientDisplay:
             )
         check_is_fitted(estimator)
         panel, chosen, names = select_series(X, series, channel)
-        found = estimator.embedder_.coefficients(align_to_fit(panel, estimator))[0]
+        own = drop_empty(read_panel(estimator, panel, reset=False))
+        found = estimator.embedder_.coefficients(own)[0]
         coefficients = found[positions_in_answers(estimator, panel, chosen)]
         return cls(coefficients, channel_names=names).plot(ax, **stem_kw)
 

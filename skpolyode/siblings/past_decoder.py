@@ -22,7 +22,7 @@ from skpolyode.memory import LegTMemory
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import choose_window
 from skpolyode.panel.rows import offsets_from
-from skpolyode.panel.select import observed_part, observed_rows, take
+from skpolyode.panel.select import observed_rows, take
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 from skpolyode.siblings.decoders import DecodingTask, NetworkDecoder
@@ -222,16 +222,16 @@ class PastDecoder(SeriesTransformer):
         rng = local_random_state(getattr(source, "random_state", None) if seed is None else seed)
         self.transformer_ = self._fitted(panel, int(rng.randint(2**31 - 1)))
         generator = torch.Generator().manual_seed(int(rng.randint(2**31 - 1)))
-        source, seen = self.transformer_.embedder_, observed_part(panel)
+        source = self.transformer_.embedder_
         window = choose_window(self.window, observed_rows(panel))
         length = window / source.units.time_scale
         past = MemoryReadout(LegTMemory(self.n_coefficients, length), window, source.units)
 
         # The last rows before several moments of each series, and the features at these moments.
         share = np.arange(1, _MOMENTS + 1)[:, None] / _MOMENTS
-        stops = np.unique(seen.offsets[:-1] + np.ceil(share * seen.lengths).astype(np.int64))
-        series = np.searchsorted(seen.offsets, stops) - 1
-        features = source.features(take(seen, series, seen.offsets[series], stops))  # (S, F)
+        stops = np.unique(panel.offsets[:-1] + np.ceil(share * panel.lengths).astype(np.int64))
+        series = np.searchsorted(panel.offsets, stops) - 1
+        features = source.features(take(panel, series, panel.offsets[series], stops))  # (S, F)
         held_out = np.zeros(panel.n_series, dtype=bool)
         if panel.n_series >= FEWEST_TO_SPLIT:
             count = max(round(0.1 * panel.n_series), 1)
@@ -242,7 +242,7 @@ class PastDecoder(SeriesTransformer):
 
         sizes = features.shape[1], panel.n_channels, self.n_coefficients, self.hidden_size
         decoder = NetworkDecoder(*sizes, generator=generator)
-        columns = _observed_before(seen, seen.offsets[series], stops, past)
+        columns = _observed_before(panel, panel.offsets[series], stops, past)
         known = torch.from_numpy((features - center) / spread).float()
         task = DecodingTask(decoder, known, *columns, torch.from_numpy(held_out))
         trainer = Trainer(

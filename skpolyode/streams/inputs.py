@@ -82,7 +82,7 @@ def at_times(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Panel:
     """Panel of the same series with observations of 0 at some times, on the same clock."""
     rows, values = panel.rows, np.zeros((len(times), panel.n_channels))
     clock = rows.times._replace(counts=times, ticks=None)
-    rows = replace(rows, times=clock, values=values, offsets=offsets, errors=None)
+    rows = replace(rows, times=clock, values=values, offsets=offsets, beside={})
     return Panel.from_rows(rows, checked=False)
 
 

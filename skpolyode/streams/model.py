@@ -19,7 +19,6 @@ from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
 from skpolyode.models.single import Observation, SinglePolyODE
 from skpolyode.panel import Panel
-from skpolyode.panel.select import observed_part
 from skpolyode.streams.clock import Update
 from skpolyode.streams.inputs import at_times
 from skpolyode.streams.stream import SeriesStream
@@ -210,7 +209,7 @@ class ModelStream(SeriesStream):
         parts = self._parts | self._embedder.states(panel)
         if _RECORD in parts:
             since = (self._clock.last - self._clock.start) / self._embedder.units.time_scale
-            driven = self._embedder.responses_ahead(observed_part(panel), since[:, None])
+            driven = self._embedder.responses_ahead(panel, since[:, None])
             found = {_RECORD: self._embedder.records(panel).pack(), _DRIVEN: driven}
             device = parts[_RECORD].device
             parts |= {name: torch.from_numpy(part).to(device) for name, part in found.items()}

@@ -27,7 +27,7 @@ from skpolyode.panel import Panel
 from skpolyode.panel.empty import blank_panel
 from skpolyode.panel.query import edge, times_since
 from skpolyode.panel.rows import default_channel_names
-from skpolyode.panel.select import observed_rows, observed_series
+from skpolyode.panel.select import observed_part, observed_rows, observed_series
 from skpolyode.panel.timeaxis import MICROSECONDS
 from skpolyode.saving.codec import place, register
 from skpolyode.saving.frames import checked_zone
@@ -88,6 +88,7 @@ class SeriesStream:
                 stream._clock.put(places, others._clock)
                 stream._put(stream._parts, places, others._parts)
         else:
+            panel = observed_part(panel)
             stream._clock = Clock.after(observed_rows(panel), embedder.units.time_scale)
             stream._parts = stream._resume(panel)
         stream._panel = without_past(stream._panel, stream._clock.last)
@@ -103,7 +104,7 @@ class SeriesStream:
 
     @abstractmethod
     def _resume(self, panel: Panel) -> State:
-        """State of series after all rows of a panel."""
+        """State of series after all rows of a panel, each of which holds an observation."""
 
     @abstractmethod
     def _take_in(self, parts: State, update: Update) -> State:

@@ -99,9 +99,7 @@ class PanelImputer(PathTransformer):
             filled = self.transformer_.interpolate(panel)
             values = _with_observed(filled.values, panel, slice(None))
             filled = filled.like(filled.times, values, filled.offsets)
-            if panel.errors is None:
-                return filled
-            rows = replace(filled.rows, errors=panel.errors)  # of observations; of others unknown
+            rows = replace(filled.rows, beside=panel.rows.beside)  # of observations, not of others
             return Panel.from_rows(rows, checked=filled.is_checked)
         # The rows of a table are whole series; behind those of an array there may be padding.
         shape = X.shape if getattr(X, "ndim", 2) == 3 else (panel.n_series, panel.lengths[0])

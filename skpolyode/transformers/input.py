@@ -155,19 +155,15 @@ def read_panel(
     Two-dimensional input goes through scikit-learn's own validation, so that feature names and
     error messages are the usual ones; then `n_features_in_` counts time points. For every other
     format it counts channels. `inputs` are further ones than those of the panel. Transformers of
-    series learn the `limits` of cells in `fit`, if they are not given, and keep them.
+    series learn the limits of cells in `fit`, and keep them. If `limits` are given, the series are
+    within them: who learned them has told what is not.
     """
     panel, shape = _converted(estimator, X, reset, "X")
     if inputs is not None:
         encoder = estimator.embedder_.inputs
         panel, _ = with_inputs(panel, encoder, inputs, type(estimator).__name__)
     if not reset:
-        panel = _aligned(estimator, panel)
-        refuse_unused(estimator, panel)
-        embedder = getattr(estimator, "embedder_", None)  # others leave it to what they are around
-        if (static := getattr(embedder, "static", None)) is not None:
-            static.warn_of_unknown(panel)
-        return credible(panel, estimator.scaler_)
+        return credible(as_fitted(estimator, panel), estimator.scaler_)
     estimator.array_shape_ = None if shape is None else tuple(shape[1:])
     estimator.n_channels_in_ = panel.n_channels
     estimator.channel_names_ = panel.channel_names
@@ -179,8 +175,8 @@ def read_panel(
     if hasattr(estimator, "ignores_outliers"):  # others leave it to the transformer inside
         if limits is None:
             limits = CellLimits.of(panel, of_values=estimator.ignores_outliers)
+            panel = within_limits(panel, limits)
         estimator.limits_ = limits
-        panel = within_limits(panel, limits)
     check_sizes(panel)  # of what is left: a cell is faulty however far away it is
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
 
@@ -201,6 +197,16 @@ def align_to_frozen(estimator: BaseEstimator, panel: Panel, transformer: Any) ->
     named = fitted.has_channel_names_
     estimator.channel_names_ = fitted.channel_names_ if named else panel.channel_names
     estimator.has_channel_names_ = named or panel.has_channel_names
+    return panel
+
+
+def as_fitted(estimator: Any, panel: Panel, name: str = "X") -> Panel:
+    """Panel with the channels of fit, in their order; refuses or tells what fit did not have."""
+    panel = _aligned(estimator, panel, name)
+    refuse_unused(estimator, panel)
+    embedder = getattr(estimator, "embedder_", None)  # others leave it to what they are around
+    if (static := getattr(embedder, "static", None)) is not None:
+        static.warn_of_unknown(panel)
     return panel
 
 
@@ -231,7 +237,8 @@ def _converted(
             X = [(np.arange(len(table)), table) for table in X]
         panel = as_panel(X, name=name)
         if isinstance(X, Panel):  # whose user knows the ids, even if they only count
-            panel = Panel.from_rows(replace(panel.rows, has_ids=True), panel.is_checked)
+            known = panel.is_checked, panel.is_observed
+            panel = Panel.from_rows(replace(panel.rows, has_ids=True), *known)
         return panel, None
     if getattr(X, "ndim", 2) == 3:
         is_like_fit = not reset and X.shape[2] == estimator.n_channels_in_  # and no channels first

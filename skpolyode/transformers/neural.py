@@ -23,7 +23,7 @@ from skpolyode.panel import Panel, query_times
 from skpolyode.panel.durations import typical_gap
 from skpolyode.panel.empty import drop_empty, fill_rows, fill_values
 from skpolyode.panel.outliers import CellLimits
-from skpolyode.panel.select import observed_part, observed_rows, observed_series
+from skpolyode.panel.select import observed_rows, observed_series
 from skpolyode.training.loop import Task
 from skpolyode.training.report import warn_if_nothing_was_learned
 from skpolyode.training.tasks import IntervalTask
@@ -306,14 +306,13 @@ class NeuralTransformer(SampledTransformer, SeriesTransformer, Training):
         random_state = local_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
         continues = continues_fit(self)
-        known, whole = FitOptions(**options), observed_part(panel)
-        longest = window_rows or _LONGEST
-        split = split_series(whole, known, self.validation_fraction, random_state, longest)
+        known, longest = FitOptions(**options), window_rows or _LONGEST
+        split = split_series(panel, known, self.validation_fraction, random_state, longest)
         if continues:
             embedder = self._continued(self.embedder_.with_own_model())
         else:
             embedder = self._new_embedder(split.trained, generator)
-            check_sizes(whole, embedder.units.scaler)  # later methods read held-out series, too
+            check_sizes(panel, embedder.units.scaler)  # later methods read held-out series, too
         embedder.to(self.device)
         checkpoint = None
         if self.checkpoint_dir is not None:

@@ -46,6 +46,21 @@ def test_horizons_count_from_the_cutoff_of_each_instance(forecaster, y):
         assert_same_but_for_rounding(alone, absolute)
 
 
+def test_answers_do_not_depend_on_the_calendar(trained):
+    """Counts of microseconds since 1970 have more digits than float64 holds; differences do not."""
+    hours = waves(4, seed=5)
+    ticks = np.rint(hours.times * 3.6e9).astype("timedelta64[us]")
+    durations = [pd.Timedelta(1234567, "us"), pd.Timedelta("2h")]
+    found = []
+    for start in ("1970-01-01", "2024-02-29 11:22:33.456789", "2150-07-01"):
+        days = np.datetime64(start, "us") + ticks
+        panel = Panel(days, hours.values, hours.offsets, time_unit="s")
+        own = trained.forecast(panel, durations, "end"), *trained.interpolate_interval(panel)
+        found.append(np.concatenate([answer.values for answer in own]))
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+
+
 def test_scattered_and_unsorted_rows(forecaster, y):
     durations = [HOUR, 2 * HOUR]
     expected = forecaster.fit(y).predict(durations)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from skpolyode.panel import Panel
+from skpolyode.panel.rows import merge_duplicates
 from skpolyode.panel.select import hide_cells, keep_rows, take
 
 SERIES = [([0.0, 1.0, 2.0], [1.0, 2.0, 3.0]), ([0.0, 1.0], [4.0, 5.0])]
@@ -21,6 +23,45 @@ def known(**options) -> Panel:
 
 def cells(panel: Panel) -> list[float | None]:
     return [None if np.isnan(x) else float(x) for x in panel.errors.ravel()]
+
+
+CUT = np.array([1, 0]), np.array([4, 1]), np.array([5, 3])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda panel: panel[[1, 0]],
+        lambda panel: panel.since_start(),
+        lambda panel: keep_rows(panel, np.arange(5) % 2 == 1),
+        lambda panel: take(panel, *CUT),
+        lambda panel: hide_cells(panel, panel.values > 3),
+        lambda panel: panel.like(panel.times, panel.values, panel.offsets),
+        lambda panel: Panel.concat([panel[[1]], Panel.from_series(SERIES, ids=["c", "d"]), panel]),
+        lambda panel: pickle.loads(pickle.dumps(panel)),
+        *(
+            lambda panel, how=how: Panel.from_rows(
+                merge_duplicates(
+                    replace(panel.rows, times=panel.rows.times._replace(counts=np.zeros(5))), how
+                )
+            )
+            for how in ("mean", "first", "last")
+        ),
+    ],
+)
+def test_a_further_column_follows_its_cells(change):
+    """One that is ten times the values stays so, and errors stay beside it."""
+    panel = known()
+    panel = Panel.from_rows(panel.rows.with_beside(tenfold=10 * panel.values))
+    assert not panel.equals(known())
+    changed = change(panel)
+    column = changed.rows.beside["tenfold"]
+    assert changed.errors.shape == column.shape == changed.values.shape
+    told = ~np.isnan(column)
+    assert told.any()
+    np.testing.assert_allclose(column[told], 10 * changed.values[told])
+    assert not np.isnan(changed.values[told]).any()
+    assert "tenfold" not in Panel.from_rows(changed.rows.with_beside(tenfold=None)).rows.beside
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,23 @@ def test_a_panel_tells_whether_it_has_empty_rows():
     assert not blank.is_observed
 
 
+def test_stretches_of_an_observed_panel_are_known_to_be_observed():
+    panel = ramp(4, 3)
+    bounds = np.array([[1, 0], [5, 0], [7, 2]])
+    part = take(panel, *bounds)
+    assert part.is_observed
+    assert part.is_checked
+    bounds[2, 1] = 0  # no row of the second one
+    part = take(panel, *bounds)
+    assert not part.is_observed
+    assert not part.is_checked
+    partly = Panel.from_series([([0, 1, 2], [NAN, 1.0, NAN])])
+    assert take(partly, *np.array([[0], [1], [2]])).is_observed
+    assert not take(partly, *np.array([[0], [0], [2]])).is_observed
+    blank = take(partly, *np.array([[0], [0], [1]]))
+    assert not blank.is_checked  # it has no observation
+
+
 def test_a_series_that_is_left_without_rows_is_not_observed():
     panel = Panel.from_series([([0, 1], [NAN, NAN]), ([0, 3], [5.0, 6.0])], empty="keep")
     kept = observed_part(panel)

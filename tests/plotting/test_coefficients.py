@@ -40,6 +40,18 @@ def test_stems_are_the_features(name: str) -> None:
     assert [ax.get_ylabel() for ax in display.axes_] == ["x0", "x1"]
 
 
+def test_cells_that_transform_ignores_are_not_drawn() -> None:
+    X = oscillators()
+    estimator = TRANSFORMERS["PolyODETransformer"].fit(X)
+    times, values = X[4][0], X[4][1].copy()
+    values[3, 0] = 1e9
+    with pytest.warns(UserWarning, match="far from all others"):
+        display = CoefficientDisplay.from_estimator(estimator, [(times, values)])
+    values[3, 0] = np.nan
+    expected = CoefficientDisplay.from_estimator(estimator, [(times, values)])
+    np.testing.assert_array_equal(display.coefficients, expected.coefficients)
+
+
 def test_parabola_has_three_coefficients() -> None:
     times = np.linspace(-1, 1, 41)
     X = [(times, times**2)]

@@ -65,7 +65,7 @@ def rows_from_array(
     if errors is not None:
         errors = like_values(errors, array, faults.name)
         table = read_errors(errors, replace(rows, values=values), faults.name)
-        rows = replace(rows, errors=table.reshape(rows.values.shape))
+        rows = rows.with_beside(errors=table.reshape(rows.values.shape))
     kept = ~np.isnan(values).all(axis=2)
     if block.data.ndim == 2:  # padding is where the time is NaN as well
         kept |= ~np.isnan(clock.counts[place])

@@ -12,12 +12,12 @@ import pandas as pd
 from skpolyode.errors import FaultKind, Faults, plain_repr
 from skpolyode.panel.cells import read_values, text_columns
 from skpolyode.panel.checks import DUPLICATE, NOT_NUMERIC, TEXT
+from skpolyode.panel.columns import reduce_groups
 from skpolyode.panel.readers.kinds import column as column_of
 from skpolyode.panel.rows import (
     Duplicates,
     Rows,
     offsets_from,
-    reduce_groups,
     require_series,
     stable_order,
 )
@@ -94,7 +94,7 @@ def rows_from_long(
         if error is not None:
             known, nothing = _errors_by_channel(error, names), np.full(len(df), np.nan)
             columns = [column_of(df, known[name]) if name in known else nothing for name in names]
-            rows = replace(rows, errors=group_rows(table, columns, names, faults).values)
+            rows = rows.with_beside(errors=group_rows(table, columns, names, faults).values)
     if static_columns:
         static = _constant_columns(df, table, static_columns, faults)
     return replace(rows, static=static)
@@ -174,17 +174,19 @@ def pivot(
         )
     how = "first" if duplicates == "error" else duplicates
     starts = np.flatnonzero(new_cell)
-    errors = None if errors is None else errors[order][:, None]
-    found, found_errors = reduce_groups(cells[:, None], errors, starts, how)
-    values, merged = np.full((int(new_row.sum()), len(names)), np.nan), None
+    beside = {} if errors is None else {"errors": errors[order][:, None]}
+    found, merged = reduce_groups(cells[:, None], beside, starts, how)
     place = (np.cumsum(new_row) - 1)[starts], channels[starts]
-    values[place] = found[:, 0]
-    if found_errors is not None:
-        merged = np.full_like(values, np.nan)
-        merged[place] = found_errors[:, 0]
+
+    def table_of(column: np.ndarray) -> np.ndarray:
+        values = np.full((int(new_row.sum()), len(names)), np.nan)
+        values[place] = column[:, 0]
+        return values
+
     offsets = offsets_from(np.bincount(codes[new_row], minlength=len(table.ids)))
     kept, labels = table.times.at(order[new_row]), tuple(map(str, names))
-    return Rows(kept, values, offsets, channel_names=labels, errors=merged)
+    rows = Rows(kept, table_of(found), offsets, channel_names=labels)
+    return rows.with_beside(**{name: table_of(column) for name, column in merged.items()})
 
 
 def _pivot_columns(
