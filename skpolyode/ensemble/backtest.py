@@ -43,7 +43,7 @@ class BacktestSettings:
     reach_share: float = 0.5  # of the typical series, that the longest lead is at least
     reach_contexts: int = 2  # longest lead otherwise, in contexts of the model
     reach_gaps: int = 32  # the same of a model without a context, in typical gaps
-    max_rows: int = 4000  # that the model runs through; of more series some are drawn,
+    max_rows: int = 4000  # that tell of the rarest channel; of more series some are drawn,
     enough_series: int = 100  # but not fewer than these, windows among them
     max_origins: int = 1000  # more are subsampled
     max_targets: int = 64  # forecasts from one origin; more are thinned
@@ -225,7 +225,9 @@ def rolling_origins(
         panel, whose = with_windows(panel, rng)
         earliest = panel.offsets[:-1]
     n_before = np.maximum(earliest - panel.offsets[:-1], 1)
-    most = max(settings.enough_series, int(settings.max_rows / panel.lengths.mean()))
+    n_cells = (~np.isnan(panel.values)).sum(axis=0)
+    rarest = int(np.min(n_cells[n_cells > 0], initial=panel.n_observations))
+    most = max(settings.enough_series, settings.max_rows * len(whose) // max(rarest, 1))
     if len(whose) > most:
         kept = np.sort(rng.choice(len(whose), most, replace=False))
         panel, whose, n_before = panel[kept], whose[kept], n_before[kept]

@@ -426,6 +426,15 @@ def test_of_many_rows_some_series_judge():
     assert len(rolling_origins(Clairvoyant.of(panel), panel, rng, None, fewer).whose) == 6
 
 
+def test_more_series_judge_where_a_channel_is_rare():
+    panel, rng = regular(40, 50), np.random.RandomState(0)
+    values = [np.column_stack([x, np.where(np.arange(50) % 2, np.nan, x[:, 0])]) for _, x in panel]
+    panel = Panel.from_series([(t, x) for (t, _), x in zip(panel, values, strict=True)])
+    few = BacktestSettings(max_rows=500, enough_series=6)
+    asked = rolling_origins(Clairvoyant.of(panel), panel, rng, panel.offsets[:-1] + 30, few)
+    assert len(asked.whose) == 20
+
+
 def test_long_series_have_windows_of_which_no_forecast_knows_what_was_before():
     """They share the folds of their series, whose mixed model does not know them."""
     panel = Panel.concat([regular(30, 25), regular(2, 19)], ids=range(32))
