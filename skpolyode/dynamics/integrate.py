@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -13,8 +11,8 @@ from skpolyode.dynamics.steppers import Stepper
 from skpolyode.dynamics.steps import Field, steps_of
 
 
-def count_steps(gap: Tensor, step_size: float, fine: float = math.inf) -> Tensor:
-    """Number of equal steps that make up each gap.
+def count_steps(gap: Tensor, step_size: float) -> Tensor:
+    """Number of equal steps, none longer than `step_size`, that make up each gap.
 
     A gap that is a multiple of `step_size` up to rounding takes exactly that multiple, so that
     results do not depend on the unit of time.
@@ -24,9 +22,7 @@ def count_steps(gap: Tensor, step_size: float, fine: float = math.inf) -> Tensor
     gap : float64 Tensor of shape (B,)
         Length of each interval, positive.
     step_size : float
-        Longest step of a gap of `fine` such steps at most, in the units of `gap`.
-    fine : float, default=inf
-        The number of steps of a gap that is e, e^2, ... times as long is 2, 3, ... times `fine`.
+        Longest step, in the units of `gap`.
 
     Returns
     -------
@@ -38,13 +34,8 @@ def count_steps(gap: Tensor, step_size: float, fine: float = math.inf) -> Tensor
     >>> from skpolyode.dynamics import count_steps
     >>> count_steps(torch.tensor([0.01, 0.1, 0.25, 3 * 0.1]), step_size=0.1).tolist()
     [1, 1, 3, 3]
-    >>> count_steps(torch.tensor([0.2, 0.4, 12.8]), step_size=0.1, fine=2).tolist()
-    [2, 4, 11]
     """
-    n_steps = gap / step_size
-    if fine < math.inf:
-        n_steps = torch.minimum(n_steps, fine * (1 + (n_steps / fine).log().clamp(min=0)))
-    return (n_steps - 1e-6).ceil().clamp(min=1).long()
+    return (gap / step_size - 1e-6).ceil().clamp(min=1).long()
 
 
 def _count_rows(n_steps: Tensor) -> Tensor:
@@ -60,7 +51,6 @@ def integrate(
     step_size: float,
     stepper: Stepper,
     recorded: slice | None = None,
-    fine: float = math.inf,
 ) -> tuple[Tensor, CubicPath | None]:
     """Integrate ``dz/dt = field(z)`` over one interval for each row, each of its own length.
 
@@ -78,8 +68,6 @@ def integrate(
         The Runge-Kutta method.
     recorded : slice or None, default=None
         Coordinates whose path is recorded; none by default.
-    fine : float, default=inf
-        Steps of a gap from which on they are longer; see :func:`count_steps`.
 
     Returns
     -------
@@ -100,7 +88,7 @@ def integrate(
     >>> [round(x, 2) for x in end.flatten().tolist()]
     [0.37, 0.14]
     """
-    n_steps = count_steps(gap, step_size, fine)
+    n_steps = count_steps(gap, step_size)
     step, order = gap / n_steps, n_steps.argsort(descending=True, stable=True)
     h = step[order].to(z.dtype)[:, None]
     # The batch shrinks as rows with short gaps finish: those with most steps come first.
@@ -144,7 +132,6 @@ def rollout(
     step_size: float,
     stepper: Stepper,
     recorded: slice,
-    fine: float = math.inf,
 ) -> Tensor:
     """Integrate ``dz/dt = field(z)`` through several intervals of each row, one after the other.
 
@@ -169,8 +156,6 @@ def rollout(
         The Runge-Kutta method.
     recorded : slice
         Coordinates to return.
-    fine : float, default=inf
-        Steps of an interval from which on they are longer; see :func:`count_steps`.
 
     Returns
     -------
@@ -189,7 +174,7 @@ def rollout(
     >>> [round(x, 2) for x in found.flatten().tolist()]
     [0.37, 0.14, 0.74]
     """
-    n_steps = count_steps(gap, step_size, fine)
+    n_steps = count_steps(gap, step_size)
     totals = torch.zeros(len(z), dtype=torch.int64, device=z.device).index_add(0, row, n_steps)
     order = totals.argsort(descending=True, stable=True)
     rank = order.argsort()[row]  # (Q,): place of its row among those with most steps first

@@ -18,7 +18,6 @@ recent past does not tell, are ours; w is updated as the state of ODE-RNN (Ruban
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -37,14 +36,6 @@ from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.models.scan import ScanModel
 from skpolyode.models.single import FEW_SERIES, SinglePolyODE
 from skpolyode.saving.codec import register
-
-FINE_STEPS = 3.0
-"""Steps of a gap from which on they are longer in training: see
-:func:`~skpolyode.dynamics.count_steps`. The few longest gaps of a minibatch decide how many rounds
-it takes, and the network needs no accuracy there that it could learn. On Lorenz63 training takes
-.85 to .9 of the time; errors of the next observation and of paths are .82 to 1.04 times as large
-(three seeds). With 2 steps they are 1.6 and 1.4 times as large (one seed), and with 2 steps of
-twice the length in the first half of the training 1.9 and 1.7 times."""
 
 
 class PolyODE(ScanModel):
@@ -271,20 +262,18 @@ class PolyODE(ScanModel):
         See :func:`~skpolyode.dynamics.rollout`: `row` (Q,) is the state that each belongs to.
         """
         gap = gap.clamp(max=self.max_gap)
-        return rollout(self.field, z, row, gap, **self._steps(), recorded=self.signals)
+        return rollout(self.field, z, row, gap, **self._steps, recorded=self.signals)
 
     def _integrate(
         self, z: torch.Tensor, gap: torch.Tensor, recorded: slice | None
     ) -> tuple[torch.Tensor, Any]:
         """States after gaps, and the path of the coordinates `recorded`, None of none."""
         gap = gap.clamp(max=self.max_gap)
-        steps = self._steps(has_path=recorded is not None)
-        return integrate(self.field, z, gap, **steps, recorded=recorded)
+        return integrate(self.field, z, gap, **self._steps, recorded=recorded)
 
-    def _steps(self, has_path: bool = False) -> dict[str, Any]:
-        """How to integrate: in training, long gaps whose path is not asked for take fewer steps."""
-        fine = FINE_STEPS if self.training and not has_path else math.inf
-        return {"step_size": self.step_size, "stepper": self.stepper, "fine": fine}
+    @property
+    def _steps(self) -> dict[str, Any]:
+        return {"step_size": self.step_size, "stepper": self.stepper}
 
     def remember(
         self,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -81,18 +79,6 @@ def test_steps_are_no_longer_than_asked_and_no_more_than_needed(gaps, step_size)
     n = count_steps(gap, step_size)
     assert (gap / n <= step_size * (1 + 1e-5)).all()
     assert ((n == 1) | (gap / (n - 1) > step_size * (1 - 1e-5))).all()
-
-
-@given(st.lists(GAPS, min_size=1, max_size=5), st.floats(1e-2, 10), st.floats(1, 5))
-def test_steps_of_long_gaps_grow_with_their_number(gaps, step_size, fine):
-    gap = double(gaps)
-    every, fewer = count_steps(gap, step_size), count_steps(gap, step_size, fine)
-    assert (fewer <= every).all()
-    short = gap <= fine * step_size
-    assert (fewer[short] == every[short]).all()
-    longer = count_steps(gap * math.e, step_size, fine)
-    added = (longer - fewer)[~short]
-    assert ((added >= math.floor(fine)) & (added <= math.ceil(fine))).all()
 
 
 def test_multiples_of_the_step_take_no_step_more():

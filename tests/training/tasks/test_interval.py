@@ -172,7 +172,7 @@ def test_some_minibatches_look_far_in_units_of_each_lead():
     state, errors = next(model.run(data)).state, []
     for row in range(1, 5):
         at = slice(row, row + 1)
-        state = model.flow({"z": state["z"]}, data.gap[at], data.elapsed[at])
+        state = model.flow(state, data.gap[at], data.elapsed[at])
         errors.append((model.predict(state).mean[0] - data.x[row]).square().mean())
     near, *far = errors
     shares = [(near / error).clamp(max=1.0).detach() for error in far]
