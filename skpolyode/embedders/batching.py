@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.query import refuse_early
-from skpolyode.panel.select import context_starts, series_of_rows, take
+from skpolyode.panel.select import context_starts, series_chunks, series_of_rows, take
 from skpolyode.threads import one_thread
 
 CHUNK_ROWS = 32_000  # that one thread works on together: bounds memory
@@ -22,14 +21,6 @@ _BEFORE_END = (
     'its last observation ({} such times); reconstruct reads the past, and relative_to="end" '
     "counts times from there."
 )
-
-
-def series_chunks(lengths: np.ndarray, n_rows: int | None = None) -> Iterator[slice]:
-    """Consecutive series of about `n_rows` rows, by default `CHUNK_ROWS`."""
-    chunk = (np.cumsum(lengths) - 1) // (n_rows or CHUNK_ROWS)
-    bounds = np.flatnonzero(np.diff(chunk, prepend=-1, append=-1))
-    for start, stop in pairwise(bounds):
-        yield slice(int(start), int(stop))
 
 
 def map_chunks(embed: Callable[[Panel], Any], panel: Panel) -> list:
@@ -44,7 +35,7 @@ def map_slices(work: Callable[[slice], Any], lengths: np.ndarray) -> list:
     runs torch's operations by itself: the operations are many and small, and a second thread
     inside them would mostly wait for the first (if the machine is busy, for very long).
     """
-    return map_threads(work, list(series_chunks(lengths)))
+    return map_threads(work, list(series_chunks(lengths, CHUNK_ROWS)))
 
 
 def map_threads(work: Callable[[Any], Any], parts: Sequence[Any]) -> list:
@@ -92,7 +83,7 @@ def lead_batches(
     refuse_early(panel, times, offsets, end, _BEFORE_END)
     counts = np.diff(offsets)
     leads = times - np.repeat(end, counts)
-    for part in series_chunks(np.maximum(panel.lengths, counts)):
+    for part in series_chunks(np.maximum(panel.lengths, counts), CHUNK_ROWS):
         rows = slice(offsets[part.start], offsets[part.stop])
         asked = np.arange(counts[part].max()) < counts[part, None]
         padded = np.zeros(asked.shape)

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import torch
 
-from skpolyode.embedders.batching import CHUNK_ROWS, series_chunks
+from skpolyode.embedders.batching import CHUNK_ROWS
 from skpolyode.embedders.direct import PathEmbedder
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.smoother import (
@@ -21,7 +21,7 @@ from skpolyode.embedders.smoother import (
 )
 from skpolyode.embedders.trained_model import TrainedModel
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.select import Observed, first_series, series_of_rows
+from skpolyode.panel.select import Observed, first_series, series_chunks, series_of_rows
 from skpolyode.panel.units import Units
 from skpolyode.training.variance import Hidden, learn_variance
 

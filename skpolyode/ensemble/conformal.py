@@ -18,7 +18,7 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.linear_model import GammaRegressor
 
 from skpolyode.ensemble.backtest import N_FOLDS, are_known, effective_count, equal_bins, folds_of
-from skpolyode.ensemble.error_paths import ErrorPaths, levels_of, scores_of
+from skpolyode.ensemble.error_paths import ErrorPaths, between, levels_of, scores_of
 from skpolyode.ensemble.records import NEGLIGIBLE
 from skpolyode.futures.errors import Ahead
 from skpolyode.panel import series_index
@@ -185,10 +185,7 @@ class Calibration:
         leads, since = ahead.leads[:, channel], ahead.since
         scores = self.paths.at(since, drawn, channel)
         rising = np.stack([self._rising(channel, level) for level in levels_of(_SCORES)], axis=1)
-        place = np.interp(leads, [own.lead for own in self.errors[channel]], range(len(rising)))
-        low = np.minimum(place.astype(np.int64), max(len(rising) - 2, 0))
-        share = (place - low)[:, None]
-        high = np.minimum(low + 1, len(rising) - 1)
+        low, high, share = between(leads, [own.lead for own in self.errors[channel]])
         table = (1 - share) * rising[low] + share * rising[high]  # (Q, n_scores)
         place = np.minimum(np.abs(scores) / _SCORES[1], len(_SCORES) - 1.001)
         low = place.astype(np.int64)

@@ -87,9 +87,7 @@ class ErrorPaths:
         _continue(paths, np.random.RandomState(0))  # of the same backtest, the same paths
         others = _spread(len(paths), round(len(paths) * mirrored / (1 - mirrored)))
         paths = np.concatenate([paths, -paths[others]])
-        ranks = np.abs(paths).argsort(axis=0).argsort(axis=0)
-        sizes = ndtri(0.5 + (ranks + 0.5) / (2 * len(paths)))
-        return cls(knots, np.copysign(sizes, paths).astype(np.float32))
+        return cls(knots, scores_of(paths).astype(np.float32))
 
     def draw(self, n_samples: int, rng: np.random.RandomState) -> np.ndarray:
         """Which paths (n_samples,): none is drawn again before all others."""
@@ -102,10 +100,7 @@ class ErrorPaths:
 
         A mean of two correlated scores is smaller than either: it is enlarged again.
         """
-        place = np.interp(since, self.since, np.arange(len(self.since)))
-        before = np.minimum(place.astype(np.int64), max(len(self.since) - 2, 0))
-        after = np.minimum(before + 1, len(self.since) - 1)
-        share = (place - before)[:, None]
+        before, after, share = between(since, self.since)
         own = self.scores[..., channel].astype(np.float64)  # (K, J)
         size = np.sqrt((own**2).mean(axis=0))
         products = (own[:, :-1] * own[:, 1:]).mean(axis=0) / (size[:-1] * size[1:])
@@ -120,14 +115,27 @@ def _spread(n: int, most: int) -> np.ndarray:
     return np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
 
 
+def between(
+    asked: np.ndarray, knots: np.ndarray | list[float]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Knots (Q,) before and after what is asked (Q,), and the share (Q, 1) of the latter.
+
+    Outside it is that of the nearest knot.
+    """
+    last = len(knots) - 1
+    place = np.interp(asked, knots, np.arange(last + 1))
+    before = np.minimum(place.astype(np.int64), max(last - 1, 0))
+    return before, np.minimum(before + 1, last), (place - before)[:, None]
+
+
 def levels_of(scores: np.ndarray) -> np.ndarray:
     """Probability of the interval that ends at errors of some scores."""
     return erf(np.abs(scores) / np.sqrt(2))
 
 
 def scores_of(errors: np.ndarray) -> np.ndarray:
-    """Scores (m,) of errors with about the same lead."""
-    ranks = np.abs(errors).argsort(kind="stable").argsort()
+    """Scores (m, ...) of errors, each among the m with about the same lead."""
+    ranks = np.abs(errors).argsort(axis=0, kind="stable").argsort(axis=0)
     return np.copysign(ndtri(0.5 + (ranks + 0.5) / (2 * len(errors))), errors)
 
 

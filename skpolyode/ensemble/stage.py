@@ -12,8 +12,8 @@ def stack_forecasts(state: FitState) -> None:
     """Learn weights by channel and lead, and whole paths of the errors that are left."""
     parts = state.trained, state.judging, state.random_state
     stacking, backtest = learn_stacking(state.embedder, *parts)
-    known = {"calibration": calibrate(backtest, state.embedder.units.time_scale)}
-    state.embedder = replace(state.embedder, stacking=stacking, **known)
+    calibration = calibrate(backtest, state.embedder.units.time_scale)
+    state.embedder = replace(state.embedder, stacking=stacking, calibration=calibration)
     judged = state.trained if state.judging is None else state.judging
     weights = {name: w for name, w in stacking.mean_weights.items() if w >= 0.005}
     outcome = f"forecasts combine {', '.join(weights)}"

@@ -28,7 +28,7 @@ from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.outliers import CellLimits, doubts_are_told, within_limits
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.rows import default_channel_names
-from skpolyode.panel.select import last_seen_rows, observed_part, observed_series, take
+from skpolyode.panel.select import observed_part, observed_series, take, time_since_seen
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.input import (
@@ -308,8 +308,7 @@ def _leads(
 
     Where a mask (Q,) says that the time is `early`, before the first row: to its first observation.
     """
-    seen = np.where(before[:, None] < 0, -1, last_seen_rows(panel)[before])
-    leads = np.where(seen < 0, np.inf, times[:, None] - panel.times[seen])
+    leads = time_since_seen(panel, before, times)
     if early.any():
         seen_at = np.where(np.isnan(panel.values), np.inf, panel.times[:, None])
         first = np.minimum.reduceat(seen_at, panel.offsets[:-1])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -17,7 +15,7 @@ from skpolyode.futures.errors import Ahead, KnownErrors
 from skpolyode.futures.samples import SamplePaths, channel_at, sign_of
 from skpolyode.panel import Panel, offsets_from, query_times
 from skpolyode.panel.query import name_query, refuse_early
-from skpolyode.panel.select import observed_part, observed_series
+from skpolyode.panel.select import observed_part, observed_series, series_chunks
 from skpolyode.panel.units import Units
 
 _MOST_VALUES = 2_000_000  # of sampled paths at once, to bound memory
@@ -181,7 +179,7 @@ class SamplesFutures:
         horizon = last - end
         found, is_beyond = np.empty((panel.n_series, n_samples)), np.empty(panel.n_series, bool)
         leads = grid_leads(horizon, units.time_scale)
-        for part in _parts([len(own) for own in leads], _MOST_VALUES // n_samples):
+        for part in series_chunks([len(own) for own in leads], max(_MOST_VALUES // n_samples, 1)):
             counts = offsets_from([len(own) for own in leads[part]])
             flat = np.concatenate(leads[part]) + np.repeat(end[part], np.diff(counts))
             ahead = self._ahead(panel[part], flat, counts)
@@ -285,10 +283,3 @@ def _read_until(panel: Panel, until: Any, relative_to: str | None) -> np.ndarray
             'looked for after it; give a later time, or a duration with relative_to="end".'
         )
     return flat
-
-
-def _parts(sizes: list[int], most: int) -> Iterator[slice]:
-    """Slices of consecutive items whose sizes sum to about `most`."""
-    group = np.cumsum(sizes) // most
-    cuts = [0, *(1 + np.flatnonzero(np.diff(group))), len(sizes)]
-    return (slice(int(a), int(b)) for a, b in pairwise(cuts))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,6 +158,23 @@ def last_seen_rows(panel: Panel) -> np.ndarray:
     latest = np.maximum.accumulate(index, axis=0)
     first = panel.offsets[series_of_rows(panel)][:, None]
     return np.where(latest >= first, latest, -1)
+
+
+def time_since_seen(panel: Panel, rows: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Time (Q, D) since each channel was last observed, up to rows (Q,), at later times (Q,).
+
+    It is infinite where a channel was not observed, or a row is -1.
+    """
+    seen = np.where(rows[:, None] < 0, -1, last_seen_rows(panel)[rows])
+    return np.where(seen < 0, np.inf, times[:, None] - panel.times[seen])
+
+
+def series_chunks(lengths: np.ndarray, n_rows: int) -> Iterator[slice]:
+    """Consecutive series, of some lengths, with about `n_rows` rows together."""
+    chunk = (np.cumsum(lengths) - 1) // n_rows
+    bounds = np.flatnonzero(np.diff(chunk, prepend=-1, append=-1))
+    for start, stop in pairwise(bounds):
+        yield slice(int(start), int(stop))
 
 
 def context_starts(panel: Panel, rows: np.ndarray, reach: float) -> np.ndarray:

@@ -11,7 +11,7 @@ from skpolyode.embedders import ModelEmbedder
 from skpolyode.futures.errors import KnownErrors
 from skpolyode.futures.sampling import Outlook, SamplesFutures
 from skpolyode.panel import Panel
-from skpolyode.panel.select import last_seen_rows
+from skpolyode.panel.select import time_since_seen
 from skpolyode.panel.units import Units
 from skpolyode.transformers.input import read_panel, warn_of_unknown_inputs
 
@@ -35,8 +35,7 @@ class SampledTransformer(SamplesFutures):
         warn_of_unknown_inputs(panel, times, offsets)
         values = self.embedder_.forecast_values(panel, times, offsets)
         last, counts = panel.offsets[1:] - 1, np.diff(offsets)
-        seen = np.repeat(last_seen_rows(panel)[last], counts, axis=0)
-        leads = np.where(seen < 0, np.inf, times[:, None] - panel.times[seen])
+        leads = time_since_seen(panel, np.repeat(last, counts), times)
         rows = self.embedder_.standardised(panel)
         volatility = self.embedder_.calibration.volatility(rows.values, panel.offsets, last)
         values = self.embedder_.units.scaler.transform(values)

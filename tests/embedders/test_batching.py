@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from skpolyode.embedders.batching import map_chunks, series_chunks
+from skpolyode.embedders.batching import map_chunks
 from skpolyode.panel import Panel
+from skpolyode.panel.select import series_chunks
 from skpolyode.transformers import HiPPOTransformer, InterpolationTransformer
 
 
@@ -35,7 +36,7 @@ def test_a_chunk_boundary_leaves_no_trace(panel, embedder, n_threads, monkeypatc
 
 def test_chunks_cover_all_series_in_order(panel, monkeypatch):
     monkeypatch.setattr("skpolyode.embedders.batching.CHUNK_ROWS", 15)
-    chunks = list(series_chunks(panel.lengths))
+    chunks = list(series_chunks(panel.lengths, 15))
     assert [n for chunk in chunks for n in range(9)[chunk]] == list(range(9))
     assert len(chunks) == 5
     parts = map_chunks(lambda part: part.lengths, panel)

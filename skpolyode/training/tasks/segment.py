@@ -49,6 +49,9 @@ class SegmentTask(IntervalTask):
     minibatches = Minibatches(32, smallest=8, n_most=1024)
     """Each observation is gone through once, not four times, and stays in memory."""
 
+    forgotten_share = 0.0
+    """Segments begin at their stored states."""
+
     def __init__(
         self,
         model: SequenceModel,
