@@ -32,7 +32,7 @@ class OncePerGap(nn.Module):
 
     def __init__(self, own: nn.Module) -> None:
         super().__init__()
-        self.own, self.kernel = own, own.kernel
+        self.own = own
 
     def prepare(self, times: Tensor) -> None:
         gaps = times.diff(dim=1).mul(PRECISION).round()
