@@ -180,7 +180,7 @@ def split_at(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
     if isinstance(cutoff, float) and 0 < cutoff < 1:
         start, end = known.times[known.offsets[:-1]], known.times[known.offsets[1:] - 1]
         last = start + cutoff * (end - start)
-    elif isinstance(cutoff, str):
+    elif isinstance(cutoff, str) and not panel.is_datetime:
         raise TypeError(f"cutoff must be a share or times, got {cutoff!r}.")
     elif np.ndim(cutoff) == 0:
         last = query_times(known, cutoff)[0]

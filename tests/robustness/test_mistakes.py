@@ -109,12 +109,13 @@ def test_what_an_estimator_does_not_have_says_where_it_is(model):
 def test_forecasters():
     panel = Panel.from_series(SERIES)
     forecaster = PolyODEForecaster(small(), random_state=0)
-    for read in (forecaster.fit, forecaster.pretrain):
-        with pytest.raises(
-            TypeError, match=r"y is a list of series, a type.*Panel\.from_series\(y\)"
-        ):
-            read(SERIES)
-    forecaster.pretrain(panel)
+    with pytest.raises(TypeError, match=r"y is a list of series, a type.*Panel\.from_series\(y\)"):
+        forecaster.fit(SERIES)
+    with pytest.raises(ValueError, match=r"y: expected .* a list of \(times, values\)"):
+        forecaster.pretrain(["a", "b"])
+    forecaster.pretrain(SERIES)
+    again = PolyODEForecaster(small(), random_state=0).pretrain(panel)
+    assert again.forecast(panel, [9.0]).equals(forecaster.forecast(SERIES, [9.0]))
     with pytest.raises(TypeError, match=r"alpha must be a list, .* got 0\.5"):
         forecaster.forecast_quantiles(panel, [9.0], 0.5)
     with pytest.raises(TypeError, match=r"must have a method forecast\(panel, times\), but HiPPO"):
