@@ -137,10 +137,10 @@ PURPOSES = {
     "Labels and numbers": ["PolyODEClassifier", "PolyODERegressor", "heads.MiniRocket"],
     "Gaps and regular grids": ["PanelImputer", "Resampler"],
     "Forecasts": [
-        "forecasting.PolyODEForecaster",
+        "PolyODEForecaster",
         "structural.StructuralForecaster",
-        "forecasting.evaluate_forecasts",
-        "forecasting.evaluate_crossings",
+        "evaluate_forecasts",
+        "evaluate_crossings",
     ],
     "Series as data": ["Panel", "panel.Series", "panel.as_panel", "panel.query_times"],
     "Data sets": [f"datasets.{name}" for name in skpolyode.datasets.__all__],

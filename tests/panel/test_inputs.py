@@ -124,6 +124,12 @@ def test_faults_are_told_as_those_of_observations(change, message):
         long(inputs=DOSES.assign(**change))
 
 
+def test_inputs_are_shown_with_their_kinds():
+    inputs = Inputs(Panel.from_series([([0.0, 6.5], [100.0, 50.0])], channel_names=["dose"]))
+    shown = "2 observations, 100% of cells observed, times 0 to 6.5"
+    assert repr(inputs) == f"Inputs(Panel(1 series, 1 channel, {shown}), {{'dose': 'hold'}})"
+
+
 def test_kinds_that_cannot_be():
     with pytest.raises(ValueError, match=r"kinds names \['insulin'\]"):
         long(kinds={"insulin": "hold"})

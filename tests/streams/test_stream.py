@@ -194,7 +194,7 @@ def test_datetimes_are_read_and_given_back():
     assert naive.last_times[0] == pd.Timestamp("2024-04-02")
     as_text = transformer.stream().update("2024-04-02", [1.0, 2.0])
     assert as_text.last_times[0] == naive.last_times[0]
-    with pytest.raises(ValueError, match="update: times: text must be dates .* got 'noon'"):
+    with pytest.raises(ValueError, match=r"update: times: text must be dates .* got 'noon'"):
         naive.update("noon", [1.0, 2.0])
     stream.update("2024-04-02 05:00", [1.0, 2.0], 0)
     assert stream.last_times[0] == pd.Timestamp("2024-04-02 05:00", tz=zone)
