@@ -70,7 +70,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
-    "ignore_pattern": r"(japanese_vowels|quick_start)\.py$",
+    "ignore_pattern": r"(glucose_under_meals|japanese_vowels|quick_start)\.py$",
     "within_subsection_order": "ExampleTitleSortKey",
     "reference_url": {"skpolyode": None},
     "remove_config_comments": True,
