@@ -62,41 +62,49 @@ def channel_errors(transformer: Any, X: Any) -> pd.DataFrame:
             f"{type(transformer).__name__} does not have."
         )
     panel = align_to_fit(as_panel(X), transformer)
-    series, shape = series_of_rows(panel), (panel.n_series, panel.n_channels)
-
-    def summed(cells: np.ndarray) -> np.ndarray:
-        sums = np.zeros(shape)
-        np.add.at(sums, series, np.nan_to_num(cells))
-        return sums
-
-    def squares(hidden: int) -> tuple[np.ndarray, np.ndarray]:
-        rows = hide_cells(panel, np.arange(shape[1]) == hidden).rows
-        left = Panel.from_rows(replace(rows, keeps_empty=True), checked=False)
-        errors = transformer.residuals(left).values / transformer.scaler_.scale
-        return summed(errors**2), summed(~np.isnan(errors))
-
-    whole, columns = squares(-1), []
+    whole, columns = _squares(transformer, panel), []
     with np.errstate(invalid="ignore"):  # 0 / 0 where nothing is forecast
         error = np.sqrt(whole[0] / whole[1])
         for j in range(panel.n_channels):
-            parts = (np.delete(part, j, axis=1).sum(axis=1) for part in (*whole, *squares(j)))
-            others, n_others, without, n_without = parts
-            columns.append((np.sqrt(others / n_others), np.sqrt(without / n_without)))
-        frame = pd.DataFrame(panel.values).groupby(series)
-        before = frame.ffill().groupby(series).shift()
-        n_readings = summed(~(np.isnan(panel.values) | before.isna().to_numpy()))
-        repeats = summed(panel.values == before.to_numpy()) / n_readings
+            parts = (*whole, *_squares(transformer, panel, j))
+            others, n, without, m = (np.delete(part, j, axis=1).sum(axis=1) for part in parts)
+            columns.append((np.sqrt(others / n), np.sqrt(without / m)))
+        repeats = _repeats(panel)
     beside = np.array(columns).transpose(1, 2, 0)  # (2, B, D)
-    usual = pd.DataFrame(error).median().to_numpy()
     return pd.DataFrame(
         {
-            "series": np.repeat(np.arange(shape[0]), shape[1]),
-            "id": pd.Index(panel.ids, tupleize_cols=False).repeat(shape[1]),
-            "channel": np.tile(panel.channel_names, shape[0]),
+            "series": np.repeat(np.arange(panel.n_series), panel.n_channels),
+            "id": pd.Index(panel.ids, tupleize_cols=False).repeat(panel.n_channels),
+            "channel": np.tile(panel.channel_names, panel.n_series),
             "error": error.ravel(),
-            "usual": np.tile(usual, shape[0]),
+            "usual": np.tile(pd.DataFrame(error).median(), panel.n_series),
             "others": beside[0].ravel(),
             "others_without": beside[1].ravel(),
             "repeats": repeats.ravel(),
         }
     )
+
+
+def _squares(
+    transformer: Any, panel: Panel, hidden: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sums (B, D) of squared standardised errors, and their numbers, with one channel hidden."""
+    rows = hide_cells(panel, np.arange(panel.n_channels) == hidden).rows
+    left = Panel.from_rows(replace(rows, keeps_empty=True), checked=False)
+    errors = transformer.residuals(left).values / transformer.scaler_.scale
+    return _sums(panel, errors**2), _sums(panel, ~np.isnan(errors))
+
+
+def _sums(panel: Panel, cells: np.ndarray) -> np.ndarray:
+    """Sums (B, D) of cells over the rows of each series; NaN counts as zero."""
+    sums = np.zeros((panel.n_series, panel.n_channels))
+    np.add.at(sums, series_of_rows(panel), np.nan_to_num(cells))
+    return sums
+
+
+def _repeats(panel: Panel) -> np.ndarray:
+    """Shares (B, D) of readings that equal the one before in the channel."""
+    series, values = series_of_rows(panel), pd.DataFrame(panel.values)
+    before = values.groupby(series).ffill().groupby(series).shift()
+    pairs = values.notna() & before.notna()
+    return _sums(panel, (values == before).to_numpy()) / _sums(panel, pairs.to_numpy())
