@@ -74,6 +74,8 @@ sphinx_gallery_conf = {
     "within_subsection_order": "ExampleTitleSortKey",
     "reference_url": {"skpolyode": None},
     "remove_config_comments": True,
+    # Notebooks run anywhere after this.
+    "first_notebook_cell": '%pip install -q "skpolyode[classify]" mpmath torchdiffeq',
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 3600,

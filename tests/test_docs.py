@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 import sys
+import tomllib
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -195,6 +196,20 @@ def test_quick_start_of_the_readme_is_the_example() -> None:
     example = (ROOT / "examples" / "quick_start.py").read_text("utf-8")
     _, _, code = example.partition("from __future__ import annotations\n\n")
     assert code in {block[1] for block in BLOCK.finditer((ROOT / "README.md").read_text("utf-8"))}
+
+
+def test_notebooks_install_what_the_gallery_imports() -> None:
+    (line,) = re.findall(r"%pip install -q (.*)',", (ROOT / "docs" / "conf.py").read_text("utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    needed = " ".join(
+        [line, *project["dependencies"], *project["optional-dependencies"]["classify"]]
+    )
+    for path in (ROOT / "examples").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) else []
+            for name in {name.partition(".")[0] for name in names} - sys.stdlib_module_names:
+                assert name.replace("sklearn", "scikit-learn") in needed, f"{path.name}: {name}"
 
 
 def test_links_of_the_readme_lead_somewhere() -> None:
