@@ -132,6 +132,26 @@ def test_a_panel_of_datetimes_is_forecast_as_a_table():
         forecaster.fit(panel)
     ahead = forecaster.fit(panel.to_sktime()).predict([pd.Timedelta("1D")])
     assert ahead.index.tolist() == [(id, pd.Timestamp("2024-01-13")) for id in "abc"]
+    transformer, later, before = forecaster.transformer_, "2024-01-15 06:00", "2024-01-08 06:00"
+    for ask, text in (
+        (transformer.forecast, later),
+        (transformer.interpolate, before),
+        (transformer.reconstruct, before),
+        (forecaster.forecast, later),
+        (forecaster.interpolate, before),
+        (lambda X, when: forecaster.forecast_interval(X, when)[0], later),
+        (lambda X, when: forecaster.interpolate_interval(X, when)[0], before),
+        (lambda X, when: forecaster.sample_paths(X, when, random_state=0).forecast, later),
+        (lambda X, when: transformer.stream(X).forecast(when), later),
+    ):
+        assert ask(panel, text).equals(ask(panel, pd.Timestamp(text)))
+        assert ask(panel, [text]).equals(ask(panel, [pd.Timestamp(text)]))
+    crossings = [
+        forecaster.crossing_times(panel, 1.0, until, channel=0)
+        for until in (later, [later] * 3, pd.Timestamp(later))
+    ]
+    for table in crossings[1:]:
+        pd.testing.assert_frame_equal(table, crossings[0])
 
 
 def test_scores_leave_out_series_without_observations(model):
