@@ -279,3 +279,11 @@ def test_collector_counts_over_many_calls():
         ValueError, match=r"(?s)35 faults.*line 8\n  the other\n  \.\.\. and 25 more"
     ):
         faults.raise_if_any()
+
+
+@pytest.mark.parametrize("make", [Panel.from_series, Panel.from_frames])
+def test_what_is_no_list_is_named(make):
+    with pytest.raises(
+        TypeError, match=r"(series|frames) must be a list of series, got <class 'int'>"
+    ):
+        make(3)
