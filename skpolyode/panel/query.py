@@ -79,15 +79,15 @@ def edge(relative_to: str | None, start: np.ndarray, end: np.ndarray) -> np.ndar
 
 
 def times_since(
-    panel: Panel, times: Any, since: np.ndarray | None
+    panel: Panel, times: Any, since: np.ndarray | None, name: str = "times"
 ) -> tuple[np.ndarray, np.ndarray]:
     """As `query_times`, of times that count from `since` (n_series,); no times where it is NaN.
 
-    None: the panel's clock.
+    None: the panel's clock. `name` is what the user calls them.
     """
     relative, origin = since is not None, panel.rows.origin
 
-    def read(times: Any, name: str = "times") -> Times:
+    def read(times: Any, name: str = name) -> Times:
         return _read_leads(times, panel.time_unit, name) if relative else _read(times, panel, name)
 
     if isinstance(times, np.ndarray) and times.dtype != object:
@@ -98,10 +98,10 @@ def times_since(
     if not one_each:
         reads = [read(times)] * panel.n_series
     elif len(times) == panel.n_series:
-        reads = [read(t, f"times of series {i}") for i, t in enumerate(times)]
+        reads = [read(t, f"{name} of series {i}") for i, t in enumerate(times)]
     else:
         raise ValueError(
-            f"times must be one list for all series or one for each of the {panel.n_series} "
+            f"{name} must be one list for all series or one for each of the {panel.n_series} "
             f"series, got {len(times)} lists."
         )
     if relative:

@@ -81,6 +81,11 @@ def test_cutoffs_of_datetimes():
     table = evaluate_forecasts(LastPlusLead(), panel, cutoff=pd.Timestamp("2024-01-03"))
     as_text = evaluate_forecasts(LastPlusLead(), panel, cutoff="2024-01-03")
     pd.testing.assert_frame_equal(as_text, table)
+    for cutoff in ("half", ["half"] * panel.n_series):
+        with pytest.raises(
+            ValueError, match=r"^cutoff.*: text must be dates and times .* got 'half'"
+        ):
+            evaluate_forecasts(LastPlusLead(), panel, cutoff=cutoff)
     assert value(table, metric="mse") == (0.0, 3)
 
 
