@@ -1,4 +1,4 @@
-# make demo         train on a real data set and write figures and a table to demo_output/
+# make demo         train on simulated and real series, figures and tables in demo_output/: a minute
 # make test         everything that has to pass before a change is accepted
 # make test-slow    the tests that take longest, to be run before a release: some ten minutes
 # make test-oldest  most tests with the oldest versions of everything that is needed
@@ -41,6 +41,7 @@ $(VENV)/test.stamp $(VENV)/docs.stamp: $(VENV)/%.stamp: $(VENV)/base.stamp
 	touch $@
 
 demo: $(VENV)/base.stamp
+	$(BIN)/python examples/glucose_under_meals.py --output demo_output
 	$(BIN)/python examples/japanese_vowels.py --output demo_output
 
 lint: $(VENV)/test.stamp

@@ -70,10 +70,12 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
-    "ignore_pattern": r"(japanese_vowels|quick_start)\.py$",
+    "ignore_pattern": r"(glucose_under_meals|japanese_vowels|quick_start)\.py$",
     "within_subsection_order": "ExampleTitleSortKey",
     "reference_url": {"skpolyode": None},
     "remove_config_comments": True,
+    # Notebooks run anywhere after this.
+    "first_notebook_cell": '%pip install -q "skpolyode[classify]" mpmath torchdiffeq',
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 3600,
@@ -137,12 +139,19 @@ PURPOSES = {
     "Labels and numbers": ["PolyODEClassifier", "PolyODERegressor", "heads.MiniRocket"],
     "Gaps and regular grids": ["PanelImputer", "Resampler"],
     "Forecasts": [
-        "forecasting.PolyODEForecaster",
+        "PolyODEForecaster",
         "structural.StructuralForecaster",
-        "forecasting.evaluate_forecasts",
-        "forecasting.evaluate_crossings",
+        "evaluate_forecasts",
+        "evaluate_crossings",
     ],
-    "Series as data": ["Panel", "panel.Series", "panel.as_panel", "panel.query_times"],
+    "Series as data": [
+        "Panel",
+        "Inputs",
+        "panel.calendar_inputs",
+        "panel.Series",
+        "panel.as_panel",
+        "panel.query_times",
+    ],
     "Data sets": [f"datasets.{name}" for name in skpolyode.datasets.__all__],
     "What drove an answer": [f"inspection.{name}" for name in skpolyode.inspection.__all__],
     "Pictures": [f"plotting.{name}" for name in skpolyode.plotting.__all__],
@@ -160,7 +169,6 @@ PURPOSES = {
 # Where new exports of a module go, after what is listed above.
 HOMES = {
     "transformers": "Features of series",
-    "siblings": "Features of series",
     "heads": "Labels and numbers",
     "forecasting": "Forecasts",
     "futures": "Forecasts",
@@ -176,6 +184,16 @@ def page(title: str, summary: str, names: list[str]) -> str:
     lines = [title, "=" * len(title), "", ".. currentmodule:: skpolyode", "", summary, ""]
     lines += [".. autosummary::", "   :toctree: ../api", "", *(f"   {name}" for name in names)]
     return "\n".join(lines) + "\n"
+
+
+def overview(pages: dict[str, str]) -> str:
+    """Every name of the reference with one line on it, under the titles of the pages."""
+    tables = []
+    for text in pages.values():
+        title, _, rest = text.partition("\n")
+        table = rest.partition("\n\n")[2].replace("   :toctree: ../api\n", "")
+        tables += [title, "~" * len(title), "", table]
+    return "\n".join(tables)
 
 
 def pages() -> dict[str, str]:
@@ -203,8 +221,9 @@ def write_pages() -> None:
     """Write the reference from the exports, so that an export is all that a new name needs."""
     folder = HERE / "generated" / "topics"
     folder.mkdir(parents=True, exist_ok=True)
-    for file, text in pages().items():
+    for file, text in (found := pages()).items():
         (folder / f"{file}.rst").write_text(text, encoding="utf-8")
+    (HERE / "generated" / "overview.txt").write_text(overview(found), encoding="utf-8")
 
 
 def own_members(cls: type) -> dict[str, list[str]]:

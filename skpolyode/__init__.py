@@ -74,15 +74,17 @@ else:
             "SummaryStatsTransformer",
         ),
     }
-    _HOMES = {module.name: module.name for module in iter_modules(__path__)}
+    _MODULES = {module.name: module.ispkg for module in iter_modules(__path__)}
+    _HOMES = {name: name for name in _MODULES}
     _HOMES |= {name: module for module, names in _NAMES.items() for name in names}
     _EXTRAS = {"adapters": "sktime", "forecasting": "sktime", "parquet": "pyarrow"}
 
-    __getattr__, _names = lazily(__name__, _HOMES)
+    __getattr__, _ = lazily(__name__, _HOMES)
 
     def __dir__() -> list[str]:
-        extras = {name: _EXTRAS.get(_HOMES.get(name)) for name in _names()}
-        return [name for name, extra in extras.items() if not extra or find_spec(extra)]
+        packages = {name for name, is_package in _MODULES.items() if is_package}
+        absent = {name for name, extra in _EXTRAS.items() if not find_spec(extra)}
+        return sorted({*__all__, *packages, "errors", "fit_report"} - absent)
 
 
 def _stack_forecasts(state: Any) -> None:
@@ -125,3 +127,5 @@ __all__ = [
     "load",
     "show_versions",
 ]
+if find_spec("sktime"):
+    __all__ += ["PolyODEForecaster", "evaluate_crossings", "evaluate_forecasts"]

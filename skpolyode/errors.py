@@ -203,6 +203,8 @@ class Faults:
         position only.
     channel_names : sequence of str or None, default=None
         Names of the channels. None: x0, x1, ...
+    maker : str or None, default=None
+        The method of `Panel` that was called, which takes the place of ``{maker}`` in remedies.
 
     Examples
     --------
@@ -225,8 +227,10 @@ class Faults:
         name: str = "X",
         ids: np.ndarray | None = None,
         channel_names: Sequence[str] | None = None,
+        maker: str | None = None,
     ) -> None:
         self.name = name
+        self.maker = maker or "Panel, Panel.from_series, ..."
         self.ids = ids
         self.channel_names = channel_names
         self._lines: dict[FaultKind, list[str]] = {}
@@ -332,10 +336,13 @@ class Faults:
         if self:
             warnings.warn(self._message(), stacklevel=stacklevel + 1)
 
+    def _remedy(self, kind: FaultKind) -> str:
+        return kind.remedy.replace("{maker}", self.maker)
+
     def _message(self) -> str:
         if self.total == 1:
             ((kind, lines),) = self._lines.items()
-            return f"{self.name}: {lines[0]}. Remedy: {kind.remedy}."
+            return f"{self.name}: {lines[0]}. Remedy: {self._remedy(kind)}."
         shown: list[str] = []
         for later, lines in zip(range(len(self._lines))[::-1], self._lines.values(), strict=True):
             room = self.limit - len(shown)
@@ -344,5 +351,5 @@ class Faults:
         if more := self.total - len(shown):
             text.append(f"  ... and {more} more, {self.total} in all")
         text.append("Remedies:")
-        text += [f"  {kind.title} ({n}): {kind.remedy}" for kind, n in self._totals.items()]
+        text += [f"  {kind.title} ({n}): {self._remedy(kind)}" for kind, n in self._totals.items()]
         return "\n".join(text)

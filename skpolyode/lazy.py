@@ -41,4 +41,4 @@ def lazily(
         setattr(sys.modules[package], name, value)
         return value
 
-    return getattribute, lambda: sorted({*vars(sys.modules[package]), *homes})
+    return getattribute, lambda: sorted(sys.modules[package].__all__)

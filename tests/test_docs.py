@@ -6,9 +6,11 @@ import ast
 import importlib
 import re
 import sys
+import tomllib
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import skpolyode
@@ -196,10 +198,42 @@ def test_quick_start_of_the_readme_is_the_example() -> None:
     assert code in {block[1] for block in BLOCK.finditer((ROOT / "README.md").read_text("utf-8"))}
 
 
+def test_notebooks_install_what_the_gallery_imports() -> None:
+    (line,) = re.findall(r"%pip install -q (.*)',", (ROOT / "docs" / "conf.py").read_text("utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    needed = " ".join(
+        [line, *project["dependencies"], *project["optional-dependencies"]["classify"]]
+    )
+    for path in (ROOT / "examples").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) else []
+            for name in {name.partition(".")[0] for name in names} - sys.stdlib_module_names:
+                assert name.replace("sklearn", "scikit-learn") in needed, f"{path.name}: {name}"
+
+
 def test_links_of_the_readme_lead_somewhere() -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / "README.md").read_text("utf-8"))
     assert links
     assert not [link for link in links if not (ROOT / link).is_file()]
+
+
+def test_demo_of_glucose_shows_what_meals_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    demo = importlib.import_module("glucose_under_meals")
+    monkeypatch.setattr(demo, "N_PATIENTS", 20)
+    monkeypatch.setattr(demo, "N_TRAIN", 16)
+    monkeypatch.setattr("sys.argv", ["glucose_under_meals.py", "--output", str(tmp_path)])
+    with no_stacking(), few_variance_steps():
+        demo.main()
+    assert (tmp_path / "glucose.png").stat().st_size > 10_000
+    table = (tmp_path / "glucose.txt").read_text("utf-8")
+    assert table in capsys.readouterr().out
+    rows = {line[:30].strip(): line[30:].split() for line in table.splitlines()[3:]}
+    assert list(rows) == ["PolyODE with meals and boluses", "PolyODE without", "last reading"]
+    assert np.isfinite(np.array(list(rows.values()), dtype=float)).all()
 
 
 def test_demo_writes_its_report(
@@ -210,8 +244,6 @@ def test_demo_writes_its_report(
     load, polyode = demo.load, demo.polyode
     monkeypatch.setattr(demo, "load", lambda part: demo.Data(*(x[::9] for x in load(part))))
     monkeypatch.setattr(demo, "polyode", lambda kind: polyode(kind).set_params(max_epochs=1))
-    monkeypatch.setattr(demo, "N_FOLDS", 2)
-    monkeypatch.setattr(demo, "N_JOBS", 1)
     monkeypatch.setattr("sys.argv", ["japanese_vowels.py", "--output", str(tmp_path)])
     with no_stacking():
         demo.main()

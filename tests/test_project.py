@@ -71,7 +71,7 @@ def test_what_is_imported_on_demand_is_found() -> None:
     for module in public_modules()[1:]:
         name = module.__name__.removeprefix("skpolyode.")
         assert getattr(skpolyode, name) is module
-        assert name in dir(skpolyode)
+        assert (name in dir(skpolyode)) == hasattr(module, "__all__")
     from skpolyode import PolyODEForecaster, evaluate_forecasts
 
     assert PolyODEForecaster is skpolyode.forecasting.PolyODEForecaster
@@ -80,11 +80,23 @@ def test_what_is_imported_on_demand_is_found() -> None:
         _ = skpolyode.PolyODEForcaster
 
 
+def test_what_is_listed_is_public() -> None:
+    everything: dict[str, object] = {}
+    exec("from skpolyode import *", everything)
+    assert {*everything} - {"__builtins__"} == {*skpolyode.__all__}
+    modules = {module.__name__.removeprefix("skpolyode.") for module in public_modules()[1:]}
+    assert {*dir(skpolyode)} <= {*skpolyode.__all__, *modules}
+    assert {"PolyODEForecaster", "evaluate_forecasts", "__version__"} < {*skpolyode.__all__}
+    for room in (skpolyode.transformers, skpolyode.models, skpolyode.embedders):
+        assert dir(room) == sorted(room.__all__)
+
+
 def test_what_needs_an_extra_says_so() -> None:
     code = (
         "import sys; sys.modules['sktime'] = None\n"
         "import skpolyode; assert not hasattr(skpolyode, 'nothing')\n"
         "skpolyode.datasets, skpolyode.plotting\n"
+        "assert not {'PolyODEForecaster', 'forecasting', 'adapters'} & {*dir(skpolyode)}\n"
         "from skpolyode import PolyODEForecaster"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

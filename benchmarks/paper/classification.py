@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 from benchmarks.paper.cells import FULL, QUICK, Cell, Setting, cells, settings
 from benchmarks.paper.goals import compared, paper_goals, reconstruction_goals
+from benchmarks.paper.page import folded
 from benchmarks.paper.rows import POLYODE, all_rows
 from benchmarks.paper.runner import make_table, parser
 from benchmarks.paper.store import Store
@@ -46,8 +47,7 @@ def trained_tables(summary: Summary, chosen: Sequence[Setting], rows: Sequence[s
     trained = [row for row in rows if row == POLYODE or known[row].is_sibling]
     lines = []
     for title, metric, decimals, largest in TRAINED if len(trained) > 1 else ():
-        lines += [f"### {title}", ""]
-        lines += [*compared(summary, chosen, trained, metric, decimals, largest), ""]
+        lines += folded(title, compared(summary, chosen, trained, metric, decimals, largest))
     return lines
 
 
@@ -57,14 +57,11 @@ def goal_tables(summary: Summary, chosen: Sequence[Setting], rows: Sequence[str]
         for protocol in ("paper-code", "independent")
     )
     return [
-        "### PolyODE against the published PolyODE",
-        "",
-        *paper_goals(summary, paper),
-        "",
-        "### PolyODE against the best interpolation, at held-out times of the independent protocol",
-        "",
-        *reconstruction_goals(summary, independent, rows),
-        "",
+        *folded("PolyODE against the published PolyODE", paper_goals(summary, paper)),
+        *folded(
+            "PolyODE against the best interpolation, at held-out times of the independent protocol",
+            reconstruction_goals(summary, independent, rows),
+        ),
     ]
 
 

@@ -8,6 +8,11 @@ from pathlib import Path
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "paper.md"
 
 
+def folded(title: str, table: Sequence[str]) -> list[str]:
+    """A table that opens at a click on its title."""
+    return [f":::{{dropdown}} {title}", "", *table, ":::", ""]
+
+
 def fill(page: Path, part: str, lines: Sequence[str]) -> None:
     """Replace what is between the two marks of a part."""
     fill_between(page, (f"<!-- begin {part} -->", f"<!-- end {part} -->"), lines)

@@ -13,6 +13,7 @@ import pandas as pd
 
 from benchmarks.lines import heading, line
 from benchmarks.paper.cells import Setting
+from benchmarks.paper.page import folded
 from benchmarks.paper.rows import PUBLISHED
 from benchmarks.paper.store import Store
 
@@ -76,8 +77,8 @@ def setting_tables(summary: Summary, settings: Iterable[Setting], rows: Sequence
     lines = []
     for setting in settings:
         of_paper = PAPER_COLUMNS if setting.protocol == "paper-code" else ()
-        lines += [f"### {setting.dataset}, rate {setting.rate}, {setting.protocol}", ""]
-        lines += [*setting_table(summary, setting, rows, COLUMNS, of_paper), ""]
+        title = f"{setting.dataset}, rate {setting.rate}, {setting.protocol}"
+        lines += folded(title, setting_table(summary, setting, rows, COLUMNS, of_paper))
     return lines
 
 

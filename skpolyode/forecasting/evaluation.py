@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.errors import check_share, plain_repr
 from skpolyode.forecasting.forecaster import PolyODEForecaster
-from skpolyode.panel import Panel, as_panel, query_times
-from skpolyode.panel.query import read_leads
+from skpolyode.panel import Panel, as_panel
+from skpolyode.panel.query import read_leads, times_since
 from skpolyode.panel.select import (
     observed_part,
     observed_series,
@@ -180,10 +180,10 @@ def split_at(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
     if isinstance(cutoff, float) and 0 < cutoff < 1:
         start, end = known.times[known.offsets[:-1]], known.times[known.offsets[1:] - 1]
         last = start + cutoff * (end - start)
-    elif isinstance(cutoff, str):
+    elif isinstance(cutoff, str) and not panel.is_datetime:
         raise TypeError(f"cutoff must be a share or times, got {cutoff!r}.")
     elif np.ndim(cutoff) == 0:
-        last = query_times(known, cutoff)[0]
+        last = times_since(known, cutoff, None, "cutoff")[0]
     elif len(cutoff) != panel.n_series:
         raise ValueError(
             f"cutoff must be a share, one time or one for each of the {panel.n_series} series, "
@@ -191,7 +191,7 @@ def split_at(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
         )
     else:
         refuse_reordered(cutoff, panel, "cutoff")
-        last = query_times(panel, [[time] for time in cutoff])[0][seen]
+        last = times_since(panel, [[time] for time in cutoff], None, "cutoff")[0][seen]
     past, future = split_rows(known, last)
     kept = (past.lengths > 0) & (future.lengths > 0)
     if not kept.any():

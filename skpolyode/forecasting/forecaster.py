@@ -18,13 +18,14 @@ from skpolyode.forecasting.frames import (
     channel_places,
     check_countable,
     extended,
+    is_list_of_pairs,
     read_context,
     read_horizon,
     read_index,
     warn_of_exogenous,
 )
 from skpolyode.forecasting.panels import FITTED, PanelForecaster
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, as_panel
 from skpolyode.saving.objects import load_without_code, register_estimator, save_without_code
 from skpolyode.structural.period import read_period
 from skpolyode.transformers import PolyODETransformer
@@ -221,7 +222,7 @@ class PolyODEForecaster(PanelForecaster):
 
         Parameters
         ----------
-        y : Panel, or panel or hierarchy in any of sktime's formats
+        y : Panel, list of (times, values), or panel or hierarchy in any of sktime's formats
             The series. A :class:`~skpolyode.panel.Panel` may have times of any kind, real
             numbers too, which sktime's formats cannot hold.
         X : panel or hierarchy in any of sktime's formats, or None, default=None
@@ -234,6 +235,8 @@ class PolyODEForecaster(PanelForecaster):
         self
         """
         warn_of_exogenous(X, self.transformer)
+        if is_list_of_pairs(y):
+            y = as_panel(y, name="y")
         if not isinstance(y, Panel):
             check_countable(y)
             return super().pretrain(y, X=X, fh=fh)

@@ -73,9 +73,14 @@ class Query:
         return values[first[self.index[first].get_indexer(index)]]
 
 
+def is_list_of_pairs(y: Any) -> bool:
+    """Whether y is a list of series that sktime cannot read."""
+    return isinstance(y, list | tuple) and not all(isinstance(own, pd.DataFrame) for own in y)
+
+
 def check_countable(y: Any) -> None:
     """Raise a TypeError if sktime cannot read y, or its horizons cannot count on the index."""
-    if isinstance(y, list | tuple) and not all(isinstance(own, pd.DataFrame) for own in y):
+    if is_list_of_pairs(y):
         raise TypeError(
             f"y is a {type(y).__name__} of series, a type that sktime does not read: use "
             "pretrain(Panel.from_series(y)) and forecast(y, times), or give DataFrames."

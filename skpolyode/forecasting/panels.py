@@ -158,6 +158,30 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
         found = self.forecast_quantiles(y, times, ends, relative_to, inputs=inputs)
         return found[ends[0]], found[ends[1]]
 
+    def interpolate(self, y: Any, times: Any = None, relative_to: str | None = None) -> Panel:
+        """Values at any times: the path between observations, and forecasts after the last ones.
+
+        Parameters
+        ----------
+        y : Panel, list of (times, values), list of DataFrames, or array
+            Series, as in `forecast`.
+        times : array-like of shape (Q,), list of such or None, default=None
+            Times, as in `forecast`. None: the series' own times.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from, as in `forecast`.
+
+        Returns
+        -------
+        Panel
+            All channels at these times: what `interpolate_interval` gives intervals around.
+
+        See Also
+        --------
+        interpolate_interval : Intervals around it.
+        """
+        panel, flat, offsets, answers = self._path(y, times, relative_to)
+        return panel.like(flat, self._quantile(answers, 0.5), offsets)
+
     def interpolate_interval(
         self, y: Any, times: Any = None, coverage: float = 0.9, relative_to: str | None = None
     ) -> tuple[Panel, Panel]:
@@ -184,15 +208,21 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
             Before the first row, they are as far apart as those of a forecast of equal lead.
         """
         check_share("coverage", coverage)
-        panel = self._aligned(y)
-        own = panel.times, panel.offsets
-        flat, offsets = own if times is None else query_times(panel, times, relative_to)
-        answers = answer(self._trained, panel, flat, offsets, path_at_rows=True)
+        panel, flat, offsets, answers = self._path(y, times, relative_to)
         lower, upper = (
             panel.like(flat, self._quantile(answers, (1 + side * coverage) / 2), offsets)
             for side in (-1, 1)
         )
         return lower, upper
+
+    def _path(
+        self, y: Any, times: Any, relative_to: str | None
+    ) -> tuple[Panel, np.ndarray, np.ndarray, Answers]:
+        """Aligned series, times asked of them, where those of each start, and what is answered."""
+        panel = self._aligned(y)
+        own = panel.times, panel.offsets
+        flat, offsets = own if times is None else query_times(panel, times, relative_to)
+        return panel, flat, offsets, answer(self._trained, panel, flat, offsets, path_at_rows=True)
 
     def _aligned(self, y: Any) -> Panel:
         """Panel from its start, with the channels of training, by name where both have names."""

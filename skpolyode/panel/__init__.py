@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skpolyode.panel.calendar import calendar_inputs
 from skpolyode.panel.convert import as_panel, is_ragged
 from skpolyode.panel.inputs import Inputs
 from skpolyode.panel.panel import Panel
@@ -14,6 +15,7 @@ __all__ = [
     "Panel",
     "Series",
     "as_panel",
+    "calendar_inputs",
     "is_ragged",
     "offsets_from",
     "query_times",

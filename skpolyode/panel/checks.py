@@ -23,16 +23,15 @@ from skpolyode.panel.timeaxis import LAST_WHOLE, MICROSECONDS
 
 UNSORTED = FaultKind(
     "times out of order",
-    "pass sort=True to Panel, Panel.from_series, ... to sort every series by time",
+    "pass sort=True to {maker} to sort every series by time",
 )
 SWAPPED = FaultKind(
     "times out of order, while the values are in order",
-    "give pairs as (times, values); if they are, pass sort=True to Panel, Panel.from_series, ...",
+    "give pairs as (times, values); if they are, pass sort=True to {maker}",
 )
 DUPLICATE = FaultKind(
     "duplicate times",
-    'pass duplicates="mean", "first" or "last" to Panel, Panel.from_series, ... to merge rows of '
-    "equal time",
+    'pass duplicates="mean", "first" or "last" to {maker} to merge rows of equal time',
 )
 TOO_LATE = FaultKind(
     "times too large for their 16 digits to tell them apart",
@@ -52,8 +51,7 @@ TOO_LARGE = FaultKind(
 )
 UNOBSERVED = FaultKind(
     "series without any observation",
-    'leave these series out, or pass empty="keep" to Panel, Panel.from_series, Panel.from_array, '
-    "... to have NaN for them",
+    'leave these series out, or pass empty="keep" to {maker} to have NaN for them',
 )
 NOT_NUMERIC = FaultKind(
     "cells that are not numbers",
@@ -100,6 +98,7 @@ def build_rows(
     name: str,
     reader: Callable[..., Rows],
     data: object,
+    maker: str | None = None,
     *,
     ids: object = None,
     channel_names: Sequence[str] | None = None,
@@ -112,7 +111,7 @@ def build_rows(
 ) -> Rows:
     """Read data that the user calls `name`; sort, merge and check them, and fit the labels.
 
-    All faults are raised together.
+    All faults are raised together. `maker` is the method of `Panel` that was called, if one was.
     """
     options = {"time_unit": time_unit, "duplicates": duplicates, "empty": empty}
     choices = (None, *MICROSECONDS), get_args(Duplicates), get_args(Empty)
@@ -120,7 +119,7 @@ def build_rows(
         if value not in known:
             known = ", ".join(map(repr, known))
             raise ValueError(f"{option} must be one of {known}, got {value!r}.")
-    faults = Faults(name, read_ids(ids), channel_names)
+    faults = Faults(name, read_ids(ids), channel_names, maker)
     rows = replace(reader(data, faults, time_unit), keeps_empty=empty == "keep")
     rows = sort_rows(rows) if sort else rows
     rows = rows if duplicates == "error" else merge_duplicates(rows, duplicates)

@@ -97,6 +97,9 @@ class Inputs:
             )
         self.kinds = found
 
+    def __repr__(self) -> str:
+        return f"Inputs({self.panel!r}, {dict(zip(self.names, self.kinds, strict=True))})"
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the channels."""

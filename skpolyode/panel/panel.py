@@ -140,7 +140,7 @@ class Panel(PanelViews):
         reader = with_errors(rows_from_flat, errors)
         labels = {"ids": ids, "channel_names": channel_names, "static": static, "inputs": inputs}
         how = {"time_unit": time_unit, "sort": sort, "duplicates": duplicates, "empty": empty}
-        self._store(build_rows("Panel", reader, (times, values, offsets), **labels, **how))
+        self._store(build_rows("Panel", reader, (times, values, offsets), "Panel", **labels, **how))
 
     @classmethod
     def from_series(
@@ -175,7 +175,7 @@ class Panel(PanelViews):
         Panel(1 series, 2 channels, 3 observations, 83% of cells observed, times 0 to 3)
         """
         reader = with_errors(rows_from_series, errors, by_series=True)
-        return cls.from_rows(build_rows("series", reader, series, **options))
+        return cls.from_rows(build_rows("series", reader, series, "Panel.from_series", **options))
 
     @classmethod
     def from_frames(
@@ -215,7 +215,7 @@ class Panel(PanelViews):
         (('hr',), array([19723. , 19724.5]))
         """
         reader = with_errors(rows_from_frames, errors, by_series=True)
-        return cls.from_rows(build_rows("frames", reader, frames, **options))
+        return cls.from_rows(build_rows("frames", reader, frames, "Panel.from_frames", **options))
 
     @classmethod
     def from_array(
@@ -255,7 +255,7 @@ class Panel(PanelViews):
         Panel(3 series, 2 channels, 15 observations, 100% of cells observed, times 0 to 4)
         """
         reader = partial(rows_from_array, times=times, errors=errors)
-        return cls.from_rows(build_rows("array", reader, array, **options))
+        return cls.from_rows(build_rows("array", reader, array, "Panel.from_array", **options))
 
     @classmethod
     def from_long(
@@ -332,9 +332,10 @@ class Panel(PanelViews):
             shared = {k: options[k] for k in ("time_unit", "sort", "duplicates") if k in options}
             every = partial(reader, **dict.fromkeys(columns))
             own = every if len(inputs) else partial(rows_from_nothing, (id, time))
-            rows = build_rows("inputs", own, inputs, empty="keep", **shared)
+            rows = build_rows("inputs", own, inputs, "Panel.from_long", empty="keep", **shared)
             inputs = Inputs(cls.from_rows(rows), kinds)
-        rows = build_rows("df", partial(reader, **columns), df, inputs=inputs, **options)
+        reader = partial(reader, **columns)
+        rows = build_rows("df", reader, df, "Panel.from_long", inputs=inputs, **options)
         return cls.from_rows(rows)
 
     @classmethod
@@ -364,7 +365,7 @@ class Panel(PanelViews):
         Panel(2 series, 1 channel, 3 observations, 100% of cells observed, times 0 to 1)
         """
         reader = partial(rows_from_sktime, duplicates=options.get("duplicates", "error"))
-        return cls.from_rows(build_rows("X", reader, X, **options))
+        return cls.from_rows(build_rows("X", reader, X, "Panel.from_sktime", **options))
 
     @classmethod
     def concat(cls, panels: Iterable[Panel], *, ids: object = None) -> Self:

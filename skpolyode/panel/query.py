@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from skpolyode.errors import plain_repr
 from skpolyode.panel.panel import Panel
@@ -29,7 +30,8 @@ def query_times(
     times : scalar, array-like of shape (Q,) or sequence of n_series such
         Times for all series, or a list with the times for each. Numbers, in the units of the
         panel's `times`; for a panel of datetimes datetimes, with a time zone if and only if the
-        panel has one. Any order, repetitions allowed.
+        panel has one, or text such as "2026-01-02 05:00", which without a UTC offset is of the
+        panel's zone. Any order, repetitions allowed.
     relative_to : {"start", "end"} or None, default=None
         What `times` count from: the first or the last observation of each series; they are then
         numbers, or for a panel of datetimes timedeltas, also as text ("90min"). A series without
@@ -77,15 +79,15 @@ def edge(relative_to: str | None, start: np.ndarray, end: np.ndarray) -> np.ndar
 
 
 def times_since(
-    panel: Panel, times: Any, since: np.ndarray | None
+    panel: Panel, times: Any, since: np.ndarray | None, name: str = "times"
 ) -> tuple[np.ndarray, np.ndarray]:
     """As `query_times`, of times that count from `since` (n_series,); no times where it is NaN.
 
-    None: the panel's clock.
+    None: the panel's clock. `name` is what the user calls them.
     """
     relative, origin = since is not None, panel.rows.origin
 
-    def read(times: Any, name: str = "times") -> Times:
+    def read(times: Any, name: str = name) -> Times:
         return _read_leads(times, panel.time_unit, name) if relative else _read(times, panel, name)
 
     if isinstance(times, np.ndarray) and times.dtype != object:
@@ -96,10 +98,10 @@ def times_since(
     if not one_each:
         reads = [read(times)] * panel.n_series
     elif len(times) == panel.n_series:
-        reads = [read(t, f"times of series {i}") for i, t in enumerate(times)]
+        reads = [read(t, f"{name} of series {i}") for i, t in enumerate(times)]
     else:
         raise ValueError(
-            f"times must be one list for all series or one for each of the {panel.n_series} "
+            f"{name} must be one list for all series or one for each of the {panel.n_series} "
             f"series, got {len(times)} lists."
         )
     if relative:
@@ -185,12 +187,41 @@ def _read_leads(times: Any, time_unit: str | None, name: str) -> Times:
 def _read(times: Any, panel: Panel, name: str) -> Times:
     """Times on the clock of a panel."""
     try:
-        block = read_times([times] if np.ndim(times) == 0 else times)
+        block = read_instants(times, panel, name, _DURATIONS)
     except TypeError as error:
         raise TypeError(f"{name}: {error}") from error
     if block.data.size:
         check_kind(block, panel, name, "in the panel", _DURATIONS)
     return _checked(block, panel.time_unit, name, times)
+
+
+def read_instants(times: Any, panel: Panel, name: str, remedy: str = "") -> TimeBlock:
+    """Moments that a user names; beside a panel of datetimes also as text.
+
+    Text without a UTC offset is of the time zone of the panel. `remedy` is for durations.
+    """
+    times = [times] if np.ndim(times) == 0 else times
+    if not panel.is_datetime or isinstance(times, pd.DatetimeIndex):
+        return read_times(times)
+    texts = [time for time in times if isinstance(time, str)]
+    if not texts:
+        return read_times(times)
+    try:
+        index = pd.to_datetime(list(times), format="ISO8601")
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name}: text must be dates and times such as '2026-01-02 05:00', all or none with a "
+            f"UTC offset, got {', '.join(map(repr, texts[:3]))}{remedy}."
+        ) from None
+    if index.tz is not None or panel.tz is None:
+        return read_times(index)
+    local = index.tz_localize(panel.tz, ambiguous="NaT", nonexistent="NaT")
+    if (unclear := local.isna() & ~index.isna()).any():
+        raise ValueError(
+            f"{name}: {index[unclear][0]} is no moment or two in {panel.tz}, where clocks are "
+            "changed: give it with its UTC offset, such as '+01:00'."
+        )
+    return read_times(local)
 
 
 def _checked(block: TimeBlock, time_unit: str | None, name: str, given: Any) -> Times:

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from skpolyode.panel.inputs import Inputs
+from skpolyode.errors import Faults
+from skpolyode.panel.inputs import Inputs, fit_inputs
 from skpolyode.panel.rows import Rows, are_offsets, series_index
 from skpolyode.panel.timeaxis import Times
 
@@ -235,6 +236,38 @@ class PanelStorage:
         """
         rows = self._rows.at(slice(0, 0), np.zeros(self.n_series + 1, dtype=np.int64))
         return self.from_rows(rows, checked=False)
+
+    def with_inputs(self, inputs: Inputs | None) -> Self:
+        """Return the same series with other inputs.
+
+        Parameters
+        ----------
+        inputs : Inputs, Panel or None
+            Inputs of the series with the same id or, without ids, in the same position. None:
+            without any.
+
+        Returns
+        -------
+        Panel
+            The series, with these inputs in place of their own.
+
+        Raises
+        ------
+        ValueError
+            If they are of other series, or on another clock.
+
+        Examples
+        --------
+        >>> from skpolyode import Inputs, Panel
+        >>> panel = Panel.from_series([([0.0, 1.0], [5.0, 6.0])])
+        >>> doses = Panel.from_series([([0.5], [100.0])], channel_names=["dose"])
+        >>> panel.with_inputs(Inputs(doses, kinds="impulse")).inputs.names
+        ('dose',)
+        """
+        faults = Faults("inputs", self.ids, self.channel_names)
+        fitted = fit_inputs(inputs, self.ids, self._rows.times.axis, faults)
+        faults.raise_if_any()
+        return self.from_rows(replace(self._rows, inputs=fitted), self.is_checked)
 
     def __repr__(self) -> str:
         """Describe the panel in one line."""

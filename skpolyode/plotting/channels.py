@@ -211,6 +211,21 @@ def draw_columns(
     return [ax.plot(times, column, **style)[0] for ax, column in zip(axes, values.T, strict=True)]
 
 
+def last_observation(observed: tuple[Any, Any], channel: int) -> tuple[np.ndarray, np.ndarray]:
+    """Time and value of the last observation of a channel: arrays of one, or empty if none is."""
+    times, values = plottable(observed[0]), as_columns(observed[1])[:, channel]
+    last = np.flatnonzero(~np.isnan(values))[-1:]
+    return times[last], values[last]
+
+
+def prepended(
+    start: tuple[np.ndarray, np.ndarray], times: Any, *columns: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Times and columns, to be drawn, of what goes on from a first point."""
+    time, value = start
+    return np.append(time, plottable(times)), *(np.append(value, column) for column in columns)
+
+
 def label_time(axes: Sequence[Any], times: Any, *, legend: bool = False) -> None:
     """Label the time axis; dates are written short, in the time zone of `times`.
 

@@ -16,8 +16,9 @@ from skpolyode.plotting.channels import (
     channel_positions,
     draw_columns,
     label_time,
+    last_observation,
     one_series,
-    plottable,
+    prepended,
     require,
 )
 
@@ -181,8 +182,11 @@ class CrossingDisplay:
         """
         (own,) = channel_axes(ax, [self.channel_name], 1)
         (self.observed_line_,) = draw_columns([own], self.observed, STYLES["observed"])
-        times = plottable(self.times)
-        self.paths_ = [own.plot(times, path, **_PATHS)[0] for path in np.asarray(self.samples)]
+        start = last_observation(self.observed, 0)
+        self.paths_ = [
+            own.plot(*prepended(start, self.times, path), **_PATHS)[0]
+            for path in np.asarray(self.samples)
+        ]
         self.threshold_line_ = own.axhline(self.threshold, **_LINE)
         earliest, median, latest = self.window
         self.window_ = own.axvspan(earliest, latest, **_WINDOW)

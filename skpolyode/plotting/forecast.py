@@ -18,8 +18,9 @@ from skpolyode.plotting.channels import (
     columns_of,
     draw_columns,
     label_time,
-    plottable,
+    last_observation,
     positions_in_answers,
+    prepended,
     quantile_intervals,
     read_truth,
     require,
@@ -33,8 +34,8 @@ _BAND = {"color": "C0", "linewidth": 0, "zorder": 2}
 class ForecastDisplay:
     """The forecast of one series, with its intervals and observations.
 
-    There is one axes for each channel. Use `from_estimator`, or the constructor for arrays that
-    you have already.
+    There is one axes for each channel; curve and intervals start at its last observation. Use
+    `from_estimator`, or the constructor for arrays that you have already.
 
     Parameters
     ----------
@@ -124,9 +125,9 @@ class ForecastDisplay:
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
         times : array-like of shape (Q,) or None, default=None
-            Times to forecast, in the units and of the type of the series' times. None: an even
-            grid from the last observation before the cutoff to the last one after it or, if there
-            is none, over a third of the known duration.
+            Times to forecast, in the units and of the type of the series' times. They lie on a
+            curve that is drawn through an even grid up to the last of them. None: up to the last
+            observation after the cutoff or, if there is none, over a third of the known duration.
         cutoff : float, datetime or None, default=None
             Last time that the forecast may use; later observations are only drawn. A float strictly
             between 0 and 1 is a share of the duration of the series. None: the whole series is
@@ -141,7 +142,7 @@ class ForecastDisplay:
             The true course of all channels of the series, where it is known: times of shape (T,),
             values of shape (T, D).
         grid_resolution : int, default=200
-            Number of points of the even grid, used if `times` is None.
+            Number of points of the even grid.
         ax : Axes, array-like of Axes of shape (D,) or None, default=None
             Where to draw, one axes for each channel that is shown. None: a new figure.
         **plot_kw : dict
@@ -174,15 +175,20 @@ class ForecastDisplay:
         panel, chosen, names = select_series(X, series, channel)
         answered = positions_in_answers(estimator, panel, chosen)
         past, future = _split(observed_part(panel), cutoff)
-        if times is None:
-            start, end = past.times[[0, -1]]
-            last = future.times[-1] if len(future.times) else end + (end - start) / 3
-            if last <= end:
-                raise ValueError(
-                    "the series has one observation and so no duration: pass the times to forecast."
-                )
-            times = np.linspace(end, last, grid_resolution + 1)[1:]
-            times = panel.rows.times.axis.to_user(times)
+        (start, end), asked = past.times[[0, -1]], np.empty(0)
+        if times is not None:
+            asked = query_times(past, times)[0]
+            last = asked.max()
+        elif len(future.times):
+            last = future.times[-1]
+        elif start < end:
+            last = end + (end - start) / 3
+        else:
+            raise ValueError(
+                "the series has one observation and so no duration: pass the times to forecast."
+            )
+        grid = np.linspace(end, last, grid_resolution + 1)[1:]
+        times = panel.rows.times.axis.to_user(np.union1d(grid, asked))
         levels, intervals = [float(level) for level in np.atleast_1d(coverage)], None
         if levels:
             check_levels("coverage", levels)
@@ -229,9 +235,12 @@ class ForecastDisplay:
         self.truth_lines_ = draw_columns(axes, self.truth, STYLES["truth"], truth_kw)
         self.observed_lines_ = draw_columns(axes, self.observed, STYLES["observed"], observed_kw)
         self.future_lines_ = draw_columns(axes, self.future, STYLES["future"], future_kw)
-        style = STYLES["line"] | {"label": "forecast"}
-        self.lines_ = draw_columns(axes, (self.times, self.values), style, line_kw)
-        intervals, times = self.intervals or {}, plottable(self.times)
+        starts = [last_observation(self.observed, j) for j in range(n_channels)]
+        style, intervals = STYLES["line"] | {"label": "forecast"}, self.intervals or {}
+        self.lines_ = [
+            draw_columns([ax], prepended(start, self.times, column), style, line_kw)[0]
+            for ax, start, column in zip(axes, starts, as_columns(self.values).T, strict=True)
+        ]
         self.bands_: dict[float, list[Any]] = {}
         # The widest first, in the palest shade.
         levels, alphas = sorted(intervals, reverse=True), np.linspace(0.2, 0.45, len(intervals))
@@ -239,8 +248,10 @@ class ForecastDisplay:
             lower, upper = (as_columns(end).T for end in intervals[level])
             style = _BAND | {"alpha": alpha, "label": f"{100 * level:g} % interval"}
             self.bands_[level] = [
-                channel_ax.fill_between(times, low, high, **style | (band_kw or {}))
-                for channel_ax, low, high in zip(axes, lower, upper, strict=True)
+                channel_ax.fill_between(
+                    *prepended(start, self.times, low, high), **style | (band_kw or {})
+                )
+                for channel_ax, start, low, high in zip(axes, starts, lower, upper, strict=True)
             ]
         label_time(axes, self.times, legend=ax is None)
         self.axes_, self.figure_ = axes, axes[0].figure

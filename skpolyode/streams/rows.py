@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -23,12 +23,12 @@ from skpolyode.panel.checks import (
     wrong_errors,
 )
 from skpolyode.panel.outliers import JUDGED
-from skpolyode.panel.query import check_kind
+from skpolyode.panel.query import check_kind, read_instants
 from skpolyode.panel.readers.kinds import column_names
 from skpolyode.panel.readers.lists import names_in
 from skpolyode.panel.select import refuse_reordered
 from skpolyode.panel.selection import channel_order
-from skpolyode.panel.timeaxis import Times, join_times, read_times
+from skpolyode.panel.timeaxis import Times, join_times
 
 _LATE = FaultKind(
     "times out of order",
@@ -82,7 +82,7 @@ def read_rows(
         If they are of a kind that cannot be observations.
     """
     one_time = np.ndim(times) == 0
-    stamps = _read_times([times] if one_time else times, panel)
+    stamps = _read_times(times, panel)
     table = _read_values(values, panel, one_row=one_time)
     if one_time and len(table) > 1:
         many = np.zeros(len(table), dtype=np.int64)
@@ -182,7 +182,7 @@ def read_series(series: Any, ids: np.ndarray, name: str = "series") -> np.ndarra
 
 def first_times(panel: Panel, times: Any) -> dict[str, Any]:
     """What the first datetimes of a stream set: the time zone and the origin of its times."""
-    block = read_times([times] if np.ndim(times) == 0 else times)
+    block = read_instants(times, panel, "update: times")
     if block.kind != "datetime":
         return {}
     read = join_times([block], panel.time_unit)
@@ -196,7 +196,7 @@ def first_times(panel: Panel, times: Any) -> dict[str, Any]:
 
 def _read_times(times: Any, panel: Panel) -> np.ndarray | Times:
     """Times as numbers, or, for a panel seen from its start, as they are."""
-    block = read_times(times)
+    block = read_instants(times, panel, "update: times")
     if block.data.ndim != 1:
         raise ValueError(f"update: times must be one-dimensional, got shape {block.data.shape}.")
     exact = panel.rows.origin is not None
@@ -208,8 +208,12 @@ def _read_times(times: Any, panel: Panel) -> np.ndarray | Times:
 
 
 def _read_values(values: Any, panel: Panel, *, one_row: bool, name: str = "values") -> np.ndarray:
-    """Cells (P, D); the columns of a frame, and the entries of a Series, are matched by name."""
+    """Cells (P, D); columns of a frame, entries of a Series or a dict are matched by name."""
     n_channels, must = panel.n_channels, f"update: {name} must be numbers, NaN where not observed"
+    if isinstance(values, Mapping):  # channels that it leaves out were not observed
+        absent = dict.fromkeys(panel.channel_names if panel.has_channel_names else (), np.nan)
+        row = {**absent, **values}
+        values = pd.DataFrame([row] if one_row else row)
     names = _names_of(values, one_row=one_row, one_channel=n_channels == 1) or None
     try:
         array, bad = read_values(values)

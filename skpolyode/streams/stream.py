@@ -154,12 +154,13 @@ class SeriesStream:
         ----------
         times : scalar, array-like of shape (n_rows,) or None, default=None
             Times of the observations, in the units and of the type that the transformer was fitted
-            on. Each must be later than all earlier times of its series. A scalar is the time of all
-            rows.
-        values : array-like of shape (n_rows, D) or (n_rows,), or None, default=None
+            on; datetimes also as text such as "2026-01-02 05:00". Each must be later than all
+            earlier times of its series. A scalar is the time of all rows.
+        values : array-like of shape (n_rows, D) or (n_rows,), dict or None, default=None
             Values, NaN where a channel was not observed. One channel needs no axis. Rows without
-            any value are left out. The columns of a DataFrame, and the entries of a Series at a
-            scalar time, are matched with the channels of `fit` by name.
+            any value are left out. The columns of a DataFrame, the entries of a Series at a scalar
+            time, and those of a dict are matched with the channels of `fit` by name; channels that
+            a dict leaves out were not observed.
         series : int, str, array-like of such of shape (n_rows,) or None, default=None
             Which series each row is of, by position, or by id where ids are text. A series may
             have many rows, and rows of different series may be mixed. None: one row for each

@@ -54,7 +54,7 @@ class StructuralForecaster(SeriesEstimator):
 
     See Also
     --------
-    skpolyode.forecasting.PolyODEForecaster : Learned dynamics beside these models.
+    skpolyode.PolyODEForecaster : Learned dynamics beside these models.
 
     Examples
     --------

@@ -123,7 +123,7 @@ class UncertainTransformer(NeuralTransformer):
 
         See Also
         --------
-        skpolyode.forecasting.PolyODEForecaster.interpolate_interval : Calibrated intervals.
+        skpolyode.PolyODEForecaster.interpolate_interval : Calibrated intervals.
 
         Examples
         --------

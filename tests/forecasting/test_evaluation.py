@@ -79,6 +79,13 @@ def test_cutoffs_of_datetimes():
     days = pd.date_range("2024-01-01", periods=6, freq="D")
     panel = Panel.from_frames([pd.DataFrame({"u": np.arange(6.0)}, index=days)], time_unit="D")
     table = evaluate_forecasts(LastPlusLead(), panel, cutoff=pd.Timestamp("2024-01-03"))
+    as_text = evaluate_forecasts(LastPlusLead(), panel, cutoff="2024-01-03")
+    pd.testing.assert_frame_equal(as_text, table)
+    for cutoff in ("half", ["half"] * panel.n_series):
+        with pytest.raises(
+            ValueError, match=r"^cutoff.*: text must be dates and times .* got 'half'"
+        ):
+            evaluate_forecasts(LastPlusLead(), panel, cutoff=cutoff)
     assert value(table, metric="mse") == (0.0, 3)
 
 

@@ -87,6 +87,7 @@ def test_what_was_observed_is_known_and_coverage_widens(fitted):
     path = fitted.transformer_.interpolate(panel).values
     middle = (ends[0][0].values + ends[0][1].values) / 2
     np.testing.assert_allclose(middle, path, atol=1e-9)
+    np.testing.assert_allclose(fitted.interpolate(panel).values, path, atol=1e-9)
 
 
 def test_after_the_end_they_are_those_of_forecasts(fitted):
@@ -98,6 +99,10 @@ def test_after_the_end_they_are_those_of_forecasts(fitted):
         strict=True,
     ):
         assert_same_but_for_rounding(one.values, other.values)
+    path, forecast = (
+        ask(panel, [0.2, 2.0], relative_to="end") for ask in (fitted.interpolate, fitted.forecast)
+    )
+    assert_same_but_for_rounding(path.values, forecast.values)
 
 
 def test_series_do_not_depend_on_their_company_and_files_keep_all(fitted, tmp_path):

@@ -89,6 +89,22 @@ def test_the_name_of_the_input_starts_the_message():
     assert text.startswith("validation set: series 0")
 
 
+def test_a_remedy_names_the_method_that_was_called():
+    table = pd.DataFrame({"id": 0, "t": [0.0, 0.0], "x": [1.0, 2.0]})
+    stacked = table.set_index(["id", "t"])
+    for maker, make in {
+        "Panel": lambda: Panel([0.0, 0.0], [[1.0], [2.0]], [0, 2]),
+        "Panel.from_series": lambda: Panel.from_series([([0.0, 0.0], [1.0, 2.0])]),
+        "Panel.from_frames": lambda: Panel.from_frames([table[["x"]].set_axis([0.0, 0.0])]),
+        "Panel.from_array": lambda: Panel.from_array(np.ones((1, 2)), times=[0.0, 0.0]),
+        "Panel.from_long": lambda: Panel.from_long(table, id="id", time="t"),
+        "Panel.from_sktime": lambda: Panel.from_sktime(stacked),
+        r"Panel, Panel\.from_series, \.\.\.": lambda: as_panel([([0.0, 0.0], [1.0, 2.0])]),
+    }.items():
+        with pytest.raises(ValueError, match=f'"last" to {maker} to merge rows of equal time'):
+            make()
+
+
 def test_a_datetime_is_shown_as_such():
     times = pd.DatetimeIndex(["2024-03-02 10:00", "2024-03-01"], tz="Europe/Berlin")
     text = message(lambda: as_panel([(times, [1.0, 2.0])]))
@@ -263,3 +279,11 @@ def test_collector_counts_over_many_calls():
         ValueError, match=r"(?s)35 faults.*line 8\n  the other\n  \.\.\. and 25 more"
     ):
         faults.raise_if_any()
+
+
+@pytest.mark.parametrize("make", [Panel.from_series, Panel.from_frames])
+def test_what_is_no_list_is_named(make):
+    with pytest.raises(
+        TypeError, match=r"(series|frames) must be a list of series, got <class 'int'>"
+    ):
+        make(3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import calendar
+import datetime
 import pickle
 
 import numpy as np
@@ -9,6 +11,7 @@ import pandas as pd
 import pytest
 
 from skpolyode import Inputs, Panel
+from skpolyode.panel import calendar_inputs
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.select import cut_windows, keep_rows
 
@@ -124,6 +127,12 @@ def test_faults_are_told_as_those_of_observations(change, message):
         long(inputs=DOSES.assign(**change))
 
 
+def test_inputs_are_shown_with_their_kinds():
+    inputs = Inputs(Panel.from_series([([0.0, 6.5], [100.0, 50.0])], channel_names=["dose"]))
+    shown = "2 observations, 100% of cells observed, times 0 to 6.5"
+    assert repr(inputs) == f"Inputs(Panel(1 series, 1 channel, {shown}), {{'dose': 'hold'}})"
+
+
 def test_kinds_that_cannot_be():
     with pytest.raises(ValueError, match=r"kinds names \['insulin'\]"):
         long(kinds={"insulin": "hold"})
@@ -182,3 +191,51 @@ def test_inputs_without_ids_belong_to_the_series_in_the_same_position():
     assert rows(Panel.from_series(series, ids=order, inputs=known)) == [
         ([2.0], [[10.0 * k]]) for k in order
     ]
+
+
+def test_inputs_take_the_place_of_others(panel):
+    doses = Inputs(Panel.from_series([([0.5], [1.0])], ids=[panel.ids[0]], channel_names=["dose"]))
+    given = panel.with_inputs(doses)
+    assert given.inputs.names == ("dose",)
+    assert given.inputs.panel.lengths.tolist() == [1] + [0] * (panel.n_series - 1)
+    assert given.with_inputs(panel.inputs).equals(panel)
+    assert panel.with_inputs(None).inputs is None
+    strange = Inputs(Panel.from_series([([0.5], [1.0])], ids=["strange"], channel_names=["dose"]))
+    with pytest.raises(ValueError, match="inputs: 1 ids of inputs are those of no series"):
+        panel.with_inputs(strange)
+
+
+def days_of(panel, **options):
+    """What the calendar says at the start of each day, by weekday or holiday."""
+    table = calendar_inputs(panel, **options).panel.to_long()
+    return table["time"].tolist(), table.drop(columns=["id", "time"])
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin", "America/Havana", "America/Sao_Paulo"])
+@pytest.mark.parametrize("start", ["2018-10-26 23:30", "2018-11-02 00:00", "2018-03-08 12:00"])
+def test_a_calendar_knows_the_days_of_the_time_zone(zone, start):
+    first = pd.Timestamp(start, tz=zone)
+    times = first + pd.to_timedelta([0, 100, 200], "h")
+    panel = Panel.from_series([(times, [1.0, 2.0, 3.0])], time_unit="D")
+    found, days = days_of(panel, ahead="3D", holidays=["2018-11-04", "2018-03-11"])
+    assert found[0] <= first < found[1]
+    assert found[-1] <= times[-1] + pd.Timedelta("3D") < found[-1] + pd.Timedelta("25h")
+    dates = [time.date() for time in found]
+    assert dates == [dates[0] + pd.Timedelta(days=k) for k in range(len(dates))]
+    names = [time.day_name().lower() for time in found]
+    assert days[[name.lower() for name in calendar.day_name]].idxmax(axis=1).tolist() == names
+    assert (days.drop(columns="holiday").sum(axis=1) == 1).all()
+    off = [date.isoformat() in ("2018-11-04", "2018-03-11") for date in dates]
+    assert (days["holiday"] == off).all()
+    assert panel.with_inputs(calendar_inputs(panel)).inputs.kinds == ("hold",) * 7
+
+
+def test_calendars_of_series_without_rows_and_of_numbers():
+    hours = pd.date_range("2026-12-24", periods=2, freq="h")
+    panel = Panel.from_series([([], []), (hours, [1.0, 2.0])], ids=["a", "b"], empty="keep")
+    own = calendar_inputs(panel, ahead="1D", holidays={datetime.date(2026, 12, 25): "Christmas"})
+    assert own.panel.lengths.tolist() == [0, 2]
+    assert own.panel.ids.tolist() == ["a", "b"]
+    assert own.panel.values[:, -1].tolist() == [0.0, 1.0]
+    with pytest.raises(TypeError, match="plain numbers as times, which have no days of the week"):
+        calendar_inputs(Panel.from_series([([0.0, 1.0], [1.0, 2.0])]))

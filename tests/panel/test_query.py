@@ -81,6 +81,41 @@ def test_another_zone_is_the_same_moment():
     assert query_times(ZONED, utc)[0].tolist() == [ZONED.times[0]]
 
 
+@pytest.mark.parametrize("panel", [DATED, ZONED, ZONED.since_start()])
+def test_moments_as_text_are_those_of_pandas(panel):
+    texts = ["2024-01-02 05:00", "2024-01-01", "2024-01-05T00:00:01"]
+    stamps = pd.to_datetime(texts, format="ISO8601").tz_localize(panel.tz)
+    expected, _ = query_times(panel, stamps)
+    for times in (texts, np.array(texts), pd.Series(texts), [texts] * panel.n_series):
+        np.testing.assert_array_equal(query_times(panel, times)[0], expected)
+    np.testing.assert_array_equal(query_times(panel, texts[0])[0], query_times(panel, stamps[0])[0])
+
+
+def test_text_may_have_an_offset_of_its_own():
+    moment = pd.Timestamp("2024-10-27 02:30", tz="UTC")
+    assert query_times(ZONED, "2024-10-27T03:30+01:00")[0].tolist() == [moment.timestamp()]
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (
+            "2024-10-27 02:30",
+            "2024-10-27 02:30:00 is no moment or two in Europe/Berlin.*'[+]01:00'",
+        ),
+        (["2024-01-01", "2024-03-31 02:30"], "2024-03-31 02:30:00 is no moment or two"),
+        ("90min", "times: text must be dates .* got '90min'; forecast.*relative_to=\"end\""),
+        (["01/02/2024"], "times: text must be dates and times such as '2026-01-02 05:00'"),
+        (["2024-01-02", "2024-01-02T05:00+01:00"], "all or none with a UTC offset"),
+        (["2024-01-02", 5.0], "text must be dates and times"),
+        (["2024-01-02", ""], "must be finite, got a missing time at position 1"),
+    ],
+)
+def test_text_that_is_no_moment(times, message):
+    with pytest.raises(ValueError, match=message):
+        query_times(ZONED, times)
+
+
 RAGGED = Panel.from_series([([1, 3], [5, None]), ([0, 2.5], [7, 8])], empty="keep")
 
 
@@ -154,8 +189,8 @@ def test_timedeltas_are_told_where_they_are_read():
             "the series have the time zone Europe/Berlin, times have none; use tz_localize",
         ),
         (DATED, DAYS.tz_localize("UTC"), "series have none, times have the time zone UTC"),
-        (DATED, "2024-01-01", r"times: times must be numbers or datetimes.*pandas\.to_datetime"),
-        (DATED, ["2024-01-01"], r"pandas\.to_datetime"),
+        (DATED, "2024-01-01T00:00+01:00", "series have none, times have the time zone UTC.01:00"),
+        (PLAIN, "2024-01-01", r"times: times must be numbers or datetimes.*pandas\.to_datetime"),
     ],
 )
 def test_wrong_kinds(panel, times, message):

@@ -35,6 +35,17 @@ def test_samples_line_and_window_are_those_of_the_transformer(transformer):
     assert display.median_line_.get_xdata()[0] == row["median"]
 
 
+def test_samples_start_at_the_last_observation_of_the_channel(transformer):
+    times, values = oscillators()[3]
+    values = values.copy()
+    values[-2:, 1] = np.nan
+    display = CrossingDisplay.from_estimator(
+        transformer, [(times, values)], 9.0, 2.0, "end", channel=1
+    )
+    for path in display.paths_:
+        assert np.transpose(path.get_data())[0].tolist() == [times[-3], values[-3, 1]]
+
+
 def test_datetimes_and_given_axes():
     hours = pd.date_range("2024-01-01", periods=30, freq="h", tz="Europe/Berlin")
     rng = np.random.default_rng(0)

@@ -45,32 +45,65 @@ def test_line_is_the_forecast_of_the_transformer(transformer: PolyODETransformer
     X = oscillators()
     display = draw(transformer, X, series=3, grid_resolution=50)
     times, values = X[3]
-    drawn = display.lines_[1].get_xdata()
+    drawn = display.lines_[1].get_xdata()[1:]
+    np.testing.assert_array_equal(drawn, display.times)
     assert len(drawn) == 50
     assert (drawn > times[-1]).all()
     assert drawn[-1] == pytest.approx(times[-1] + np.ptp(times) / 3)
     expected = transformer.forecast([X[3]], drawn).values
-    assert_same_but_for_rounding(display.lines_[1].get_ydata(), expected[:, 1])
+    assert_same_but_for_rounding(display.lines_[1].get_ydata()[1:], expected[:, 1])
     np.testing.assert_array_equal(display.observed_lines_[1].get_ydata(), values[:, 1])
     assert (display.bands_, display.future_lines_, display.truth_lines_) == ({}, [], [])
 
 
+def test_curves_start_at_the_last_observation_of_their_channel(
+    forecaster: PolyODEForecaster,
+) -> None:
+    X = oscillators(24)
+    times, values = X[5]
+    values = values.copy()
+    values[-1], values[-3:, 1] = [0.7, np.nan], np.nan  # the second channel was last seen earlier
+    display = draw(forecaster, [(times, values)])
+    for j in (0, 1):
+        last = np.flatnonzero(~np.isnan(values[:, j]))[-1]
+        x, y = display.lines_[j].get_data()
+        assert (x[0], y[0]) == (times[last], values[last, j])
+        started, lower, upper = ends(display.bands_[0.9][j])
+        assert (started[0], lower[0], upper[0]) == (times[last], values[last, j], values[last, j])
+    values[:, 1] = np.nan  # never seen
+    never = draw(forecaster, [(times, values)]).lines_
+    assert [len(line.get_xdata()) for line in never] == [201, 200]
+
+
+def test_a_curve_goes_through_the_forecasts_at_the_times_asked(
+    forecaster: PolyODEForecaster,
+) -> None:
+    X = oscillators(24)
+    asked, end = [6.0, 4.5], X[5][0][-1]
+    display = draw(forecaster, X, asked, series=5)
+    grid = np.linspace(end, 6.0, 201)[1:]
+    np.testing.assert_array_equal(display.times, np.union1d(grid, asked))
+    x, y = display.lines_[0].get_data()
+    expected = forecaster.forecast([X[5]], asked).values[:, 0]
+    assert_same_but_for_rounding(y[np.searchsorted(x, asked)], expected)
+
+
 def test_bands_are_the_quantiles_of_the_forecaster(forecaster: PolyODEForecaster) -> None:
     X = oscillators(24)
-    display = draw(forecaster, X, [4.5, 5.0, 6.0], series=5, coverage=[0.5, 0.8])
-    expected = forecaster.forecast_quantiles([X[5]], [4.5, 5.0, 6.0], [0.1, 0.25, 0.75, 0.9])
+    display = draw(forecaster, X, [6.0], series=5, coverage=[0.5, 0.8], grid_resolution=3)
+    expected = forecaster.forecast_quantiles([X[5]], display.times, [0.1, 0.25, 0.75, 0.9])
     assert list(display.bands_) == [0.8, 0.5]
     assert display.bands_[0.8][0].get_alpha() < display.bands_[0.5][0].get_alpha()
     for level, low, high in ((0.8, 0.1, 0.9), (0.5, 0.25, 0.75)):
         for channel in (0, 1):
             times, lower, upper = ends(display.bands_[level][channel])
-            np.testing.assert_array_equal(times, [4.5, 5.0, 6.0])
+            np.testing.assert_array_equal(times[1:], display.times)
             key = min(expected, key=lambda a, low=low: abs(a - low))
-            np.testing.assert_allclose(lower, expected[key].values[:, channel])
+            np.testing.assert_allclose(lower[1:], expected[key].values[:, channel])
             key = min(expected, key=lambda a, high=high: abs(a - high))
-            np.testing.assert_allclose(upper, expected[key].values[:, channel])
-    forecast = forecaster.forecast([X[5]], [4.5, 5.0, 6.0]).values
-    assert_same_but_for_rounding(display.lines_[0].get_ydata(), forecast[:, 0])
+            np.testing.assert_allclose(upper[1:], expected[key].values[:, channel])
+    forecast = forecaster.forecast([X[5]], display.times).values
+    assert_same_but_for_rounding(display.lines_[0].get_ydata()[1:], forecast[:, 0])
     _, labels = display.axes_[0].get_legend_handles_labels()
     assert labels == ["observed", "forecast", "80 % interval", "50 % interval"]
 
@@ -89,10 +122,10 @@ def test_cutoff_hides_the_rest_from_the_model(transformer: PolyODETransformer) -
         np.testing.assert_array_equal(display.observed_lines_[0].get_xdata(), times[known])
         np.testing.assert_array_equal(display.future_lines_[0].get_xdata(), times[~known])
         np.testing.assert_array_equal(display.future_lines_[0].get_ydata(), values[~known, 0])
-        drawn = display.lines_[0].get_xdata()
+        drawn = display.lines_[0].get_xdata()[1:]
         assert times[known][-1] < drawn[0] <= drawn[-1] == times[-1]
         expected = transformer.forecast([(times[known], values[known])], drawn).values
-        assert_same_but_for_rounding(display.lines_[0].get_ydata(), expected[:, 0])
+        assert_same_but_for_rounding(display.lines_[0].get_ydata()[1:], expected[:, 0])
 
 
 def test_empty_rows_are_no_observations(transformer: PolyODETransformer) -> None:
@@ -133,8 +166,10 @@ def test_datetimes() -> None:
     assert display.observed[0].max() <= pd.Timestamp("2024-05-03") < display.future[0].min()
     asked = pd.DatetimeIndex(["2024-05-06", "2024-05-07 12:00"])
     display = draw(model, panel, asked, series=1)
-    assert list(display.times) == list(asked)
-    assert list(display.lines_[0].get_xdata()) == list(asked)
+    assert set(asked) < set(display.times)
+    assert display.times[-1] == asked[-1]
+    last = panel[[1]].user_times()[-1]
+    assert list(display.lines_[0].get_xdata()) == [last, *display.times]
     drawn = display.bands_[0.9][0].get_paths()[0].vertices[:, 0]
     np.testing.assert_array_equal(np.unique(drawn), display.lines_[0].get_xdata(orig=False))
 
@@ -165,9 +200,9 @@ def test_arrays_are_enough() -> None:
     assert [ax.get_ylabel() for ax in display.axes_] == ["a", "b"]
     for level, width in ((0.5, 1), (0.9, 2)):
         times, lower, upper = ends(display.bands_[level][1])
-        np.testing.assert_array_equal(times, [2, 3])
-        np.testing.assert_array_equal(lower, [5 - width, 6 - width])
-        np.testing.assert_array_equal(upper, [5 + width, 6 + width])
+        np.testing.assert_array_equal(times, [0, 2, 3])  # the last observation, and the forecast
+        np.testing.assert_array_equal(lower, [4, 5 - width, 6 - width])
+        np.testing.assert_array_equal(upper, [4, 5 + width, 6 + width])
 
 
 @pytest.mark.parametrize(
@@ -193,7 +228,7 @@ def test_one_observation_has_no_duration_to_go_on_for(transformer: PolyODETransf
     X = [(np.array([1.0]), np.array([[0.5, 0.5]]))]
     with pytest.raises(ValueError, match=r"has one observation .* pass the times to forecast"):
         ForecastDisplay.from_estimator(transformer, X)
-    assert draw(transformer, X, [1.5, 2.0]).values.shape == (2, 2)
+    assert draw(transformer, X, [1.5, 2.0], grid_resolution=2).values.shape == (2, 2)
 
 
 def test_estimators_that_cannot_forecast_are_refused() -> None:

@@ -109,12 +109,13 @@ def test_what_an_estimator_does_not_have_says_where_it_is(model):
 def test_forecasters():
     panel = Panel.from_series(SERIES)
     forecaster = PolyODEForecaster(small(), random_state=0)
-    for read in (forecaster.fit, forecaster.pretrain):
-        with pytest.raises(
-            TypeError, match=r"y is a list of series, a type.*Panel\.from_series\(y\)"
-        ):
-            read(SERIES)
-    forecaster.pretrain(panel)
+    with pytest.raises(TypeError, match=r"y is a list of series, a type.*Panel\.from_series\(y\)"):
+        forecaster.fit(SERIES)
+    with pytest.raises(ValueError, match=r"y: expected .* a list of \(times, values\)"):
+        forecaster.pretrain(["a", "b"])
+    forecaster.pretrain(SERIES)
+    again = PolyODEForecaster(small(), random_state=0).pretrain(panel)
+    assert again.forecast(panel, [9.0]).equals(forecaster.forecast(SERIES, [9.0]))
     with pytest.raises(TypeError, match=r"alpha must be a list, .* got 0\.5"):
         forecaster.forecast_quantiles(panel, [9.0], 0.5)
     with pytest.raises(TypeError, match=r"must have a method forecast\(panel, times\), but HiPPO"):
@@ -131,6 +132,26 @@ def test_a_panel_of_datetimes_is_forecast_as_a_table():
         forecaster.fit(panel)
     ahead = forecaster.fit(panel.to_sktime()).predict([pd.Timedelta("1D")])
     assert ahead.index.tolist() == [(id, pd.Timestamp("2024-01-13")) for id in "abc"]
+    transformer, later, before = forecaster.transformer_, "2024-01-15 06:00", "2024-01-08 06:00"
+    for ask, text in (
+        (transformer.forecast, later),
+        (transformer.interpolate, before),
+        (transformer.reconstruct, before),
+        (forecaster.forecast, later),
+        (forecaster.interpolate, before),
+        (lambda X, when: forecaster.forecast_interval(X, when)[0], later),
+        (lambda X, when: forecaster.interpolate_interval(X, when)[0], before),
+        (lambda X, when: forecaster.sample_paths(X, when, random_state=0).forecast, later),
+        (lambda X, when: transformer.stream(X).forecast(when), later),
+    ):
+        assert ask(panel, text).equals(ask(panel, pd.Timestamp(text)))
+        assert ask(panel, [text]).equals(ask(panel, [pd.Timestamp(text)]))
+    crossings = [
+        forecaster.crossing_times(panel, 1.0, until, channel=0)
+        for until in (later, [later] * 3, pd.Timestamp(later))
+    ]
+    for table in crossings[1:]:
+        pd.testing.assert_frame_equal(table, crossings[0])
 
 
 def test_scores_leave_out_series_without_observations(model):

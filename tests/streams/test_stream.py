@@ -192,6 +192,12 @@ def test_datetimes_are_read_and_given_back():
         stream.update(pd.Timestamp("2024-04-02"), [1, 2], 0)
     naive = transformer.stream().update(np.datetime64("2024-04-02"), [1.0, 2.0])
     assert naive.last_times[0] == pd.Timestamp("2024-04-02")
+    as_text = transformer.stream().update("2024-04-02", [1.0, 2.0])
+    assert as_text.last_times[0] == naive.last_times[0]
+    with pytest.raises(ValueError, match=r"update: times: text must be dates .* got 'noon'"):
+        naive.update("noon", [1.0, 2.0])
+    stream.update("2024-04-02 05:00", [1.0, 2.0], 0)
+    assert stream.last_times[0] == pd.Timestamp("2024-04-02 05:00", tz=zone)
     with pytest.raises(TypeError, match=r"got numbers; turn counts since 1970 .*unit='s'\)"):
         naive.update(3.0, [1.0, 2.0])
     with pytest.raises(TypeError, match="got timedeltas"):
@@ -283,6 +289,17 @@ def test_columns_are_matched_by_name(named):
     for time, row in frame[["bp", "hr"]].iterrows():
         found.update(time, row)
     np.testing.assert_allclose(found.embedding(), expected, atol=1e-12)
+
+
+def test_a_dict_is_a_row_of_what_was_observed(named):
+    values = np.array([[1.0, 2.0], [np.nan, 3.0]])
+    expected = named.stream().update([0.0, 1.0], values).embedding()
+    by_row = named.stream().update(0.0, {"bp": 2.0, "hr": 1.0}).update(1.0, {"bp": 3.0})
+    at_once = named.stream().update([0.0, 1.0], {"bp": [2.0, 3.0], "hr": [1.0, None]})
+    for stream in (by_row, at_once):
+        np.testing.assert_allclose(stream.embedding(), expected, rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match=r"\['pulse'\] are not known"):
+        by_row.update(2.0, {"pulse": 1.0})
 
 
 def test_other_names_are_refused(named):

@@ -172,6 +172,8 @@ def _series_in(items: Iterable[object], faults: Faults) -> Iterable[object]:
             f"{faults.name} is a dict; pass list({faults.name}.values()), and its keys as "
             f"ids=list({faults.name})."
         )
+    if not isinstance(items, Iterable):
+        raise TypeError(f"{faults.name} must be a list of series, got {type(items)}.")
     return items
 
 
