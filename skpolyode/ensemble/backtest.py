@@ -18,9 +18,8 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from skpolyode.ensemble.mixed import MixedEffects
-from skpolyode.ensemble.records import Records, records_at
-from skpolyode.panel import Panel, offsets_from
+from skpolyode.ensemble.records import Records
+from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import series_of_rows, take
 from skpolyode.panel.units import Standardised, Units
 
@@ -66,9 +65,6 @@ class Forecasts(Protocol):
 
     def standardised(self, panel: Panel) -> Standardised:
         """Rows of a panel in the units of the model."""
-
-    def responses(self, panel: Panel, elapsed: np.ndarray, series: np.ndarray) -> np.ndarray:
-        """Responses (Q, F) to inputs; F = 0 if simple forecasts see none."""
 
     def runs_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
@@ -129,33 +125,34 @@ class Sample:
     """
 
     rows: Standardised  # of the series
-    offsets: np.ndarray  # int64: where those of each series start
     whose: np.ndarray  # int64: which series each is, or is a window of
     origins: np.ndarray  # int64 (O,): rows
     origin: np.ndarray  # int64 (M,): which of the origins
     elapsed: np.ndarray  # float64 (M,): times that are forecast, since the start of the series
     actual: np.ndarray  # float64 (M, D), NaN where not observed
     series: np.ndarray  # int64 (M,)
-    responses: np.ndarray  # (P, F): to inputs, at the rows; F = 0 if there are none
-    driven: np.ndarray  # (M, F): to inputs, at the times that are forecast
+    driven: np.ndarray  # (M, F): responses to inputs, at the times that are forecast
 
     @classmethod
     def of(cls, model: Forecasts, asked: RollingOrigins) -> Self:
         """The rows of rolling origins."""
         rows = model.standardised(asked.panel)
-        what = asked.origin, rows.times[asked.rows], rows.values[asked.rows], asked.series
-        own = model.responses(asked.panel, rows.times, series_of_rows(asked.panel))
-        parts = rows, asked.panel.offsets, asked.whose, asked.origins
-        return cls(*parts, *what, own, own[asked.rows])
+        what = (
+            rows.times[asked.rows],
+            rows.values[asked.rows],
+            asked.series,
+            rows.driven[asked.rows],
+        )
+        return cls(rows, asked.whose, asked.origins, asked.origin, *what)
 
     @cached_property
-    def _plain(self) -> Records:
-        return records_at(*self.rows, self.offsets, self.origins, self.responses)
+    def _known(self) -> np.ndarray:
+        return Records.known_at(self.rows, self.origins)
 
     @property
     def records(self) -> Records:
         """Records (M, D) before each forecast."""
-        return self._plain[self.origin]
+        return Records.of(self._known[self.origin])
 
     @property
     def n_folds(self) -> int:
@@ -167,13 +164,12 @@ class Sample:
         """Which fold (M,) the series of each forecast is in."""
         return self.series % N_FOLDS
 
-    def mixed(self, model: MixedEffects) -> np.ndarray:
-        """Forecasts (M, D) of a mixed model."""
-        known = model.known_at(*self.rows, self.offsets, self.origins)
-        found = np.empty(self.actual.shape)
-        for part in chunks(len(found)):
-            found[part] = model.forecasts(known[self.origin[part]], self.elapsed[part])[0]
-        return found
+    @property
+    def whole_series(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Times, values and offsets of the series, but for windows of them."""
+        offsets, kept = self.rows.offsets, self.whose == np.arange(len(self.whose))
+        own = kept[series_index(offsets)]
+        return self.rows.times[own], self.rows.values[own], offsets_from(np.diff(offsets)[kept])
 
     @property
     def leads(self) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from skpolyode.ensemble.members import BASE
 from skpolyode.ensemble.stacking import calibrate, learn_stacking
 from skpolyode.transformers.stages import FitState
 
@@ -17,7 +18,7 @@ def stack_forecasts(state: FitState) -> None:
     judged = state.trained if state.judging is None else state.judging
     weights = {name: w for name, w in stacking.mean_weights.items() if w >= 0.005}
     outcome = f"forecasts combine {', '.join(weights)}"
-    if periods := stacking.simple.mixed.periods:
+    if periods := stacking.each[BASE].periods:
         lengths = [f"{period * state.embedder.units.time_scale:.4g}" for period in periods]
         outcome += f"; seasons of {' and '.join(lengths)}"
     state.report.add("stacking", outcome, len(judged), **weights)

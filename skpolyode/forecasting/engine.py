@@ -20,7 +20,7 @@ from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
 from skpolyode.ensemble.backtest import FEWEST_TO_HOLD_OUT, RollingOrigins
 from skpolyode.ensemble.conformal import Calibration, volatility_at
 from skpolyode.ensemble.records import NEGLIGIBLE
-from skpolyode.ensemble.stacking import calibrate, learn_simple, learn_stacking
+from skpolyode.ensemble.stacking import calibrate, learn_members, learn_stacking
 from skpolyode.errors import check_share
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.panel import Panel, offsets_from, series_index
@@ -149,8 +149,8 @@ def fit_forecaster(
     stacking, unit = transformer.embedder_.stacking, transformer.time_scale_
     _train(transformer, panel, limits)
     model = transformer.embedder_
-    simple = learn_simple(model, panel, rng, period)
-    stacking = stacking.rescaled(unit / transformer.time_scale_, simple)
+    members = learn_members(model, panel, rng, period)
+    stacking = stacking.rescaled(unit / transformer.time_scale_, members)
     transformer.embedder_ = replace(model, stacking=stacking)
     return trained._replace(structural=StructuralModels.learn(panel, seed, period))
 
@@ -173,13 +173,11 @@ def _calibrated(
     _train(transformer, known, limits)
     if tested is not None:
         check_sizes(tested, transformer.scaler_, "y")
-    model, found = transformer.embedder_, {}
+    model = transformer.embedder_
 
-    def structurally(asked: RollingOrigins) -> np.ndarray:
+    def structurally(asked: RollingOrigins) -> tuple[np.ndarray, np.ndarray]:
         own = structural.forecast_from(asked.panel, asked.origins, asked.times, asked.counts)
-        values, expected = _standardised(transformer, own)
-        found["expected"] = expected[asked.is_ahead]
-        return values
+        return _standardised(transformer, own)
 
     options = {"new_from": ends, "period": period}
     if structural is not None:
@@ -187,7 +185,7 @@ def _calibrated(
     stacking, backtest = learn_stacking(model, known, tested, rng, **options)
     transformer.embedder_ = replace(model, stacking=stacking)
     paths = calibrate_paths(transformer, known if tested is None else tested, rng, ends)
-    calibration = calibrate(backtest, transformer.time_scale_, found.get("expected"))
+    calibration = calibrate(backtest, transformer.time_scale_)
     return Trained(transformer, calibration, paths, structural)
 
 
@@ -225,13 +223,13 @@ def _by_position(panel: Panel) -> Panel:
 def _standardised(
     transformer: NeuralTransformer, found: StructuralForecasts
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Structural forecasts (Q, D, 1) and their expected errors (Q, D), in the units of the model.
+    """Structural forecasts (Q, D) and their expected errors (Q, D), in the units of the model.
 
     Expected errors that are not known are those of the mean, 1.
     """
     expected = found.deviations / transformer.scaler_.scale
     expected = np.where(np.isnan(expected), 1.0, np.maximum(expected, NEGLIGIBLE))
-    return transformer.scaler_.read(found.means)[..., None], expected
+    return transformer.scaler_.read(found.means), expected
 
 
 def answer(
@@ -285,13 +283,13 @@ def answer(
     if len(ahead):
         ahead = ahead[np.argsort(before[ahead], kind="stable")]
         origins, origin, counts = np.unique(before[ahead], return_inverse=True, return_counts=True)
-        query, structural = (panel, origins, times[ahead], counts), None
+        query, others = (panel, origins, times[ahead], counts), {}
         if trained.structural is not None:
             found = trained.structural.forecast_from(*query)
-            structural, expected = _standardised(trained.transformer, found)
+            others["structural"], expected = _standardised(trained.transformer, found)
             answers.put(asked[ahead], expected=expected)
         model = trained.transformer.embedder_
-        values = model.forecast_from(*query, structural)
+        values = model.forecast_from(*query, **others)
         volatility = volatility_at(model.standardised(panel).values, panel.offsets, origins)
         answers.put(asked[ahead], values=values, volatility=volatility[origin])
     if is_between.any():

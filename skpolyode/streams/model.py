@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.batching import lead_batches
-from skpolyode.embedders.combiner import Known
+from skpolyode.embedders.combiner import Known, take_known
 from skpolyode.embedders.variance import std_ahead
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed
@@ -25,10 +25,9 @@ from skpolyode.streams.stream import SeriesStream
 
 # Parts that a stream keeps in addition to the model's state, one row a series:
 _STATIC = "static"  # standardised static covariates
-_RECORD = "record"  # statistics for the simple forecasts of the stack
 _LEFT = "left"  # variances after the last observations, of a filter that is told errors
 _DRIVEN = "driven"  # responses to inputs, NaN before the first observation
-_KEPT = (_STATIC, _RECORD, _LEFT, _DRIVEN)
+_KNOWN = "known."  # and a name: what the combiner knows
 
 
 class ModelStream(SeriesStream):
@@ -114,9 +113,9 @@ class ModelStream(SeriesStream):
         check_switch("combine", combine)
         chosen = self._started(series)
         state = self._states(chosen)
-        clock, records = self._clock.take(chosen), None
-        if combine and _RECORD in self._parts:
-            records = self._records(self._parts)[chosen]
+        clock, known = self._clock.take(chosen), None
+        if combine and self._embedder.stacking is not None:
+            known = take_known(_known(self._parts), chosen)
             driven = self._parts[_DRIVEN].cpu().numpy()[chosen]
         durations = clock.last - clock.start
         panel, flat, offsets = self._asked(chosen, times, relative_to)
@@ -125,10 +124,10 @@ class ModelStream(SeriesStream):
         for part, rows, leads, asked in lead_batches(panel, flat, offsets, clock.last):
             here = at_times(panel[part], clock.last[part], np.arange(part.stop - part.start + 1))
             run = model.free_run(select(state, part), durations[part], leads, here)
-            if records is not None:
+            if known is not None:
                 elapsed = (durations[part, None] + leads) / unit
                 later = model.responses_ahead(here, leads / unit, driven[part])
-                run = model.stacked(run, records[part], elapsed, later)
+                run = model.stacked(run, take_known(known, part), elapsed, later)
             values[rows] = model.units.scaler.inverse(run)[asked]
         return panel.like(flat, values, offsets)
 
@@ -196,10 +195,8 @@ class ModelStream(SeriesStream):
         with torch.no_grad():
             state = self._model.initial(data, data.series) | {_STATIC: data.static}
         if self._embedder.stacking is not None:
-            n_driven = self._embedder.n_responses
-            blank = self._embedder.stacking.start(*nothing.shape, n_driven)
-            state[_RECORD] = torch.from_numpy(blank.pack()).to(data.x.device)
-            state[_DRIVEN] = torch.full_like(state[_RECORD][:, 0, :n_driven], torch.nan)
+            driven = np.full((len(nothing), self._embedder.n_responses), np.nan)
+            state |= self._combined(self._embedder.stacking.start(*nothing.shape), driven)
         if self._tells:
             state[_LEFT] = torch.zeros_like(data.channel_gap)
         # Updates write to it, and a state may be a view of weights that all series share.
@@ -207,12 +204,10 @@ class ModelStream(SeriesStream):
 
     def _resume(self, panel: Panel) -> State:
         parts = self._parts | self._embedder.states(panel)
-        if _RECORD in parts:
+        if self._embedder.stacking is not None:
             since = (self._clock.last - self._clock.start) / self._embedder.units.time_scale
             driven = self._embedder.responses_ahead(panel, since[:, None])
-            found = {_RECORD: self._embedder.records(panel).pack(), _DRIVEN: driven}
-            device = parts[_RECORD].device
-            parts |= {name: torch.from_numpy(part).to(device) for name, part in found.items()}
+            parts |= self._combined(self._embedder.known(panel), driven)
         if self._tells:
             parts[_LEFT] = self._model.gain.follow(self._embedder.pack(panel))[1]
         return parts
@@ -241,12 +236,12 @@ class ModelStream(SeriesStream):
         if self._tells:
             columns = data.channel_gap, data.seen, data.error, data.left
             state[_LEFT] = torch.where(data.mask, model.gain.left_after(*columns), data.left)
-        if _RECORD in parts:
-            state |= self._recorded(parts, update)
+        if self._embedder.stacking is not None:
+            state |= self._known_after(parts, update)
         return state
 
-    def _recorded(self, parts: State, update: Update) -> State:
-        """What simple forecasts know after one more observation of each series."""
+    def _known_after(self, parts: State, update: Update) -> State:
+        """What the combiner knows after one more observation of each series."""
         values, driven = update.values, parts[_DRIVEN].cpu().numpy()
         if update.driven_gap is not None:
             since = update.gap[:, None]
@@ -254,14 +249,12 @@ class ModelStream(SeriesStream):
         if update.errors is not None:
             values = self._embedder.without_noisy(values, update.errors)
         what = update.elapsed, values, update.mask & ~np.isnan(values), driven
-        moved = self._embedder.stacking.updated(self._records(parts), *what).pack()
-        found, device = {_RECORD: moved, _DRIVEN: driven}, parts[_RECORD].device
-        return {name: torch.from_numpy(part).to(device) for name, part in found.items()}
+        return self._combined(self._embedder.stacking.updated(_known(parts), *what), driven)
 
-    def _records(self, parts: State) -> Known:
-        """What simple forecasts know of each series, (B, D)."""
-        stacking = self._embedder.stacking
-        return stacking.unpack(parts[_RECORD].cpu().numpy(), parts[_DRIVEN].shape[1])
+    def _combined(self, known: Known, driven: np.ndarray) -> State:
+        """Parts of what the combiner knows, and of responses to inputs."""
+        found, device = {_KNOWN + name: part for name, part in known.items()}, self._embedder.device
+        return {k: torch.from_numpy(x).to(device) for k, x in (found | {_DRIVEN: driven}).items()}
 
     def _pack(self, update: Update, parts: State) -> Packed:
         """One observation of each of some series, as the model takes it."""
@@ -303,4 +296,11 @@ class ModelStream(SeriesStream):
 
 
 def _of_model(parts: State) -> State:
-    return {name: part for name, part in parts.items() if name not in _KEPT}
+    own = (_STATIC, _LEFT, _DRIVEN)
+    return {k: x for k, x in parts.items() if k not in own and not k.startswith(_KNOWN)}
+
+
+def _known(parts: State) -> Known:
+    """What the combiner knows of each series."""
+    known = {k: x for k, x in parts.items() if k.startswith(_KNOWN)}
+    return {name.removeprefix(_KNOWN): part.cpu().numpy() for name, part in known.items()}

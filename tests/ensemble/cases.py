@@ -16,6 +16,11 @@ def no_inputs(n: int) -> np.ndarray:
     return np.empty((n, 0))
 
 
+def rows_of(times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Standardised:
+    """Rows of series, without inputs."""
+    return Standardised(times, values, offsets, no_inputs(len(times)))
+
+
 @dataclass
 class Clairvoyant:
     """Its free run is what will come, with independent noise of some size."""
@@ -32,10 +37,8 @@ class Clairvoyant:
 
     def standardised(self, panel: Panel) -> Standardised:
         times = panel.times - np.repeat(panel.times[panel.offsets[:-1]], panel.lengths)
-        return Standardised(times / self.units.time_scale, self.units.scaler.read(panel.values))
-
-    def responses(self, panel, elapsed, series):
-        return no_inputs(len(elapsed))
+        values = self.units.scaler.read(panel.values)
+        return rows_of(times / self.units.time_scale, values, panel.offsets)
 
     def runs_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
