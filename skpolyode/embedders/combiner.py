@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,8 +22,9 @@ class Combiner(Protocol):
 
     Values are in standard deviations from the mean of their channel, times `elapsed` since the
     first observation of a series, in units of the model. `driven` (n, F) are responses to inputs,
-    with F = 0 if there are none. What is known of a series follows from its rows alone, row by row
-    in a stream as from all of them at once. Arrays keep their shapes and types, but for n.
+    with F = 0 if there are none. Rows are as of `Standardised`, NaN where nothing was observed.
+    What is known of a series follows from its rows alone, row by row in a stream as from all of
+    them at once. Arrays keep their shapes and types, but for n.
     """
 
     reads_inputs: bool
@@ -36,22 +36,11 @@ class Combiner(Protocol):
     def known_at(self, rows: Standardised, asked: np.ndarray) -> Known:
         """What is known of series up to some of their rows, positions (n,) that are included."""
 
-    def updated(
-        self,
-        known: Known,
-        elapsed: np.ndarray,
-        values: np.ndarray,
-        mask: np.ndarray,
-        driven: np.ndarray,
-    ) -> Known:
-        """What is known after one more observation of each series, values (n, D) where `mask`."""
+    def updated(self, known: Known, rows: Standardised) -> Known:
+        """What is known after one more row of each series."""
 
     def combine(
-        self,
-        given: Mapping[str, np.ndarray],
-        known: Known,
-        elapsed: np.ndarray,
-        driven: np.ndarray,
+        self, given: Known, known: Known, elapsed: np.ndarray, driven: np.ndarray
     ) -> np.ndarray:
         """Forecasts (n, D) at times `elapsed` (n,), from what is known and from what is `given`.
 

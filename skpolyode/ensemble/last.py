@@ -31,16 +31,15 @@ class LastValue(Member):
     @classmethod
     def learn(cls, lesson: Lesson) -> list[Self]:
         """Offsets, from what came of channels that had not been observed before."""
-        sample, folds = lesson.sample, range(lesson.sample.n_folds)
-        errors = np.where(np.isinf(sample.leads), sample.actual - lesson.base, np.nan)
-        return [cls(_shrunk_mean(errors[sample.fold != k])) for k in (-1, *folds)]
+        sample, offsets = lesson.sample, []
+        late = np.where(np.isinf(sample.leads), sample.actual - lesson.base, np.nan)
+        for k in range(-1, sample.n_folds):
+            own = late[sample.fold != k]
+            count = (~np.isnan(own)).sum(axis=0) + SETTINGS.prior
+            offsets.append(cls(np.nansum(own, axis=0) / count))
+        return offsets
 
     def forecast(self, known: np.ndarray, asked: Asked) -> np.ndarray:
         """Last values (n, D)."""
         seen, last = asked.records.n_values > 0, asked.records.last
         return np.where(seen, last, asked.base + self.offset)
-
-
-def _shrunk_mean(errors: np.ndarray) -> np.ndarray:
-    """Means (D,) of errors (M, D), NaN where there are none."""
-    return np.nansum(errors, axis=0) / ((~np.isnan(errors)).sum(axis=0) + SETTINGS.prior)

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple, Protocol, Self
 import numpy as np
 
 from skpolyode.ensemble.backtest import Sample
+from skpolyode.ensemble.periods import Seasons
 from skpolyode.ensemble.records import Records
 from skpolyode.panel.units import Standardised
 
@@ -16,7 +17,7 @@ class Lesson(NamedTuple):
     """What members are learned from."""
 
     sample: Sample  # M forecasts that are asked for, and what came
-    seasons: list[tuple[float, ...]]  # periods that series may have together: alternatives
+    seasons: Seasons
     knots: np.ndarray  # float64 (J,): leads that regressions are learned at; none without any
     base: np.ndarray | None = None  # float64 (M, D): as of `Asked`, from all series
 
@@ -67,27 +68,16 @@ class Member(Protocol):
         """What is known (n, D, K) of series that have not been observed."""
         return np.empty((n_series, n_channels, 0))
 
+    def updated(self, known: np.ndarray, rows: Standardised) -> np.ndarray:
+        """What is known (n, D, K) after one more row of each series."""
+        return known
+
     def known_at(self, rows: Standardised, asked: np.ndarray) -> np.ndarray:
         """What is known (n, D, K) of series up to some of their rows, which are included.
 
         `asked` (n,) are positions among the rows of all series.
         """
         return self.start(len(asked), rows.values.shape[1])
-
-    def updated(
-        self,
-        known: np.ndarray,
-        elapsed: np.ndarray,
-        values: np.ndarray,
-        mask: np.ndarray,
-        driven: np.ndarray,
-    ) -> np.ndarray:
-        """What is known (n, D, K) after one more observation of each series.
-
-        It is at times `elapsed` (n,), of `values` (n, D) where `mask` (n, D) says so, with
-        responses to inputs `driven` (n, F).
-        """
-        return known
 
     @abstractmethod
     def forecast(self, known: np.ndarray, asked: Asked) -> np.ndarray:

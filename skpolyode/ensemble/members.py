@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -14,6 +14,7 @@ from skpolyode.ensemble.bounds import Bounds
 from skpolyode.ensemble.last import LastValue
 from skpolyode.ensemble.member import Asked, Lesson, Member
 from skpolyode.ensemble.mixed import MixedEffects
+from skpolyode.ensemble.periods import Seasons
 from skpolyode.ensemble.records import Records
 from skpolyode.ensemble.ridge import DirectRidge
 from skpolyode.panel.units import Standardised
@@ -43,9 +44,7 @@ class Members:
     bounds: Bounds
 
     @classmethod
-    def learn(
-        cls, sample: Sample, seasons: list[tuple[float, ...]], knots: np.ndarray
-    ) -> list[Self]:
+    def learn(cls, sample: Sample, seasons: Seasons, knots: np.ndarray) -> list[Self]:
         """Learn from a sample: from all series, then without each of its folds.
 
         Bounds are those of all series. The `seasons` and `knots` are those of a `Lesson`.
@@ -73,23 +72,15 @@ class Members:
         known = {name: own.known_at(rows, asked) for name, own in self.each.items()}
         return {RECORDS: Records.known_at(rows, asked)} | known
 
-    def updated(
-        self,
-        known: Known,
-        elapsed: np.ndarray,
-        values: np.ndarray,
-        mask: np.ndarray,
-        driven: np.ndarray,
-    ) -> Known:
-        """What is known after one more observation of each series; see `Member`."""
-        new = elapsed, values, mask
-        each = {name: own.updated(known[name], *new, driven) for name, own in self.each.items()}
-        return {RECORDS: Records.updated(known[RECORDS], *new)} | each
+    def updated(self, known: Known, rows: Standardised) -> Known:
+        """What is known after one more row of each series."""
+        each = {name: own.updated(known[name], rows) for name, own in self.each.items()}
+        return {RECORDS: Records.updated(known[RECORDS], rows)} | each
 
     def forecasts(
         self,
         names: Sequence[str],
-        given: Mapping[str, np.ndarray],
+        given: Known,
         known: Known,
         elapsed: np.ndarray,
         driven: np.ndarray,
@@ -114,7 +105,7 @@ class Members:
 
 
 def members_of(
-    learned: list[Members], names: Sequence[str], sample: Sample, given: Mapping[str, np.ndarray]
+    learned: list[Members], names: Sequence[str], sample: Sample, given: Known
 ) -> np.ndarray:
     """Forecasts (M, D, G) of a sample, each fold by members of its own, or all by the only ones."""
     found = np.empty((*sample.actual.shape, len(names)))

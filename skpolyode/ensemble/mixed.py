@@ -206,18 +206,11 @@ class MixedEffects(Member):
         known[..., 1 + p :] = self.prior.reshape(len(self.prior), -1)
         return known
 
-    def updated(
-        self,
-        known: np.ndarray,
-        elapsed: np.ndarray,
-        values: np.ndarray,
-        mask: np.ndarray,
-        driven: np.ndarray,
-    ) -> np.ndarray:
-        """What is known after one more observation of each series (Kalman filter)."""
-        known, (row, channel) = known.copy(), np.nonzero(mask)
-        times = elapsed[row]
-        own = values[row, channel] - self._population(times, channel)
+    def updated(self, known: np.ndarray, rows: Standardised) -> np.ndarray:
+        """What is known after one more row of each series (Kalman filter)."""
+        known, (row, channel) = known.copy(), np.nonzero(~np.isnan(rows.values))
+        times = rows.times[row]
+        own = rows.values[row, channel] - self._population(times, channel)
         before = known[row, channel], times, own
         known[row, channel] = self._conditioned(*before, self.random(times), channel)
         return known

@@ -12,6 +12,9 @@ MAX_HARMONICS = 6  # of a season
 LONGEST_PAST = 1000  # rows that a search looks back on; of longer series the last ones
 FEWEST_VALUES = 12  # to search for a season
 
+Seasons = list[tuple[float, ...]]
+"""Periods that series may have together: alternatives."""
+
 
 @dataclass(frozen=True)
 class PeriodSettings:
@@ -70,15 +73,13 @@ def harmonics_of(periods: Sequence[float]) -> tuple[int, ...]:
     return tuple(int(np.clip(p / 2 + 1e-6, 1, n)) for p, n in zip(periods, most, strict=True))
 
 
-def alternatives(periods: Sequence[float]) -> list[tuple[float, ...]]:
+def alternatives(periods: Sequence[float]) -> Seasons:
     """Seasons that series may have: one of the periods, or all together."""
     each = [(period,) for period in periods]
     return [*each, tuple(periods)] if len(each) > 1 else each
 
 
-def shared_seasons(
-    times: np.ndarray, values: np.ndarray, offsets: np.ndarray
-) -> list[tuple[float, ...]]:
+def shared_seasons(times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Seasons:
     """Seasons that most of the longest series may have, from rows (P,) and (P, D).
 
     Lines are removed first. What the likeliest period leaves is searched again, so that a day does

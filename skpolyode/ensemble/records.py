@@ -87,16 +87,11 @@ class Records(NamedTuple):
         return found
 
     @classmethod
-    def updated(
-        cls, cells: np.ndarray, elapsed: np.ndarray, values: np.ndarray, mask: np.ndarray
-    ) -> np.ndarray:
-        """Of channels (n, D) after one more observation of each series, (n, D, K).
-
-        At times `elapsed` (n,). `values` (n, D) count where `mask` (n, D) says that they are
-        observed.
-        """
-        old, t = cls.of(cells), np.broadcast_to(elapsed[:, None], mask.shape)
-        x, n, is_first = np.where(mask, values, 0.0), old.n_values + 1, old.n_values == 0
+    def updated(cls, cells: np.ndarray, rows: Standardised) -> np.ndarray:
+        """Of channels (n, D) after one more row of each series, (n, D, K)."""
+        mask = ~np.isnan(rows.values)
+        old, t = cls.of(cells), np.broadcast_to(rows.times[:, None], mask.shape)
+        x, n, is_first = np.where(mask, rows.values, 0.0), old.n_values + 1, old.n_values == 0
         ranges = (np.minimum, old.lowest), (np.maximum, old.highest)
         reach = [np.where(is_first, x, f(known, x)) for f, known in ranges]
         first = np.where(is_first, t, old.first_time), np.where(is_first, x, old.first_value)

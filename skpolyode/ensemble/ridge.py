@@ -107,29 +107,16 @@ class DirectRidge(Member):
             of_last.append(sum(own.squares[:, _LAST] for own in sums))
             choices = features.choices(len(centre))
             channels.append([_Folded.of(centre, scale, sums, kept) for kept in choices])
-        n_driven = sample.driven.shape[1]
-        return cls._best(leads, np.stack(of_last), [*zip(*channels, strict=True)], n_driven)
-
-    @classmethod
-    def _best(
-        cls,
-        leads: np.ndarray,
-        of_last: np.ndarray,
-        choices: list[tuple[_Folded, ...]],
-        n_driven: int,
-    ) -> list[Self]:
-        """The best regressions, from those of each of D channels for each choice of features.
-
-        `of_last` (D, J) are squared errors of the last value.
-        """
-        wrong, base = np.array([[own.wrong for own in channels] for channels in choices]), of_last
+        wrong, base = np.array([[own.wrong for own in x] for x in channels]), np.stack(of_last)
+        wrong = wrong.swapaxes(0, 1)  # (choices, D, S, J)
         share = np.divide(wrong, base[:, None], out=np.zeros_like(wrong), where=base[:, None] > 0)
-        share = share.mean(axis=(1, 3))  # (choices, S)
+        share = share.mean(axis=(1, 3))
         if not share.min() < np.mean(base > 0):
             return []
         choice, best = np.unravel_index(share.argmin(), share.shape)
-        centre, scale, bases, found, _ = map(np.stack, zip(*choices[choice], strict=True))
-        what = bool(choice), _SETTINGS.strengths[best], n_driven
+        best_of = zip(*(own[choice] for own in channels), strict=True)
+        centre, scale, bases, found, _ = map(np.stack, best_of)
+        what = bool(choice), _SETTINGS.strengths[best], sample.driven.shape[1]
         folds = range(bases.shape[1])
         return [cls(leads, centre, scale, bases[:, k], found[:, k, best], *what) for k in folds]
 
@@ -141,16 +128,9 @@ class DirectRidge(Member):
         """Responses (n, D, F) when the channels were last observed."""
         return _driven_before(rows, asked)
 
-    def updated(
-        self,
-        known: np.ndarray,
-        elapsed: np.ndarray,
-        values: np.ndarray,
-        mask: np.ndarray,
-        driven: np.ndarray,
-    ) -> np.ndarray:
+    def updated(self, known: np.ndarray, rows: Standardised) -> np.ndarray:
         """Responses (n, D, F), new where a channel is observed."""
-        return np.where(mask[..., None], driven[:, None], known)
+        return np.where(np.isnan(rows.values)[..., None], known, rows.driven[:, None])
 
     def forecast(self, known: np.ndarray, asked: Asked) -> np.ndarray:
         """Forecasts (n, D); leads stop at the longest one of the regression."""

@@ -8,7 +8,7 @@ channel, leads in typical gaps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -28,7 +28,7 @@ from skpolyode.ensemble.backtest import (
 )
 from skpolyode.ensemble.conformal import Calibration, volatility_at
 from skpolyode.ensemble.members import BASE, MEMBERS, RECORDS, Members, members_of
-from skpolyode.ensemble.periods import alternatives, shared_seasons
+from skpolyode.ensemble.periods import Seasons, alternatives, shared_seasons
 from skpolyode.ensemble.records import NEGLIGIBLE, Records
 from skpolyode.ensemble.weights import (
     RUN,
@@ -88,11 +88,7 @@ class StackedForecast(Members):
         return members | {"training mean": max(1.0 - sum(members.values()), 0.0)}
 
     def combine(
-        self,
-        given: Mapping[str, np.ndarray],
-        known: Known,
-        elapsed: np.ndarray,
-        driven: np.ndarray,
+        self, given: Known, known: Known, elapsed: np.ndarray, driven: np.ndarray
     ) -> np.ndarray:
         """Forecasts (n, D) from those that are `given`, and from what is known of the series.
 
@@ -108,13 +104,11 @@ class StackedForecast(Members):
             leads = records.time_since(when[:, None])
             far = np.where(records.n_values > 0, self.bounds.outside(records), 0.0)
             share = np.clip(far / SETTINGS.margin, 0.0, 1.0)
-            for j in range(leads.shape[1]):
-                weights = self.at(j, leads[:, j])
-                rest = 1 - weights.sum(axis=1)  # of the mean in training
-                moved = share[:, j] * (rest + weights[:, inside].sum(axis=1))
-                weights[:, inside] *= 1 - share[:, j, None]
-                weights[:, base] += moved
-                result[part, j] = (weights * members[:, j]).sum(axis=-1)
+            weights = np.stack([self.at(j, lead) for j, lead in enumerate(leads.T)], axis=1)
+            rest = 1 - weights.sum(axis=-1)  # of the mean in training
+            weights[..., base] += share * (rest + weights[..., inside].sum(axis=-1))
+            weights[..., inside] *= 1 - share[..., None]
+            result[part] = (weights * members).sum(axis=-1)
         return result
 
     def rescaled(self, ratio: float, members: Members) -> Self:
@@ -155,7 +149,7 @@ def learn_stacking(
         Gives structural forecasts (M + O, D) of rolling origins, and the expected size of their
         errors, in the units of the model.
     """
-    seasons = _seasons_of(model, trained, period)
+    seasons = seasons_of(model, trained, period)
     asked, is_new, learned, by_folds = _judges(model, trained, tested, rng, new_from, seasons)
     every, ahead = Sample.of(model, asked), asked.is_ahead
     run = np.empty((0, trained.n_channels))
@@ -181,10 +175,9 @@ def learn_stacking(
         early, leads = [*early, weights[:, :1]], np.concatenate([[1.0], leads])
     leads, weights = np.concatenate([[0.0], leads]), np.concatenate([*early, weights], axis=1)
     if tested is None and not by_folds:
-        whole = learn_members(model, trained, rng, period)
-    return StackedForecast(
-        **vars(whole), names=names, leads=leads, weights=weights, unseen=unseen
-    ), backtest
+        whole = learn_members(model, trained, rng, seasons)
+    weights_of = {"leads": leads, "weights": weights, "unseen": unseen}
+    return StackedForecast(**vars(whole), names=names, **weights_of), backtest
 
 
 def _judges(
@@ -193,7 +186,7 @@ def _judges(
     tested: Panel | None,
     rng: np.random.RandomState,
     new_from: np.ndarray | None,
-    seasons: list[tuple[float, ...]],
+    seasons: Seasons,
 ) -> tuple[RollingOrigins, np.ndarray, Panel, bool]:
     """Origins whose forecasts are judged, and whether the model has not seen (M + O,) what came.
 
@@ -241,20 +234,14 @@ def _at_zero(weights: np.ndarray, names: tuple[str, ...], anchored: list[str]) -
 
 
 def learn_members(
-    model: Forecasts,
-    panel: Panel,
-    rng: np.random.RandomState,
-    period: Sequence[float] | None = None,
+    model: Forecasts, panel: Panel, rng: np.random.RandomState, seasons: Seasons
 ) -> Members:
     """Members in the units of a model, without a regression; see `learn_stacking`."""
-    seasons = _seasons_of(model, panel, period)
     sample = _learning_sample(model, panel, rng, seasons)
     return Members.learn(sample, seasons, np.empty(0))[0]
 
 
-def _seasons_of(
-    model: Forecasts, panel: Panel, period: Sequence[float] | None
-) -> list[tuple[float, ...]]:
+def seasons_of(model: Forecasts, panel: Panel, period: Sequence[float] | None) -> Seasons:
     """Seasons that the mixed model chooses from; see `learn_stacking`."""
     if period is None:
         rows = model.standardised(panel)
@@ -263,14 +250,14 @@ def _seasons_of(
 
 
 def _learning_sample(
-    model: Forecasts, panel: Panel, rng: np.random.RandomState, seasons: list[tuple[float, ...]]
+    model: Forecasts, panel: Panel, rng: np.random.RandomState, seasons: Seasons
 ) -> Sample:
     """What members are learned from, of the series of a panel."""
     asked = rolling_origins(model, panel, rng, _whole_of_seasonal(panel, seasons), _SAMPLE)
     return Sample.of(model, asked).of_rows(asked.is_ahead)
 
 
-def _whole_of_seasonal(panel: Panel, seasons: list[tuple[float, ...]]) -> np.ndarray | None:
+def _whole_of_seasonal(panel: Panel, seasons: Seasons) -> np.ndarray | None:
     """Where rolling origins start if there may be a season: windows would lose its phase."""
     return panel.offsets[:-1] if any(seasons) else None
 

@@ -20,7 +20,7 @@ from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
 from skpolyode.ensemble.backtest import FEWEST_TO_HOLD_OUT, RollingOrigins
 from skpolyode.ensemble.conformal import Calibration, volatility_at
 from skpolyode.ensemble.records import NEGLIGIBLE
-from skpolyode.ensemble.stacking import calibrate, learn_members, learn_stacking
+from skpolyode.ensemble.stacking import calibrate, learn_members, learn_stacking, seasons_of
 from skpolyode.errors import check_share
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.panel import Panel, offsets_from, series_index
@@ -149,7 +149,7 @@ def fit_forecaster(
     stacking, unit = transformer.embedder_.stacking, transformer.time_scale_
     _train(transformer, panel, limits)
     model = transformer.embedder_
-    members = learn_members(model, panel, rng, period)
+    members = learn_members(model, panel, rng, seasons_of(model, panel, period))
     stacking = stacking.rescaled(unit / transformer.time_scale_, members)
     transformer.embedder_ = replace(model, stacking=stacking)
     return trained._replace(structural=StructuralModels.learn(panel, seed, period))

@@ -19,6 +19,7 @@ from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
 from skpolyode.models.single import Observation, SinglePolyODE
 from skpolyode.panel import Panel
+from skpolyode.panel.units import Standardised
 from skpolyode.streams.clock import Update
 from skpolyode.streams.inputs import at_times
 from skpolyode.streams.stream import SeriesStream
@@ -248,8 +249,8 @@ class ModelStream(SeriesStream):
             driven = self._embedder.responses_ahead(update.driven_gap.panel, since, driven)
         if update.errors is not None:
             values = self._embedder.without_noisy(values, update.errors)
-        what = update.elapsed, values, update.mask & ~np.isnan(values), driven
-        return self._combined(self._embedder.stacking.updated(_known(parts), *what), driven)
+        rows = Standardised(update.elapsed, values, np.arange(len(values) + 1), driven)
+        return self._combined(self._embedder.stacking.updated(_known(parts), rows), driven)
 
     def _combined(self, known: Known, driven: np.ndarray) -> State:
         """Parts of what the combiner knows, and of responses to inputs."""

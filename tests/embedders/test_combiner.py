@@ -25,8 +25,8 @@ class Peak:
         parts = [rows.values[i : j + 1] for i, j in zip(start, asked, strict=True)]
         return {"highest": np.array([np.nanmax(part, axis=0, initial=-9.0) for part in parts])}
 
-    def updated(self, known, elapsed, values, mask, driven):
-        return {"highest": np.fmax(known["highest"], np.where(mask, values, np.nan))}
+    def updated(self, known, rows):
+        return {"highest": np.fmax(known["highest"], rows.values)}
 
     def combine(self, given, known, elapsed, driven):
         share = np.exp(-elapsed / 20)[:, None]

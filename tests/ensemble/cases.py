@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,12 @@ def no_inputs(n: int) -> np.ndarray:
 def rows_of(times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Standardised:
     """Rows of series, without inputs."""
     return Standardised(times, values, offsets, no_inputs(len(times)))
+
+
+def single(rows: Standardised, places: Any) -> Standardised:
+    """Some rows, each of another series."""
+    one_each = np.arange(len(places) + 1)
+    return Standardised(rows.times[places], rows.values[places], one_each, rows.driven[places])
 
 
 @dataclass

@@ -14,7 +14,7 @@ from skpolyode.ensemble.members import BASE, MEMBERS, Members, members_of
 from skpolyode.ensemble.records import Records
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import Decoder, Encoder
-from tests.ensemble.cases import Clairvoyant
+from tests.ensemble.cases import Clairvoyant, single
 
 KNOTS = np.array([1.0, 4.0])
 
@@ -94,16 +94,15 @@ def test_row_by_row_it_knows_what_it_knows_at_once(member):
     for first, end in zip(ROWS.offsets, ROWS.offsets[1:], strict=False):
         known = member.start(1, 2)
         for row in range(first, end):
-            new = ROWS.times[[row]], ROWS.values[[row]], ~np.isnan(ROWS.values[[row]])
-            known = member.updated(known, *new, ROWS.driven[[row]])
+            known = member.updated(known, single(ROWS, [row]))
             np.testing.assert_allclose(known[0], expected[row], rtol=1e-10, atol=1e-12)
 
 
 def test_what_was_not_observed_changes_nothing(member):
     known = member.known_at(ROWS, EVERY)
     before, cells = known.copy(), np.where([True, False], 9.0, np.nan) + np.zeros((len(known), 2))
-    new = ROWS.times + 1.0, cells, ~np.isnan(cells), np.ones((len(known), 1))
-    after = member.updated(known, *new)
+    offsets, driven = np.arange(len(known) + 1), np.ones((len(known), 1))
+    after = member.updated(known, Standardised(ROWS.times + 1.0, cells, offsets, driven))
     np.testing.assert_array_equal(after[:, 1], before[:, 1])
     np.testing.assert_array_equal(known, before)  # it is not written to
 

@@ -15,7 +15,7 @@ from skpolyode.ensemble import mixed_likelihood
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.mixed_likelihood import RestrictedLikelihood, grouped
 from skpolyode.ensemble.periods import alternatives, shared_seasons
-from tests.ensemble.cases import no_inputs, rows_of
+from tests.ensemble.cases import rows_of, single
 
 SEASONS = [(), (6.0,), (6.0, 20.0)]  # periods
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -211,8 +211,7 @@ def test_row_by_row_it_knows_the_same(periods):
     for first, end in pairwise(offsets):
         known = model.start(1, 2)
         for row in range(first, end):
-            new = times[[row]], values[[row]], ~np.isnan(values[[row]]), no_inputs(1)
-            known = model.updated(known, *new)
+            known = model.updated(known, single(rows_of(times, values, offsets), [row]))
             np.testing.assert_allclose(known[0], expected[row], rtol=1e-12, atol=1e-12)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skpolyode.ensemble.records import SPANS, Records
-from tests.ensemble.cases import rows_of
+from tests.ensemble.cases import rows_of, single
 
 RNG = np.random.default_rng(0)
 LENGTHS = [7, 1, 12, 3]
@@ -49,7 +49,8 @@ def test_records_grow_row_by_row():
     for k in range(max(LENGTHS)):
         own = np.flatnonzero(np.array(LENGTHS) > k)
         rows = OFFSETS[own] + k
-        cells[own] = Records.updated(cells[own], TIMES[rows], VALUES[rows], ~np.isnan(VALUES[rows]))
+        new = single(rows_of(TIMES, VALUES, OFFSETS), rows)
+        cells[own] = Records.updated(cells[own], new)
         expected = known_of(TIMES, VALUES, OFFSETS, rows)
         np.testing.assert_allclose(cells[own], expected, rtol=1e-13, atol=1e-13)
 
@@ -59,9 +60,9 @@ def test_long_series_are_summed_as_short_ones():
     rng, n = np.random.default_rng(0), 3000
     times = np.cumsum(rng.exponential(size=n) ** 4 * 20)
     values, none = rng.standard_normal((n, 1)).cumsum(axis=0), np.zeros(1)
-    cells, mask = Records.start(1, 1), np.ones((1, 1), dtype=bool)
+    cells = Records.start(1, 1)
     for t, x in zip(times, values, strict=True):
-        cells = Records.updated(cells, none + t, x[None], mask)
+        cells = Records.updated(cells, rows_of(none + t, x[None], np.arange(2)))
     found = known_of(times, values, np.array([0, n]), [n - 1])
     np.testing.assert_allclose(found, cells, rtol=1e-12)
 

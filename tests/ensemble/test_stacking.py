@@ -345,14 +345,14 @@ def test_what_is_measured_late_has_a_level_of_its_own():
     values[..., 0] = np.random.default_rng(0).standard_normal((50, 20))
     values[::5, 10:, 1], values[1::5, :, 1] = 1.0, -1.0
     panel = Panel.from_series([(np.arange(20.0), own) for own in values])
-    own = learn_members(Clairvoyant.of(panel), panel, np.random.RandomState(0))
+    own = learn_members(Clairvoyant.of(panel), panel, np.random.RandomState(0), [()])
     blank = own.start(1, 2)
     found = forecasts(own, 0.0, blank, 15.0)[0, 1]
     assert found[LAST] == pytest.approx(found[MIXED] + own.each["last"].offset[1])
     assert abs(found[LAST] - np.nanmax(own.bounds.highest[1])) < 0.1 < found[LAST]
     assert found[RIDGE] == found[MIXED]
-    cells = np.array([15.0]), np.array([[0.2, 0.3]]), np.ones((1, 2), dtype=bool)
-    shown = own.updated(blank, *cells, no_inputs(1))
+    row = rows_of(np.array([15.0]), np.array([[0.2, 0.3]]), np.arange(2))
+    shown = own.updated(blank, row)
     assert forecasts(own, 0.0, shown, 15.0)[0, 1, LAST] == 0.3
 
 
@@ -791,7 +791,7 @@ def test_trends_of_the_mixed_model_end_after_the_longest_lead():
     t, slopes = np.arange(24.0), np.linspace(-1, 1, 12)
     panel = Panel.from_series([(t, 0.1 * a * t) for a in slopes])
     model = Clairvoyant.of(panel)
-    own = learn_members(model, panel, np.random.RandomState(0))
+    own = learn_members(model, panel, np.random.RandomState(0), [()])
     ends, longest = panel.offsets[1:] - 1, own.bounds.leads[-1]
     known = own.known_at(model.standardised(panel), ends)
     members = [forecasts(own, 0.0, known, *np.full(12, 23 + k * longest)) for k in (1, 3)]
