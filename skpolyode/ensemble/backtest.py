@@ -292,9 +292,17 @@ def nearness(leads: np.ndarray, knots: np.ndarray) -> np.ndarray:
 def equal_bins(
     leads: np.ndarray, size: int = _SETTINGS.pairs_a_knot, most: int = _SETTINGS.max_knots
 ) -> list[np.ndarray]:
-    """Positions of leads (m,) in up to `most` bins of equal count, of `size` leads or more."""
-    n_bins = int(np.clip(len(leads) // size, 1, most))
-    return np.array_split(np.argsort(leads, kind="stable"), n_bins)
+    """Positions of leads (m,) in up to `most` bins of about equal count, of `size` or more.
+
+    Equal leads, as those of regular series, are in one bin.
+    """
+    order, n_bins = np.argsort(leads, kind="stable"), int(np.clip(len(leads) // size, 1, most))
+    ends = np.cumsum([len(part) for part in np.array_split(order, n_bins)])[:-1]
+    cuts = [0]
+    for cut in np.searchsorted(leads[order], leads[order[ends - 1]], side="right"):
+        if min(cut - cuts[-1], len(leads) - cut) >= size:
+            cuts.append(cut)
+    return np.split(order, cuts[1:])
 
 
 def folds_of(series: np.ndarray, n_folds: int, times: np.ndarray | None = None) -> np.ndarray:

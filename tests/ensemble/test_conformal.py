@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from skpolyode.ensemble.backtest import equal_bins
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.stacking import cross_fitted
-from skpolyode.ensemble.weights import Backtest, as_if_new
+from skpolyode.ensemble.weights import Backtest, without_optimism
 from tests.closeness import assert_same_but_for_rounding
 from tests.ensemble.test_stacking import backtest_of, weights_of
 
@@ -64,6 +65,19 @@ def test_beyond_the_longest_lead_the_width_is_held():
     intervals = calibrated(*diffusion(5000, 0))
     far = intervals.half_widths(np.array([[4.0, 4.0], [100.0, np.inf]]), 0.9)
     assert_same_but_for_rounding(far[0], far[1])
+
+
+def test_errors_at_one_lead_of_regular_series_are_not_split():
+    """Each lead has the width of all of its errors, in a bin of its own or with neighbours."""
+    counts = [230, 170, 90, 60, 150]
+    leads = np.repeat(np.arange(1.0, 6.0), counts)[:, None]
+    errors = np.arange(1.0, 701.0)[:, None]  # rising: no widths are pooled
+    bins = calibrated(leads, errors).errors[0]
+    assert [len(own.errors) for own in bins] == [230, 170, 150, 150]
+    assert [own.lead for own in bins] == [1.0, 2.0, 3.0, 5.0]
+    rng, irregular = np.random.default_rng(0), np.arange(730.0)
+    sizes = [len(part) for part in equal_bins(rng.permutation(irregular), 100, 40)]
+    assert sizes == [105, 105, 104, 104, 104, 104, 104]
 
 
 def test_a_channel_without_errors_gets_one_scale():
@@ -151,13 +165,13 @@ def test_errors_of_training_are_widened_to_those_of_new_series(n_new):
     members = np.zeros((60, 4))
     own = backtest_of(members, actual, np.ones(60), is_new=is_new)
     forecasts = np.where(is_new, 3.0, 1.0)[:, None]
-    found = as_if_new(forecasts, own)
+    found = without_optimism(forecasts, own)
     np.testing.assert_array_equal(found[is_new], 3.0)
     np.testing.assert_allclose(found[~is_new], 3 ** (n_new / (n_new + 2)))
     better = np.where(is_new, 0.5, 1.0)[:, None]  # widths are never made smaller
-    np.testing.assert_array_equal(as_if_new(better, own), better)
+    np.testing.assert_array_equal(without_optimism(better, own), better)
     jump = np.where(np.arange(60) == 7, -50.0, forecasts[:, 0])[:, None]
     more = 3 ** (2 * n_new / (n_new + 2)) - 1  # of the square, up to that of two usual errors
-    assert as_if_new(jump, own)[7, 0] == pytest.approx(-np.sqrt(50.0**2 + 4 * more))
+    assert without_optimism(jump, own)[7, 0] == pytest.approx(-np.sqrt(50.0**2 + 4 * more))
     alike = own._replace(is_new=np.ones(60, dtype=bool))
-    np.testing.assert_array_equal(as_if_new(forecasts, alike), forecasts)
+    np.testing.assert_array_equal(without_optimism(forecasts, alike), forecasts)
