@@ -151,8 +151,8 @@ def shares(embedder: TrainedModel, panel: Panel) -> Filtered | None:
     with torch.no_grad():
         share = model.share(data, torch.arange(len(data), device=embedder.device))
         columns = [share, share]
-        if data.left is not None:
-            ahead, carried = model.gain.carried(data.channel_gap, data.left)
+        if data.posterior is not None:
+            ahead, carried = model.gain.carried(data.channel_gap, data.posterior)
             ahead = ahead * model.gain.noise.square()
             columns = [share, 1.0 - carried, ahead, *model.gain.variances(data)]
     order = data.observations

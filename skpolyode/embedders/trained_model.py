@@ -117,7 +117,7 @@ class TrainedModel:
         errors, gain = rows.errors, self.model.gain
         if errors is not None:
             errors = errors / self.units.scaler.scale
-        elif gain is not None and gain.told == "each":
+        elif gain is not None and gain.known_errors == "each":
             errors = np.full_like(values, np.nan)
         unit = self.units.time_scale
         rows_of, cells = (rows.times / unit, values, rows.offsets), {"errors": errors}

@@ -26,7 +26,7 @@ from skpolyode.streams.stream import SeriesStream
 
 # Parts that a stream keeps in addition to the model's state, one row a series:
 _STATIC = "static"  # standardised static covariates
-_LEFT = "left"  # variances after the last observations, of a filter that is told errors
+_POSTERIOR = "posterior"  # variances after the last observations, of a filter that is told errors
 _DRIVEN = "driven"  # responses to inputs, NaN before the first observation
 _KNOWN = "known."  # and a name: what the combiner knows
 
@@ -161,17 +161,19 @@ class ModelStream(SeriesStream):
         """
         chosen = self._started(series)
         z, clock = self._states(chosen)["z"], self._clock.take(chosen)
-        left, unseen = None, np.isnan(clock.seen_at)
-        if self._tells:  # NaN where nothing was ever left: what is usual then
-            left = self._parts[_LEFT][torch.from_numpy(chosen)]
-            left = left.masked_fill(torch.from_numpy(unseen).to(left.device), torch.nan)
+        posterior, unseen = None, np.isnan(clock.seen_at)
+        if self._has_posterior:  # NaN before the first observation: what is usual then
+            posterior = self._parts[_POSTERIOR][torch.from_numpy(chosen)]
+            posterior = posterior.masked_fill(
+                torch.from_numpy(unseen).to(posterior.device), torch.nan
+            )
         age = np.where(unseen, -1.0, clock.seen_at)
         age = (clock.elapsed[:, None] - age)[:, None]
         panel, flat, offsets = self._asked(chosen, times, relative_to)
         std = np.empty((len(flat), panel.n_channels))
         for part, rows, ahead, asked in lead_batches(panel, flat, offsets, clock.last):
             leads = age[part] + ahead[..., None] / self._embedder.units.time_scale
-            own = left if left is None else left[part]
+            own = posterior if posterior is None else posterior[part]
             std[rows] = std_ahead(self._embedder, z[part], leads, own)[asked]
         return panel.like(flat, std, offsets)
 
@@ -179,7 +181,7 @@ class ModelStream(SeriesStream):
         self._model = self._embedder.exact
         vars(self).pop("_single", None)
         gain = self._model.gain
-        self._tells = gain is not None and gain.told == "each"
+        self._has_posterior = gain is not None and gain.known_errors == "each"
 
     @cached_property
     def _single(self) -> SinglePolyODE | None:
@@ -198,8 +200,8 @@ class ModelStream(SeriesStream):
         if self._embedder.stacking is not None:
             driven = np.full((len(nothing), self._embedder.n_responses), np.nan)
             state |= self._combined(self._embedder.stacking.start(*nothing.shape), driven)
-        if self._tells:
-            state[_LEFT] = torch.zeros_like(data.channel_gap)
+        if self._has_posterior:
+            state[_POSTERIOR] = torch.zeros_like(data.channel_gap)
         # Updates write to it, and a state may be a view of weights that all series share.
         return {name: part.clone() for name, part in state.items()}
 
@@ -209,13 +211,13 @@ class ModelStream(SeriesStream):
             since = (self._clock.last - self._clock.start) / self._embedder.units.time_scale
             driven = self._embedder.responses_ahead(panel, since[:, None])
             parts |= self._combined(self._embedder.known(panel), driven)
-        if self._tells:
-            parts[_LEFT] = self._model.gain.follow(self._embedder.pack(panel))[1]
+        if self._has_posterior:
+            parts[_POSTERIOR] = self._model.gain.follow(self._embedder.pack(panel))[1]
         return parts
 
     def _take_in(self, parts: State, update: Update) -> State:
         state, model, share = _of_model(parts), self._model, None
-        is_told, is_one = update.errors is not None or self._tells, len(update.values) == 1
+        is_told, is_one = update.errors is not None or self._has_posterior, len(update.values) == 1
         if is_told or not is_one or self._single is None:
             data = self._pack(update, parts)
         if is_told:
@@ -234,9 +236,11 @@ class ModelStream(SeriesStream):
             data = replace(data, inputs=gap.course.inputs[gap.target])
             state = model.observe(before, data, data.series)
         state = state | {_STATIC: parts[_STATIC]}
-        if self._tells:
-            columns = data.channel_gap, data.seen, data.error, data.left
-            state[_LEFT] = torch.where(data.mask, model.gain.left_after(*columns), data.left)
+        if self._has_posterior:
+            columns = data.channel_gap, data.seen, data.error, data.posterior
+            state[_POSTERIOR] = torch.where(
+                data.mask, model.gain.posterior_after(*columns), data.posterior
+            )
         if self._embedder.stacking is not None:
             state |= self._known_after(parts, update)
         return state
@@ -264,9 +268,9 @@ class ModelStream(SeriesStream):
         series = torch.arange(len(values), device="cpu")
         following = torch.full_like(series, -1)
         data = Packed([[len(values)]], *columns, following, series, parts[_STATIC])
-        if update.errors is not None or self._tells:
+        if update.errors is not None or self._has_posterior:
             errors = np.full_like(values, np.nan) if update.errors is None else update.errors
-            data = replace(data, error=torch.from_numpy(errors), left=parts.get(_LEFT))
+            data = replace(data, error=torch.from_numpy(errors), posterior=parts.get(_POSTERIOR))
         device = self._embedder.device
         return data if device.type == "cpu" else data.to(device, torch.float64)
 
@@ -297,7 +301,7 @@ class ModelStream(SeriesStream):
 
 
 def _of_model(parts: State) -> State:
-    own = (_STATIC, _LEFT, _DRIVEN)
+    own = (_STATIC, _POSTERIOR, _DRIVEN)
     return {k: x for k, x in parts.items() if k not in own and not k.startswith(_KNOWN)}
 
 
