@@ -61,3 +61,6 @@ class Combiner(Protocol):
         structural: np.ndarray | None = None,
     ) -> np.ndarray:
         """Forecasts (n, D) at times `elapsed` (n,), from free runs (n, D) and what is known."""
+
+    def expected_errors(self, known: Any, elapsed: np.ndarray) -> np.ndarray:
+        """Expected size (n, D) of the errors of forecasts."""

@@ -21,7 +21,7 @@ from skpolyode.ensemble.backtest import (
 from skpolyode.ensemble.bounds import Bounds
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.periods import alternatives, shared_seasons
-from skpolyode.ensemble.records import Records, records_at
+from skpolyode.ensemble.records import NEGLIGIBLE, Records, records_at
 from skpolyode.ensemble.ridge import DirectRidge
 from skpolyode.ensemble.weights import MEMBERS, SETTINGS
 from skpolyode.panel import Panel, offsets_from, series_index
@@ -133,6 +133,15 @@ class SimpleForecasts:
         structural = np.where(np.isfinite(structural), structural, mixed[..., None])
         members = np.stack([run, last, mixed, ridge], axis=-1)
         return self.bounds.clip(np.concatenate([members, structural], axis=-1), records, leads)
+
+    def expected_errors(self, records: Records, elapsed: np.ndarray) -> np.ndarray:
+        """Size (n, D) of the errors that the mixed model expects, from records (n, D)."""
+        held = np.where(records.n_values > 0, self.bounds.leads[-1], np.inf)
+        found = np.empty(held.shape)
+        for part in chunks(len(elapsed)):
+            known = records.effects[part], elapsed[part], held[part]
+            found[part] = np.sqrt(self.mixed.forecasts(*known)[1])
+        return np.maximum(found, NEGLIGIBLE)
 
 
 def _whole_series(sample: Sample) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from typing import Self
 import numpy as np
 
 from skpolyode.ensemble.backtest import (
+    FEWEST_FOLDS,
     N_FOLDS,
     Forecasts,
     RollingOrigins,
@@ -24,7 +25,8 @@ from skpolyode.ensemble.backtest import (
     knots_of,
     rolling_origins,
 )
-from skpolyode.ensemble.conformal import Calibration, volatility_at
+from skpolyode.ensemble.conformal import Calibration
+from skpolyode.ensemble.error_scale import signs_of_errors
 from skpolyode.ensemble.records import NEGLIGIBLE, Records
 from skpolyode.ensemble.simple import (
     SimpleForecasts,
@@ -125,6 +127,10 @@ class StackedForecast:
                 result[part, j] = (weights * members[:, j]).sum(axis=-1)
         return result
 
+    def expected_errors(self, known: Records, elapsed: np.ndarray) -> np.ndarray:
+        """Size (n, D) of the errors that simple forecasts expect at times `elapsed` (n,)."""
+        return self.simple.expected_errors(known, elapsed)
+
     @property
     def reads_inputs(self) -> bool:
         """Whether there is a regression, which reads responses to inputs."""
@@ -168,7 +174,7 @@ def learn_stacking(
     *,
     new_from: np.ndarray | None = None,
     period: Sequence[float] | None = None,
-    structural: Callable[[RollingOrigins], np.ndarray] | None = None,
+    structural: Callable[[RollingOrigins], tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> tuple[StackedForecast, Backtest]:
     """Learn the weights of a model and of simple forecasts from backtests.
 
@@ -190,7 +196,8 @@ def learn_stacking(
         Of seasons, in the units of `times`: one of them, or all together; empty if there is none.
         None searches for some, and decides whether there are any.
     structural : callable or None, default=None
-        Gives structural forecasts (M + O, D, 1) of rolling origins, in the units of the model.
+        Gives structural forecasts (M + O, D, 1) of rolling origins, in the units of the model, and
+        the size (M + O, D) of the errors that they expect.
     """
     seasons = seasons_of(model, trained, period)
     asked, is_new, learned, by_folds = _judges(model, trained, tested, rng, new_from, seasons)
@@ -198,7 +205,9 @@ def learn_stacking(
     run = np.empty((0, trained.n_channels))
     if len(asked.origins):
         run = model.runs_from(asked.panel, asked.origins, asked.times, asked.counts)
-    extra = np.empty((*run.shape, 0)) if structural is None else structural(asked)
+    extra, expected = np.empty((*run.shape, 0)), np.ones(run.shape)
+    if structural is not None:
+        extra, expected = structural(asked)
     own = run[ahead], extra[ahead]
     sample, start = every.of_rows(ahead), (run - every.actual)[~ahead]
     knots = np.empty(0)
@@ -207,10 +216,13 @@ def learn_stacking(
     source = learning_sample(model, learned, rng, seasons)
     simple, *folds = SimpleForecasts.learn(source, seasons, knots)
     members = members_of(folds if by_folds else [simple], sample, *own)
-    volatility = volatility_at(sample.rows.values, sample.offsets, sample.origins)[sample.origin]
-    columns = sample.leads, volatility, members, sample.actual
+    known = simple.records(sample.rows, sample.offsets, sample.origins, sample.responses)
+    sizes = simple.expected_errors(known[sample.origin], sample.elapsed)
+    rows = sample.rows.values, sample.offsets, sample.origins[sample.origin]
+    columns = sample.leads, signs_of_errors(*rows, sizes), members, sample.actual
     times = asked.times[ahead] / model.units.time_scale
-    backtest = Backtest(*columns, sample.series, times, is_new[ahead], sample.origin)
+    about = sample.series, times, is_new[ahead], sample.origin, expected[ahead]
+    backtest = Backtest(*columns, *about)
     leads, weights, unseen = learn_weights(backtest)
     early = [_at_zero(weights[:, :1], _anchored(model, start))]
     if leads[0] > 1.0:  # after a typical gap the last value says no more than it does then
@@ -236,7 +248,7 @@ def _judges(
     """
     pool = trained if tested is None else tested
     if new_from is not None:
-        by_folds = pool.n_series >= SETTINGS.fewest_folds
+        by_folds = pool.n_series >= FEWEST_FOLDS
         earliest = pool.offsets[:-1] if by_folds else new_from
         asked = rolling_origins(model, pool, rng, earliest)
         return asked, asked.rows >= new_from[asked.series], pool if by_folds else trained, by_folds
@@ -297,12 +309,12 @@ def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
     return result
 
 
-def calibrate(backtest: Backtest, unit: float, expected: np.ndarray | None = None) -> Calibration:
+def calibrate(backtest: Backtest, unit: float) -> Calibration:
     """How far off combined forecasts are, with times in units of which `unit` are a typical gap.
 
-    Weights that judge a forecast are learned from other folds. Errors are multiples of those
-    `expected` (M, D), if there are any.
+    Weights that judge a forecast are learned from other folds.
     """
-    leads, forecasts = backtest.leads * unit, as_if_new(cross_fitted(backtest), backtest)
-    columns = leads, forecasts, backtest.actual, backtest.series, backtest.times * unit
-    return Calibration.learn(*columns, backtest.volatility, expected, backtest.origin)
+    wrong = backtest.actual - as_if_new(cross_fitted(backtest), backtest)
+    columns = backtest.leads * unit, wrong / backtest.expected
+    about = backtest.series, backtest.times * unit, backtest.signs, backtest.origin
+    return Calibration.learn(*columns, *about)
