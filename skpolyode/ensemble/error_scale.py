@@ -16,6 +16,7 @@ from skpolyode.panel import series_index
 from skpolyode.saving.codec import saved
 
 _PRIOR = 5.0  # series that speak for one scale of all errors
+_TRUSTED = 2.0  # times as strongly as others, the sign that is an expected size is believed
 _LARGEST = 1e3  # error beside the mean error at its lead
 
 
@@ -111,6 +112,7 @@ class ErrorScale:
             centre[j] = weights @ own / weights.sum()
             width = np.sqrt(weights @ (own - centre[j]) ** 2 / weights.sum())
             width = np.where(width > NEGLIGIBLE, width, np.inf)  # where all series are alike
+            width[2:] /= _TRUSTED
             relative, sizes = np.ones(len(own)), np.abs(errors[known, j])
             for part in equal_bins(leads[known, j]):
                 mean = sizes[part].mean()
