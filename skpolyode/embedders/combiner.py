@@ -46,3 +46,6 @@ class Combiner(Protocol):
 
         These are other forecasts (n, D) by name: "run", the free run of the model, always is one.
         """
+
+    def expected_errors(self, known: Known, elapsed: np.ndarray) -> np.ndarray:
+        """Expected size (n, D) of the errors of forecasts at times `elapsed` (n,)."""

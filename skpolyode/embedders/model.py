@@ -179,13 +179,26 @@ class ModelEmbedder(TrainedModel, Embedder):
         run = self.runs_from(panel, origins, times, counts)
         if self.stacking is None:
             return run
+        known, elapsed = self._known_from(panel, origins, times, counts)
+        series = series_of_rows(panel)[np.repeat(origins, counts)]
+        driven = self.responses(panel, elapsed, series)
+        stacked = self.stacking.combine({"run": run} | others, known, elapsed, driven)
+        return self.units.scaler.at_mean(stacked)
+
+    def expected_errors(
+        self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
+    ) -> np.ndarray:
+        """Size (Q, D) of the errors that simple forecasts expect; see `forecast_from`."""
+        return self.stacking.expected_errors(*self._known_from(panel, origins, times, counts))
+
+    def _known_from(
+        self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
+    ) -> tuple[Known, np.ndarray]:
+        """What simple forecasts know at the origin of each time (Q,), and the times elapsed."""
         own, origin = self.standardised(panel), np.repeat(np.arange(len(origins)), counts)
         known = take_known(self.stacking.known_at(own, origins), origin)
         since = (times - panel.times[origins][origin]) / self.units.time_scale
-        elapsed = own.times[origins][origin] + since
-        driven = self.responses(panel, elapsed, series_of_rows(panel)[origins][origin])
-        stacked = self.stacking.combine({"run": run} | others, known, elapsed, driven)
-        return self.units.scaler.at_mean(stacked)
+        return known, own.times[origins][origin] + since
 
     def runs_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray

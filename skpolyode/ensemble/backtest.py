@@ -24,6 +24,7 @@ from skpolyode.panel.select import series_of_rows, take
 from skpolyode.panel.units import Standardised, Units
 
 N_FOLDS = 5  # of cross-fitting
+FEWEST_FOLDS = 3  # series that are judged by the others
 FEWEST_TO_HOLD_OUT = 10  # series, for some of them, or rows of a series, for its end
 _CHUNK = 1000  # forecasts at a time, to bound memory
 
@@ -308,11 +309,11 @@ def equal_bins(
 def folds_of(series: np.ndarray, n_folds: int, times: np.ndarray | None = None) -> np.ndarray:
     """Fold (M,) of each forecast, from 0 to ``n_folds - 1``: all forecasts of a series share one.
 
-    With fewer series than folds, the folds are blocks in time of each series, if the `times`
-    (M,) that are forecast are given.
+    With fewer than three series, the folds are blocks in time of each series, if the `times` (M,)
+    that are forecast are given.
     """
     which, counts = np.unique(series, return_inverse=True, return_counts=True)[1:]
-    if times is None or len(counts) >= n_folds:
+    if times is None or len(counts) >= min(n_folds, FEWEST_FOLDS):
         return which % n_folds
     order, rank = np.lexsort((times, which)), np.empty(len(which), dtype=np.int64)
     rank[order] = np.arange(len(which)) - offsets_from(counts)[which[order]]

@@ -79,6 +79,10 @@ class Member(Protocol):
         """
         return self.start(len(asked), rows.values.shape[1])
 
+    def errors(self, known: np.ndarray, asked: Asked) -> np.ndarray:
+        """Expected size (n, D) of the errors of its forecasts; NaN where it expects none."""
+        return np.full(known.shape[:2], np.nan)
+
     @abstractmethod
     def forecast(self, known: np.ndarray, asked: Asked) -> np.ndarray:
         """Forecasts (n, D), from what the member itself knows (n, D, K) of the series."""

@@ -15,7 +15,7 @@ from skpolyode.ensemble.last import LastValue
 from skpolyode.ensemble.member import Asked, Lesson, Member
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.periods import Seasons
-from skpolyode.ensemble.records import Records
+from skpolyode.ensemble.records import NEGLIGIBLE, Records
 from skpolyode.ensemble.ridge import DirectRidge
 from skpolyode.panel.units import Standardised
 
@@ -102,6 +102,15 @@ class Members:
         members = [np.where(np.isfinite(x), x, instead) for x, instead in columns]
         leads = np.minimum(records.time_since(elapsed[:, None]), asked.longest)
         return self.bounds.clip(np.stack(members, axis=-1), records, leads)
+
+    def expected_errors(self, known: Known, elapsed: np.ndarray) -> np.ndarray:
+        """Expected size (n, D) of the errors of forecasts: that of the base."""
+        found, nothing = np.empty(known[RECORDS].shape[:2]), np.empty((len(elapsed), 0))
+        for part in chunks(len(elapsed)):
+            own, longest = take_known(known, part), self.bounds.leads[-1]
+            asked = Asked(elapsed[part], nothing[part], Records.of(own[RECORDS]), longest)
+            found[part] = self.each[BASE].errors(own[BASE], asked)
+        return np.maximum(found, NEGLIGIBLE)
 
 
 def members_of(

@@ -286,8 +286,15 @@ class MixedEffects(Member):
 
     def forecast(self, known: np.ndarray, asked: Asked) -> np.ndarray:
         """Means (n, D), of channels that were observed without trends after the longest lead."""
+        return self._answer(known, asked)[0]
+
+    def errors(self, known: np.ndarray, asked: Asked) -> np.ndarray:
+        """Standard deviations (n, D) of what comes."""
+        return np.sqrt(self._answer(known, asked)[1])
+
+    def _answer(self, known: np.ndarray, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
         held = np.where(asked.records.n_values > 0, asked.longest, np.inf)
-        return self.forecasts(known, asked.elapsed, held)[0]
+        return self.forecasts(known, asked.elapsed, held)
 
     def forecasts(
         self, known: np.ndarray, times: np.ndarray, longest: np.ndarray | float = np.inf

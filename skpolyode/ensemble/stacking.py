@@ -16,6 +16,7 @@ import numpy as np
 
 from skpolyode.embedders.combiner import Known, take_known
 from skpolyode.ensemble.backtest import (
+    FEWEST_FOLDS,
     N_FOLDS,
     BacktestSettings,
     Forecasts,
@@ -26,7 +27,8 @@ from skpolyode.ensemble.backtest import (
     knots_of,
     rolling_origins,
 )
-from skpolyode.ensemble.conformal import Calibration, volatility_at
+from skpolyode.ensemble.conformal import Calibration
+from skpolyode.ensemble.error_scale import signs_of_errors
 from skpolyode.ensemble.members import BASE, MEMBERS, RECORDS, Members, members_of
 from skpolyode.ensemble.periods import Seasons, alternatives, shared_seasons
 from skpolyode.ensemble.records import NEGLIGIBLE, Records
@@ -155,7 +157,7 @@ def learn_stacking(
     run = np.empty((0, trained.n_channels))
     if len(asked.origins):
         run = model.runs_from(asked.panel, asked.origins, asked.times, asked.counts)
-    given, expected = {RUN: run[ahead]}, None
+    given, expected = {RUN: run[ahead]}, np.ones((int(ahead.sum()), trained.n_channels))
     if structural is not None:
         given[STRUCTURAL], expected = (x[ahead] for x in structural(asked))
     sample, start = every.of_rows(ahead), (run - every.actual)[~ahead]
@@ -165,8 +167,10 @@ def learn_stacking(
     whole, *folds = Members.learn(_learning_sample(model, learned, rng, seasons), seasons, knots)
     names = RUN, *MEMBERS, *(name for name in given if name != RUN)
     members = members_of(folds if by_folds else [whole], names, sample, given)
-    volatility = volatility_at(sample.rows.values, sample.rows.offsets, sample.origins)
-    columns = names, sample.leads, volatility[sample.origin], members, sample.actual
+    known = take_known(whole.known_at(sample.rows, sample.origins), sample.origin)
+    sizes = whole.expected_errors(known, sample.elapsed)
+    rows = sample.rows.values, sample.rows.offsets, sample.origins[sample.origin]
+    columns = names, sample.leads, signs_of_errors(*rows, sizes), members, sample.actual
     times = asked.times[ahead] / model.units.time_scale
     backtest = Backtest(*columns, sample.series, times, is_new[ahead], sample.origin, expected)
     leads, weights, unseen = learn_weights(backtest)
@@ -195,7 +199,7 @@ def _judges(
     """
     pool = trained if tested is None else tested
     if new_from is not None:
-        by_folds = pool.n_series >= SETTINGS.fewest_folds
+        by_folds = pool.n_series >= FEWEST_FOLDS
         earliest = pool.offsets[:-1] if by_folds else new_from
         asked = rolling_origins(model, pool, rng, earliest)
         return asked, asked.rows >= new_from[asked.series], pool if by_folds else trained, by_folds
@@ -279,9 +283,9 @@ def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
 def calibrate(backtest: Backtest, unit: float) -> Calibration:
     """How far off combined forecasts are, with times in units of which `unit` are a typical gap.
 
-    Weights that judge a forecast are learned from other folds. Errors are multiples of those that
-    were expected, if any were.
+    Weights that judge a forecast are learned from other folds.
     """
-    leads, forecasts = backtest.leads * unit, without_optimism(cross_fitted(backtest), backtest)
-    columns = leads, forecasts, backtest.actual, backtest.series, backtest.times * unit
-    return Calibration.learn(*columns, backtest.volatility, backtest.expected, backtest.origin)
+    wrong = backtest.actual - without_optimism(cross_fitted(backtest), backtest)
+    columns = backtest.leads * unit, wrong / backtest.expected
+    about = backtest.series, backtest.times * unit, backtest.signs, backtest.origin
+    return Calibration.learn(*columns, *about)

@@ -48,7 +48,6 @@ class StackingSettings:
     sum_weight: float = 1e4  # of the equation that weights sum to one, beside those of the errors
     jump: float = 2.0  # usual errors; what is beyond is no larger in series that are new
     trust: float = 2.0  # held-out series that speak for errors as large as those in training
-    fewest_folds: int = 3  # series that are judged by the others
     fewest_judges: int = 60  # held-out series; with fewer, all series judge simple forecasts
 
 
@@ -62,14 +61,14 @@ class Backtest(NamedTuple):
 
     names: tuple[str, ...]  # of the G forecasts; what is missing to one is the weight of the mean
     leads: np.ndarray  # float64 (M, D), inf of a channel that was not observed before
-    volatility: np.ndarray  # float64 (M, D, 2): of the series before
+    signs: np.ndarray  # float64 (M, D, 3): of how large errors will be
     members: np.ndarray  # float64 (M, D, G)
     actual: np.ndarray  # float64 (M, D), NaN where not observed
     series: np.ndarray  # int64 (M,)
     times: np.ndarray  # float64 (M,): that are forecast, in typical gaps
     is_new: np.ndarray  # bool (M,): whether the series has not trained the model
     origin: np.ndarray  # int64 (M,): which of the origins it is forecast from
-    expected: np.ndarray | None = None  # float64 (M, D): size of the errors, if that is expected
+    expected: np.ndarray  # float64 (M, D): size of the errors that structural ones expect; else 1
 
     def of(self, kept: np.ndarray) -> Backtest:
         """The forecasts that a mask (M,) keeps."""

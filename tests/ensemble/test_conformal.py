@@ -18,7 +18,7 @@ from tests.ensemble.test_stacking import backtest_of, weights_of
 
 def calibrated(leads: np.ndarray, errors: np.ndarray) -> Calibration:
     """From errors alone: of forecasts that were at the mean."""
-    return Calibration.learn(leads, np.zeros_like(errors), errors)
+    return Calibration.learn(leads, errors)
 
 
 def diffusion(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -122,9 +122,8 @@ def test_few_series_cover_as_much_as_many(n_series):
     for seed in range(50 if n_series < 9 else 6):
         known, new = run_only(*paths(n_series, seed)), run_only(*paths(8, 1000 + seed))
         forecasts = cross_fitted(known, 5)
-        calibration = Calibration.learn(
-            known.leads, forecasts, known.actual, known.series, known.times
-        )
+        wrong = known.actual - forecasts
+        calibration = Calibration.learn(known.leads, wrong, known.series, known.times)
         leads = new.leads
         own = weights_of(known).at(0, leads[:, 0])
         wrong = np.abs(new.actual[:, 0] - (own * new.members[:, 0]).sum(axis=1))[:, None]
@@ -139,11 +138,11 @@ def test_forecasts_that_do_not_overlap_are_counted():
     series = np.array([0] * 10 + [1] * 3)
     times = np.array([3, 1, 2, 0, 4, 5, 6, 9, 8, 7, 0, 0.1, 0.2])
     leads, errors = np.full((13, 1), 2.0), np.ones((13, 1))
-    ((own,),) = Calibration.learn(leads, np.zeros((13, 1)), errors, series, times).errors
+    ((own,),) = Calibration.learn(leads, errors, series, times).errors
     assert own.n_independent == 5 + 1
     few, many = (stats.t.ppf(0.95, n) for n in (6, 13))
     assert own.quantile(0.9) == pytest.approx(few / many)
-    ((alone,),) = Calibration.learn(leads, np.zeros((13, 1)), errors).errors
+    ((alone,),) = Calibration.learn(leads, errors).errors
     assert alone.quantile(0.9) == 1.0
 
 

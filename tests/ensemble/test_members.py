@@ -133,6 +133,14 @@ def test_what_it_says_of_itself_is_so(member):
     assert np.array_equal(one, other, equal_nan=True) != member.reads_inputs
 
 
+def test_expected_errors_are_positive_where_any_are_expected(member):
+    records = Records.known_at(ROWS, EVERY)
+    what = asked_at(records, ROWS.times + 2.0)
+    found = member.errors(member.known_at(ROWS, EVERY), what)
+    assert found.shape == (len(EVERY), 2)
+    assert np.isnan(found).all() or (found > 0).all()
+
+
 def test_it_comes_back_from_a_file(member):
     encoder = Encoder()
     content = encoder.encode(member, "member")
