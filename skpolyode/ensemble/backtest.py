@@ -166,11 +166,11 @@ class Sample:
         return self.series % N_FOLDS
 
     @property
-    def whole_series(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Times, values and offsets of the series, but for windows of them."""
-        offsets, kept = self.rows.offsets, self.whose == np.arange(len(self.whose))
-        own = kept[series_index(offsets)]
-        return self.rows.times[own], self.rows.values[own], offsets_from(np.diff(offsets)[kept])
+    def whole_series(self) -> Standardised:
+        """Rows of the series, but for windows of them."""
+        (times, values, offsets, driven), kept = self.rows, self.whose == np.arange(len(self.whose))
+        own, offsets = kept[series_index(offsets)], offsets_from(np.diff(offsets)[kept])
+        return Standardised(times[own], values[own], offsets, driven[own])
 
     @property
     def leads(self) -> np.ndarray:

@@ -14,7 +14,7 @@ typical gaps since the start of the series.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -26,7 +26,7 @@ from scipy.optimize import minimize
 
 from skpolyode.ensemble.member import Asked, Lesson, Member
 from skpolyode.ensemble.mixed_likelihood import SETTINGS, Grouped, RestrictedLikelihood, grouped
-from skpolyode.ensemble.periods import MAX_HARMONICS, harmonics_of
+from skpolyode.ensemble.periods import MAX_HARMONICS, Seasons, harmonics_of
 from skpolyode.panel import series_index
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
@@ -74,29 +74,16 @@ class MixedEffects(Member):
     def learn(cls, lesson: Lesson) -> list[Self]:
         """Variances of all series; without a fold, the population curves of the others."""
         rows, n_folds = lesson.sample.whole_series, lesson.sample.n_folds
-        own = cls.estimate(*rows, lesson.seasons)
-        return [own, *(own.without_folds(*rows, n_folds) if n_folds > 1 else [own])]
+        own = cls.estimate(rows, lesson.seasons)
+        return [own, *(own.without_folds(rows, n_folds) if n_folds > 1 else [own])]
 
     @classmethod
-    def estimate(
-        cls,
-        times: np.ndarray,
-        values: np.ndarray,
-        offsets: np.ndarray,
-        seasons: Sequence[tuple[float, ...]] = ((),),
-    ) -> Self:
+    def estimate(cls, rows: Standardised, seasons: Seasons) -> Self:
         """Estimate all variances of each channel by restricted maximum likelihood (REML).
 
-        Parameters
-        ----------
-        times : float64 ndarray of shape (P,)
-        values : float64 ndarray of shape (P, D)
-            NaN where not observed.
-        offsets : int64 ndarray of shape (B + 1,)
-            Where the rows of each series start.
-        seasons : sequence of tuple of float, default=((),)
-            Periods of seasons that series may have together; the likelihood decides between them.
+        The likelihood decides between the seasons.
         """
+        times, values, offsets, _ = rows
         shortest = SETTINGS.seasons_to_see * max(max(own, default=0.0) for own in seasons)
         channels = [grouped(times, x, offsets, shortest) for x in values.T]
         n_cells = sum(own.known.sum() for own in channels)
@@ -112,16 +99,14 @@ class MixedEffects(Member):
             losses.append(loss + SETTINGS.least_gain * n_cells * len(periods))
         return models[int(np.argmin(losses))]
 
-    def without_folds(
-        self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray, n_folds: int
-    ) -> list[Self]:
+    def without_folds(self, rows: Standardised, n_folds: int) -> list[Self]:
         """The same variances, with the population curves of all series but each of the folds.
 
         Series are dealt into them one after the other.
         """
         curves = np.empty((n_folds, *self.curve.shape))
-        for j, x in enumerate(values.T):
-            fit = self._likelihood(grouped(times, x, offsets))
+        for j, x in enumerate(rows.values.T):
+            fit = self._likelihood(grouped(rows.times, x, rows.offsets))
             curves[:, j] = fit.curves(self.theta[j], n_folds)
         return [replace(self, curve=own) for own in curves]
 

@@ -91,7 +91,7 @@ class DirectRidge(Member):
         if not (len(leads) and known.any()):
             return []
         few = known.shape[1] <= _SETTINGS.max_channels_in_products
-        before = _driven_before(sample.rows, sample.origins)[sample.origin]
+        before = cls.known_at(sample.rows, sample.origins)[sample.origin]
         asked = Asked(sample.elapsed, sample.driven, sample.records, leads[-1], lesson.base)
         features, of_last, channels = _Features.of(asked, before, few), [], []
         for j, rows in enumerate(known.T):
@@ -124,9 +124,13 @@ class DirectRidge(Member):
         """Responses (n, D, F) of 0."""
         return np.zeros((n_series, n_channels, self.n_driven))
 
-    def known_at(self, rows: Standardised, asked: np.ndarray) -> np.ndarray:
-        """Responses (n, D, F) when the channels were last observed."""
-        return _driven_before(rows, asked)
+    @staticmethod
+    def known_at(rows: Standardised, asked: np.ndarray) -> np.ndarray:
+        """Responses (n, D, F) when the channels were last observed, or 0."""
+        seen, start = ~np.isnan(rows.values), rows.offsets[series_index(rows.offsets)[asked]]
+        place = np.where(seen, np.arange(len(seen))[:, None], -1)
+        latest = np.maximum.accumulate(place, axis=0)[asked]
+        return np.where((latest < start[:, None])[..., None], 0.0, rows.driven[latest])
 
     def updated(self, known: np.ndarray, rows: Standardised) -> np.ndarray:
         """Responses (n, D, F), new where a channel is observed."""
@@ -145,14 +149,6 @@ class DirectRidge(Member):
             near = nearness(since[rows, j], self.leads)
             found[rows, j] = (near * (simple[:, self.bases[j]] + x @ coefficients.T)).sum(axis=1)
         return found
-
-
-def _driven_before(rows: Standardised, asked: np.ndarray) -> np.ndarray:
-    """Responses (n, D, F) to inputs when channels were last observed, up to rows (n,), or 0."""
-    seen, start = ~np.isnan(rows.values), rows.offsets[series_index(rows.offsets)[asked]]
-    place = np.where(seen, np.arange(len(seen))[:, None], -1)
-    latest = np.maximum.accumulate(place, axis=0)[asked]
-    return np.where((latest < start[:, None])[..., None], 0.0, rows.driven[latest])
 
 
 class _Sums(NamedTuple):

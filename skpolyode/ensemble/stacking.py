@@ -44,6 +44,7 @@ from skpolyode.ensemble.weights import (
 from skpolyode.panel import Panel
 from skpolyode.panel.select import take
 from skpolyode.saving.codec import saved
+from skpolyode.transformers.stages import FitState
 
 _SAMPLE = BacktestSettings(
     enough_series=10**9, max_origins=3000, max_targets=10
@@ -78,9 +79,9 @@ class StackedForecast(Members):
     weights: np.ndarray
     unseen: np.ndarray
 
-    def at(self, channel: int, leads: np.ndarray) -> np.ndarray:
-        """Weights (n, G) for one channel, at leads (n,), infinite if unseen."""
-        return weights_between(self.weights[channel], self.unseen[channel], self.leads, leads)
+    def at(self, leads: np.ndarray) -> np.ndarray:
+        """Weights (n, D, G) at leads (n, D), infinite if unseen."""
+        return weights_between(self.weights, self.unseen, self.leads, leads)
 
     @property
     def mean_weights(self) -> dict[str, float]:
@@ -106,7 +107,7 @@ class StackedForecast(Members):
             leads = records.time_since(when[:, None])
             far = np.where(records.n_values > 0, self.bounds.outside(records), 0.0)
             share = np.clip(far / SETTINGS.margin, 0.0, 1.0)
-            weights = np.stack([self.at(j, lead) for j, lead in enumerate(leads.T)], axis=1)
+            weights = self.at(leads)
             rest = 1 - weights.sum(axis=-1)  # of the mean in training
             weights[..., base] += share * (rest + weights[..., inside].sum(axis=-1))
             weights[..., inside] *= 1 - share[..., None]
@@ -274,9 +275,8 @@ def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
         out = folds == fold
         knots, weights, unseen = learn_weights(backtest.of(~out))
         own = backtest.of(out)
-        for j, channel in enumerate(zip(weights, unseen, strict=True)):
-            at = weights_between(*channel, knots, own.leads[:, j])
-            result[out, j] = (at * own.members[:, j]).sum(axis=-1)
+        at = weights_between(weights, unseen, knots, own.leads)
+        result[out] = (at * own.members).sum(axis=-1)
     return result
 
 
@@ -289,3 +289,18 @@ def calibrate(backtest: Backtest, unit: float) -> Calibration:
     columns = backtest.leads * unit, wrong / backtest.expected
     about = backtest.series, backtest.times * unit, backtest.signs, backtest.origin
     return Calibration.learn(*columns, *about)
+
+
+def stack_forecasts(state: FitState) -> None:
+    """Learn weights by channel and lead, and whole paths of the errors that are left."""
+    parts = state.trained, state.judging, state.random_state
+    stacking, backtest = learn_stacking(state.embedder, *parts)
+    calibration = calibrate(backtest, state.embedder.units.time_scale)
+    state.embedder = replace(state.embedder, stacking=stacking, calibration=calibration)
+    judged = state.trained if state.judging is None else state.judging
+    weights = {name: w for name, w in stacking.mean_weights.items() if w >= 0.005}
+    outcome = f"forecasts combine {', '.join(weights)}"
+    if periods := stacking.each[BASE].periods:
+        lengths = [f"{period * state.embedder.units.time_scale:.4g}" for period in periods]
+        outcome += f"; seasons of {' and '.join(lengths)}"
+    state.report.add("stacking", outcome, len(judged), **weights)

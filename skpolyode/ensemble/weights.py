@@ -79,13 +79,14 @@ class Backtest(NamedTuple):
 def weights_between(
     weights: np.ndarray, unseen: np.ndarray, knots: np.ndarray, leads: np.ndarray
 ) -> np.ndarray:
-    """Weights (n, G) at leads (n,), from those (J, G) at knots (J,).
+    """Weights (n, D, G) at leads (n, D), from those (D, J, G) at knots (J,).
 
-    Of a channel without observations, which has no finite lead, they are those (G,) of what is
+    Of a channel without observations, which has no finite lead, they are those (D, G) of what is
     `unseen`.
     """
-    found = nearness(leads, knots) @ weights
-    return np.where(np.isinf(leads)[:, None], unseen, found)
+    pairs = zip(leads.T, weights, strict=True)
+    found = np.stack([nearness(lead, knots) @ own for lead, own in pairs], axis=1)
+    return np.where(np.isinf(leads)[..., None], unseen, found)
 
 
 def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -125,7 +125,7 @@ def test_few_series_cover_as_much_as_many(n_series):
         wrong = known.actual - forecasts
         calibration = Calibration.learn(known.leads, wrong, known.series, known.times)
         leads = new.leads
-        own = weights_of(known).at(0, leads[:, 0])
+        own = weights_of(known).at(leads)[:, 0]
         wrong = np.abs(new.actual[:, 0] - (own * new.members[:, 0]).sum(axis=1))[:, None]
         covered.append((wrong <= calibration.half_widths(leads, 0.9)).mean())
         apart += [own.n_independent / n_series for own in calibration.errors[0]]

@@ -284,7 +284,7 @@ def test_variances_of_simulated_series_are_recovered():
     """Within four standard errors, from the curvature of the likelihood."""
     true = {"level": 1.0, "slope": 0.8, "serial": 0.7, "memory": 2.0, "noise": 0.3}
     times, values, offsets = simulated(200, 14, 0, true)
-    model = MixedEffects.estimate(times, values, offsets)
+    model = MixedEffects.estimate(rows_of(times, values, offsets), [()])
     own = model._likelihood(grouped(times, values[:, 0], offsets))
     theta = model.theta[0]
     curvature = approx_fprime(theta, lambda x: own.loss(x)[1], 1e-5)
@@ -302,8 +302,8 @@ def test_the_order_of_series_does_not_matter():
     order = np.random.default_rng(0).permutation(8)
     rows = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in order])
     shuffled = np.concatenate([[0], np.cumsum(np.diff(offsets)[order])])
-    one = MixedEffects.estimate(times, values, offsets)
-    two = MixedEffects.estimate(times[rows], values[rows], shuffled)
+    one = MixedEffects.estimate(rows_of(times, values, offsets), [()])
+    two = MixedEffects.estimate(rows_of(times[rows], values[rows], shuffled), [()])
     for name in ("knots", "curve", "prior", "memory", "noise"):
         np.testing.assert_allclose(getattr(two, name), getattr(one, name), rtol=1e-3, atol=1e-4)
 
@@ -311,15 +311,15 @@ def test_the_order_of_series_does_not_matter():
 def test_without_a_fold_of_series_variances_stay_and_curves_do_not_know_it():
     sizes = {"level": 1.0, "slope": 0.5, "serial": 0.5, "memory": 3.0, "noise": 0.3}
     times, values, offsets = simulated(40, 10, 0, sizes)
-    model = MixedEffects.estimate(times, values, offsets)
-    parts = model.without_folds(times, values, offsets, 5)
+    model = MixedEffects.estimate(rows_of(times, values, offsets), [()])
+    parts = model.without_folds(rows_of(times, values, offsets), 5)
     is_first = np.repeat(np.arange(40) % 5 == 0, np.diff(offsets))
     moved = np.where(is_first[:, None], values + 5.0, values)
-    again = model.without_folds(times, moved, offsets, 5)
+    again = model.without_folds(rows_of(times, moved, offsets), 5)
     np.testing.assert_allclose(again[0].curve, parts[0].curve)
     np.testing.assert_array_equal(again[0].prior, model.prior)
     assert (again[1].curve > parts[1].curve + 0.5).all()
-    shifted = model.without_folds(times, values + 5.0, offsets, 5)[0]
+    shifted = model.without_folds(rows_of(times, values + 5.0, offsets), 5)[0]
     np.testing.assert_allclose(shifted.curve, parts[0].curve + 5, atol=0.2)
 
 
@@ -327,10 +327,12 @@ def test_without_a_fold_of_series_variances_stay_and_curves_do_not_know_it():
 def test_a_few_rows_are_enough_and_none_as_well(lengths):
     times, values, offsets = irregular(lengths)
     for own in (values, np.full_like(values, np.nan)):
-        model = MixedEffects.estimate(times, own, offsets)
+        model = MixedEffects.estimate(rows_of(times, own, offsets), [()])
         found = model.forecasts(model.start(4, 2), np.array([0.0, 1.0, 50.0, 1e6]))
         assert all(np.isfinite(part).all() for part in found)
-    nothing = MixedEffects.estimate(times[:0], values[:0], np.zeros(1, dtype=np.int64))
+    nothing = MixedEffects.estimate(
+        rows_of(times[:0], values[:0], np.zeros(1, dtype=np.int64)), [()]
+    )
     assert nothing.forecasts(nothing.start(1, 2), np.ones(1))[1].shape == (1, 2)
 
 
@@ -344,7 +346,7 @@ def test_a_single_series_shows_its_week(sharp):
     x = (x + 0.1 * rng.standard_normal(len(hours)))[:, None] / x.std()
     known, offsets = 456, np.array([0, 456])
     rows = hours[:known], x[:known] - x[:known].mean(), offsets
-    model = MixedEffects.estimate(*rows, [(), (24.0,), (168.0,), (24.0, 168.0)])
+    model = MixedEffects.estimate(rows_of(*rows), [(), (24.0,), (168.0,), (24.0, 168.0)])
     assert model.periods == (24.0, 168.0)
     last = np.repeat(model.known_at(rows_of(*rows), np.array([known - 1])), 48, axis=0)
     found = model.forecasts(last, hours[known : known + 48])[0]
@@ -368,7 +370,7 @@ def test_the_search_does_not_run_off_where_nothing_is_noise():
     offsets = 40 * np.arange(10)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = MixedEffects.estimate(t, x, offsets)
+        model = MixedEffects.estimate(rows_of(t, x, offsets), [()])
         known = model.known_at(rows_of(t, x, offsets), offsets[1:] - 1)
         found = model.forecasts(known, np.full(9, 80.0))[0]
     np.testing.assert_allclose(found[:, 0], x[offsets[:-1], 0] + 0.08, atol=0.02)
@@ -394,7 +396,7 @@ def test_a_season_is_found_and_continued():
     rows = daily(6, 0)
     seasons = shared_seasons(*rows)
     assert seasons[0] == pytest.approx((24.0,))
-    model = MixedEffects.estimate(*rows, [(), *seasons])
+    model = MixedEffects.estimate(rows_of(*rows), [(), *seasons])
     assert model.periods == pytest.approx((24.0,))
     values, known = rows[1], model.known_at(rows_of(*rows), rows[2][1:] - 1)
     for lead in (6.0, 12.0, 30.0):
@@ -413,14 +415,14 @@ def test_a_day_and_a_week_are_found_together():
     rows = np.tile(t, 4), x.reshape(-1, 1), 504 * np.arange(5)
     seasons = shared_seasons(*rows)
     assert seasons == [(24.0,), (168.0,), (24.0, 168.0)]
-    model = MixedEffects.estimate(*rows, [(), *seasons])
+    model = MixedEffects.estimate(rows_of(*rows), [(), *seasons])
     assert model.periods == (24.0, 168.0)
     known = model.known_at(rows_of(*rows), rows[2][1:] - 1)
     for lead in (9.0, 30.0, 60.0, 130.0):  # ends of weekends are smoothed
         expected = level + profile(503 + lead) + (-1.5 if lead > 120 else 0.0)
         found = model.forecasts(known, np.full(4, 503 + lead))[0]
         np.testing.assert_allclose(found, expected, atol=0.6)
-    given = MixedEffects.estimate(*daily(4, 0), alternatives([24.0, 60.0]))
+    given = MixedEffects.estimate(rows_of(*daily(4, 0)), alternatives([24.0, 60.0]))
     assert given.periods == (24.0,)
 
 
@@ -430,8 +432,10 @@ def test_no_season_is_made_of_a_walk(seed):
     rng, t = np.random.default_rng(seed), np.tile(np.arange(120.0), 6)
     x = rng.standard_normal((6, 120)).cumsum(axis=1)
     rows = t, (x / x.std()).reshape(-1, 1), 120 * np.arange(7)
-    assert MixedEffects.estimate(*rows, [(), (24.0,), *shared_seasons(*rows)]).periods == ()
-    known = MixedEffects.estimate(*rows, [(24.0,)])
+    assert (
+        MixedEffects.estimate(rows_of(*rows), [(), (24.0,), *shared_seasons(*rows)]).periods == ()
+    )
+    known = MixedEffects.estimate(rows_of(*rows), [(24.0,)])
     assert known.periods == (24.0,)  # unless it is known that there is one
 
 

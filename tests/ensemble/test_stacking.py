@@ -71,7 +71,8 @@ def weights_of(own: Backtest, anchored: list[str] = ANCHORED) -> StackedForecast
 
 
 def weights_at(stacking: StackedForecast, leads: list[float]) -> np.ndarray:
-    return stacking.at(0, np.array(leads))
+    every = np.broadcast_to(np.array(leads)[:, None], (len(leads), len(stacking.weights)))
+    return stacking.at(every)[:, 0]
 
 
 @given(seed=st.integers(0, 200), n=st.integers(1, 300), start=st.booleans())
@@ -441,7 +442,7 @@ def test_long_series_have_windows_of_which_no_forecast_knows_what_was_before():
         sample.series, asked.whose[series_of_rows(asked.panel)[asked.rows]]
     )
     own = Members.learn(sample, [()], np.empty(0))[0]
-    alone = MixedEffects.estimate(*Clairvoyant.of(panel).standardised(panel)[:3])
+    alone = MixedEffects.estimate(Clairvoyant.of(panel).standardised(panel), [()])
     np.testing.assert_array_equal(own.each["mixed"].curve, alone.curve)
 
 
@@ -558,7 +559,7 @@ def test_few_held_out_series_judge_the_run_only(monkeypatch):
     np.testing.assert_array_equal(backtest.is_new, backtest.series >= 12)
     # What is known of the mean of all series, and of those that are not in the second fold.
     rows, whole = model.standardised(panel), stacking.each["mixed"]
-    without = whole.without_folds(*rows[:3], 5)[1]
+    without = whole.without_folds(rows, 5)[1]
     np.testing.assert_allclose(learned[1].each["mixed"].curve, without.curve)
     own = np.flatnonzero((sample.series % 5 == 1) & (sample.elapsed == 1))
     known = without.known_at(rows, panel.offsets[sample.series[own]])
@@ -581,7 +582,8 @@ def test_a_single_series_is_judged_in_time():
     assert not backtest.is_new.any()
     panel = Panel.from_series([(t, x)])
     known = Clairvoyant.of(panel).standardised(panel)
-    half = MixedEffects.estimate(known.times[:20], known.values[:20], np.array([0, 20]))
+    known_half = known.times[:20], known.values[:20], np.array([0, 20])
+    half = MixedEffects.estimate(rows_of(*known_half), [()])
     sure = half.known_at(known, np.array([25]))
     expected = half.forecasts(sure, np.array([26.0]), 19.0)[0]
     row = (backtest.times == 26) & (backtest.leads[:, 0] == 1)
