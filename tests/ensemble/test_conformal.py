@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from skpolyode.ensemble.conformal import Calibration
+from skpolyode.ensemble.conformal import Calibration, _Errors
 from skpolyode.ensemble.stacking import cross_fitted
 from skpolyode.ensemble.weights import Backtest, as_if_new
 from tests.closeness import assert_same_but_for_rounding
@@ -58,6 +58,17 @@ def test_widths_never_fall_with_lead_or_level(seed, n):
     assert (np.diff(widths, axis=1) >= 0).all()
     assert (np.diff(widths, axis=0) >= 0).all()
     assert np.isfinite(widths).all()
+
+
+def test_many_errors_are_kept_as_quantiles():
+    errors = np.random.default_rng(0).standard_cauchy(5000)
+    own, every = _Errors.of(1.0, errors, np.inf), np.sort(np.abs(errors))
+    assert len(own.errors) == 128
+    assert own.quantile(0.0) == every[0]
+    assert own.quantile(1.0) == every[-1]
+    for level in (0.1, 0.5, 0.9, 0.95, 0.98):
+        shares = (every <= own.quantile(level)).mean()
+        assert shares == pytest.approx(level, abs=0.004)
 
 
 def test_beyond_the_longest_lead_the_width_is_held():
