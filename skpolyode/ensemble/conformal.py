@@ -27,6 +27,7 @@ class ConformalSettings:
 
     errors_a_bin: int = 100  # with about the same lead; at most 1 % of them lie beyond 99 %
     max_bins: int = 40  # of leads
+    kept: int = 128  # order statistics of the errors in a bin
 
 
 _SETTINGS = ConformalSettings()
@@ -36,11 +37,20 @@ _SCORES = np.linspace(0.0, 3.5, 71)  # at which half widths are tabled, to sampl
 @saved
 @dataclass(frozen=True)
 class _Errors:
-    """Absolute errors of the forecasts of one channel with about the same lead, sorted."""
+    """Absolute errors of the forecasts of one channel with about the same lead."""
 
     lead: float
-    errors: np.ndarray
+    errors: np.ndarray  # sorted; of many, as many quantiles as are kept
+    n_errors: int
     n_independent: float  # how many of the forecasts do not overlap
+
+    @classmethod
+    def of(cls, lead: float, errors: np.ndarray, n_independent: float) -> Self:
+        """From errors (n,) in any order."""
+        errors, n = np.sort(np.abs(errors)), len(errors)
+        if n > _SETTINGS.kept:
+            errors = np.quantile(errors, np.linspace(0, 1, _SETTINGS.kept))
+        return cls(lead, errors, n, n_independent)
 
     def quantile(self, level: float) -> float:
         """Conformal quantile: the ceil((n + 1) level)-th smallest error, or the largest.
@@ -48,9 +58,9 @@ class _Errors:
         It is widened by the ratio of Student's quantiles for the number of independent errors and
         for all errors: the fewer are independent, the less is known of their scale.
         """
-        n = len(self.errors)
-        rank = int(np.ceil((n + 1) * level)) - 1
-        quantile = float(self.errors[min(max(rank, 0), n - 1)])
+        n, last = self.n_errors, len(self.errors) - 1
+        rank = min(max(np.ceil((n + 1) * level) - 1, 0), n - 1)
+        quantile = float(np.interp(rank * last / max(n - 1, 1), np.arange(last + 1), self.errors))
         if self.n_independent >= n or level <= 0:
             return quantile
         few, all_of_them = stdtrit([self.n_independent, n], (1 + level) / 2)
@@ -121,9 +131,9 @@ class Calibration:
                     own = rows[part]
                     middle = float(np.median(lead[own]))
                     n_independent = effective_count(series[own], times[own], middle)
-                    bins.append(_Errors(middle, np.sort(np.abs(wrong[own, j])), n_independent))
+                    bins.append(_Errors.of(middle, wrong[own, j], n_independent))
                     scores[own, j] = scores_of(wrong[own, j])
-            errors.append(tuple(bins) or (_Errors(0.0, np.ones(1), np.inf),))
+            errors.append(tuple(bins) or (_Errors.of(0.0, np.ones(1), np.inf),))
         paths = None
         if origin is not None:
             paths = ErrorPaths.learn(scores, leads.min(axis=1), origin, series)
@@ -151,7 +161,7 @@ class Calibration:
         bins = self.errors[channel]
         rising = np.array([own.quantile(level) for own in bins])
         if any(a >= b for a, b in pairwise(rising)):
-            counts = [float(len(own.errors)) for own in bins]
+            counts = [float(own.n_errors) for own in bins]
             rising = isotonic_regression(rising, sample_weight=counts)
         return rising
 

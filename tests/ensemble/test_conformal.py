@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from skpolyode.ensemble.backtest import equal_bins
-from skpolyode.ensemble.conformal import Calibration
+from skpolyode.ensemble.conformal import Calibration, _Errors
 from skpolyode.ensemble.stacking import cross_fitted
 from skpolyode.ensemble.weights import Backtest, without_optimism
 from tests.closeness import assert_same_but_for_rounding
@@ -61,6 +61,17 @@ def test_widths_never_fall_with_lead_or_level(seed, n):
     assert np.isfinite(widths).all()
 
 
+def test_many_errors_are_kept_as_quantiles():
+    errors = np.random.default_rng(0).standard_cauchy(5000)
+    own, every = _Errors.of(1.0, errors, np.inf), np.sort(np.abs(errors))
+    assert len(own.errors) == 128
+    assert own.quantile(0.0) == every[0]
+    assert own.quantile(1.0) == every[-1]
+    for level in (0.1, 0.5, 0.9, 0.95, 0.98):
+        shares = (every <= own.quantile(level)).mean()
+        assert shares == pytest.approx(level, abs=0.004)
+
+
 def test_beyond_the_longest_lead_the_width_is_held():
     intervals = calibrated(*diffusion(5000, 0))
     far = intervals.half_widths(np.array([[4.0, 4.0], [100.0, np.inf]]), 0.9)
@@ -70,10 +81,9 @@ def test_beyond_the_longest_lead_the_width_is_held():
 def test_errors_at_one_lead_of_regular_series_are_not_split():
     """Each lead has the width of all of its errors, in a bin of its own or with neighbours."""
     counts = [230, 170, 90, 60, 150]
-    leads = np.repeat(np.arange(1.0, 6.0), counts)[:, None]
-    errors = np.arange(1.0, 701.0)[:, None]  # rising: no widths are pooled
-    bins = calibrated(leads, errors).errors[0]
-    assert [len(own.errors) for own in bins] == [230, 170, 150, 150]
+    leads = np.repeat(np.arange(1.0, 6.0), counts)
+    assert [len(part) for part in equal_bins(leads, 100, 40)] == [230, 170, 150, 150]
+    bins = calibrated(leads[:, None], np.arange(1.0, 701.0)[:, None]).errors[0]
     assert [own.lead for own in bins] == [1.0, 2.0, 3.0, 5.0]
     rng, irregular = np.random.default_rng(0), np.arange(730.0)
     sizes = [len(part) for part in equal_bins(rng.permutation(irregular), 100, 40)]
