@@ -70,10 +70,9 @@ def test_beyond_the_longest_lead_the_width_is_held():
 def test_errors_at_one_lead_of_regular_series_are_not_split():
     """Each lead has the width of all of its errors, in a bin of its own or with neighbours."""
     counts = [230, 170, 90, 60, 150]
-    leads = np.repeat(np.arange(1.0, 6.0), counts)[:, None]
-    errors = np.arange(1.0, 701.0)[:, None]  # rising: no widths are pooled
-    bins = calibrated(leads, errors).errors[0]
-    assert [len(own.errors) for own in bins] == [230, 170, 150, 150]
+    leads = np.repeat(np.arange(1.0, 6.0), counts)
+    assert [len(part) for part in equal_bins(leads, 100, 40)] == [230, 170, 150, 150]
+    bins = calibrated(leads[:, None], np.arange(1.0, 701.0)[:, None]).errors[0]
     assert [own.lead for own in bins] == [1.0, 2.0, 3.0, 5.0]
     rng, irregular = np.random.default_rng(0), np.arange(730.0)
     sizes = [len(part) for part in equal_bins(rng.permutation(irregular), 100, 40)]
