@@ -45,8 +45,9 @@ class Member(Protocol):
     - A row without an observation of a channel changes nothing that is known of the channel.
     - A forecast is NaN where the member knows nothing: the mixed model takes its place.
 
-    A member is an entry of `MEMBERS`: its key is its name in weights and in files. To be in files,
-    it is a frozen dataclass that `skpolyode.saving.codec.saved` decorates.
+    A member is an entry of `MEMBERS`: its key is its name in weights and in files. "run",
+    "structural" and "records" are taken. To be in files, it is a frozen dataclass that
+    `skpolyode.saving.codec.saved` decorates.
     """
 
     reads_inputs: ClassVar[bool] = False

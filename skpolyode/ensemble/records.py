@@ -1,4 +1,4 @@
-"""What simple forecasts know of a channel: a summary of its past that takes constant memory.
+"""What all members know of a channel: a summary of its past that takes constant memory.
 
 A stream keeps the same summary row by row as a whole series gives at once: the number of
 observations, their mean, means that forget, the first and the last one, and the range.
