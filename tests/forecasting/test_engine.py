@@ -7,7 +7,9 @@ import pytest
 
 from skpolyode.forecasting import engine
 from skpolyode.panel import Panel
+from skpolyode.structural.averaging import StructuralModels
 from skpolyode.transformers import PolyODETransformer
+from tests import quick
 
 
 def named(lengths: list[int]) -> Panel:
@@ -98,6 +100,32 @@ def test_ends_that_calibrate_are_not_trained_on(seen, lengths):
         if len(lengths) == 1:
             assert calibrating.min() > highest
     assert len(reference) == sum(n - int(np.ceil(n / 5)) for n in lengths)
+
+
+def test_structural_models_judge_series_that_they_were_not_learned_from(monkeypatch):
+    """What differs between series is in the errors that calibrate."""
+    learned, judged = {}, []
+    learn, forecast_from = StructuralModels.learn, StructuralModels.forecast_from
+
+    def spied_learn(panel, *args):
+        models = learn(panel, *args)
+        learned[id(models)] = models, set((panel.values[:, 0] // 10_000).astype(int))
+        return models
+
+    def spied_forecasts(self, panel, origins, *args):
+        judged.append((id(self), set((panel.values[origins, 0] // 10_000).astype(int))))
+        return forecast_from(self, panel, origins, *args)
+
+    monkeypatch.setattr(StructuralModels, "learn", spied_learn)
+    monkeypatch.setattr(StructuralModels, "forecast_from", spied_forecasts)
+    with quick.few_structural_models():
+        rng = np.random.RandomState(0)
+        found = engine.fit_forecaster(small(), named([30] * 5), 0.2, rng, period=())
+    assert len(judged) == 3
+    assert set.union(*(series for _, series in judged)) == set(range(5))
+    for models, series in judged:
+        assert not series & learned[models][1]
+    assert learned[id(found.structural)][1] == set(range(5))
 
 
 @pytest.mark.parametrize("lengths", [[100], [600], [40, 300], [90] * 6])
