@@ -10,7 +10,8 @@ cells are not observed, in training and in what is known. With "14 sensors" all 
 noise, are further channels.
 
 Prints the scores of `evaluate_crossings`, in cycles, for answers without and with sampled paths;
-those of crossing_times also with all rows known before, which simple answers do not use.
+those of crossing_times also with all rows known before, which simple answers do not use. Last,
+Brier scores of 30 known rows by horizon, and how often what was said to be likely so much happened.
 "least squares" is a ridge regression on the 30 last values. "and residual paths": of engines 46 to
 60, which are then not trained on, 200 paths of its errors where its forecast ended nearby. If
 apdtflow is installed, it can be compared by its own benchmark; it is not run here.
@@ -20,6 +21,8 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,6 +116,26 @@ def shown(name: str, window: Window, asked: Windows) -> str:
     return line([name, *(f"{x:.3f}" for x in found["value"])])
 
 
+HORIZONS = (10, 20, 40)  # cycles
+PROBABILITIES = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+def reliability(model: PolyODETransformer, asked: Windows, threshold: float) -> Iterator[str]:
+    """Brier scores by horizon, of 30 known rows, and how often what is likely so much happened."""
+    known = [(np.arange(1.0 - len(x), 1.0), x) for x in asked.known]
+    yield "\n".join(heading(["within", "probability", "windows", "said", "happened", "Brier"]))
+    for horizon in HORIZONS:
+        table = model.crossing_times(known, threshold, float(horizon), channel=0)
+        said, crossed = table["probability"].to_numpy(), asked.crossing <= horizon
+        brier = f"{np.mean((said - crossed) ** 2):.3f}"
+        for low, high in pairwise(PROBABILITIES):
+            own = (low <= said) & ((said < high) | (high == 1.0))
+            if own.any():
+                rates = f"{said[own].mean():.2f}", f"{crossed[own].mean():.2f}"
+                about = f"{low:.2f} to {high:.2f}", str(own.sum())
+                yield line([str(horizon), *about, *rates, brier])
+
+
 def polyode(
     series: list[np.ndarray], asked: Windows, threshold: float, **options: object
 ) -> list[str]:
@@ -134,7 +157,8 @@ def polyode(
     mean = model.forecast(known, np.array(LEADS) * 1.0).values[:, 0].reshape(len(known), 1, AHEAD)
     last = np.array([filled(x[:, :1])[-1, 0] for x in asked.known])
     first = row_of("PolyODETransformer(), its forecast", of_courses(mean, last, threshold), asked)
-    return [first, *(shown(name, window, asked) for name, window in rows.items())]
+    found = [first, *(shown(name, window, asked) for name, window in rows.items())]
+    return [*found, "", *reliability(model, asked, threshold)]
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
     python -m benchmarks.intervals                   # made sets, three seeds: quarter of an hour
     python -m benchmarks.intervals --data FOLDER     # and real ones, as benchmarks.real reads them
     python -m benchmarks.intervals --sets "two kinds" --seeds 0
+    python -m benchmarks.intervals --processes 1 3 5 12 40 --seeds 0 1 --epochs 10
 
 One model is trained on some series and forecasts others, from a cutoff at 60 % of each on, with
 and without scales of its calibration. Prints what intervals of 90 % cover, of all series and of the
@@ -15,6 +16,10 @@ A third line is of values between observations: a fifth of the rows of the whole
 and `interpolate_interval` asked for them; a fourth of single values that are hidden, where a row
 has several. With `--std` the embedder knows how far off its path may be (see uncertainty.py), and
 these intervals adapt to that as well. `--noise 0.3` adds noise to the made sets.
+
+With `--processes` a forecaster is trained on so many series of each of six processes whose law is
+known. For their future, and that of 60 other series, it prints what intervals of 90 % cover, and
+their mean width over that of an oracle's ("own" and "others"). Of fewer series more seeds are used.
 """
 
 from __future__ import annotations
@@ -27,8 +32,10 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 import numpy as np
+from scipy.special import ndtri
 
 from benchmarks.lines import heading, line
+from benchmarks.processes import PROCESSES, draw
 from benchmarks.real.sets import SETS as REAL
 from benchmarks.units import Units
 from skpolyode import Panel, PolyODETransformer
@@ -39,6 +46,7 @@ from skpolyode.panel.select import keep_rows, observed_part, take
 MADE = ("two kinds", "two kinds, long", "one kind", "lorenz63", "lotka_volterra", "damped_pendulum")
 REAL_SETS = ("eicu", "storms", "pbcseq", "wages")
 COVERAGE = 0.9
+FEW, N_OTHERS = 6, 60  # series that a seed trains on at least, and is asked of
 
 
 class Walks(NamedTuple):
@@ -182,6 +190,32 @@ def run(name: str, args: argparse.Namespace) -> Iterator[str]:
         yield row(name, f"hidden {kind}", own, "")
 
 
+def of_processes(n_series: int, args: argparse.Namespace) -> Iterator[str]:
+    """Lines of coverage and of width over the oracle's, of series of each process."""
+    often = max(1, round(FEW / n_series))
+    for k, name in enumerate(PROCESSES):
+        found = []
+        for seed in (often * seed + i for seed in args.seeds for i in range(often)):
+            rng = np.random.default_rng([seed, n_series, k])
+            own, others = draw(name, n_series, rng), draw(name, N_OTHERS, rng)
+            embedder = PolyODETransformer(max_epochs=args.epochs or "auto")
+            model = PolyODEForecaster(embedder, random_state=seed).pretrain(own[0])
+            found.append([oracle_ratio(model, *asked) for asked in (own, others)])
+        figures = np.mean(found, axis=0).ravel()
+        yield line([name, str(n_series), *(f"{x:.2f}" for x in figures), str(len(found))])
+
+
+def oracle_ratio(
+    model: PolyODEForecaster, known: Panel, future: Panel, deviations: np.ndarray
+) -> tuple[float, float]:
+    """Coverage, and mean width over the oracle's."""
+    times = np.split(future.times, future.offsets[1:-1])
+    lower, upper = (x.values for x in model.forecast_interval(known, times, COVERAGE))
+    inside = (lower <= future.values) & (future.values <= upper)
+    oracle = 2 * ndtri((1 + COVERAGE) / 2) * deviations
+    return inside.mean(), (upper - lower).mean() / oracle.mean()
+
+
 def row(name: str, asked: str, numbers: np.ndarray, ratios: str) -> str:
     return line([name, asked, *(f"{x:.3f}" for x in numbers), ratios])
 
@@ -194,7 +228,16 @@ def main() -> None:
     parser.add_argument("--n-series", type=int, default=600, help="of the made sets")
     parser.add_argument("--std", action="store_true", help="the embedder knows its errors")
     parser.add_argument("--noise", type=float, default=0.0, help="in standard deviations")
+    parser.add_argument("--processes", nargs="+", type=int, help="numbers of series of each")
+    parser.add_argument("--epochs", type=int, help="of the processes")
     args = parser.parse_args()
+    if args.processes:
+        columns = "process", "series", "own: coverage", "width", "others: coverage", "width", "fits"
+        print("\n".join(heading([*columns])))
+        for n_series in args.processes:
+            for found in of_processes(n_series, args):
+                print(found, flush=True)
+        return
     names = args.sets or MADE + (REAL_SETS if args.data else ())
     if args.data is None and set(names) & set(REAL_SETS):
         parser.error("--data says where the real sets are")

@@ -7,6 +7,8 @@ correlated (0.8), observed at irregular times. Prints mean scores of samples of 
 of both channels: the energy score and the variogram score (of power 1/2) judge the joint law, the
 CRPS each value alone; less is better. The law itself is the best that there is. "independent" has
 the samples of sample_paths, shuffled at each time and in each channel: the same marginals.
+"Gaussian processes" are one for each series and channel, with a Matern kernel of 1/2, which is the
+kernel of an Ornstein-Uhlenbeck process, whose size and length are fitted to the rows of the series.
 "highest" is the standard deviation of the highest value of the first channel on the way, and how
 many of the true ones lie in the central nine tenths of the samples.
 """
@@ -14,9 +16,13 @@ many of the true ones lie in the central nine tenths of the samples.
 from __future__ import annotations
 
 import argparse
+import warnings
 
 import numpy as np
 import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from benchmarks.lines import heading, line
 from skpolyode import PolyODETransformer
@@ -88,6 +94,23 @@ def scores(samples: np.ndarray, actual: np.ndarray) -> list[str]:
     return [*(f"{x:.3f}" for x in found), f"{highest.std(axis=1).mean():.3f}", f"{inside:.2f}"]
 
 
+def gaussian_processes(known: list, random_state: int) -> np.ndarray:
+    """Courses (n, S, T, 2) of a process that is fitted to each channel of each series."""
+    found, rng = [], np.random.RandomState(random_state)
+    for times, values in known:
+        own = []
+        for x in values.T:
+            kernel = ConstantKernel(1.0, (1e-2, 1e3)) * Matern(5.0, (0.1, 1e4), nu=0.5)
+            process = GaussianProcessRegressor(kernel, normalize_y=True)
+            with warnings.catch_warnings():  # of lengths at their bounds: a walk has no length
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                process.fit(times[:, None], x)
+            asked = (times[-1] + AHEAD)[:, None]
+            own.append(process.sample_y(asked, N_SAMPLES, random_state=rng).T)
+        found.append(np.stack(own, axis=-1))
+    return np.stack(found)
+
+
 def shuffled(samples: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """The same marginals, independent of each other."""
     return rng.permuted(samples, axis=1)
@@ -111,7 +134,8 @@ def main() -> None:
         now = np.stack([x[-1] for _, x in known])
         law = futures(name, np.repeat(now, N_SAMPLES, axis=0), rng)
         law = law.reshape(len(known), N_SAMPLES, len(AHEAD), 2)
-        rows = {"sample_paths": paths, "independent": shuffled(paths, rng), "the law": law}
+        rows = {"sample_paths": paths, "independent": shuffled(paths, rng)}
+        rows |= {"Gaussian processes": gaussian_processes(known, args.seed), "the law": law}
         for title, samples in rows.items():
             print(line([name, title, *scores(samples, actual)]), flush=True)
 

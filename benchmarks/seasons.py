@@ -45,7 +45,7 @@ def measure(kind: str, seed: int, period: object, n_epochs: int) -> list[str]:
     errors = [np.sqrt(np.mean((own - truth) ** 2)) / scale for own in (middle, naive)]
     cover = np.mean((low <= truth) & (truth <= high))
     transformer = forecaster.transformer_
-    periods = transformer.embedder_.stacking.simple.mixed.periods
+    periods = transformer.embedder_.stacking.each["mixed"].periods
     seasons = ", ".join(f"{transformer.time_scale_ * period:.4g}" for period in periods)
     return [*(f"{error:.2f}" for error in errors), f"{cover:.2f}", seasons]
 

@@ -88,7 +88,7 @@ else:
 
 
 def _stack_forecasts(state: Any) -> None:
-    from skpolyode.ensemble.stage import stack_forecasts
+    from skpolyode.ensemble.stacking import stack_forecasts
 
     stack_forecasts(state)
 

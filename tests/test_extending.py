@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -19,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import skpolyode
 from skpolyode import HiPPOTransformer, InterpolationTransformer, Panel, PolyODETransformer
 from skpolyode.embedders.paths import SLOPES
+from skpolyode.ensemble.members import MEMBERS
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import as_panel, convert, is_ragged
 from tests.closeness import assert_same_but_for_rounding
@@ -225,6 +227,39 @@ def test_column_reaches_the_model_with_its_cells():
     assert_allclose(model.transform(panel[[2, 0]]), expected[::-1])
 
 
+@contextmanager
+def members(**own):
+    """Within, these are the members of the ensemble, in this order."""
+    before = dict(MEMBERS)
+    try:
+        MEMBERS.clear()
+        MEMBERS.update(own)
+        yield
+    finally:
+        MEMBERS.clear()
+        MEMBERS.update(before)
+
+
+def test_member_is_weighed_followed_and_saved(tmp_path):
+    """Of series that stand still but for noise, their mean says most."""
+    rng = np.random.default_rng(0)
+    series = [(np.arange(14.0), a + 0.5 * rng.normal(size=14)) for a in rng.normal(size=24)]
+    before, asked = small().fit(series), [15.0, 20.0]
+    with members(mean=PAGE.MeanSoFar, **MEMBERS):  # in front of all others
+        model = small().fit(series)
+        before.save(tmp_path / "before")
+        again = skpolyode.load(tmp_path / "before")  # no member takes another's weights
+        expected = before.forecast(series, asked).values
+        assert_array_equal(again.forecast(series, asked).values, expected)
+    assert model.embedder_.stacking.names[:2] == ("run", "mean")
+    assert model.embedder_.stacking.mean_weights["mean"] > 0.1
+    model.save(tmp_path / "model")
+    stream = skpolyode.load(tmp_path / "model").stream(len(series))
+    for k, (times, values) in enumerate(series):
+        stream.update(times, values, series=k)
+    assert_allclose(stream.forecast(asked).values, model.forecast(series, asked).values, atol=1e-9)
+
+
 def test_tables_named_by_the_page_are_there():
     """Names in the page's tables of entries, each in the file that is said to hold it."""
     text = (ROOT / "docs" / "extending.md").read_text("utf-8")
@@ -238,6 +273,7 @@ def test_tables_named_by_the_page_are_there():
         "PATHS": "tests/transformers/test_interpolation.py",
         "CHEAP": "tests/transformers/registry.py",
         "READERS": "skpolyode/panel/convert.py",
+        "MEMBERS": "skpolyode/ensemble/members.py",
         "RAGGED": "tests/panel/test_formats.py",
     }.items():
         assert f"`{name}`" in text

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 
 from skpolyode.panel.units import Standardised
 
+Known = dict[str, np.ndarray]
+"""What a combiner knows of n series: arrays (n, ...) by name. Nobody else looks inside."""
 
-class Known(Protocol):
-    """What a combiner knows of n series; nobody else looks inside."""
 
-    def __getitem__(self, key: Any) -> Self:
-        """The same of some series."""
-
-    def pack(self) -> np.ndarray:
-        """One array (n, D, K), for streams to hold."""
+def take_known(known: Known, series: Any) -> Known:
+    """What is known of some of the series, by an index or a mask."""
+    return {name: part[series] for name, part in known.items()}
 
 
 class Combiner(Protocol):
@@ -24,40 +22,30 @@ class Combiner(Protocol):
 
     Values are in standard deviations from the mean of their channel, times `elapsed` since the
     first observation of a series, in units of the model. `driven` (n, F) are responses to inputs,
-    with F = 0 if there are none. What is known of a series follows from its rows alone, row by row
-    in a stream as from all of them at once.
+    with F = 0 if there are none. Rows are as of `Standardised`, NaN where nothing was observed.
+    What is known of a series follows from its rows alone, row by row in a stream as from all of
+    them at once. Arrays keep their shapes and types, but for n.
     """
 
     reads_inputs: bool
     """Whether responses to inputs make a difference."""
 
-    def start(self, n_series: int, n_channels: int, n_driven: int) -> Known:
+    def start(self, n_series: int, n_channels: int) -> Known:
         """What is known of series that have not been observed."""
 
-    def known_at(
-        self, rows: Standardised, offsets: np.ndarray, asked: np.ndarray, driven: np.ndarray
-    ) -> Known:
-        """What is known up to some rows (n,), with responses at all rows."""
+    def known_at(self, rows: Standardised, asked: np.ndarray) -> Known:
+        """What is known of series up to some of their rows, positions (n,) that are included."""
 
-    def updated(
-        self,
-        known: Any,
-        elapsed: np.ndarray,
-        values: np.ndarray,
-        mask: np.ndarray,
-        driven: np.ndarray,
-    ) -> Known:
-        """What is known after one more observation of each series, values (n, D) where `mask`."""
-
-    def unpack(self, packed: np.ndarray, n_driven: int) -> Known:
-        """What `Known.pack` has packed."""
+    def updated(self, known: Known, rows: Standardised) -> Known:
+        """What is known after one more row of each series."""
 
     def combine(
-        self,
-        run: np.ndarray,
-        known: Any,
-        elapsed: np.ndarray,
-        driven: np.ndarray,
-        structural: np.ndarray | None = None,
+        self, given: Known, known: Known, elapsed: np.ndarray, driven: np.ndarray
     ) -> np.ndarray:
-        """Forecasts (n, D) at times `elapsed` (n,), from free runs (n, D) and what is known."""
+        """Forecasts (n, D) at times `elapsed` (n,), from what is known and from what is `given`.
+
+        These are other forecasts (n, D) by name: "run", the free run of the model, always is one.
+        """
+
+    def expected_errors(self, known: Known, elapsed: np.ndarray) -> np.ndarray:
+        """Expected size (n, D) of the errors of forecasts at times `elapsed` (n,)."""

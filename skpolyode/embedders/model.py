@@ -10,7 +10,7 @@ import torch
 from skpolyode.embedders import smoother
 from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.batching import lead_batches
-from skpolyode.embedders.combiner import Known
+from skpolyode.embedders.combiner import Known, take_known
 from skpolyode.embedders.trained_model import TrainedModel
 from skpolyode.embedders.variance import std_coefficients
 from skpolyode.models.contract import State, select
@@ -103,27 +103,28 @@ class ModelEmbedder(TrainedModel, Embedder):
     ) -> np.ndarray:
         """Values (Q, D) at times (Q,) after the series end, by offsets; stacked if `combine`."""
         rows, values = observed_rows(panel), np.empty((len(times), panel.n_channels))
-        records = self.records(panel) if combine and self.stacking is not None else None
+        known = self.known(panel) if combine and self.stacking is not None else None
         for part, where, leads, asked in lead_batches(panel, times, offsets, rows.end):
             durations, here = (rows.end - rows.start)[part], panel[part]
             run = self.free_run(self.recent_states(here), durations, leads, here)
-            if records is not None:
+            if known is not None:
                 elapsed = (durations[:, None] + leads) / self.units.time_scale
                 driven = self.responses_ahead(here, elapsed)
-                run = self.stacked(run, records[part], elapsed, driven)
+                run = self.stacked(run, take_known(known, part), elapsed, driven)
             values[where] = self.units.scaler.inverse(run)[asked]
         return values
 
     def stacked(
-        self, run: np.ndarray, records: Known, elapsed: np.ndarray, driven: np.ndarray
+        self, run: np.ndarray, known: Known, elapsed: np.ndarray, driven: np.ndarray
     ) -> np.ndarray:
-        """Forecasts (B, Q, D) of series from free runs (B, Q, D) and records (B, D) of them.
+        """Forecasts (B, Q, D) of series from free runs (B, Q, D) and what is known of them.
 
         At times `elapsed` (B, Q) since their start, with responses to inputs (B Q, F) then; all in
         the units of the model.
         """
         series = np.repeat(np.arange(len(run)), run.shape[1])
-        flat = run.reshape(len(series), -1), records[series], elapsed.ravel(), driven
+        given = {"run": run.reshape(len(series), -1)}
+        flat = given, take_known(known, series), elapsed.ravel(), driven
         return self.units.scaler.at_mean(self.stacking.combine(*flat).reshape(run.shape))
 
     def responses_ahead(
@@ -158,7 +159,7 @@ class ModelEmbedder(TrainedModel, Embedder):
         origins: np.ndarray,
         times: np.ndarray,
         counts: np.ndarray,
-        structural: np.ndarray | None = None,
+        **others: np.ndarray,
     ) -> np.ndarray:
         """Forecasts (Q, D), in standard deviations, each from the rows up to an origin.
 
@@ -172,21 +173,32 @@ class ModelEmbedder(TrainedModel, Embedder):
             As the panel counts them.
         counts : int64 ndarray of shape (O,)
             How many of them are forecast from each origin.
-        structural : float64 ndarray of shape (Q, D, 1) or None, default=None
-            Structural forecasts, of an ensemble that has them.
+        **others : dict of str to float64 ndarray of shape (Q, D)
+            Further forecasts that are combined, such as "structural" ones.
         """
         run = self.runs_from(panel, origins, times, counts)
         if self.stacking is None:
             return run
-        own, origin = self.standardised(panel), np.repeat(np.arange(len(origins)), counts)
-        series = series_of_rows(panel)
-        driven = self.responses(panel, own.times, series)
-        known = self.stacking.known_at(own, panel.offsets, origins, driven)
-        since = (times - panel.times[origins][origin]) / self.units.time_scale
-        elapsed = own.times[origins][origin] + since
-        driven = self.responses(panel, elapsed, series[origins][origin])
-        stacked = self.stacking.combine(run, known[origin], elapsed, driven, structural)
+        known, elapsed = self._known_from(panel, origins, times, counts)
+        series = series_of_rows(panel)[np.repeat(origins, counts)]
+        driven = self.responses(panel, elapsed, series)
+        stacked = self.stacking.combine({"run": run} | others, known, elapsed, driven)
         return self.units.scaler.at_mean(stacked)
+
+    def expected_errors(
+        self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
+    ) -> np.ndarray:
+        """Size (Q, D) of the errors that simple forecasts expect; see `forecast_from`."""
+        return self.stacking.expected_errors(*self._known_from(panel, origins, times, counts))
+
+    def _known_from(
+        self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
+    ) -> tuple[Known, np.ndarray]:
+        """What simple forecasts know at the origin of each time (Q,), and the times elapsed."""
+        own, origin = self.standardised(panel), np.repeat(np.arange(len(origins)), counts)
+        known = take_known(self.stacking.known_at(own, origins), origin)
+        since = (times - panel.times[origins][origin]) / self.units.time_scale
+        return known, own.times[origins][origin] + since
 
     def runs_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from skpolyode.embedders.batching import CHUNK_TIMES, Parts, cut, map_slices
+from skpolyode.embedders.combiner import take_known
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.trained_model import TrainedModel, agree
 from skpolyode.models import Packed, SequenceModel
@@ -50,12 +51,13 @@ def path_values(
     if stacking is not None:
         series = series_of_rows(seen)[asked.row]
         elapsed = (asked.times - seen.times[seen.offsets[:-1]][series]) / embedder.units.time_scale
-        is_open, records = asked.following < 0, embedder.records(seen)
+        is_open, known = asked.following < 0, embedder.known(seen)
         place = np.flatnonzero(is_open.any(axis=1))
         for start in range(0, len(place), CHUNK_TIMES):
             some = place[start : start + CHUNK_TIMES]
             driven = embedder.responses(seen, elapsed[some], series[some])
-            stacked = stacking.combine(signal[some], records[series[some]], elapsed[some], driven)
+            run, own = {"run": signal[some]}, take_known(known, series[some])
+            stacked = stacking.combine(run, own, elapsed[some], driven)
             signal[some] = np.where(is_open[some], stacked, signal[some])
     signal = scaler.inverse(scaler.at_mean(signal))
     return signal if filtered is not None else asked.keep_observed(signal)
@@ -149,8 +151,8 @@ def shares(embedder: TrainedModel, panel: Panel) -> Filtered | None:
     with torch.no_grad():
         share = model.share(data, torch.arange(len(data), device=embedder.device))
         columns = [share, share]
-        if data.left is not None:
-            ahead, carried = model.gain.carried(data.channel_gap, data.left)
+        if data.posterior is not None:
+            ahead, carried = model.gain.carried(data.channel_gap, data.posterior)
             ahead = ahead * model.gain.noise.square()
             columns = [share, 1.0 - carried, ahead, *model.gain.variances(data)]
     order = data.observations

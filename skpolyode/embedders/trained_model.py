@@ -117,7 +117,7 @@ class TrainedModel:
         errors, gain = rows.errors, self.model.gain
         if errors is not None:
             errors = errors / self.units.scaler.scale
-        elif gain is not None and gain.told == "each":
+        elif gain is not None and gain.known_errors == "each":
             errors = np.full_like(values, np.nan)
         unit = self.units.time_scale
         rows_of, cells = (rows.times / unit, values, rows.offsets), {"errors": errors}
@@ -129,7 +129,7 @@ class TrainedModel:
         return self.model.prepared(packed.to(self.device, dtype))
 
     def standardised(self, panel: Panel) -> Standardised:
-        """Rows of a panel in the units of the model, for simple forecasts and to be forecast.
+        """Rows of a panel in the units of the model, for a combiner and to be forecast.
 
         All of them hold an observation; those that are mostly noise are left out.
         """
@@ -137,11 +137,13 @@ class TrainedModel:
         values = self.units.scaler.read(panel.values)
         if panel.errors is not None:
             values = self.without_noisy(values, panel.errors / self.units.scaler.scale)
-        return Standardised(times / self.units.time_scale, values)
+        times = times / self.units.time_scale
+        driven = self.responses(panel, times, series_of_rows(panel))
+        return Standardised(times, values, panel.offsets, driven)
 
     @property
     def n_responses(self) -> int:
-        """Responses to inputs that simple forecasts see: where they read inputs, or may."""
+        """Responses to inputs that a combiner sees: where it reads inputs, or may."""
         are_read = self.stacking is None or self.stacking.reads_inputs
         return self.inputs.n_responses if are_read and self.inputs is not None else 0
 
@@ -152,7 +154,7 @@ class TrainedModel:
         series: np.ndarray,
         known: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Responses (Q, F) to inputs, for simple forecasts; F = 0 if these see no inputs.
+        """Responses (Q, F) to inputs, for a combiner; F = 0 if it sees no inputs.
 
         At times `elapsed` (Q,) since the first rows, in units of the model, of the `series` (Q,),
         which rise. They may be `known` (B, F) at the first rows.
@@ -165,14 +167,12 @@ class TrainedModel:
 
     @staticmethod
     def without_noisy(values: np.ndarray, errors: np.ndarray) -> np.ndarray:
-        """Values (P, D) for simple forecasts: NaN where the error is above one deviation."""
+        """Values (P, D) for a combiner: NaN where the error is above one deviation."""
         return np.where(errors > 1.0, np.nan, values)
 
-    def records(self, panel: Panel) -> Known:
-        """What simple forecasts know of each series, (B, D)."""
-        rows, last = self.standardised(panel), panel.offsets[1:] - 1
-        driven = self.responses(panel, rows.times, series_of_rows(panel))
-        return self.stacking.known_at(rows, panel.offsets, last, driven)
+    def known(self, panel: Panel) -> Known:
+        """What the combiner knows of each series."""
+        return self.stacking.known_at(self.standardised(panel), panel.offsets[1:] - 1)
 
     def states(self, panel: Panel) -> State:
         """State of the model at the last observation of each series."""

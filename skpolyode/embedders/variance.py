@@ -74,7 +74,7 @@ def _hide(embedder: TrainedModel, panel: Panel, packed: torch.Tensor, first: np.
     hidden, known, *at, truth = hide_rows(panel, first)
     asked, scaler = PathQuery.of(known, *at), embedder.units.scaler
     z, way = _ways(embedder, asked, lambda state: state["z"].float())
-    missed, left = (
+    missed, residual = (
         np.nan_to_num((truth - path_values(embedder, own, *at)) / scaler.scale)
         for own in (known, panel)
     )
@@ -83,7 +83,7 @@ def _hide(embedder: TrainedModel, panel: Panel, packed: torch.Tensor, first: np.
     if panel.errors is not None and not np.isnan(told).all():
         told[..., -1] = (panel.errors[hidden] / scaler.scale) ** 2
     way_columns = z, way.since, way.length, way.innovation, way.unsettled
-    columns = *way_columns, missed, left, kept, told
+    columns = *way_columns, missed, residual, kept, told
     z, since, length, *others = (torch.from_numpy(x).to(embedder.device) for x in columns)
     others = [x.float() if x.is_floating_point() else x for x in others]
     return Hidden(packed[torch.from_numpy(hidden)], z, since, length, *others)
@@ -165,19 +165,22 @@ def path_std(
 
 
 def std_ahead(
-    embedder: TrainedModel, z: torch.Tensor, leads: np.ndarray, left: torch.Tensor | None = None
+    embedder: TrainedModel,
+    z: torch.Tensor,
+    leads: np.ndarray,
+    posterior: torch.Tensor | None = None,
 ) -> np.ndarray:
     """Standard deviations (B, Q, D) ahead, in the user's units, from states `z` (B, D, 1 + N).
 
     `leads` (B, Q, D) are the times since the channels were observed, in units of the model; one
-    that was not yet observed is a unit older than its series. `left` (B, D) is the variance after
-    the last observation, of a filter that is told errors, in the unit of its gain.
+    that was not yet observed is a unit older than its series. `posterior` (B, D) is the variance
+    after the last observation, of a filter that is told errors, in the unit of its gain.
     """
     head = embedder.scale
     with torch.no_grad():
         terms, floor = head(z.float()).repeat_interleave(leads.shape[1], dim=0), None
-        if left is not None:
-            floor = (left * embedder.model.gain.noise.square()).to(terms.dtype)
+        if posterior is not None:
+            floor = (posterior * embedder.model.gain.noise.square()).to(terms.dtype)
             floor = floor.repeat_interleave(leads.shape[1], dim=0)
         variance = head.ahead(terms, torch.from_numpy(leads).flatten(0, 1).to(terms.device), floor)
     return embedder.units.scaler.inverse_std(_roots(variance).reshape(leads.shape))

@@ -1,3 +1,3 @@
-"""The ensemble around a model: simple forecasts, regression, weights by lead, intervals."""
+"""The ensemble around a model: its members, their weights by lead, intervals."""
 
 __all__: list[str] = []

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from skpolyode.ensemble.mixed import MixedEffects
-from skpolyode.ensemble.records import Records, records_at
-from skpolyode.panel import Panel, offsets_from
+from skpolyode.ensemble.records import Records
+from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import series_of_rows, take
 from skpolyode.panel.units import Standardised, Units
 
 N_FOLDS = 5  # of cross-fitting
+FEWEST_FOLDS = 3  # series that are judged by the others
 FEWEST_TO_HOLD_OUT = 10  # series, for some of them, or rows of a series, for its end
 _CHUNK = 1000  # forecasts at a time, to bound memory
 
@@ -66,9 +66,6 @@ class Forecasts(Protocol):
 
     def standardised(self, panel: Panel) -> Standardised:
         """Rows of a panel in the units of the model."""
-
-    def responses(self, panel: Panel, elapsed: np.ndarray, series: np.ndarray) -> np.ndarray:
-        """Responses (Q, F) to inputs; F = 0 if simple forecasts see none."""
 
     def runs_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
@@ -129,33 +126,34 @@ class Sample:
     """
 
     rows: Standardised  # of the series
-    offsets: np.ndarray  # int64: where those of each series start
     whose: np.ndarray  # int64: which series each is, or is a window of
     origins: np.ndarray  # int64 (O,): rows
     origin: np.ndarray  # int64 (M,): which of the origins
     elapsed: np.ndarray  # float64 (M,): times that are forecast, since the start of the series
     actual: np.ndarray  # float64 (M, D), NaN where not observed
     series: np.ndarray  # int64 (M,)
-    responses: np.ndarray  # (P, F): to inputs, at the rows; F = 0 if there are none
-    driven: np.ndarray  # (M, F): to inputs, at the times that are forecast
+    driven: np.ndarray  # (M, F): responses to inputs, at the times that are forecast
 
     @classmethod
     def of(cls, model: Forecasts, asked: RollingOrigins) -> Self:
         """The rows of rolling origins."""
         rows = model.standardised(asked.panel)
-        what = asked.origin, rows.times[asked.rows], rows.values[asked.rows], asked.series
-        own = model.responses(asked.panel, rows.times, series_of_rows(asked.panel))
-        parts = rows, asked.panel.offsets, asked.whose, asked.origins
-        return cls(*parts, *what, own, own[asked.rows])
+        what = (
+            rows.times[asked.rows],
+            rows.values[asked.rows],
+            asked.series,
+            rows.driven[asked.rows],
+        )
+        return cls(rows, asked.whose, asked.origins, asked.origin, *what)
 
     @cached_property
-    def _plain(self) -> Records:
-        return records_at(*self.rows, self.offsets, self.origins, self.responses)
+    def _known(self) -> np.ndarray:
+        return Records.known_at(self.rows, self.origins)
 
     @property
     def records(self) -> Records:
         """Records (M, D) before each forecast."""
-        return self._plain[self.origin]
+        return Records.of(self._known[self.origin])
 
     @property
     def n_folds(self) -> int:
@@ -167,13 +165,12 @@ class Sample:
         """Which fold (M,) the series of each forecast is in."""
         return self.series % N_FOLDS
 
-    def mixed(self, model: MixedEffects) -> np.ndarray:
-        """Forecasts (M, D) of a mixed model."""
-        known = model.known_at(*self.rows, self.offsets, self.origins)
-        found = np.empty(self.actual.shape)
-        for part in chunks(len(found)):
-            found[part] = model.forecasts(known[self.origin[part]], self.elapsed[part])[0]
-        return found
+    @property
+    def whole_series(self) -> Standardised:
+        """Rows of the series, but for windows of them."""
+        (times, values, offsets, driven), kept = self.rows, self.whose == np.arange(len(self.whose))
+        own, offsets = kept[series_index(offsets)], offsets_from(np.diff(offsets)[kept])
+        return Standardised(times[own], values[own], offsets, driven[own])
 
     @property
     def leads(self) -> np.ndarray:
@@ -296,19 +293,27 @@ def nearness(leads: np.ndarray, knots: np.ndarray) -> np.ndarray:
 def equal_bins(
     leads: np.ndarray, size: int = _SETTINGS.pairs_a_knot, most: int = _SETTINGS.max_knots
 ) -> list[np.ndarray]:
-    """Positions of leads (m,) in up to `most` bins of equal count, of `size` leads or more."""
-    n_bins = int(np.clip(len(leads) // size, 1, most))
-    return np.array_split(np.argsort(leads, kind="stable"), n_bins)
+    """Positions of leads (m,) in up to `most` bins of about equal count, of `size` or more.
+
+    Equal leads, as those of regular series, are in one bin.
+    """
+    order, n_bins = np.argsort(leads, kind="stable"), int(np.clip(len(leads) // size, 1, most))
+    ends = np.cumsum([len(part) for part in np.array_split(order, n_bins)])[:-1]
+    cuts = [0]
+    for cut in np.searchsorted(leads[order], leads[order[ends - 1]], side="right"):
+        if min(cut - cuts[-1], len(leads) - cut) >= size:
+            cuts.append(cut)
+    return np.split(order, cuts[1:])
 
 
 def folds_of(series: np.ndarray, n_folds: int, times: np.ndarray | None = None) -> np.ndarray:
     """Fold (M,) of each forecast, from 0 to ``n_folds - 1``: all forecasts of a series share one.
 
-    With fewer series than folds, the folds are blocks in time of each series, if the `times`
-    (M,) that are forecast are given.
+    With fewer than three series, the folds are blocks in time of each series, if the `times` (M,)
+    that are forecast are given.
     """
     which, counts = np.unique(series, return_inverse=True, return_counts=True)[1:]
-    if times is None or len(counts) >= n_folds:
+    if times is None or len(counts) >= min(n_folds, FEWEST_FOLDS):
         return which % n_folds
     order, rank = np.lexsort((times, which)), np.empty(len(which), dtype=np.int64)
     rank[order] = np.arange(len(which)) - offsets_from(counts)[which[order]]

@@ -14,7 +14,7 @@ typical gaps since the start of the series.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -24,15 +24,17 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize
 
+from skpolyode.ensemble.member import Asked, Lesson, Member
 from skpolyode.ensemble.mixed_likelihood import SETTINGS, Grouped, RestrictedLikelihood, grouped
-from skpolyode.ensemble.periods import MAX_HARMONICS, harmonics_of
+from skpolyode.ensemble.periods import MAX_HARMONICS, Seasons, harmonics_of
 from skpolyode.panel import series_index
+from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 
 
 @saved
 @dataclass(frozen=True, eq=False)
-class MixedEffects:
+class MixedEffects(Member):
     """A linear mixed model of each channel, with serial correlation.
 
     Parameters
@@ -69,25 +71,19 @@ class MixedEffects:
     noise: np.ndarray
 
     @classmethod
-    def learn(
-        cls,
-        times: np.ndarray,
-        values: np.ndarray,
-        offsets: np.ndarray,
-        seasons: Sequence[tuple[float, ...]] = ((),),
-    ) -> Self:
+    def learn(cls, lesson: Lesson) -> list[Self]:
+        """Variances of all series; without a fold, the population curves of the others."""
+        rows, n_folds = lesson.sample.whole_series, lesson.sample.n_folds
+        own = cls.estimate(rows, lesson.seasons)
+        return [own, *(own.without_folds(rows, n_folds) if n_folds > 1 else [own])]
+
+    @classmethod
+    def estimate(cls, rows: Standardised, seasons: Seasons) -> Self:
         """Estimate all variances of each channel by restricted maximum likelihood (REML).
 
-        Parameters
-        ----------
-        times : float64 ndarray of shape (P,)
-        values : float64 ndarray of shape (P, D)
-            NaN where not observed.
-        offsets : int64 ndarray of shape (B + 1,)
-            Where the rows of each series start.
-        seasons : sequence of tuple of float, default=((),)
-            Periods of seasons that series may have together; the likelihood decides between them.
+        The likelihood decides between the seasons.
         """
+        times, values, offsets, _ = rows
         shortest = SETTINGS.seasons_to_see * max(max(own, default=0.0) for own in seasons)
         channels = [grouped(times, x, offsets, shortest) for x in values.T]
         n_cells = sum(own.known.sum() for own in channels)
@@ -103,16 +99,14 @@ class MixedEffects:
             losses.append(loss + SETTINGS.least_gain * n_cells * len(periods))
         return models[int(np.argmin(losses))]
 
-    def without_folds(
-        self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray, n_folds: int
-    ) -> list[Self]:
+    def without_folds(self, rows: Standardised, n_folds: int) -> list[Self]:
         """The same variances, with the population curves of all series but each of the folds.
 
         Series are dealt into them one after the other.
         """
         curves = np.empty((n_folds, *self.curve.shape))
-        for j, x in enumerate(values.T):
-            fit = self._likelihood(grouped(times, x, offsets))
+        for j, x in enumerate(rows.values.T):
+            fit = self._likelihood(grouped(rows.times, x, rows.offsets))
             curves[:, j] = fit.curves(self.theta[j], n_folds)
         return [replace(self, curve=own) for own in curves]
 
@@ -197,15 +191,14 @@ class MixedEffects:
         known[..., 1 + p :] = self.prior.reshape(len(self.prior), -1)
         return known
 
-    def updated(
-        self, known: np.ndarray, times: np.ndarray, values: np.ndarray, channel: np.ndarray | int
-    ) -> np.ndarray:
-        """What is known (n, S) of n channels after one more observation each (Kalman filter).
-
-        `times` and `values` (n,) are finite; `channel` says which channel each one is, or all are.
-        """
-        own = values - self._population(times, channel)
-        return self._conditioned(known, times, own, self.random(times), channel)
+    def updated(self, known: np.ndarray, rows: Standardised) -> np.ndarray:
+        """What is known after one more row of each series (Kalman filter)."""
+        known, (row, channel) = known.copy(), np.nonzero(~np.isnan(rows.values))
+        times = rows.times[row]
+        own = rows.values[row, channel] - self._population(times, channel)
+        before = known[row, channel], times, own
+        known[row, channel] = self._conditioned(*before, self.random(times), channel)
+        return known
 
     def _conditioned(
         self,
@@ -215,7 +208,11 @@ class MixedEffects:
         seen: np.ndarray,
         channel: np.ndarray | int,
     ) -> np.ndarray:
-        """As `updated`, from what is not the population's, and from the functions seen (n, p)."""
+        """What is known (n, S) of n channels after one more observation each.
+
+        `own` (n,) is what is not the population's at finite `times` (n,), and `seen` (n, p) are the
+        functions there; `channel` says which channel each one is, or all are.
+        """
         mean, covariance = self._states_at(known, times, channel)
         part = np.einsum("npq,nq->np", covariance, seen)
         expected = np.einsum("np,np->n", part, seen) + self.noise[channel]
@@ -247,22 +244,18 @@ class MixedEffects:
     ) -> np.ndarray:
         return (self.fixed(times, trend) * self.curve[channel]).sum(axis=-1)
 
-    def known_at(
-        self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray, rows: np.ndarray
-    ) -> np.ndarray:
-        """What is known (n, D, S) of series up to some of their `rows` (n,), which are included.
-
-        The arrays are as in `learn`; the rows are positions among those of all series.
-        """
-        found, series = self.start(len(rows), values.shape[1]), series_index(offsets)
-        asked_series, seen = np.unique(series[rows]), self.random(times)
+    def known_at(self, rows: Standardised, asked: np.ndarray) -> np.ndarray:
+        """What is known (n, D, S) of series up to some of their rows (n,)."""
+        times, values, offsets, _ = rows
+        found, series = self.start(len(asked), values.shape[1]), series_index(offsets)
+        asked_series, seen = np.unique(series[asked]), self.random(times)
         for j, channel in enumerate(values.T):
             own = channel - self._population(times, j)
             observed = np.flatnonzero(~np.isnan(channel))
             first = np.searchsorted(observed, offsets[asked_series])
-            place = np.searchsorted(asked_series, series[rows])
+            place = np.searchsorted(asked_series, series[asked])
             # How many observations of the channel each asked row knows of its series.
-            count = np.searchsorted(observed, rows, side="right") - first[place]
+            count = np.searchsorted(observed, asked, side="right") - first[place]
             longest = np.zeros(len(asked_series), dtype=np.int64)
             np.maximum.at(longest, place, count)
             by_count = np.argsort(count, kind="stable")
@@ -275,6 +268,18 @@ class MixedEffects:
                 ended = by_count[bounds[k] : bounds[k + 1]]
                 found[ended, j] = known[place[ended]]
         return found
+
+    def forecast(self, known: np.ndarray, asked: Asked) -> np.ndarray:
+        """Means (n, D), of channels that were observed without trends after the longest lead."""
+        return self._answer(known, asked)[0]
+
+    def errors(self, known: np.ndarray, asked: Asked) -> np.ndarray:
+        """Standard deviations (n, D) of what comes."""
+        return np.sqrt(self._answer(known, asked)[1])
+
+    def _answer(self, known: np.ndarray, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
+        held = np.where(asked.records.n_values > 0, asked.longest, np.inf)
+        return self.forecasts(known, asked.elapsed, held)
 
     def forecasts(
         self, known: np.ndarray, times: np.ndarray, longest: np.ndarray | float = np.inf

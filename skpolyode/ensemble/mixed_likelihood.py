@@ -110,10 +110,10 @@ class RestrictedLikelihood:
         self.season = np.repeat(np.arange(len(n_harmonics)), 2 * np.array(n_harmonics, dtype=int))
         known = data.known[..., None]
         self.x, self.z = np.where(known, fixed, 0.0), np.where(known, random, 0.0)
-        self.apart = np.abs(data.times[:, :, None] - data.times[:, None])
+        self.lag = np.abs(data.times[:, :, None] - data.times[:, None])
         self.both = data.known[:, :, None] & data.known[:, None]
         # The order of the products in `loss`, which would take longer to find than to follow.
-        like = self.z, self.apart, self.z
+        like = self.z, self.lag, self.z
         self._order = np.einsum_path("snp,snm,smq->pq", *like, optimize=True)[0]
         level, slope, serial, noise = np.log(SETTINGS.usual)
         seasons, memory = [level] * len(n_harmonics), np.log(SETTINGS.usual_memory)
@@ -130,7 +130,7 @@ class RestrictedLikelihood:
 
     def _solved(self, theta: np.ndarray) -> tuple[np.ndarray, ...]:
         prior, memory, noise, _ = self.parts(theta)
-        decay = np.where(self.both, np.exp(-self.apart / memory), 0.0)
+        decay = np.where(self.both, np.exp(-self.lag / memory), 0.0)
         v = self.z @ prior[:-1, :-1] @ self.z.swapaxes(1, 2) + prior[-1, -1] * decay
         place = np.arange(v.shape[1])
         v[:, place, place] += np.where(self.data.known, noise, 1.0)
@@ -165,9 +165,9 @@ class RestrictedLikelihood:
         """Negative restricted log likelihood with the prior, and its gradient."""
         prior, memory, noise, root = self.parts(theta)
         decay, inverse, log_det, vx, gram, curve = self._solved(theta)
-        left = self.data.values - self.x @ curve
-        a = np.einsum("snm,sm->sn", inverse, left)
-        value = log_det + (a * left).sum() + np.linalg.slogdet(gram)[1]
+        residual = self.data.values - self.x @ curve
+        a = np.einsum("snm,sm->sn", inverse, residual)
+        value = log_det + (a * residual).sum() + np.linalg.slogdet(gram)[1]
         value += ((curve / self.spread) ** 2).sum()
         value += 2 * np.log(self.spread).sum()  # the more functions, the less
         # Half the derivative of all three in the covariances V of each series.
@@ -180,7 +180,7 @@ class RestrictedLikelihood:
         serial = prior[-1, -1] * slope * decay
         gradient.append(2 * serial.sum())
         is_free = memory < SETTINGS.longest_memory
-        gradient.append((serial * self.apart).sum() / memory * is_free)
+        gradient.append((serial * self.lag).sum() / memory * is_free)
         diagonal = np.diagonal(slope, axis1=1, axis2=2)
         gradient.append(2 * noise * diagonal[self.data.known].sum())
         away = (theta - self.usual) / SETTINGS.prior

@@ -12,6 +12,9 @@ MAX_HARMONICS = 6  # of a season
 LONGEST_PAST = 1000  # rows that a search looks back on; of longer series the last ones
 FEWEST_VALUES = 12  # to search for a season
 
+Seasons = list[tuple[float, ...]]
+"""Periods that series may have together: alternatives."""
+
 
 @dataclass(frozen=True)
 class PeriodSettings:
@@ -23,7 +26,7 @@ class PeriodSettings:
     n_peaks: int = 3  # of each periodogram
     n_multiples: int = 4  # of the period of a peak, since a peak may be a harmonic
     n_seasons: int = 2  # that the series must show, at least
-    apart: float = 0.25  # resolutions between two candidates, at least
+    separation: float = 0.25  # resolutions between two candidates, at least
     rounding: float = 0.6  # resolutions within which a period is rounded to whole rows
     fewest_rows: int = 20  # of a series that is searched
     max_searched: int = 4  # series and channels of a panel that are searched
@@ -56,7 +59,7 @@ def likely_periods(times: np.ndarray, versions: list[np.ndarray], most: int) -> 
     chosen: list[float] = []
     for place in np.argsort(criteria, axis=1, kind="stable").T.ravel():
         period = candidates[place]
-        if all(abs(period - other) > _SETTINGS.apart * period**2 / span for other in chosen):
+        if all(abs(period - other) > _SETTINGS.separation * period**2 / span for other in chosen):
             chosen.append(period)
     return chosen[:most]
 
@@ -70,15 +73,13 @@ def harmonics_of(periods: Sequence[float]) -> tuple[int, ...]:
     return tuple(int(np.clip(p / 2 + 1e-6, 1, n)) for p, n in zip(periods, most, strict=True))
 
 
-def alternatives(periods: Sequence[float]) -> list[tuple[float, ...]]:
+def alternatives(periods: Sequence[float]) -> Seasons:
     """Seasons that series may have: one of the periods, or all together."""
     each = [(period,) for period in periods]
     return [*each, tuple(periods)] if len(each) > 1 else each
 
 
-def shared_seasons(
-    times: np.ndarray, values: np.ndarray, offsets: np.ndarray
-) -> list[tuple[float, ...]]:
+def shared_seasons(times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Seasons:
     """Seasons that most of the longest series may have, from rows (P,) and (P, D).
 
     Lines are removed first. What the likeliest period leaves is searched again, so that a day does
@@ -94,7 +95,7 @@ def shared_seasons(
                 t, x = times[rows][seen][-LONGEST_PAST:], x[seen][-LONGEST_PAST:]
                 searched.append((t, without_line(t, x)))
     found = _alike(searched)
-    others = _alike([(t, _left(t, x, found[0])[0]) for t, x in searched]) if found else []
+    others = _alike([(t, _residual(t, x, found[0])[0]) for t, x in searched]) if found else []
     parts = range(1, _SETTINGS.n_parts + 1)
     pairs = [_in_whole(searched, found[0] / k, other) for other in others[:1] for k in parts]
     return alternatives(likeliest(pairs, searched)) if pairs else [(p,) for p in found]
@@ -102,8 +103,8 @@ def shared_seasons(
 
 def without_line(times: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Values (n,) minus the line through them; nothing of rounding is left."""
-    left = x - np.polynomial.Polynomial.fit(times, x, 1)(times)
-    return np.where(np.abs(left) > 1e-12 * np.abs(x).max(), left, 0.0)
+    residual = x - np.polynomial.Polynomial.fit(times, x, 1)(times)
+    return np.where(np.abs(residual) > 1e-12 * np.abs(x).max(), residual, 0.0)
 
 
 def likeliest(
@@ -155,22 +156,22 @@ def _peaks(times: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def _criterion(times: np.ndarray, x: np.ndarray, *periods: float) -> float:
     """Bayesian information criterion of a mean and the harmonics of periods."""
-    _, size, share = _left(times, x, *periods)
+    _, size, share = _residual(times, x, *periods)
     return float(len(times) * np.log(share + 1e-9) + size * np.log(len(times)))
 
 
 def _share(times: np.ndarray, x: np.ndarray, period: float) -> float:
     """Share of the variance that a mean and the harmonics of a period explain, adjusted."""
-    _, size, share = _left(times, x, period)
+    _, size, share = _residual(times, x, period)
     return 1 - share * len(x) / max(len(x) - size, 1)
 
 
-def _left(times: np.ndarray, x: np.ndarray, *periods: float) -> tuple[np.ndarray, int, float]:
+def _residual(times: np.ndarray, x: np.ndarray, *periods: float) -> tuple[np.ndarray, int, float]:
     """What a mean and harmonics of periods leave of `x` (n,), their number, and the share left."""
     own = zip(periods, harmonics_of(periods), strict=True)
     angle = 2 * np.pi * np.outer(times, [k / p for p, n in own for k in range(1, n + 1)])
     basis = np.column_stack([np.ones(len(times)), np.cos(angle), np.sin(angle)])
     own, size, _ = np.linalg.svd(basis, full_matrices=False)
     own = own[:, size > 1e-6 * size[0]]
-    left = x - own @ (own.T @ x)
-    return left, own.shape[1], float(left @ left / max(x @ x, 1e-300))
+    residual = x - own @ (own.T @ x)
+    return residual, own.shape[1], float(residual @ residual / max(x @ x, 1e-300))

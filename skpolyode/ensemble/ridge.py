@@ -13,8 +13,11 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from skpolyode.ensemble.backtest import Sample, are_known, nearness
-from skpolyode.ensemble.records import NEGLIGIBLE, Records
+from skpolyode.ensemble.backtest import are_known, nearness
+from skpolyode.ensemble.member import Asked, Lesson, Member
+from skpolyode.ensemble.records import NEGLIGIBLE
+from skpolyode.panel import series_index
+from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 
 _LAST, _MIXED = range(2)  # simple forecasts, of which the better one is corrected
@@ -41,7 +44,7 @@ _SETTINGS = RidgeSettings()
 
 @saved
 @dataclass(frozen=True, eq=False)
-class DirectRidge:
+class DirectRidge(Member):
     """Linear corrections of the better simple forecast of each channel, at some leads.
 
     Parameters
@@ -58,6 +61,8 @@ class DirectRidge:
         Whether the features include products of last values and latest changes.
     strength : float
         Of the penalty, in forecasts that speak for 0.
+    n_driven : int
+        Number of responses to inputs; those when a channel was last observed are known of it.
     """
 
     leads: np.ndarray
@@ -67,23 +72,28 @@ class DirectRidge:
     coefficients: np.ndarray
     with_products: bool
     strength: float
+    n_driven: int
+
+    reads_inputs = True
+    extrapolates = False
 
     @classmethod
-    def learn(cls, leads: np.ndarray, sample: Sample, mixed: np.ndarray) -> list[Self]:
-        """Fit ridge regressions at leads (J,): to all series, then without each fold of them.
+    def learn(cls, lesson: Lesson) -> list[Self]:
+        """Fit ridge regressions at the knots: to all series, then without each fold of them.
 
         Cross-validation over these folds chooses the strength and, with few channels, whether the
-        features include products: by the share that is left of the squared error of the last value,
-        a mean over channels and leads. `mixed` (M, D) are forecasts of the mixed model. There are
-        no regressions where none is better than the last value.
+        features include products: by the share that remains of the squared error of the last value,
+        a mean over channels and leads. There are no regressions where none is better than that.
         """
+        sample, leads = lesson.sample, lesson.knots
         own_leads = sample.leads
         known = are_known(own_leads, sample.actual)
-        if not known.any():
+        if not (len(leads) and known.any()):
             return []
         few = known.shape[1] <= _SETTINGS.max_channels_in_products
-        parts = sample.records, sample.elapsed, mixed, few, leads[-1], sample.driven
-        features, of_last, channels = _Features.of(*parts), [], []
+        before = cls.known_at(sample.rows, sample.origins)[sample.origin]
+        asked = Asked(sample.elapsed, sample.driven, sample.records, leads[-1], lesson.base)
+        features, of_last, channels = _Features.of(asked, before, few), [], []
         for j, rows in enumerate(known.T):
             x, simple = features.of_channel(j, rows)
             n = max(len(x), 1)
@@ -97,39 +107,41 @@ class DirectRidge:
             of_last.append(sum(own.squares[:, _LAST] for own in sums))
             choices = features.choices(len(centre))
             channels.append([_Folded.of(centre, scale, sums, kept) for kept in choices])
-        return cls._best(leads, np.stack(of_last), [*zip(*channels, strict=True)])
-
-    @classmethod
-    def _best(
-        cls, leads: np.ndarray, of_last: np.ndarray, choices: list[tuple[_Folded, ...]]
-    ) -> list[Self]:
-        """The best regressions, from those of each of D channels for each choice of features.
-
-        `of_last` (D, J) are squared errors of the last value.
-        """
-        wrong, base = np.array([[own.wrong for own in channels] for channels in choices]), of_last
-        left = np.divide(wrong, base[:, None], out=np.zeros_like(wrong), where=base[:, None] > 0)
-        left = left.mean(axis=(1, 3))  # (choices, S)
-        if not left.min() < np.mean(base > 0):
+        wrong, base = np.array([[own.wrong for own in x] for x in channels]), np.stack(of_last)
+        wrong = wrong.swapaxes(0, 1)  # (choices, D, S, J)
+        share = np.divide(wrong, base[:, None], out=np.zeros_like(wrong), where=base[:, None] > 0)
+        share = share.mean(axis=(1, 3))
+        if not share.min() < np.mean(base > 0):
             return []
-        choice, best = np.unravel_index(left.argmin(), left.shape)
-        centre, scale, bases, found, _ = map(np.stack, zip(*choices[choice], strict=True))
-        what = bool(choice), _SETTINGS.strengths[best]
+        choice, best = np.unravel_index(share.argmin(), share.shape)
+        best_of = zip(*(own[choice] for own in channels), strict=True)
+        centre, scale, bases, found, _ = map(np.stack, best_of)
+        what = bool(choice), _SETTINGS.strengths[best], sample.driven.shape[1]
         folds = range(bases.shape[1])
         return [cls(leads, centre, scale, bases[:, k], found[:, k, best], *what) for k in folds]
 
-    def at(
-        self, records: Records, elapsed: np.ndarray, mixed: np.ndarray, driven: np.ndarray
-    ) -> np.ndarray:
-        """Forecasts (n, D) from records and mixed forecasts (n, D), for times `elapsed` (n,).
+    def start(self, n_series: int, n_channels: int) -> np.ndarray:
+        """Responses (n, D, F) of 0."""
+        return np.zeros((n_series, n_channels, self.n_driven))
 
-        `driven` (n, F) are the responses to inputs at these times, F = 0 if training had none.
-        0 of a channel that has not been observed. Leads stop at the longest one of training.
-        """
-        parts = records, elapsed, mixed, self.with_products, self.leads[-1], driven
-        features = _Features.of(*parts)
-        since = records.time_since(elapsed[:, None])
-        found = np.zeros(since.shape)
+    @staticmethod
+    def known_at(rows: Standardised, asked: np.ndarray) -> np.ndarray:
+        """Responses (n, D, F) when the channels were last observed, or 0."""
+        seen, start = ~np.isnan(rows.values), rows.offsets[series_index(rows.offsets)[asked]]
+        place = np.where(seen, np.arange(len(seen))[:, None], -1)
+        latest = np.maximum.accumulate(place, axis=0)[asked]
+        return np.where((latest < start[:, None])[..., None], 0.0, rows.driven[latest])
+
+    def updated(self, known: np.ndarray, rows: Standardised) -> np.ndarray:
+        """Responses (n, D, F), new where a channel is observed."""
+        return np.where(np.isnan(rows.values)[..., None], known, rows.driven[:, None])
+
+    def forecast(self, known: np.ndarray, asked: Asked) -> np.ndarray:
+        """Forecasts (n, D); leads stop at the longest one of the regression."""
+        asked = asked._replace(longest=self.leads[-1])
+        features = _Features.of(asked, known, self.with_products)
+        since = asked.records.time_since(asked.elapsed[:, None])
+        found = np.full(since.shape, np.nan)
         for j, coefficients in enumerate(self.coefficients):
             rows = np.isfinite(since[:, j])
             x, simple = features.of_channel(j, rows)
@@ -164,8 +176,8 @@ class _Sums(NamedTuple):
         found = [np.linalg.solve(self.grams + s * identity, product) for s in _SETTINGS.strengths]
         return bases, np.stack(found)[..., 0]
 
-    def left(self, bases: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-        """Squared errors (S, J) that coefficients (S, J, F + 1) leave of simple forecasts (J,)."""
+    def wrong(self, bases: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+        """Squared errors (S, J) of simple forecasts (J,) after coefficients (S, J, F + 1)."""
         leads = np.arange(len(bases))
         change = np.einsum("sjf,jfg->sjg", coefficients, self.grams, optimize=True)
         change -= 2 * self.products[leads, :, bases]
@@ -191,7 +203,7 @@ class _Folded(NamedTuple):
         ]
         total = _Sums(*map(sum, zip(*of, strict=True)))
         solved = [total.solve(), *(_Sums(*map(np.subtract, total, own)).solve() for own in of)]
-        wrong = sum(own.left(*others) for own, others in zip(of, solved[1:], strict=True))
+        wrong = sum(own.wrong(*others) for own, others in zip(of, solved[1:], strict=True))
         return cls(centre[kept], scale[kept], *map(np.stack, zip(*solved, strict=True)), wrong)
 
 
@@ -209,21 +221,14 @@ class _Features(NamedTuple):
     n_products: int  # of the shared features, the last ones
 
     @classmethod
-    def of(
-        cls,
-        records: Records,
-        elapsed: np.ndarray,
-        mixed: np.ndarray,
-        with_products: bool,
-        longest: float,
-        driven: np.ndarray,
-    ) -> Self:
+    def of(cls, asked: Asked, before: np.ndarray, with_products: bool) -> Self:
+        elapsed, driven, records, longest, base = asked
         since = records.time_since(elapsed[:, None])
         latest = records.last_time.max(axis=1, initial=0.0)
         elapsed = np.minimum(elapsed, latest + longest)  # all is held from there on
         # On a path past the end of one channel, others may be observed later still.
         since = np.where(np.isinf(since), 0.0, np.clip(since, 0.0, longest))
-        simple = np.stack([records.last, mixed], axis=-1)
+        simple = np.stack([records.last, base], axis=-1)
         last = records.last[..., None]
         means = np.concatenate([records.mean[..., None], records.means], axis=-1)
         levels = np.concatenate([last, means - last], axis=-1)
@@ -238,7 +243,7 @@ class _Features(NamedTuple):
             shared.append(factors[:, one] * factors[:, other])
         shared = np.hstack([np.empty((n, 0)), *shared])
         own = simple, since, np.maximum(records.n_values, 1), np.maximum(elapsed, 0.0)
-        return cls(*own, levels, shared, records.driven, driven, n_products)
+        return cls(*own, levels, shared, before, driven, n_products)
 
     def of_channel(self, channel: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Features (m, F) of a channel, and its simple forecasts (m, 2), at `rows` (n,)."""

@@ -14,8 +14,11 @@ from typing import Self
 
 import numpy as np
 
+from skpolyode.embedders.combiner import Known, take_known
 from skpolyode.ensemble.backtest import (
+    FEWEST_FOLDS,
     N_FOLDS,
+    BacktestSettings,
     Forecasts,
     RollingOrigins,
     Sample,
@@ -24,140 +27,96 @@ from skpolyode.ensemble.backtest import (
     knots_of,
     rolling_origins,
 )
-from skpolyode.ensemble.conformal import Calibration, volatility_at
+from skpolyode.ensemble.conformal import Calibration
+from skpolyode.ensemble.error_scale import signs_of_errors
+from skpolyode.ensemble.members import BASE, MEMBERS, RECORDS, Members, members_of
+from skpolyode.ensemble.periods import Seasons, alternatives, shared_seasons
 from skpolyode.ensemble.records import NEGLIGIBLE, Records
-from skpolyode.ensemble.simple import (
-    SimpleForecasts,
-    learning_sample,
-    members_of,
-    seasons_of,
-    whole_of_seasonal,
-)
 from skpolyode.ensemble.weights import (
-    MEMBERS,
+    RUN,
     SETTINGS,
+    STRUCTURAL,
     Backtest,
-    as_if_new,
     learn_weights,
     weights_between,
+    without_optimism,
 )
 from skpolyode.panel import Panel
 from skpolyode.panel.select import take
-from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
+from skpolyode.transformers.stages import FitState
 
-_ANCHORED = ("run", "last")  # right at a lead of zero, if the run is
-_MIXED = MEMBERS.index("mixed")
-_LEARNED = ("run", "ridge")  # members that know nothing about values outside the training range
+_SAMPLE = BacktestSettings(
+    enough_series=10**9, max_origins=3000, max_targets=10
+)  # that members are learned from
 
 
 @saved
 @dataclass(frozen=True, eq=False)
-class StackedForecast:
-    """Convex combinations of a model's free run and simple forecasts.
+class StackedForecast(Members):
+    """Convex combinations of a model's free run and other forecasts.
 
     Parameters
     ----------
-    simple : SimpleForecasts
-        The members that are not the model's, and the bounds of all.
+    each, bounds
+        As of `Members`.
+    names : tuple of str
+        Of the G forecasts: "run", members, and what else was combined in training.
     leads : float64 ndarray of shape (J,)
         Rising from 0.
     weights : float64 ndarray of shape (D, J, G)
-        Of the members at these leads; smooth between, held beyond. None is negative. What is
-        missing to a sum of one is the weight of the mean in training, 0. The further a series is
-        outside the range of training, by up to one standard deviation, the more the weights of the
-        free run, of the regression and of the mean move to the mixed model: the model has not seen
-        such values.
+        At these leads; smooth between, held beyond. None is negative. What is missing to a sum of
+        one is the weight of the mean in training, 0. The further a series is outside the range of
+        training, by up to one standard deviation, the more the weights of the mean, of the free run
+        and of members that do not extrapolate move to the mixed model: they have not seen such
+        values.
     unseen : float64 ndarray of shape (D, G)
-        Weights of the members for channels that have not been observed yet.
+        Weights for channels that have not been observed yet.
     """
 
-    simple: SimpleForecasts
+    names: tuple[str, ...]
     leads: np.ndarray
     weights: np.ndarray
     unseen: np.ndarray
 
-    def at(self, channel: int, leads: np.ndarray) -> np.ndarray:
-        """Weights (n, G) of the members for one channel, at leads (n,), infinite if unseen."""
-        return weights_between(self.weights[channel], self.unseen[channel], self.leads, leads)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the G members."""
-        return MEMBERS[: self.weights.shape[-1]]
+    def at(self, leads: np.ndarray) -> np.ndarray:
+        """Weights (n, D, G) at leads (n, D), infinite if unseen."""
+        return weights_between(self.weights, self.unseen, self.leads, leads)
 
     @property
     def mean_weights(self) -> dict[str, float]:
-        """Weight of each member, and of the mean in training, over all channels and leads."""
+        """Weight of each forecast, and of the mean in training, over all channels and leads."""
         weights = self.weights.mean(axis=(0, 1))
         members = dict(zip(self.names, map(float, weights), strict=True))
         return members | {"training mean": max(1.0 - sum(members.values()), 0.0)}
 
     def combine(
-        self,
-        run: np.ndarray,
-        known: Records,
-        elapsed: np.ndarray,
-        driven: np.ndarray,
-        structural: np.ndarray | None = None,
+        self, given: Known, known: Known, elapsed: np.ndarray, driven: np.ndarray
     ) -> np.ndarray:
-        """Forecasts (n, D) from free runs (n, D) and the records (n, D) known of their series.
+        """Forecasts (n, D) from those that are `given`, and from what is known of the series.
 
-        `elapsed` (n,) are the times that are forecast, in the units of the records, and `driven`
-        (n, F) the responses to inputs then. Without `structural` forecasts (n, D, S), those of an
-        ensemble that has them are taken as not known.
+        As of :class:`~skpolyode.embedders.combiner.Combiner`.
         """
-        if structural is None:
-            structural = np.full((*run.shape, len(self.names) - len(MEMBERS) + 1), np.nan)
-        result, learned = np.empty_like(run), np.isin(self.names, _LEARNED)
-        for part in chunks(len(run)):
-            records, when = known[part], elapsed[part]
-            members = self.simple.members(run[part], records, when, driven[part], structural[part])
+        result, base = np.empty_like(given[RUN]), self.names.index(BASE)
+        trusted = {name for name, own in self.each.items() if own.extrapolates} | {STRUCTURAL}
+        inside = ~np.isin(self.names, list(trusted))
+        for part in chunks(len(result)):
+            own, when = take_known(known, part), elapsed[part]
+            what = take_known(given, part), own, when, driven[part]
+            members, records = self.forecasts(self.names, *what), Records.of(own[RECORDS])
             leads = records.time_since(when[:, None])
-            far = np.where(records.n_values > 0, self.simple.bounds.outside(records), 0.0)
+            far = np.where(records.n_values > 0, self.bounds.outside(records), 0.0)
             share = np.clip(far / SETTINGS.margin, 0.0, 1.0)
-            for j in range(leads.shape[1]):
-                weights = self.at(j, leads[:, j])
-                rest = 1 - weights.sum(axis=1)  # of the mean in training
-                moved = share[:, j] * (rest + weights[:, learned].sum(axis=1))
-                weights[:, learned] *= 1 - share[:, j, None]
-                weights[:, _MIXED] += moved
-                result[part, j] = (weights * members[:, j]).sum(axis=-1)
+            weights = self.at(leads)
+            rest = 1 - weights.sum(axis=-1)  # of the mean in training
+            weights[..., base] += share * (rest + weights[..., inside].sum(axis=-1))
+            weights[..., inside] *= 1 - share[..., None]
+            result[part] = (weights * members).sum(axis=-1)
         return result
 
-    @property
-    def reads_inputs(self) -> bool:
-        """Whether there is a regression, which reads responses to inputs."""
-        return self.simple.ridge is not None
-
-    def start(self, n_series: int, n_channels: int, n_driven: int) -> Records:
-        """Records (n, D) of series that have not been observed."""
-        return self.simple.blank(n_series, n_channels, n_driven)
-
-    def known_at(
-        self, rows: Standardised, offsets: np.ndarray, asked: np.ndarray, driven: np.ndarray
-    ) -> Records:
-        """Records (n, D) of series up to some rows (n,); see `SimpleForecasts.records`."""
-        return self.simple.records(rows, offsets, asked, driven)
-
-    def updated(
-        self,
-        known: Records,
-        elapsed: np.ndarray,
-        values: np.ndarray,
-        mask: np.ndarray,
-        driven: np.ndarray,
-    ) -> Records:
-        """Records (n, D) after one more observation of each series; see `Records.updated`."""
-        return self.simple.updated(known, elapsed, values, mask, driven)
-
-    def unpack(self, packed: np.ndarray, n_driven: int) -> Records:
-        """Records that `pack` has packed."""
-        return Records.unpack(packed, n_driven)
-
-    def rescaled(self, ratio: float, simple: SimpleForecasts) -> Self:
-        """The same for a unit of time that is shorter by `ratio`, with other simple forecasts."""
-        return replace(self, leads=self.leads * ratio, simple=simple)
+    def rescaled(self, ratio: float, members: Members) -> Self:
+        """The same for a unit of time that is shorter by `ratio`, with other members."""
+        return replace(self, leads=self.leads * ratio, **vars(members))
 
 
 def learn_stacking(
@@ -168,13 +127,13 @@ def learn_stacking(
     *,
     new_from: np.ndarray | None = None,
     period: Sequence[float] | None = None,
-    structural: Callable[[RollingOrigins], np.ndarray] | None = None,
+    structural: Callable[[RollingOrigins], tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> tuple[StackedForecast, Backtest]:
-    """Learn the weights of a model and of simple forecasts from backtests.
+    """Learn the weights of a model and of the members from backtests.
 
-    With few held-out series, simple forecasts are learned from all series and judged on all of
-    them, by folds; only the model is judged on those that it has not seen. Simple forecasts of a
-    single series are judged on its second half, by what was learned from the first one.
+    With few held-out series, members are learned from all series and judged on all of them, by
+    folds; only the model is judged on those that it has not seen. Members of a single series are
+    judged on its second half, by what was learned from the first one.
 
     Parameters
     ----------
@@ -190,7 +149,8 @@ def learn_stacking(
         Of seasons, in the units of `times`: one of them, or all together; empty if there is none.
         None searches for some, and decides whether there are any.
     structural : callable or None, default=None
-        Gives structural forecasts (M + O, D, 1) of rolling origins, in the units of the model.
+        Gives structural forecasts (M + O, D) of rolling origins, and the expected size of their
+        errors, in the units of the model.
     """
     seasons = seasons_of(model, trained, period)
     asked, is_new, learned, by_folds = _judges(model, trained, tested, rng, new_from, seasons)
@@ -198,27 +158,31 @@ def learn_stacking(
     run = np.empty((0, trained.n_channels))
     if len(asked.origins):
         run = model.runs_from(asked.panel, asked.origins, asked.times, asked.counts)
-    extra = np.empty((*run.shape, 0)) if structural is None else structural(asked)
-    own = run[ahead], extra[ahead]
+    given, expected = {RUN: run[ahead]}, np.ones((int(ahead.sum()), trained.n_channels))
+    if structural is not None:
+        given[STRUCTURAL], expected = (x[ahead] for x in structural(asked))
     sample, start = every.of_rows(ahead), (run - every.actual)[~ahead]
     knots = np.empty(0)
     if new_from is None and learned.n_series > 1:
         knots = knots_of(sample.leads, sample.actual)
-    source = learning_sample(model, learned, rng, seasons)
-    simple, *folds = SimpleForecasts.learn(source, seasons, knots)
-    members = members_of(folds if by_folds else [simple], sample, *own)
-    volatility = volatility_at(sample.rows.values, sample.offsets, sample.origins)[sample.origin]
-    columns = sample.leads, volatility, members, sample.actual
+    whole, *folds = Members.learn(_learning_sample(model, learned, rng, seasons), seasons, knots)
+    names = RUN, *MEMBERS, *(name for name in given if name != RUN)
+    members = members_of(folds if by_folds else [whole], names, sample, given)
+    known = take_known(whole.known_at(sample.rows, sample.origins), sample.origin)
+    sizes = whole.expected_errors(known, sample.elapsed)
+    rows = sample.rows.values, sample.rows.offsets, sample.origins[sample.origin]
+    columns = names, sample.leads, signs_of_errors(*rows, sizes), members, sample.actual
     times = asked.times[ahead] / model.units.time_scale
-    backtest = Backtest(*columns, sample.series, times, is_new[ahead], sample.origin)
+    backtest = Backtest(*columns, sample.series, times, is_new[ahead], sample.origin, expected)
     leads, weights, unseen = learn_weights(backtest)
-    early = [_at_zero(weights[:, :1], _anchored(model, start))]
+    early = [_at_zero(weights[:, :1], names, _anchored(model, start))]
     if leads[0] > 1.0:  # after a typical gap the last value says no more than it does then
         early, leads = [*early, weights[:, :1]], np.concatenate([[1.0], leads])
     leads, weights = np.concatenate([[0.0], leads]), np.concatenate([*early, weights], axis=1)
     if tested is None and not by_folds:
-        simple = learn_simple(model, trained, rng, period)
-    return StackedForecast(simple, leads, weights, unseen), backtest
+        whole = learn_members(model, trained, rng, seasons)
+    weights_of = {"leads": leads, "weights": weights, "unseen": unseen}
+    return StackedForecast(**vars(whole), names=names, **weights_of), backtest
 
 
 def _judges(
@@ -227,16 +191,16 @@ def _judges(
     tested: Panel | None,
     rng: np.random.RandomState,
     new_from: np.ndarray | None,
-    seasons: list[tuple[float, ...]],
+    seasons: Seasons,
 ) -> tuple[RollingOrigins, np.ndarray, Panel, bool]:
     """Origins whose forecasts are judged, and whether the model has not seen (M + O,) what came.
 
-    Then the series that simple forecasts are learned from, and whether they are judged by folds of
-    these; see `learn_stacking`.
+    Then the series that members are learned from, and whether they are judged by folds of these;
+    see `learn_stacking`.
     """
     pool = trained if tested is None else tested
     if new_from is not None:
-        by_folds = pool.n_series >= SETTINGS.fewest_folds
+        by_folds = pool.n_series >= FEWEST_FOLDS
         earliest = pool.offsets[:-1] if by_folds else new_from
         asked = rolling_origins(model, pool, rng, earliest)
         return asked, asked.rows >= new_from[asked.series], pool if by_folds else trained, by_folds
@@ -244,43 +208,63 @@ def _judges(
         half = np.array([(trained.n_observations + 1) // 2])
         known, asked = np.zeros((2, 1), dtype=np.int64), rolling_origins(model, trained, rng, half)
         return asked, np.zeros(len(asked.rows), dtype=bool), take(trained, *known, half), False
-    asked = rolling_origins(model, pool, rng, whole_of_seasonal(pool, seasons))
+    asked = rolling_origins(model, pool, rng, _whole_of_seasonal(pool, seasons))
     is_new = np.full(len(asked.rows), tested is not None)
     if tested is None or tested.n_series >= SETTINGS.fewest_judges:
         return asked, is_new, trained, tested is None
-    others = rolling_origins(model, trained, rng, whole_of_seasonal(trained, seasons))
+    others = rolling_origins(model, trained, rng, _whole_of_seasonal(trained, seasons))
     asked = others.followed_by(asked)
     is_new = np.arange(len(asked.rows)) >= len(others.rows)
     learned = Panel.concat([trained, tested], ids=np.arange(trained.n_series + tested.n_series))
     return asked, is_new, learned, True
 
 
-def _anchored(model: Forecasts, start: np.ndarray) -> tuple[str, ...]:
-    """Members that are right at a lead of zero, where the free run errs by `start` (O, D)."""
+def _anchored(model: Forecasts, start: np.ndarray) -> list[str]:
+    """Forecasts that are right at a lead of zero, the surest first.
+
+    The free run errs there by `start` (O, D).
+    """
     if model.filters:
-        return _ANCHORED[:1]  # a filter knows better than one noisy observation
+        return [RUN]  # a filter knows better than one noisy observation
+    others = [name for name, own in MEMBERS.items() if own.starts_at_last]
     is_right = (np.abs(start[~np.isnan(start)]) < NEGLIGIBLE).all()
-    return _ANCHORED if is_right else _ANCHORED[1:]
+    return [*others, RUN] if is_right else others
 
 
-def _at_zero(weights: np.ndarray, anchored: tuple[str, ...]) -> np.ndarray:
-    """Weights (D, 1, G) at a lead of zero, where only anchored members are right."""
-    start = np.where(np.isin(MEMBERS[: weights.shape[-1]], anchored), weights, 0.0)
-    surest = "last" if "last" in anchored else "run"
-    start[..., MEMBERS.index(surest)] += start.sum(axis=-1) <= NEGLIGIBLE
+def _at_zero(weights: np.ndarray, names: tuple[str, ...], anchored: list[str]) -> np.ndarray:
+    """Weights (D, 1, G) at a lead of zero, where only anchored forecasts are right."""
+    start = np.where(np.isin(names, anchored), weights, 0.0)
+    start[..., names.index(anchored[0])] += start.sum(axis=-1) <= NEGLIGIBLE
     return start / start.sum(axis=-1, keepdims=True)
 
 
-def learn_simple(
-    model: Forecasts,
-    panel: Panel,
-    rng: np.random.RandomState,
-    period: Sequence[float] | None = None,
-) -> SimpleForecasts:
-    """Simple forecasts in the units of a model, without a regression; see `learn_stacking`."""
-    seasons = seasons_of(model, panel, period)
-    sample = learning_sample(model, panel, rng, seasons)
-    return SimpleForecasts.learn(sample, seasons, np.empty(0))[0]
+def learn_members(
+    model: Forecasts, panel: Panel, rng: np.random.RandomState, seasons: Seasons
+) -> Members:
+    """Members in the units of a model, without a regression; see `learn_stacking`."""
+    sample = _learning_sample(model, panel, rng, seasons)
+    return Members.learn(sample, seasons, np.empty(0))[0]
+
+
+def seasons_of(model: Forecasts, panel: Panel, period: Sequence[float] | None) -> Seasons:
+    """Seasons that the mixed model chooses from; see `learn_stacking`."""
+    if period is None:
+        rows = model.standardised(panel)
+        return [(), *shared_seasons(rows.times, rows.values, rows.offsets)]
+    return alternatives([p / model.units.time_scale for p in period]) or [()]
+
+
+def _learning_sample(
+    model: Forecasts, panel: Panel, rng: np.random.RandomState, seasons: Seasons
+) -> Sample:
+    """What members are learned from, of the series of a panel."""
+    asked = rolling_origins(model, panel, rng, _whole_of_seasonal(panel, seasons), _SAMPLE)
+    return Sample.of(model, asked).of_rows(asked.is_ahead)
+
+
+def _whole_of_seasonal(panel: Panel, seasons: Seasons) -> np.ndarray | None:
+    """Where rolling origins start if there may be a season: windows would lose its phase."""
+    return panel.offsets[:-1] if any(seasons) else None
 
 
 def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
@@ -291,18 +275,32 @@ def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
         out = folds == fold
         knots, weights, unseen = learn_weights(backtest.of(~out))
         own = backtest.of(out)
-        for j, channel in enumerate(zip(weights, unseen, strict=True)):
-            at = weights_between(*channel, knots, own.leads[:, j])
-            result[out, j] = (at * own.members[:, j]).sum(axis=-1)
+        at = weights_between(weights, unseen, knots, own.leads)
+        result[out] = (at * own.members).sum(axis=-1)
     return result
 
 
-def calibrate(backtest: Backtest, unit: float, expected: np.ndarray | None = None) -> Calibration:
+def calibrate(backtest: Backtest, unit: float) -> Calibration:
     """How far off combined forecasts are, with times in units of which `unit` are a typical gap.
 
-    Weights that judge a forecast are learned from other folds. Errors are multiples of those
-    `expected` (M, D), if there are any.
+    Weights that judge a forecast are learned from other folds.
     """
-    leads, forecasts = backtest.leads * unit, as_if_new(cross_fitted(backtest), backtest)
-    columns = leads, forecasts, backtest.actual, backtest.series, backtest.times * unit
-    return Calibration.learn(*columns, backtest.volatility, expected, backtest.origin)
+    wrong = backtest.actual - without_optimism(cross_fitted(backtest), backtest)
+    columns = backtest.leads * unit, wrong / backtest.expected
+    about = backtest.series, backtest.times * unit, backtest.signs, backtest.origin
+    return Calibration.learn(*columns, *about)
+
+
+def stack_forecasts(state: FitState) -> None:
+    """Learn weights by channel and lead, and whole paths of the errors that are left."""
+    parts = state.trained, state.judging, state.random_state
+    stacking, backtest = learn_stacking(state.embedder, *parts)
+    calibration = calibrate(backtest, state.embedder.units.time_scale)
+    state.embedder = replace(state.embedder, stacking=stacking, calibration=calibration)
+    judged = state.trained if state.judging is None else state.judging
+    weights = {name: w for name, w in stacking.mean_weights.items() if w >= 0.005}
+    outcome = f"forecasts combine {', '.join(weights)}"
+    if periods := stacking.each[BASE].periods:
+        lengths = [f"{period * state.embedder.units.time_scale:.4g}" for period in periods]
+        outcome += f"; seasons of {' and '.join(lengths)}"
+    state.report.add("stacking", outcome, len(judged), **weights)

@@ -10,11 +10,8 @@ from scipy.optimize import nnls
 
 from skpolyode.ensemble.backtest import are_known, chunks, effective_count, knots_of, nearness
 
-MEMBERS = ("run", "last", "mixed", "ridge", "structural")
-"""Members of the ensemble, in the order of their weights. Few series have structural forecasts,
-others do not. What is missing to a sum of one is the weight of the mean in training, 0."""
-
-_RUN, _STRUCTURAL = map(MEMBERS.index, ("run", "structural"))
+RUN, STRUCTURAL = "run", "structural"
+"""Names of forecasts that are no members': the model's, and of few series structural ones."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +23,9 @@ class StackingSettings:
     (geometric means).
 
     That series which trained the model count beside the few that did not, with errors as
-    :func:`as_if_new` enlarges them, makes errors in the rest of the series 0.88 times as large, and
-    those of the next row 0.90 times (18 of these sets, four folds; Crime's next row 1.17 times),
-    and those of noisy sines and Lorenz63, 40 and 200 series, 0.85 to 0.99 times.
+    :func:`without_optimism` enlarges them, makes errors in the rest of the series 0.88 times as
+    large, and those of the next row 0.90 times (18 of these sets, four folds; Crime's next row 1.17
+    times), and those of noisy sines and Lorenz63, 40 and 200 series, 0.85 to 0.99 times.
 
     With a `jump` of 1, 3 and a thousand in place of 2, the next row of aneurysm has 0.97, 1.05 and
     1.16 times the error, that of Blackmore 0.97, 1.03 and 1.08, and the eighth one of pbcseq 1.01,
@@ -51,7 +48,6 @@ class StackingSettings:
     sum_weight: float = 1e4  # of the equation that weights sum to one, beside those of the errors
     jump: float = 2.0  # usual errors; what is beyond is no larger in series that are new
     trust: float = 2.0  # held-out series that speak for errors as large as those in training
-    fewest_folds: int = 3  # series that are judged by the others
     fewest_judges: int = 60  # held-out series; with fewer, all series judge simple forecasts
 
 
@@ -63,30 +59,34 @@ _LEAST = 1e-8  # squared error that counts as none
 class Backtest(NamedTuple):
     """M forecasts of known rows from rows before them, and what came."""
 
+    names: tuple[str, ...]  # of the G forecasts; what is missing to one is the weight of the mean
     leads: np.ndarray  # float64 (M, D), inf of a channel that was not observed before
-    volatility: np.ndarray  # float64 (M, D, 2): of the series before
+    signs: np.ndarray  # float64 (M, D, 3): of how large errors will be
     members: np.ndarray  # float64 (M, D, G)
     actual: np.ndarray  # float64 (M, D), NaN where not observed
     series: np.ndarray  # int64 (M,)
     times: np.ndarray  # float64 (M,): that are forecast, in typical gaps
     is_new: np.ndarray  # bool (M,): whether the series has not trained the model
     origin: np.ndarray  # int64 (M,): which of the origins it is forecast from
+    expected: np.ndarray  # float64 (M, D): size of the errors that structural ones expect; else 1
 
     def of(self, kept: np.ndarray) -> Backtest:
         """The forecasts that a mask (M,) keeps."""
-        return Backtest(*(column[kept] for column in self))
+        arrays = {k: x[kept] for k, x in self._asdict().items() if isinstance(x, np.ndarray)}
+        return self._replace(**arrays)
 
 
 def weights_between(
     weights: np.ndarray, unseen: np.ndarray, knots: np.ndarray, leads: np.ndarray
 ) -> np.ndarray:
-    """Weights (n, G) at leads (n,), from those (J, G) at knots (J,).
+    """Weights (n, D, G) at leads (n, D), from those (D, J, G) at knots (J,).
 
-    Of a channel without observations, which has no finite lead, they are those (G,) of what is
+    Of a channel without observations, which has no finite lead, they are those (D, G) of what is
     `unseen`.
     """
-    found = nearness(leads, knots) @ weights
-    return np.where(np.isinf(leads)[:, None], unseen, found)
+    pairs = zip(leads.T, weights, strict=True)
+    found = np.stack([nearness(lead, knots) @ own for lead, own in pairs], axis=1)
+    return np.where(np.isinf(leads)[..., None], unseen, found)
 
 
 def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -94,15 +94,15 @@ def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
     The last are those of channels that have not been observed before, which have no lead. Without
     any forecasts, all weight is on the free run. Its errors on series that trained the model count
-    as :func:`as_if_new` enlarges them.
+    as :func:`without_optimism` enlarges them.
     """
-    counted = are_known(backtest.leads, backtest.actual)
+    counted, run = are_known(backtest.leads, backtest.actual), backtest.names.index(RUN)
     if not counted.any():
         n_channels, size = backtest.members.shape[1:]
-        run = np.tile(np.eye(size)[_RUN], (n_channels, 1, 1))
-        return np.ones(1), run, run[:, 0]
+        alone = np.tile(np.eye(size)[run], (n_channels, 1, 1))
+        return np.ones(1), alone, alone[:, 0]
     leads, members = knots_of(backtest.leads, backtest.actual), backtest.members.copy()
-    members[..., _RUN] = as_if_new(members[..., _RUN], backtest)
+    members[..., run] = without_optimism(members[..., run], backtest)
     backtest = backtest._replace(members=members)
     unseen = np.isinf(backtest.leads) & np.isfinite(backtest.actual)
     of_unseen = _weights_at(backtest, unseen, np.ones(1))[:, 0]
@@ -120,29 +120,29 @@ def _weights_at(backtest: Backtest, counted: np.ndarray, leads: np.ndarray) -> n
 
     Where no series is new, errors of training are not enlarged, and all count for less.
     """
-    n_channels, size = backtest.members.shape[1:]
-    is_structural = size > _STRUCTURAL
+    names, size = backtest.names, len(backtest.names)
+    is_structural = STRUCTURAL in names
     penalty = _penalty(nearness(backtest.leads[counted], leads).sum(axis=0))
     penalty *= SETTINGS.structural_prior if is_structural else SETTINGS.prior
     parts = np.stack([_error_products(backtest, own, j, leads) for j, own in enumerate(counted.T)])
     # Errors of several channels may be correlated: all of them count as one channel does.
     pooled = parts.mean(axis=0)
-    others = np.flatnonzero(np.arange(size + 1) != _RUN)
+    others = np.flatnonzero(np.arange(size + 1) != names.index(RUN))
     of_others = pooled[:, others][:, :, :, others]
     best = others[np.einsum("ngng->g", of_others).argmin()]
     first, towards = np.zeros((2, len(leads), size + 1))
-    first[:, _STRUCTURAL if is_structural else best] = 1.0
+    first[:, names.index(STRUCTURAL) if is_structural else best] = 1.0
     towards[:, others] = _convex_weights(of_others, penalty, first[:, others])
     if not backtest.is_new.any():
         parts, pooled = SETTINGS.in_sample * parts, SETTINGS.in_sample * pooled
     towards = _convex_weights(pooled, penalty, towards)
-    own = [towards] * n_channels
-    if n_channels > 1:
+    own = [towards]
+    if len(parts) > 1:
         own = [_convex_weights(part, penalty, towards) for part in parts]
     return np.stack(own)[..., :-1]
 
 
-def as_if_new(forecasts: np.ndarray, backtest: Backtest) -> np.ndarray:
+def without_optimism(forecasts: np.ndarray, backtest: Backtest) -> np.ndarray:
     """Forecasts (M, D) of series that trained the model, with errors as large as those of others.
 
     Errors of training are too small. They are multiplied by how much larger those of series that

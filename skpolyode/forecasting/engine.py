@@ -17,10 +17,11 @@ import numpy as np
 from sklearn.base import clone
 
 from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
-from skpolyode.ensemble.backtest import FEWEST_TO_HOLD_OUT, RollingOrigins
-from skpolyode.ensemble.conformal import Calibration, volatility_at
+from skpolyode.ensemble.backtest import FEWEST_FOLDS, FEWEST_TO_HOLD_OUT, RollingOrigins
+from skpolyode.ensemble.conformal import Calibration
+from skpolyode.ensemble.error_scale import signs_of_errors
 from skpolyode.ensemble.records import NEGLIGIBLE
-from skpolyode.ensemble.stacking import calibrate, learn_simple, learn_stacking
+from skpolyode.ensemble.stacking import calibrate, learn_members, learn_stacking, seasons_of
 from skpolyode.errors import check_share
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.panel import Panel, offsets_from, series_index
@@ -28,7 +29,13 @@ from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.outliers import CellLimits, doubts_are_told, within_limits
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.rows import default_channel_names
-from skpolyode.panel.select import observed_part, observed_series, take, time_since_seen
+from skpolyode.panel.select import (
+    observed_part,
+    observed_series,
+    series_of_rows,
+    take,
+    time_since_seen,
+)
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.input import (
@@ -67,7 +74,7 @@ class Answers(NamedTuple):
 
     values: np.ndarray  # (Q, D), in standard deviations from the mean
     leads: np.ndarray  # (Q, D): time since the channel was last observed; inf if it never was
-    volatility: np.ndarray  # (Q, D, 2): of the series before
+    signs: np.ndarray  # (Q, D, 3): of how large errors will be
     apart: np.ndarray  # (Q, D): distance of a point of the path to observations; NaN elsewhere
     expected: np.ndarray  # (Q, D): expected size of the errors, where it is known; else 1
     at_row: np.ndarray  # bool (Q,): whether the path is asked for where something was observed
@@ -77,8 +84,8 @@ class Answers(NamedTuple):
         """Answers where nothing is known."""
         shape = n_times, n_channels
         blank, ones = np.full(shape, np.nan), np.ones(shape)
-        volatility, at_row = np.zeros((*shape, 2)), np.zeros(n_times, dtype=bool)
-        return cls(blank, np.full(shape, np.inf), volatility, blank.copy(), ones, at_row)
+        signs, at_row = np.zeros((*shape, 3)), np.zeros(n_times, dtype=bool)
+        return cls(blank, np.full(shape, np.inf), signs, blank.copy(), ones, at_row)
 
     def put(self, where: np.ndarray, **columns: Any) -> None:
         """Write some columns at positions (m,)."""
@@ -142,17 +149,27 @@ def fit_forecaster(
     n_held_out = np.where(spares_end, np.ceil(share * panel.lengths), 0).astype(np.int64)
     ends = panel.offsets[1:] - n_held_out
     known = take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends)
-    structural = StructuralModels.learn(known, seed, period)
-    if not n_held_out.any():  # too little data: errors in training stand in
-        return _calibrated(transformer, panel, None, None, rng, period, limits, structural)
-    trained = _calibrated(transformer, known, panel, ends, rng, period, limits, structural)
-    stacking, unit = transformer.embedder_.stacking, transformer.time_scale_
-    _train(transformer, panel, limits)
-    model = transformer.embedder_
-    simple = learn_simple(model, panel, rng, period)
-    stacking = stacking.rescaled(unit / transformer.time_scale_, simple)
-    transformer.embedder_ = replace(model, stacking=stacking)
+    structural = _by_folds(known, seed, period)
+    if n_held_out.any():
+        trained = _calibrated(transformer, known, panel, ends, rng, period, limits, structural)
+        stacking, unit = transformer.embedder_.stacking, transformer.time_scale_
+        _train(transformer, panel, limits)
+        model = transformer.embedder_
+        members = learn_members(model, panel, rng, seasons_of(model, panel, period))
+        stacking = stacking.rescaled(unit / transformer.time_scale_, members)
+        transformer.embedder_ = replace(model, stacking=stacking)
+    else:  # too little data: errors in training stand in
+        trained = _calibrated(transformer, panel, None, None, rng, period, limits, structural)
     return trained._replace(structural=StructuralModels.learn(panel, seed, period))
+
+
+def _by_folds(panel: Panel, seed: int, period: Sequence[float] | None) -> list[StructuralModels]:
+    """Structural models learned without each fold of the series; from all of two series or one."""
+    n_folds = min(panel.n_series, FEWEST_FOLDS)
+    if n_folds < FEWEST_FOLDS:
+        return [StructuralModels.learn(panel, seed, period)]
+    fold = np.arange(panel.n_series) % n_folds
+    return [StructuralModels.learn(panel[fold != k], seed, period) for k in range(n_folds)]
 
 
 def _calibrated(
@@ -163,32 +180,37 @@ def _calibrated(
     rng: np.random.RandomState,
     period: Sequence[float] | None,
     limits: CellLimits,
-    structural: StructuralModels | None = None,
+    structural: Sequence[StructuralModels] = (),
 ) -> Trained:
     """Train a transformer on `known` series; learn weights and intervals from a backtest.
 
     The backtest is on the `tested` series from their `ends` on, or from everywhere; without any,
-    on the known ones. Weights that judge a forecast are learned from other folds.
+    on the known ones. Weights that judge a forecast are learned from other folds, and so are
+    `structural` models, those of each fold without it.
     """
     _train(transformer, known, limits)
     if tested is not None:
         check_sizes(tested, transformer.scaler_, "y")
-    model, found = transformer.embedder_, {}
+    model = transformer.embedder_
 
-    def structurally(asked: RollingOrigins) -> np.ndarray:
-        own = structural.forecast_from(asked.panel, asked.origins, asked.times, asked.counts)
-        values, expected = _standardised(transformer, own)
-        found["expected"] = expected[asked.is_ahead]
-        return values
+    def structurally(asked: RollingOrigins) -> tuple[np.ndarray, np.ndarray]:
+        fold = asked.whose[series_of_rows(asked.panel)[asked.origins]] % len(structural)
+        found = StructuralForecasts(*np.empty((2, len(asked.rows), known.n_channels)))
+        for k, models in enumerate(structural):
+            rows, counts = np.repeat(fold == k, asked.counts), asked.counts[fold == k]
+            query = asked.panel, asked.origins[fold == k], asked.times[rows], counts
+            for column, own in zip(found, models.forecast_from(*query), strict=True):
+                column[rows] = own
+        return _standardised(transformer, found)
 
     options = {"new_from": ends, "period": period}
-    if structural is not None:
+    if structural:
         options["structural"] = structurally
     stacking, backtest = learn_stacking(model, known, tested, rng, **options)
     transformer.embedder_ = replace(model, stacking=stacking)
     paths = calibrate_paths(transformer, known if tested is None else tested, rng, ends)
-    calibration = calibrate(backtest, transformer.time_scale_, found.get("expected"))
-    return Trained(transformer, calibration, paths, structural)
+    calibration = calibrate(backtest, transformer.time_scale_)
+    return Trained(transformer, calibration, paths, None)
 
 
 def _train(transformer: NeuralTransformer, panel: Panel, limits: CellLimits | None = None) -> None:
@@ -225,13 +247,13 @@ def _by_position(panel: Panel) -> Panel:
 def _standardised(
     transformer: NeuralTransformer, found: StructuralForecasts
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Structural forecasts (Q, D, 1) and their expected errors (Q, D), in the units of the model.
+    """Structural forecasts (Q, D) and their expected errors (Q, D), in the units of the model.
 
     Expected errors that are not known are those of the mean, 1.
     """
     expected = found.deviations / transformer.scaler_.scale
     expected = np.where(np.isnan(expected), 1.0, np.maximum(expected, NEGLIGIBLE))
-    return transformer.scaler_.read(found.means)[..., None], expected
+    return transformer.scaler_.read(found.means), expected
 
 
 def answer(
@@ -284,21 +306,52 @@ def answer(
     ahead = np.flatnonzero(~is_between & (before >= 0))
     if len(ahead):
         ahead = ahead[np.argsort(before[ahead], kind="stable")]
-        origins, origin, counts = np.unique(before[ahead], return_inverse=True, return_counts=True)
-        query, structural = (panel, origins, times[ahead], counts), None
-        if trained.structural is not None:
-            found = trained.structural.forecast_from(*query)
-            structural, expected = _standardised(trained.transformer, found)
-            answers.put(asked[ahead], expected=expected)
-        model = trained.transformer.embedder_
-        values = model.forecast_from(*query, structural)
-        volatility = volatility_at(model.standardised(panel).values, panel.offsets, origins)
-        answers.put(asked[ahead], values=values, volatility=volatility[origin])
+        answers.put(asked[ahead], **_forecasts(trained, panel, times[ahead], before[ahead]))
     if is_between.any():
         own = times[is_between], offsets_from(is_between)[offsets]
         path = on_path(trained.transformer, panel, *own)
         answers.put(asked[is_between], **path._asdict())
+    beside = np.flatnonzero(is_between & np.isnan(answers.apart[asked]).any(axis=1))
+    if len(beside):  # of where a channel was observed
+        own = series_index(offsets)[beside], times[beside], before[beside]
+        expected, where = _expected_beside(trained, panel, *own), asked[beside]
+        answers.signs[where, :, 2] = np.log(expected)
+        unit = 1.0 if trained.structural is None else expected
+        is_beside = np.isnan(answers.apart[where])
+        answers.put(where, expected=np.where(is_beside, unit, answers.expected[where]))
     return answers
+
+
+def _forecasts(
+    trained: Trained, panel: Panel, times: np.ndarray, before: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Columns of answers at times (Q,), each forecast from the row `before` (Q,), which rise."""
+    origins, counts = np.unique(before, return_counts=True)
+    query, others, model = (panel, origins, times, counts), {}, trained.transformer.embedder_
+    rows, sizes = model.standardised(panel).values, model.expected_errors(*query)
+    signs, expected = signs_of_errors(rows, panel.offsets, before, sizes), np.ones_like(sizes)
+    if trained.structural is not None:
+        found = trained.structural.forecast_from(*query)
+        others["structural"], expected = _standardised(trained.transformer, found)
+    values = model.forecast_from(*query, **others)
+    return {"values": values, "signs": signs, "expected": expected}
+
+
+def _expected_beside(
+    trained: Trained, panel: Panel, series: np.ndarray, times: np.ndarray, before: np.ndarray
+) -> np.ndarray:
+    """Expected size (m, D) of the errors of forecasts from the row `before` times (m,) of series.
+
+    Before the first row of a series it is what is expected as long after its last one.
+    """
+    ends, first = (panel.offsets[1:] - 1)[series], panel.offsets[:-1][series]
+    origin = np.where(before < 0, ends, before)
+    times = np.where(before < 0, panel.times[ends] + panel.times[first] - times, times)
+    origins, counts = np.unique(origin, return_counts=True)
+    order, found = np.argsort(origin, kind="stable"), np.empty((len(times), panel.n_channels))
+    query = panel, origins, times[order], counts
+    found[order] = trained.transformer.embedder_.expected_errors(*query)
+    return found
 
 
 def _leads(

@@ -116,11 +116,12 @@ class PolyODEForecaster(PanelForecaster):
     **Intervals** are split conformal: at each level, the half width is the quantile of the absolute
     errors of held-out forecasts with about the same lead, or the largest error if there are too
     few. With fewer forecasts that do not overlap, intervals are wider. With five held-out series or
-    more, errors are first divided by a scale that the earlier volatility of the series predicts:
-    calm series get narrower intervals. Intervals are symmetric, never narrow with the lead, and are
-    held beyond the longest lead of the backtest (two contexts, or 32 typical gaps of a transformer
-    without); of fewer than ten series that holds in units of the errors that structural models
-    expect, which fall where forecasts of positive series fall. With fewer than ten rows in every
+    more, errors are first divided by a scale, which the earlier volatility of the series predicts,
+    and what errors a simple model expects: calm and well known series get narrower intervals.
+    Intervals are symmetric. Beside that scale they never narrow with the lead, and are held beyond
+    the longest lead of the backtest (two contexts, or 32 typical gaps of a transformer without);
+    of fewer than ten series also beside the errors that structural models expect, which fall where
+    forecasts of positive series fall. With fewer than ten rows in every
     series nothing is held out, and they are too narrow.
 
     References

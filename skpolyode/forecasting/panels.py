@@ -13,7 +13,8 @@ from skpolyode.ensemble.conformal import Calibration
 from skpolyode.errors import check_share
 from skpolyode.forecasting.engine import Answers, Trained, answer
 from skpolyode.forecasting.paths import PathCalibration
-from skpolyode.futures.sampling import Outlook, SamplesFutures
+from skpolyode.futures.errors import Ahead
+from skpolyode.futures.sampling import SamplesFutures
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.selection import align_to_fit
 from skpolyode.panel.units import Units
@@ -247,14 +248,13 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
         embedder = self.transformer_.embedder_
         return embedder.units, embedder.filters
 
-    def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Outlook:
+    def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
         # At the last row the forecaster answers with the forecast of that row.
         end = np.repeat(panel.times[panel.offsets[1:] - 1], np.diff(offsets))
         least = _MOMENT * self.transformer_.time_scale_
         later = np.maximum(times, end + np.maximum(least, 4 * np.spacing(np.abs(end))))
         answers = answer(self._trained, panel, later, offsets)
-        about = answers.values, answers.leads, answers.volatility, answers.expected
-        return Outlook(*about)
+        return Ahead(answers.values, answers.leads, answers.signs, answers.expected)
 
     def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
         """Quantile (Q, D) in the units of the data; the median is the forecast itself."""
@@ -269,11 +269,10 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
 
     def _half_widths(self, answers: Answers, level: float) -> np.ndarray:
         """Half widths (Q, D) of the intervals of a level, in standard deviations."""
-        expected = answers.expected if self.calibration_.is_relative else 1.0
-        own = answers.leads, level, answers.volatility
-        widths = expected * self.calibration_.half_widths(*own)
+        own = answers.leads, level, answers.signs
+        widths = answers.expected * self.calibration_.half_widths(*own)
         if self.path_calibration_ is None:
             return widths
-        own = answers.apart, level, answers.volatility, answers.at_row
+        own = answers.apart, level, answers.signs, answers.at_row
         bridged = answers.expected * self.path_calibration_.half_widths(*own)
         return np.where(np.isnan(answers.apart), widths, bridged)

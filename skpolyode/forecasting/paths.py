@@ -10,7 +10,8 @@ import numpy as np
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.variance import path_std
 from skpolyode.ensemble.backtest import N_FOLDS
-from skpolyode.ensemble.conformal import Calibration, volatility_at
+from skpolyode.ensemble.conformal import Calibration
+from skpolyode.ensemble.error_scale import signs_of_errors
 from skpolyode.ensemble.records import NEGLIGIBLE
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import hide_cells, observed_part, series_of_rows, take
@@ -33,7 +34,7 @@ class OnPath(NamedTuple):
     """Points of learned paths at Q times, series after series; as columns of `Answers`."""
 
     values: np.ndarray  # (Q, D), in standard deviations from the mean
-    volatility: np.ndarray  # (Q, D, 2): of the whole series
+    signs: np.ndarray  # (Q, D, 3): of how large errors are, of the whole series
     apart: np.ndarray  # (Q, D): distance to the channel's observations; NaN outside of them
     expected: np.ndarray  # (Q, D): expected size of the error, where it is known; else 1
     at_row: np.ndarray  # bool (Q,): whether anything was observed then
@@ -63,8 +64,9 @@ def on_path(
     """
     series, model = series_index(offsets), transformer.embedder_
     values = transformer.scaler_.transform(model.path_values(panel, times, offsets))
+    rows = model.standardised(panel).values
     last = panel.offsets[1:] - 1
-    volatility = volatility_at(model.standardised(panel).values, panel.offsets, last)[series]
+    signs = signs_of_errors(rows, panel.offsets, last[series], np.ones(values.shape))
     asked = PathQuery.of(panel, times, offsets)
     since, until = asked.leads(1.0)
     since = np.where(asked.before < 0, np.inf, since)
@@ -80,7 +82,7 @@ def on_path(
         noise = model.scale.noise.double().sqrt().cpu().numpy()
         expected = np.maximum(np.hypot(deviation, noise), NEGLIGIBLE)
     at_row = times == asked.seen.times[asked.row]
-    return OnPath(values, volatility, apart, expected, at_row)
+    return OnPath(values, signs, apart, expected, at_row)
 
 
 @saved
@@ -101,12 +103,12 @@ class PathCalibration:
     at_rows: Calibration | None
 
     def half_widths(
-        self, apart: np.ndarray, level: float, volatility: np.ndarray, at_row: np.ndarray
+        self, apart: np.ndarray, level: float, signs: np.ndarray, at_row: np.ndarray
     ) -> np.ndarray:
         """Half widths (Q, D) in multiples of the expected error; 0 where the value is known."""
-        widths = self.between.half_widths(apart, level, volatility)
+        widths = self.between.half_widths(apart, level, signs)
         if self.at_rows is not None:
-            widths[at_row] = self.at_rows.half_widths(apart[at_row], level, volatility[at_row])
+            widths[at_row] = self.at_rows.half_widths(apart[at_row], level, signs[at_row])
         return np.where(apart > 0, widths, 0.0)
 
 
@@ -194,6 +196,6 @@ def _calibrated(
     actual = transformer.scaler_.read(actual)
     if np.isfinite(found.apart * actual).sum() < _SETTINGS.fewest:
         return None
-    own = found.values / found.expected, actual / found.expected
     series = series_of_rows(copies)[asked] % panel.n_series
-    return Calibration.learn(found.apart, *own, series, times, found.volatility)
+    wrong = (actual - found.values) / found.expected
+    return Calibration.learn(found.apart, wrong, series, times, found.signs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,15 +22,6 @@ _MOST_VALUES = 2_000_000  # of sampled paths at once, to bound memory
 _FURTHEST = 20.0  # standard deviations from the mean that a line may be
 
 
-class Outlook(NamedTuple):
-    """What is forecast at Q times, in standard deviations, and what errors depend on."""
-
-    values: np.ndarray  # (Q, D)
-    leads: np.ndarray  # (Q, D): time since the channel was last observed, inf if never
-    volatility: np.ndarray  # (Q, D, 2): of the series before
-    expected: np.ndarray  # (Q, D): expected size of the errors, where it is known; else 1
-
-
 class SamplesFutures:
     """Mixin of what forecasts and knows its errors: sampled futures, and when they cross a line."""
 
@@ -46,7 +37,7 @@ class SamplesFutures:
         """The series that are continued, with the channels of fit."""
         raise NotImplementedError
 
-    def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Outlook:
+    def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
         """Forecasts at times (Q,) from the last rows on, of series whose rows are all observed."""
         raise NotImplementedError
 
@@ -230,14 +221,15 @@ class SamplesFutures:
         units, filters = self._forecast_units()
         counts = np.diff(offsets)
         since = times - np.repeat(_ends(panel), counts)
-        values, *about = self._outlook(panel, times, offsets)
+        ahead = self._outlook(panel, times, offsets)
         last = panel.offsets[1:] - 1
         now = np.repeat(units.scaler.read(panel.values[last]), counts, axis=0)
         is_known = (since == 0)[:, None] & ~np.isnan(now)
         is_known &= not filters
         if panel.errors is not None:
             is_known &= ~np.repeat(panel.errors[last] > 0, counts, axis=0)
-        return Ahead(np.where(is_known, now, values), since, *about, is_known)
+        values = np.where(is_known, now, ahead.values)
+        return ahead._replace(values=values, expected=np.where(is_known, 0.0, ahead.expected))
 
     def _line(self, threshold: float, panel: Panel, channel: int) -> float:
         """A threshold in standard deviations from the mean."""

@@ -207,14 +207,14 @@ class SequenceModel(nn.Module, ABC):
         """Share (n, D) of its innovation by which an observation moves the signal; None is 1."""
         if self.gain is None:
             return None
-        columns = data.channel_gap, data.seen, data.error, data.left
+        columns = data.channel_gap, data.seen, data.error, data.posterior
         return self.gain(*(x if x is None else x[rows] for x in columns))
 
     def prepared(self, data: Packed) -> Packed:
         """Data with the columns that follow from the weights: those of errors of observations."""
-        if self.gain is None or self.gain.told != "each":
+        if self.gain is None or self.gain.known_errors != "each":
             return data
-        return replace(data, left=self.gain.follow(data)[0])
+        return replace(data, posterior=self.gain.follow(data)[0])
 
     def steer(self, state: State, data: Packed, rows: torch.Tensor) -> State:
         """State under the inputs from some rows on, whatever is observed there."""

@@ -41,11 +41,11 @@ class Gain(nn.Module):
     even gaps.
 
     A gain that is told the errors sigma of observations, which differ, follows Kalman's variance
-    itself: ``v = left + p + q gap`` and ``K = v / (v + r)``, after which ``K r`` is left. The noise
-    r of a cell is sigma**2 in the unit of v, where it is known: an error of 0 is met exactly. Where
-    it is not known, r is learned by gradients. For a random walk this is Kalman's filter. With one
-    p instead of what is left, the smoothed path of a random walk was 7 to 250 % off Kalman's error,
-    for errors that differ tenfold.
+    itself: ``v = posterior + p + q gap`` and ``K = v / (v + r)``. The posterior variance then is
+    ``K r``. The noise r of a cell is sigma**2 in the unit of v, where it is known: an error of 0 is
+    met exactly. Where it is not known, r is learned by gradients. For a random walk this is
+    Kalman's filter. With one p instead of the posterior variance, the smoothed path of a random
+    walk was 7 to 250 % off Kalman's error, for errors that differ tenfold.
 
     The first observation of a channel meets what is known of a start, ``v = spread / noise**2``: a
     series begins at `start`, until something is observed.
@@ -53,7 +53,7 @@ class Gain(nn.Module):
     Parameters
     ----------
     n_channels : int
-    told : {"nothing", "equal", "each"}, default="nothing"
+    known_errors : {"none", "equal", "each"}, default="none"
         What is known of the errors of observations.
 
     Attributes
@@ -87,13 +87,13 @@ class Gain(nn.Module):
     [0.78..., 0.88..., 1.0]
     """
 
-    def __init__(self, n_channels: int, told: str = "nothing") -> None:
+    def __init__(self, n_channels: int, known_errors: str = "none") -> None:
         super().__init__()
-        self.n_channels, self.told = n_channels, told
+        self.n_channels, self.known_errors = n_channels, known_errors
         at_first = {"known": 1.3, "added": 1.3, "noise": 0.0, "start": 0.0, "spread": 1.0}
         for name, value in at_first.items():  # `known` and `added` are log p and log q
             self.register_buffer(name, torch.full((n_channels,), value, dtype=torch.float32))
-        if told == "each":  # log r where it is not known
+        if known_errors == "each":  # log r where it is not known
             self.unknown = nn.Parameter(torch.zeros(n_channels, dtype=torch.float32))
 
     @classmethod
@@ -108,7 +108,7 @@ class Gain(nn.Module):
         differ = (least < largest) | partly | (largest == 0)
         gain = cls(len(least), "each" if differ.any() else "equal")
         typical = np.maximum(largest, 0.0)  # is to be met to the last bit where all are equal
-        if gain.told == "each":
+        if gain.known_errors == "each":
             positive = known & (errors > 0)
             logs = np.log(np.where(positive, errors, 1.0)).sum(axis=0)
             typical = np.exp(logs / np.maximum(positive.sum(axis=0), 1))
@@ -128,13 +128,13 @@ class Gain(nn.Module):
         gap: torch.Tensor,
         seen: torch.Tensor,
         error: torch.Tensor | None = None,
-        left: torch.Tensor | None = None,
+        posterior: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Gains (n, D) of observations, `gap` (n, D) after the previous ones of their channels.
 
-        `error` and `left` (n, D) are those of :class:`~skpolyode.models.packed.Packed`.
+        `error` and `posterior` (n, D) are those of :class:`~skpolyode.models.packed.Packed`.
         """
-        odds = self._forecast(gap, left)
+        odds = self._forecast(gap, posterior)
         odds = torch.where(seen, odds, self.unseen.to(odds.dtype))
         if error is not None:
             odds = odds - self.log_noise(error)
@@ -148,28 +148,34 @@ class Gain(nn.Module):
     @property
     def level(self) -> torch.Tensor:
         """Standard deviation (D,) of the noise of observations whose error is not known."""
-        return self.noise if self.told != "each" else self.noise * (self.unknown.detach() / 2).exp()
+        return (
+            self.noise
+            if self.known_errors != "each"
+            else self.noise * (self.unknown.detach() / 2).exp()
+        )
 
-    def _forecast(self, gap: torch.Tensor, left: torch.Tensor | None) -> torch.Tensor:
+    def _forecast(self, gap: torch.Tensor, posterior: torch.Tensor | None) -> torch.Tensor:
         """Logarithms (n, D) of the variances v of forecasts."""
         added = self.added + gap.clamp(min=SHORTEST_GAP).log()
         grown = torch.logaddexp(self.known.expand_as(added).to(added.dtype), added)
-        return grown if left is None else torch.logaddexp(grown, left.log())
+        return grown if posterior is None else torch.logaddexp(grown, posterior.log())
 
     def log_noise(self, error: torch.Tensor) -> torch.Tensor:
         """Logarithms (n, D) of the noise r of observations, from their errors (n, D).
 
         They are in units of the noise, which a gain that was learned without errors has measured.
         """
-        unknown = self.unknown if self.told == "each" else torch.zeros_like(self.noise)
+        unknown = self.unknown if self.known_errors == "each" else torch.zeros_like(self.noise)
         # In the precision of the noise, so that an equal error is equal to the last bit.
         own = error.float().to(self.noise.dtype).log() - self.noise.log()
         return torch.where(~error.isnan() & (self.noise > 0), 2 * own, unknown)
 
-    def carried(self, gap: torch.Tensor, left: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Variances v (n, D) of forecasts, and the share that an observation before has `left`."""
-        ahead = self._forecast(gap, left).exp()
-        return ahead, left / ahead
+    def carried(
+        self, gap: torch.Tensor, posterior: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Variances v (n, D) of forecasts, and the share of them from the observation before."""
+        ahead = self._forecast(gap, posterior).exp()
+        return ahead, posterior / ahead
 
     @torch.no_grad()
     def follow(self, data: Packed) -> tuple[torch.Tensor, torch.Tensor]:
@@ -177,23 +183,23 @@ class Gain(nn.Module):
 
         In units of v.
         """
-        left = torch.zeros_like(data.channel_gap)
-        end = left.new_zeros(data.n_series, left.shape[1])
+        posterior = torch.zeros_like(data.channel_gap)
+        end = posterior.new_zeros(data.n_series, posterior.shape[1])
         for block in data.blocks():
-            now = left[block[0]]
+            now = posterior[block[0]]
             for rows in block:
-                now = left[rows] = now[: rows.stop - rows.start]
+                now = posterior[rows] = now[: rows.stop - rows.start]
                 columns = data.channel_gap[rows], data.seen[rows], data.error[rows]
-                after = self.left_after(*columns, now)
+                after = self.posterior_after(*columns, now)
                 now = torch.where(data.mask[rows], after, now)
                 end[data.series[rows]] = now
-        return left, end
+        return posterior, end
 
-    def left_after(
-        self, gap: torch.Tensor, seen: torch.Tensor, error: torch.Tensor, left: torch.Tensor
+    def posterior_after(
+        self, gap: torch.Tensor, seen: torch.Tensor, error: torch.Tensor, posterior: torch.Tensor
     ) -> torch.Tensor:
         """What observations leave of the variance (n, D): K r, Kalman's ``(1 - K) v``."""
-        return self(gap, seen, error, left) * self.log_noise(error).exp()
+        return self(gap, seen, error, posterior) * self.log_noise(error).exp()
 
     @torch.no_grad()
     def variances(self, data: Packed) -> tuple[torch.Tensor, torch.Tensor]:
@@ -202,7 +208,7 @@ class Gain(nn.Module):
         In squared standard deviations of the channels, of a gain that is told errors.
         """
         unit = self.noise.square()
-        after = self.left_after(data.channel_gap, data.seen, data.error, data.left)
+        after = self.posterior_after(data.channel_gap, data.seen, data.error, data.posterior)
         noise = self.log_noise(data.error).exp()
         return (noise * unit).to(data.x.dtype), (after * unit).to(data.x.dtype)
 
@@ -233,7 +239,7 @@ class Gain(nn.Module):
         known = [predictions] if passed is None else [predictions, passed.prediction]
         if not all(x.isfinite().all() for x in known):  # training has gone astray, and will say so
             return
-        if self.told == "nothing":
+        if self.known_errors == "none":
             self._measure_noise(data, predictions, passed)
         self._measure_start(data, predictions)
         unit = self.noise.double().clamp(min=_LEAST_NOISE)
@@ -241,9 +247,9 @@ class Gain(nn.Module):
         gap = data.channel_gap.double().clamp(min=SHORTEST_GAP)
         told = data.error is not None
         noise = self.log_noise(data.error).double().exp() if told else ones
-        left = data.left if told else None
+        posterior = data.posterior if told else None
         square = ((data.x - predictions) / unit).double().square() - noise
-        expected = self._forecast(gap, left).double().exp() + noise
+        expected = self._forecast(gap, posterior).double().exp() + noise
         precision = _weights(data)[:, None] / expected**2
         for j in range(self.n_channels):
             own = again[:, j] & judged[:, j]
@@ -252,7 +258,7 @@ class Gain(nn.Module):
             if own.sum() < FEWEST:
                 continue
             terms = torch.stack([ones[own, j], gap[own, j]], dim=1)
-            excess = square[own, j] - (0.0 if left is None else left[own, j])
+            excess = square[own, j] - (0.0 if posterior is None else posterior[own, j])
             p, q = _not_negative(terms, excess, precision[own, j])
             self.known[j], self.added[j] = math.log(p), math.log(q)
 

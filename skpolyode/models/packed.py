@@ -80,7 +80,7 @@ class Packed:
         How much that series counts in training; None if all count the same.
     error : float64 Tensor of shape (P, D) or None, default=None
         Known standard deviation of each value, NaN where not known; None if none is.
-    left : float64 Tensor of shape (P, D) or None, default=None
+    posterior : float64 Tensor of shape (P, D) or None, default=None
         Variance of the signal after the previous observation of the channel, as a model has it that
         was told errors; see :meth:`~skpolyode.models.gain.Gain.follow`.
     precision : float64 Tensor of shape (P, D) or None, default=None
@@ -117,7 +117,7 @@ class Packed:
     static: torch.Tensor
     weight: torch.Tensor | None = None
     error: torch.Tensor | None = None
-    left: torch.Tensor | None = None
+    posterior: torch.Tensor | None = None
     precision: torch.Tensor | None = None
     inputs: torch.Tensor | None = None
     knot: torch.Tensor | None = None

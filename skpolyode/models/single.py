@@ -83,7 +83,7 @@ class SinglePolyODE:
         """Run over series, one after the other, from the `initial` states of their first `rows`."""
         columns = [getattr(data, name).numpy() for name in Observation._fields[:-1]]
         if data.error is not None and self._shares is not None:
-            told = data.channel_gap, data.seen, data.error, data.left
+            told = data.channel_gap, data.seen, data.error, data.posterior
             with torch.no_grad():
                 columns.append(self._shares(*told).numpy())
         following = data.next.tolist()

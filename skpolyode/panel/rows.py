@@ -47,6 +47,17 @@ class Rows:
         rows = self.with_cells(lambda cells: cells[index])
         return replace(rows, times=self.times.at(index), offsets=offsets)
 
+    def of_series(self, series: np.ndarray, index: Any, offsets: np.ndarray) -> Rows:
+        """Select rows of some series, which may be there many times, with their labels."""
+        return replace(
+            self.at(index, offsets),
+            ids=self.ids[series],
+            has_ids=self.has_ids or not np.array_equal(series, np.arange(len(series))),
+            static=None if self.static is None else self.static.iloc[series],
+            origin=None if self.origin is None else self.origin[series],
+            inputs=None if self.inputs is None else self.inputs.at(series),
+        )
+
     def with_cells(self, change: Callable[[np.ndarray], np.ndarray]) -> Rows:
         """Change the values, and the columns beside them in the same way."""
         beside = {name: change(column) for name, column in self.beside.items()}

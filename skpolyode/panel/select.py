@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -116,12 +115,10 @@ def take(panel: Panel, series: np.ndarray, start: np.ndarray, stop: np.ndarray) 
     """
     offsets = offsets_from(stop - start)
     rows = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], stop - start)
-    labels = panel.without_rows()[series].rows  # indexing copies rows, once for every stretch
-    own = panel.rows.at(rows, offsets)
-    cells = {name: getattr(own, name) for name in ("times", "values", "beside", "offsets")}
     is_observed = panel.is_observed and bool((stop > start).all())  # then so is every stretch
     checked = panel.is_checked and is_observed
-    return panel.from_rows(replace(labels, **cells), checked, is_observed or None)
+    rows = panel.rows.of_series(series, rows, offsets)
+    return panel.from_rows(rows, checked, is_observed or None)
 
 
 def cut_windows(panel: Panel, length: int, overlap: int) -> Panel:

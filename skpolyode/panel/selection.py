@@ -94,14 +94,7 @@ class PanelSelection(PanelStorage):
             # Row k of the result is row k + shift of its series' old place.
             shift = rows.offsets[positions] - offsets[:-1]
             picked = np.arange(offsets[-1]) + np.repeat(shift, lengths)
-        selected = replace(
-            rows.at(picked, offsets),
-            ids=rows.ids[positions],
-            has_ids=rows.has_ids or not np.array_equal(positions, np.arange(len(positions))),
-            static=None if rows.static is None else rows.static.iloc[positions],
-            origin=None if rows.origin is None else rows.origin[positions],
-            inputs=None if rows.inputs is None else rows.inputs.at(positions),
-        )
+        selected = rows.of_series(positions, picked, offsets)
         return self.from_rows(selected, self._checked, self._observed or None)
 
     def select_ids(self, ids: Any) -> Self:

@@ -134,18 +134,25 @@ class Standardised(NamedTuple):
         Since the first row of the series.
     values : float64 ndarray of shape (P, D)
         In standard deviations from the mean, NaN where not observed.
+    offsets : int64 ndarray of shape (B + 1,)
+        Where the rows of each series start.
+    driven : float64 ndarray of shape (P, F)
+        Responses to inputs at the rows; F = 0 if there are none.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skpolyode.panel.units import Standardised
-    >>> rows = Standardised(np.array([0.0, 1.0]), np.array([[-1.0], [np.nan]]))
+    >>> times, values = np.array([0.0, 1.0]), np.array([[-1.0], [np.nan]])
+    >>> rows = Standardised(times, values, np.array([0, 2]), np.empty((2, 0)))
     >>> int(np.isnan(rows.values).sum())
     1
     """
 
     times: np.ndarray
     values: np.ndarray
+    offsets: np.ndarray
+    driven: np.ndarray
 
 
 @saved

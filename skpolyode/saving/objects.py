@@ -70,7 +70,8 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
     except UnknownNameError as error:
         raise ValueError(
             f"{str(path)!r} holds {error}, which skpolyode {_version()} does not know; it was "
-            f"saved by skpolyode {version}: update skpolyode."
+            f"saved by skpolyode {version}: update skpolyode, or fit and save again if that one is "
+            "older."
         ) from None
     except DeviceError as error:
         raise ValueError(

@@ -12,23 +12,23 @@ from sklearn.utils.metaestimators import available_if
 
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.batching import lead_batches
-from skpolyode.embedders.combiner import Known
+from skpolyode.embedders.combiner import Known, take_known
 from skpolyode.embedders.variance import std_ahead
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
 from skpolyode.models.single import Observation, SinglePolyODE
 from skpolyode.panel import Panel
+from skpolyode.panel.units import Standardised
 from skpolyode.streams.clock import Update
 from skpolyode.streams.inputs import at_times
 from skpolyode.streams.stream import SeriesStream
 
 # Parts that a stream keeps in addition to the model's state, one row a series:
 _STATIC = "static"  # standardised static covariates
-_RECORD = "record"  # statistics for the simple forecasts of the stack
-_LEFT = "left"  # variances after the last observations, of a filter that is told errors
+_POSTERIOR = "posterior"  # variances after the last observations, of a filter that is told errors
 _DRIVEN = "driven"  # responses to inputs, NaN before the first observation
-_KEPT = (_STATIC, _RECORD, _LEFT, _DRIVEN)
+_KNOWN = "known."  # and a name: what the combiner knows
 
 
 class ModelStream(SeriesStream):
@@ -114,9 +114,9 @@ class ModelStream(SeriesStream):
         check_switch("combine", combine)
         chosen = self._started(series)
         state = self._states(chosen)
-        clock, records = self._clock.take(chosen), None
-        if combine and _RECORD in self._parts:
-            records = self._records(self._parts)[chosen]
+        clock, known = self._clock.take(chosen), None
+        if combine and self._embedder.stacking is not None:
+            known = take_known(_known(self._parts), chosen)
             driven = self._parts[_DRIVEN].cpu().numpy()[chosen]
         durations = clock.last - clock.start
         panel, flat, offsets = self._asked(chosen, times, relative_to)
@@ -125,10 +125,10 @@ class ModelStream(SeriesStream):
         for part, rows, leads, asked in lead_batches(panel, flat, offsets, clock.last):
             here = at_times(panel[part], clock.last[part], np.arange(part.stop - part.start + 1))
             run = model.free_run(select(state, part), durations[part], leads, here)
-            if records is not None:
+            if known is not None:
                 elapsed = (durations[part, None] + leads) / unit
                 later = model.responses_ahead(here, leads / unit, driven[part])
-                run = model.stacked(run, records[part], elapsed, later)
+                run = model.stacked(run, take_known(known, part), elapsed, later)
             values[rows] = model.units.scaler.inverse(run)[asked]
         return panel.like(flat, values, offsets)
 
@@ -161,17 +161,19 @@ class ModelStream(SeriesStream):
         """
         chosen = self._started(series)
         z, clock = self._states(chosen)["z"], self._clock.take(chosen)
-        left, unseen = None, np.isnan(clock.seen_at)
-        if self._tells:  # NaN where nothing was ever left: what is usual then
-            left = self._parts[_LEFT][torch.from_numpy(chosen)]
-            left = left.masked_fill(torch.from_numpy(unseen).to(left.device), torch.nan)
+        posterior, unseen = None, np.isnan(clock.seen_at)
+        if self._has_posterior:  # NaN before the first observation: what is usual then
+            posterior = self._parts[_POSTERIOR][torch.from_numpy(chosen)]
+            posterior = posterior.masked_fill(
+                torch.from_numpy(unseen).to(posterior.device), torch.nan
+            )
         age = np.where(unseen, -1.0, clock.seen_at)
         age = (clock.elapsed[:, None] - age)[:, None]
         panel, flat, offsets = self._asked(chosen, times, relative_to)
         std = np.empty((len(flat), panel.n_channels))
         for part, rows, ahead, asked in lead_batches(panel, flat, offsets, clock.last):
             leads = age[part] + ahead[..., None] / self._embedder.units.time_scale
-            own = left if left is None else left[part]
+            own = posterior if posterior is None else posterior[part]
             std[rows] = std_ahead(self._embedder, z[part], leads, own)[asked]
         return panel.like(flat, std, offsets)
 
@@ -179,7 +181,7 @@ class ModelStream(SeriesStream):
         self._model = self._embedder.exact
         vars(self).pop("_single", None)
         gain = self._model.gain
-        self._tells = gain is not None and gain.told == "each"
+        self._has_posterior = gain is not None and gain.known_errors == "each"
 
     @cached_property
     def _single(self) -> SinglePolyODE | None:
@@ -196,30 +198,26 @@ class ModelStream(SeriesStream):
         with torch.no_grad():
             state = self._model.initial(data, data.series) | {_STATIC: data.static}
         if self._embedder.stacking is not None:
-            n_driven = self._embedder.n_responses
-            blank = self._embedder.stacking.start(*nothing.shape, n_driven)
-            state[_RECORD] = torch.from_numpy(blank.pack()).to(data.x.device)
-            state[_DRIVEN] = torch.full_like(state[_RECORD][:, 0, :n_driven], torch.nan)
-        if self._tells:
-            state[_LEFT] = torch.zeros_like(data.channel_gap)
+            driven = np.full((len(nothing), self._embedder.n_responses), np.nan)
+            state |= self._combined(self._embedder.stacking.start(*nothing.shape), driven)
+        if self._has_posterior:
+            state[_POSTERIOR] = torch.zeros_like(data.channel_gap)
         # Updates write to it, and a state may be a view of weights that all series share.
         return {name: part.clone() for name, part in state.items()}
 
     def _resume(self, panel: Panel) -> State:
         parts = self._parts | self._embedder.states(panel)
-        if _RECORD in parts:
+        if self._embedder.stacking is not None:
             since = (self._clock.last - self._clock.start) / self._embedder.units.time_scale
             driven = self._embedder.responses_ahead(panel, since[:, None])
-            found = {_RECORD: self._embedder.records(panel).pack(), _DRIVEN: driven}
-            device = parts[_RECORD].device
-            parts |= {name: torch.from_numpy(part).to(device) for name, part in found.items()}
-        if self._tells:
-            parts[_LEFT] = self._model.gain.follow(self._embedder.pack(panel))[1]
+            parts |= self._combined(self._embedder.known(panel), driven)
+        if self._has_posterior:
+            parts[_POSTERIOR] = self._model.gain.follow(self._embedder.pack(panel))[1]
         return parts
 
     def _take_in(self, parts: State, update: Update) -> State:
         state, model, share = _of_model(parts), self._model, None
-        is_told, is_one = update.errors is not None or self._tells, len(update.values) == 1
+        is_told, is_one = update.errors is not None or self._has_posterior, len(update.values) == 1
         if is_told or not is_one or self._single is None:
             data = self._pack(update, parts)
         if is_told:
@@ -238,30 +236,30 @@ class ModelStream(SeriesStream):
             data = replace(data, inputs=gap.course.inputs[gap.target])
             state = model.observe(before, data, data.series)
         state = state | {_STATIC: parts[_STATIC]}
-        if self._tells:
-            columns = data.channel_gap, data.seen, data.error, data.left
-            state[_LEFT] = torch.where(data.mask, model.gain.left_after(*columns), data.left)
-        if _RECORD in parts:
-            state |= self._recorded(parts, update)
+        if self._has_posterior:
+            columns = data.channel_gap, data.seen, data.error, data.posterior
+            state[_POSTERIOR] = torch.where(
+                data.mask, model.gain.posterior_after(*columns), data.posterior
+            )
+        if self._embedder.stacking is not None:
+            state |= self._known_after(parts, update)
         return state
 
-    def _recorded(self, parts: State, update: Update) -> State:
-        """What simple forecasts know after one more observation of each series."""
+    def _known_after(self, parts: State, update: Update) -> State:
+        """What the combiner knows after one more observation of each series."""
         values, driven = update.values, parts[_DRIVEN].cpu().numpy()
         if update.driven_gap is not None:
             since = update.gap[:, None]
             driven = self._embedder.responses_ahead(update.driven_gap.panel, since, driven)
         if update.errors is not None:
             values = self._embedder.without_noisy(values, update.errors)
-        what = update.elapsed, values, update.mask & ~np.isnan(values), driven
-        moved = self._embedder.stacking.updated(self._records(parts), *what).pack()
-        found, device = {_RECORD: moved, _DRIVEN: driven}, parts[_RECORD].device
-        return {name: torch.from_numpy(part).to(device) for name, part in found.items()}
+        rows = Standardised(update.elapsed, values, np.arange(len(values) + 1), driven)
+        return self._combined(self._embedder.stacking.updated(_known(parts), rows), driven)
 
-    def _records(self, parts: State) -> Known:
-        """What simple forecasts know of each series, (B, D)."""
-        stacking = self._embedder.stacking
-        return stacking.unpack(parts[_RECORD].cpu().numpy(), parts[_DRIVEN].shape[1])
+    def _combined(self, known: Known, driven: np.ndarray) -> State:
+        """Parts of what the combiner knows, and of responses to inputs."""
+        found, device = {_KNOWN + name: part for name, part in known.items()}, self._embedder.device
+        return {k: torch.from_numpy(x).to(device) for k, x in (found | {_DRIVEN: driven}).items()}
 
     def _pack(self, update: Update, parts: State) -> Packed:
         """One observation of each of some series, as the model takes it."""
@@ -270,9 +268,9 @@ class ModelStream(SeriesStream):
         series = torch.arange(len(values), device="cpu")
         following = torch.full_like(series, -1)
         data = Packed([[len(values)]], *columns, following, series, parts[_STATIC])
-        if update.errors is not None or self._tells:
+        if update.errors is not None or self._has_posterior:
             errors = np.full_like(values, np.nan) if update.errors is None else update.errors
-            data = replace(data, error=torch.from_numpy(errors), left=parts.get(_LEFT))
+            data = replace(data, error=torch.from_numpy(errors), posterior=parts.get(_POSTERIOR))
         device = self._embedder.device
         return data if device.type == "cpu" else data.to(device, torch.float64)
 
@@ -303,4 +301,11 @@ class ModelStream(SeriesStream):
 
 
 def _of_model(parts: State) -> State:
-    return {name: part for name, part in parts.items() if name not in _KEPT}
+    own = (_STATIC, _POSTERIOR, _DRIVEN)
+    return {k: x for k, x in parts.items() if k not in own and not k.startswith(_KNOWN)}
+
+
+def _known(parts: State) -> Known:
+    """What the combiner knows of each series."""
+    known = {k: x for k, x in parts.items() if k.startswith(_KNOWN)}
+    return {name.removeprefix(_KNOWN): part.cpu().numpy() for name, part in known.items()}

@@ -60,7 +60,7 @@ class Hidden(NamedTuple):
     innovation: torch.Tensor  # (n, D): of the observation after
     unsettled: torch.Tensor  # (n, D, 2): see `VarianceHead.between`
     missed: torch.Tensor  # (n, D): hidden observation less the path
-    left: torch.Tensor  # (n, D): hidden observation less the path that it is part of
+    residual: torch.Tensor  # (n, D): hidden observation less the path that it is part of
     known: torch.Tensor  # bool (n, D): whether all of these exist
     # (n, D, 5), NaN where errors of observations do not tell them: variances of the signal after
     # the observation before, and of its path at the ones before and after; and of the noise of the
@@ -151,7 +151,7 @@ def _measure_noise(
     larger = of_hidden - counted_mean(square, data.mask & data.seen)
     noise = (head.noise + torch.where(enough, larger, 0.0)).clamp(min=0.0)
     missed = counted_mean(hidden.missed.square(), hidden.known)
-    kept = counted_mean(hidden.left * hidden.missed, hidden.known) / missed.clamp(min=LEAST)
+    kept = counted_mean(hidden.residual * hidden.missed, hidden.known) / missed.clamp(min=LEAST)
     before = (missed - noise).clamp(min=0.0)
     found = (1.0 - kept).square() * head.noise + kept.square() * before
     head.smoothed.copy_(torch.where(enough, found, head.floor))
@@ -230,7 +230,7 @@ def _forecast(model: PolyODE, data: Packed, generator: torch.Generator, n_ahead:
     leads, errors = age.new_ones(shape), z.new_zeros(shape)
     known = torch.zeros(shape, dtype=torch.bool, device=z.device)
     noise, floor, noises = errors + torch.nan, torch.full_like(data.x[origin], torch.nan), None
-    if data.left is not None:
+    if data.posterior is not None:
         noises, after = model.gain.variances(data)
         floor = torch.where(data.mask[origin], after[origin], floor)
     state, row, lead = {"z": z[origin]}, origin, age[origin]

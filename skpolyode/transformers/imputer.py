@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from skpolyode.errors import check_share
 from skpolyode.panel import Panel, is_ragged
 from skpolyode.panel.select import series_of_rows
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.path_transformer import PathTransformer
+from skpolyode.transformers.polyode import PolyODETransformer
 
 
 def _returns_tables(imputer: PanelImputer) -> bool:
     shape = getattr(imputer, "array_shape_", ())
     return shape is not None and len(shape) < 2
+
+
+def _knows_errors(imputer: PanelImputer) -> bool:
+    own = getattr(imputer, "transformer_", imputer.transformer or PolyODETransformer())
+    return own.interpolate_std is not None  # or else tells what to do
 
 
 @register_estimator
@@ -94,19 +103,64 @@ class PanelImputer(PathTransformer):
             of the series.
         """
         check_is_fitted(self)
+        (filled,) = self._filled(X, lambda *asked: [self.transformer_.interpolate(*asked)])
+        return filled
+
+    @available_if(_knows_errors)
+    def interval(
+        self, X: Any, coverage: float = 0.9
+    ) -> tuple[Panel, Panel] | tuple[np.ndarray, np.ndarray]:
+        """Bands around the values that `transform` fills in.
+
+        They are those of a normal distribution with the standard deviation `interpolate_std` of the
+        transformer, which has to know it: fit it with ``embedding="coefficients_std"``, or call
+        ``imputer.transformer_.learn_std(series)``. They are not calibrated, those of
+        `PolyODEForecaster.interpolate_interval` are.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series, as in `transform`.
+        coverage : float, default=0.9
+            Probability of the band.
+
+        Returns
+        -------
+        tuple of two Panels or of two float64 ndarrays
+            Lower and upper ends of what would have been observed, each like what `transform`
+            returns. At an observation both are the observation.
+        """
+        check_is_fitted(self)
+        check_share("coverage", coverage)
+        model = self.transformer_
+
+        def ends(*asked: Any) -> list[Panel]:
+            path, std = model.interpolate(*asked), model.interpolate_std(*asked).values
+            noise = 0.0 if model.noise_ is None else model.noise_
+            half = ndtri((1 + coverage) / 2) * np.hypot(std, noise)
+            both = path.values - half, path.values + half
+            return [path.like(path.times, values, path.offsets) for values in both]
+
+        lower, upper = self._filled(X, ends)
+        return lower, upper
+
+    def _filled(self, X: Any, paths: Callable[..., list[Panel]]) -> list[Any]:
+        """Each of some paths through series, at times, with their observations; like X."""
         panel = read_panel(self, X, reset=False)
         if is_ragged(X):
-            filled = self.transformer_.interpolate(panel)
-            values = _with_observed(filled.values, panel, slice(None))
-            filled = filled.like(filled.times, values, filled.offsets)
-            rows = replace(filled.rows, beside=panel.rows.beside)  # of observations, not of others
-            return Panel.from_rows(rows, checked=filled.is_checked)
+            results = []
+            for filled in paths(panel):
+                values = _with_observed(filled.values, panel, slice(None))
+                rows = filled.like(filled.times, values, filled.offsets).rows
+                rows = replace(rows, beside=panel.rows.beside)  # of observations, not of others
+                results.append(Panel.from_rows(rows, checked=filled.is_checked))
+            return results
         # The rows of a table are whole series; behind those of an array there may be padding.
         shape = X.shape if getattr(X, "ndim", 2) == 3 else (panel.n_series, panel.lengths[0])
         first = panel.times[0]  # not 0 where the columns of a frame are called 1, 2, ...
-        filled = self.transformer_.interpolate(panel, first + np.arange(shape[1]))
         rows = series_of_rows(panel) * shape[1] + (panel.times - first).astype(np.int64)
-        return _with_observed(filled.values, panel, rows).reshape(shape)
+        found = paths(panel, first + np.arange(shape[1]))
+        return [_with_observed(own.values, panel, rows).reshape(shape) for own in found]
 
     @available_if(_returns_tables)
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:

@@ -308,10 +308,11 @@ class NeuralTransformer(SampledTransformer, SeriesTransformer, Training):
         continues = continues_fit(self)
         known, longest = FitOptions(**options), window_rows or _LONGEST
         split = split_series(panel, known, self.validation_fraction, random_state, longest)
+        trained = split.trained
         if continues:
             embedder = self._continued(self.embedder_.with_own_model())
         else:
-            embedder = self._new_embedder(split.trained, generator)
+            embedder = self._new_embedder(trained, generator)
             check_sizes(panel, embedder.units.scaler)  # later methods read held-out series, too
         embedder.to(self.device)
         checkpoint = None
@@ -324,7 +325,7 @@ class NeuralTransformer(SampledTransformer, SeriesTransformer, Training):
         length = window_rows or self._rows_to_cut(embedder)
         state = FitState(
             embedder,
-            split.trained,
+            trained,
             judging.tested if split.held_out.any() else None,
             stopping.cut(length) if length else stopping,
             self.get_params(deep=False),

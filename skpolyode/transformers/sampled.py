@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.futures.errors import KnownErrors
-from skpolyode.futures.sampling import Outlook, SamplesFutures
+from skpolyode.futures.errors import Ahead, KnownErrors
+from skpolyode.futures.sampling import SamplesFutures
 from skpolyode.panel import Panel
 from skpolyode.panel.select import time_since_seen
 from skpolyode.panel.units import Units
@@ -31,12 +31,14 @@ class SampledTransformer(SamplesFutures):
     def _continued_panel(self, X: Any, inputs: Any) -> Panel:
         return read_panel(self, X, reset=False, inputs=inputs)
 
-    def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Outlook:
+    def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
         warn_of_unknown_inputs(panel, times, offsets)
         values = self.embedder_.forecast_values(panel, times, offsets)
         last, counts = panel.offsets[1:] - 1, np.diff(offsets)
         leads = time_since_seen(panel, np.repeat(last, counts), times)
         rows = self.embedder_.standardised(panel)
-        volatility = self.embedder_.calibration.volatility(rows.values, panel.offsets, last)
+        expected = self.embedder_.expected_errors(panel, last, times, counts)
+        own = rows.values, panel.offsets, np.repeat(last, counts), expected
+        signs = self.embedder_.calibration.signs(*own)
         values = self.embedder_.units.scaler.transform(values)
-        return Outlook(values, leads, np.repeat(volatility, counts, axis=0), np.ones(values.shape))
+        return Ahead(values, leads, signs, np.ones(values.shape))

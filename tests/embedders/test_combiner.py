@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,41 +12,25 @@ from tests.quick import no_stacking
 from tests.transformers.data import oscillators, small
 
 
-@dataclass(frozen=True)
-class Peaks:
-    """The highest value so far of each series and channel."""
-
-    highest: np.ndarray
-
-    def __getitem__(self, key):
-        return Peaks(self.highest[key])
-
-    def pack(self):
-        return self.highest[..., None]
-
-
 class Peak:
     """Forecasts that approach the highest value of each channel."""
 
     reads_inputs = False
 
-    def start(self, n_series, n_channels, n_driven):
-        return Peaks(np.full((n_series, n_channels), -9.0))
+    def start(self, n_series, n_channels):
+        return {"highest": np.full((n_series, n_channels), -9.0)}
 
-    def known_at(self, rows: Standardised, offsets, asked, driven):
-        start = offsets[np.searchsorted(offsets, asked, side="right") - 1]
+    def known_at(self, rows: Standardised, asked):
+        start = rows.offsets[np.searchsorted(rows.offsets, asked, side="right") - 1]
         parts = [rows.values[i : j + 1] for i, j in zip(start, asked, strict=True)]
-        return Peaks(np.array([np.nanmax(part, axis=0, initial=-9.0) for part in parts]))
+        return {"highest": np.array([np.nanmax(part, axis=0, initial=-9.0) for part in parts])}
 
-    def updated(self, known, elapsed, values, mask, driven):
-        return Peaks(np.fmax(known.highest, np.where(mask, values, np.nan)))
+    def updated(self, known, rows):
+        return {"highest": np.fmax(known["highest"], rows.values)}
 
-    def unpack(self, packed, n_driven):
-        return Peaks(packed[..., 0])
-
-    def combine(self, run, known, elapsed, driven, structural=None):
+    def combine(self, given, known, elapsed, driven):
         share = np.exp(-elapsed / 20)[:, None]
-        return share * run + (1 - share) * known.highest
+        return share * given["run"] + (1 - share) * known["highest"]
 
 
 def test_forecasts_and_streams_combine_alike():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,17 @@ from skpolyode.panel.units import ChannelScaler, Standardised, Units
 def no_inputs(n: int) -> np.ndarray:
     """Responses to inputs at n times, where there are no inputs."""
     return np.empty((n, 0))
+
+
+def rows_of(times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Standardised:
+    """Rows of series, without inputs."""
+    return Standardised(times, values, offsets, no_inputs(len(times)))
+
+
+def single(rows: Standardised, places: Any) -> Standardised:
+    """Some rows, each of another series."""
+    one_each = np.arange(len(places) + 1)
+    return Standardised(rows.times[places], rows.values[places], one_each, rows.driven[places])
 
 
 @dataclass
@@ -32,10 +44,8 @@ class Clairvoyant:
 
     def standardised(self, panel: Panel) -> Standardised:
         times = panel.times - np.repeat(panel.times[panel.offsets[:-1]], panel.lengths)
-        return Standardised(times / self.units.time_scale, self.units.scaler.read(panel.values))
-
-    def responses(self, panel, elapsed, series):
-        return no_inputs(len(elapsed))
+        values = self.units.scaler.read(panel.values)
+        return rows_of(times / self.units.time_scale, values, panel.offsets)
 
     def runs_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray

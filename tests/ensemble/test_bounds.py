@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from skpolyode.ensemble.bounds import Bounds
-from skpolyode.ensemble.records import Records, records_at
-from tests.ensemble.cases import no_inputs
+from skpolyode.ensemble.records import Records
+from tests.ensemble.cases import rows_of
 
 OWN = Bounds(
     lowest=np.array([-2.0]),
@@ -21,7 +21,7 @@ def after(*values: float) -> Records:
     """Of one series with these values, one at each time step."""
     n = len(values)
     times, rows = np.arange(float(n)), np.array(values)[:, None]
-    return records_at(times, rows, np.array([0, n]), np.array([n - 1]), no_inputs(n))
+    return Records.of(Records.known_at(rows_of(times, rows, np.array([0, n])), np.array([n - 1])))
 
 
 def ends(records: Records, lead: float) -> list[float]:
@@ -57,7 +57,7 @@ def test_forecasts_stay_in_the_widest_range(values, lead, expected):
 
 
 def test_what_was_never_observed_stays_in_the_range_of_training():
-    assert ends(Records.blank(1, 1), 4.0) == [-2.0, 3.0]
+    assert ends(Records.of(Records.start(1, 1)), 4.0) == [-2.0, 3.0]
 
 
 def test_the_distance_from_the_range_of_training():

@@ -8,16 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from skpolyode.ensemble.conformal import Calibration
+from skpolyode.ensemble.backtest import equal_bins
+from skpolyode.ensemble.conformal import Calibration, _Errors
 from skpolyode.ensemble.stacking import cross_fitted
-from skpolyode.ensemble.weights import Backtest, as_if_new
+from skpolyode.ensemble.weights import Backtest, without_optimism
 from tests.closeness import assert_same_but_for_rounding
 from tests.ensemble.test_stacking import backtest_of, weights_of
 
 
 def calibrated(leads: np.ndarray, errors: np.ndarray) -> Calibration:
     """From errors alone: of forecasts that were at the mean."""
-    return Calibration.learn(leads, np.zeros_like(errors), errors)
+    return Calibration.learn(leads, errors)
 
 
 def diffusion(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -60,10 +61,33 @@ def test_widths_never_fall_with_lead_or_level(seed, n):
     assert np.isfinite(widths).all()
 
 
+def test_many_errors_are_kept_as_quantiles():
+    errors = np.random.default_rng(0).standard_cauchy(5000)
+    own, every = _Errors.of(1.0, errors, np.inf), np.sort(np.abs(errors))
+    assert len(own.errors) == 128
+    assert own.quantile(0.0) == every[0]
+    assert own.quantile(1.0) == every[-1]
+    for level in (0.1, 0.5, 0.9, 0.95, 0.98):
+        shares = (every <= own.quantile(level)).mean()
+        assert shares == pytest.approx(level, abs=0.004)
+
+
 def test_beyond_the_longest_lead_the_width_is_held():
     intervals = calibrated(*diffusion(5000, 0))
     far = intervals.half_widths(np.array([[4.0, 4.0], [100.0, np.inf]]), 0.9)
     assert_same_but_for_rounding(far[0], far[1])
+
+
+def test_errors_at_one_lead_of_regular_series_are_not_split():
+    """Each lead has the width of all of its errors, in a bin of its own or with neighbours."""
+    counts = [230, 170, 90, 60, 150]
+    leads = np.repeat(np.arange(1.0, 6.0), counts)
+    assert [len(part) for part in equal_bins(leads, 100, 40)] == [230, 170, 150, 150]
+    bins = calibrated(leads[:, None], np.arange(1.0, 701.0)[:, None]).errors[0]
+    assert [own.lead for own in bins] == [1.0, 2.0, 3.0, 5.0]
+    rng, irregular = np.random.default_rng(0), np.arange(730.0)
+    sizes = [len(part) for part in equal_bins(rng.permutation(irregular), 100, 40)]
+    assert sizes == [105, 105, 104, 104, 104, 104, 104]
 
 
 def test_a_channel_without_errors_gets_one_scale():
@@ -108,11 +132,10 @@ def test_few_series_cover_as_much_as_many(n_series):
     for seed in range(50 if n_series < 9 else 6):
         known, new = run_only(*paths(n_series, seed)), run_only(*paths(8, 1000 + seed))
         forecasts = cross_fitted(known, 5)
-        calibration = Calibration.learn(
-            known.leads, forecasts, known.actual, known.series, known.times
-        )
+        wrong = known.actual - forecasts
+        calibration = Calibration.learn(known.leads, wrong, known.series, known.times)
         leads = new.leads
-        own = weights_of(known).at(0, leads[:, 0])
+        own = weights_of(known).at(leads)[:, 0]
         wrong = np.abs(new.actual[:, 0] - (own * new.members[:, 0]).sum(axis=1))[:, None]
         covered.append((wrong <= calibration.half_widths(leads, 0.9)).mean())
         apart += [own.n_independent / n_series for own in calibration.errors[0]]
@@ -125,11 +148,11 @@ def test_forecasts_that_do_not_overlap_are_counted():
     series = np.array([0] * 10 + [1] * 3)
     times = np.array([3, 1, 2, 0, 4, 5, 6, 9, 8, 7, 0, 0.1, 0.2])
     leads, errors = np.full((13, 1), 2.0), np.ones((13, 1))
-    ((own,),) = Calibration.learn(leads, np.zeros((13, 1)), errors, series, times).errors
+    ((own,),) = Calibration.learn(leads, errors, series, times).errors
     assert own.n_independent == 5 + 1
     few, many = (stats.t.ppf(0.95, n) for n in (6, 13))
     assert own.quantile(0.9) == pytest.approx(few / many)
-    ((alone,),) = Calibration.learn(leads, np.zeros((13, 1)), errors).errors
+    ((alone,),) = Calibration.learn(leads, errors).errors
     assert alone.quantile(0.9) == 1.0
 
 
@@ -151,13 +174,13 @@ def test_errors_of_training_are_widened_to_those_of_new_series(n_new):
     members = np.zeros((60, 4))
     own = backtest_of(members, actual, np.ones(60), is_new=is_new)
     forecasts = np.where(is_new, 3.0, 1.0)[:, None]
-    found = as_if_new(forecasts, own)
+    found = without_optimism(forecasts, own)
     np.testing.assert_array_equal(found[is_new], 3.0)
     np.testing.assert_allclose(found[~is_new], 3 ** (n_new / (n_new + 2)))
     better = np.where(is_new, 0.5, 1.0)[:, None]  # widths are never made smaller
-    np.testing.assert_array_equal(as_if_new(better, own), better)
+    np.testing.assert_array_equal(without_optimism(better, own), better)
     jump = np.where(np.arange(60) == 7, -50.0, forecasts[:, 0])[:, None]
     more = 3 ** (2 * n_new / (n_new + 2)) - 1  # of the square, up to that of two usual errors
-    assert as_if_new(jump, own)[7, 0] == pytest.approx(-np.sqrt(50.0**2 + 4 * more))
+    assert without_optimism(jump, own)[7, 0] == pytest.approx(-np.sqrt(50.0**2 + 4 * more))
     alike = own._replace(is_new=np.ones(60, dtype=bool))
-    np.testing.assert_array_equal(as_if_new(forecasts, alike), forecasts)
+    np.testing.assert_array_equal(without_optimism(forecasts, alike), forecasts)

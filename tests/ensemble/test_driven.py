@@ -9,7 +9,6 @@ import pytest
 
 import skpolyode
 from skpolyode import Inputs, Panel, PolyODEForecaster, PolyODETransformer
-from skpolyode.ensemble.weights import MEMBERS
 
 DECAY, EFFECTS = 4.0, np.array([1.5, -0.8])  # of a dose and of a valve that opens
 
@@ -60,7 +59,7 @@ def only_ridge(model: PolyODETransformer) -> PolyODETransformer:
     """All weight on the regression."""
     own = model.embedder_.stacking
     weights = np.zeros_like(own.weights)
-    weights[..., MEMBERS.index("ridge")] = 1.0
+    weights[..., own.names.index("ridge")] = 1.0
     stacking = replace(own, weights=weights)
     model.embedder_ = replace(model.embedder_, stacking=stacking)
     return model

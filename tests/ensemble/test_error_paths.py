@@ -20,16 +20,15 @@ def learned(errors: np.ndarray, reach: np.ndarray | None = None, leads=LEADS) ->
     flat = errors.reshape(-1, n_channels)
     kept = ~np.isnan(flat).all(axis=1)
     series = np.repeat(np.arange(n), n_leads)[kept]
-    columns = np.repeat(since[kept, None], n_channels, axis=1), np.zeros_like(flat[kept])
-    return Calibration.learn(*columns, flat[kept], series, since[kept], origin=series)
+    leads = np.repeat(since[kept, None], n_channels, axis=1)
+    return Calibration.learn(leads, flat[kept], series, since[kept], origin=series)
 
 
 def sampled(calibration: Calibration, leads: np.ndarray, n: int = 500) -> np.ndarray:
     """Samples (n, T, D) around forecasts of zero."""
     shape = len(leads), len(calibration.errors)
     every = np.repeat(leads[:, None], shape[1], axis=1)
-    known = np.zeros((*shape, 2)), np.ones(shape), np.zeros(shape, dtype=bool)
-    ahead = Ahead(np.zeros(shape), leads, every, *known)
+    ahead = Ahead(np.zeros(shape), every, np.zeros((*shape, 2)), np.ones(shape))
     drawn = calibration.paths.draw(n, np.random.RandomState(0))
     channels = [calibration.sample(ahead, drawn, j) for j in range(shape[1])]
     return np.stack(channels, axis=-1).swapaxes(0, 1)

@@ -15,6 +15,7 @@ from skpolyode.ensemble import mixed_likelihood
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.mixed_likelihood import RestrictedLikelihood, grouped
 from skpolyode.ensemble.periods import alternatives, shared_seasons
+from tests.ensemble.cases import rows_of, single
 
 SEASONS = [(), (6.0,), (6.0, 20.0)]  # periods
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -180,7 +181,7 @@ def test_forecasts_are_conditional_expectations(periods, lead):
     rows, model = irregular([8, 1, 12, 3]), made_up(periods)
     times, values, offsets = rows
     asked = np.arange(len(times))
-    known = model.known_at(*rows, asked)
+    known = model.known_at(rows_of(*rows), asked)
     means, variances = model.forecasts(known, times + lead)
     series = np.repeat(np.arange(4), np.diff(offsets))
     for row in asked:
@@ -206,24 +207,22 @@ def test_before_any_observation_it_is_the_population(periods):
 @pytest.mark.parametrize("periods", SEASONS)
 def test_row_by_row_it_knows_the_same(periods):
     (times, values, offsets), model = irregular([6, 1, 9]), made_up(periods)
-    expected = model.known_at(times, values, offsets, np.arange(len(times)))
+    expected = model.known_at(rows_of(times, values, offsets), np.arange(len(times)))
     for first, end in pairwise(offsets):
-        known = model.start(2)
+        known = model.start(1, 2)
         for row in range(first, end):
-            seen = np.flatnonzero(~np.isnan(values[row]))
-            at = np.full(len(seen), times[row])
-            known[seen] = model.updated(known[seen], at, values[row, seen], seen)
-            np.testing.assert_allclose(known, expected[row], rtol=1e-12, atol=1e-12)
+            known = model.updated(known, single(rows_of(times, values, offsets), [row]))
+            np.testing.assert_allclose(known[0], expected[row], rtol=1e-12, atol=1e-12)
 
 
 def test_rows_may_be_asked_for_in_any_order_and_in_batches():
     rows, model = irregular([6, 1, 9, 4]), made_up((6.0,))
-    every = model.known_at(*rows, np.arange(20))
+    every = model.known_at(rows_of(*rows), np.arange(20))
     asked = np.random.default_rng(0).integers(0, 20, 50)
-    np.testing.assert_allclose(model.known_at(*rows, asked), every[asked], atol=1e-13)
+    np.testing.assert_allclose(model.known_at(rows_of(*rows), asked), every[asked], atol=1e-13)
     times, values, offsets = rows
     last = times[offsets[2] :], values[offsets[2] :], offsets[2:] - offsets[2]
-    found = model.known_at(*last, np.arange(13))
+    found = model.known_at(rows_of(*last), np.arange(13))
     np.testing.assert_allclose(found, every[7:], atol=1e-13)
     when = np.linspace(0, 40, 20)
     both = model.forecasts(every, when)
@@ -238,8 +237,10 @@ def test_units_of_time_make_no_difference(periods):
     longer = {name: 60.0 * getattr(model, name) for name in ("knots", "span", "memory")}
     scaled = replace(model, **longer, periods=tuple(60.0 * period for period in periods))
     asked = offsets[1:] - 1
-    found = model.forecasts(model.known_at(times, values, offsets, asked), times[asked] + 2)
-    other = scaled.known_at(60 * times, values, offsets, asked)
+    found = model.forecasts(
+        model.known_at(rows_of(times, values, offsets), asked), times[asked] + 2
+    )
+    other = scaled.known_at(rows_of(60 * times, values, offsets), asked)
     for one, two in zip(found, scaled.forecasts(other, 60 * (times[asked] + 2)), strict=True):
         np.testing.assert_allclose(two, one, rtol=1e-10)
 
@@ -249,7 +250,7 @@ def test_trends_end_and_seasons_go_on(periods):
     """After the longest time; the same a common period of all seasons later."""
     rows, model = irregular([8, 1, 12]), made_up(periods)
     last = rows[2][1:] - 1
-    known = model.known_at(*rows, last)[[0, 2], :1]  # a channel that both series have
+    known = model.known_at(rows_of(*rows), last)[[0, 2], :1]  # a channel that both series have
     end = known[..., 0] + 4.0  # four after its last observation
     near, far, later = (end[:, 0] + since for since in (-1.0, 300.0, 360.0))
     longest = np.full((2, 1), 4.0)
@@ -283,7 +284,7 @@ def test_variances_of_simulated_series_are_recovered():
     """Within four standard errors, from the curvature of the likelihood."""
     true = {"level": 1.0, "slope": 0.8, "serial": 0.7, "memory": 2.0, "noise": 0.3}
     times, values, offsets = simulated(200, 14, 0, true)
-    model = MixedEffects.learn(times, values, offsets)
+    model = MixedEffects.estimate(rows_of(times, values, offsets), [()])
     own = model._likelihood(grouped(times, values[:, 0], offsets))
     theta = model.theta[0]
     curvature = approx_fprime(theta, lambda x: own.loss(x)[1], 1e-5)
@@ -301,8 +302,8 @@ def test_the_order_of_series_does_not_matter():
     order = np.random.default_rng(0).permutation(8)
     rows = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in order])
     shuffled = np.concatenate([[0], np.cumsum(np.diff(offsets)[order])])
-    one = MixedEffects.learn(times, values, offsets)
-    two = MixedEffects.learn(times[rows], values[rows], shuffled)
+    one = MixedEffects.estimate(rows_of(times, values, offsets), [()])
+    two = MixedEffects.estimate(rows_of(times[rows], values[rows], shuffled), [()])
     for name in ("knots", "curve", "prior", "memory", "noise"):
         np.testing.assert_allclose(getattr(two, name), getattr(one, name), rtol=1e-3, atol=1e-4)
 
@@ -310,15 +311,15 @@ def test_the_order_of_series_does_not_matter():
 def test_without_a_fold_of_series_variances_stay_and_curves_do_not_know_it():
     sizes = {"level": 1.0, "slope": 0.5, "serial": 0.5, "memory": 3.0, "noise": 0.3}
     times, values, offsets = simulated(40, 10, 0, sizes)
-    model = MixedEffects.learn(times, values, offsets)
-    parts = model.without_folds(times, values, offsets, 5)
+    model = MixedEffects.estimate(rows_of(times, values, offsets), [()])
+    parts = model.without_folds(rows_of(times, values, offsets), 5)
     is_first = np.repeat(np.arange(40) % 5 == 0, np.diff(offsets))
     moved = np.where(is_first[:, None], values + 5.0, values)
-    again = model.without_folds(times, moved, offsets, 5)
+    again = model.without_folds(rows_of(times, moved, offsets), 5)
     np.testing.assert_allclose(again[0].curve, parts[0].curve)
     np.testing.assert_array_equal(again[0].prior, model.prior)
     assert (again[1].curve > parts[1].curve + 0.5).all()
-    shifted = model.without_folds(times, values + 5.0, offsets, 5)[0]
+    shifted = model.without_folds(rows_of(times, values + 5.0, offsets), 5)[0]
     np.testing.assert_allclose(shifted.curve, parts[0].curve + 5, atol=0.2)
 
 
@@ -326,10 +327,12 @@ def test_without_a_fold_of_series_variances_stay_and_curves_do_not_know_it():
 def test_a_few_rows_are_enough_and_none_as_well(lengths):
     times, values, offsets = irregular(lengths)
     for own in (values, np.full_like(values, np.nan)):
-        model = MixedEffects.learn(times, own, offsets)
+        model = MixedEffects.estimate(rows_of(times, own, offsets), [()])
         found = model.forecasts(model.start(4, 2), np.array([0.0, 1.0, 50.0, 1e6]))
         assert all(np.isfinite(part).all() for part in found)
-    nothing = MixedEffects.learn(times[:0], values[:0], np.zeros(1, dtype=np.int64))
+    nothing = MixedEffects.estimate(
+        rows_of(times[:0], values[:0], np.zeros(1, dtype=np.int64)), [()]
+    )
     assert nothing.forecasts(nothing.start(1, 2), np.ones(1))[1].shape == (1, 2)
 
 
@@ -343,9 +346,9 @@ def test_a_single_series_shows_its_week(sharp):
     x = (x + 0.1 * rng.standard_normal(len(hours)))[:, None] / x.std()
     known, offsets = 456, np.array([0, 456])
     rows = hours[:known], x[:known] - x[:known].mean(), offsets
-    model = MixedEffects.learn(*rows, [(), (24.0,), (168.0,), (24.0, 168.0)])
+    model = MixedEffects.estimate(rows_of(*rows), [(), (24.0,), (168.0,), (24.0, 168.0)])
     assert model.periods == (24.0, 168.0)
-    last = np.repeat(model.known_at(*rows, np.array([known - 1])), 48, axis=0)
+    last = np.repeat(model.known_at(rows_of(*rows), np.array([known - 1])), 48, axis=0)
     found = model.forecasts(last, hours[known : known + 48])[0]
     error = found + x[:known].mean() - x[known : known + 48]
     assert np.sqrt(np.mean(error**2)) < 0.6
@@ -367,8 +370,8 @@ def test_the_search_does_not_run_off_where_nothing_is_noise():
     offsets = 40 * np.arange(10)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = MixedEffects.learn(t, x, offsets)
-        known = model.known_at(t, x, offsets, offsets[1:] - 1)
+        model = MixedEffects.estimate(rows_of(t, x, offsets), [()])
+        known = model.known_at(rows_of(t, x, offsets), offsets[1:] - 1)
         found = model.forecasts(known, np.full(9, 80.0))[0]
     np.testing.assert_allclose(found[:, 0], x[offsets[:-1], 0] + 0.08, atol=0.02)
 
@@ -393,9 +396,9 @@ def test_a_season_is_found_and_continued():
     rows = daily(6, 0)
     seasons = shared_seasons(*rows)
     assert seasons[0] == pytest.approx((24.0,))
-    model = MixedEffects.learn(*rows, [(), *seasons])
+    model = MixedEffects.estimate(rows_of(*rows), [(), *seasons])
     assert model.periods == pytest.approx((24.0,))
-    values, known = rows[1], model.known_at(*rows, rows[2][1:] - 1)
+    values, known = rows[1], model.known_at(rows_of(*rows), rows[2][1:] - 1)
     for lead in (6.0, 12.0, 30.0):
         when = 239.0 + lead
         level = (values.reshape(6, 240) - profile(np.arange(240.0))).mean(axis=1)
@@ -412,14 +415,14 @@ def test_a_day_and_a_week_are_found_together():
     rows = np.tile(t, 4), x.reshape(-1, 1), 504 * np.arange(5)
     seasons = shared_seasons(*rows)
     assert seasons == [(24.0,), (168.0,), (24.0, 168.0)]
-    model = MixedEffects.learn(*rows, [(), *seasons])
+    model = MixedEffects.estimate(rows_of(*rows), [(), *seasons])
     assert model.periods == (24.0, 168.0)
-    known = model.known_at(*rows, rows[2][1:] - 1)
+    known = model.known_at(rows_of(*rows), rows[2][1:] - 1)
     for lead in (9.0, 30.0, 60.0, 130.0):  # ends of weekends are smoothed
         expected = level + profile(503 + lead) + (-1.5 if lead > 120 else 0.0)
         found = model.forecasts(known, np.full(4, 503 + lead))[0]
         np.testing.assert_allclose(found, expected, atol=0.6)
-    given = MixedEffects.learn(*daily(4, 0), alternatives([24.0, 60.0]))
+    given = MixedEffects.estimate(rows_of(*daily(4, 0)), alternatives([24.0, 60.0]))
     assert given.periods == (24.0,)
 
 
@@ -429,8 +432,10 @@ def test_no_season_is_made_of_a_walk(seed):
     rng, t = np.random.default_rng(seed), np.tile(np.arange(120.0), 6)
     x = rng.standard_normal((6, 120)).cumsum(axis=1)
     rows = t, (x / x.std()).reshape(-1, 1), 120 * np.arange(7)
-    assert MixedEffects.learn(*rows, [(), (24.0,), *shared_seasons(*rows)]).periods == ()
-    known = MixedEffects.learn(*rows, [(24.0,)])
+    assert (
+        MixedEffects.estimate(rows_of(*rows), [(), (24.0,), *shared_seasons(*rows)]).periods == ()
+    )
+    known = MixedEffects.estimate(rows_of(*rows), [(24.0,)])
     assert known.periods == (24.0,)  # unless it is known that there is one
 
 
@@ -477,7 +482,7 @@ def test_it_is_the_mixed_model_of_statsmodels(monkeypatch):
         prior=prior[None],
         noise=np.array([noise]),
     )
-    known = learned.known_at(times, values, offsets, offsets[1:] - 1)
+    known = learned.known_at(rows_of(times, values, offsets), offsets[1:] - 1)
     expected = oracle.fe_params + np.stack(list(map(np.asarray, oracle.random_effects.values())))
     when = np.full(60, 12.0)
     forecasts = learned.forecasts(known, when)[0][:, 0]

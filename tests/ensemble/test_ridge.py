@@ -12,10 +12,9 @@ import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.ensemble import ridge
 from skpolyode.ensemble.backtest import Sample, nearness
-from skpolyode.ensemble.records import Records
+from skpolyode.ensemble.member import Asked, Lesson
 from skpolyode.ensemble.ridge import DirectRidge
-from skpolyode.panel.units import Standardised
-from tests.ensemble.cases import no_inputs
+from tests.ensemble.cases import no_inputs, rows_of
 
 LEADS = np.array([1.0, 2.0, 4.0])
 
@@ -38,29 +37,37 @@ def ridge_sample(panel: Panel, known: int = 3) -> Sample:
     origins = first + known - 1
     lead = since - since[origins][series]
     asked = (lead > 0) & (lead <= LEADS[-1])
-    rows = Standardised(since, panel.values), panel.offsets, np.arange(panel.n_series)
-    rows = *rows, origins, series[asked]
+    rows = rows_of(since, panel.values, panel.offsets), np.arange(panel.n_series), origins
     what = since[asked], panel.values[asked], series[asked]
-    return Sample(*rows, *what, no_inputs(len(since)), no_inputs(asked.sum()))
+    return Sample(*rows, series[asked], *what, no_inputs(asked.sum()))
+
+
+def all_learned(sample: Sample, leads: np.ndarray, base: np.ndarray) -> list[DirectRidge]:
+    return DirectRidge.learn(Lesson(sample, [()], leads, base))
 
 
 def learned(sample: Sample, leads: np.ndarray = LEADS) -> DirectRidge | None:
     """With forecasts of the mixed model that are no better than the last value."""
-    return next(iter(DirectRidge.learn(leads, sample, sample.records.last)), None)
+    return next(iter(all_learned(sample, leads, sample.records.last)), None)
 
 
-def answers(own: DirectRidge, records: Records, elapsed: np.ndarray) -> np.ndarray:
-    return own.at(records, elapsed, records.last, no_inputs(len(elapsed)))
+def asked_of(sample: Sample, longest: float = LEADS[-1]) -> Asked:
+    return Asked(sample.elapsed, sample.driven, sample.records, longest, sample.records.last)
+
+
+def answers(own: DirectRidge, sample: Sample) -> np.ndarray:
+    before = own.known_at(sample.rows, sample.origins)[sample.origin]
+    return own.forecast(before, asked_of(sample))
 
 
 def features_of(sample: Sample, with_products: bool, longest: float) -> ridge._Features:
-    parts = sample.records, sample.elapsed, sample.records.last
-    return ridge._Features.of(*parts, with_products, longest, sample.driven)
+    before = np.zeros((*sample.actual.shape, sample.driven.shape[1]))
+    return ridge._Features.of(asked_of(sample, longest), before, with_products)
 
 
 def test_what_other_channels_say_is_found():
     own, test = learned(ridge_sample(pushed(200, 0))), ridge_sample(pushed(50, 1))
-    wrong = answers(own, test.records, test.elapsed) - test.actual
+    wrong = answers(own, test) - test.actual
     last = test.records.last - test.actual
     assert np.mean(wrong[:, 0] ** 2) < 0.02 * np.mean(last[:, 0] ** 2)
     assert np.abs(wrong[:, 1]).max() < 1e-6
@@ -74,7 +81,7 @@ def test_it_is_a_ridge_regression_at_each_lead(strength, monkeypatch):
     sample = ridge_sample(panel)
     sample = replace(sample, actual=sample.actual + rng.standard_normal(sample.actual.shape))
     own = learned(sample, LEADS[:1])
-    found = answers(own, sample.records, sample.elapsed)[:, 0]
+    found = answers(own, sample)[:, 0]
 
     features = features_of(sample, own.with_products, LEADS[0])
     x, naive = features.of_channel(0, np.ones(len(sample.elapsed), dtype=bool))
@@ -115,7 +122,7 @@ def test_strength_is_that_of_the_least_error_in_cross_validation(monkeypatch):
     np.testing.assert_allclose(again.coefficients, own.coefficients)
 
     # Each fold is forecast by what the others tell of the same features.
-    folded = DirectRidge.learn(LEADS[:1], sample, sample.records.last)[1:]
+    folded = all_learned(sample, LEADS[:1], sample.records.last)[1:]
     assert len(folded) == 5
     features = features_of(sample, products, LEADS[0])
     x, naive = features.of_channel(0, known)
@@ -136,22 +143,21 @@ def test_each_lead_is_of_the_knots_around_it():
 def test_what_was_not_observed_is_not_forecast():
     panel = pushed(60, 0)
     own, test = learned(ridge_sample(panel)), ridge_sample(pushed(20, 1))
-    records = test.records.pack()
-    records[:, 1] = 0.0
-    found = answers(own, Records.unpack(records), test.elapsed)
-    assert np.isfinite(found).all()
-    assert not found[:, 1].any()
+    hidden = np.where([False, True], np.nan, test.rows.values)
+    found = answers(own, replace(test, rows=test.rows._replace(values=hidden)))
+    assert np.isfinite(found[:, 0]).all()
+    assert np.isnan(found[:, 1]).all()
 
 
 def test_rare_impulses_count_in_full():
     rng, sample = np.random.default_rng(0), ridge_sample(pushed(400, 0))
     size = len(sample.elapsed)
     driven = np.where(rng.random(size) < 0.02, rng.uniform(1.0, 4.0, size), 0.0)[:, None]
-    responses = np.zeros((len(sample.rows.times), 1))
+    rows = sample.rows._replace(driven=np.zeros((len(sample.rows.times), 1)))
     actual = sample.records.last + driven
-    sample = replace(sample, responses=responses, driven=driven, actual=actual)
+    sample = replace(sample, rows=rows, driven=driven, actual=actual)
     own, some = learned(sample), driven[:, 0] > 0
-    found = own.at(sample.records, sample.elapsed, sample.records.last, driven)
+    found = answers(own, sample)
     for rise in (found - sample.records.last)[some].T:
         np.testing.assert_allclose(rise, driven[some, 0], rtol=0.1)
 
@@ -174,12 +180,11 @@ def test_many_channels_are_forecast_from_their_own():
 
 def test_it_answers_before_other_channels_were_last_observed():
     own, test = learned(ridge_sample(pushed(60, 0))), ridge_sample(pushed(20, 1))
-    early = np.full(len(test.elapsed), -5.0)
-    parts = test.records, early, test.records.last, False, 4.0
-    features = ridge._Features.of(*parts, test.driven)
+    early = replace(test, elapsed=np.full(len(test.elapsed), -5.0))
+    features = features_of(early, False, 4.0)
     assert not features.since.any()
     assert not features.elapsed.any()
-    assert np.isfinite(answers(own, test.records, early)).all()
+    assert np.isfinite(answers(own, early)).all()
 
 
 def test_beyond_the_longest_lead_of_training_nothing_goes_on():
@@ -200,9 +205,10 @@ def test_forecasts_of_the_mixed_model_are_taken_where_they_are_better():
     """The best of all simple forecasts is corrected."""
     sample = ridge_sample(pushed(60, 0))
     mixed = np.where(np.isnan(sample.actual), 0.0, sample.actual)
-    own = DirectRidge.learn(LEADS, sample, mixed)[0]
+    own = all_learned(sample, LEADS, mixed)[0]
     assert (own.bases[0] == ridge._MIXED).all()
-    found = own.at(sample.records, sample.elapsed, mixed, sample.driven)
+    before = np.zeros((*mixed.shape, 0))
+    found = own.forecast(before, asked_of(sample)._replace(base=mixed))
     np.testing.assert_allclose(found, mixed, atol=1e-6)
 
 
@@ -212,7 +218,7 @@ def test_transformers_streams_and_files_have_it(spread, tmp_path):
     model = PolyODETransformer(n_coefficients=4, hidden_layer_sizes=(4,), max_epochs=1)
     model.set_params(random_state=0).fit(train)
     stacking = model.embedder_.stacking
-    assert stacking.simple.ridge is not None
+    assert "ridge" in stacking.each
     ends = [times[-1] for times, _ in test]
     asked = [[end, end + 0.7 * spread, end + 4 * spread] for end in ends]
     found = model.forecast(test, asked).values.reshape(5, 3, 2)

@@ -25,21 +25,21 @@ from skpolyode.ensemble.backtest import (
     rolling_origins,
 )
 from skpolyode.ensemble.bounds import Bounds
+from skpolyode.ensemble.last import LastValue
+from skpolyode.ensemble.member import Member
+from skpolyode.ensemble.members import Members
 from skpolyode.ensemble.mixed import MixedEffects
-from skpolyode.ensemble.records import Records
-from skpolyode.ensemble.simple import SimpleForecasts
-from skpolyode.ensemble.stacking import StackedForecast, cross_fitted, learn_simple, learn_stacking
+from skpolyode.ensemble.stacking import StackedForecast, cross_fitted, learn_members, learn_stacking
 from skpolyode.ensemble.weights import Backtest, learn_weights
 from skpolyode.panel.select import observed_part, series_of_rows
-from skpolyode.panel.units import Standardised
 from tests.closeness import assert_same_but_for_rounding
-from tests.ensemble.cases import Clairvoyant, no_inputs
+from tests.ensemble.cases import Clairvoyant, no_inputs, rows_of
 from tests.transformers.registry import all_transformers
 from tests.transformers.toy import ToyTransformer
 
-MEMBERS = stackings.MEMBERS[:-1]  # many series have no structural forecasts
-ANCHORED = ("run", "last")
-RUN, LAST, MIXED, RIDGE = map(MEMBERS.index, MEMBERS)
+NAMES = ("run", "last", "mixed", "ridge")  # many series have no structural forecasts
+ANCHORED = ["last", "run"]
+RUN, LAST, MIXED, RIDGE = range(4)
 
 
 def backtest_of(
@@ -48,38 +48,41 @@ def backtest_of(
     """One channel, each forecast of a new series of its own."""
     n = len(leads)
     own = {"series": np.arange(n), "times": np.zeros(n), "is_new": np.ones(n, dtype=bool)}
-    own |= {"volatility": np.zeros((n, 1, 2)), "origin": np.arange(n)} | of
-    return Backtest(leads[:, None], members=members[:, None], actual=actual[:, None], **own)
+    own |= {"signs": np.zeros((n, 1, 3)), "origin": np.arange(n), "expected": np.ones((n, 1))}
+    own |= of
+    return Backtest(NAMES, leads[:, None], members=members[:, None], actual=actual[:, None], **own)
 
 
 def simulated(n: int, seed: int, errors: dict[str, float], **of: object) -> Backtest:
     """Members that err by independent noise of these sizes; the others by one of size 3."""
     rng = np.random.default_rng(seed)
     actual, leads = rng.standard_normal(n), rng.uniform(0.1, 8.0, n)
-    sizes = np.array([errors.get(name, 3.0) for name in MEMBERS])
-    members = actual[:, None] + sizes * rng.standard_normal((n, len(MEMBERS)))
+    sizes = np.array([errors.get(name, 3.0) for name in NAMES])
+    members = actual[:, None] + sizes * rng.standard_normal((n, len(NAMES)))
     return backtest_of(members, actual, leads, **of)
 
 
-def weights_of(own: Backtest, anchored: tuple[str, ...] = ANCHORED) -> StackedForecast:
+def weights_of(own: Backtest, anchored: list[str] = ANCHORED) -> StackedForecast:
     """Weights that a backtest teaches; there are no forecasts to combine."""
     leads, weights, unseen = learn_weights(own)
-    weights = np.concatenate([stackings._at_zero(weights[:, :1], anchored), weights], axis=1)
-    return StackedForecast(None, np.concatenate([[0.0], leads]), weights, unseen)
+    start = stackings._at_zero(weights[:, :1], NAMES, anchored)
+    weights, leads = np.concatenate([start, weights], axis=1), np.concatenate([[0.0], leads])
+    return StackedForecast({}, None, NAMES, leads, weights, unseen)
 
 
 def weights_at(stacking: StackedForecast, leads: list[float]) -> np.ndarray:
-    return stacking.at(0, np.array(leads))
+    every = np.broadcast_to(np.array(leads)[:, None], (len(leads), len(stacking.weights)))
+    return stacking.at(every)[:, 0]
 
 
 @given(seed=st.integers(0, 200), n=st.integers(1, 300), start=st.booleans())
 def test_weights_are_convex_everywhere(seed, n, start):
     own = simulated(n, seed, {"run": 0.3, "last": 0.4})
-    anchored = ANCHORED if start else ANCHORED[1:]
+    anchored = ANCHORED if start else ANCHORED[:1]
     w = weights_at(weights_of(own, anchored), [0.0, 0.01, 0.3, 2.0, 9.0, np.inf])
     assert (w >= 0).all()
     assert (w.sum(axis=1) <= 1 + 1e-9).all()
-    assert w[0, [MEMBERS.index(name) for name in anchored]].sum() == pytest.approx(1.0)
+    assert w[0, [NAMES.index(name) for name in anchored]].sum() == pytest.approx(1.0)
 
 
 def test_weights_have_no_kinks():
@@ -115,7 +118,8 @@ def test_an_exact_member_gets_all_weight():
 def test_what_was_never_observed_has_weights_of_its_own():
     seen, unseen = (simulated(200, k, {name: 0.1}) for k, name in enumerate(("last", "run")))
     unseen = unseen._replace(leads=np.full((200, 1), np.inf), series=unseen.series + 200)
-    own = weights_of(Backtest(*map(np.concatenate, zip(seen, unseen, strict=True))))
+    columns = zip(seen[1:], unseen[1:], strict=True)
+    own = weights_of(Backtest(NAMES, *map(np.concatenate, columns)))
     assert weights_at(own, [0.5, 9.0, 1e9])[:, LAST].min() > 0.9
     assert weights_at(own, [np.inf])[0, RUN] > 0.9
     np.testing.assert_allclose(weights_at(own, [3.0]), weights_at(weights_of(seen), [3.0]))
@@ -123,7 +127,7 @@ def test_what_was_never_observed_has_weights_of_its_own():
 
 def test_each_channel_has_weights_of_its_own():
     one, two = (simulated(2000, k, {name: 0.1}) for k, name in enumerate(("run", "last")))
-    columns = ("leads", "volatility", "members", "actual")
+    columns = ("leads", "signs", "members", "actual")
     both = {name: np.concatenate([getattr(b, name) for b in (one, two)], 1) for name in columns}
     stacking = weights_of(one._replace(**both))
     assert (stacking.weights[0, 1:, RUN] > 0.95).all()
@@ -141,7 +145,7 @@ def test_nothing_that_is_known_goes_to_the_mean():
     run = rng.standard_normal(len(leads))
     known = np.exp(-leads)
     actual = known * run + np.sqrt(1 - known**2) * rng.standard_normal(len(leads))
-    members = np.column_stack([run, 9 + np.zeros((len(leads), len(MEMBERS) - 1))])
+    members = np.column_stack([run, 9 + np.zeros((len(leads), len(NAMES) - 1))])
     w = weights_at(weights_of(backtest_of(members, actual, leads)), [0.5, 1.0, 2.0])
     np.testing.assert_allclose(w[:, 0], np.exp([-0.5, -1.0, -2.0]), atol=0.06)
 
@@ -254,10 +258,11 @@ def test_folds_are_of_series_or_of_blocks_in_time():
         np.concatenate([np.arange(10.0)[::-1], range(9)]),
     )
     assert folds_of(series, 3).tolist() == [2] * 10 + [0] * 5 + [1] * 4
-    folds = folds_of(series, 5, times)
-    assert folds[:10].tolist() == [4, 4, 3, 3, 2, 2, 1, 1, 0, 0]
-    assert folds[10:].tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 3]
-    np.testing.assert_array_equal(folds_of(series, 3, times), folds_of(series, 3))
+    two = folds_of(series[:15], 5, times[:15])
+    assert two[:10].tolist() == [4, 4, 3, 3, 2, 2, 1, 1, 0, 0]
+    assert two[10:].tolist() == [0, 1, 2, 3, 4]
+    for n_folds in (3, 5):  # of three series, what differs between series is known
+        np.testing.assert_array_equal(folds_of(series, n_folds, times), folds_of(series, 3))
 
 
 def test_few_series_are_cross_fitted_by_blocks_in_time():
@@ -272,30 +277,31 @@ def test_few_series_are_cross_fitted_by_blocks_in_time():
 # Combining
 
 
-def still(n_channels: int = 1) -> SimpleForecasts:
+def still(n_channels: int = 1) -> Members:
     """Known by hand: the mixed model expects 0.5, training had values from -1 to 1."""
     ones = np.ones(n_channels)
     blank = MixedEffects._blank(np.array([0.0, 1.0]), (), 1.0, n_channels)
     mixed = replace(blank, curve=np.full((n_channels, 2), 0.5))
     bounds = Bounds(-ones, ones, np.array([0.0, 10.0]), np.full((n_channels, 2), 100.0))
-    return SimpleForecasts(mixed, None, bounds, np.zeros(n_channels))
-
-
-def alone(n: int, n_channels: int) -> tuple[np.ndarray, np.ndarray]:
-    """No inputs, and no structural forecasts."""
-    return no_inputs(n), np.empty((n, n_channels, 0))
+    return Members({"last": LastValue(np.zeros(n_channels)), "mixed": mixed}, bounds)
 
 
 def stacked(**weights: float) -> StackedForecast:
-    row = np.array([weights.get(name, 0.0) for name in MEMBERS])
-    return StackedForecast(still(), np.array([0.0, 9.0]), np.tile(row, (1, 2, 1)), row[None])
+    row = np.array([weights.get(name, 0.0) for name in NAMES])
+    own = {"names": NAMES, "leads": np.array([0.0, 9.0]), "unseen": row[None]}
+    return StackedForecast(**vars(still()), **own, weights=np.tile(row, (1, 2, 1)))
 
 
-def seen(*values: float) -> Records:
-    times, rows = np.arange(float(len(values))), np.array(values)[:, None]
-    n = len(values)
-    asked = np.array([0, n]), np.array([n - 1]), no_inputs(n)
-    return still().records(Standardised(times, rows), *asked)
+def seen(*values: float) -> dict[str, np.ndarray]:
+    times, rows, n = np.arange(float(len(values))), np.array(values)[:, None], len(values)
+    return still().known_at(rows_of(times, rows, np.array([0, n])), np.array([n - 1]))
+
+
+def forecasts(own: Members, run: float, known: dict, *elapsed: float) -> np.ndarray:
+    """Of all names, without inputs; the free run is the same everywhere."""
+    n, n_channels = known["records"].shape[:2]
+    given = {"run": np.full((n, n_channels), run)}
+    return own.forecasts(NAMES, given, known, np.array(elapsed), no_inputs(n))
 
 
 @pytest.mark.parametrize(
@@ -304,27 +310,35 @@ def seen(*values: float) -> Records:
 def test_outside_the_range_of_training_the_model_gives_way(last, expected):
     """By one standard deviation, its weight and that of the mean are those of the mixed model."""
     own = stacked(run=0.6, last=0.3)
-    found = own.combine(np.array([[1.0]]), seen(last), np.array([2.0]), no_inputs(1))[0, 0]
+    parts = {"run": np.array([[1.0]])}, seen(last), np.array([2.0]), no_inputs(1)
+    found = own.combine(*parts)[0, 0]
     share = np.clip(max(last - 1, -1 - last), 0, 1)
     run = (1 - share) * 0.6
     assert found == pytest.approx(run + 0.3 * last + share * 0.7 * 0.5)
 
 
 def test_the_mean_and_the_regression_give_way_as_well():
-    simple = still()
-    ridge = SimpleNamespace(at=lambda records, elapsed, mixed, driven: np.full(mixed.shape, 0.25))
-    own = replace(stacked(ridge=0.4), simple=replace(simple, ridge=ridge))
-    parts = np.ones((1, 1)), seen(0.5, 1.0), np.array([2.0]), no_inputs(1)
-    assert own.combine(*parts)[0, 0] == pytest.approx(0.4 * 0.25)
-    parts = np.ones((1, 1)), seen(0.5, 3.0), np.array([2.0]), no_inputs(1)
-    assert own.combine(*parts)[0, 0] == pytest.approx(0.5)
+
+    class Regression(Member):
+        extrapolates = False
+
+        def forecast(self, known, asked):
+            return np.full(asked.base.shape, 0.25)
+
+    own = stacked(ridge=0.4)
+    own = replace(own, each=own.each | {"ridge": Regression()})
+    for last, expected in ((1.0, 0.4 * 0.25), (3.0, 0.5)):
+        known = seen(0.5, last) | {"ridge": np.empty((1, 1, 0))}
+        found = own.combine({"run": np.ones((1, 1))}, known, np.array([2.0]), no_inputs(1))
+        assert found[0, 0] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("member", MEMBERS)
+@pytest.mark.parametrize("member", NAMES)
 def test_what_was_never_observed_is_forecast_as_the_population_is(member):
     """By every member but the run, and never beyond the range of training."""
-    own, blank = stacked(**{member: 1.0}), still().blank(2, 1)
-    found = own.combine(np.full((2, 1), 7.0), blank, np.array([0.0, 99.0]), no_inputs(2))
+    own, blank = stacked(**{member: 1.0}), still().start(2, 1)
+    run = {"run": np.full((2, 1), 7.0)}
+    found = own.combine(run, blank, np.array([0.0, 99.0]), no_inputs(2))
     np.testing.assert_allclose(found, 1.0 if member == "run" else 0.5)
 
 
@@ -334,49 +348,25 @@ def test_what_is_measured_late_has_a_level_of_its_own():
     values[..., 0] = np.random.default_rng(0).standard_normal((50, 20))
     values[::5, 10:, 1], values[1::5, :, 1] = 1.0, -1.0
     panel = Panel.from_series([(np.arange(20.0), own) for own in values])
-    simple = learn_simple(Clairvoyant.of(panel), panel, np.random.RandomState(0))
-    blank = simple.blank(1, 2), np.array([15.0])
-    members = simple.members(np.zeros((1, 2)), *blank, *alone(1, 2))[0, 1]
-    assert members[LAST] == pytest.approx(members[MIXED] + simple.late[1])
-    assert abs(members[LAST] - np.nanmax(simple.bounds.highest[1])) < 0.1 < members[LAST]
-    assert members[RIDGE] == members[MIXED]
-    cells = np.array([[0.2, 0.3]]), np.ones((1, 2), dtype=bool)
-    shown = simple.updated(*blank, *cells, no_inputs(1)), np.array([15.0])
-    assert simple.members(np.zeros((1, 2)), *shown, *alone(1, 2))[0, 1, LAST] == 0.3
+    own = learn_members(Clairvoyant.of(panel), panel, np.random.RandomState(0), [()])
+    blank = own.start(1, 2)
+    found = forecasts(own, 0.0, blank, 15.0)[0, 1]
+    assert found[LAST] == pytest.approx(found[MIXED] + own.each["last"].offset[1])
+    assert abs(found[LAST] - np.nanmax(own.bounds.highest[1])) < 0.1 < found[LAST]
+    assert found[RIDGE] == found[MIXED]
+    row = rows_of(np.array([15.0]), np.array([[0.2, 0.3]]), np.arange(2))
+    shown = own.updated(blank, row)
+    assert forecasts(own, 0.0, shown, 15.0)[0, 1, LAST] == 0.3
 
 
 def test_members_stay_within_bounds():
     own, steep = still(), seen(1.0, -1.0, 1.0)  # changes that do not go on
-    trend = replace(own.mixed, curve=np.array([[0.0, 1.0]]))  # by one a unit of time
-    reach = np.array([[0.0, 0.5]])
-    own = replace(own, mixed=trend, bounds=replace(own.bounds, reach=reach))
-    members = own.members(np.full((1, 1), -1e9), steep, np.array([900.0]), *alone(1, 1))[0, 0]
+    trend = replace(own.each["mixed"], curve=np.array([[0.0, 1.0]]))  # by one a unit of time
+    bounds = replace(own.bounds, reach=np.array([[0.0, 0.5]]))
+    own = Members(own.each | {"mixed": trend}, bounds)
+    members = forecasts(own, -1e9, steep, 900.0)[0, 0]
     assert members[MIXED] == 1.5  # of the longest lead of training, no more
     assert members[RUN] == -1.0
-
-
-def test_updated_rows_are_known_as_whole_series_are():
-    mixed = MixedEffects.learn(*walks(12, 9, 0))
-    own = replace(still(2), mixed=mixed)
-    times, values, offsets = walks(3, 7, 1)
-    records = own.blank(3, 2)
-    for k in range(7):
-        rows = offsets[:-1] + k
-        mask = ~np.isnan(values[rows])
-        records = own.updated(records, times[rows], values[rows], mask, no_inputs(3))
-        expected = own.records(Standardised(times, values), offsets, rows, no_inputs(len(times)))
-        np.testing.assert_allclose(records.pack(), expected.pack(), rtol=1e-10, atol=1e-12)
-    nothing = np.zeros((3, 2), dtype=bool), no_inputs(3)
-    unseen = own.updated(records, times[rows] + 1, values[rows], *nothing)
-    np.testing.assert_array_equal(unseen.pack(), records.pack())
-
-
-def walks(n_series: int, n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    values = rng.standard_normal((n_series, n_rows, 2)).cumsum(axis=1).reshape(-1, 2)
-    values[rng.random(values.shape) < 0.3] = np.nan
-    times = np.tile(np.arange(float(n_rows)), n_series)
-    return times, values / 3, n_rows * np.arange(n_series + 1)
 
 
 # Backtests
@@ -451,11 +441,9 @@ def test_long_series_have_windows_of_which_no_forecast_knows_what_was_before():
     np.testing.assert_array_equal(
         sample.series, asked.whose[series_of_rows(asked.panel)[asked.rows]]
     )
-    simple = SimpleForecasts.learn(sample, [()], np.empty(0))[0]
-    alone = MixedEffects.learn(
-        panel.times, Clairvoyant.of(panel).standardised(panel)[1], panel.offsets
-    )
-    np.testing.assert_array_equal(simple.mixed.curve, alone.curve)
+    own = Members.learn(sample, [()], np.empty(0))[0]
+    alone = MixedEffects.estimate(Clairvoyant.of(panel).standardised(panel), [()])
+    np.testing.assert_array_equal(own.each["mixed"].curve, alone.curve)
 
 
 def test_a_curve_over_the_time_since_the_start_counts_only_where_starts_are_known():
@@ -543,13 +531,13 @@ def test_two_series_are_enough_for_a_regression(n_series, regresses):
     panel = Panel.from_series([(t, own) for own in x[:n_series]])
     model, rng = Clairvoyant.of(panel, noise=1.0), np.random.RandomState(0)
     stacking, _ = learn_stacking(model, panel, None, rng, period=[])
-    assert (stacking.simple.ridge is not None) == regresses
+    assert ("ridge" in stacking.each) == regresses
     if regresses:
         test = Panel.from_series([(t, x[2])])
         sample = Sample.of(model, rolling_origins(model, test, rng, test.offsets[:-1]))
         first = sample.of_rows((sample.leads[:, 0] > 0) & (sample.leads[:, 0] <= 4))
-        nothing = np.zeros_like(first.actual), np.empty((*first.actual.shape, 0))
-        members = stackings.members_of([stacking.simple], first, *nothing)
+        nothing = {"run": np.zeros_like(first.actual)}
+        members = stackings.members_of([stacking], NAMES, first, nothing)
         errors = np.mean((members - first.actual[..., None]) ** 2, axis=(0, 1))
         assert errors[RIDGE] < 0.7 * errors[LAST]
 
@@ -558,23 +546,23 @@ def test_few_held_out_series_judge_the_run_only(monkeypatch):
     """Simple forecasts are judged on all series, each by what was learned from others."""
     panel, asked, members_of = regular(15, 10, walk=True), [], stackings.members_of
 
-    def spied(simple, sample, *args):
-        asked.append((simple, sample))
-        return members_of(simple, sample, *args)
+    def spied(learned, names, sample, given):
+        asked.append((learned, sample))
+        return members_of(learned, names, sample, given)
 
     monkeypatch.setattr(stackings, "members_of", spied)
     model, rng = Clairvoyant.of(panel, noise=0.1), np.random.RandomState(0)
     stacking, backtest = learn_stacking(model, panel[:12], panel[12:], rng)
-    simple, sample = asked[0]
-    assert len(simple) == 5
+    learned, sample = asked[0]
+    assert len(learned) == 5
     assert set(backtest.series.tolist()) == set(range(15))
     np.testing.assert_array_equal(backtest.is_new, backtest.series >= 12)
     # What is known of the mean of all series, and of those that are not in the second fold.
-    rows, whole = model.standardised(panel), stacking.simple.mixed
-    without = whole.without_folds(*rows, panel.offsets, 5)[1]
-    np.testing.assert_allclose(simple[1].mixed.curve, without.curve)
+    rows, whole = model.standardised(panel), stacking.each["mixed"]
+    without = whole.without_folds(rows, 5)[1]
+    np.testing.assert_allclose(learned[1].each["mixed"].curve, without.curve)
     own = np.flatnonzero((sample.series % 5 == 1) & (sample.elapsed == 1))
-    known = without.known_at(*rows, panel.offsets, panel.offsets[sample.series[own]])
+    known = without.known_at(rows, panel.offsets[sample.series[own]])
     expected = without.forecasts(known, sample.elapsed[own])[0]
     np.testing.assert_allclose(backtest.members[own, :, MIXED], expected)
 
@@ -592,29 +580,29 @@ def test_a_single_series_is_judged_in_time():
     (own, backtest), (other, _) = learned(x), learned(np.where(t < 38, x, 5.0))
     assert backtest.times.min() == 20
     assert not backtest.is_new.any()
-    known = Standardised(
-        t, Clairvoyant.of(Panel.from_series([(t, x)])).units.scaler.read(x[:, None])
-    )
-    half = MixedEffects.learn(known.times[:20], known.values[:20], np.array([0, 20]))
-    sure = half.known_at(*known, np.array([0, 40]), np.array([25]))
+    panel = Panel.from_series([(t, x)])
+    known = Clairvoyant.of(panel).standardised(panel)
+    known_half = known.times[:20], known.values[:20], np.array([0, 20])
+    half = MixedEffects.estimate(rows_of(*known_half), [()])
+    sure = half.known_at(known, np.array([25]))
     expected = half.forecasts(sure, np.array([26.0]), 19.0)[0]
     row = (backtest.times == 26) & (backtest.leads[:, 0] == 1)
     np.testing.assert_allclose(backtest.members[row, 0, MIXED], expected[0], atol=1e-9)
-    assert other.simple.bounds.highest[0] > own.simple.bounds.highest[0]
+    assert other.bounds.highest[0] > own.bounds.highest[0]
 
 
 def test_many_held_out_series_judge_what_was_learned_without_them(monkeypatch):
     judges, members_of = [], stackings.members_of
 
-    def spied(simple, *args):
-        judges.append(simple)
-        return members_of(simple, *args)
+    def spied(learned, *args):
+        judges.append([own.each for own in learned])
+        return members_of(learned, *args)
 
     monkeypatch.setattr(stackings, "members_of", spied)
     panel = regular(80, 10, walk=True)
     model, rng = Clairvoyant.of(panel), np.random.RandomState(0)
     stacking, backtest = learn_stacking(model, panel[:20], panel[20:], rng)
-    assert judges == [[stacking.simple]]
+    assert judges == [[stacking.each]]
     assert len(np.unique(backtest.series)) == 60
 
 
@@ -690,9 +678,9 @@ def all_weight_on(transformer, member: str):
     """The same with all weight on one forecast."""
     other, own = copy.copy(transformer), transformer.embedder_.stacking
     weights = np.zeros_like(own.weights)
-    weights[..., MEMBERS.index(member)] = 1.0
-    bounds = replace(own.simple.bounds, lowest=np.full(2, -np.inf), highest=np.full(2, np.inf))
-    stacking = replace(own, weights=weights, simple=replace(own.simple, bounds=bounds))
+    weights[..., own.names.index(member)] = 1.0
+    bounds = replace(own.bounds, lowest=np.full(2, -np.inf), highest=np.full(2, np.inf))
+    stacking = replace(own, weights=weights, bounds=bounds)
     other.embedder_ = replace(transformer.embedder_, stacking=stacking)
     return other
 
@@ -785,8 +773,8 @@ def test_a_set_point_that_moved_is_forecast_as_it_is():
 def test_a_run_that_is_no_number_is_not_answered(fitted):
     own = fitted.embedder_
     panel = waves(2, 1)
-    broken = np.full((2, 1, 2), np.nan)
-    found = own.stacking.combine(broken[:, 0], own.records(panel), np.full(2, 99.0), no_inputs(2))
+    broken = {"run": np.full((2, 2), np.nan)}
+    found = own.stacking.combine(broken, own.known(panel), np.full(2, 99.0), no_inputs(2))
     assert np.isfinite(found).all()
 
 
@@ -799,7 +787,7 @@ def test_what_judges_the_ridge_has_no_part_in_it():
         learn_stacking(embedder, train, tested, np.random.RandomState(0))[0]
         for tested in (test, other)
     )
-    np.testing.assert_array_equal(one.simple.ridge.coefficients, two.simple.ridge.coefficients)
+    np.testing.assert_array_equal(one.each["ridge"].coefficients, two.each["ridge"].coefficients)
     assert (one.weights != two.weights).any()
 
 
@@ -807,13 +795,10 @@ def test_trends_of_the_mixed_model_end_after_the_longest_lead():
     t, slopes = np.arange(24.0), np.linspace(-1, 1, 12)
     panel = Panel.from_series([(t, 0.1 * a * t) for a in slopes])
     model = Clairvoyant.of(panel)
-    simple = learn_simple(model, panel, np.random.RandomState(0))
-    ends, longest = panel.offsets[1:] - 1, simple.bounds.leads[-1]
-    records = simple.records(model.standardised(panel), panel.offsets, ends, no_inputs(288))
-    members = [
-        simple.members(np.zeros((12, 1)), records, 23 + lead, no_inputs(12), np.empty((12, 1, 0)))
-        for lead in (np.full(12, longest), np.full(12, 3 * longest))
-    ]
-    at_longest, later = (model.units.scaler.scale * own[:, 0, MIXED] for own in members)
+    own = learn_members(model, panel, np.random.RandomState(0), [()])
+    ends, longest = panel.offsets[1:] - 1, own.bounds.leads[-1]
+    known = own.known_at(model.standardised(panel), ends)
+    members = [forecasts(own, 0.0, known, *np.full(12, 23 + k * longest)) for k in (1, 3)]
+    at_longest, later = (model.units.scaler.scale * found[:, 0, MIXED] for found in members)
     np.testing.assert_allclose(at_longest, 0.1 * slopes * (23 + longest), atol=0.02)
     np.testing.assert_allclose(later, at_longest, atol=0.02)

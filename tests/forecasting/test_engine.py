@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skpolyode.ensemble.conformal import Calibration
 from skpolyode.forecasting import engine
 from skpolyode.panel import Panel
+from skpolyode.structural.averaging import StructuralModels
 from skpolyode.transformers import PolyODETransformer
+from tests import quick
 
 
 def named(lengths: list[int]) -> Panel:
@@ -26,7 +27,8 @@ def small(**parameters: object) -> PolyODETransformer:
 def seen(monkeypatch):
     """Rows that were trained on, that validated, and that calibrated, training by training."""
     found = {"training": [], "validating": [], "calibrating": []}
-    new_task, learn = PolyODETransformer._new_task, Calibration.learn
+    new_task, calibrate = PolyODETransformer._new_task, engine.calibrate
+    calibrate_paths = engine.calibrate_paths
 
     def spied_task(self, model, data, held_out):
         # The units are not stored yet: standardised values are compared by their ranks.
@@ -35,12 +37,20 @@ def seen(monkeypatch):
         found["validating"].append(data.x[rows, 0].double().numpy())
         return new_task(self, model, data, held_out)
 
-    def spied_calibration(leads, forecasts, actual, *where):
-        found["calibrating"].append(actual[:, 0])
-        return learn(leads, forecasts, actual, *where)
+    def spied_calibration(backtest, unit):
+        found["calibrating"].append(backtest.actual[:, 0])
+        return calibrate(backtest, unit)
+
+    def spied_paths(transformer, panel, rng, earliest):
+        first = panel.offsets[:-1] if earliest is None else earliest
+        rows = [np.arange(*ends) for ends in zip(first, panel.offsets[1:], strict=True)]
+        values = transformer.scaler_.transform(panel.values[np.concatenate(rows)])
+        found["calibrating"].append(values[:, 0])
+        return calibrate_paths(transformer, panel, rng, earliest)
 
     monkeypatch.setattr(PolyODETransformer, "_new_task", spied_task)
-    monkeypatch.setattr(Calibration, "learn", spied_calibration)
+    monkeypatch.setattr(engine, "calibrate", spied_calibration)
+    monkeypatch.setattr(engine, "calibrate_paths", spied_paths)
     return found
 
 
@@ -80,9 +90,9 @@ def test_ends_that_calibrate_are_not_trained_on(seen, lengths):
     }
     assert last == first | ends
     assert not first & ends
-    # Calibrations, on the ends, in the units of the model that does not know them: of forecasts,
-    # and of paths if enough of the ends can be hidden.
-    assert len(seen["calibrating"]) == 1 + (len(lengths) > 1)
+    # Calibrations, on the ends, in the units of the model that does not know them: of paths and
+    # of forecasts.
+    assert len(seen["calibrating"]) == 2
     reference = np.array(sorted(first), dtype=float)
     highest = seen["training"][0].max()
     for calibrating in seen["calibrating"]:
@@ -90,6 +100,32 @@ def test_ends_that_calibrate_are_not_trained_on(seen, lengths):
         if len(lengths) == 1:
             assert calibrating.min() > highest
     assert len(reference) == sum(n - int(np.ceil(n / 5)) for n in lengths)
+
+
+def test_structural_models_judge_series_that_they_were_not_learned_from(monkeypatch):
+    """What differs between series is in the errors that calibrate."""
+    learned, judged = {}, []
+    learn, forecast_from = StructuralModels.learn, StructuralModels.forecast_from
+
+    def spied_learn(panel, *args):
+        models = learn(panel, *args)
+        learned[id(models)] = models, set((panel.values[:, 0] // 10_000).astype(int))
+        return models
+
+    def spied_forecasts(self, panel, origins, *args):
+        judged.append((id(self), set((panel.values[origins, 0] // 10_000).astype(int))))
+        return forecast_from(self, panel, origins, *args)
+
+    monkeypatch.setattr(StructuralModels, "learn", spied_learn)
+    monkeypatch.setattr(StructuralModels, "forecast_from", spied_forecasts)
+    with quick.few_structural_models():
+        rng = np.random.RandomState(0)
+        found = engine.fit_forecaster(small(), named([30] * 5), 0.2, rng, period=())
+    assert len(judged) == 3
+    assert set.union(*(series for _, series in judged)) == set(range(5))
+    for models, series in judged:
+        assert not series & learned[models][1]
+    assert learned[id(found.structural)][1] == set(range(5))
 
 
 @pytest.mark.parametrize("lengths", [[100], [600], [40, 300], [90] * 6])

@@ -63,13 +63,13 @@ def test_lines_steeper_than_those_of_training_are_continued():
 def test_without_a_season_none_is_sought():
     t = irregular(60)
     panel = Panel.from_series([(t, wave(t))])
-    simple = [
-        small(period=period).pretrain(panel).transformer_.embedder_.stacking.simple
+    mixed = [
+        small(period=period).pretrain(panel).transformer_.embedder_.stacking.each["mixed"]
         for period in (None, 11.0)
     ]
     unit = small(period=None).pretrain(panel).transformer_.time_scale_
-    assert simple[0].mixed.periods == ()
-    assert simple[1].mixed.periods[0] * unit == pytest.approx(11.0, rel=1e-6)
+    assert mixed[0].periods == ()
+    assert mixed[1].periods[0] * unit == pytest.approx(11.0, rel=1e-6)
 
 
 def test_time_may_start_anywhere():

@@ -120,7 +120,7 @@ def test_what_a_variance_grows_by_is_told_from_what_it_begins_with():
     assert gain.known.exp().item() == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize("told", ["nothing", "equal"])
+@pytest.mark.parametrize("told", ["none", "equal"])
 def test_series_count_by_their_weights(told):
     """Two of three are repeated, or have twice the weight; the third is three times as large."""
     times, values, offsets = random_walk(3, 400)

@@ -129,9 +129,9 @@ def test_what_is_left_of_observations_counts_beside_p_and_q():
     """Squared errors that are what forecasts expect of them, each with what was left before."""
     gain, zeros = embedder(move=3.0).model.gain, np.zeros((N_SERIES * LENGTH, 1))
     data = pack(TIMES.ravel(), zeros, OFFSETS, errors=SIGMA.reshape(-1, 1))
-    data = replace(data, left=gain.follow(data)[0])
-    assert data.left.max() > 20 * data.left[data.seen].min()
-    variance = 4.0 * (data.left + 0.01 + 0.07 * data.channel_gap) + data.error.square()
+    data = replace(data, posterior=gain.follow(data)[0])
+    assert data.posterior.max() > 20 * data.posterior[data.seen].min()
+    variance = 4.0 * (data.posterior + 0.01 + 0.07 * data.channel_gap) + data.error.square()
     for _ in range(3):
         gain.estimate(data, variance.sqrt(), None, data.mask)
     assert gain.known.exp().item() == pytest.approx(0.01)

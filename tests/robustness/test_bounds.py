@@ -88,7 +88,7 @@ def limits(model: Any, series: Pairs, leads: list[float]) -> tuple[np.ndarray, n
     """
     transformer = getattr(model, "transformer_", model)
     embedder = transformer.embedder_
-    bounds, scaler = embedder.stacking.simple.bounds, embedder.units.scaler
+    bounds, scaler = embedder.stacking.bounds, embedder.units.scaler
     values = np.concatenate([x for _, x in training(24)])
     ranges = []
     for times, x in series:

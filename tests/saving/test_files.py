@@ -149,6 +149,14 @@ def test_unknown_name_says_to_update(good, folder, change, name):
         load_bytes(crafted(content, arrays), folder)
 
 
+def test_file_of_an_older_stack_says_to_fit_again(good, folder):
+    """Members had no names: they were three fields of one object."""
+    content, arrays = parts(good, folder)
+    text = json.dumps(content).replace("ensemble.Bounds", "ensemble.SimpleForecasts")
+    with pytest.raises(ValueError, match=r"holds .*'ensemble.SimpleForecasts', .* save again if"):
+        load_bytes(crafted(text, arrays), folder)
+
+
 def test_parameter_that_the_file_lacks_gets_its_default(good, folder):
     content, arrays = parts(good, folder)
     params = content["object"][1]["params"]["dict"]

@@ -11,7 +11,6 @@ from scipy.stats import multivariate_t
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.ensemble.periods import likely_periods
-from skpolyode.ensemble.weights import MEMBERS
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.structural import averaging, kalman
 from skpolyode.structural.averaging import StructuralModels
@@ -297,7 +296,7 @@ def test_forecasts_are_structural_where_these_have_all_weight():
     forecaster = small().pretrain(panel)
     embedder, ahead = forecaster.transformer_.embedder_, np.arange(60.0, 66)
     alone = np.zeros_like(embedder.stacking.weights)
-    alone[..., MEMBERS.index("structural")] = 1.0
+    alone[..., embedder.stacking.names.index("structural")] = 1.0
     stacking = replace(embedder.stacking, weights=alone)
     forecaster.transformer_.embedder_ = replace(embedder, stacking=stacking)
     found = forecaster.forecast(panel, ahead).values
@@ -311,19 +310,20 @@ def test_structure_has_the_weight_where_there_is_one():
     t, rng = np.arange(80.0), np.random.default_rng(0)
     panel = single(t, 0.3 * t + wave(t) + 0.1 * rng.standard_normal(80))
     stacking = small().pretrain(panel).transformer_.embedder_.stacking
-    assert (stacking.weights[0, -1:, MEMBERS.index("structural")] > 0.8).all()
-    anchored = [MEMBERS.index(name) for name in ("run", "last")]
+    assert (stacking.weights[0, -1:, stacking.names.index("structural")] > 0.8).all()
+    anchored = [stacking.names.index(name) for name in ("run", "last")]
     assert stacking.weights[0, 0, anchored].sum() == pytest.approx(1.0)
 
 
 def test_a_structural_forecast_that_is_not_known_is_that_of_the_mixed_model():
     t = np.arange(60.0)
     embedder = small().pretrain(single(t, wave(t))).transformer_.embedder_
-    simple, rows = embedder.stacking.simple, embedder.standardised(single(t, wave(t)))
-    records = simple.records(rows, np.array([0, 60]), np.array([40, 50]), np.empty((60, 0)))
-    parts = np.zeros((2, 1)), records, rows.times[[40, 50]] + 2.0, np.empty((2, 0))
-    members = simple.members(*parts, np.array([[[np.nan]], [[0.7]]]))
-    place = MEMBERS.index("structural")
-    assert members[0, 0, place] == members[0, 0, MEMBERS.index("mixed")]
-    assert members[1, 0, place] == 0.7
-    assert simple.members(*parts, np.empty((2, 1, 0))).shape == (2, 1, place)
+    own, rows = embedder.stacking, embedder.standardised(single(t, wave(t)))
+    known = own.known_at(rows, np.array([40, 50]))
+    parts = known, rows.times[[40, 50]] + 2.0, np.empty((2, 0))
+    run, names = {"run": np.zeros((2, 1))}, ("structural", "mixed")
+    found = own.forecasts(names, run | {"structural": np.array([[np.nan], [0.7]])}, *parts)
+    assert found[0, 0, 0] == found[0, 0, 1]
+    assert found[1, 0, 0] == 0.7
+    found = own.forecasts(names, run, *parts)  # as in transformers and streams
+    np.testing.assert_array_equal(found[..., 0], found[..., 1])

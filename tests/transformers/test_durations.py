@@ -81,7 +81,7 @@ def test_periods_of_a_forecaster(period):
     y = pd.Series(rng.normal(size=40), index=pd.date_range("2024", periods=40, freq="h"))
     forecaster = PolyODEForecaster(PolyODETransformer(**SMALL), period=period, random_state=0)
     transformer = forecaster.fit(y).transformer_
-    periods = transformer.embedder_.stacking.simple.mixed.periods
+    periods = transformer.embedder_.stacking.each["mixed"].periods
     found = {period * transformer.time_scale_ for period in periods}
     assert found
     assert found <= ({21600.0, 43200.0} if isinstance(period, list) else {21600.0})

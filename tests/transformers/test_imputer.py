@@ -23,6 +23,7 @@ from skpolyode import (
     PanelImputer,
     SummaryStatsTransformer,
 )
+from tests import quick
 from tests.transformers.data import oscillators, small
 from tests.transformers.test_sklearn_checks import UNLISTED
 
@@ -157,6 +158,28 @@ def test_tails_are_forecast():
     imputer = clone(LEARNED).fit(X)
     ahead = imputer.transformer_.forecast(X, [6.0, 7.0, 8.0]).values.reshape(6, 3, 2)
     np.testing.assert_allclose(imputer.transform(X)[:, 6:], ahead, atol=1e-12)
+
+
+@pytest.mark.usefixtures("no_stacking")
+def test_bands_are_of_what_would_have_been_observed():
+    X = holes((12, 9, 2))
+    imputer = clone(LEARNED).set_params(transformer__observations="exact").fit(X)
+    with pytest.raises(AttributeError, match="has no attribute 'interval'"):
+        imputer.interval(X)
+    with quick.few_variance_steps():
+        imputer.transformer_.learn_std(X)
+    values, (lower, upper) = imputer.transform(X), imputer.interval(X, coverage=0.8)
+    std = imputer.transformer_.interpolate_std(X, np.arange(9.0)).values.reshape(X.shape)
+    hidden = np.isnan(X)
+    np.testing.assert_allclose((upper - lower)[hidden] / 2, 1.2816 * std[hidden], rtol=1e-4)
+    np.testing.assert_allclose((lower + upper) / 2, values)
+    np.testing.assert_array_equal(lower[~hidden], X[~hidden])
+    panel = Panel.from_series(oscillators())
+    low, high = imputer.interval(panel)
+    assert low.offsets.tolist() == panel.offsets.tolist()
+    assert (low.values <= high.values).all()
+    with pytest.raises(ValueError, match="coverage must lie between 0 and 1"):
+        imputer.interval(X, coverage=90)
 
 
 def test_in_a_pipeline_and_a_search():

@@ -154,7 +154,7 @@ class PolyODETask(IntervalTask):
         """Noise and gain of a filter."""
         if (gain := self.model.gain) is None:
             return {}
-        passed = self._passed() if gain.told == "nothing" else None
+        passed = self._passed() if gain.known_errors == "none" else None
         gain.estimate(self.data, predictions, passed, self.counted)
         return {f"gain.{name}": x.clone() for name, x in gain.named_buffers()}
 

@@ -1,0 +1,150 @@
+"""What tells how large errors will be, and the scale of errors that is learned from it."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import GammaRegressor
+
+from skpolyode.ensemble.backtest import N_FOLDS, are_known, equal_bins, folds_of
+from skpolyode.ensemble.records import NEGLIGIBLE
+from skpolyode.panel import series_index
+from skpolyode.saving.codec import saved
+
+_PRIOR = 5.0  # series that speak for one scale of all errors
+_TRUSTED = 2.0  # times as strongly as others, the sign that is an expected size is believed
+_LARGEST = 1e3  # error beside the mean error at its lead
+
+
+def signs_of_errors(
+    values: np.ndarray, offsets: np.ndarray, rows: np.ndarray, expected: np.ndarray
+) -> np.ndarray:
+    """What the size of n errors depends on, (n, D, 3), of forecasts from some rows (n,).
+
+    These are the volatility of the series up to there, and the logarithm of the errors `expected`
+    (n, D): with a season or a trend, these fall as more of the series is known.
+    """
+    volatility = volatility_at(values, offsets, rows)
+    return np.concatenate([volatility, np.log(expected)[..., None]], axis=-1)
+
+
+def volatility_at(values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Volatility (n, D, 2) of each channel up to some rows, which are included.
+
+    It is the logarithm of the standard deviation, and of the mean absolute step, of the series'
+    observations and one more that is a standard deviation away: little is known from a single
+    observation.
+
+    Parameters
+    ----------
+    values : float64 ndarray of shape (P, D)
+        In standard deviations, NaN where not observed.
+    offsets : int64 ndarray of shape (B + 1,)
+        Where the rows of each series start.
+    rows : int64 ndarray of shape (n,)
+        Positions among the rows of all series.
+    """
+    found = np.zeros((len(rows), values.shape[1], 2))
+    series = series_index(offsets)[rows]
+    order = np.argsort(series, kind="stable")
+    for asked in np.split(order, np.flatnonzero(np.diff(series[order])) + 1) if len(rows) else ():
+        first = offsets[series[asked[0]]]
+        x = values[first : rows[asked].max() + 1]
+        seen = ~np.isnan(x)
+        latest = np.maximum.accumulate(np.where(seen, np.arange(len(x))[:, None], -1), axis=0)
+        # Differences from the first observation keep the digits of values far from zero.
+        x = x - np.take_along_axis(x, seen.argmax(axis=0)[None], axis=0)
+        x = np.where(latest < 0, 0.0, np.take_along_axis(x, np.maximum(latest, 0), axis=0))
+        count = np.maximum(seen.cumsum(axis=0), 1)
+        sums = np.where(seen, x, 0.0).cumsum(axis=0)
+        squares = np.where(seen, x**2, 0.0).cumsum(axis=0)
+        variance = (np.maximum(squares - sums**2 / count, 0.0) + 1.0) / count
+        step = (np.abs(np.diff(x, axis=0, prepend=x[:1])).cumsum(axis=0) + 1.0) / count
+        after = np.stack([np.log(variance) / 2, np.log(step)], axis=-1)  # each row of the series
+        found[asked] = after[rows[asked] - first]
+    return found
+
+
+@saved
+@dataclass(frozen=True, eq=False)
+class ErrorScale:
+    """Scale of the errors of forecasts, from what tells of it: their signs.
+
+    Parameters
+    ----------
+    slopes : float64 ndarray of shape (D, S)
+        Of the logarithm of the scale, in the signs.
+    centre : float64 ndarray of shape (D, S)
+        Signs at which the scale is 1.
+    lowest, highest : float64 ndarray of shape (D, S)
+        Range of the signs in the backtest; beyond, the scale is held.
+    """
+
+    slopes: np.ndarray
+    centre: np.ndarray
+    lowest: np.ndarray
+    highest: np.ndarray
+
+    @classmethod
+    def learn(
+        cls, signs: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
+    ) -> Self:
+        """Learn from errors (M, D), and the signs (M, D, S) of them; NaN is ignored.
+
+        For each channel, a Gamma regression with a logarithmic link explains the absolute errors,
+        relative to their mean at about the same of their `leads` (M, D). All forecasts of one of
+        the `series` (M,) together weigh as much as one, since their errors are alike. The prior
+        speaks for slopes of zero.
+        """
+        slopes, centre, lowest, highest = np.zeros((4, *signs.shape[1:]))
+        every = are_known(leads, errors)
+        for j, known in enumerate(every.T):
+            if not known.any():
+                continue
+            own = signs[known, j]
+            lowest[j], highest[j] = own.min(axis=0), own.max(axis=0)
+            which, counts = np.unique(series[known], return_inverse=True, return_counts=True)[1:]
+            weights = 1 / counts[which]
+            centre[j] = weights @ own / weights.sum()
+            width = np.sqrt(weights @ (own - centre[j]) ** 2 / weights.sum())
+            width = np.where(width > NEGLIGIBLE, width, np.inf)  # where all series are alike
+            width[2:] /= _TRUSTED
+            relative, sizes = np.ones(len(own)), np.abs(errors[known, j])
+            for part in equal_bins(leads[known, j]):
+                mean = sizes[part].mean()
+                if mean > 0:  # the Gamma likelihood takes no zeros
+                    least = np.finfo(np.float64).eps
+                    relative[part] = np.clip(sizes[part] / mean, least, _LARGEST)
+            model = GammaRegressor(alpha=_PRIOR / weights.sum(), solver="newton-cholesky")
+            with warnings.catch_warnings():  # of the line search, close to the optimum
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model.fit((own - centre[j]) / width, relative, weights)
+            slopes[j] = model.coef_ / width
+            slopes[j, 2:] = np.maximum(
+                slopes[j, 2:], 0.0
+            )  # what is expected to be large is not small
+        return cls(slopes, centre, lowest, highest)
+
+    def at(self, signs: np.ndarray) -> np.ndarray:
+        """Scales (..., D), from signs (..., D, S)."""
+        inside = np.clip(signs, self.lowest, self.highest)
+        return np.exp((self.slopes * (inside - self.centre)).sum(axis=-1))
+
+
+def cross_fitted_scales(
+    signs: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
+) -> np.ndarray | None:
+    """Scales (M, D), each learned from the other folds of series; None of too few series."""
+    folds = folds_of(series, N_FOLDS)
+    if folds.max(initial=0) < N_FOLDS - 1:
+        return None
+    scales = np.empty(errors.shape)
+    for fold in range(N_FOLDS):
+        out = folds == fold
+        known = signs[~out], errors[~out], leads[~out], series[~out]
+        scales[out] = ErrorScale.learn(*known).at(signs[out])
+    return scales
