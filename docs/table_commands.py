@@ -67,6 +67,11 @@ TABLES = {
     "intervals": Table(
         "intervals", full="--seeds 0", quick="--sets lotka_volterra --seeds 0 --n-series 60"
     ),
+    "interval_processes": Table(
+        "intervals",
+        full="--processes 12 40 5 3 --seeds 11 12 --epochs 10",
+        quick="--processes 12 --seeds 0 --epochs 1",
+    ),
     "sample_paths": Table("paths", quick="--epochs 1"),
     "crossings": Table(
         "crossings",
