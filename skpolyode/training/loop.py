@@ -20,10 +20,11 @@ from skpolyode.training.averaging import WeightAverage, applied, weights_of
 from skpolyode.training.checkpoint import Checkpoint
 from skpolyode.training.comparison import is_surely_larger
 from skpolyode.training.muon import Muon
-from skpolyode.training.report import ALL_EPOCHS, INFINITE, INTERRUPTED, TrainingReport
-from skpolyode.training.schedule import one_cycle
+from skpolyode.training.report import ALL_EPOCHS, INFINITE, INTERRUPTED, SETTLED, TrainingReport
+from skpolyode.training.schedule import Cycle
 
 _ERROR, _LOSS = "validation_error", "training_loss"
+SETTLING = 4  # epochs at least after a turn
 _KEPT = (
     *("best", "best_error", "best_epoch", "best_series"),
     *("best_score", "epochs_since_best", "history", "turned", "share"),
@@ -116,7 +117,7 @@ class Trainer:
     batch_size : int
         Items per minibatch.
     max_epochs : int
-        Passes over the items; the schedule spans all of them.
+        Passes over the items; the schedule spans all of them, or ends early (see `Cycle`).
     patience : int or None
         Stop after this many epochs whose validation error was surely larger than the best one (see
         `is_surely_larger`), once trained weights were better than untrained ones; None never stops
@@ -245,6 +246,9 @@ class _Run:
         self.best_series: torch.Tensor | None = None
         self.epochs_since_best = 0
         self.share = 1.0  # of the learning rate
+        self.cycle = Cycle(trainer.max_epochs, watches=trainer.patience is not None)
+        if trainer.turn is not None:
+            self.cycle.earliest = max(self.cycle.earliest, trainer.turn.epoch + SETTLING)
         self.turned: Any = None  # what was decided on the way
 
     def _new_optimizer(self) -> Any:
@@ -275,7 +279,7 @@ class _Run:
                 if checkpoint is not None:
                     checkpoint.save(self._state())
             if reason := self._reason_to_stop(epoch):
-                if reason == ALL_EPOCHS and self._are_last_kept():
+                if reason in (ALL_EPOCHS, SETTLED) and self._are_last_kept():
                     self._keep(epoch)
                 return reason
             loss = self._train_epoch(epoch)
@@ -304,7 +308,7 @@ class _Run:
     def _validate(self, epoch: int, start: float) -> None:
         """Prepare the epoch, and validate the average of the weights before it."""
         with applied(self.average.weights, self.module):
-            error = self.task.refresh(epoch / self.trainer.max_epochs)
+            error = self.task.refresh(self.cycle.place(epoch) / self.trainer.max_epochs)
         for weights in (self.module.state_dict(), self.average.weights):
             for name, value in getattr(self.task, "found", {}).items():
                 weights[name].copy_(value)
@@ -314,6 +318,7 @@ class _Run:
             self.history[-1]["error_ahead"] = self._error_ahead
         if self.task.is_preliminary:
             return
+        self.cycle.watch(epoch, self._score(error))
         if self._score(error) < self.best_score:
             self._keep(epoch)
         elif is_surely_larger(self._series_errors, self.best_series):
@@ -342,7 +347,7 @@ class _Run:
         self.best = copy.deepcopy(self.average.weights)
 
     def _are_last_kept(self) -> bool:
-        """Whether the last weights are as good as the best, at the end of all epochs.
+        """Whether the last weights are as good as the best, at the end of the cycle.
 
         At high rates a low error may be luck, and most is gained while the rate falls.
         """
@@ -354,8 +359,8 @@ class _Run:
     def _reason_to_stop(self, epoch: int) -> str | None:
         if not len(self.task.items):
             return "nothing to train on"
-        if epoch >= self.trainer.max_epochs:
-            return ALL_EPOCHS
+        if self.cycle.is_over(epoch):
+            return ALL_EPOCHS if self.cycle.shortened is None else SETTLED
         patience = self.trainer.patience
         # Where no weights beat the untrained ones yet, the rate is too high, and it is falling.
         has_learned = self.best_epoch > 0
@@ -380,8 +385,8 @@ class _Run:
         order = torch.randperm(n_items, generator=self.generator)
         for i, index in enumerate(order.tensor_split(n_batches)):
             self.optimizer.zero_grad()
-            share = one_cycle(epoch * n_batches + i, trainer.max_epochs * n_batches)
-            self.optimizer.lr = trainer.learning_rate * self.share * share
+            share = self.share * self.cycle.share(epoch, i, n_batches)
+            self.optimizer.lr = trainer.learning_rate * share
             loss = self.task.loss(index)
             loss.backward()
             norm = nn.utils.clip_grad_norm_(self.module.parameters(), trainer.clip)
@@ -400,6 +405,7 @@ class _Run:
             "average": self.average.state_dict(),
             "generator": self.generator.get_state(),
             "task": self.task.state_dict(),
+            "cycle": self.cycle.state_dict(),
         }
 
     def _resume(self, checkpoint: Checkpoint) -> None:
@@ -424,6 +430,7 @@ class _Run:
         self.average.load_state_dict(state["average"])
         self.generator.set_state(state["generator"])
         self.task.load_state_dict(state["task"])
+        vars(self.cycle).update(state["cycle"])
         shapes, best = (
             {name: weight.shape for name, weight in weights.items()}
             for weights in (self.module.state_dict(), state["best"])

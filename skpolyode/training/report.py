@@ -10,6 +10,7 @@ from typing import NamedTuple
 from sklearn.exceptions import ConvergenceWarning
 
 ALL_EPOCHS = "all epochs"
+SETTLED = "errors did not fall any more"
 INTERRUPTED = "interrupted"
 INFINITE = "the loss became infinite"
 
@@ -30,8 +31,8 @@ class TrainingReport:
     best_epoch : int
         Epoch before which the module had these weights.
     reason : str
-        Why training stopped: "all epochs", "no improvement for 11 epochs", "the loss became
-        infinite", "interrupted" or "nothing to train on".
+        Why training stopped: "all epochs", "errors did not fall any more", "no improvement for 11
+        epochs", "the loss became infinite", "interrupted" or "nothing to train on".
 
     Examples
     --------

