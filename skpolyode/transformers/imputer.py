@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtri
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
@@ -15,9 +17,11 @@ from skpolyode.errors import check_share
 from skpolyode.panel import Panel, is_ragged
 from skpolyode.panel.select import series_of_rows
 from skpolyode.saving.objects import register_estimator
+from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.path_transformer import PathTransformer
 from skpolyode.transformers.polyode import PolyODETransformer
+from skpolyode.transformers.refinement import learn_refinement
 
 
 def _returns_tables(imputer: PanelImputer) -> bool:
@@ -36,7 +40,9 @@ class PanelImputer(PathTransformer):
 
     Observed cells stay as they are; all others get the value of the learned path. Between two
     observations of a channel, that path follows the dynamics, uses the other channels, and ends in
-    the second observation. For a fixed interpolation pass an `InterpolationTransformer`.
+    the second observation. A regression then adds what neighbouring observations and the other
+    channels of the same row tell beyond it. For a fixed interpolation pass an
+    `InterpolationTransformer`.
 
     Use it in front of methods that need complete data. The result of an array is an array of
     the same shape, as of scikit-learn's imputers; for regular series from irregular ones take
@@ -47,11 +53,21 @@ class PanelImputer(PathTransformer):
     transformer : transformer with `interpolate` or None, default=None
         Transformer that follows the path through each series; `fit` fits a clone of it. Set its
         parameters as ``transformer__<name>``. None: a `PolyODETransformer` with its defaults.
+    refine : bool or "auto", default="auto"
+        Whether ridge regressions correct the path where a cell is missing between the first and the
+        last row of a series. They read two observations of the channel before and two after the
+        cell, its mean in the series, and how far other channels of the same row are off straight
+        lines through their neighbours, and from their means. `fit` learns them by hiding observed
+        cells; the path of a channel stays as it is where they do not help, or fewer than 50 cells
+        were hidden. "auto": if the transformer is trained.
 
     Attributes
     ----------
     transformer_ : transformer
         The fitted clone.
+    refinement_ : Refinement or None
+        The regressions: `coefficients` of shape (n_channels_in_, n_features) are 0 for channels
+        whose path stays as it is. None if there are none.
     n_features_in_ : int
         Number of channels, or of time points if fitted on a 2-D array.
     n_channels_in_ : int
@@ -87,6 +103,49 @@ class PanelImputer(PathTransformer):
            [2., 2., 1., 0.]])
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **PathTransformer._parameter_constraints,
+        "refine": ["boolean", StrOptions({"auto"})],
+    }
+
+    def __init__(
+        self, transformer: SeriesTransformer | None = None, *, refine: bool | str = "auto"
+    ) -> None:
+        super().__init__(transformer)
+        self.refine = refine
+
+    def _complete(self, panel: Panel) -> None:
+        model, self.refinement_ = self.transformer_, None
+        if self.refine is True or (self.refine == "auto" and hasattr(model, "fit_stages")):
+            known = panel.like(panel.times, self._credible(panel), panel.offsets)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # `fit` has told what is odd about these series
+                self.refinement_ = learn_refinement(known, lambda x: model.interpolate(x).values)
+
+    def _credible(self, panel: Panel) -> np.ndarray:
+        """Values (n_obs, D) of a panel without those that count as not observed."""
+        limits = self.transformer_.limits_
+        if limits is None:
+            return panel.values
+        return np.where(limits.judge(panel.values, panel.errors).faulty, np.nan, panel.values)
+
+    def _refined(self, path: Panel, panel: Panel, rows: Any) -> Panel:
+        """The path, corrected between the first and the last row of each series.
+
+        `rows` are the places of those of `panel` among those of the path.
+        """
+        if self.refinement_ is None:
+            return path
+        values = np.full(path.values.shape, np.nan)
+        values[rows] = self._credible(panel)
+        known = path.like(path.times, values, path.offsets)
+        added = self.refinement_.correction(known, path.values)
+        series = series_of_rows(path)
+        first, last = panel.times[panel.offsets[:-1]], panel.times[panel.offsets[1:] - 1]
+        inside = (path.times >= first[series]) & (path.times <= last[series])
+        refined = path.values + np.where(inside[:, None], added, 0.0)
+        return path.like(path.times, refined, path.offsets)
+
     def transform(self, X: Any) -> Panel | np.ndarray:
         """Fill in the gaps of series.
 
@@ -103,7 +162,7 @@ class PanelImputer(PathTransformer):
             of the series.
         """
         check_is_fitted(self)
-        (filled,) = self._filled(X, lambda *asked: [self.transformer_.interpolate(*asked)])
+        (filled,) = self._filled(X, lambda path, *_: [path])
         return filled
 
     @available_if(_knows_errors)
@@ -134,8 +193,8 @@ class PanelImputer(PathTransformer):
         check_share("coverage", coverage)
         model = self.transformer_
 
-        def ends(*asked: Any) -> list[Panel]:
-            path, std = model.interpolate(*asked), model.interpolate_std(*asked).values
+        def ends(path: Panel, *asked: Any) -> list[Panel]:
+            std = model.interpolate_std(*asked).values
             noise = 0.0 if model.noise_ is None else model.noise_
             half = ndtri((1 + coverage) / 2) * np.hypot(std, noise)
             both = path.values - half, path.values + half
@@ -144,12 +203,16 @@ class PanelImputer(PathTransformer):
         lower, upper = self._filled(X, ends)
         return lower, upper
 
-    def _filled(self, X: Any, paths: Callable[..., list[Panel]]) -> list[Any]:
-        """Each of some paths through series, at times, with their observations; like X."""
+    def _filled(self, X: Any, around: Callable[..., list[Panel]]) -> list[Any]:
+        """Each of what is made of the path through series, with their observations; like X.
+
+        `around` is called with the path, the series and, if they are not its own, the times asked.
+        """
         panel = read_panel(self, X, reset=False)
         if is_ragged(X):
             results = []
-            for filled in paths(panel):
+            path = self._refined(self.transformer_.interpolate(panel), panel, slice(None))
+            for filled in around(path, panel):
                 values = _with_observed(filled.values, panel, slice(None))
                 rows = filled.like(filled.times, values, filled.offsets).rows
                 rows = replace(rows, beside=panel.rows.beside)  # of observations, not of others
@@ -159,7 +222,8 @@ class PanelImputer(PathTransformer):
         shape = X.shape if getattr(X, "ndim", 2) == 3 else (panel.n_series, panel.lengths[0])
         first = panel.times[0]  # not 0 where the columns of a frame are called 1, 2, ...
         rows = series_of_rows(panel) * shape[1] + (panel.times - first).astype(np.int64)
-        found = paths(panel, first + np.arange(shape[1]))
+        asked = panel, first + np.arange(shape[1])
+        found = around(self._refined(self.transformer_.interpolate(*asked), panel, rows), *asked)
         return [_with_observed(own.values, panel, rows).reshape(shape) for own in found]
 
     @available_if(_returns_tables)

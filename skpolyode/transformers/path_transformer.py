@@ -66,10 +66,14 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
             self._prepare(panel)
             own = PolyODETransformer() if self.transformer is None else clone(self.transformer)
             self.transformer_ = own.fit(panel, None)  # a FrozenEstimator insists on a y
+            self._complete(panel)
         return self
 
     def _prepare(self, panel: Panel) -> None:
         """Learn what takes no training from a checked panel."""
+
+    def _complete(self, panel: Panel) -> None:
+        """Learn what takes the fitted transformer, from a checked panel."""
 
     @abstractmethod
     def transform(self, X: Any) -> Panel | np.ndarray:

@@ -1,0 +1,137 @@
+"""What neighbours and other channels add to the paths of PanelImputer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import skpolyode
+from skpolyode import InterpolationTransformer, Panel, PanelImputer
+from skpolyode.panel.select import hide_cells
+from skpolyode.transformers.refinement import learn_refinement
+from tests.transformers.data import small
+
+
+def twins(n_series=40, n_rows=20, seed=0, kept=0.8):
+    """Two channels of white noise that are nearly equal, and a third one alone; what is hidden."""
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=(n_series * n_rows, 1))
+    values = np.hstack([common, common + 0.1 * rng.normal(size=common.shape), common * 0])
+    values[:, 2] = rng.normal(size=len(common))
+    times = np.concatenate([np.sort(rng.uniform(0, 10, n_rows)) for _ in range(n_series)])
+    panel = Panel(times, values, np.arange(n_series + 1) * n_rows, channel_names=["a", "b", "c"])
+    hidden = rng.random(values.shape) > kept
+    hidden[:, 2] &= ~hidden[:, :2].any(axis=1)
+    hidden[:, 0] &= ~hidden[:, 1]
+    return hide_cells(panel, hidden), np.where(hidden, values, np.nan)
+
+
+def lines(refine=True):
+    return PanelImputer(InterpolationTransformer(), refine=refine)
+
+
+def error(filled, truth):
+    return np.nanmean((filled.values - truth) ** 2, axis=0)
+
+
+def test_a_channel_is_read_from_another_one_of_its_row():
+    panel, truth = twins()
+    before = error(lines(refine=False).fit_transform(panel), truth)
+    after = error(lines().fit_transform(panel), truth)
+    assert (after[:2] < 0.1 * before[:2]).all()
+    # Nothing tells white noise: its mean errs least, by 1, and lines by 1.5 or more.
+    assert 0.8 < after[2] < 0.9 * before[2]
+
+
+def test_what_was_observed_stays():
+    panel, _ = twins()
+    filled = lines().fit_transform(panel)
+    seen = ~np.isnan(panel.values)
+    np.testing.assert_array_equal(filled.values[seen], panel.values[seen])
+    assert not np.isnan(filled.values).any()
+
+
+def test_a_path_that_needs_no_correction_stays():
+    rng = np.random.default_rng(0)
+    times = np.concatenate([np.sort(rng.uniform(0, 10, 20)) for _ in range(30)])
+    values = np.column_stack([times, -2 * times]) + np.repeat(rng.normal(size=(30, 2)), 20, axis=0)
+    panel = Panel(times, values, np.arange(31) * 20)
+    imputer = lines().fit(panel)
+    assert not imputer.refinement_.coefficients.any()
+
+
+def test_few_cells_teach_nothing():
+    panel, _ = twins(n_series=4)
+    assert not lines().fit(panel).refinement_.coefficients.any()
+
+
+def test_only_trained_transformers_are_refined_by_default():
+    panel, truth = twins()
+    assert lines(refine="auto").fit(panel).refinement_ is None
+    learned = small(n_coefficients=3, max_epochs=1)
+    plain = PanelImputer(learned, refine=False).fit_transform(panel)
+    refined = PanelImputer(learned).fit_transform(panel)
+    assert (error(refined, truth)[:2] < 0.2 * error(plain, truth)[:2]).all()
+
+
+def test_series_are_filled_one_by_one():
+    panel, _ = twins()
+    imputer = lines().fit(panel)
+    whole = imputer.transform(panel)
+    for k in (0, 7):
+        np.testing.assert_allclose(imputer.transform(panel[[k]]).values, whole[k].values)
+
+
+def test_units_do_not_matter():
+    panel, _ = twins()
+    other = Panel(panel.times * 3600, panel.values * [1e3, 1, 1e-3], panel.offsets)
+    plain, scaled = (lines().fit_transform(x).values for x in (panel, other))
+    np.testing.assert_allclose(scaled / [1e3, 1, 1e-3], plain, rtol=1e-6)
+
+
+def test_tables_are_corrected_between_the_first_and_the_last_row():
+    """Behind the last one forecasts stay: nothing was learned there."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 12, 1))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[:, [0, 8]], X[:, 9:] = 0.5, np.nan
+    plain, refined = (lines(refine).fit_transform(X) for refine in (False, True))
+    np.testing.assert_array_equal(plain[:, 9:], refined[:, 9:])
+    inside = np.isnan(X[:, :9])
+    assert np.square(refined[:, :9][inside]).mean() < 0.8 * np.square(plain[:, :9][inside]).mean()
+
+
+@pytest.mark.filterwarnings("ignore:.*far from")
+def test_a_faulty_reading_corrects_nothing():
+    panel, _ = twins()
+    imputer = PanelImputer(small(n_coefficients=3, max_epochs=1)).fit(panel)
+    assert imputer.refinement_.coefficients[0].any()
+    row = int(np.flatnonzero(np.isnan(panel.values[:, 0]))[0])
+    outlying = panel.values.copy()
+    outlying[row, 1] = 1e6
+    spoilt = imputer.transform(
+        Panel(panel.times, outlying, panel.offsets, channel_names=list("abc"))
+    )
+    assert abs(spoilt.values[row, 0]) < 5
+
+
+def test_it_is_saved(tmp_path):
+    panel, _ = twins()
+    imputer = lines().fit(panel)
+    imputer.save(tmp_path / "imputer")
+    again = skpolyode.load(tmp_path / "imputer")
+    np.testing.assert_array_equal(again.transform(panel).values, imputer.transform(panel).values)
+
+
+def test_a_cell_is_not_read_for_its_own_correction():
+    panel, _ = twins()
+    own = learn_refinement(panel, lambda x: np.zeros(x.values.shape))
+    path = np.zeros(panel.values.shape)
+    row = panel.lengths[0] // 2
+    changed = panel.values.copy()
+    changed[row, 0] += 5.0
+    other = panel.like(panel.times, changed, panel.offsets)
+    moved = own.correction(other, path) != own.correction(panel, path)
+    assert own.coefficients[0].any()
+    assert not moved[row, 0]
+    assert moved[row, 1]
