@@ -217,7 +217,10 @@ def learn_stacking(
     simple, *folds = SimpleForecasts.learn(source, seasons, knots)
     members = members_of(folds if by_folds else [simple], sample, *own)
     known = simple.records(sample.rows, sample.offsets, sample.origins, sample.responses)
-    sizes = simple.expected_errors(known[sample.origin], sample.elapsed)
+    sizes = np.empty(sample.actual.shape)
+    for part in chunks(len(sizes)):
+        which, when = sample.origin[part], sample.elapsed[part]
+        sizes[part] = simple.expected_errors(known[which], when)
     rows = sample.rows.values, sample.offsets, sample.origins[sample.origin]
     columns = sample.leads, signs_of_errors(*rows, sizes), members, sample.actual
     times = asked.times[ahead] / model.units.time_scale
