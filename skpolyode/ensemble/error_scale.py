@@ -124,9 +124,7 @@ class ErrorScale:
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.fit((own - centre[j]) / width, relative, weights)
             slopes[j] = model.coef_ / width
-            slopes[j, 2:] = np.maximum(
-                slopes[j, 2:], 0.0
-            )  # what is expected to be large is not small
+            slopes[j, 2:] = np.maximum(slopes[j, 2:], 0.0)  # what is expected large is not small
         return cls(slopes, centre, lowest, highest)
 
     def at(self, signs: np.ndarray) -> np.ndarray:

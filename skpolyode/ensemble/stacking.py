@@ -168,8 +168,10 @@ def learn_stacking(
     whole, *folds = Members.learn(_learning_sample(model, learned, rng, seasons), seasons, knots)
     names = RUN, *MEMBERS, *(name for name in given if name != RUN)
     members = members_of(folds if by_folds else [whole], names, sample, given)
-    known = take_known(whole.known_at(sample.rows, sample.origins), sample.origin)
-    sizes = whole.expected_errors(known, sample.elapsed)
+    known, sizes = whole.known_at(sample.rows, sample.origins), np.empty(sample.actual.shape)
+    for part in chunks(len(sizes)):
+        own = take_known(known, sample.origin[part])
+        sizes[part] = whole.expected_errors(own, sample.elapsed[part])
     rows = sample.rows.values, sample.rows.offsets, sample.origins[sample.origin]
     columns = names, sample.leads, signs_of_errors(*rows, sizes), members, sample.actual
     times = asked.times[ahead] / model.units.time_scale
