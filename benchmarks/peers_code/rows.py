@@ -128,12 +128,12 @@ def kept(command: Command, name: str, row: str, seed: int, args: argparse.Namesp
 
 def table(command: Command, name: str, found: pd.DataFrame) -> list[str]:
     """Lines of a set's table, best rows first, then what did not run and why."""
-    scores = [column for column in found if column not in (*ASIDE, "row")]
+    ran = found[found["reason"].isna()] if "reason" in found else found
+    scores = [column for column in ran.dropna(axis=1, how="all") if column not in (*ASIDE, "row")]
     lines = heading([name, *scores, "CPU s", "peak MiB", "lines"])
-    ran = found.dropna(subset=scores[:1]) if scores else found.iloc[:0]
-    order = ran.groupby("row", sort=False)[scores].mean().sort_values(scores) if scores else {}
-    rows = order.index[::-1] if command.larger_is_better else getattr(order, "index", [])
-    for row in rows:
+    means = ran.groupby("row", sort=False)[scores].mean() if scores else ran
+    order = means.sort_values(scores, ascending=not command.larger_is_better) if scores else means
+    for row in order.index:
         own = ran[ran["row"] == row]
         cells = [spread(own[score].to_numpy()) for score in scores]
         minutes = own["stopped"].max()

@@ -15,6 +15,7 @@ from benchmarks.peers_code import rows
 from benchmarks.peers_code.grids import at_rows, even_grid, grid_of, on_grid, padded
 from benchmarks.peers_code.hidden_cells import Hidden
 from benchmarks.peers_code.labels import Labelled
+from benchmarks.peers_code.neighbours import around, least_squares, own_channel
 from skpolyode import Panel
 
 FOLDER = Path(rows.__file__).parent
@@ -76,6 +77,38 @@ def test_series_to_stop_by_are_apart_and_hide_more(panel):
     fitting, stopping = Labelled(panel, y, panel, y).parts(0)
     assert_array_equal(np.sort([*fitting, *stopping]), np.arange(30))
     assert y[stopping].sum() == 2
+
+
+def test_neighbours_are_what_a_loop_finds(panel):
+    for channel in range(2):
+        values, distances, mean = around(panel, channel)
+        for row in range(panel.n_observations):
+            own = np.searchsorted(panel.offsets, row, side="right") - 1
+            rows = range(panel.offsets[own], panel.offsets[own + 1])
+            known = [r for r in rows if r != row and not np.isnan(panel.values[r, channel])]
+            before, after = [r for r in known if r < row][::-1], [r for r in known if r > row]
+            for found, near in ((0, before[:2]), (2, after[:2])):
+                columns = slice(found, found + len(near))
+                assert_array_equal(values[row, columns], panel.values[near, channel])
+                assert_array_equal(
+                    distances[row, columns], np.abs(panel.times[near] - panel.times[row])
+                )
+                assert np.isnan(values[row, found + len(near) : found + 2]).all()
+            expected = np.mean(panel.values[known, channel]) if known else 0.0
+            assert_allclose(mean[row], expected, atol=1e-12)
+
+
+def test_least_squares_find_a_channel_that_follows_another():
+    rng = np.random.default_rng(0)
+    first = rng.normal(size=(40, 8))
+    values = np.stack([first, 2 * first + 1], axis=2)
+    hidden = rng.random((40, 8)) < 0.2
+    hidden[:, [0, -1]] = False
+    known = np.where(hidden[..., None] & [False, True], np.nan, values)
+    panels = [Panel.from_series([(np.arange(8.0), x) for x in own]) for own in (known, values)]
+    data = Hidden(panels[0], panels[0], np.where(hidden.reshape(-1, 1), panels[1].values, np.nan))
+    error = np.nanmean((least_squares(data, None) - data.truth)[:, 1] ** 2)
+    assert error < 0.25 * np.nanmean((own_channel(data, None) - data.truth)[:, 1] ** 2)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -171,4 +204,6 @@ def test_best_rows_come_first_and_stops_are_told(command):
     assert [line.split(" | ")[0] for line in lines[2:]] == ["| b", "| a, stopped at 4 min"]
     lines = rows.table(command._replace(larger_is_better=True), "ab", found)
     assert [line.split(" | ")[0] for line in lines[2:]] == ["| a, stopped at 4 min", "| b"]
-    assert_allclose(found["error"], [2.0, 1.0])
+    nothing = pd.DataFrame([{"row": "a", "reason": "not installed"}])
+    for own in (command, command._replace(larger_is_better=True)):
+        assert rows.table(own, "ab", nothing)[2:] == ["\nNot run: a (not installed)."]
