@@ -12,8 +12,8 @@ noise, are further channels.
 Prints the scores of `evaluate_crossings`, in cycles, for answers without and with sampled paths;
 those of crossing_times also with all rows known before, which simple answers do not use.
 "least squares" is a ridge regression on the 30 last values. "and residual paths": of engines 46 to
-60, which are then not trained on, 200 paths of its errors where its forecast ended nearby. If
-apdtflow is installed, it can be compared by its own benchmark; it is not run here.
+60, which are then not trained on, 200 paths of its errors where its forecast ended nearby. APDTFlow
+is run by `benchmarks.peers_code.crossings`.
 """
 
 from __future__ import annotations

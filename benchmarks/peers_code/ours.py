@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 
 from benchmarks.crossings import AHEAD, simple_answers
 from benchmarks.peers_code.rows import Run
+from benchmarks.protocol import CROSS_ENTROPY, PAPER_WINDOW, fit_mlp
 from benchmarks.real.forecasts import in_order
 from benchmarks.real.questions import Questions
 from benchmarks.real.sets import Answer
@@ -86,6 +87,27 @@ def embedding(data: Any, run: Run) -> np.ndarray:
     trees = HistGradientBoostingClassifier(learning_rate=0.05, max_iter=200, random_state=run.seed)
     model = make_pipeline(PolyODETransformer(n_coefficients=8, random_state=run.seed), trees)
     return model.fit(data.train, data.y).predict_proba(data.test)[:, 1]
+
+
+def clocked(data: Any, run: Run) -> np.ndarray:
+    """The paper's way: the last five units of time, when they end, and a small network.
+
+    >>> from sklearn.neural_network import MLPClassifier
+    >>> from skpolyode import PolyODETransformer
+    >>> model = PolyODETransformer(window=5.0).fit(train)
+    >>> Z, Z_test = (np.column_stack([model.transform(x), ends(x)]) for x in (train, test))
+    >>> risk = MLPClassifier(32, early_stopping=True).fit(Z, y).predict_proba(Z_test)[:, 1]
+    """
+    model = PolyODETransformer(window=PAPER_WINDOW, random_state=run.seed).fit(data.train)
+    ends = [part.times[part.offsets[1:] - 1] for part in (data.train, data.test)]
+    Z = np.concatenate([model.transform(part) for part in (data.train, data.test)])
+    split = np.full(len(Z), "test", dtype="<U10")
+    for name, part in zip(("train", "validation"), data.parts(run.seed), strict=True):
+        split[part] = name
+    clock = (np.concatenate(ends) - ends[0].mean()) / ends[0].std()
+    y = np.concatenate([data.y, np.zeros(len(data.test))])  # of the test part nothing is read
+    found = fit_mlp(np.column_stack([Z, clock]), y, split, CROSS_ENTROPY, run.seed)
+    return found[split == "test"]
 
 
 class Structural:
