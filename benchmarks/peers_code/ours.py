@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import RidgeClassifierCV
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from benchmarks.crossings import AHEAD, simple_answers
 from benchmarks.peers_code.rows import Run
@@ -20,9 +22,11 @@ from skpolyode import (
     PanelImputer,
     PolyODEClassifier,
     PolyODETransformer,
+    Resampler,
 )
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.futures.crossings import Window
+from skpolyode.heads import MiniRocket
 from skpolyode.panel import series_index
 from skpolyode.structural import StructuralForecaster
 
@@ -108,6 +112,24 @@ def clocked(data: Any, run: Run) -> np.ndarray:
     y = np.concatenate([data.y, np.zeros(len(data.test))])  # of the test part nothing is read
     found = fit_mlp(np.column_stack([Z, clock]), y, split, CROSS_ENTROPY, run.seed)
     return found[split == "test"]
+
+
+def learned_path(data: Any, run: Run) -> np.ndarray:
+    """Random convolutions of the path at 100 times that all series have in common.
+
+    >>> from sklearn.linear_model import RidgeClassifierCV
+    >>> from skpolyode import PolyODETransformer, Resampler
+    >>> from skpolyode.heads import MiniRocket
+    >>> path = PolyODETransformer(window=5.0)
+    >>> path = Resampler(path, grid=np.linspace(0, 10, 100), relative_to=None)
+    >>> ridge = make_pipeline(StandardScaler(), RidgeClassifierCV(np.logspace(-3, 3, 7)))
+    >>> risk = make_pipeline(path, MiniRocket(), ridge).fit(train, y).decision_function(test)
+    """
+    model = PolyODETransformer(window=PAPER_WINDOW, random_state=run.seed)
+    path = Resampler(model, grid=np.linspace(0, 10, 100), relative_to=None)
+    ridge = make_pipeline(StandardScaler(), RidgeClassifierCV(np.logspace(-3, 3, 7)))
+    pipeline = make_pipeline(path, MiniRocket(random_state=run.seed), ridge)
+    return pipeline.fit(data.train, data.y).decision_function(data.test)
 
 
 class Structural:
