@@ -7,6 +7,7 @@
 # make docs         the documentation, in docs/_build/html, and a check of its pages
 # make docs-outputs what the code of README and guides prints, written beneath it
 # make docs-tables  tables of the documentation, into its pages; QUICK=1: does every command work?
+# make peers        packages of others in .venv-peers (2 GB), for the tables of docs/peers.md
 # make package      wheel and source archive in dist/, each installed and tried in an empty place
 # make release-check  `package` and `test-oldest`, what the archives hold, and their types
 # make clean        remove all that these targets made
@@ -23,7 +24,7 @@ INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constr
 REQUIREMENTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-oldest lint fuzz docs docs-outputs docs-tables package release-check clean
+.PHONY: help demo test test-slow test-oldest lint fuzz docs docs-outputs docs-tables peers package release-check clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -92,6 +93,19 @@ docs-outputs: $(VENV)/test.stamp
 docs-tables: $(VENV)/test.stamp
 	PYTHONPATH=. $(BIN)/python docs/table_commands.py $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))
 
+# Its own environment: peers need an older pandas than the project is tested with.
+PEERS ?= .venv-peers
+PEERS_LIST := benchmarks/peers_code/requirements.txt
+
+$(PEERS)/peers.stamp: pyproject.toml $(PEERS_LIST)
+	$(PYTHON) -m venv --clear $(PEERS)
+	$(PEERS)/bin/pip install -q --disable-pip-version-check $$(grep '^torch==' constraints.txt)
+	$(PEERS)/bin/pip install -q --disable-pip-version-check -e '.[bench]' -r $(PEERS_LIST)
+	touch $@
+
+peers: $(PEERS)/peers.stamp
+	@echo "$(PEERS)/bin/python -m benchmarks.peers_code.NAME --help; see docs/peers.md"
+
 # Installed twice, from each archive, where nothing else is.
 EMPTY := $(VENV)/empty
 package: $(VENV)/base.stamp
@@ -118,6 +132,6 @@ release-check: package test-oldest
 	PYTHONPATH=$(OLDEST)/wheel $(OLDEST)/bin/python -P -W error tests/smoke.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info docs/_build docs/generated docs/gallery demo_output docs_tables
+	rm -rf $(VENV) $(PEERS) build dist *.egg-info docs/_build docs/generated docs/gallery demo_output docs_tables
 	rm -rf .pytest_cache .ruff_cache .import_linter_cache .grimp_cache .hypothesis
 	find skpolyode tests -name __pycache__ -type d -prune -exec rm -rf {} +

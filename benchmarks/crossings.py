@@ -13,8 +13,8 @@ Prints the scores of `evaluate_crossings`, in cycles, for answers without and wi
 those of crossing_times also with all rows known before, which simple answers do not use. Last,
 Brier scores of 30 known rows by horizon, and how often what was said to be likely so much happened.
 "least squares" is a ridge regression on the 30 last values. "and residual paths": of engines 46 to
-60, which are then not trained on, 200 paths of its errors where its forecast ended nearby. If
-apdtflow is installed, it can be compared by its own benchmark; it is not run here.
+60, which are then not trained on, 200 paths of its errors where its forecast ended nearby. APDTFlow
+is run by `benchmarks.peers_code.crossings`.
 """
 
 from __future__ import annotations

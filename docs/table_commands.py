@@ -52,6 +52,26 @@ TABLES = {
     "peers": Table(
         "peers", quick="--sizes 40 --rows PolyODE 'GRU forecaster' 'summary statistics'"
     ),
+    # Without the packages of `make peers`, rows of peers say that they are not installed.
+    "peers_hidden_cells": Table(
+        "peers_code.hidden_cells", quick="--only eicu --rows 'own mean'", needs_data=True
+    ),
+    "peers_labels": Table(
+        "peers_code.labels", quick="--only storms --rows 'summary, boosting'", needs_data=True
+    ),
+    "peers_single": Table(
+        "peers_code.single", quick="--only daily --rows 'StructuralForecaster()'"
+    ),
+    "peers_light_curves": Table(
+        "peers_code.light_curves",
+        quick="--only 'periods 4 to 12' --rows 'celerite2, Matern'",
+    ),
+    "peers_crossings": Table(
+        "peers_code.crossings",
+        quick="--only s11 --rows 'line through the window'",
+        needs_data=True,
+        subfolder="turbofan",
+    ),
     "paper": Table(
         "paper.classification",
         full="--jobs 2",

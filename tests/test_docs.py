@@ -134,7 +134,7 @@ def test_lines_for_a_table_are_of_a_table() -> None:
 
 
 OWN_CHECKS = {"paper.interpolation", "paper.mimic", "gradient_step"}
-MEASURED = ("measured_", "paper", "physiome", "real_data")
+MEASURED = ("measured_", "paper", "peers", "physiome", "real_data")
 
 
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
