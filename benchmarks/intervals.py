@@ -35,7 +35,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from benchmarks.lines import heading, line
-from benchmarks.processes import PROCESSES, draw
+from benchmarks.known_laws import PROCESSES, draw
 from benchmarks.real.sets import SETS as REAL
 from benchmarks.units import Units
 from skpolyode import Panel, PolyODETransformer
