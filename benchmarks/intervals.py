@@ -34,8 +34,8 @@ from unittest.mock import patch
 import numpy as np
 from scipy.special import ndtri
 
-from benchmarks.lines import heading, line
 from benchmarks.known_laws import PROCESSES, draw
+from benchmarks.lines import heading, line
 from benchmarks.real.sets import SETS as REAL
 from benchmarks.units import Units
 from skpolyode import Panel, PolyODETransformer
