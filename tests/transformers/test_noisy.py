@@ -127,12 +127,12 @@ def test_noise_is_found_by_itself():
     found = small(max_epochs=20).fit(series)
     assert 0.15 < found.noise_[0] < 0.35
     assert (found.interpolate_std(series).values > 0).all()
-    assert found.n_epochs_ == 20  # no more than max_epochs
-    assert [entry["epoch"] for entry in found.history_] == list(range(21))
+    assert 14 <= found.n_epochs_ <= 20  # some as a filter, and no more than max_epochs
+    assert [entry["epoch"] for entry in found.history_] == list(range(found.n_epochs_ + 1))
     assert np.all(np.diff([entry["seconds"] for entry in found.history_]) > 0)
     since = found.history_[10:]  # as a filter for sure
     scores = [entry["validation_error"] * entry["error_ahead"] for entry in since]
-    assert found.best_epoch_ in (10 + int(np.argmin(scores)), 20)
+    assert found.best_epoch_ in (10 + int(np.argmin(scores)), found.n_epochs_)
 
 
 def test_what_no_filter_helps_is_exact(monkeypatch):
@@ -142,7 +142,7 @@ def test_what_no_filter_helps_is_exact(monkeypatch):
     series = swings(0.3, 20)
     fitted = small(max_epochs=20).fit(series)
     assert fitted.noise_ is None
-    assert fitted.n_epochs_ == 20
+    assert 14 <= fitted.n_epochs_ <= 20
     (noise,) = (d for d in fitted.fit_report_.decisions if d.stage == "noise")
     assert noise.outcome == "observations are exact: a filter fills gaps no better"
     path = fitted.interpolate(series).values
