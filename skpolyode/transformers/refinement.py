@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from skpolyode.saving.codec import saved
 
 _FAR = 1e6  # typical gaps, where there is no neighbour
 _N_OWN = 9  # features of a channel itself
+_MOST_CELLS = 2_000_000  # that are corrected at once
 _STRENGTHS = np.logspace(-4, 4, 9)  # of the ridge
 
 
@@ -31,8 +33,8 @@ class HiddenCells(NamedTuple):
         Parts into which the observed cells are dealt. The cells of a part are hidden together.
     n_hidden : int, default=3
         Parts that are hidden, one after the other: each costs a path through all series.
-    most_rows : int, default=20_000
-        Rows of the series that are drawn for it, at most.
+    most_rows, most_cells : int, default=20_000 and 1_000_000
+        Rows and cells of the series that are drawn for it, at most.
     fewest : int, default=50
         Cells of a channel without which its path stays as it is.
     better : float, default=0.98
@@ -45,6 +47,7 @@ class HiddenCells(NamedTuple):
     n_parts: int = 5
     n_hidden: int = 3
     most_rows: int = 20_000
+    most_cells: int = 1_000_000
     fewest: int = 50
     better: float = 0.98
     most_others: int = 30
@@ -63,12 +66,15 @@ class Refinement(NamedTuple):
 
     def correction(self, panel: Panel, path: np.ndarray) -> np.ndarray:
         """What to add to a path (n, D) through the observations of a panel, at its rows."""
-        features = _Features(panel, path, self.scale, self.gap)
-        columns = [
-            features.of(j) @ weights if weights.any() else np.zeros(len(path))
-            for j, weights in enumerate(self.coefficients)
-        ]
-        return np.stack(columns, axis=1) * self.scale
+        result = np.zeros(path.shape)
+        step = max(_MOST_CELLS // path.shape[1], 1)  # rows at once: bounds memory
+        starts = np.flatnonzero(np.diff(panel.offsets[:-1] // step, prepend=-1))
+        for first, stop in pairwise([*starts, panel.n_series]):
+            rows = slice(panel.offsets[first], panel.offsets[stop])
+            features = _Features(panel[first:stop], path[rows], self.scale, self.gap)
+            for j in np.flatnonzero(self.coefficients.any(axis=1)):
+                result[rows, j] = features.of(j) @ self.coefficients[j]
+        return result * self.scale
 
 
 def learn_refinement(
@@ -81,7 +87,8 @@ def learn_refinement(
     """
     rng = np.random.default_rng(0)
     drawn = rng.permutation(panel.n_series)
-    drawn = drawn[np.cumsum(panel.lengths[drawn]) <= settings.most_rows]
+    most_rows = min(settings.most_rows, settings.most_cells // panel.n_channels)
+    drawn = drawn[np.cumsum(panel.lengths[drawn]) <= most_rows]
     panel = panel[np.sort(drawn)] if len(drawn) else panel[:1]
     scale = np.nanstd(panel.values, axis=0)
     scale = np.where(np.isfinite(scale) & (scale > 0), scale, 1.0)
@@ -89,20 +96,19 @@ def learn_refinement(
     gap = float(np.median(inner)) if len(inner) else 1.0
     part = rng.integers(settings.n_parts, size=panel.values.shape)
     part[panel.offsets[:-1]] = part[panel.offsets[1:] - 1] = -1  # gaps are asked for, no forecasts
-    known, series = ~np.isnan(panel.values), series_of_rows(panel)
-    designs: list[list[np.ndarray]] = [[] for _ in range(panel.n_channels)]
-    targets, groups = ([[] for _ in designs] for _ in range(2))
+    known, series, parts = ~np.isnan(panel.values), series_of_rows(panel), []
     for k in range(settings.n_hidden):
         hidden = known & (part == k)
         holed = hide_cells(panel, hidden)
-        along = path(holed)
-        features = _Features(holed, along, scale, gap)
-        for j, rows in enumerate(map(np.flatnonzero, hidden.T)):
-            designs[j].append(features.of(j)[rows])
-            targets[j].append((panel.values - along)[rows, j] / scale[j])
-            groups[j].append(series[rows])
-    together = (map(np.concatenate, parts) for parts in zip(designs, targets, groups, strict=True))
-    return Refinement(scale, gap, np.stack([_weights(*own, settings) for own in together]))
+        parts.append((hidden, _Features(holed, path(holed), scale, gap)))
+    weights = []
+    for j in range(panel.n_channels):
+        rows = [np.flatnonzero(hidden[:, j]) for hidden, _ in parts]
+        every, off = np.concatenate(rows), [(panel.values - own.path)[:, j] for _, own in parts]
+        design = np.concatenate([own.of(j)[r] for r, (_, own) in zip(rows, parts, strict=True)])
+        target = np.concatenate([own[r] for r, own in zip(rows, off, strict=True)]) / scale[j]
+        weights.append(_weights(design, target, series[every], settings))
+    return Refinement(scale, gap, np.stack(weights))
 
 
 def _weights(
@@ -129,17 +135,18 @@ class _Features:
     def __init__(self, panel: Panel, path: np.ndarray, scale: np.ndarray, gap: float) -> None:
         self.panel, self.path, self.scale, self.gap = panel, path, scale, gap
         self.series = series_of_rows(panel)
-        self.around = [self._around(j) for j in range(panel.n_channels)]
-        lines = np.stack([self._line(*own) for own in self.around], axis=1)
-        self.lines = np.where(np.isnan(lines), path, lines)
         # Of observed cells: how far they are off their line and from the mean of the others.
-        means = np.stack([mean for *_, mean in self.around], axis=1)
-        off = np.stack([panel.values - self.lines, panel.values - means]) / scale
-        self.off = np.nan_to_num(off)
+        self.lines, self.off = np.empty(path.shape), np.empty((2, *path.shape))
+        for j, column in enumerate(panel.values.T):
+            *around, mean = self._around(j)
+            line = self._line(*around, mean)
+            self.lines[:, j] = np.where(np.isnan(line), path[:, j], line)
+            self.off[:, :, j] = np.stack([column - self.lines[:, j], column - mean]) / scale[j]
+        self.off = np.nan_to_num(self.off)
 
     def of(self, j: int) -> np.ndarray:
         """Features (n, _N_OWN + 2 (D - 1)): neighbours, mean and line, then the other channels."""
-        values, distances, mean = self.around[j]
+        values, distances, mean = self._around(j)
         at = self.path[:, j]
         near = 1 / (1 + distances[:, [0, 2]] / self.gap)
         near = np.column_stack([near, near.prod(axis=1), np.ones(len(at))])

@@ -8,6 +8,7 @@ import pytest
 import skpolyode
 from skpolyode import InterpolationTransformer, Panel, PanelImputer
 from skpolyode.panel.select import hide_cells
+from skpolyode.transformers import refinement
 from skpolyode.transformers.refinement import learn_refinement
 from tests.transformers.data import small
 
@@ -80,6 +81,14 @@ def test_series_are_filled_one_by_one():
     whole = imputer.transform(panel)
     for k in (0, 7):
         np.testing.assert_allclose(imputer.transform(panel[[k]]).values, whole[k].values)
+
+
+def test_what_is_done_at_once_does_not_matter(monkeypatch):
+    panel, _ = twins()
+    imputer = lines().fit(panel)
+    whole = imputer.transform(panel).values
+    monkeypatch.setattr(refinement, "_MOST_CELLS", 150)  # two or three series
+    np.testing.assert_allclose(imputer.transform(panel).values, whole)
 
 
 def test_units_do_not_matter():
