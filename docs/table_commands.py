@@ -25,7 +25,7 @@ from pathlib import Path
 from benchmarks.paper.page import fill_between
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = {"--data", "--out", "--output"}  # options whose folders are anybody's own
+FOLDERS = {"--data", "--out", "--output", "--repositories"}  # options whose folders are anybody's own
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,13 @@ TABLES = {
         quick="--only s11 --rows 'line through the window'",
         needs_data=True,
         subfolder="turbofan",
+    ),
+    "peers_forecasts": Table(  # of repositories that are there
+        "peers_code.forecasts",
+        full="--repositories repositories --out {folder}",
+        quick="--repositories {folder} --out {folder} --protocols '24 to 24 h' --sets --splits 0 "
+        "--stays 200 --rows 'least squares'",
+        needs_data=True,
     ),
     "paper": Table(
         "paper.classification",
