@@ -25,7 +25,7 @@ from pathlib import Path
 from benchmarks.paper.page import fill_between
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = {"--data", "--out", "--output", "--repositories"}  # options whose folders are anybody's own
+FOLDERS = {"--data", "--out", "--output", "--repositories"}  # whose folders are anybody's
 
 
 @dataclass(frozen=True)
