@@ -66,8 +66,8 @@ class PanelImputer(PathTransformer):
     transformer_ : transformer
         The fitted clone.
     refinement_ : Refinement or None
-        The regressions: `coefficients` of shape (n_channels_in_, n_features) are 0 for channels
-        whose path stays as it is. None if there are none.
+        The regressions; their `coefficients` are 0 for channels whose path stays as it is. None if
+        there are none.
     n_features_in_ : int
         Number of channels, or of time points if fitted on a 2-D array.
     n_channels_in_ : int
