@@ -318,8 +318,9 @@ class _Run:
             self.history[-1]["error_ahead"] = self._error_ahead
         if self.task.is_preliminary:
             return
-        self.cycle.watch(epoch, self._score(error))
-        if self._score(error) < self.best_score:
+        score = self._score(error)
+        self.cycle.watch(epoch, score)
+        if score < self.best_score:
             self._keep(epoch)
         elif is_surely_larger(self._series_errors, self.best_series):
             self.epochs_since_best += 1

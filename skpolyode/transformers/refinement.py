@@ -100,14 +100,14 @@ def learn_refinement(
     for k in range(settings.n_hidden):
         hidden = known & (part == k)
         holed = hide_cells(panel, hidden)
-        parts.append((hidden, _Features(holed, path(holed), scale, gap)))
+        features = _Features(holed, path(holed), scale, gap)
+        parts.append((features, (panel.values - features.path) / scale, hidden))
     weights = []
     for j in range(panel.n_channels):
-        rows = [np.flatnonzero(hidden[:, j]) for hidden, _ in parts]
-        every, off = np.concatenate(rows), [(panel.values - own.path)[:, j] for _, own in parts]
-        design = np.concatenate([own.of(j)[r] for r, (_, own) in zip(rows, parts, strict=True)])
-        target = np.concatenate([own[r] for r, own in zip(rows, off, strict=True)]) / scale[j]
-        weights.append(_weights(design, target, series[every], settings))
+        cells = [(own, off[:, j], hidden[:, j]) for own, off, hidden in parts]
+        columns = [(own.of(j)[at], off[at], series[at]) for own, off, at in cells]
+        design, target, groups = map(np.concatenate, zip(*columns, strict=True))
+        weights.append(_weights(design, target, groups, settings))
     return Refinement(scale, gap, np.stack(weights))
 
 
