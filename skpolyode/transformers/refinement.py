@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import GroupKFold, cross_val_predict
 
 from skpolyode.panel import Panel
-from skpolyode.panel.select import hide_cells, series_of_rows
+from skpolyode.panel.select import hide_cells, series_chunks, series_of_rows
 from skpolyode.saving.codec import saved
 
 _FAR = 1e6  # typical gaps, where there is no neighbour
@@ -67,11 +66,10 @@ class Refinement(NamedTuple):
     def correction(self, panel: Panel, path: np.ndarray) -> np.ndarray:
         """What to add to a path (n, D) through the observations of a panel, at its rows."""
         result = np.zeros(path.shape)
-        step = max(_MOST_CELLS // path.shape[1], 1)  # rows at once: bounds memory
-        starts = np.flatnonzero(np.diff(panel.offsets[:-1] // step, prepend=-1))
-        for first, stop in pairwise([*starts, panel.n_series]):
-            rows = slice(panel.offsets[first], panel.offsets[stop])
-            features = _Features(panel[first:stop], path[rows], self.scale, self.gap)
+        n_rows = max(_MOST_CELLS // path.shape[1], 1)  # at once: bounds memory
+        for part in series_chunks(panel.lengths, n_rows):
+            rows = slice(panel.offsets[part.start], panel.offsets[part.stop])
+            features = _Features(panel[part], path[rows], self.scale, self.gap)
             for j in np.flatnonzero(self.coefficients.any(axis=1)):
                 result[rows, j] = features.of(j) @ self.coefficients[j]
         return result * self.scale
