@@ -280,9 +280,10 @@ def _own_step(context: Context, series: int, fh: ForecastingHorizon) -> pd.DateO
 def _declared(index: pd.Index, times: pd.DatetimeIndex) -> pd.DateOffset | None:
     """Frequency that an index has, or its level of times, if the times of a series keep to it."""
     freq = (index.levels[-1] if isinstance(index, pd.MultiIndex) else index).freq
-    if freq is None or not times.equals(pd.date_range(times[0], periods=len(times), freq=freq)):
+    if freq is None:
         return None
-    return freq
+    kept = times == pd.date_range(times[0], periods=len(times), freq=freq)
+    return freq if kept.all() else None  # `equals` minds the resolution before pandas 3
 
 
 def read_index(context: Context, index: pd.Index) -> Query:
