@@ -27,7 +27,6 @@ class Column(NamedTuple):
 COLUMNS = (
     Column("AUC", "auc", 3),
     Column("label regression", "label_regression_mse", 4),
-    Column("reverse, observed", "reverse_observed_mse", 4),
     Column("reverse, held out", "reverse_held_out_mse", 4),
     Column("forecasting", "forecasting_mse", 4),
 )
