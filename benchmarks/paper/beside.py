@@ -55,9 +55,7 @@ def compared(
     return lines
 
 
-def beside_paths(
-    summary: Summary, settings: Sequence[Setting], rows: Sequence[str]
-) -> list[str]:
+def beside_paths(summary: Summary, settings: Sequence[Setting], rows: Sequence[str]) -> list[str]:
     """Held-out reverse reconstruction against the best interpolation."""
     lines = heading(["", "best interpolation", "its error", "PolyODE", "times better"])
     for setting in settings:

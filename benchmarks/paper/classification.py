@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.paper.beside import beside_paths, beside_the_paper, compared
 from benchmarks.paper.cells import FULL, QUICK, Cell, Setting, cells, settings
-from benchmarks.paper.beside import compared, beside_the_paper, beside_paths
 from benchmarks.paper.page import folded
 from benchmarks.paper.rows import POLYODE, all_rows
 from benchmarks.paper.runner import make_table, parser

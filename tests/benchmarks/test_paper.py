@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import skpolyode.transformers
 from benchmarks.paper import runner
+from benchmarks.paper.beside import beside_paths, beside_the_paper, compared
 from benchmarks.paper.cells import QUICK, Cell, Setting, Size, cells, settings, with_clock
-from benchmarks.paper.beside import compared, beside_the_paper, beside_paths
 from benchmarks.paper.mimic_cells import MimicCell
 from benchmarks.paper.page import PAGE, fill
 from benchmarks.paper.rows import all_rows
