@@ -264,11 +264,10 @@ def summary(errors: pd.DataFrame, row: str, task: str) -> str:
     )
 
 
-def plain_table(head: str, table: pd.DataFrame, form: str) -> list[str]:
-    lines = heading([head, *table])
-    for name, own in table.iterrows():
-        lines.append(line([name, *("-" if np.isnan(x) else f"{x:{form}}" for x in own)]))
-    return lines
+def ranges(what: str, table: pd.DataFrame) -> str:
+    """The least and the largest of all sets, for each method."""
+    shown = (f"{row} {own.min():.2f} to {own.max():.2f}" for row, own in table.items())
+    return f"{what}, from set to set: {'; '.join(shown)}."
 
 
 def cell(value: float) -> str:
@@ -282,8 +281,8 @@ def report(found: pd.DataFrame) -> Iterator[str]:
         yield from [*error_table(over_folds(found, task), task), ""]
         if f"coverage, {task}" in found:
             coverage = over_folds(found, f"coverage, {task}").dropna(axis=1, how="all")
-            yield from [*plain_table(f"coverage, {task}", coverage, ".2f"), ""]
-    yield from plain_table("CPU s", over_folds(found, "CPU s"), ".2f")
+            yield from [ranges(f"coverage, {task}", coverage), ""]
+    yield ranges("CPU s", over_folds(found, "CPU s"))
 
 
 def main() -> None:

@@ -174,6 +174,7 @@ def draw(ranks: pd.DataFrame, file: Path) -> None:
     for y, name in enumerate(order):
         axes.text(len(ranks) * 1.01, y, f"{ranks[name].mean():.1f}", va="center")
     axes.set(xlabel=f"sets ({len(ranks)}), by rank; at the right the mean", xlim=(0, len(ranks)))
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(title="rank", loc="outside right center")
     figure.savefig(file)

@@ -29,7 +29,11 @@ SEARCHES = {
     "stacking": "ensemble.html",
     "classify": "classification.html",
 }
-TASKS = ("classification.html", "forecasting.html", "imputation.html", "streaming.html")
+TASKS = [
+    f"{name}.html"
+    for name in ("getting_started", "classification", "forecasting", "imputation", "streaming")
+    + ("displays", "noise")
+]
 # What is wrong with a page, as words that name the element.
 FAULTS = """() => {
   const faults = [], root = document.documentElement;

@@ -133,7 +133,7 @@ def test_lines_for_a_table_are_of_a_table() -> None:
     assert len(names) == text.count("<!-- end of table -->") == len(set(names))
 
 
-OWN_CHECKS = {"paper.interpolation", "paper.mimic", "gradient_step"}
+OWN_CHECKS = {"paper.mimic", "gradient_step"}
 MEASURED = ("measured_", "paper", "peers", "physiome", "real_data")
 
 

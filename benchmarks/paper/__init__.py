@@ -1,11 +1,10 @@
 """The tables of the PolyODE paper, made again: one module with a command for each.
 
     python -m benchmarks.paper.classification   the synthetic sets, three rates, two protocols
-    python -m benchmarks.paper.interpolation    what interpolations can do there
     python -m benchmarks.paper.mimic --path ... MIMIC-III, from your own file
     python -m benchmarks.paper.solvers          standard solvers against the exact memory
 
 `rows` says what is compared, `cells` and `mimic_cells` how one number is made, `store` keeps what
-has been computed, `runner` computes what is missing, `tables` and `goals` write it down. `study`
+has been computed, `runner` computes what is missing, `tables` and `beside` write it down. `study`
 has PolyODE with the paper's own choices.
 """

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.paper.beside import beside_paths, beside_the_paper, compared
 from benchmarks.paper.cells import FULL, QUICK, Cell, Setting, cells, settings
-from benchmarks.paper.goals import compared, paper_goals, reconstruction_goals
 from benchmarks.paper.page import folded
 from benchmarks.paper.rows import POLYODE, all_rows
 from benchmarks.paper.runner import make_table, parser
@@ -37,8 +37,8 @@ def report(
 ) -> list[str]:
     summary, size = summarise(jobs, store), jobs[0].size
     shared = summarise([job for job in jobs if job.seed < size.n_sibling_seeds], store)
-    goals = goal_tables(summary, chosen, rows) if POLYODE in rows else []
-    return goals + trained_tables(shared, chosen, rows) + setting_tables(summary, chosen, rows)
+    own = own_tables(summary, chosen, rows) if POLYODE in rows else []
+    return own + trained_tables(shared, chosen, rows) + setting_tables(summary, chosen, rows)
 
 
 def trained_tables(summary: Summary, chosen: Sequence[Setting], rows: Sequence[str]) -> list[str]:
@@ -51,16 +51,16 @@ def trained_tables(summary: Summary, chosen: Sequence[Setting], rows: Sequence[s
     return lines
 
 
-def goal_tables(summary: Summary, chosen: Sequence[Setting], rows: Sequence[str]) -> list[str]:
+def own_tables(summary: Summary, chosen: Sequence[Setting], rows: Sequence[str]) -> list[str]:
     paper, independent = (
         [setting for setting in chosen if setting.protocol == protocol]
         for protocol in ("paper-code", "independent")
     )
     return [
-        *folded("PolyODE against the published PolyODE", paper_goals(summary, paper)),
+        *folded("PolyODE against the published PolyODE", beside_the_paper(summary, paper)),
         *folded(
             "PolyODE against the best interpolation, at held-out times of the independent protocol",
-            reconstruction_goals(summary, independent, rows),
+            beside_paths(summary, independent, rows),
         ),
     ]
 

@@ -27,10 +27,8 @@ class Column(NamedTuple):
 COLUMNS = (
     Column("AUC", "auc", 3),
     Column("label regression", "label_regression_mse", 4),
-    Column("reverse, observed", "reverse_observed_mse", 4),
     Column("reverse, held out", "reverse_held_out_mse", 4),
     Column("forecasting", "forecasting_mse", 4),
-    Column("fit, CPU s", "fit_seconds", 1),
 )
 PAPER_COLUMNS = (Column("paper: AUC", "auc", 3), Column("paper: label", "label_regression_mse", 3))
 

@@ -22,6 +22,7 @@ from skpolyode.forecasting.frames import (
     read_context,
     read_horizon,
     read_index,
+    spelled_horizon,
     warn_of_exogenous,
 )
 from skpolyode.forecasting.panels import FITTED, PanelForecaster
@@ -307,6 +308,9 @@ class PolyODEForecaster(PanelForecaster):
         if update_params and self.update_epochs:
             self._retrain(self._context.panel, self.update_epochs)
         return self
+
+    def _check_fh(self, fh: Any, pred_int: bool = False) -> Any:
+        return super()._check_fh(spelled_horizon(fh, self.cutoff), pred_int)
 
     def _get_varnames(self) -> list[Any]:
         return list(self._context.y.columns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ from sktime.forecasting.base import ForecastingHorizon
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.panel import Inputs, Panel, offsets_from, query_times
 from skpolyode.panel.inputs import fit_inputs
+from skpolyode.panel.query import moments
 from skpolyode.panel.readers.sktime import refuse_repeated_rows, refuse_swapped_levels
 from skpolyode.panel.rows import default_channel_names
+from skpolyode.panel.timeaxis import as_timedelta
 from skpolyode.saving.codec import register
 
 
@@ -253,6 +256,24 @@ def read_horizon(context: Context, fh: ForecastingHorizon) -> Query:
         with suppress(ValueError):
             own.freq = step
     return _query(context, [absolute[key] for key in keys])
+
+
+def spelled_horizon(fh: Any, cutoff: pd.Index) -> Any:
+    """Horizon that sktime reads: it knows neither text nor moments that are no index."""
+    values = [fh] if isinstance(fh, str | datetime | np.datetime64) else fh
+    if not isinstance(values, list | tuple | np.ndarray) or not len(values):
+        return fh
+    if not all(isinstance(value, str | datetime | np.datetime64) for value in values):
+        return fh
+    if isinstance(cutoff, pd.PeriodIndex):
+        return pd.PeriodIndex(values, freq=cutoff.freq)
+    if not isinstance(cutoff, pd.DatetimeIndex):
+        raise TypeError(
+            f"fh: got {plain_repr(values[0])}, but the index of y counts: give integers."
+        )
+    with suppress(TypeError, ValueError):
+        return pd.TimedeltaIndex([as_timedelta(value) for value in values])
+    return moments(values, cutoff.tz, "fh", "; durations are text such as '90min'")
 
 
 def _own_step(context: Context, series: int, fh: ForecastingHorizon) -> pd.DateOffset:

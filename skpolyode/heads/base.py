@@ -84,7 +84,7 @@ class HeadEstimator(SeriesEstimator):
         self.scoring = scoring
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
         """Train the transformer on the series, choose features, and train the head.
 
         Parameters
@@ -93,9 +93,9 @@ class HeadEstimator(SeriesEstimator):
             The series; see :func:`skpolyode.panel.as_panel` for every accepted format. Static
             covariates of a Panel become features, too. Series without any observation (a Panel can
             hold such) are left out.
-        y : array-like of shape (n_series,) or (n_series, n_targets)
-            What to predict, in the order of the series. For several targets features and heads are
-            chosen for each (`estimators_`), on one transformer.
+        y : array-like of shape (n_series,) or (n_series, n_targets), default=None
+            What to predict, in the order of the series; it has to be given. For several targets
+            features and heads are chosen for each (`estimators_`), on one transformer.
         groups : array-like of shape (n_series,) or None, default=None
             Labels, such as the patient of each stay. Series with the same label are tested together
             when features and heads compete, and held out together in training.

@@ -146,6 +146,29 @@ class Inputs:
         rows = sort_rows(_unlabelled(replace(rows, offsets=rows.offsets[::2])))
         return Inputs(one.from_rows(merge_duplicates(rows, "last")), self.kinds)
 
+    def joined(self, other: Inputs) -> Inputs:
+        """The channels of both, of the same series."""
+        if twice := sorted({*self.names} & {*other.names}):
+            raise ValueError(f"two inputs have the channels {twice}: give each a name of its own.")
+        names = self.names + other.names
+        one, two = (
+            Inputs(
+                own.panel.from_rows(
+                    replace(own.panel.rows, values=_at(own, names), channel_names=names)
+                ),
+                self.kinds + other.kinds,
+            )
+            for own in (self, other)
+        )
+        return one.updated(two)
+
+
+def _at(inputs: Inputs, names: tuple[str, ...]) -> np.ndarray:
+    """Values of inputs in the columns of more channels, NaN in the others."""
+    values = np.full((len(inputs.panel.values), len(names)), np.nan)
+    values[:, [names.index(name) for name in inputs.names]] = inputs.panel.values
+    return values
+
 
 def _unlabelled(rows: Any) -> Any:
     """Rows of series that are known by their position."""

@@ -203,25 +203,30 @@ def read_instants(times: Any, panel: Panel, name: str, remedy: str = "") -> Time
     times = [times] if np.ndim(times) == 0 else times
     if not panel.is_datetime or isinstance(times, pd.DatetimeIndex):
         return read_times(times)
-    texts = [time for time in times if isinstance(time, str)]
-    if not texts:
+    if not any(isinstance(time, str) for time in times):
         return read_times(times)
+    return read_times(moments(times, panel.tz, name, remedy))
+
+
+def moments(times: Any, tz: Any, name: str, remedy: str = "") -> pd.DatetimeIndex:
+    """Moments of which some are text, in a time zone where they have no UTC offset."""
     try:
         index = pd.to_datetime(list(times), format="ISO8601")
     except (TypeError, ValueError):
+        texts = [repr(time) for time in times if isinstance(time, str)]
         raise ValueError(
             f"{name}: text must be dates and times such as '2026-01-02 05:00', all or none with a "
-            f"UTC offset, got {', '.join(map(repr, texts[:3]))}{remedy}."
+            f"UTC offset, got {', '.join(texts[:3])}{remedy}."
         ) from None
-    if index.tz is not None or panel.tz is None:
-        return read_times(index)
-    local = index.tz_localize(panel.tz, ambiguous="NaT", nonexistent="NaT")
+    if index.tz is not None or tz is None:
+        return index
+    local = index.tz_localize(tz, ambiguous="NaT", nonexistent="NaT")
     if (unclear := local.isna() & ~index.isna()).any():
         raise ValueError(
-            f"{name}: {index[unclear][0]} is no moment or two in {panel.tz}, where clocks are "
+            f"{name}: {index[unclear][0]} is no moment or two in {tz}, where clocks are "
             "changed: give it with its UTC offset, such as '+01:00'."
         )
-    return read_times(local)
+    return local
 
 
 def _checked(block: TimeBlock, time_unit: str | None, name: str, given: Any) -> Times:

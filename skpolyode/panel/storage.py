@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import Any, Self
 
 import numpy as np
@@ -237,14 +238,14 @@ class PanelStorage:
         rows = self._rows.at(slice(0, 0), np.zeros(self.n_series + 1, dtype=np.int64))
         return self.from_rows(rows, checked=False)
 
-    def with_inputs(self, inputs: Inputs | None) -> Self:
+    def with_inputs(self, *inputs: Inputs | None) -> Self:
         """Return the same series with other inputs.
 
         Parameters
         ----------
-        inputs : Inputs, Panel or None
-            Inputs of the series with the same id or, without ids, in the same position. None:
-            without any.
+        *inputs : Inputs, Panel or None
+            Inputs of the series with the same id or, without ids, in the same position. Several
+            become one, with the channels of all. None: without any.
 
         Returns
         -------
@@ -254,7 +255,7 @@ class PanelStorage:
         Raises
         ------
         ValueError
-            If they are of other series, or on another clock.
+            If they are of other series, on another clock, or have channels of the same name.
 
         Examples
         --------
@@ -265,9 +266,11 @@ class PanelStorage:
         ('dose',)
         """
         faults = Faults("inputs", self.ids, self.channel_names)
-        fitted = fit_inputs(inputs, self.ids, self._rows.times.axis, faults)
+        fitted = [fit_inputs(own, self.ids, self._rows.times.axis, faults) for own in inputs]
         faults.raise_if_any()
-        return self.from_rows(replace(self._rows, inputs=fitted), self.is_checked)
+        known = [own for own in fitted if own is not None]
+        joint = reduce(Inputs.joined, known) if known else None
+        return self.from_rows(replace(self._rows, inputs=joint), self.is_checked)
 
     def __repr__(self) -> str:
         """Describe the panel in one line."""

@@ -84,7 +84,7 @@ class PanelImputer(PathTransformer):
     Before the first observation of the channel, it gets the expectation of the model, shifted to
     meet that observation. Before any observation of the series, it gets the value with which this
     path begins. After the last observation of the channel, it gets the forecast. A channel that a
-    series never observes gets the expectation of the model, at first the mean.
+    series never observes gets what the model expects, starting from its mean.
 
     In an array all times are filled, also those without any observation and the padding at the end:
     forecasts continue shorter series to the length of the array. Forecasts far ahead are poor;

@@ -249,8 +249,14 @@ def _converted(
             "minimum of 1 is required."
         )
     options = {"reset": reset, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    table = with_nan(X)
+    if np.ndim(table) == 1:  # scikit-learn would make a series of each number
+        raise ValueError(
+            f"{name} is one row of numbers. Reshape your data: [{name}] is one series at times "
+            f"0, 1, ..., and [(times, {name})] gives it times."
+        )
     try:
-        array = validate_data(estimator, with_nan(X), **options)
+        array = validate_data(estimator, table, **options)
     except OverflowError:
         raise ValueError(
             f"{name} holds an integer that is too large for a number of 64 bits: give it in "
@@ -372,10 +378,14 @@ def _are_tables(X: Any, n_channels: int) -> bool:
 def _aligned(estimator: BaseEstimator, panel: Panel, name: str = "X") -> Panel:
     """Panel with the channels of fit, in their order; a ValueError if it is of something else."""
     panel, owner = align_to_fit(panel, estimator, name), type(estimator).__name__
-    if panel.time_unit != estimator.time_unit_:
+    unit = estimator.time_unit_
+    if panel.time_unit != unit:
+        both = panel.is_datetime and unit is not None
+        remedy = f"build {name} with time_unit={unit!r} (Panel.from_frames, ...)"
+        remedy = remedy if both else "give datetimes to both, or numbers"
         raise ValueError(
             f"the times of {name} are in {_unit(panel.time_unit)}, but {owner} was fitted on times "
-            f"in {_unit(estimator.time_unit_)}: convert them (Panel's time_unit) before."
+            f"in {_unit(unit)}: {remedy}."
         )
     return panel
 

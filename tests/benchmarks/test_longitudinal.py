@@ -96,7 +96,7 @@ def test_program_prints_tables_of_all_methods(tmp_path, monkeypatch, capsys):
         assert columns >= longitudinal.METHODS.keys() - rules
         assert not columns & rules  # the best of them says it
         assert f"PolyODEForecaster(), {task}: within 5% of the best rule" in printed
-        assert f"| coverage, {task} | PolyODEForecaster() |" in printed
+        assert f"coverage, {task}, from set to set: PolyODEForecaster() " in printed
     scores = {
         row: json.loads((tmp_path / "out" / f"school-{row}-0.json").read_text())
         for row in longitudinal.METHODS

@@ -60,6 +60,29 @@ def test_integers_count_the_steps_of_each_instance(steps):
         np.testing.assert_allclose(absolute.loc[who], own, rtol=1e-9)
 
 
+@pytest.mark.parametrize("tz", [None, "Europe/Berlin"])
+def test_horizons_may_be_text(tz, one_channel):
+    index = pd.date_range("2024-03-01", periods=15, freq="h", tz=tz)
+    y = pd.Series(np.sin(np.arange(15.0)), index=index, name="x")
+    fitted, at = one_channel.fit(y), pd.DatetimeIndex(["2024-03-01 15:30"], tz=tz)
+    expected = fitted.predict(at)
+    spelled = ["2024-03-01 15:30"]
+    for fh in (spelled, spelled[0], np.array(spelled), ["90min"], "90min", list(at), at[0]):
+        pd.testing.assert_series_equal(fitted.predict(fh), expected, check_freq=False)
+    pd.testing.assert_frame_equal(fitted.predict_interval(spelled), fitted.predict_interval(at))
+    pd.testing.assert_series_equal(one_channel.fit(y, fh=spelled).predict(), expected)
+    with pytest.raises(ValueError, match=r"fh: text must be dates .* got 'tomorrow'; durations"):
+        fitted.predict(["tomorrow"])
+
+
+def test_text_names_periods_and_no_integers(one_channel):
+    months = pd.period_range("2023-01", periods=12, freq="M")
+    y = pd.Series(np.sin(np.arange(12.0)), index=months, name="x")
+    assert one_channel.fit(y).predict(["2024-02"]).index.equals(months[-1:] + 2)
+    with pytest.raises(TypeError, match="fh: got '2024-02', but the index of y counts"):
+        one_channel.fit(y.reset_index(drop=True)).predict(["2024-02"])
+
+
 HOLIDAY = pd.offsets.CustomBusinessDay(holidays=["2024-03-08"])
 DECLARED = {  # start, number of rows, the next two rows
     "B": ("2024-03-04", 5, ["2024-03-11", "2024-03-12"]),

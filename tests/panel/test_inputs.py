@@ -205,6 +205,21 @@ def test_inputs_take_the_place_of_others(panel):
         panel.with_inputs(strange)
 
 
+def test_inputs_of_two_kinds_stand_side_by_side(panel):
+    meals = Panel.from_series([([1.5, 3.0], [7.0, 8.0])], ids=["bob"], channel_names=["meal"])
+    both = panel.with_inputs(panel.inputs, Inputs(meals, "hold"))
+    assert both.inputs.names == ("dose", "meal")
+    assert both.inputs.kinds == ("impulse", "hold")
+    times, values = rows(both)[1]
+    assert rows(both)[0] == ([], [])
+    assert times == [-1.0, 1.5, 3.0]
+    np.testing.assert_array_equal(values, [[5.0, np.nan], [6.0, 7.0], [np.nan, 8.0]])
+    swapped = panel.with_inputs(Inputs(meals, "hold"), panel.inputs)
+    assert swapped.inputs.select(both.inputs.names).equals(both.inputs)
+    with pytest.raises(ValueError, match=r"two inputs have the channels \['dose'\]"):
+        panel.with_inputs(panel.inputs, panel.inputs)
+
+
 def days_of(panel, **options):
     """What the calendar says at the start of each day, by weekday or holiday."""
     table = calendar_inputs(panel, **options).panel.to_long()

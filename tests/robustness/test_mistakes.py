@@ -71,6 +71,17 @@ def test_groups(groups, message):
         small().fit(SERIES, groups=groups)
 
 
+@pytest.mark.parametrize("row", [np.arange(5.0), [1.0, 2.0, 4.0]])
+def test_one_row_of_numbers_is_a_series(row):
+    with pytest.raises(ValueError, match=r"Reshape your data: \[X\] is one series"):
+        small().fit(row)
+
+
+def test_a_classifier_that_lacks_labels_names_itself():
+    with pytest.raises(ValueError, match="PolyODEClassifier requires y to be passed"):
+        PolyODEClassifier().fit(SERIES)
+
+
 def test_times_of_forecasts(model):
     with pytest.raises(ValueError, match=r'before its last .*reconstruct.*relative_to="end"'):
         model.forecast(SERIES, [1.0])

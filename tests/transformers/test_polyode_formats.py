@@ -157,7 +157,9 @@ def test_wrong_channels_and_units(fitted):
         named.transform(SERIES)
     with pytest.raises(ValueError, match=r"datetimes counted in 'h'.*in plain numbers"):
         fitted.transform(Panel.from_frames(frames(), time_unit="h"))
-    with pytest.raises(ValueError, match=r"counted in 'h'.*counted in 's'"):
+    with pytest.raises(
+        ValueError, match=r"counted in 'h'.*counted in 's': build X with time_unit='s'"
+    ):
         named.transform(Panel.from_frames(frames(), time_unit="h"))
 
 
