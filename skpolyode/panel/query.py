@@ -88,7 +88,7 @@ def times_since(
     relative, origin = since is not None, panel.rows.origin
 
     def read(times: Any, name: str = name) -> Times:
-        return _read_leads(times, panel.time_unit, name) if relative else _read(times, panel, name)
+        return read_leads(times, panel.time_unit, name) if relative else _read(times, panel, name)
 
     if isinstance(times, np.ndarray) and times.dtype != object:
         one_each = times.ndim == 2
@@ -150,15 +150,11 @@ def counts_remedy(panel: Panel) -> str:
     )
 
 
-def read_leads(times: Any, time_unit: str | None, name: str = "times") -> np.ndarray:
+def read_leads(times: Any, time_unit: str | None, name: str = "times") -> Times:
     """Times (Q,) relative to some moment, in units of `time_unit`.
 
     Numbers, or beside datetimes (`time_unit` is not None) timedeltas, or text such as "90min".
     """
-    return _read_leads(times, time_unit, name).counts
-
-
-def _read_leads(times: Any, time_unit: str | None, name: str) -> Times:
     is_datetime = time_unit is not None
     try:
         times = [times] if np.ndim(times) == 0 else times

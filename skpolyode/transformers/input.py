@@ -32,6 +32,7 @@ from skpolyode.panel.select import (
     series_of_rows,
 )
 from skpolyode.panel.selection import align_to_fit
+from skpolyode.panel.timeaxis import TimeAxis
 from skpolyode.panel.units import LARGEST, ChannelScaler
 from skpolyode.threads import learning
 from skpolyode.transformers.parameters import check_parameters
@@ -374,11 +375,7 @@ def _aligned(estimator: BaseEstimator, panel: Panel, name: str = "X") -> Panel:
     panel, owner = align_to_fit(panel, estimator, name), type(estimator).__name__
     if panel.time_unit != estimator.time_unit_:
         raise ValueError(
-            f"the times of {name} are in {_unit(panel.time_unit)}, but {owner} was fitted on times "
-            f"in {_unit(estimator.time_unit_)}: convert them (Panel's time_unit) before."
+            f"the times of {name} are in {TimeAxis(panel.time_unit)}, but {owner} was fitted on "
+            f"times in {TimeAxis(estimator.time_unit_)}: convert them (Panel's time_unit) before."
         )
     return panel
-
-
-def _unit(unit: str | None) -> str:
-    return "plain numbers" if unit is None else f"datetimes counted in {unit!r}"
