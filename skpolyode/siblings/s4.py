@@ -31,7 +31,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from skpolyode.memory import LegTMemory, Memory
-from skpolyode.memory.update import take_in
 from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State, Step, join, select
 from skpolyode.models.layers import AgeHead, Start, drawn, observed_inputs, where_observed
 from skpolyode.models.packed import Packed
@@ -231,7 +230,7 @@ class S4(SequenceModel):
         value = state["value"]
         rise = torch.where(data.mask[rows], data.x[rows] - value, 0.0)
         last = data.seen[rows], data.channel_gap[rows], data.elapsed[rows]
-        return {"value": value + rise, "c": state["c"] + take_in(self.memory, rise, *last)}
+        return {"value": value + rise, "c": state["c"] + self.memory.take_in(rise, *last)}
 
     def _output(self, k: int, x: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
         """Output (n, H) of layer k, from its states and its inputs at the last observation."""
