@@ -39,7 +39,7 @@ from skpolyode.siblings.state_space import DiagonalStateSpace, before_each
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import SegmentTask
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, DURATION, Duration
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, DURATION, Duration
 
 _AT_ONCE = 2**20  # numbers in the states of the observations that a pass takes together
 
@@ -328,7 +328,7 @@ class S4Transformer(NeuralTransformer):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **NeuralTransformer._parameter_constraints,
-        "hidden_size": [COUNT, StrOptions({"auto"})],
+        "hidden_size": COUNT_OR_AUTO,
         "n_layers": [COUNT],
         "state_size": [COUNT],
         "inputs": [StrOptions({"held", "impulses"})],
