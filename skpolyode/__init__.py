@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from skpolyode import seams
 from skpolyode.lazy import lazily
-from skpolyode.versions import show_versions
+from skpolyode.versions import show_versions as show_versions
 
 if TYPE_CHECKING:  # a checker of types that saw `__getattr__` would let every name pass
     from skpolyode import adapters as adapters
@@ -36,28 +36,26 @@ if TYPE_CHECKING:  # a checker of types that saw `__getattr__` would let every n
     from skpolyode.forecasting import PolyODEForecaster as PolyODEForecaster
     from skpolyode.forecasting import evaluate_crossings as evaluate_crossings
     from skpolyode.forecasting import evaluate_forecasts as evaluate_forecasts
-    from skpolyode.heads import PolyODEClassifier, PolyODERegressor
-    from skpolyode.panel import Inputs, Panel
-    from skpolyode.saving import load
-    from skpolyode.siblings import (
-        GRUODEBayesTransformer,
-        HiPPORNNTransformer,
-        LinODENetTransformer,
-        NeuralRDETransformer,
-        ODERNNTransformer,
-        PastDecoder,
-        S4Transformer,
-    )
-    from skpolyode.transformers import (
-        HiPPOTransformer,
-        InterpolationTransformer,
-        LegendreFitTransformer,
-        PanelImputer,
-        PolyODETransformer,
-        Resampler,
-        StaticFeatures,
-        SummaryStatsTransformer,
-    )
+    from skpolyode.heads import PolyODEClassifier as PolyODEClassifier
+    from skpolyode.heads import PolyODERegressor as PolyODERegressor
+    from skpolyode.panel import Inputs as Inputs
+    from skpolyode.panel import Panel as Panel
+    from skpolyode.saving import load as load
+    from skpolyode.siblings import GRUODEBayesTransformer as GRUODEBayesTransformer
+    from skpolyode.siblings import HiPPORNNTransformer as HiPPORNNTransformer
+    from skpolyode.siblings import LinODENetTransformer as LinODENetTransformer
+    from skpolyode.siblings import NeuralRDETransformer as NeuralRDETransformer
+    from skpolyode.siblings import ODERNNTransformer as ODERNNTransformer
+    from skpolyode.siblings import PastDecoder as PastDecoder
+    from skpolyode.siblings import S4Transformer as S4Transformer
+    from skpolyode.transformers import HiPPOTransformer as HiPPOTransformer
+    from skpolyode.transformers import InterpolationTransformer as InterpolationTransformer
+    from skpolyode.transformers import LegendreFitTransformer as LegendreFitTransformer
+    from skpolyode.transformers import PanelImputer as PanelImputer
+    from skpolyode.transformers import PolyODETransformer as PolyODETransformer
+    from skpolyode.transformers import Resampler as Resampler
+    from skpolyode.transformers import StaticFeatures as StaticFeatures
+    from skpolyode.transformers import SummaryStatsTransformer as SummaryStatsTransformer
 else:
     _NAMES = {
         "forecasting": ("PolyODEForecaster", "evaluate_crossings", "evaluate_forecasts"),
@@ -75,11 +73,12 @@ else:
         ),
     }
     _MODULES = {module.name: module.ispkg for module in iter_modules(__path__)}
-    _HOMES = {name: name for name in _MODULES}
-    _HOMES |= {name: module for module, names in _NAMES.items() for name in names}
     _EXTRAS = {"adapters": "sktime", "forecasting": "sktime", "parquet": "pyarrow"}
 
-    __getattr__, _ = lazily(__name__, _HOMES)
+    __getattr__, _, __all__ = lazily(__name__, dict.fromkeys(_MODULES, ()) | _NAMES)
+    if not find_spec("sktime"):
+        __all__ = [name for name in __all__ if name not in _NAMES["forecasting"]]
+    __all__ += ["__version__", "show_versions"]
 
     def __dir__() -> list[str]:
         packages = {name for name, is_package in _MODULES.items() if is_package}
@@ -102,30 +101,3 @@ def _stream_class(embedder: Any) -> type:
 seams.stack_forecasts, seams.stream_class = _stack_forecasts, _stream_class
 
 __version__ = "0.1.0.dev0"
-
-__all__ = [
-    "GRUODEBayesTransformer",
-    "HiPPORNNTransformer",
-    "HiPPOTransformer",
-    "Inputs",
-    "InterpolationTransformer",
-    "LegendreFitTransformer",
-    "LinODENetTransformer",
-    "NeuralRDETransformer",
-    "ODERNNTransformer",
-    "Panel",
-    "PanelImputer",
-    "PastDecoder",
-    "PolyODEClassifier",
-    "PolyODERegressor",
-    "PolyODETransformer",
-    "Resampler",
-    "S4Transformer",
-    "StaticFeatures",
-    "SummaryStatsTransformer",
-    "__version__",
-    "load",
-    "show_versions",
-]
-if find_spec("sktime"):
-    __all__ += ["PolyODEForecaster", "evaluate_crossings", "evaluate_forecasts"]

@@ -51,15 +51,6 @@ class OdeSystem:
     step: float = 0.01
     total: float | None = None
 
-    def __post_init__(self) -> None:
-        for name, (low, high) in {**self.params, **self.initial}.items():
-            if not low <= high:
-                raise ValueError(f"range of {name!r} must be (low, high), got {(low, high)}.")
-        if self.label not in self.params:
-            raise ValueError(f"label {self.label!r} is not one of {tuple(self.params)}.")
-        if not set(self.observed) <= set(self.initial):
-            raise ValueError(f"observed {self.observed} are not all in {tuple(self.initial)}.")
-
     def draw(self, rng: np.random.RandomState, n_series: int) -> tuple[np.ndarray, np.ndarray]:
         """Draw parameters (n_params, n_series) and initial states (n_states, n_series)."""
         values = []

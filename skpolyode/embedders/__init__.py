@@ -3,32 +3,25 @@
 from typing import TYPE_CHECKING
 
 from skpolyode.lazy import lazily
-from skpolyode.panel.units import ChannelScaler, Units
+from skpolyode.panel.units import ChannelScaler as ChannelScaler
+from skpolyode.panel.units import Units as Units
 
 if TYPE_CHECKING:
-    from skpolyode.embedders.base import Embedder
-    from skpolyode.embedders.direct import LeastSquaresEmbedder, PathEmbedder
-    from skpolyode.embedders.memory_readout import MemoryReadout
-    from skpolyode.embedders.model import ModelEmbedder
-    from skpolyode.embedders.summary import SummaryEmbedder
+    from skpolyode.embedders.base import Embedder as Embedder
+    from skpolyode.embedders.direct import LeastSquaresEmbedder as LeastSquaresEmbedder
+    from skpolyode.embedders.direct import PathEmbedder as PathEmbedder
+    from skpolyode.embedders.memory_readout import MemoryReadout as MemoryReadout
+    from skpolyode.embedders.model import ModelEmbedder as ModelEmbedder
+    from skpolyode.embedders.summary import SummaryEmbedder as SummaryEmbedder
 else:
-    _HOMES = {
-        "Embedder": "base",
-        "LeastSquaresEmbedder": "direct",
-        "MemoryReadout": "memory_readout",
-        "ModelEmbedder": "model",
-        "PathEmbedder": "direct",
-        "SummaryEmbedder": "summary",
-    }
-    __getattr__, __dir__ = lazily(__name__, _HOMES)
-
-__all__ = [
-    "ChannelScaler",
-    "Embedder",
-    "LeastSquaresEmbedder",
-    "MemoryReadout",
-    "ModelEmbedder",
-    "PathEmbedder",
-    "SummaryEmbedder",
-    "Units",
-]
+    __getattr__, __dir__, __all__ = lazily(
+        __name__,
+        {
+            "base": ["Embedder"],
+            "direct": ["LeastSquaresEmbedder", "PathEmbedder"],
+            "memory_readout": ["MemoryReadout"],
+            "model": ["ModelEmbedder"],
+            "summary": ["SummaryEmbedder"],
+        },
+    )
+    __all__ += ["ChannelScaler", "Units"]

@@ -12,7 +12,7 @@ from skpolyode.errors import Faults
 from skpolyode.models.packed import Driven, InputSizes
 from skpolyode.panel import Inputs, Panel, as_panel, offsets_from, series_index
 from skpolyode.panel.checks import TOO_LARGE, note_cells
-from skpolyode.panel.inputs import KINDS, fit_inputs, on_clock_of
+from skpolyode.panel.inputs import KINDS, on_clock_of
 from skpolyode.panel.units import ChannelScaler
 from skpolyode.saving.codec import saved
 
@@ -242,9 +242,6 @@ def with_inputs(
         kinds, given = dict(zip(encoder.names, encoder.kinds, strict=True)), inputs
         given = as_panel(given, name="inputs")
         inputs = Inputs(given, {name: kinds.get(name, "hold") for name in given.channel_names})
-    faults = Faults("inputs", panel.ids)
-    later = fit_inputs(inputs, panel.ids, panel.rows.times.axis, faults)
-    faults.raise_if_any()
-    known = panel.inputs
+    known, later = panel.inputs, panel.with_inputs(inputs).inputs
     joint = known.updated(later) if known is not None and len(known.stored.times) else later
     return Panel.from_rows(replace(panel.rows, inputs=joint), panel.is_checked), later

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from numbers import Number
 from typing import NamedTuple
 
@@ -152,12 +153,12 @@ class StaticEmbedder(Embedder):
 def _check(frame: pd.DataFrame, names: list[str], wrong: np.ndarray) -> None:
     """Raise one error for all numbers (B, S) that are infinite or too large."""
     faults = Faults("X", frame.index.to_numpy())
-    lines = [
-        f"{faults.series(row)}, static covariate {names[column]!r}: "
-        f"{frame[names[column]].iloc[row]:g}"
-        for row, column in np.argwhere(wrong)
-    ]
-    faults.add(_TOO_LARGE, lines[: faults.limit], len(lines))
+
+    def line(at: np.ndarray) -> str:
+        column = frame[names[at[1]]]
+        return f"{faults.series(at[0])}, static covariate {column.name!r}: {column.iloc[at[0]]:g}"
+
+    faults.add_each(_TOO_LARGE, np.argwhere(wrong), line)
     faults.raise_if_any()
 
 
@@ -193,9 +194,8 @@ def _check_types(frame: pd.DataFrame, categories: dict[str, list]) -> None:
             continue
         given = enumerate(column.where(column.notna(), known[0]))
         cells = [BadCell(*cell) for cell in given if not _types(cell[1:]) <= types]
-        had = f", where fit had {known[:1]}"
-        lines = [_line(faults, column, cell) + had for cell in cells[:10]]
-        faults.add(_OTHER_TYPE, lines, len(cells))
+        line = partial(_line, faults, column, f", where fit had {known[:1]}")
+        faults.add_each(_OTHER_TYPE, cells, line)
     faults.raise_if_any()
 
 
@@ -215,7 +215,7 @@ def _categories(column: pd.Series) -> list:
     except TypeError:  # not hashable
         faults = Faults("X", column.index.to_numpy())
         cells = [BadCell(*cell) for cell in enumerate(column) if not _is_hashable(cell[1])]
-        faults.add_each(_NO_CATEGORY, cells, lambda cell: _line(faults, column, cell))
+        faults.add_each(_NO_CATEGORY, cells, partial(_line, faults, column, ""))
         faults.raise_if_any()
         raise
     if len(known) == len(column) >= _MANY:
@@ -249,15 +249,15 @@ def _numbers(frame: pd.DataFrame, kinds: dict[str, str]) -> np.ndarray:
         elif found is None or found[1] != kind:
             first = int(np.argmax(column.notna()))
             cells = [BadCell(first, column.astype(object).iloc[first])]
-        lines = [f"{_line(faults, column, cell)}, where fit had {kind}" for cell in cells[:10]]
-        faults.add(_OTHER_KIND, lines, len(cells))
+        line = partial(_line, faults, column, f", where fit had {kind}")
+        faults.add_each(_OTHER_KIND, cells, line)
         columns.append(found[0] if found else np.empty(0))
     faults.raise_if_any()
     return _stacked(columns, len(frame))
 
 
-def _line(faults: Faults, column: pd.Series, cell: BadCell) -> str:
-    return f"{faults.series(cell.position)}, static covariate {column.name!r}: {cell}"
+def _line(faults: Faults, column: pd.Series, had: str, cell: BadCell) -> str:
+    return f"{faults.series(cell.position)}, static covariate {column.name!r}: {cell}{had}"
 
 
 def _stacked(columns: list[np.ndarray], n_series: int) -> np.ndarray:

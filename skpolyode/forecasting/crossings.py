@@ -85,7 +85,7 @@ def evaluate_crossings(
     """
     sign = sign_of(direction)
     panel = as_panel(panel, name="panel")
-    (reach,) = read_leads(horizon, panel.time_unit, "horizon")
+    (reach,) = read_leads(horizon, panel.time_unit, "horizon").counts
     past, future = split_at(panel, cutoff)
     trained = trained_on(forecaster, past)
     past, future = (align_to_fit(part, trained, "panel") for part in (past, future))

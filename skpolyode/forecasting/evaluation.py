@@ -128,7 +128,7 @@ def evaluate_forecasts(
     panel = as_panel(panel, name="panel")
     limits = np.array([np.inf])
     if horizon is not None:
-        limits = read_leads(horizon, panel.time_unit, "horizon")
+        limits = read_leads(horizon, panel.time_unit, "horizon").counts
     if not (np.diff(limits, prepend=0.0) > 0).all():
         raise ValueError(f"horizon must increase from above zero, got {horizon!r}.")
     past, future = split_at(panel, cutoff)

@@ -14,9 +14,8 @@ from pandas.tseries.frequencies import to_offset
 from sktime.datatypes._dtypekind import DtypeKind
 from sktime.forecasting.base import ForecastingHorizon
 
-from skpolyode.errors import Faults, plain_repr
+from skpolyode.errors import plain_repr
 from skpolyode.panel import Inputs, Panel, offsets_from, query_times
-from skpolyode.panel.inputs import fit_inputs
 from skpolyode.panel.query import moments
 from skpolyode.panel.readers.sktime import refuse_repeated_rows, refuse_swapped_levels
 from skpolyode.panel.rows import default_channel_names
@@ -185,7 +184,7 @@ def read_context(y: pd.DataFrame, freq: Any = None, X: pd.DataFrame | None = Non
         panel = Panel.from_frames([y], channel_names=names)
         if X is not None:
             rows = Panel.from_frames([X.sort_index()], channel_names=_names(X), empty="keep")
-            panel = _with_inputs(panel, rows)
+            panel = panel.with_inputs(Inputs(rows, "linear"))
         return Context(y, X, freq, panel.since_start(), None, (_plain(times[-1:]),), times.name)
     labels = y.index.droplevel(-1)
     instances = labels.unique()  # in the order of the panel: that of their first rows
@@ -204,22 +203,14 @@ def read_context(y: pd.DataFrame, freq: Any = None, X: pd.DataFrame | None = Non
                 f"X has no rows of the instances {instances[order][place < 0].to_list()[:5]}, "
                 "which y has: give each of them X."
             )
-        panel = _with_inputs(panel, rows[place])
+        rows = replace(rows[place].rows, ids=panel.ids)
+        panel = panel.with_inputs(Inputs(Panel.from_rows(rows), "linear"))
     return Context(y, X, freq, panel.since_start(), instances[order], cutoffs, times.name)
 
 
 def _names(X: pd.DataFrame) -> list[str]:
     """Names of the columns of X, which may be numbers."""
     return [str(name) for name in X.columns]
-
-
-def _with_inputs(panel: Panel, rows: Panel) -> Panel:
-    """Panel with a series of inputs for each of its own."""
-    faults = Faults("X", panel.ids)
-    ordered = Panel.from_rows(replace(rows.rows, ids=panel.ids))
-    inputs = fit_inputs(Inputs(ordered, "linear"), panel.ids, panel.rows.times.axis, faults)
-    faults.raise_if_any()
-    return Panel.from_rows(replace(panel.rows, inputs=inputs))
 
 
 def _plain(cutoff: pd.Index) -> pd.Index:

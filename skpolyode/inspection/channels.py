@@ -11,6 +11,7 @@ import pandas as pd
 from skpolyode.panel import Panel, as_panel
 from skpolyode.panel.select import hide_cells, series_of_rows
 from skpolyode.panel.selection import align_to_fit
+from skpolyode.plotting.channels import require
 
 
 def channel_errors(transformer: Any, X: Any) -> pd.DataFrame:
@@ -56,11 +57,7 @@ def channel_errors(transformer: Any, X: Any) -> pd.DataFrame:
     >>> len(table), table.columns[-3:].tolist()
     (12, ['others', 'others_without', 'repeats'])
     """
-    if not hasattr(transformer, "residuals"):
-        raise TypeError(
-            "channel_errors needs a transformer with a method residuals, which "
-            f"{type(transformer).__name__} does not have."
-        )
+    require(transformer, "residuals", "channel_errors")
     panel = align_to_fit(as_panel(X), transformer)
     whole, columns = _squares(transformer, panel), []
     with np.errstate(invalid="ignore"):  # 0 / 0 where nothing is forecast

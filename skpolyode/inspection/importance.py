@@ -13,6 +13,7 @@ from sklearn.base import is_classifier, is_regressor
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.durations import read_duration
 from skpolyode.panel.select import hide_cells, series_of_rows, take
+from skpolyode.plotting.channels import require
 
 _CHUNK_ROWS = 100_000  # of copies that are answered together: bounds memory
 _METHODS = {
@@ -138,11 +139,7 @@ def _chosen(estimator: Any, what: str, times: Any) -> str:
         raise ValueError(f"what must be 'auto' or one of {list(_METHODS)}, got {what!r}.")
     if what == "forecast" and times is None:
         raise ValueError("what='forecast' needs times: those of the forecast.")
-    if not hasattr(estimator, _METHODS[what]):
-        raise TypeError(
-            f"what={what!r} needs an estimator with a method {_METHODS[what]}, which "
-            f"{type(estimator).__name__} does not have."
-        )
+    require(estimator, _METHODS[what], f"what={what!r}")
     return what
 
 

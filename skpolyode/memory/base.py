@@ -239,6 +239,20 @@ class Memory(ABC):
         c = response.new_zeros(n_rows, *response.shape[1:])
         return c.index_add_(0, row, response)
 
+    def driven_on(
+        self, path: CubicPath, end: Tensor, gap: Tensor, elapsed: Tensor, max_gap: float
+    ) -> Tensor:
+        """As `driven`, of paths that end at `max_gap`: later their `end` (B, D) is held.
+
+        `elapsed` (B,) is the time since the start of the series at the end of the `gap` (B,).
+        """
+        rest = gap - path.step * path.n_steps
+        c = self.driven(path, elapsed - rest)
+        if (held := gap > max_gap).any():
+            after = self.hold(c[held], end[held], rest[held], elapsed[held])
+            c = c.index_put((held.nonzero()[:, 0],), after)
+        return c
+
     def hold(self, c: Tensor, value: Tensor, gap: Tensor, elapsed: Tensor) -> Tensor:
         """Coefficients (B, D, N) after a `gap` (B,) of the constant signal `value` (B, D)."""
         response = self.respond(value.double()[..., None], gap, elapsed)  # of one step (B, D, 1)
@@ -274,6 +288,16 @@ class Memory(ABC):
         spread = elapsed[:, None].expand(gap.shape).flatten()  # a row for each channel
         response = self.respond(knots.flatten(0, 1)[:, None], gap.flatten(), spread)
         return response.to(self.dtype).unflatten(0, gap.shape)[:, :, 0]
+
+    def take_in(self, rise: Tensor, seen: Tensor, gap: Tensor, elapsed: Tensor) -> Tensor:
+        """Coefficients (B, D, N) that observations add, which move the signal by `rise`.
+
+        `rise` (B, D) is zero where nothing was observed. `seen` (B, D) says which channels were
+        observed before, and `gap` (B, D) how long ago: a ramp bends the path since then. The first
+        observation of a channel shifts its whole past, so that no step from zero is remembered.
+        """
+        c = self.constant(torch.where(seen, 0.0, rise))
+        return c + self.bridge(torch.where(seen, rise, 0.0), gap, elapsed)
 
     def reconstruct(self, c: Tensor, age: Tensor, elapsed: Tensor) -> Tensor:
         """Signal at times `age` before now.

@@ -4,10 +4,6 @@
 the pieces. A piece is answered by its two knots, from a table; where it is so short that the steps
 of its derivatives would cancel to rounding errors, by Gauss quadrature of the impulse response
 instead.
-
-:func:`project` computes the projection onto the polynomials of the last window. It solves no
-equation: where :class:`~skpolyode.memory.legt.LegTMemory` replaces what leaves the window by its
-own reconstruction, here the signal is known, and its integral is taken.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ from torch import Tensor
 
 from skpolyode.memory.base import Memory
 from skpolyode.memory.knots import SHORTEST_GAP
-from skpolyode.memory.legt import gauss_nodes, legt_basis
+from skpolyode.memory.legt import gauss_nodes
 from skpolyode.memory.tables import CACHED, split_rows
 
 # Shortest piece that is answered by knots, as a share of the past that counts, by the degree of
@@ -133,72 +129,3 @@ def _respond_to_short(
         powers = [since**q / math.factorial(q) for q in range(pieces.start.shape[2])]
         strength = pieces.start[i] @ torch.stack(powers, dim=1) * (weight * width)[:, None]
         yield row, memory.impulse(strength, pieces.age[i][:, None] - since, elapsed[row])
-
-
-def project(pieces: Pieces, n_series: int, *, n_coefficients: int, window: float) -> Tensor:
-    r"""Legendre coefficients of piecewise polynomials over the last `window`, exactly.
-
-    ``c_n = 1/W int_0^W f(now - age) p_n(1 - age / W) d age`` with the polynomials p of
-    :func:`~skpolyode.memory.legt_basis`. No other polynomial with `n_coefficients` is closer to the
-    signal in the mean square. A constant is ``(constant, 0, 0, ...)``; add a first value that the
-    pieces leave out to the first coefficient.
-
-    Parameters
-    ----------
-    pieces : Pieces
-        Signals of B rows and D channels, which are zero before their first piece.
-    n_series : int
-        Number of rows B, also those without a piece.
-    n_coefficients : int
-        Number of coefficients `N`.
-    window : float
-        Length of the window, in the units of the ages of the pieces; it may begin before the
-        signals do.
-
-    Returns
-    -------
-    float64 Tensor of shape (B, D, N)
-
-    See Also
-    --------
-    remember : The coefficients that a memory holds of the same signals.
-    legt_closure_error : Distance between the sliding memory and this projection.
-
-    Notes
-    -----
-    Gauss quadrature of each piece within the window, with as many nodes as make it exact. The cost
-    depends on the number of pieces, not on their lengths.
-
-    Examples
-    --------
-    The signal rose from 0 to 2 in the last two units of time:
-
-    >>> import torch
-    >>> from skpolyode.memory.pieces import Pieces, project
-    >>> line = Pieces(
-    ...     row=torch.tensor([0]),
-    ...     age=torch.tensor([2.0], dtype=torch.float64),
-    ...     start=torch.tensor([[[0.0, 1.0]]], dtype=torch.float64),
-    ...     end=torch.tensor([[[2.0, 1.0]]], dtype=torch.float64),
-    ... )
-    >>> project(line, 1, n_coefficients=3, window=2.0).round(decimals=3).abs().tolist()
-    [[[1.0, 0.577, 0.0]]]
-    """
-    n_channels, n_orders = pieces.end.shape[1:]
-    total = pieces.end.new_zeros(n_series, n_channels, n_coefficients)
-    # Exact to degree N + Q - 2, that of a polynomial times a piece.
-    node, weight = map(torch.from_numpy, gauss_nodes((n_coefficients + n_orders) // 2))
-    age_end = pieces.age_end
-    inside = (age_end < window) & (pieces.age - age_end > SHORTEST_GAP)
-    columns = pieces.row, pieces.age.clamp(max=window), age_end, pieces.end
-    chunk = max(16, CACHED // (len(node) * n_coefficients))
-    for row, age, age_end, end in split_rows(chunk, *(column[inside] for column in columns)):
-        # From the end of a piece backwards, since the part before the window does not matter.
-        before = (age - age_end)[:, None] * node  # (P, M), time before the end
-        powers = [(-before) ** q / math.factorial(q) for q in range(n_orders)]
-        signal = end @ torch.stack(powers, dim=1)  # (P, D, Q) @ (P, Q, M)
-        strength = signal * ((age - age_end)[:, None] / window * weight)[:, None]
-        position = 1.0 - (age_end[:, None] + before) / window
-        basis = torch.from_numpy(legt_basis(position.numpy(), n_coefficients))  # (P, M, N)
-        total.index_add_(0, row, strength @ basis)
-    return total

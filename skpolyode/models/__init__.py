@@ -5,25 +5,18 @@ from typing import TYPE_CHECKING
 from skpolyode.lazy import lazily
 
 if TYPE_CHECKING:
-    from skpolyode.models.contract import Prediction, SequenceModel, Step
-    from skpolyode.models.packed import Packed, pack
-    from skpolyode.models.polyode import PolyODE
+    from skpolyode.models.contract import Prediction as Prediction
+    from skpolyode.models.contract import SequenceModel as SequenceModel
+    from skpolyode.models.contract import Step as Step
+    from skpolyode.models.packed import Packed as Packed
+    from skpolyode.models.packed import pack as pack
+    from skpolyode.models.polyode import PolyODE as PolyODE
 else:
-    _HOMES = {
-        "Packed": "packed",
-        "PolyODE": "polyode",
-        "Prediction": "contract",
-        "SequenceModel": "contract",
-        "Step": "contract",
-        "pack": "packed",
-    }
-    __getattr__, __dir__ = lazily(__name__, _HOMES)
-
-__all__ = [
-    "Packed",
-    "PolyODE",
-    "Prediction",
-    "SequenceModel",
-    "Step",
-    "pack",
-]
+    __getattr__, __dir__, __all__ = lazily(
+        __name__,
+        {
+            "contract": ["Prediction", "SequenceModel", "Step"],
+            "packed": ["Packed", "pack"],
+            "polyode": ["PolyODE"],
+        },
+    )

@@ -28,7 +28,6 @@ from torch.nn import functional
 from skpolyode.cubic import CubicPath, evaluate_path
 from skpolyode.dynamics import STEPPERS, Stepper, WalledMLP, integrate, rollout
 from skpolyode.memory import Memory
-from skpolyode.memory.update import drive, take_in
 from skpolyode.models.contract import Prediction, State, Step
 from skpolyode.models.gain import Gain
 from skpolyode.models.layers import driven_update
@@ -292,7 +291,7 @@ class PolyODE(ScanModel):
             elapsed = torch.where(early, gap, elapsed)
         moved = {}
         for name, memory in self.memories.items():
-            driven = drive(memory, path, end, gap, elapsed, self.max_gap)
+            driven = memory.driven_on(path, end, gap, elapsed, self.max_gap)
             moved[name] = memory.propagate(state[name], gap, elapsed) + driven
             if is_early:
                 constant = memory.constant(end)
@@ -304,7 +303,7 @@ class PolyODE(ScanModel):
     ) -> torch.Tensor:
         """Coefficients that observations add to a memory which followed `signal` (n, D)."""
         known = data.seen[rows], data.channel_gap[rows], data.elapsed[rows]
-        return take_in(memory, self.rise(signal, data, rows), *known)
+        return memory.take_in(self.rise(signal, data, rows), *known)
 
     def rise(self, signal: torch.Tensor, data: Packed, rows: torch.Tensor) -> torch.Tensor:
         """By how much (n, D) observations move a signal (n, D); 0 where there is none."""

@@ -30,8 +30,8 @@ def concat_rows(panels: Sequence[PanelSelection], ids: object = None) -> tuple[R
     for position, panel in enumerate(panels):
         if panel.rows.times.axis != first.rows.times.axis:
             raise ValueError(
-                f"panel {position} has times in {_meaning(panel)}, panel 0 in {_meaning(first)}; "
-                "build all of them with one time_unit and time zone."
+                f"panel {position} has times in {panel.rows.times.axis}, panel 0 in "
+                f"{first.rows.times.axis}; build all of them with one time_unit and time zone."
             )
     leading = next((k for k, panel in enumerate(panels) if panel.has_channel_names), 0)
     named, aligned = panels[leading], [_aligned(panels, k, leading) for k in range(len(panels))]
@@ -82,13 +82,6 @@ def _times(parts: Sequence[Times]) -> Times:
     if any(np.abs(part.ticks).max(initial=0) > limit // factor for part, factor in pairs):
         return Times(counts, axis)  # too far from 1970 for nanoseconds
     return Times(counts, axis, np.concatenate([p.ticks * factor for p, factor in pairs]), per_unit)
-
-
-def _meaning(panel: PanelSelection) -> str:
-    if panel.time_unit is None:
-        return "plain numbers"
-    zone = f" of the time zone {panel.tz}" if panel.tz else ""
-    return f"datetimes{zone} counted in {panel.time_unit!r}"
 
 
 def _static(tables: Sequence[pd.DataFrame | None]) -> pd.DataFrame | None:

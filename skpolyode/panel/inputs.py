@@ -190,8 +190,7 @@ def fit_inputs(inputs: Any, ids: np.ndarray, axis: TimeAxis, faults: Faults) -> 
     stored = inputs.panel
     own = stored.rows.times.axis
     if len(stored.times) and (own.unit, own.tz is None) != (axis.unit, axis.tz is None):
-        found = f"times of series {_meaning(axis)}, those of inputs {_meaning(own)}"
-        faults.add(_OTHER_CLOCK, [found])
+        faults.add(_OTHER_CLOCK, [f"times of series are {axis}, those of inputs {own}"])
     index, known = (pd.Index(labels, tupleize_cols=False) for labels in (ids, stored.ids))
     strange = known[~known.isin(index)]
     if len(known) == len(index) and (known.equals(index) or not stored.rows.has_ids):
@@ -208,12 +207,6 @@ def fit_inputs(inputs: Any, ids: np.ndarray, axis: TimeAxis, faults: Faults) -> 
     rows = replace(rows, offsets=np.append(rows.offsets, rows.offsets[-1]), beside={})
     fitted = Inputs(stored.from_rows(_unlabelled(rows)), inputs.kinds)
     return fitted.at(np.where(places < 0, len(known), places))
-
-
-def _meaning(axis: TimeAxis) -> str:
-    if axis.unit is None:
-        return "are plain numbers"
-    return f"count {axis.unit!r}, " + ("without a zone" if axis.tz is None else f"of {axis.tz}")
 
 
 def on_clock_of(panel: Any) -> Inputs | None:

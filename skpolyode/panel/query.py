@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ def times_since(
     relative, origin = since is not None, panel.rows.origin
 
     def read(times: Any, name: str = name) -> Times:
-        return _read_leads(times, panel.time_unit, name) if relative else _read(times, panel, name)
+        return read_leads(times, panel.time_unit, name) if relative else _read(times, panel, name)
 
     if isinstance(times, np.ndarray) and times.dtype != object:
         one_each = times.ndim == 2
@@ -150,15 +151,11 @@ def counts_remedy(panel: Panel) -> str:
     )
 
 
-def read_leads(times: Any, time_unit: str | None, name: str = "times") -> np.ndarray:
+def read_leads(times: Any, time_unit: str | None, name: str = "times") -> Times:
     """Times (Q,) relative to some moment, in units of `time_unit`.
 
     Numbers, or beside datetimes (`time_unit` is not None) timedeltas, or text such as "90min".
     """
-    return _read_leads(times, time_unit, name).counts
-
-
-def _read_leads(times: Any, time_unit: str | None, name: str) -> Times:
     is_datetime = time_unit is not None
     try:
         times = [times] if np.ndim(times) == 0 else times
@@ -210,10 +207,13 @@ def read_instants(times: Any, panel: Panel, name: str, remedy: str = "") -> Time
 
 def moments(times: Any, tz: Any, name: str, remedy: str = "") -> pd.DatetimeIndex:
     """Moments of which some are text, in a time zone where they have no UTC offset."""
+    plain = [str(time) if isinstance(time, str) else time for time in times]  # no strings of numpy
     try:
-        index = pd.to_datetime(list(times), format="ISO8601")
-    except (TypeError, ValueError):
-        texts = [repr(time) for time in times if isinstance(time, str)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)  # of pandas 2, about mixed offsets
+            index = pd.to_datetime(plain, format="ISO8601")
+    except (TypeError, ValueError, FutureWarning):
+        texts = [repr(time) for time in plain if isinstance(time, str)]
         raise ValueError(
             f"{name}: text must be dates and times such as '2026-01-02 05:00', all or none with a "
             f"UTC offset, got {', '.join(texts[:3])}{remedy}."

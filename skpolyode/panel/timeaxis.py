@@ -47,6 +47,12 @@ class TimeAxis:
     unit: str | None = None
     tz: str | None = None
 
+    def __str__(self) -> str:
+        if self.unit is None:
+            return "plain numbers"
+        zone = "" if self.tz is None else f", of the time zone {self.tz}"
+        return f"datetimes counted in {self.unit!r}{zone}"
+
     def to_user(self, times: np.ndarray) -> np.ndarray | pd.DatetimeIndex:
         """Return times in the user's type: a DatetimeIndex, or the numbers themselves."""
         if self.unit is None:

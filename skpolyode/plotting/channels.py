@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skpolyode.errors import plain_repr
+from skpolyode.errors import check_share, plain_repr
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.selection import align_to_fit
@@ -29,11 +29,11 @@ STYLES = {
 }
 
 
-def require(estimator: Any, method: str, display: str) -> None:
-    """Raise a TypeError if an estimator lacks the method that a display needs."""
+def require(estimator: Any, method: str, what: str) -> None:
+    """Raise a TypeError if an estimator lacks the method that a display, or other, needs."""
     if not hasattr(estimator, method):
         raise TypeError(
-            f"{display} needs an estimator with a method {method}, which "
+            f"{what} needs an estimator with a method {method}, which "
             f"{type(estimator).__name__} does not have; of a pipeline or a search pass the fitted "
             "step itself."
         )
@@ -130,8 +130,7 @@ def check_levels(name: str, levels: Collection[float]) -> None:
     if not len(levels):
         raise ValueError(f"{name} must hold at least one level, but there is none.")
     for level in levels:
-        if not 0 < level < 1:
-            raise ValueError(f"{name} must lie between 0 and 1, got {level!r}.")
+        check_share(name, level)
 
 
 def quantile_intervals(

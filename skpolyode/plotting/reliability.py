@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from skpolyode.errors import check_share
 from skpolyode.panel import as_panel
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.select import observed_part, split_rows
@@ -115,8 +116,7 @@ class ReliabilityDisplay:
             If a level, the cutoff or a channel is not valid, or nothing comes after the cutoff.
         """
         require(estimator, "forecast_quantiles", cls.__name__)
-        if not 0 < cutoff < 1:
-            raise ValueError(f"cutoff must lie between 0 and 1, got {cutoff!r}.")
+        check_share("cutoff", cutoff)
         panel = observed_part(as_panel(X))
         chosen = channel_positions(channel, panel.channel_names)
         first, last = panel.times[panel.offsets[:-1]], panel.times[panel.offsets[1:] - 1]

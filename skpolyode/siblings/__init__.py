@@ -1,6 +1,5 @@
 """Neural siblings of PolyODE, each in one file with its transformer, and PastDecoder."""
 
-from skpolyode.siblings.decoders import NetworkDecoder
 from skpolyode.siblings.gru_ode_bayes import GRUODEBayes, GRUODEBayesTransformer
 from skpolyode.siblings.hippo_rnn import HiPPORNN, HiPPORNNTransformer
 from skpolyode.siblings.lin_ode_net import LinODENet, LinODENetTransformer
@@ -19,7 +18,6 @@ __all__ = [
     "HiPPORNNTransformer",
     "LinODENet",
     "LinODENetTransformer",
-    "NetworkDecoder",
     "NeuralRDE",
     "NeuralRDETransformer",
     "ODERNNTransformer",

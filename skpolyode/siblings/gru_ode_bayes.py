@@ -24,7 +24,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
-from sklearn.utils._param_validation import StrOptions
 from torch import nn
 
 from skpolyode.dynamics import STEPPERS, integrate
@@ -33,7 +32,7 @@ from skpolyode.models.layers import Start, draw_normal, drawn, driven_update
 from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO
 
 _NOISE = 0.01  # standard deviation of an observation, in the divergence after a jump
 _WEIGHT = 1e-4  # of that divergence in the loss
@@ -243,7 +242,7 @@ class GRUODEBayesTransformer(NeuralTransformer):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **NeuralTransformer._parameter_constraints,
-        "hidden_size": [COUNT, StrOptions({"auto"})],
+        "hidden_size": COUNT_OR_AUTO,
         "head_size": [COUNT],
     }
 

@@ -27,7 +27,7 @@ from skpolyode.models.layers import AgeHead, Start, drawn, observed_inputs, wher
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, DURATION, Duration
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, DURATION, Duration
 
 
 @register_module
@@ -204,7 +204,7 @@ class HiPPORNNTransformer(NeuralTransformer):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **NeuralTransformer._parameter_constraints,
-        "hidden_size": [COUNT, StrOptions({"auto"})],
+        "hidden_size": COUNT_OR_AUTO,
         "n_coefficients": [COUNT],
         "measure": [StrOptions(set(PATH_MEASURES))],
         "window": DURATION,

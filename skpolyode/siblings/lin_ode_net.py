@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
-from sklearn.utils._param_validation import StrOptions
 from torch import nn
 from torch.nn import functional as F
 
@@ -31,7 +30,7 @@ from skpolyode.models.layers import Start, draw_normal, drawn
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, layer_sizes
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, layer_sizes
 
 
 @register_module
@@ -267,7 +266,7 @@ class LinODENetTransformer(NeuralTransformer):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **NeuralTransformer._parameter_constraints,
-        "hidden_size": [COUNT, StrOptions({"auto"})],
+        "hidden_size": COUNT_OR_AUTO,
         "hidden_layer_sizes": ["array-like", COUNT],
     }
 

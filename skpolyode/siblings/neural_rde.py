@@ -23,7 +23,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import torch
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from torch import nn
 
 from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
@@ -32,7 +32,7 @@ from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.log_signature import continued, log_signature, n_words, trivial
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO
 
 
 @register_module
@@ -244,7 +244,7 @@ class NeuralRDETransformer(NeuralTransformer):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **NeuralTransformer._parameter_constraints,
-        "hidden_size": [COUNT, StrOptions({"auto"})],
+        "hidden_size": COUNT_OR_AUTO,
         "depth": [Interval(Integral, 1, 3, closed="both")],
         "stretch": [COUNT],
     }

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
-from sklearn.utils._param_validation import StrOptions
 from torch import nn
 
 from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
@@ -21,7 +20,7 @@ from skpolyode.models.layers import Start, drawn, driven_update, observed_inputs
 from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, layer_sizes
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, layer_sizes
 
 
 @register_module
@@ -178,7 +177,7 @@ class ODERNNTransformer(NeuralTransformer):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **NeuralTransformer._parameter_constraints,
-        "hidden_size": [COUNT, StrOptions({"auto"})],
+        "hidden_size": COUNT_OR_AUTO,
         "hidden_layer_sizes": ["array-like", COUNT],
     }
 

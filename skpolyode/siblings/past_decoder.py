@@ -19,16 +19,18 @@ from skpolyode.embedders import Embedder, MemoryReadout
 from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
 from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.memory import LegTMemory
+from skpolyode.models.layers import drawn
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import choose_window
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import observed_rows, take
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
-from skpolyode.siblings.decoders import DecodingTask, NetworkDecoder
 from skpolyode.siblings.ode_rnn import ODERNNTransformer
 from skpolyode.threads import one_thread
 from skpolyode.training import Trainer
+from skpolyode.training.loop import Task
+from skpolyode.training.tasks import Minibatches
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import align_to_frozen
 from skpolyode.transformers.parameters import (
@@ -57,7 +59,7 @@ class DecodedEmbedder(Embedder):
     spread : float64 ndarray of shape (F,)
         What they are divided by then.
     decoder : nn.Module
-        From features (n, F) to coefficients (n, D, N), in float32 as it was trained.
+        From features (n, F) to flat coefficients (n, D N), in float32 as it was trained.
     past : MemoryReadout
         How coefficients are read back.
 
@@ -100,13 +102,80 @@ class DecodedEmbedder(Embedder):
         """Coefficients (B, D, N) of standardised channels, at each series' last observation."""
         features = (self.source.features(panel) - self.center) / self.spread
         with torch.no_grad():
-            coefficients = self.exact(torch.from_numpy(features)).numpy()
+            flat = self.exact(torch.from_numpy(features)).numpy()
+        coefficients = flat.reshape(len(flat), -1, self.past.n_coefficients)
         observed = self.units.scaler.observed
         return coefficients if observed is None else coefficients * observed[:, None]
 
     def features(self, panel: Panel) -> np.ndarray:
         """The same, one row (D N,) a series."""
         return self.coefficients(panel).reshape(panel.n_series, -1)
+
+
+class DecodingTask(Task):
+    """Train a decoder on what was observed before several moments of each series.
+
+    Parameters
+    ----------
+    decoder : nn.Module
+        From features (n, F) to flat coefficients (n, D N).
+    features : Tensor of shape (S, F)
+        Features at S moments.
+    offsets : int64 Tensor of shape (S + 1,)
+        Where the observations of each moment start.
+    basis : Tensor of shape (P, N)
+        Polynomials at the ages of the observations.
+    x : Tensor of shape (P, D)
+        Observations, standardised, NaN where there is none.
+    held_out : bool Tensor of shape (S,)
+        Moments that only validate; if there are none, all of them do.
+
+    Examples
+    --------
+    Two moments, and one observation before each:
+
+    >>> import torch
+    >>> from skpolyode.siblings.past_decoder import DecodingTask
+    >>> decoder = torch.nn.Linear(3, 2, device="cpu")
+    >>> basis, x = torch.ones(2, 2), torch.tensor([[0.0], [1.0]])
+    >>> offsets, held_out = torch.tensor([0, 1, 2]), torch.tensor([False, False])
+    >>> task = DecodingTask(decoder, torch.zeros(2, 3), offsets, basis, x, held_out)
+    >>> task.loss(torch.arange(2)).item() == task.refresh() > 0
+    True
+    """
+
+    minibatches = Minibatches(16, smallest=32, n_most=512)
+
+    def __init__(
+        self,
+        decoder: nn.Module,
+        features: torch.Tensor,
+        offsets: torch.Tensor,
+        basis: torch.Tensor,
+        x: torch.Tensor,
+        held_out: torch.Tensor,
+    ) -> None:
+        self.decoder, self.features, self.offsets = decoder, features, offsets
+        self.basis, self.x, self.mask = basis, x.nan_to_num(), ~x.isnan()
+        self.items = (~held_out).nonzero()[:, 0]
+        self.validation = held_out.nonzero()[:, 0] if held_out.any() else self.items
+
+    def refresh(self, progress: float = 1.0) -> float:
+        """Return the validation error."""
+        with torch.no_grad():
+            return float(self._error(self.validation))
+
+    def loss(self, index: torch.Tensor) -> torch.Tensor:
+        """Mean squared error of the past of a minibatch of moments."""
+        return self._error(self.items[index])
+
+    def _error(self, moments: torch.Tensor) -> torch.Tensor:
+        start, count = self.offsets[moments], self.offsets.diff()[moments]
+        which = torch.arange(len(moments)).repeat_interleave(count)  # (P',), of `moments`
+        rows = torch.arange(len(which)) + (start - count.cumsum(0) + count)[which]
+        c = self.decoder(self.features[moments]).unflatten(1, (self.x.shape[1], -1))[which]
+        error = torch.einsum("pdn,pn->pd", c, self.basis[rows]) - self.x[rows]
+        return error[self.mask[rows]].square().mean()
 
 
 class PastDecoder(SeriesTransformer):
@@ -240,8 +309,12 @@ class PastDecoder(SeriesTransformer):
         center, spread = features[~held_out].mean(axis=0), features[~held_out].std(axis=0)
         spread = np.where(spread > 1e-12, spread, 1.0)
 
-        sizes = features.shape[1], panel.n_channels, self.n_coefficients, self.hidden_size
-        decoder = NetworkDecoder(*sizes, generator=generator)
+        n_out, width = panel.n_channels * self.n_coefficients, self.hidden_size
+        decoder = nn.Sequential(
+            drawn(nn.Linear, features.shape[1], width, generator=generator),
+            nn.SiLU(),
+            drawn(nn.Linear, width, n_out, generator=generator),
+        )
         columns = _observed_before(panel, panel.offsets[series], stops, past)
         known = torch.from_numpy((features - center) / spread).float()
         task = DecodingTask(decoder, known, *columns, torch.from_numpy(held_out))

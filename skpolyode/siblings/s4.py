@@ -31,7 +31,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from skpolyode.memory import LegTMemory, Memory
-from skpolyode.memory.update import take_in
 from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State, Step, join, select
 from skpolyode.models.layers import AgeHead, Start, drawn, observed_inputs, where_observed
 from skpolyode.models.packed import Packed
@@ -40,7 +39,7 @@ from skpolyode.siblings.state_space import DiagonalStateSpace, before_each
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import SegmentTask
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, DURATION, Duration
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, DURATION, Duration
 
 _AT_ONCE = 2**20  # numbers in the states of the observations that a pass takes together
 
@@ -231,7 +230,7 @@ class S4(SequenceModel):
         value = state["value"]
         rise = torch.where(data.mask[rows], data.x[rows] - value, 0.0)
         last = data.seen[rows], data.channel_gap[rows], data.elapsed[rows]
-        return {"value": value + rise, "c": state["c"] + take_in(self.memory, rise, *last)}
+        return {"value": value + rise, "c": state["c"] + self.memory.take_in(rise, *last)}
 
     def _output(self, k: int, x: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
         """Output (n, H) of layer k, from its states and its inputs at the last observation."""
@@ -329,7 +328,7 @@ class S4Transformer(NeuralTransformer):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **NeuralTransformer._parameter_constraints,
-        "hidden_size": [COUNT, StrOptions({"auto"})],
+        "hidden_size": COUNT_OR_AUTO,
         "n_layers": [COUNT],
         "state_size": [COUNT],
         "inputs": [StrOptions({"held", "impulses"})],

@@ -5,34 +5,27 @@ from typing import TYPE_CHECKING
 from skpolyode.lazy import lazily
 
 if TYPE_CHECKING:
-    from skpolyode.transformers.hippo import HiPPOTransformer
-    from skpolyode.transformers.imputer import PanelImputer
-    from skpolyode.transformers.interpolation import InterpolationTransformer
-    from skpolyode.transformers.legendre_fit import LegendreFitTransformer
-    from skpolyode.transformers.polyode import PolyODETransformer
-    from skpolyode.transformers.resampler import Resampler
-    from skpolyode.transformers.static import StaticFeatures
-    from skpolyode.transformers.summary import SummaryStatsTransformer
+    from skpolyode.transformers.hippo import HiPPOTransformer as HiPPOTransformer
+    from skpolyode.transformers.imputer import PanelImputer as PanelImputer
+    from skpolyode.transformers.interpolation import (
+        InterpolationTransformer as InterpolationTransformer,
+    )
+    from skpolyode.transformers.legendre_fit import LegendreFitTransformer as LegendreFitTransformer
+    from skpolyode.transformers.polyode import PolyODETransformer as PolyODETransformer
+    from skpolyode.transformers.resampler import Resampler as Resampler
+    from skpolyode.transformers.static import StaticFeatures as StaticFeatures
+    from skpolyode.transformers.summary import SummaryStatsTransformer as SummaryStatsTransformer
 else:
-    _HOMES = {
-        "HiPPOTransformer": "hippo",
-        "InterpolationTransformer": "interpolation",
-        "LegendreFitTransformer": "legendre_fit",
-        "PanelImputer": "imputer",
-        "PolyODETransformer": "polyode",
-        "Resampler": "resampler",
-        "StaticFeatures": "static",
-        "SummaryStatsTransformer": "summary",
-    }
-    __getattr__, __dir__ = lazily(__name__, _HOMES)
-
-__all__ = [
-    "HiPPOTransformer",
-    "InterpolationTransformer",
-    "LegendreFitTransformer",
-    "PanelImputer",
-    "PolyODETransformer",
-    "Resampler",
-    "StaticFeatures",
-    "SummaryStatsTransformer",
-]
+    __getattr__, __dir__, __all__ = lazily(
+        __name__,
+        {
+            "hippo": ["HiPPOTransformer"],
+            "imputer": ["PanelImputer"],
+            "interpolation": ["InterpolationTransformer"],
+            "legendre_fit": ["LegendreFitTransformer"],
+            "polyode": ["PolyODETransformer"],
+            "resampler": ["Resampler"],
+            "static": ["StaticFeatures"],
+            "summary": ["SummaryStatsTransformer"],
+        },
+    )

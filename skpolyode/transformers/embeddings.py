@@ -44,7 +44,7 @@ def read_back(
     transformer: Any, Z: np.ndarray, times: Any, past: MemoryReadout, ids: Any
 ) -> np.ndarray | Panel:
     """Series from features that their coefficients begin; see `inverse_transform`."""
-    times = None if times is None else read_leads(times, transformer.time_unit_)
+    times = None if times is None else read_leads(times, transformer.time_unit_).counts
     ages = past.ages_at(times, transformer.array_shape_)
     values = past.read_features(Z, transformer.n_channels_in_, ages)
     if transformer.array_shape_ is None:

@@ -32,6 +32,7 @@ from skpolyode.panel.select import (
     series_of_rows,
 )
 from skpolyode.panel.selection import align_to_fit
+from skpolyode.panel.timeaxis import TimeAxis
 from skpolyode.panel.units import LARGEST, ChannelScaler
 from skpolyode.threads import learning
 from skpolyode.transformers.parameters import check_parameters
@@ -384,11 +385,7 @@ def _aligned(estimator: BaseEstimator, panel: Panel, name: str = "X") -> Panel:
         remedy = f"build {name} with time_unit={unit!r} (Panel.from_frames, ...)"
         remedy = remedy if both else "give datetimes to both, or numbers"
         raise ValueError(
-            f"the times of {name} are in {_unit(panel.time_unit)}, but {owner} was fitted on times "
-            f"in {_unit(unit)}: {remedy}."
+            f"the times of {name} are in {TimeAxis(panel.time_unit)}, but {owner} was fitted on "
+            f"times in {TimeAxis(unit)}: {remedy}."
         )
     return panel
-
-
-def _unit(unit: str | None) -> str:
-    return "plain numbers" if unit is None else f"datetimes counted in {unit!r}"

@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import Interval, InvalidParameterError, Str
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
+COUNT_OR_AUTO = [COUNT, StrOptions({"auto"})]
 # As `read_duration` reads it. A timedelta64 comes first: numpy takes it for a whole number.
 Duration = float | str | datetime.timedelta | np.timedelta64
 DURATION = [np.timedelta64, datetime.timedelta, str, POSITIVE]
@@ -131,10 +132,10 @@ class Training:
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        "horizon": [COUNT, StrOptions({"auto"})],
+        "horizon": COUNT_OR_AUTO,
         "learning_rate_init": [POSITIVE],
-        "batch_size": [COUNT, StrOptions({"auto"})],
-        "max_epochs": [COUNT, StrOptions({"auto"})],
+        "batch_size": COUNT_OR_AUTO,
+        "max_epochs": COUNT_OR_AUTO,
         "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
         "warm_start": ["boolean"],
         "checkpoint_dir": [str, os.PathLike, None],

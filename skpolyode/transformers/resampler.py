@@ -137,7 +137,7 @@ class Resampler(PathTransformer):
             if self.relative_to is None:
                 grid = query_times(panel[:1], self.grid)[0]
             else:
-                grid = read_leads(self.grid, panel.time_unit, "grid")
+                grid = read_leads(self.grid, panel.time_unit, "grid").counts
             if not (np.diff(grid) > 0).all():
                 raise ValueError(f"grid must be times that rise, got {self.grid!r}.")
             self.grid_ = grid

@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 
 from skpolyode.datasets import make_ode_system
 from skpolyode.datasets.lorenz import lorenz63
-from skpolyode.datasets.ode_systems import SYSTEMS, OdeSystem
+from skpolyode.datasets.ode_systems import SYSTEMS
 from skpolyode.datasets.trajectories import Trajectories
 
 
@@ -170,24 +170,3 @@ def test_unknown_system():
         ValueError, match=r"name must be one of \('lotka_volterra', .*got 'duffing'"
     ):
         make_ode_system("duffing")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"params": {"w": (2.0, 1.0)}}, r"range of 'w' must be \(low, high\), got \(2.0, 1.0\)"),
-        ({"label": "mass"}, r"label 'mass' is not one of \('w',\)"),
-        ({"observed": ("z",)}, r"observed \('z',\) are not all in \('x', 'v'\)"),
-    ],
-)
-def test_entries_of_the_registry_check_themselves(change, message):
-    entry = {
-        "field": oscillator,
-        "params": {"w": (1.0, 2.0)},
-        "initial": {"x": (0.0, 1.0), "v": (0.0, 0.0)},
-        "observed": ("x",),
-        "label": "w",
-        "span": 1.0,
-    }
-    with pytest.raises(ValueError, match=message):
-        OdeSystem(**{**entry, **change})

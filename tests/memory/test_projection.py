@@ -12,7 +12,7 @@ from scipy.interpolate import CubicHermiteSpline, CubicSpline, PchipInterpolator
 
 from skpolyode.embedders.paths import KINDS, ChannelRows, path_pieces
 from skpolyode.memory import LegSMemory, LegTMemory, legt_basis, legt_closure_error
-from skpolyode.memory.pieces import Pieces, project, remember
+from skpolyode.memory.pieces import remember
 
 TIMES = np.array([0.0, 1e-3, 0.3, 0.35, 1.1, 1.4, 2.0])
 VALUES = np.array([0.5, 0.6, -1.0, 2.0, 1.5, 0.0, 0.7])
@@ -61,70 +61,43 @@ def pieces_of(kind, times=TIMES, values=VALUES, end=END):
     return path_pieces(kind, rows, np.array([end]))
 
 
-@pytest.mark.parametrize("size", [1, 8, 33])
-@pytest.mark.parametrize("window", [0.2, 0.9, 2.1, END, 7.0])
-@pytest.mark.parametrize("kind", KINDS)
-def test_is_the_integral_of_the_path_over_the_window(kind, window, size):
-    """Within the held end, in a piece, in the tiny one, of the history, and beyond its start."""
-    first, pieces = pieces_of(kind)
-    found = project(pieces, 1, n_coefficients=size, window=window)[0, 0].numpy()
-    found[0] += first[0, 0]
-    path = CURVES[kind](TIMES, VALUES)
-    scale = max(1.0, np.abs(path(np.linspace(0, 2, 500))).max())  # backward slopes overshoot
-    expected = by_quadrature(path, window, size)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * scale)
-
-
 def test_rows_and_channels_do_not_meet_and_rows_without_pieces_are_zero():
     rng = np.random.default_rng(0)
     series, times = np.array([0, 0, 0, 2, 2]), np.array([0.0, 1.0, 2.5, 0.0, 3.0])
     rows = ChannelRows(np.arange(2), series, times, rng.normal(size=(5, 2)))
     end = np.array([3.0, 1.0, 4.0])
     _, pieces = path_pieces("pchip", rows, end)
-    together = project(pieces, 3, n_coefficients=5, window=2.0)
+    memory, elapsed = LegTMemory(5, 2.0), torch.from_numpy(end)
+    together = remember(memory, pieces, elapsed)
     assert not together[1].any()
     for i in (0, 2):
         for j in range(2):
             own = series == i
             _, alone = pieces_of("pchip", times[own], rows.values[own, j], end[i])
-            expected = project(alone, 1, n_coefficients=5, window=2.0)[0, 0]
+            expected = remember(memory, alone, elapsed[[i]])[0, 0]
             torch.testing.assert_close(together[i, j], expected, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("size", [12, 64])
+@pytest.mark.parametrize("size", [1, 12, 33])
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_the_whole_history_it_is_what_the_history_remembers(kind, size):
-    _, pieces = pieces_of(kind)
-    kept = remember(LegSMemory(size), pieces, torch.tensor([END], dtype=torch.float64))
-    found = project(pieces, 1, n_coefficients=size, window=END)
-    torch.testing.assert_close(found, kept, rtol=0, atol=1e-9)
-
-
-def test_a_piece_of_nothing_is_no_piece():
-    """One of a length of 1e-200, whose derivatives overflow, at the end of a constant."""
-    row, age = torch.tensor([0, 0]), torch.tensor([2.0, 1e-200], dtype=torch.float64)
-    ends = torch.tensor([[[3.0, 0.0, 0.0, 0.0]], [[3.0, 1e200, np.inf, -np.inf]]]).double()
-    found = project(Pieces(row, age, ends, ends), 1, n_coefficients=3, window=2.0)
-    torch.testing.assert_close(found[0, 0], torch.tensor([3.0, 0.0, 0.0]).double())
-
-
-def test_a_cubic_is_given_back():
-    """It is one of the polynomials: what is left of the window of a long, long piece, too."""
-    cubic = np.polynomial.Polynomial([1.0, -2.0, 0.5, 0.3])  # of the time until now
-    derivatives = [[[cubic.deriv(q)(t) for q in range(4)]] for t in (-1e4, 0.0)]
-    start, end = torch.tensor(derivatives, dtype=torch.float64)[:, None]
-    line = Pieces(torch.tensor([0]), torch.tensor([1e4], dtype=torch.float64), start, end)
-    c = project(line, 1, n_coefficients=6, window=1.5)[0, 0].numpy()
-    ages = np.linspace(0, 1.5, 9)
-    np.testing.assert_allclose(legt_basis(1 - ages / 1.5, 6) @ c, cubic(-ages), atol=1e-13)
-    assert np.abs(c[4:]).max() < 1e-14
+def test_the_memory_of_the_whole_history_is_the_integral_of_the_path(kind, size):
+    """With pieces of all lengths, a tiny one, and the held end."""
+    first, pieces = pieces_of(kind)
+    found = remember(LegSMemory(size), pieces, torch.tensor([END], dtype=torch.float64))[0, 0]
+    found[0] += first[0, 0]
+    path = CURVES[kind](TIMES, VALUES)
+    scale = max(1.0, np.abs(path(np.linspace(0, 2, 500))).max())  # backward slopes overshoot
+    expected = by_quadrature(path, END, size)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=1e-9 * scale)
 
 
 @pytest.mark.parametrize("size", [4, 9])
-def test_its_distance_from_the_sliding_memory_is_the_closure_error(size):
-    _, pieces = pieces_of("linear")
-    moved = remember(LegTMemory(size, 1.2), pieces, torch.tensor([END], dtype=torch.float64))
-    distance = (moved - project(pieces, 1, n_coefficients=size, window=1.2)).norm()
+def test_the_distance_of_the_sliding_memory_from_the_integral_is_the_closure_error(size):
+    first, pieces = pieces_of("linear")
+    moved = remember(LegTMemory(size, 1.2), pieces, torch.tensor([END], dtype=torch.float64))[0, 0]
+    moved[0] += first[0, 0]
+    projected = by_quadrature(CURVES["linear"](TIMES, VALUES), 1.2, size)
+    distance = np.linalg.norm(moved.numpy() - projected)
     error = legt_closure_error(
         lambda t: np.interp(t, TIMES, VALUES - VALUES[0]),
         window=1.2,

@@ -153,7 +153,7 @@ def test_inputs_are_on_the_clock_of_their_series():
     assert str(panel.inputs.panel.user_times()[0]) == str(start - pd.Timedelta("1h"))
     # Differences are exact, and count from the first row of each series.
     assert on_clock_of(panel.since_start()).panel.times.tolist() == [-1.5, 1.0]
-    with pytest.raises(ValueError, match=r"series count 's', of Europe/Berlin, .* are plain"):
+    with pytest.raises(ValueError, match=r"in 's', of the time zone Europe/Berlin, .* plain"):
         long(table, Inputs(Panel.from_long(DOSES, id="id", time="t"), "impulse"))
     naive = doses.assign(t=doses["t"].dt.tz_localize(None))
     with pytest.raises(ValueError, match="both or none a time zone"):

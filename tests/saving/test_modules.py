@@ -16,7 +16,7 @@ from skpolyode.dynamics import WalledMLP
 from skpolyode.saving.codec import Decoder, Encoder, place, saved
 from skpolyode.saving.modules import register_module
 from skpolyode.saving.objects import register_estimator, save
-from skpolyode.siblings import NetworkDecoder, NeuralRDE
+from skpolyode.siblings import NeuralRDE
 from tests.saving.test_codec import again
 
 GENERATOR = torch.Generator()
@@ -136,7 +136,6 @@ def crafted(module: nn.Module, **arguments: Any) -> Any:
         (nn.GRUCell(2, 2), {"hidden_size": 10**8}),
         (nn.Embedding(2, 2), {"num_embeddings": 10**13}),
         (WalledMLP(2, (2,)), {"hidden_layer_sizes": [10**9]}),
-        (NetworkDecoder(2, 1, 3, 4), {"n_coefficients": 10**8}),
         (NeuralRDE(1, hidden_size=2, rank=2), {"n_channels": 10**5}),
     ],
     ids=lambda value: type(value).__name__,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from skpolyode.memory import LegTMemory
-from skpolyode.siblings import NetworkDecoder
-from skpolyode.siblings.decoders import DecodingTask
+from skpolyode.siblings.past_decoder import DecodingTask
 from tests.models.weights import shaken, states
 
 F, D, N, LENGTH = 3, 2, 12, 2.0
@@ -20,12 +20,12 @@ def test_loss_is_the_mean_error_of_what_was_observed():
     ages = torch.from_numpy(rng.uniform(0, LENGTH, 7))
     x = torch.from_numpy(rng.normal(size=(7, D)))
     x[2, 0] = x[5, 1] = torch.nan
-    decoder, features = shaken(NetworkDecoder(F, D, N, 6), size=0.3), states(3, F)
+    decoder, features = shaken(nn.Linear(F, D * N), size=0.3), states(3, F)
     held_out = torch.tensor([False, False, True])
     basis = memory.basis(ages, ages)
     task = DecodingTask(decoder, features, offsets, basis, x, held_out)
     with torch.no_grad():
-        coefficients = decoder(features)
+        coefficients = decoder(features).unflatten(1, (D, N))
         errors = {0: [], 2: []}
         for moment, rows in ((0, range(3)), (2, range(3, 7))):
             for row in rows:

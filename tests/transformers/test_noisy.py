@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,9 +9,9 @@ import pandas as pd
 import pytest
 
 import skpolyode
-from skpolyode import Panel
-from skpolyode.embedders import filter_selection
+from skpolyode import Panel, PolyODETransformer
 from skpolyode.training.loop import _Run
+from skpolyode.transformers.noise import TrainFilter
 from tests.quick import few_variance_steps, no_stacking
 from tests.transformers.data import oscillators, small
 
@@ -137,8 +136,8 @@ def test_noise_is_found_by_itself():
 
 def test_what_no_filter_helps_is_exact(monkeypatch):
     """From half-way on; the best weights so far are then those without a gain."""
-    strict = replace(filter_selection.SETTINGS, max_error=0.0)
-    monkeypatch.setattr(filter_selection, "SETTINGS", strict)
+    stages = (TrainFilter(max_error=0.0), *PolyODETransformer.stages[1:])
+    monkeypatch.setattr(PolyODETransformer, "stages", stages)
     series = swings(0.3, 20)
     fitted = small(max_epochs=20).fit(series)
     assert fitted.noise_ is None

@@ -227,7 +227,7 @@ def refusal(X: Any) -> str | None:
         is_times = isinstance(key, tuple) and len(key) == len(frame)
         if isinstance(key, str | tuple | numbers.Number) and not is_times:
             return "is a list of pairs (key, frame); pass dict(X), whose keys are the ids."
-    if _may_be_pairs(X):
+    if isinstance(X, list | tuple) and len(X) > 0 and all(map(_may_be_pair, X)):
         return (
             "is a list of lists of two, which may be [times, values]: make tuples of them, "
             f"[tuple(pair) for pair in X]; or 2 times of {len(first[0])} channels: "
@@ -236,12 +236,8 @@ def refusal(X: Any) -> str | None:
     return _frame_refusal(X)
 
 
-def _may_be_pairs(X: Any) -> bool:
-    """Whether all items of a list are lists of two vectors, the first of which may hold times."""
-    return isinstance(X, list | tuple) and len(X) > 0 and all(_may_be_pair(item) for item in X)
-
-
 def _may_be_pair(item: Any) -> bool:
+    """Whether an item of a list is a list of two vectors, the first of which may hold times."""
     if not (isinstance(item, list) and len(item) == 2 and all(map(is_vector, item))):
         return False
     times, values = item

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
 from skpolyode import Panel
-from skpolyode.embedders import filter_selection
-from skpolyode.embedders.filter_selection import compare_filter
 from skpolyode.models.gain import Gain
+from skpolyode.transformers.noise import TrainFilter
 from tests.transformers.data import small
 
 TIMES, RNG = np.arange(30.0), np.random.default_rng(0)
@@ -34,7 +31,7 @@ def standing(values, share):
     ids=["noise about a level", "a walk without noise"],
 )
 def test_a_filter_is_better_where_there_is_noise(values, is_better):
-    found = compare_filter(*standing(values, 0.5))
+    found = TrainFilter().compare(*standing(values, 0.5))
     assert found.is_better is is_better
     assert (found.gap_filling < 1) is is_better
 
@@ -51,15 +48,14 @@ def test_short_series_are_not_filtered(n_rows):
 
 
 def test_a_gain_of_one_changes_nothing():
-    found = compare_filter(*standing(WALKS, 1 - 1e-12))
+    found = TrainFilter().compare(*standing(WALKS, 1 - 1e-12))
     assert found[1:] == pytest.approx((1.0, 1.0))
     assert not found.is_better
 
 
 @pytest.mark.parametrize("margin", [0.99, 1.01])
-def test_what_filling_in_gains_weighs_against_what_forecasts_lose(monkeypatch, margin):
+def test_what_filling_in_gains_weighs_against_what_forecasts_lose(margin):
     noisy = standing(LEVELS + 0.5 * RNG.normal(size=WALKS.shape), 0.5)
-    _, gap_filling, forecasts = compare_filter(*noisy)
-    settings = replace(filter_selection.SETTINGS, max_error=margin * gap_filling * forecasts)
-    monkeypatch.setattr(filter_selection, "SETTINGS", settings)
-    assert compare_filter(*noisy).is_better == (margin > 1)
+    _, gap_filling, forecasts = TrainFilter().compare(*noisy)
+    stage = TrainFilter(max_error=margin * gap_filling * forecasts)
+    assert stage.compare(*noisy).is_better == (margin > 1)
