@@ -153,7 +153,9 @@ def compare(commit: str, names: list[str], seeds: int) -> None:
                     continue
                 both = np.array([[own[cell] for own in pair] for pair in pairs])
                 ratio = np.exp(np.log(both[:, 1] / both[:, 0]).mean())
-                before, now = (f"{x:.1f}" if cell == "seconds" else f"{x:.3g}" for x in both.mean(0))
+                before, now = (
+                    f"{x:.1f}" if cell == "seconds" else f"{x:.3g}" for x in both.mean(0)
+                )
                 found.append(f"{before}, {now} | {ratio:.2f}")
             print(f"| {name} | {' | '.join(found)} |", flush=True)
 
