@@ -14,7 +14,7 @@ from skpolyode.embedders.combiner import Known, take_known
 from skpolyode.embedders.trained_model import TrainedModel
 from skpolyode.embedders.variance import std_coefficients
 from skpolyode.models.contract import State, select
-from skpolyode.panel import Panel, offsets_from
+from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import observed_rows, series_of_rows, take
 from skpolyode.saving.codec import saved
 from skpolyode.training import forecasting_mse
@@ -102,8 +102,23 @@ class ModelEmbedder(TrainedModel, Embedder):
         self, panel: Panel, times: np.ndarray, offsets: np.ndarray, combine: bool = True
     ) -> np.ndarray:
         """Values (Q, D) at times (Q,) after the series end, by offsets; stacked if `combine`."""
-        rows, values = observed_rows(panel), np.empty((len(times), panel.n_channels))
         known = self.known(panel) if combine and self.stacking is not None else None
+        return self._values_ahead(panel, times, offsets, known)
+
+    def forecast_with_errors(
+        self, panel: Panel, times: np.ndarray, offsets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As `forecast_values`, and the size (Q, D) of the errors that simple forecasts expect."""
+        known, series = self.known(panel), series_index(offsets)
+        since = (times - panel.times[panel.offsets[:-1]][series]) / self.units.time_scale
+        expected = self.stacking.expected_errors(take_known(known, series), since)
+        return self._values_ahead(panel, times, offsets, known), expected
+
+    def _values_ahead(
+        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, known: Known | None
+    ) -> np.ndarray:
+        """Values (Q, D) at times (Q,), combined with what is `known` of the series, if it is."""
+        rows, values = observed_rows(panel), np.empty((len(times), panel.n_channels))
         for part, where, leads, asked in lead_batches(panel, times, offsets, rows.end):
             durations, here = (rows.end - rows.start)[part], panel[part]
             run = self.free_run(self.recent_states(here), durations, leads, here)
@@ -160,8 +175,10 @@ class ModelEmbedder(TrainedModel, Embedder):
         times: np.ndarray,
         counts: np.ndarray,
         **others: np.ndarray,
-    ) -> np.ndarray:
-        """Forecasts (Q, D), in standard deviations, each from the rows up to an origin.
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Combined forecasts (Q, D), in standard deviations, from the rows up to an origin each.
+
+        Then the size (Q, D) of the errors that simple forecasts expect.
 
         Parameters
         ----------
@@ -177,13 +194,12 @@ class ModelEmbedder(TrainedModel, Embedder):
             Further forecasts that are combined, such as "structural" ones.
         """
         run = self.runs_from(panel, origins, times, counts)
-        if self.stacking is None:
-            return run
         known, elapsed = self._known_from(panel, origins, times, counts)
         series = series_of_rows(panel)[np.repeat(origins, counts)]
         driven = self.responses(panel, elapsed, series)
         stacked = self.stacking.combine({"run": run} | others, known, elapsed, driven)
-        return self.units.scaler.at_mean(stacked)
+        expected = self.stacking.expected_errors(known, elapsed)
+        return self.units.scaler.at_mean(stacked), expected
 
     def expected_errors(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray

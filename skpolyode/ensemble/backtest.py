@@ -172,7 +172,7 @@ class Sample:
         own, offsets = kept[series_index(offsets)], offsets_from(np.diff(offsets)[kept])
         return Standardised(times[own], values[own], offsets, driven[own])
 
-    @property
+    @cached_property
     def leads(self) -> np.ndarray:
         """Times (M, D) since the channels were last observed, infinite if they never were."""
         return self.records.time_since(self.elapsed[:, None])

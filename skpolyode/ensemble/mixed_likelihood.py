@@ -171,7 +171,7 @@ class RestrictedLikelihood:
         value += ((curve / self.spread) ** 2).sum()
         value += 2 * np.log(self.spread).sum()  # the more functions, the less
         # Half the derivative of all three in the covariances V of each series.
-        slope = inverse - a[:, :, None] * a[:, None] - vx @ np.linalg.solve(gram, vx.swapaxes(1, 2))
+        slope = inverse - a[:, :, None] * a[:, None] - vx @ np.linalg.inv(gram) @ vx.swapaxes(1, 2)
         of_effects = np.einsum("snp,snm,smq->pq", self.z, slope, self.z, optimize=self._order)
         of_root = 2 * of_effects[:2, :2] @ root
         gradient = [of_root[0, 0] * root[0, 0], of_root[1, 0], of_root[1, 1] * root[1, 1]]

@@ -328,12 +328,12 @@ def _forecasts(
     """Columns of answers at times (Q,), each forecast from the row `before` (Q,), which rise."""
     origins, counts = np.unique(before, return_counts=True)
     query, others, model = (panel, origins, times, counts), {}, trained.transformer.embedder_
-    rows, sizes = model.standardised(panel).values, model.expected_errors(*query)
-    signs, expected = signs_of_errors(rows, panel.offsets, before, sizes), np.ones_like(sizes)
+    expected = np.ones((len(times), panel.n_channels))
     if trained.structural is not None:
         found = trained.structural.forecast_from(*query)
         others["structural"], expected = _standardised(trained.transformer, found)
-    values = model.forecast_from(*query, **others)
+    values, sizes = model.forecast_from(*query, **others)
+    signs = signs_of_errors(model.standardised(panel).values, panel.offsets, before, sizes)
     return {"values": values, "signs": signs, "expected": expected}
 
 

@@ -33,11 +33,10 @@ class SampledTransformer(SamplesFutures):
 
     def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
         warn_of_unknown_inputs(panel, times, offsets)
-        values = self.embedder_.forecast_values(panel, times, offsets)
+        values, expected = self.embedder_.forecast_with_errors(panel, times, offsets)
         last, counts = panel.offsets[1:] - 1, np.diff(offsets)
         leads = time_since_seen(panel, np.repeat(last, counts), times)
         rows = self.embedder_.standardised(panel)
-        expected = self.embedder_.expected_errors(panel, last, times, counts)
         own = rows.values, panel.offsets, np.repeat(last, counts), expected
         signs = self.embedder_.calibration.signs(*own)
         values = self.embedder_.units.scaler.transform(values)

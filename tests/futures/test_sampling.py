@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from skpolyode import Panel, PolyODETransformer, load
+from skpolyode.ensemble.members import Members
 from skpolyode.forecasting import PolyODEForecaster
 from tests import quick
 
@@ -71,6 +72,19 @@ def test_samples_are_around_the_forecast_and_start_where_it_is_known(model, othe
     spread = paths.values.std(axis=1)
     assert (spread[:, 1, :2] < 0.01).all()
     assert (np.diff(spread[..., :2], axis=1) > 0).all()
+
+
+def test_a_question_follows_the_series_once(model, others, monkeypatch):
+    """Forecasts and the errors that are expected of them know the same."""
+    known_at, calls = Members.known_at, []
+
+    def counted(self, *args):
+        calls.append(self)
+        return known_at(self, *args)
+
+    monkeypatch.setattr(Members, "known_at", counted)
+    model.sample_paths(others, [1.0, 4.0], "end", n_samples=10, random_state=0)
+    assert len(calls) == 1
 
 
 def test_samples_and_intervals_agree(forecaster, others):
