@@ -90,8 +90,8 @@ class PolyODETask(IntervalTask):
 
     part_rows = 16
     """Rows of the parts of long series that a refresh runs through side by side. Whole series of
-    200 rows would take half of the time of a fit; 20 series of 30 rows take .88 times as long as with
-    32, and err .8 times as much (two seeds). The learned state gets this much further into a
+    200 rows would take half of the time of a fit; 20 series of 30 rows take .88 times as long as
+    with 32, and err .8 times as much (two seeds). The learned state gets this much further into a
     series with each refresh."""
 
     may_refine = False
