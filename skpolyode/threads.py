@@ -69,7 +69,8 @@ def learning() -> Iterator[None]:
     ...     torch.is_grad_enabled()
     True
     """
-    is_cpu = torch.get_default_device().type == "cpu"  # a device in force slows each operation down
-    device = nullcontext() if is_cpu else torch.device("cpu")
+    # A device in force slows each operation down. `get_default_device` of torch 2.6 fails after a
+    # default was taken back.
+    device = nullcontext() if torch.empty(0).is_cpu else torch.device("cpu")
     with torch.inference_mode(False), torch.enable_grad(), device:
         yield
