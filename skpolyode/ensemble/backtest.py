@@ -27,6 +27,8 @@ N_FOLDS = 5  # of cross-fitting
 FEWEST_FOLDS = 3  # series that are judged by the others
 FEWEST_TO_HOLD_OUT = 10  # series, for some of them, or rows of a series, for its end
 _CHUNK = 1000  # forecasts at a time, to bound memory
+_N_DENSITIES = 64  # of forecasts, that are tried
+_GOLDEN = (5**0.5 - 1) / 2  # its multiples are spread evenly between whole numbers
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class BacktestSettings:
     max_rows: int = 4000  # that tell of the rarest channel; of more series some are drawn,
     enough_series: int = 100  # but not fewer than these, windows among them
     max_origins: int = 1000  # more are subsampled
-    max_targets: int = 64  # forecasts from one origin; more are thinned
+    max_targets: int = 64  # forecasts from one origin, in the mean; more are thinned
     max_cells: int = 1_000_000  # forecasts times channels; bounds memory and time
     pairs_a_knot: int = 50  # forecasts for each knot or bin of leads
     max_knots: int = 8  # knots or bins of leads
@@ -242,19 +244,33 @@ def rolling_origins(
     reach = max(reach, settings.reach_share * float(np.median(durations)))
     seen = ~np.isnan(panel.values)
     is_rare = seen[:, seen.mean(axis=0) < settings.rare].any(axis=1)  # rows of rare channels
-    targets = []
-    for row in origins:
+    n_ahead = np.ones(len(origins), dtype=np.int64)
+    for k, row in enumerate(origins):
         later = panel.times[row + 1 : end[series[row]]]
-        n_rows = max(int(np.searchsorted(later, panel.times[row] + reach, "right")), 1)
-        steps = np.arange(n_rows + 1)
-        if n_rows > most:  # dense near the origin, where the error grows fastest
-            kept = np.geomspace(1, n_rows, most).round().astype(np.int64)
-            rare = 1 + np.flatnonzero(is_rare[row + 1 : row + 1 + n_rows])
-            rare = rare[np.linspace(0, len(rare) - 1, min(len(rare), most)).astype(np.int64)]
-            steps = np.unique([0, *kept, *rare])
-        targets.append(row + steps)
+        n_ahead[k] = max(int(np.searchsorted(later, panel.times[row] + reach, "right")), 1)
+    targets = []
+    for row, n_rows, steps in zip(origins, n_ahead, _thinned(n_ahead, most), strict=True):
+        rare = 1 + np.flatnonzero(is_rare[row + 1 : row + 1 + n_rows])
+        rare = rare[np.linspace(0, len(rare) - 1, min(len(rare), most)).astype(np.int64)]
+        targets.append(row + np.unique([0, *steps, *rare]))
     counts = np.array([len(own) for own in targets], dtype=np.int64)
     return RollingOrigins(panel, whose, origins, np.concatenate([*targets, rows[:0]]), counts)
+
+
+def _thinned(n_ahead: np.ndarray, most: int) -> Iterator[np.ndarray]:
+    """Which of the `n_ahead` (O,) rows after each origin are forecast, `most` in the mean.
+
+    Near the origin, where the error grows fastest, all are; the further, the fewer. How many are
+    depends on the distance alone: were the end of each series asked of, too, what is forecast far
+    ahead would mostly be how series end.
+    """
+    distance = np.arange(1, n_ahead.max(initial=1) + 1)
+    for dense in np.geomspace(len(distance), 1, _N_DENSITIES):
+        passed = np.append(0.0, np.minimum(dense / distance, 1.0).cumsum())
+        if passed[n_ahead].sum() <= most * len(n_ahead):
+            break
+    for n_rows, start in zip(n_ahead, np.arange(len(n_ahead)) * _GOLDEN % 1, strict=True):
+        yield 1 + np.flatnonzero(np.diff(np.floor(passed[: n_rows + 1] + start)))
 
 
 def chunks(n_forecasts: int) -> Iterator[slice]:

@@ -149,16 +149,22 @@ class MixedEffects(Member):
         self.prior[channel], self.memory[channel], self.noise[channel] = fit.parts(found.x)[:3]
         return float(found.fun)
 
-    def fixed(self, times: np.ndarray, trend: np.ndarray | None = None) -> np.ndarray:
+    def fixed(
+        self,
+        times: np.ndarray,
+        trend: np.ndarray | None = None,
+        lasting: np.ndarray | float = 1.0,
+    ) -> np.ndarray:
         """Functions (..., K + 2 H) of the population: a natural cubic spline, and harmonics.
 
-        With `trend` (...) the spline is at these times instead.
+        With `trend` (...) the spline is at these times instead. Beyond the outer knots it is a
+        straight line, with a share of the slope there that is `lasting` (...).
         """
         seasons = self._harmonics(times, self.n_harmonics)
         times = times if trend is None else trend
         inside = np.clip(times, self.knots[0], self.knots[-1])
         values, slopes = (np.moveaxis(own(inside), -1, 0) for own in self._spline)
-        columns = values + (times - inside) * slopes  # straight lines beyond the outer knots
+        columns = values + lasting * (times - inside) * slopes
         return np.stack([*columns, *seasons], axis=-1)
 
     @cached_property
@@ -166,6 +172,22 @@ class MixedEffects(Member):
         """Curves that are 1 at one of the knots and 0 at the others, and their slopes."""
         spline = CubicSpline(self.knots, np.eye(len(self.knots)), bc_type="natural")
         return spline, spline.derivative()
+
+    @cached_property
+    def _lasting(self) -> np.ndarray:
+        """Shares (D,) of the slopes of the population curves that last beyond the knots.
+
+        They are as large as slopes between the knots have been in telling how the curve goes on: a
+        straight line lasts, and swings that a few series happen to share do not.
+        """
+        (first, last), curve = self.knots[[0, -1]], self.curve[:, : len(self.knots)].T
+        reach = (last - first) * np.array(SETTINGS.looks_ahead)[:, None]
+        start = first + np.linspace(0, 1, SETTINGS.n_looks) * (last - first - reach)
+        (value, slope), later = (own(start) @ curve for own in self._spline), start + reach
+        rise = (self._spline[0](later) @ curve - value) / reach[..., None]
+        told, all_of_it = (rise * slope).sum(axis=(0, 1)), (slope**2).sum(axis=(0, 1))
+        share = np.divide(told, all_of_it, out=np.ones_like(told), where=all_of_it > 0)
+        return np.clip(share, 0.0, 1.0)
 
     def random(self, times: np.ndarray, trend: np.ndarray | None = None) -> np.ndarray:
         """How level, slope, harmonics and serial part enter the values at `times`, (..., p).
@@ -242,7 +264,8 @@ class MixedEffects(Member):
     def _population(
         self, times: np.ndarray, channel: np.ndarray | int, trend: np.ndarray | None = None
     ) -> np.ndarray:
-        return (self.fixed(times, trend) * self.curve[channel]).sum(axis=-1)
+        functions = self.fixed(times, trend, self._lasting[channel])
+        return (functions * self.curve[channel]).sum(axis=-1)
 
     def known_at(self, rows: Standardised, asked: np.ndarray) -> np.ndarray:
         """What is known (n, D, S) of series up to some of their rows (n,)."""

@@ -16,6 +16,8 @@ class MixedSettings:
     """What the model is estimated from, and weak priors that keep few data from deciding all."""
 
     n_knots: tuple[int, ...] = (2, 4, 8)  # of the population curve; the likelihood decides
+    looks_ahead: tuple[float, ...] = (0.1, 0.2, 0.3)  # shares of its span: how slopes go on
+    n_looks: int = 33
     max_rows: int = 48  # last observations of a series that the variances are estimated from
     most_rows: int = 192  # the same of few series, and for seasons, of which they must show some
     seasons_to_see: float = 2.5

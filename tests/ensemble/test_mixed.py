@@ -64,7 +64,7 @@ def covariance(model: MixedEffects, channel: int, s: np.ndarray, t: np.ndarray) 
 
 def curve(model: MixedEffects, channel: int, t: np.ndarray) -> np.ndarray:
     """Of the population."""
-    return model.fixed(t) @ model.curve[channel]
+    return model.fixed(t, lasting=model._lasting[channel]) @ model.curve[channel]
 
 
 def conditional(
@@ -107,6 +107,30 @@ def test_the_curve_is_a_natural_cubic_spline():
         slope = (inside[0] - inside[1]) / -step
         expected = inside[0] + slope * (beyond - edge)
         np.testing.assert_allclose(model.fixed(np.array(beyond)), expected, atol=0.02)
+
+
+def test_lines_go_on_beyond_the_knots_and_swings_that_series_share_do_not():
+    """The share is that of slopes inside in how the curve went on."""
+    knots = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    swings, bent = np.array([0.5, -0.4, 0.3, -0.6, 0.2, 0.6]), 2 + 3 * knots + 0.1 * (-1) ** knots
+    model = MixedEffects._blank(knots, (), 1.0, 4)
+    model = replace(model, curve=np.stack([2 + 3 * knots, bent, swings, np.zeros(6)]))
+    means = [model.forecasts(model.start(1, 4), np.array([t]))[0][0] for t in (5.0, 5.001, 9.0)]
+    now, soon, later = means
+    np.testing.assert_allclose((later - now)[:2], 12.0, atol=2.0)
+    np.testing.assert_allclose(later - now, 4 * (soon - now) / 0.001, atol=1e-6)
+    pairs = []
+    for reach in (0.5, 1.0, 1.5):
+        for t in np.linspace(0, 5 - reach, 33):
+            x = model.fixed(np.array([t, t + 1e-5, t + reach])) @ swings
+            pairs.append(((x[1] - x[0]) / 1e-5, (x[2] - x[0]) / reach))
+    slope, told = np.array(pairs).T
+    share = slope @ told / (slope @ slope)
+    assert 0.2 < share < 0.4
+    end = (model.fixed(np.array(5.0)) - model.fixed(np.array(5.0 - 1e-5))) @ swings / 1e-5
+    assert end > 0.1
+    assert later[2] - now[2] == pytest.approx(4 * share * end, rel=1e-3)
+    assert later[3] == now[3] == 0
 
 
 # The restricted likelihood
@@ -257,7 +281,7 @@ def test_trends_end_and_seasons_go_on(periods):
     ended = [model.forecasts(known, when, longest)[0] for when in (near, far, later)]
     np.testing.assert_allclose(ended[0], model.forecasts(known, near)[0], rtol=1e-12)
     np.testing.assert_allclose(ended[2], ended[1], atol=1e-9)
-    assert (np.abs(model.forecasts(known, later)[0] - ended[2]) > 10).all()
+    assert (np.abs(model.forecasts(known, later)[0] - ended[2]) > 5).all()
 
 
 # What is learned
