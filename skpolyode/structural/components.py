@@ -5,7 +5,7 @@ Times are in typical gaps of the series, values in its typical steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
@@ -218,7 +218,6 @@ def draw_components(
         low, high = _RANGES[name]
         return low * (high / low) ** u[coordinate]
 
-    none = np.zeros(len(points))
     constant, reverting = u["level"] < below["constant"], u["level"] >= below["reverting"]
     rate = np.where(reverting, 1 / between("reversion", "reversion"), 0.0)
     exact = ~constant & ~reverting & (u["walk"] > below["exact"])
@@ -235,31 +234,37 @@ def draw_components(
     renewed = u["slope_walk"] < below["full_renewal"]
     renewal = np.where(renewed, 1.0, between("slope_walk", "slope_walk"))
     slope_walk = 2 * slope_rate * slope * renewal
-    season = season_rate = season_walk = free = none
-    period = np.ones(len(points))
-    turns = shares = none[:, None][:, :0]
-    if seasons:
-        which = (u["period"] * len(seasons)).astype(np.int64)
-        limits = [u["harmonics"] < below[name] for name in ("one_harmonic", "two_harmonics")]
-        turns, order = (table[which] for table in _waves(seasons))
-        most = np.select(limits, [1, 2], turns.shape[1])[:, None]
-        shares = np.where((order > 0) & (order <= most), 1 / np.maximum(order, 1), 0.0)
-        period = np.array([max(own) for own in seasons])[which]
-        season = between("season", "season") ** 2
-        fades, still = u["season_kind"] < below["fades"], u["season_walk"] < below["still"]
-        season_rate = np.where(fades, 1 / (period * between("season_walk", "fading")), 0.0)
-        walked = np.where(still, 0.0, between("season_walk", "season_walk") ** 2 / period)
-        season_walk = season * np.where(fades, 2 * season_rate, walked)
-        # Of a short season the harmonics have all shapes.
-        is_long = [max(own) > 2 * max(harmonics_of(own)) + 2 for own in seasons]
-        is_free = np.array(is_long)[which] & (u["harmonics"] > below["free"])
-        free = np.where(is_free, between("harmonics", "free"), 0.0)
-        period = np.where(is_free, period, 1.0)
     is_log = (u["log"] < below["log"]) & positive
     level = noise / total, rate, walk / total
     slopes = slope_rate, slope_walk, slope
-    seasonal = season_rate, season_walk, season, turns, shares, period, free
-    return Components(is_log, *level, *slopes, *seasonal)
+    return Components(is_log, *level, *slopes, *_draw_seasons(u, between, seasons))
+
+
+def _draw_seasons(
+    u: dict[str, np.ndarray],
+    between: Callable[[str, str], np.ndarray],
+    seasons: Sequence[tuple[float, ...]],
+) -> tuple[np.ndarray, ...]:
+    """What `Components` has of seasons, from its `season_rate` on."""
+    none = np.zeros(len(u["season"]))
+    if not seasons:
+        return none, none, none, *np.empty((2, len(none), 0)), none + 1.0, none
+    below, which = _THRESHOLDS, (u["period"] * len(seasons)).astype(np.int64)
+    limits = [u["harmonics"] < below[name] for name in ("one_harmonic", "two_harmonics")]
+    turns, order = (table[which] for table in _waves(seasons))
+    most = np.select(limits, [1, 2], turns.shape[1])[:, None]
+    shares = np.where((order > 0) & (order <= most), 1 / np.maximum(order, 1), 0.0)
+    period = np.array([max(own) for own in seasons])[which]
+    season = between("season", "season") ** 2
+    fades, still = u["season_kind"] < below["fades"], u["season_walk"] < below["still"]
+    season_rate = np.where(fades, 1 / (period * between("season_walk", "fading")), 0.0)
+    walked = np.where(still, 0.0, between("season_walk", "season_walk") ** 2 / period)
+    season_walk = season * np.where(fades, 2 * season_rate, walked)
+    # Of a short season the harmonics have all shapes; a cycle that fades has no fixed phases.
+    is_long = np.array([max(own) > 2 * max(harmonics_of(own)) + 2 for own in seasons])
+    is_free = is_long[which] & ~fades & (u["harmonics"] > below["free"])
+    free = np.where(is_free, between("harmonics", "free"), 0.0)
+    return season_rate, season_walk, season, turns, shares, np.where(is_free, period, 1.0), free
 
 
 def _waves(seasons: Sequence[tuple[float, ...]]) -> tuple[np.ndarray, np.ndarray]:
