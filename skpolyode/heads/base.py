@@ -186,7 +186,8 @@ class HeadEstimator(SeriesEstimator):
                 f"transformer of {name} must be a transformer of series of this package, such as "
                 f"PolyODETransformer(), got {transformer!r}."
             )
-        asked = FEATURES if self.features == "auto" else [self.features]
+        suited = [kind for kind in FEATURES if FEATURES[kind].suits(panel)]
+        asked = suited if self.features == "auto" else [self.features]
         kinds = [kind for kind in asked if transformer.has_path or not FEATURES[kind].needs_path]
         if not kinds:
             raise ValueError(

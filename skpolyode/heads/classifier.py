@@ -31,7 +31,7 @@ def _has_scores(classifier: PolyODEClassifier) -> bool:
 class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     """Classify irregular, ragged, partly observed series.
 
-    A transformer is trained on the series without their labels. Then three kinds of features
+    A transformer is trained on the series without their labels. Then up to four kinds of features
     compete by cross-validation, each with its own default head:
 
     =============== ========================================== ==================================
@@ -40,6 +40,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     "coefficients"  the embedding, on its own scale            support vectors, C of 1, 10 or 100
     "path"          the path on a regular grid, by MiniRocket  ridge regression
     "summary"       a dozen summary statistics of each channel extremely random or boosted trees
+    "clock"         the path at times that all series share    support vectors, C of 1, 10 or 100
     =============== ========================================== ==================================
 
     Static covariates of a Panel are added to the features. Start with this classifier and look at
@@ -52,10 +53,10 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         `PolyODETransformer` with its defaults. `InterpolationTransformer()` and other fixed ones
         need no training. To keep one that is already trained, perhaps on many more series, pass it
         inside a `sklearn.frozen.FrozenEstimator`.
-    features : {"auto", "coefficients", "path", "summary"}, default="auto"
+    features : {"auto", "coefficients", "path", "summary", "clock"}, default="auto"
         What the head reads. "auto" takes the kind with the best cross-validated score on the series
-        of `fit`; ties go to the coefficients. "path" needs a transformer with `interpolate`, and
-        for MiniRocket numba and sktime.
+        of `fit`; ties go to the coefficients. "path" and "clock" need a transformer with
+        `interpolate`, "path" also numba and sktime for MiniRocket.
     head : classifier or None, default=None
         Any classifier of scikit-learn; a clone is fitted. None: the heads of the table.
     cv : int, default=5
@@ -111,10 +112,17 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     not in each fold. The scores of "auto" serve to choose and are slightly optimistic: to estimate
     the error of the whole classifier, cross-validate it.
 
-    The grid starts at each series' first observation, has about one point for each typical gap (32
-    to 512 points), and ends where the longest series does; shorter series are continued by their
-    forecast. Without numba or sktime, features="path" are the values of the path, and the head is
-    that of "coefficients".
+    The grid of "path" starts at each series' first observation, has about one point for each
+    typical gap (32 to 512 points), and ends where the longest series does; shorter series are
+    continued by their forecast. Without numba or sktime, features="path" are the values of the
+    path, and the head is that of "coefficients".
+
+    Choose "clock" if what decides happened at a certain time, such as an hour of the day or a week
+    since admission. The embedding looks back from the end of a series, and cannot tell when that
+    was. Its grid has 32 to 128 points from the earliest to the latest observation of `fit`. In
+    "auto" it competes where series do not all end at the same time, and most of them fill at least
+    half of the time that all of them span: dates of series that begin years apart are no clock. It
+    takes one more path through each series, and one more round of cross-validation.
 
     Support vectors and ridge regression give scores, not probabilities. One temperature T turns
     the scores s of a series into probabilities, softmax(s / T); it minimizes the log loss on folds

@@ -13,7 +13,8 @@ from sklearn.frozen import FrozenEstimator
 from skpolyode.heads.minirocket import MiniRocket, has_minirocket
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import typical_gap
-from skpolyode.panel.select import observed_rows
+from skpolyode.panel.select import Observed, observed_rows
+from skpolyode.panel.units import ChannelScaler
 from skpolyode.transformers import Resampler, SummaryStatsTransformer
 from skpolyode.transformers.base import SeriesTransformer
 
@@ -23,7 +24,8 @@ MANY_SERIES = 200
 N_TREES = 200
 """Of a forest on summary statistics."""
 
-_GRID_POINTS = (32, 512)  # fewest and most points of the grid of "path"; MiniRocket needs 9
+# Fewest and most points of grids: of "path" MiniRocket needs 9, of "clock" each is a feature.
+_PATH_POINTS, _CLOCK_POINTS = (32, 512), (32, 128)
 
 
 class FeatureKind(NamedTuple):
@@ -31,12 +33,13 @@ class FeatureKind(NamedTuple):
 
     `transformer(fitted, panel, seed)` returns a transformer that is not fitted, around one
     that is. `heads(classifies, n_series, seed)` returns the heads that compete,
-    classifiers or regressors, the default one first.
+    classifiers or regressors, the default one first. `suits(panel)` says whether they compete.
     """
 
     transformer: Callable[[SeriesTransformer, Panel, int], Any]
     heads: Callable[[bool, int, int], list[Any]]
     needs_path: bool = False
+    suits: Callable[[Panel], bool] = lambda _: True
 
 
 def without_static(panel: Panel) -> Panel:
@@ -67,8 +70,7 @@ def _path(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
     from sklearn.preprocessing import FunctionTransformer
 
     rows = observed_rows(panel)
-    n_gaps = float((rows.end - rows.start).max()) / typical_gap(rows)
-    n_points = int(np.clip(np.ceil(n_gaps) + 1, *_GRID_POINTS))
+    n_points = _n_points(float((rows.end - rows.start).max()), rows, _PATH_POINTS)
     resampler = Resampler(FrozenEstimator(fitted), n_points=n_points)
     if has_minirocket():
         return make_pipeline(resampler, MiniRocket(random_state=seed))
@@ -81,8 +83,43 @@ def _path(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
     return make_pipeline(resampler, FunctionTransformer(_flat))
 
 
-def _flat(grids: np.ndarray) -> np.ndarray:
-    return grids.reshape(len(grids), -1)
+def _on_clock(panel: Panel) -> Observed:
+    """Observed rows with starts and ends on the clock of the user."""
+    return observed_rows(panel.like(panel.times, panel.values, panel.offsets))
+
+
+def _n_points(span: float, rows: Observed, bounds: tuple[int, int]) -> int:
+    """About one for each typical gap."""
+    return int(np.clip(np.ceil(span / typical_gap(rows)) + 1, *bounds))
+
+
+def _clock(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
+    """Values of the path at times that all series have in common, channels in the same units."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    rows = _on_clock(panel)
+    n_points = _n_points(float(rows.end.max() - rows.start.min()), rows, _CLOCK_POINTS)
+    resampler = Resampler(FrozenEstimator(fitted), n_points=n_points, relative_to=None)
+    units = {"scaler": fitted.scaler_}
+    return make_pipeline(resampler, FunctionTransformer(_flat, kw_args=units))
+
+
+def _has_clock(panel: Panel) -> bool:
+    """Whether most of the series fill most of the time, but do not end together.
+
+    Dates without a common origin are no clock. If series end together, the embedding, which looks
+    back from the end, knows it.
+    """
+    rows = _on_clock(panel)
+    whole = rows.end.max() - rows.start.min()
+    return np.ptp(rows.end) > 0 and np.median(rows.end - rows.start) >= whole / 2
+
+
+def _flat(grids: np.ndarray, scaler: ChannelScaler | None = None) -> np.ndarray:
+    """Grids (B, D, N) as rows, standardised by a scaler."""
+    rows = grids if scaler is None else scaler.transform(np.moveaxis(grids, 1, -1))
+    return rows.reshape(len(grids), -1)
 
 
 def _ridge(classifies: bool, n_series: int, seed: int) -> list[Any]:
@@ -117,5 +154,6 @@ FEATURES = {
     "coefficients": FeatureKind(lambda fitted, *_: FrozenEstimator(fitted), _support_vectors),
     "path": FeatureKind(_path, _ridge, needs_path=True),
     "summary": FeatureKind(_summary, _trees),
+    "clock": FeatureKind(_clock, _support_vectors, needs_path=True, suits=_has_clock),
 }
 """The kinds of features by name, the preferred one first."""

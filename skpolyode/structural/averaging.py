@@ -126,7 +126,7 @@ class _Models:
             scale = self._scale(models)
             for chunk in chunks(len(last)):
                 row = last[chunk]
-                known = run.states[row], run.covariances, place[chunk]
+                known = run.states[row], run.covariances, run.phases, place[chunk]
                 lead = (times[chunk] - series.times[row]) / self.gap
                 expected, variance = predict(models, *known, elapsed[row], lead)
                 expected = expected * scale

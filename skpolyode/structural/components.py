@@ -5,7 +5,7 @@ Times are in typical gaps of the series, values in its typical steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
@@ -25,13 +25,14 @@ _STEP = 0.12  # standard deviation of the steps to nearby points of the unit cub
 class Components:
     r"""G structural models of one channel, linear stochastic differential equations with noise.
 
-    An observation is :math:`l + r + \sum_k (a_k \cos 2\pi k t/p + b_k \sin 2\pi k t/p)` and noise.
-    The level moves by the slope, :math:`dl = s\,dt`, which is damped,
+    An observation is :math:`l + r + \sum_k (a_k \cos 2\pi k t/p + b_k \sin 2\pi k t/p) + f` and
+    noise. The level moves by the slope, :math:`dl = s\,dt`, which is damped,
     :math:`ds = -\kappa s\,dt + \sigma_s\,dW`. The mean-reverting part
     :math:`dr = -\lambda r\,dt + \sigma_r\,dW` is a random walk for a rate of zero, and the season
     :math:`da = -\delta a\,dt + \sigma_a\,dW` (and b) fades and is renewed likewise (Harvey,
-    "Forecasting, structural time series models and the Kalman filter", 1989, section 9.1). The last
-    value, the mean, the drift and exponential smoothing are special cases.
+    "Forecasting, structural time series models and the Kalman filter", 1989, section 9.1). So does
+    f, a value for each phase of a season that is sharper than its harmonics. The last value, the
+    mean, the drift and exponential smoothing are special cases.
 
     Parameters
     ----------
@@ -46,6 +47,9 @@ class Components:
     turns, shares : float64 ndarray of shape (G, K)
         Of the harmonics of seasons: turns in a typical gap, and relative variances; 0 of those that
         a model does not have.
+    period, free : float64 ndarray of shape (G,)
+        Length of the longest season, and relative variance of what each of its phases, a typical
+        gap long, adds to the harmonics; 1 and 0 if none does.
     """
 
     is_log: np.ndarray
@@ -60,6 +64,8 @@ class Components:
     season: np.ndarray
     turns: np.ndarray
     shares: np.ndarray
+    period: np.ndarray
+    free: np.ndarray
 
     def __len__(self) -> int:
         return len(self.noise)
@@ -84,6 +90,22 @@ class Components:
         level = np.full(len(self), _UNKNOWN)
         season = self.season[:, None] * self.harmonics
         return np.column_stack([level, reverting, self.slope, season])
+
+    @property
+    def n_phases(self) -> np.ndarray:
+        """Numbers (G,) of phases of the longest season."""
+        return np.rint(self.period).astype(np.int64)
+
+    def phases(self, times: np.ndarray) -> np.ndarray:
+        """Which phase (..., G) it is at times (...)."""
+        turn = np.asarray(times)[..., None] / self.period % 1
+        return np.rint(turn * self.n_phases).astype(np.int64) % self.n_phases
+
+    def phase_moves(self, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Shares (..., G) of what phases add that remain after gaps (...), and variances gained."""
+        gap = np.asarray(gap)[..., None]
+        added = self.free * _added(self.season_rate, self.season_walk, gap)
+        return np.exp(-self.season_rate * gap), added
 
     def gain(self, gap: np.ndarray) -> np.ndarray:
         """What a slope of one adds to the level over gaps (...), (..., G)."""
@@ -164,6 +186,7 @@ _THRESHOLDS = {
     "log": 0.5,  # of "log": below the logarithm is modelled, where all is positive
     "one_harmonic": 0.3,  # of "harmonics"
     "two_harmonics": 0.5,  # of "harmonics"; above there are all
+    "free": 0.6,  # of "harmonics": above, each phase adds a value of its own
 }
 _RANGES = {
     "walk": (10**-2.5, 10**1.5),  # variance in a typical gap, over that of the noise
@@ -175,6 +198,7 @@ _RANGES = {
     "season": (10**-0.5, 10),  # standard deviation of the amplitudes, in typical steps
     "fading": (1, 20),  # periods
     "season_walk": (10**-2.5, 0.5),  # relative change of the amplitudes in a period
+    "free": (10**-6.25, 1),  # variance of what a phase adds, over that of amplitudes
 }
 
 
@@ -194,7 +218,6 @@ def draw_components(
         low, high = _RANGES[name]
         return low * (high / low) ** u[coordinate]
 
-    none = np.zeros(len(points))
     constant, reverting = u["level"] < below["constant"], u["level"] >= below["reverting"]
     rate = np.where(reverting, 1 / between("reversion", "reversion"), 0.0)
     exact = ~constant & ~reverting & (u["walk"] > below["exact"])
@@ -211,24 +234,37 @@ def draw_components(
     renewed = u["slope_walk"] < below["full_renewal"]
     renewal = np.where(renewed, 1.0, between("slope_walk", "slope_walk"))
     slope_walk = 2 * slope_rate * slope * renewal
-    season = season_rate = season_walk = none
-    turns = shares = none[:, None][:, :0]
-    if seasons:
-        which = (u["period"] * len(seasons)).astype(np.int64)
-        limits = [u["harmonics"] < below[name] for name in ("one_harmonic", "two_harmonics")]
-        turns, order = (table[which] for table in _waves(seasons))
-        most = np.select(limits, [1, 2], turns.shape[1])[:, None]
-        shares = np.where((order > 0) & (order <= most), 1 / np.maximum(order, 1), 0.0)
-        period = np.array([max(own) for own in seasons])[which]
-        season = between("season", "season") ** 2
-        fades, still = u["season_kind"] < below["fades"], u["season_walk"] < below["still"]
-        season_rate = np.where(fades, 1 / (period * between("season_walk", "fading")), 0.0)
-        walked = np.where(still, 0.0, between("season_walk", "season_walk") ** 2 / period)
-        season_walk = season * np.where(fades, 2 * season_rate, walked)
     is_log = (u["log"] < below["log"]) & positive
     level = noise / total, rate, walk / total
     slopes = slope_rate, slope_walk, slope
-    return Components(is_log, *level, *slopes, season_rate, season_walk, season, turns, shares)
+    return Components(is_log, *level, *slopes, *_draw_seasons(u, between, seasons))
+
+
+def _draw_seasons(
+    u: dict[str, np.ndarray],
+    between: Callable[[str, str], np.ndarray],
+    seasons: Sequence[tuple[float, ...]],
+) -> tuple[np.ndarray, ...]:
+    """What `Components` has of seasons, from its `season_rate` on."""
+    none = np.zeros(len(u["season"]))
+    if not seasons:
+        return none, none, none, *np.empty((2, len(none), 0)), none + 1.0, none
+    below, which = _THRESHOLDS, (u["period"] * len(seasons)).astype(np.int64)
+    limits = [u["harmonics"] < below[name] for name in ("one_harmonic", "two_harmonics")]
+    turns, order = (table[which] for table in _waves(seasons))
+    most = np.select(limits, [1, 2], turns.shape[1])[:, None]
+    shares = np.where((order > 0) & (order <= most), 1 / np.maximum(order, 1), 0.0)
+    period = np.array([max(own) for own in seasons])[which]
+    season = between("season", "season") ** 2
+    fades, still = u["season_kind"] < below["fades"], u["season_walk"] < below["still"]
+    season_rate = np.where(fades, 1 / (period * between("season_walk", "fading")), 0.0)
+    walked = np.where(still, 0.0, between("season_walk", "season_walk") ** 2 / period)
+    season_walk = season * np.where(fades, 2 * season_rate, walked)
+    # Of a short season the harmonics have all shapes; a cycle that fades has no fixed phases.
+    is_long = np.array([max(own) > 2 * max(harmonics_of(own)) + 2 for own in seasons])
+    is_free = is_long[which] & ~fades & (u["harmonics"] > below["free"])
+    free = np.where(is_free, between("harmonics", "free"), 0.0)
+    return season_rate, season_walk, season, turns, shares, np.where(is_free, period, 1.0), free
 
 
 def _waves(seasons: Sequence[tuple[float, ...]]) -> tuple[np.ndarray, np.ndarray]:

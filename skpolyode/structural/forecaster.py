@@ -29,12 +29,12 @@ class StructuralForecaster(SeriesEstimator):
     """Forecast single series by models of level, trend and season, at irregular times.
 
     Some hundreds of linear state-space models are drawn for each channel: levels that stay, walk at
-    random or revert to a mean, trends, seasons and cycles, in values or logarithms. The likeliest
-    are kept, and averaged by the probability of the series so far under each (Bayesian model
-    averaging; Raftery, Karny and Ettler, Technometrics 2010, without forgetting). The members are
-    Kalman filters in continuous time, so that no grid is needed. Use it for one or a few series
-    that are too short for learned dynamics; `PolyODEForecaster` has it as a member of its ensemble
-    there.
+    random or revert to a mean, trends, seasons (long ones also with a value for each phase) and
+    cycles, in values or logarithms. The likeliest are kept, and averaged by the probability of the
+    series so far under each (Bayesian model averaging; Raftery, Karny and Ettler, Technometrics
+    2010, without forgetting). The members are Kalman filters in continuous time, so that no grid is
+    needed. Use it for one or a few series that are too short for learned dynamics;
+    `PolyODEForecaster` has it as a member of its ensemble there.
 
     Parameters
     ----------

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from skpolyode.structural.components import LEVEL, SLOPE, Components
+from skpolyode.structural.phases import PhaseValues
 
 _AT_ONCE = 64  # gaps, of whose moves the calls take no longer than of one
 _PRIOR = 0.5  # half the number of observations that speak for errors of one typical step
@@ -22,6 +23,7 @@ class Filtered(NamedTuple):
     errors: np.ndarray  # float64 (n, G): of one-step forecasts, in expected errors
     scale: np.ndarray  # float64 (n, G): estimated factor of all variances
     covariances: np.ndarray  # float64 (m, G, p, p): after the observations asked for
+    phases: np.ndarray  # float64 (m, 2, G, B): means and variances of phases, likewise
 
 
 def kalman_filter(
@@ -51,24 +53,20 @@ def kalman_filter(
     kept = {} if asked is None else {row: place for place, row in enumerate(asked.tolist())}
     zeros, states = np.zeros((2, *values.shape)), np.empty((len(times), *mean.shape))
     covariances = np.empty((len(kept), *covariance.shape))
-    found = Filtered(zeros[0], states, zeros[1], np.ones(values.shape), covariances)
+    phases = PhaseValues(models, times)
+    phases_kept = np.empty((len(kept), 2, *phases.means.shape))
+    found = Filtered(zeros[0], states, zeros[1], np.ones(values.shape), covariances, phases_kept)
     shape, squares, log_likelihood = _PRIOR, np.full(len(models), _PRIOR), np.zeros(len(models))
     moves = _moves(np.diff(times), models)
     for i, own in enumerate(seen):
         if i:  # over the gap before
-            rise, left, added, both = next(moves)
-            slope = mean[:, SLOPE]
-            mean = mean * left
-            mean[:, LEVEL] += rise * slope
-            covariance[:, LEVEL] += rise[:, None] * covariance[:, SLOPE]
-            covariance[:, :, LEVEL] += rise[:, None] * covariance[:, :, SLOPE]
-            covariance *= left[:, :, None] * left[:, None, :]
-            np.einsum("gpp->gp", covariance)[...] += added  # a view of the diagonals
-            covariance[:, LEVEL, SLOPE] += both
-            covariance[:, SLOPE, LEVEL] += both
-        error = values[i] - (own * mean).sum(axis=1)
+            *move, faded, renewed = next(moves)
+            mean = _over_gap(mean, covariance, *move)
+            phases.move(faded, renewed)
+        free, spread = phases.at(i)
+        error = values[i] - (own * mean).sum(axis=1) - free
         known = np.matmul(covariance, own[:, :, None])[:, :, 0]
-        expected = (own * known).sum(axis=1) + models.noise
+        expected = (own * known).sum(axis=1) + spread + models.noise
         if i:  # the first observation sets the level, and has no likelihood
             square = error**2 / expected
             log_likelihood += gammaln(shape + 0.5) - gammaln(shape)
@@ -79,22 +77,45 @@ def kalman_filter(
         gain = known / expected[:, None]
         mean = mean + gain * error[:, None]
         covariance = covariance - gain[:, :, None] * known[:, None, :]
+        phases.learn(i, error, expected)
         found.log_likelihood[i], found.states[i] = log_likelihood, mean
         found.scale[i] = squares / shape
         if i in kept:
             found.covariances[kept[i]] = covariance
+            found.phases[kept[i]] = phases.means, phases.variances
     return found
 
 
+def _over_gap(
+    mean: np.ndarray,
+    covariance: np.ndarray,
+    rise: np.ndarray,
+    left: np.ndarray,
+    added: np.ndarray,
+    both: np.ndarray,
+) -> np.ndarray:
+    """Means (G, p) after a gap, as `_moves` has them; covariances (G, p, p) change in place."""
+    slope, mean = mean[:, SLOPE], mean * left
+    mean[:, LEVEL] += rise * slope
+    covariance[:, LEVEL] += rise[:, None] * covariance[:, SLOPE]
+    covariance[:, :, LEVEL] += rise[:, None] * covariance[:, :, SLOPE]
+    covariance *= left[:, :, None] * left[:, None, :]
+    np.einsum("gpp->gp", covariance)[...] += added  # a view of the diagonals
+    covariance[:, LEVEL, SLOPE] += both
+    covariance[:, SLOPE, LEVEL] += both
+    return mean
+
+
 def _moves(gaps: np.ndarray, models: Components) -> Iterator[tuple[np.ndarray, ...]]:
-    """What each gap does to G models with p states, as arrays (G,), (G, p), (G, p) and (G,).
+    """What each gap does to G models with p states, as arrays (G,), (G, p), (G, p), (G,), and two.
 
     That is the rise of the level by a slope of one, the shares of the states that are left, the
-    variances added, and the covariances of level and slope added.
+    variances added, and the covariances of level and slope added; then the shares (G,) of the
+    phases that are left, and the variances (G,) added.
     """
     for start in range(0, len(gaps), _AT_ONCE):
         own, which = np.unique(gaps[start : start + _AT_ONCE], return_inverse=True)
-        columns = models.gain(own), models.kept(own), *models.added(own)
+        columns = models.gain(own), models.kept(own), *models.added(own), *models.phase_moves(own)
         for place in which:
             yield tuple(column[place] for column in columns)
 
@@ -103,6 +124,7 @@ def predict(
     models: Components,
     states: np.ndarray,
     covariances: np.ndarray,
+    phases: np.ndarray,
     place: np.ndarray,
     origins: np.ndarray,
     leads: np.ndarray,
@@ -110,12 +132,15 @@ def predict(
     """Means (Q, G) and variances (Q, G) of observations, up to the scale of the variances.
 
     They follow from states (Q, G, p) at times `origins` (Q,), and are for times `leads` (Q,) later.
-    `place` (Q,) says which of the covariances (m, G, p, p) each has.
+    `place` (Q,) says which of the covariances (m, G, p, p) and phases (m, 2, G, B) each has.
     """
     then = models.seen(origins + leads)
     seen = then * models.kept(leads)
     seen[:, :, SLOPE] = models.gain(leads)
-    expected = np.einsum("qgp,qgp->qg", seen, states)
+    at = place[:, None], slice(None), np.arange(len(models)), models.phases(origins + leads)
+    free, spread = np.moveaxis(phases[at], -1, 0)
+    share, renewed = models.phase_moves(leads)
+    expected = np.einsum("qgp,qgp->qg", seen, states) + share * free
     known = np.empty_like(seen)
     for k in np.unique(place):  # no covariance is copied
         own = seen[place == k].swapaxes(0, 1)
@@ -123,4 +148,5 @@ def predict(
     added = models.added(leads)[0]
     # The slope is not observed, so that its covariance with the level does not matter.
     variance = (seen * known).sum(axis=-1) + (then**2 * added).sum(axis=-1) + models.noise
+    variance += share**2 * spread + renewed
     return expected, variance

@@ -149,7 +149,7 @@ def test_auto_takes_the_best_features(cls, monkeypatch):
     with pytest.warns(UserWarning, match=r"numba.*not installed.*values of the path") as caught:
         model = cls(EMBEDDER, random_state=0, cv=2).fit(X, y)
     assert len(caught) == 1
-    assert set(model.cv_scores_) == {"coefficients", "path", "summary"}
+    assert set(model.cv_scores_) == {"coefficients", "path", "summary", "clock"}
     assert model.cv_scores_[model.features_] == max(model.cv_scores_.values())
     alone = cls(EMBEDDER, features=model.features_, random_state=0)
     if model.features_ != "path":
@@ -176,6 +176,47 @@ def test_summary_statistics_win_where_only_they_know():
     assert set(model.cv_scores_) == {"coefficients", "summary"}  # it follows no path
     assert model.features_ == "summary"
     assert model.score(X, y) == 1
+
+
+def waves(n_series=60, apart=0.0, end=(4.0, 6.0)):
+    """Waves that end at different times, and what they are at time 3."""
+    rng = np.random.default_rng(0)
+    series, y = [], []
+    for phase in rng.uniform(0, 6, n_series):
+        start, last = rng.uniform(0, apart), rng.uniform(*end)
+        times = np.append(np.sort(rng.uniform(0, last, 30)), last)
+        values = np.sin(2 * times + phase)
+        series.append((start + times, np.stack([values, 1e6 + 1e3 * values], axis=1)))
+        y.append(np.sin(6 + phase))
+    return series, np.array(y)
+
+
+@pytest.mark.filterwarnings("ignore:MiniRocket needs numba")
+@pytest.mark.parametrize("cls", [PolyODEClassifier, PolyODERegressor])
+def test_what_belongs_to_a_time_is_told_by_the_clock(cls, monkeypatch):
+    """The embedding looks back from the end, and does not know when that is."""
+    without_numba(monkeypatch)
+    X, y = waves()
+    y = np.where(y > 0, "up", "down") if cls is PolyODEClassifier else y
+    model = cls(EMBEDDER, cv=2, random_state=0).fit(X[:40], y[:40])
+    assert model.features_ == "clock"
+    assert model.cv_scores_["clock"] > model.cv_scores_["coefficients"] + 0.1
+    assert model.score(X[40:], y[40:]) > 0.8
+
+
+@pytest.mark.filterwarnings("ignore:MiniRocket needs numba")
+@pytest.mark.parametrize(
+    ("setting", "as_dates"),
+    [({"apart": 100.0}, False), ({"apart": 100.0}, True), ({"end": (5.0, 5.0)}, False)],
+)
+def test_dates_and_equal_ends_are_no_clock(setting, as_dates, monkeypatch):
+    without_numba(monkeypatch)
+    X, y = waves(20, **setting)
+    if as_dates:
+        X = [(pd.Timestamp("2026-01-05") + pd.to_timedelta(t, unit="h"), x) for t, x in X]
+    model = PolyODEClassifier(EMBEDDER, cv=2, random_state=0).fit(X, y > 0)
+    assert set(model.cv_scores_) == {"coefficients", "path", "summary"}
+    assert model.set_params(features="clock").fit(X, y > 0).features_ == "clock"  # if asked for
 
 
 def test_the_embedder_learns_once_and_from_the_seed(monkeypatch):
@@ -261,7 +302,7 @@ def test_scorings_may_read_probabilities(scoring, monkeypatch):
     weights = np.linspace(0.5, 1, 30)
     model = PolyODEClassifier(EMBEDDER, cv=2, scoring=scoring, random_state=0)
     found = model.fit(X, y, sample_weight=weights).cv_scores_
-    assert found.keys() == {"coefficients", "path", "summary"}
+    assert found.keys() == {"coefficients", "path", "summary", "clock"}
     guess = {"neg_log_loss": -np.log(3), "roc_auc_ovr": 0.5, "neg_brier_score": -2 / 9}[scoring]
     assert all(score > guess for score in found.values())
 
@@ -368,11 +409,12 @@ def test_inside_searches_and_pipelines():
     assert chain.predict(panel).shape == (30,)
 
 
-def test_datetimes():
+@pytest.mark.parametrize("kind", ["coefficients", "clock"])
+def test_datetimes(kind):
     X, y = swings(20)
     days = [(pd.Timestamp("2026-01-05") + pd.to_timedelta(t, unit="D"), x) for t, x in X]
     stamped = Panel.from_series(days, time_unit="D")
-    model = PolyODEClassifier(EMBEDDER, features="coefficients", random_state=0)
+    model = PolyODEClassifier(EMBEDDER, features=kind, random_state=0)
     found = model.fit(stamped, y).predict_proba(stamped)
     np.testing.assert_allclose(found, clone(model).fit(X, y).predict_proba(X), atol=1e-6)
 

@@ -43,12 +43,12 @@ def test_weights_reach_the_head():
     assert np.abs(wanted.coef_ - Ridge().fit(Z, LEVEL**2).coef_).max() > 1e-3
 
 
-@pytest.mark.parametrize("features", ["coefficients", "path", "summary"])
+@pytest.mark.parametrize("features", ["coefficients", "path", "summary", "clock"])
 def test_every_default_head_takes_weights(features):
     weights = RNG.uniform(0.5, 2, 60)
     for model, y in ((PolyODEClassifier, RARE), (PolyODERegressor, LEVEL)):
         own = model(embedder(), features=features, cv=2, random_state=0)
-        if features == "path":
+        if features in ("path", "clock"):
             own.set_params(transformer=small(max_epochs=1))
         assert own.fit(SERIES, y, sample_weight=weights).predict(SERIES[:3]).shape == (3,)
 

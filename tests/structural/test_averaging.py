@@ -25,6 +25,7 @@ from skpolyode.structural.kalman import kalman_filter, predict
 NOTHING = {
     **{"noise": 0.3, "rate": 0.0, "walk": 0.0, "slope_rate": 0.0, "slope_walk": 0.0, "slope": 0.0},
     **{"season_rate": 0.0, "season_walk": 0.0, "season": 0.0, "turns": [], "shares": []},
+    **{"period": 1.0, "free": 0.0},
 }
 # Parts of a model, and what it makes of two times since the start as a Gaussian process.
 PARTS = {
@@ -79,7 +80,7 @@ def test_filter_is_regression_by_a_gaussian_process(name):
     t = np.cumsum(np.append(0.0, rng.exponential(size=9)))
     x = rng.standard_normal(10)
     found = kalman_filter(t, x[:, None], own, asked=np.array([4, 9]))
-    lead, known = 2.5, (found.states[-1:], found.covariances, np.array([1]))
+    lead, known = 2.5, (found.states[-1:], found.covariances, found.phases, np.array([1]))
     (expected,), (variance,) = predict(own, *known, t[-1:], np.array([lead]))
     every = np.append(t, t[-1] + lead)
     matrix = 1e6 + covariance(every[:, None], every) + 0.3 * np.eye(11)
@@ -92,6 +93,28 @@ def test_filter_is_regression_by_a_gaussian_process(name):
     left = matrix[1:10, 1:10] - np.outer(centre, matrix[0, 1:10])
     density = multivariate_t.logpdf(x[1:], centre * x[0], left, df=1)
     assert found.log_likelihood[-1, 0] == pytest.approx(density, abs=1e-4)
+
+
+@pytest.mark.parametrize("fades", [0.0, 0.02])
+def test_phases_are_nearly_those_of_a_gaussian_process(fades):
+    """Whose covariances with each other and with the level are left out."""
+    season = {"season": 2.0, "season_rate": fades, "season_walk": 4.0 * fades}
+    own = model(**season, period=6.0, free=0.5, noise=0.1)
+    rng = np.random.default_rng(0)
+    t = np.append(0.0, np.arange(1.0, 60.0)[rng.random(59) < 0.8])
+    x = rng.standard_normal(6)[t.astype(int) % 6] + 0.3 * rng.standard_normal(len(t))
+    found = kalman_filter(t, x[:, None], own, asked=np.array([len(t) - 1]))
+    lead, states = np.arange(1.0, 7.0), np.repeat(found.states[-1:], 6, axis=0)
+    known = states, found.covariances, found.phases, np.zeros(6, dtype=int)
+    expected, variance = predict(own, *known, np.full(6, t[-1]), lead)
+    every = np.append(t, t[-1] + lead)
+    apart = np.abs(every[:, None] - every)
+    matrix = 1e6 + np.exp(-fades * apart) * (apart % 6 == 0) + 0.1 * np.eye(len(every))
+    n = len(t)
+    weights = np.linalg.solve(matrix[:n, :n], matrix[:n, n:])
+    np.testing.assert_allclose(expected[:, 0], x @ weights, atol=0.15)  # values have 1
+    left = np.diag(matrix[n:, n:] - weights.T @ matrix[:n, n:])
+    np.testing.assert_allclose(variance[:, 0], left, rtol=0.1)
 
 
 def test_gaps_are_crossed_many_at_once_as_one_by_one(monkeypatch):
@@ -245,6 +268,19 @@ def test_a_day_and_a_week_are_there_together():
         panel, np.array([503]), ahead, np.array([48])
     )
     assert np.sqrt(np.mean((found.means[:, 0] - x[504:]) ** 2)) < 0.45  # a day alone: above 1
+
+
+@pytest.mark.parametrize("moved", [0.0, 0.2])
+def test_a_sharp_hour_is_told_from_smooth_ones(moved):
+    """At which six harmonics of a day swing; also if hours are missing, and are not whole."""
+    t, rng = np.arange(168.0), np.random.default_rng(0)
+    x = np.cos(2 * np.pi * t / 24) + 3.0 * (t % 24 == 7) + 0.1 * rng.standard_normal(168)
+    known = rng.random(144) < (0.7 if moved else 1.0)
+    t += moved * rng.uniform(-1, 1, 168)
+    panel = single(t[:144][known], x[:144][known])
+    origin, ahead = np.array([known.sum() - 1]), t[144:]
+    found = learned(panel, period=[24.0]).forecast_from(panel, origin, ahead, np.array([24]))
+    assert np.sqrt(np.mean((found.means[:, 0] - x[144:]) ** 2)) < 0.25  # harmonics alone: above .4
 
 
 def small(**options: object) -> PolyODEForecaster:
