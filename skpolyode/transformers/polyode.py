@@ -95,7 +95,8 @@ class PolyODETransformer(UncertainTransformer):
     step_size : float, timedelta, str or "auto", default="auto"
         Longest integration step, in the units of `times`. "auto" takes four thirds of the typical
         gap or ``2.5 context_ / n`` with n coefficients, whichever is shorter; training halves it
-        if that changes forecasts by more than a tenth of their errors. Halve it if `step_halving_error_` is not small against the forecasting error.
+        if that changes forecasts by more than a tenth of their errors. Halve it if
+        `step_halving_error_` is not small against the forecasting error.
     hidden_size : int, default=32
         Length of the learned hidden state, which a gated cell updates at observations. It carries
         what the context does not hold. Raise it for much data; 0 gives the dynamics of the paper,
