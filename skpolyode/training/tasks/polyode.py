@@ -86,10 +86,9 @@ class PolyODETask(IntervalTask):
     one cycle ahead fall from .182 and .114 to .107 and .109 on raw turbofan engines (two seeds),
     and squared ones from .0116 to .0082 on Lorenz63 (.0070 by the states alone)."""
 
-    part_rows = 16
+    part_rows = 32
     """Rows of the parts of long series that a refresh runs through side by side. Whole series of
-    200 rows would take half of the time of a fit. 20 series of 30 rows take .92 times as long as
-    with 32, and err .8 times as much (three seeds). The learned state gets this much further into a
+    200 rows would take half of the time of a fit. The learned state gets this much further into a
     series with each refresh."""
 
     def __init__(
