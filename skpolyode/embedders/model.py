@@ -14,7 +14,7 @@ from skpolyode.embedders.combiner import Known, take_known
 from skpolyode.embedders.trained_model import TrainedModel
 from skpolyode.embedders.variance import std_coefficients
 from skpolyode.models.contract import State, select
-from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import observed_rows, series_of_rows, take
 from skpolyode.saving.codec import saved
 from skpolyode.training import forecasting_mse
@@ -99,26 +99,20 @@ class ModelEmbedder(TrainedModel, Embedder):
         return forecasting_mse(self.exact, self.pack(panel))
 
     def forecast_values(
-        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, combine: bool = True
+        self,
+        panel: Panel,
+        times: np.ndarray,
+        offsets: np.ndarray,
+        combine: bool = True,
+        known: Known | None = None,
     ) -> np.ndarray:
-        """Values (Q, D) at times (Q,) after the series end, by offsets; stacked if `combine`."""
-        known = self.known(panel) if combine and self.stacking is not None else None
-        return self._values_ahead(panel, times, offsets, known)
+        """Values (Q, D) at times (Q,) after the series end, by offsets; stacked if `combine`.
 
-    def forecast_with_errors(
-        self, panel: Panel, times: np.ndarray, offsets: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """As `forecast_values`, and the size (Q, D) of the errors that simple forecasts expect."""
-        known, series = self.known(panel), series_index(offsets)
-        since = (times - panel.times[panel.offsets[:-1]][series]) / self.units.time_scale
-        expected = self.stacking.expected_errors(take_known(known, series), since)
-        return self._values_ahead(panel, times, offsets, known), expected
-
-    def _values_ahead(
-        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, known: Known | None
-    ) -> np.ndarray:
-        """Values (Q, D) at times (Q,), combined with what is `known` of the series, if it is."""
+        What simple forecasts know of the series, see `known`, may be given.
+        """
         rows, values = observed_rows(panel), np.empty((len(times), panel.n_channels))
+        if known is None and combine and self.stacking is not None:
+            known = self.known(panel)
         for part, where, leads, asked in lead_batches(panel, times, offsets, rows.end):
             durations, here = (rows.end - rows.start)[part], panel[part]
             run = self.free_run(self.recent_states(here), durations, leads, here)
@@ -194,20 +188,12 @@ class ModelEmbedder(TrainedModel, Embedder):
             Further forecasts that are combined, such as "structural" ones.
         """
         run = self.runs_from(panel, origins, times, counts)
-        known, elapsed = self._known_from(panel, origins, times, counts)
-        series = series_of_rows(panel)[np.repeat(origins, counts)]
-        driven = self.responses(panel, elapsed, series)
+        known, elapsed = self.known_from(panel, origins, times, counts)
+        driven = self.responses(panel, elapsed, series_of_rows(panel)[np.repeat(origins, counts)])
         stacked = self.stacking.combine({"run": run} | others, known, elapsed, driven)
-        expected = self.stacking.expected_errors(known, elapsed)
-        return self.units.scaler.at_mean(stacked), expected
+        return self.units.scaler.at_mean(stacked), self.stacking.expected_errors(known, elapsed)
 
-    def expected_errors(
-        self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
-    ) -> np.ndarray:
-        """Size (Q, D) of the errors that simple forecasts expect; see `forecast_from`."""
-        return self.stacking.expected_errors(*self._known_from(panel, origins, times, counts))
-
-    def _known_from(
+    def known_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
     ) -> tuple[Known, np.ndarray]:
         """What simple forecasts know at the origin of each time (Q,), and the times elapsed."""

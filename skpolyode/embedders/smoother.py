@@ -48,11 +48,11 @@ def path_values(
     x = scaler.transform(seen.values)
     rise = np.where(np.isnan(x), 0.0, x - expected.mean)
     signal = expected.signal + bridges(asked, rise, filtered)
-    if stacking is not None:
-        series = series_of_rows(seen)[asked.row]
+    is_open = asked.following < 0
+    place = np.flatnonzero(is_open.any(axis=1))
+    if stacking is not None and len(place):
+        series, known = series_of_rows(seen)[asked.row], embedder.known(seen)
         elapsed = (asked.times - seen.times[seen.offsets[:-1]][series]) / embedder.units.time_scale
-        is_open, known = asked.following < 0, embedder.known(seen)
-        place = np.flatnonzero(is_open.any(axis=1))
         for start in range(0, len(place), CHUNK_TIMES):
             some = place[start : start + CHUNK_TIMES]
             driven = embedder.responses(seen, elapsed[some], series[some])

@@ -349,8 +349,8 @@ def _expected_beside(
     times = np.where(before < 0, panel.times[ends] + panel.times[first] - times, times)
     origins, counts = np.unique(origin, return_counts=True)
     order, found = np.argsort(origin, kind="stable"), np.empty((len(times), panel.n_channels))
-    query = panel, origins, times[order], counts
-    found[order] = trained.transformer.embedder_.expected_errors(*query)
+    model, query = trained.transformer.embedder_, (panel, origins, times[order], counts)
+    found[order] = model.stacking.expected_errors(*model.known_from(*query))
     return found
 
 

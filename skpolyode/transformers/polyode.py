@@ -18,13 +18,12 @@ from skpolyode.embedders.fitting import encoders_of
 from skpolyode.embedders.inputs import sizes_of
 from skpolyode.embedders.static import n_features_of
 from skpolyode.memory import MEMORIES, PATH_MEASURES, LegTMemory
-from skpolyode.models import Packed, PolyODE, SequenceModel
+from skpolyode.models import PolyODE
 from skpolyode.models.layers import drawn, zero_map
 from skpolyode.models.packed import InputSizes
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import choose_window, typical_gap
 from skpolyode.panel.select import Observed, observed_rows
-from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.noise import TrainFilter
@@ -93,10 +92,9 @@ class PolyODETransformer(UncertainTransformer):
         window is not much longer, it takes the window, and one memory serves both. Raise it if what
         comes next depends on more than a few observations.
     step_size : float, timedelta, str or "auto", default="auto"
-        Longest integration step, in the units of `times`. "auto" takes four thirds of the typical
-        gap or ``2.5 context_ / n`` with n coefficients, whichever is shorter, and half of it if
-        that changes forecasts by more than a tenth of their errors, a quarter of the way through
-        training. Halve it if `step_halving_error_` is not small against the forecasting error.
+        Longest integration step, in the units of `times`. "auto" takes two thirds of the typical
+        gap or ``1.25 context_ / n`` with n coefficients, whichever is shorter. Halve it if
+        `step_halving_error_` is not small against the forecasting error.
     hidden_size : int, default=32
         Length of the learned hidden state, which a gated cell updates at observations. It carries
         what the context does not hold. Raise it for much data; 0 gives the dynamics of the paper,
@@ -131,7 +129,7 @@ class PolyODETransformer(UncertainTransformer):
         Number of observations of a typical series within the window per coefficient: the larger,
         the coarser the memory. Details that are much finer are not remembered.
     step_size_ : float
-        Longest integration step, in the units of `times`, as training left it.
+        Longest integration step, in the units of `times`.
     field_ : torch.nn.Module
         The trained vector field.
     start_ : torch.nn.Module or None
@@ -302,7 +300,7 @@ class PolyODETransformer(UncertainTransformer):
             inputs=driven,
         )
         self._describe_window(rows, window)
-        outcome = f"context {context:.3g}, integration steps of {self.step_size_:.3g} at first"
+        outcome = f"context {context:.3g}, integration steps of {self.step_size_:.3g}"
         self.fit_report_.add("dynamics", outcome, typical_gap=unit, coefficients=size)
         return ModelEmbedder(
             model.float(),
@@ -385,11 +383,6 @@ class PolyODETransformer(UncertainTransformer):
         """
         rows_of_context = embedder.recent.window / embedder.units.time_scale
         return int(max(_ROWS_TO_CUT, _CONTEXTS_TO_CUT * rows_of_context))
-
-    def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
-        task = super()._new_task(model, data, held_out)
-        task.may_refine = task.starts_anew and self.step_size == "auto"
-        return task
 
     def _check_invertible(self) -> None:
         check_coefficients(self.embedder_.blocks)

@@ -8,9 +8,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ModelEmbedder
+from skpolyode.embedders.combiner import take_known
 from skpolyode.futures.errors import Ahead, KnownErrors
 from skpolyode.futures.sampling import SamplesFutures
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import time_since_seen
 from skpolyode.panel.units import Units
 from skpolyode.transformers.input import read_panel, warn_of_unknown_inputs
@@ -33,11 +34,12 @@ class SampledTransformer(SamplesFutures):
 
     def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
         warn_of_unknown_inputs(panel, times, offsets)
-        values, expected = self.embedder_.forecast_with_errors(panel, times, offsets)
-        last, counts = panel.offsets[1:] - 1, np.diff(offsets)
-        leads = time_since_seen(panel, np.repeat(last, counts), times)
-        rows = self.embedder_.standardised(panel)
-        own = rows.values, panel.offsets, np.repeat(last, counts), expected
-        signs = self.embedder_.calibration.signs(*own)
-        values = self.embedder_.units.scaler.transform(values)
-        return Ahead(values, leads, signs, np.ones(values.shape))
+        model, last = self.embedder_, panel.offsets[1:] - 1
+        known, series = model.known(panel), series_index(offsets)
+        values = model.forecast_values(panel, times, offsets, known=known)
+        since = (times - panel.times[panel.offsets[:-1]][series]) / model.units.time_scale
+        expected = model.stacking.expected_errors(take_known(known, series), since)
+        leads = time_since_seen(panel, last[series], times)
+        own = panel.offsets, last[series], expected
+        signs = model.calibration.signs(model.standardised(panel).values, *own)
+        return Ahead(model.units.scaler.transform(values), leads, signs, np.ones(values.shape))

@@ -261,7 +261,7 @@ class CheckStepSize(Stage):
     name: ClassVar[str] = "step size"
 
     def run(self, state: FitState) -> None:
-        """Set `step_halving_error_`, and `step_size_`, which training may have halved."""
+        """Set `step_halving_error_`."""
         panel, rng = state.windows.panel, state.random_state
         drawn = panel[rng.permutation(panel.n_series)[: self.n_windows]]
         parts = cut_windows(drawn, self.n_rows, overlap=0)
@@ -272,8 +272,8 @@ class CheckStepSize(Stage):
         with torch.no_grad():
             change = model.predictions(data) - finer.predictions(data)
         error = float(change.square().mean().sqrt())
+        state.fitted["step_halving_error_"] = error
         size = model.step_size * state.embedder.units.time_scale
-        state.fitted |= {"step_size_": size, "step_halving_error_": error}
         state.report.add(self.name, f"step size {size:.3g}", step_halving_error=error)
 
 

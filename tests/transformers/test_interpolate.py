@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 from skpolyode import HiPPOTransformer, InterpolationTransformer, Panel
 from skpolyode.ensemble import mixed
+from skpolyode.ensemble.members import Members
 from tests.closeness import assert_same_but_for_rounding
 from tests.transformers.data import oscillators, small
 from tests.transformers.registry import all_transformers
@@ -39,6 +40,13 @@ def searched_to_the_end() -> Iterator[None]:
 def fitted(request):
     with searched_to_the_end():
         return clone(PATHS[request.param]).fit(SERIES)
+
+
+def test_between_observations_no_simple_forecast_follows_the_series(fitted, monkeypatch):
+    times = [(t[1:4] + t[:3]) / 2 for t, _ in SERIES]
+    expected = fitted.interpolate(SERIES, times).values
+    monkeypatch.setattr(Members, "known_at", None)
+    np.testing.assert_array_equal(fitted.interpolate(SERIES, times).values, expected)
 
 
 def test_only_those_that_follow_a_path_have_it():

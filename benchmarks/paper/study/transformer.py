@@ -164,9 +164,7 @@ class PaperPolyODETransformer(PolyODETransformer):
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         if self.gradient == "interval":
             ahead = self._looks_ahead(data, held_out) | {"is_decoupled": self.solver == "exact"}
-            task = PolyODETask(model, data, held_out, length=INTERVAL_LENGTH, **ahead)
-            task.may_refine = task.starts_anew and self.step_size == "auto"
-            return task
+            return PolyODETask(model, data, held_out, length=INTERVAL_LENGTH, **ahead)
         if self.horizon not in (1, "auto"):
             raise ValueError(
                 f"gradient='series' looks one observation ahead, got horizon={self.horizon}; "

@@ -24,8 +24,6 @@ from skpolyode.training.tasks.interval import IntervalTask
 _COARSE_SHARE = 1 / 8  # of the training
 _COARSE_STEPS = 4  # longest intervals in it
 _CHUNK = 4096  # intervals at once: bounds memory
-_REFINED_FROM = 1 / 4  # share of the training after which steps may turn out to be too long
-_COUNTS, _COMPARED = 0.1, 1000  # share of an error that counts, of so many forecasts at most
 
 
 class PolyODETask(IntervalTask):
@@ -88,15 +86,10 @@ class PolyODETask(IntervalTask):
     one cycle ahead fall from .182 and .114 to .107 and .109 on raw turbofan engines (two seeds),
     and squared ones from .0116 to .0082 on Lorenz63 (.0070 by the states alone)."""
 
-    part_rows = 16
+    part_rows = 32
     """Rows of the parts of long series that a refresh runs through side by side. Whole series of
-    200 rows would take half of the time of a fit; 20 series of 30 rows take .88 times as long as
-    with 32, and err .8 times as much (two seeds). The learned state gets this much further into a
+    200 rows would take half of the time of a fit. The learned state gets this much further into a
     series with each refresh."""
-
-    may_refine = False
-    """Whether it halves the integration step, once, if that changes forecasts by more than a tenth
-    of their errors."""
 
     def __init__(
         self,
@@ -155,24 +148,7 @@ class PolyODETask(IntervalTask):
         error = super().refresh(progress)
         self.n_refreshed += 1
         self.is_new = False
-        if self.may_refine and progress >= _REFINED_FROM:
-            self.may_refine = False
-            if self._refine():
-                return self.refresh(progress)
         return self._validate() if self.model.is_coarse else error
-
-    def _refine(self) -> bool:
-        """Halve the integration step if that counts; returns whether it does."""
-        order = torch.randperm(len(self.validating), generator=torch.Generator().manual_seed(0))
-        rows = self.validating[order[:_COMPARED].to(self.validating.device)]
-        (_, coarse), size = self._forecasts_of(rows, self._depart), self.model.step_size
-        self.model.step_size = size / 2
-        following, fine = self._forecasts_of(rows, self._depart)
-        known = self.data.mask[following]
-        change, wrong = ((x - fine)[known].square().sum() for x in (coarse, self.data.x[following]))
-        counts = bool(change > _COUNTS**2 * wrong)
-        self.model.step_size = size / 2 if counts else size
-        return counts
 
     def _estimated(self, predictions: torch.Tensor) -> dict[str, torch.Tensor]:
         """Noise and gain of a filter."""
@@ -190,25 +166,24 @@ class PolyODETask(IntervalTask):
         def pass_by(part: torch.Tensor) -> State:
             return self.model.steer({"z": self.states["z"][part]}, self.data, part)
 
-        return Passed(rows, *self._forecasts_of(rows, pass_by))
+        parts = self._forecasts(rows, pass_by)
+        following, predictions = (torch.cat(column) for column in zip(*parts, strict=True))
+        return Passed(rows, following, predictions)
 
-    def _forecasts_of(
+    def _forecasts(
         self, rows: torch.Tensor, depart: Callable[[torch.Tensor], State]
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Rows of the next observations, and their forecasts from states that `depart` at rows."""
-        parts = []
         for part in rows.split(_CHUNK):
             state, following = self._arrive(depart(part), part)
-            parts.append((following, self.model.predict(state).mean))
-        following, predictions = (torch.cat(column) for column in zip(*parts, strict=True))
-        return following, predictions
+            yield following, self.model.predict(state).mean
 
     def _validate(self) -> float:
         """Validation error from the stored states."""
         data = self.data
         errors = torch.zeros_like(data.x)
-        rows, predictions = self._forecasts_of(self.validating, self._depart)
-        errors[rows] = (data.x[rows] - predictions).square()
+        for rows, predictions in self._forecasts(self.validating, self._depart):
+            errors[rows] = (data.x[rows] - predictions).square()
         return self._validation_error(errors)
 
     def _pass(
@@ -289,14 +264,12 @@ class PolyODETask(IntervalTask):
         return rows[short] if short.any() else rows
 
     def state_dict(self) -> dict[str, Any]:
-        """Stored states and progress, and the integration step."""
+        """Stored states and progress."""
         prepared = {"n_refreshed": self.n_refreshed, "coarse": self.model.is_coarse}
-        prepared |= {"step_size": self.model.step_size, "may_refine": self.may_refine}
         return super().state_dict() | prepared
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the states of an earlier `refresh`."""
         super().load_state_dict(state)
         self.n_refreshed, self.model.is_coarse = state["n_refreshed"], state["coarse"]
-        self.model.step_size, self.may_refine = state["step_size"], state["may_refine"]
         self.is_new = False

@@ -377,25 +377,3 @@ def test_the_coarse_part_validates_as_a_scan_and_learns_from_short_gaps():
     task.refresh(progress=1.0)
     assert not model.is_coarse
     assert task.loss(everything).item() != task.loss(everything[short]).item()
-
-
-@pytest.mark.parametrize(("speed", "counts"), [(30.0, True), (0.01, False)])
-def test_steps_are_halved_once_where_that_changes_forecasts(speed, counts):
-    model, data = make_model(), pack(*flat_series(LENGTHS))
-    size = model.step_size
-    for parameter in model.field.layers[-1].parameters():
-        parameter.data.mul_(speed)
-    task = PolyODETask(model, data, held_out(0))
-    task.may_refine = True
-    task.refresh(progress=0.2)  # early, where the dynamics are far off, nothing is decided
-    before = task.state_dict()
-    assert model.step_size == size
-    error = task.refresh(progress=0.25)
-    assert model.step_size == (size / 2 if counts else size)
-    assert error == pytest.approx(masked_mse(model, data, data.series == 0))
-    task.refresh(progress=0.5)
-    assert model.step_size == (size / 2 if counts else size)
-    task.load_state_dict(before)
-    assert model.step_size == size
-    task.refresh(progress=0.25)
-    assert model.step_size == (size / 2 if counts else size)
