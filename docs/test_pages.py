@@ -29,11 +29,10 @@ SEARCHES = {
     "stacking": "ensemble.html",
     "classify": "classification.html",
 }
-TASKS = [
-    f"{name}.html"
-    for name in ("getting_started", "classification", "forecasting", "imputation", "streaming")
-    + ("displays", "noise")
-]
+TASKS = (
+    *("classification.html", "displays.html", "forecasting.html", "getting_started.html"),
+    *("imputation.html", "noise.html", "streaming.html"),
+)
 # What is wrong with a page, as words that name the element.
 FAULTS = """() => {
   const faults = [], root = document.documentElement;
