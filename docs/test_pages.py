@@ -30,8 +30,8 @@ SEARCHES = {
     "classify": "classification.html",
 }
 TASKS = (
-    *("classification.html", "displays.html", "forecasting.html", "getting_started.html"),
-    *("imputation.html", "noise.html", "streaming.html"),
+    *("classification.html", "forecasting.html", "getting_started.html", "imputation.html"),
+    *("noise.html", "streaming.html"),
 )
 # What is wrong with a page, as words that name the element.
 FAULTS = """() => {
