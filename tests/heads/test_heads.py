@@ -252,7 +252,7 @@ def test_a_head_may_have_its_methods_once_it_is_fitted():
 
 def test_a_scoring_that_is_not_known_is_refused_before_training():
     X, y = swings(20)
-    with pytest.raises(ValueError, match="'scoring' parameter of PolyODEClassifier .* Got 'auc'"):
+    with pytest.raises(ValueError, match=r"'scoring' parameter of PolyODEClassifier .* Got 'auc'"):
         PolyODEClassifier(scoring="auc").fit(X, y)
 
 
