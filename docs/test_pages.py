@@ -29,10 +29,8 @@ SEARCHES = {
     "stacking": "ensemble.html",
     "classify": "classification.html",
 }
-TASKS = (
-    *("classification.html", "forecasting.html", "getting_started.html", "imputation.html"),
-    *("noise.html", "streaming.html"),
-)
+GUIDES = "getting_started classification forecasting imputation streaming displays noise"
+TASKS = [f"{name}.html" for name in GUIDES.split()]
 # What is wrong with a page, as words that name the element.
 FAULTS = """() => {
   const faults = [], root = document.documentElement;
