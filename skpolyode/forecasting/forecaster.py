@@ -18,7 +18,7 @@ from skpolyode.forecasting.frames import (
     channel_places,
     check_countable,
     extended,
-    is_list_of_pairs,
+    is_foreign,
     read_context,
     read_horizon,
     read_index,
@@ -224,7 +224,7 @@ class PolyODEForecaster(PanelForecaster):
 
         Parameters
         ----------
-        y : Panel, list of (times, values), or panel or hierarchy in any of sktime's formats
+        y : Panel, list of (times, values), dict, or any of sktime's panels and hierarchies
             The series. A :class:`~skpolyode.panel.Panel` may have times of any kind, real
             numbers too, which sktime's formats cannot hold.
         X : panel or hierarchy in any of sktime's formats, or None, default=None
@@ -237,7 +237,7 @@ class PolyODEForecaster(PanelForecaster):
         self
         """
         warn_of_exogenous(X, self.transformer)
-        if is_list_of_pairs(y):
+        if is_foreign(y):
             y = as_panel(y, name="y")
         if not isinstance(y, Panel):
             check_countable(y)

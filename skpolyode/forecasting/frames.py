@@ -75,17 +75,18 @@ class Query:
         return values[first[self.index[first].get_indexer(index)]]
 
 
-def is_list_of_pairs(y: Any) -> bool:
-    """Whether y is a list of series that sktime cannot read."""
-    return isinstance(y, list | tuple) and not all(isinstance(own, pd.DataFrame) for own in y)
+def is_foreign(y: Any) -> bool:
+    """Whether y is a collection of series that sktime cannot read, and this package can."""
+    is_list = isinstance(y, list | tuple)
+    return isinstance(y, dict) or (is_list and not all(isinstance(own, pd.DataFrame) for own in y))
 
 
 def check_countable(y: Any) -> None:
     """Raise a TypeError if sktime cannot read y, or its horizons cannot count on the index."""
-    if is_list_of_pairs(y):
+    if is_foreign(y):
         raise TypeError(
             f"y is a {type(y).__name__} of series, a type that sktime does not read: use "
-            "pretrain(Panel.from_series(y)) and forecast(y, times), or give DataFrames."
+            "pretrain(y) and forecast(y, times), or give DataFrames."
         )
     if isinstance(y, Panel) and y.is_datetime:
         raise TypeError(
@@ -101,6 +102,13 @@ def check_countable(y: Any) -> None:
             "sktime's horizons cannot count on a Panel or on an index of real numbers: use "
             "pretrain(panel) and forecast(panel, times), or index y by datetimes."
         )
+    if times is not None and pd.api.types.infer_dtype(times) == "string":
+        raise TypeError(
+            f"the index of y holds text, such as {times[0]!r}: convert it with pandas.to_datetime."
+        )
+    own = [] if not isinstance(y, pd.DataFrame) else [*y.select_dtypes(["datetime", "datetimetz"])]
+    if own:
+        raise TypeError(f"y has the column {own[0]!r} of times: use y.set_index({own[0]!r}).")
 
 
 def extended(

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import get_scorer_names
 from sklearn.utils import check_consistent_length
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -59,7 +60,7 @@ class HeadEstimator(SeriesEstimator):
         "features": [StrOptions({"auto", *FEATURES})],
         "head": [HasMethods(["fit"]), None],  # some have `predict` once they are fitted
         "cv": [Interval(Integral, 2, None, closed="left")],
-        "scoring": [str, callable, None],
+        "scoring": [StrOptions({*get_scorer_names()}), callable, None],
         "random_state": ["random_state"],
     }
 

@@ -155,7 +155,8 @@ def _parts(panel: Panel, by: Any) -> Parts:
         np.logical_or.at(has, series, observed)
         own, channel = np.nonzero(has)
         return Parts(own, panel.offsets[own], panel.offsets[own + 1], channel)
-    place = np.floor(panel.elapsed / read_duration("by", by, panel.time_unit))
+    name = "by, if not 'observation' or 'channel',"
+    place = np.floor(panel.elapsed / read_duration(name, by, panel.time_unit))
     start = np.flatnonzero(np.append(True, (np.diff(place) != 0) | (np.diff(series) != 0)))
     stop = np.append(start[1:], panel.n_observations)
     return Parts(series[start], start, stop, np.full(len(start), -1))

@@ -133,13 +133,16 @@ class Inputs:
         return one.equals(two)
 
     def updated(self, later: Inputs) -> Inputs:
-        """The same with further rows of the same series; at equal times the later ones count."""
+        """The same with further rows of the same series; at equal times the later ones count.
+
+        They may be of some channels only.
+        """
         own, new = (dict(zip(x.names, x.kinds, strict=True)) for x in (self, later))
-        if own != new:
+        if not new.items() <= own.items():
             raise ValueError(
                 f"the new inputs are {new}, the earlier ones {own}: give the same names and kinds."
             )
-        one, two = self.panel, later.select(self.names).panel
+        one, two = self.panel, _in_channels(later, self.names)
         n = one.n_series
         joint = type(one).concat([one, two], ids=range(2 * n))
         rows = joint[np.arange(2 * n).reshape(2, n).T.ravel()].rows  # parts of a series together
@@ -150,24 +153,16 @@ class Inputs:
         """The channels of both, of the same series."""
         if twice := sorted({*self.names} & {*other.names}):
             raise ValueError(f"two inputs have the channels {twice}: give each a name of its own.")
-        names = self.names + other.names
-        one, two = (
-            Inputs(
-                own.panel.from_rows(
-                    replace(own.panel.rows, values=_at(own, names), channel_names=names)
-                ),
-                self.kinds + other.kinds,
-            )
-            for own in (self, other)
-        )
-        return one.updated(two)
+        wide = _in_channels(self, self.names + other.names)
+        return Inputs(wide, self.kinds + other.kinds).updated(other)
 
 
-def _at(inputs: Inputs, names: tuple[str, ...]) -> np.ndarray:
-    """Values of inputs in the columns of more channels, NaN in the others."""
-    values = np.full((len(inputs.panel.values), len(names)), np.nan)
-    values[:, [names.index(name) for name in inputs.names]] = inputs.panel.values
-    return values
+def _in_channels(inputs: Inputs, names: tuple[str, ...]) -> Any:
+    """Rows of inputs with these channels, of which the inputs have some."""
+    panel = inputs.panel
+    values = np.full((len(panel.values), len(names)), np.nan)
+    values[:, [names.index(name) for name in inputs.names]] = panel.values
+    return panel.from_rows(replace(panel.rows, values=values, channel_names=names))
 
 
 def _unlabelled(rows: Any) -> Any:

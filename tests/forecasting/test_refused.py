@@ -55,6 +55,26 @@ def test_real_times_are_for_panels(make):
         tiny().fit(make([1.0, 2.0, 3.0], index=[0.0, 0.5, 1.7]))
 
 
+@pytest.mark.parametrize(
+    ("y", "remedy"),
+    [
+        ({"a": pd.Series([1.0, 2.0])}, r"a dict of series.*use pretrain\(y\) and forecast"),
+        ([([0.0, 1.0], [1.0, 2.0])], r"a list of series.*use pretrain\(y\) and forecast"),
+        (pd.Series([1.0, 2.0], index=["2024-03-01", "2024-03-02"]), r"text.*pandas.to_datetime"),
+        (pd.DataFrame({"t": [START, START + HOUR], "x": [1.0, 2.0]}), r"y.set_index\('t'\)"),
+    ],
+)
+def test_what_sktime_would_refuse_without_a_remedy(y, remedy):
+    with pytest.raises(TypeError, match=remedy):
+        tiny().fit(y)
+
+
+def test_pretraining_reads_what_other_estimators_read():
+    series = {"a": ([0.0, 1.0, 2.5], [1.0, 2.0, 3.0]), "b": ([0.5, 1.0], [2.0, 1.0])}
+    learned = tiny().pretrain(series)
+    assert learned.forecast(series, [3.0]).ids.tolist() == ["a", "b"]
+
+
 def test_empty_horizon(forecaster, y):
     with pytest.raises(ValueError, match="must not be empty"):
         forecaster.fit(y).predict([])

@@ -291,6 +291,12 @@ def test_a_head_may_have_its_methods_once_it_is_fitted():
         clone(model).set_params(head=3).fit(X, y)
 
 
+def test_a_scoring_that_is_not_known_is_refused_before_training():
+    X, y = swings(20)
+    with pytest.raises(ValueError, match=r"'scoring' parameter of PolyODEClassifier .* Got 'auc'"):
+        PolyODEClassifier(scoring="auc").fit(X, y)
+
+
 @pytest.mark.filterwarnings("ignore:MiniRocket needs numba")
 @pytest.mark.parametrize("scoring", ["neg_log_loss", "roc_auc_ovr", "neg_brier_score"])
 def test_scorings_may_read_probabilities(scoring, monkeypatch):

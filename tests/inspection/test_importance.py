@@ -156,7 +156,7 @@ def test_wrong_questions_are_refused():
         observation_importance(model, ONE, what="probability")
     with pytest.raises(ValueError, match="needs times"):
         observation_importance(model, ONE, what="forecast")
-    with pytest.raises(ValueError, match="by must be a positive length"):
+    with pytest.raises(ValueError, match=r"'observation' or 'channel', must be .* 'row'"):
         observation_importance(model, ONE, by="row")
     alone = observation_importance(model, [([0.0], [1.0])])
     assert alone["importance"].isna().tolist() == [True]

@@ -216,6 +216,11 @@ def test_inputs_of_two_kinds_stand_side_by_side(panel):
     np.testing.assert_array_equal(values, [[5.0, np.nan], [6.0, 7.0], [np.nan, 8.0]])
     swapped = panel.with_inputs(Inputs(meals, "hold"), panel.inputs)
     assert swapped.inputs.select(both.inputs.names).equals(both.inputs)
+    dinner = Panel.from_series([([], []), ([3.0], [9.0])], channel_names=["meal"], empty="keep")
+    later = both.inputs.updated(Inputs(dinner, "hold"))
+    assert (later.names, later.kinds) == (both.inputs.names, both.inputs.kinds)
+    np.testing.assert_array_equal(later.panel.values[:, 1], [np.nan, 7.0, 9.0])
+    np.testing.assert_array_equal(later.panel.values[:, 0], both.inputs.panel.values[:, 0])
     with pytest.raises(ValueError, match=r"two inputs have the channels \['dose'\]"):
         panel.with_inputs(panel.inputs, panel.inputs)
 
