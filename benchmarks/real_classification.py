@@ -1,6 +1,7 @@
 """Classification of real and simulated series of which a share of the cells is hidden.
 
     python -m benchmarks.real_classification --out results [--quick | --report]
+    python -m benchmarks.real_classification --out results --only Lorenz63 Synthetic --draws 1
 
 Six sets that come with sktime, in their own split, and the paper's three simulated systems (1000
 independent series, half of them to train on); 0, 50 and 70 % of all cells dropped, three draws.
@@ -72,6 +73,7 @@ METHODS: dict[str, tuple[Callable | None, str]] = {
     DEFAULT: (None, "auto"),
     "PolyODE coefficients + SVM": (None, "coefficients"),
     "MiniRocket, learned path": (None, "path"),
+    "learned path at common times + SVM": (None, "clock"),
     "MiniRocket, linear path": (InterpolationTransformer, "path"),
     "HiPPO coefficients + SVM": (HiPPOTransformer, "coefficients"),
     "summary statistics + trees": (InterpolationTransformer, "summary"),
@@ -172,9 +174,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--report", action="store_true", help="only print what is there")
     parser.add_argument("--quick", action="store_true", help="a set, a share and a draw")
+    parser.add_argument("--only", nargs="+", choices=SETS, default=SETS, metavar="SET")
+    parser.add_argument("--draws", type=int, default=3)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    names, shares, n_draws = (SETS, SHARES, 3)
+    names, shares, n_draws = args.only, SHARES, args.draws
     if args.quick:
         names, shares, n_draws = (["ItalyPowerDemand"], SHARES[:1], 1)
     # First all sets at the first share, one draw each.
