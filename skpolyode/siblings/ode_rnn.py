@@ -9,7 +9,7 @@ Rubanova, R. T. Q. Chen, D. Duvenaud, "Latent ODEs for irregularly-sampled time 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -20,7 +20,7 @@ from skpolyode.models.layers import Start, drawn, driven_update, observed_inputs
 from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, layer_sizes
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, layer_sizes, with_parameters
 
 
 @register_module
@@ -114,6 +114,7 @@ class ODERNN(SequenceModel):
         return {"h": state["h"][:, : self.hidden_size]}
 
 
+@with_parameters
 class ODERNNTransformer(NeuralTransformer):
     """Embed irregular series by a gated cell with a neural ODE between observations (ODE-RNN).
 
@@ -183,16 +184,8 @@ class ODERNNTransformer(NeuralTransformer):
 
     uses_inputs = True
 
-    def __init__(
-        self,
-        *,
-        hidden_size: int | str = "auto",
-        hidden_layer_sizes: Sequence[int] | int = (100,),
-        **training: Any,
-    ) -> None:
-        self.hidden_size = hidden_size
-        self.hidden_layer_sizes = hidden_layer_sizes
-        super().__init__(**training)
+    hidden_size: int | str = "auto"
+    hidden_layer_sizes: Sequence[int] | int = (100,)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> ODERNN:
         return ODERNN(

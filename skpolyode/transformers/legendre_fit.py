@@ -10,9 +10,10 @@ from sklearn.utils._param_validation import Interval
 from skpolyode.embedders import LeastSquaresEmbedder
 from skpolyode.panel import Panel
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import COUNT, DURATION, Duration
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration, with_parameters
 
 
+@with_parameters
 class LegendreFitTransformer(SeriesTransformer):
     r"""Embed irregular series by a penalised least-squares fit of Legendre polynomials.
 
@@ -92,16 +93,9 @@ class LegendreFitTransformer(SeriesTransformer):
         "window": DURATION,
     }
 
-    def __init__(
-        self,
-        *,
-        n_coefficients: int = 32,
-        alpha: float = 1e-5,
-        window: Duration = "auto",
-    ) -> None:
-        self.n_coefficients = n_coefficients
-        self.alpha = alpha
-        self.window = window
+    n_coefficients: int = 32
+    alpha: float = 1e-5
+    window: Duration = "auto"
 
     has_coefficients = True
     uses_errors = True

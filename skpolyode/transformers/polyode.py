@@ -33,6 +33,7 @@ from skpolyode.transformers.parameters import (
     Duration,
     check_coefficients,
     layer_sizes,
+    with_parameters,
 )
 from skpolyode.transformers.resolution import (
     auto_step_size,
@@ -59,6 +60,7 @@ _BLOCKS = {
 }
 
 
+@with_parameters
 class PolyODETransformer(UncertainTransformer):
     """Embed irregular series by a neural ODE that drives a polynomial memory (PolyODE).
 
@@ -226,30 +228,15 @@ class PolyODETransformer(UncertainTransformer):
         StackForecasts(),
     )
 
-    def __init__(
-        self,
-        *,
-        n_coefficients: int = 32,
-        measure: str = "legt",
-        window: Duration = "auto",
-        context: Duration = "auto",
-        step_size: Duration = "auto",
-        hidden_size: int = 32,
-        hidden_layer_sizes: Sequence[int] | int = (64, 64),
-        embedding: str = "full",
-        observations: str = "auto",
-        **training: Any,
-    ) -> None:
-        self.n_coefficients = n_coefficients
-        self.measure = measure
-        self.window = window
-        self.context = context
-        self.step_size = step_size
-        self.hidden_size = hidden_size
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.embedding = embedding
-        self.observations = observations
-        super().__init__(**training)
+    n_coefficients: int = 32
+    measure: str = "legt"
+    window: Duration = "auto"
+    context: Duration = "auto"
+    step_size: Duration = "auto"
+    hidden_size: int = 32
+    hidden_layer_sizes: Sequence[int] | int = (64, 64)
+    embedding: str = "full"
+    observations: str = "auto"
 
     @property
     def field_(self) -> WalledMLP:
