@@ -8,6 +8,7 @@ from torch import nn
 from skpolyode.models import Prediction, SequenceModel
 from skpolyode.saving import register_estimator, register_module
 from skpolyode.transformers.neural import NeuralTransformer, Sizes
+from skpolyode.transformers.parameters import with_parameters
 
 
 @register_module
@@ -36,6 +37,7 @@ class ToyModel(SequenceModel):
         return {"h": state["h"]}
 
 
+@with_parameters
 class ToyTransformer(NeuralTransformer):
     """Embed series by a cell that forgets.
 
@@ -46,9 +48,7 @@ class ToyTransformer(NeuralTransformer):
     %(training)s
     """
 
-    def __init__(self, *, size: int = 4, **training) -> None:
-        self.size = size
-        super().__init__(**training)
+    size: int = 4
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> ToyModel:
         model = ToyModel(sizes.n_channels, self.size)
