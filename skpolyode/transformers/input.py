@@ -159,6 +159,8 @@ def read_panel(
     series learn the limits of cells in `fit`, and keep them. If `limits` are given, the series are
     within them: who learned them has told what is not.
     """
+    if not reset:
+        check_is_fitted(estimator)
     panel, shape = _converted(estimator, X, reset, "X")
     if inputs is not None:
         encoder = estimator.embedder_.inputs
