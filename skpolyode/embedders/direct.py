@@ -206,7 +206,8 @@ def _blocks(series: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     members, starts, counts = members[order], starts[order], counts[order]
     at = 0
     while at < len(members):
-        fits = counts[at:] * np.arange(1, len(members) - at + 1) <= CHUNK_ROWS  # 8 MB of basis at N = 32
+        # So many padded rows: 8 MB of basis at N = 32.
+        fits = counts[at:] * np.arange(1, len(members) - at + 1) <= CHUNK_ROWS
         stop = at + max(1, int(fits.argmin()) if not fits.all() else len(fits))
         place = np.arange(counts[stop - 1])
         inside = place < counts[at:stop, None]
