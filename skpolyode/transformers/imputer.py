@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -104,12 +104,7 @@ class PanelImputer(PathTransformer):
            [2., 2., 1., 0.]])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **PathTransformer._parameter_constraints,
-        "refine": ["boolean", StrOptions({"auto"})],
-    }
-
-    refine: bool | str = "auto"
+    refine: Annotated[bool | str, "boolean", StrOptions({"auto"})] = "auto"
 
     def _complete(self, panel: Panel) -> None:
         model, self.refinement_ = self.transformer_, None
