@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -31,7 +32,7 @@ from skpolyode.models.layers import Start, draw_normal, drawn, driven_update
 from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import Count, CountOrAuto, with_parameters
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, with_parameters
 
 _NOISE = 0.01  # standard deviation of an observation, in the divergence after a jump
 _WEIGHT = 1e-4  # of that divergence in the loss
@@ -240,10 +241,16 @@ class GRUODEBayesTransformer(NeuralTransformer):
     Panel(6 series, 1 channel, 12 observations, 100% of cells observed, times 6.5 to 7)
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **NeuralTransformer._parameter_constraints,
+        "hidden_size": COUNT_OR_AUTO,
+        "head_size": [COUNT],
+    }
+
     uses_inputs = True
 
-    hidden_size: CountOrAuto = "auto"
-    head_size: Count = 64
+    hidden_size: int | str = "auto"
+    head_size: int = 64
     learning_rate_init: float = 0.1
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> GRUODEBayes:

@@ -15,7 +15,7 @@ Forecasts are a polynomial of the time since the last observation, with coeffici
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import ClassVar
 
 import torch
 from sklearn.utils._param_validation import StrOptions
@@ -27,7 +27,13 @@ from skpolyode.models.layers import AgeHead, Start, drawn, observed_inputs, wher
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import Count, CountOrAuto, Duration, with_parameters
+from skpolyode.transformers.parameters import (
+    COUNT,
+    COUNT_OR_AUTO,
+    DURATION,
+    Duration,
+    with_parameters,
+)
 
 
 @register_module
@@ -203,9 +209,17 @@ class HiPPORNNTransformer(NeuralTransformer):
     Panel(6 series, 1 channel, 12 observations, 100% of cells observed, times 6.5 to 7)
     """
 
-    hidden_size: CountOrAuto = "auto"
-    n_coefficients: Count = 32
-    measure: Annotated[str, StrOptions(set(PATH_MEASURES))] = "legt"
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **NeuralTransformer._parameter_constraints,
+        "hidden_size": COUNT_OR_AUTO,
+        "n_coefficients": [COUNT],
+        "measure": [StrOptions(set(PATH_MEASURES))],
+        "window": DURATION,
+    }
+
+    hidden_size: int | str = "auto"
+    n_coefficients: int = 32
+    measure: str = "legt"
     window: Duration = "auto"
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> HiPPORNN:

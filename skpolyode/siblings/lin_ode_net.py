@@ -19,6 +19,7 @@ training to the same error. Decay rates are positive, so that forecasts stay bou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -29,7 +30,7 @@ from skpolyode.models.layers import Start, draw_normal, drawn
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import CountOrAuto, LayerSizes, layer_sizes, with_parameters
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, layer_sizes, with_parameters
 
 
 @register_module
@@ -264,8 +265,14 @@ class LinODENetTransformer(NeuralTransformer):
     Panel(6 series, 1 channel, 12 observations, 100% of cells observed, times 6.5 to 7)
     """
 
-    hidden_size: CountOrAuto = "auto"
-    hidden_layer_sizes: LayerSizes = (64, 64)
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **NeuralTransformer._parameter_constraints,
+        "hidden_size": COUNT_OR_AUTO,
+        "hidden_layer_sizes": ["array-like", COUNT],
+    }
+
+    hidden_size: int | str = "auto"
+    hidden_layer_sizes: Sequence[int] | int = (64, 64)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> LinODENet:
         return LinODENet(

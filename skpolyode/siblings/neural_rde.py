@@ -20,7 +20,7 @@ for four channels at depth 3; products with `P l` are a tensor of lower rank.
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Annotated
+from typing import ClassVar
 
 import torch
 from sklearn.utils._param_validation import Interval
@@ -32,7 +32,7 @@ from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.log_signature import continued, log_signature, n_words, trivial
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import Count, CountOrAuto, with_parameters
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, with_parameters
 
 
 @register_module
@@ -243,9 +243,16 @@ class NeuralRDETransformer(NeuralTransformer):
     Panel(6 series, 1 channel, 12 observations, 100% of cells observed, times 6.5 to 7)
     """
 
-    hidden_size: CountOrAuto = "auto"
-    depth: Annotated[int, Interval(Integral, 1, 3, closed="both")] = 2
-    stretch: Count = 1
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **NeuralTransformer._parameter_constraints,
+        "hidden_size": COUNT_OR_AUTO,
+        "depth": [Interval(Integral, 1, 3, closed="both")],
+        "stretch": [COUNT],
+    }
+
+    hidden_size: int | str = "auto"
+    depth: int = 2
+    stretch: int = 1
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> NeuralRDE:
         return NeuralRDE(

@@ -9,6 +9,7 @@ Rubanova, R. T. Q. Chen, D. Duvenaud, "Latent ODEs for irregularly-sampled time 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -19,7 +20,7 @@ from skpolyode.models.layers import Start, drawn, driven_update, observed_inputs
 from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import CountOrAuto, LayerSizes, layer_sizes, with_parameters
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, layer_sizes, with_parameters
 
 
 @register_module
@@ -175,10 +176,16 @@ class ODERNNTransformer(NeuralTransformer):
     Panel(6 series, 1 channel, 12 observations, 100% of cells observed, times 6.5 to 7)
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **NeuralTransformer._parameter_constraints,
+        "hidden_size": COUNT_OR_AUTO,
+        "hidden_layer_sizes": ["array-like", COUNT],
+    }
+
     uses_inputs = True
 
-    hidden_size: CountOrAuto = "auto"
-    hidden_layer_sizes: LayerSizes = (100,)
+    hidden_size: int | str = "auto"
+    hidden_layer_sizes: Sequence[int] | int = (100,)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> ODERNN:
         return ODERNN(

@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -35,10 +35,10 @@ from skpolyode.training.tasks import Minibatches
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import align_to_frozen
 from skpolyode.transformers.parameters import (
-    Count,
+    COUNT,
+    DURATION,
+    POSITIVE,
     Duration,
-    Positive,
-    Seed,
     local_random_state,
     with_parameters,
 )
@@ -254,20 +254,28 @@ class PastDecoder(SeriesTransformer):
     Panel(6 series, 1 channel, 74 observations, 100% of cells observed, times ... to ...)
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "transformer": [HasMethods(["fit", "transform"]), None],
+        "n_coefficients": [COUNT],
+        "window": DURATION,
+        "hidden_size": [COUNT],
+        "max_epochs": [COUNT],
+        "learning_rate_init": [POSITIVE],
+        "random_state": ["random_state"],
+    }
+
     has_coefficients = True
     uses_static = True
     uses_inputs = True  # if the transformer does, which else warns
     embedder_: DecodedEmbedder = field(init=False)
 
-    transformer: Annotated[Any, HasMethods(["fit", "transform"]), None] = field(
-        default=None, kw_only=False
-    )
-    n_coefficients: Count = 32
+    transformer: Any = field(default=None, kw_only=False)
+    n_coefficients: int = 32
     window: Duration = "auto"
-    hidden_size: Count = 128
-    max_epochs: Count = 60
-    learning_rate_init: Positive = 0.05
-    random_state: Seed = None
+    hidden_size: int = 128
+    max_epochs: int = 60
+    learning_rate_init: float = 0.05
+    random_state: Any = None
 
     def _fit(self, panel: Panel) -> str | None:
         panel = align_to_frozen(self, panel, self.transformer)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import Annotated
+from typing import ClassVar
 
 import torch
 from sklearn.utils._param_validation import StrOptions
@@ -39,7 +39,13 @@ from skpolyode.siblings.state_space import DiagonalStateSpace, before_each
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import SegmentTask
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import Count, CountOrAuto, Duration, Switch, with_parameters
+from skpolyode.transformers.parameters import (
+    COUNT,
+    COUNT_OR_AUTO,
+    DURATION,
+    Duration,
+    with_parameters,
+)
 
 _AT_ONCE = 2**20  # numbers in the states of the observations that a pass takes together
 
@@ -327,11 +333,21 @@ class S4Transformer(NeuralTransformer):
     Panel(6 series, 1 channel, 12 observations, 100% of cells observed, times 6.5 to 7)
     """
 
-    hidden_size: CountOrAuto = "auto"
-    n_layers: Count = 2
-    state_size: Count = 8
-    inputs: Annotated[str, StrOptions({"held", "impulses"})] = "impulses"
-    memory: Switch = False
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **NeuralTransformer._parameter_constraints,
+        "hidden_size": COUNT_OR_AUTO,
+        "n_layers": [COUNT],
+        "state_size": [COUNT],
+        "inputs": [StrOptions({"held", "impulses"})],
+        "memory": ["boolean"],
+        "window": DURATION,
+    }
+
+    hidden_size: int | str = "auto"
+    n_layers: int = 2
+    state_size: int = 8
+    inputs: str = "impulses"
+    memory: bool = False
     window: Duration = "auto"
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:

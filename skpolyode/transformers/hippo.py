@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import ClassVar
 
 from sklearn.utils._param_validation import StrOptions
 
@@ -10,7 +10,7 @@ from skpolyode.embedders import PathEmbedder
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import Count, Duration, with_parameters
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration, with_parameters
 
 _PATHS = {"linear": "linear", "previous": "constant"}
 
@@ -95,9 +95,16 @@ class HiPPOTransformer(SeriesTransformer):
     [[2.0], [2.5]]
     """
 
-    n_coefficients: Count = 32
-    measure: Annotated[str, StrOptions(MEMORIES.keys())] = "legt"
-    hold: Annotated[str, StrOptions(set(_PATHS))] = "linear"
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "n_coefficients": [COUNT],
+        "measure": [StrOptions(MEMORIES.keys())],
+        "hold": [StrOptions(set(_PATHS))],
+        "window": DURATION,
+    }
+
+    n_coefficients: int = 32
+    measure: str = "legt"
+    hold: str = "linear"
     window: Duration = "auto"
 
     has_coefficients = True

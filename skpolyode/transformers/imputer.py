@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtri
@@ -104,7 +104,12 @@ class PanelImputer(PathTransformer):
            [2., 2., 1., 0.]])
     """
 
-    refine: Annotated[bool | str, "boolean", StrOptions({"auto"})] = "auto"
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **PathTransformer._parameter_constraints,
+        "refine": ["boolean", StrOptions({"auto"})],
+    }
+
+    refine: bool | str = "auto"
 
     def _complete(self, panel: Panel) -> None:
         model, self.refinement_ = self.transformer_, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import ClassVar
 
 from sklearn.utils._param_validation import StrOptions
 
@@ -10,7 +10,7 @@ from skpolyode.embedders import PathEmbedder
 from skpolyode.embedders.paths import KINDS
 from skpolyode.panel import Panel
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import Count, Duration, Switch, with_parameters
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration, with_parameters
 
 
 @with_parameters
@@ -92,10 +92,17 @@ class InterpolationTransformer(SeriesTransformer):
     [[2.0], [2.9]]
     """
 
-    # "centred" is "hermite" that is not causal.
-    kind: Annotated[str, StrOptions(set(KINDS) - {"centred"})] = "linear"
-    causal: Switch = True
-    n_coefficients: Count = 32
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        # "centred" is "hermite" that is not causal.
+        "kind": [StrOptions(set(KINDS) - {"centred"})],
+        "causal": ["boolean"],
+        "n_coefficients": [COUNT],
+        "window": DURATION,
+    }
+
+    kind: str = "linear"
+    causal: bool = True
+    n_coefficients: int = 32
     window: Duration = "auto"
 
     has_coefficients = True

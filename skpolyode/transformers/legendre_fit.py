@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Annotated
+from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval
 
 from skpolyode.embedders import LeastSquaresEmbedder
 from skpolyode.panel import Panel
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import Count, Duration, with_parameters
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration, with_parameters
 
 
 @with_parameters
@@ -87,8 +87,14 @@ class LegendreFitTransformer(SeriesTransformer):
     array([[2.25]])
     """
 
-    n_coefficients: Count = 32
-    alpha: Annotated[float, Interval(Real, 0, None, closed="left")] = 1e-5
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "n_coefficients": [COUNT],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "window": DURATION,
+    }
+
+    n_coefficients: int = 32
+    alpha: float = 1e-5
     window: Duration = "auto"
 
     has_coefficients = True

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import wraps
 from numbers import Integral, Real
-from typing import Annotated, Any, TypeVar, dataclass_transform, get_origin
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 import torch
@@ -21,17 +21,11 @@ from sklearn.utils._param_validation import Interval, InvalidParameterError, Str
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
+COUNT_OR_AUTO = [COUNT, StrOptions({"auto"})]
 # As `read_duration` reads it. A timedelta64 comes first: numpy takes it for a whole number.
-DURATION = (np.timedelta64, datetime.timedelta, str, POSITIVE)
+Duration = float | str | datetime.timedelta | np.timedelta64
+DURATION = [np.timedelta64, datetime.timedelta, str, POSITIVE]
 
-# Kinds of parameters, with the constraints of scikit-learn.
-Count = Annotated[int, COUNT]
-CountOrAuto = Annotated[int | str, COUNT, StrOptions({"auto"})]
-Positive = Annotated[float, POSITIVE]
-Switch = Annotated[bool, "boolean"]
-Seed = Annotated[Any, "random_state"]
-LayerSizes = Annotated[Sequence[int] | int, "array-like", COUNT]
-Duration = Annotated[float | str | datetime.timedelta | np.timedelta64, *DURATION]
 
 _ENTRY = re.compile(r"^((\w+) : .*\n(?:^    .*\n)*)", re.MULTILINE)
 
@@ -59,14 +53,10 @@ _C = TypeVar("_C", bound=type)
 def with_parameters(cls: _C) -> _C:
     """Class decorator: the fields of a class are the parameters of its constructor.
 
-    They come before those of its parents, in the order in which they are written. What an
-    `Annotated` type says beside the type are the constraints of scikit-learn.
+    They come before those of its parents, in the order in which they are written.
     """
-    kinds = inspect.get_annotations(cls, eval_str=True)
-    given = {k: [*kind.__metadata__] for k, kind in kinds.items() if get_origin(kind) is Annotated}
-    cls._parameter_constraints = getattr(cls, "_parameter_constraints", {}) | given
     inherited = inspect.signature(cls.__mro__[1].__init__).parameters
-    order = list(dict.fromkeys(["self", *kinds, *inherited]))
+    order = list(dict.fromkeys(["self", *inspect.get_annotations(cls), *inherited]))
     init = dataclass(kw_only=True, eq=False, repr=False)(cls).__init__
     known = inspect.signature(init).parameters.values()
     known = sorted(known, key=lambda p: (p.kind, order.index(p.name)))
@@ -162,16 +152,29 @@ class Training:
         Number of channels.
     """
 
-    horizon: CountOrAuto = "auto"
-    learning_rate_init: Positive = 0.05
-    batch_size: CountOrAuto = "auto"
-    max_epochs: CountOrAuto = "auto"
-    validation_fraction: Annotated[float | None, Interval(Real, 0, 1, closed="neither"), None] = 0.1
-    warm_start: Switch = False
-    checkpoint_dir: Annotated[str | os.PathLike[str] | None, str, os.PathLike, None] = None
-    random_state: Seed = None
-    device: Annotated[str, str] = "cpu"
-    verbose: Annotated[int, "verbose"] = 0
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "horizon": COUNT_OR_AUTO,
+        "learning_rate_init": [POSITIVE],
+        "batch_size": COUNT_OR_AUTO,
+        "max_epochs": COUNT_OR_AUTO,
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+        "warm_start": ["boolean"],
+        "checkpoint_dir": [str, os.PathLike, None],
+        "random_state": ["random_state"],
+        "device": [str],
+        "verbose": ["verbose"],
+    }
+
+    horizon: int | str = "auto"
+    learning_rate_init: float = 0.05
+    batch_size: int | str = "auto"
+    max_epochs: int | str = "auto"
+    validation_fraction: float | None = 0.1
+    warm_start: bool = False
+    checkpoint_dir: str | os.PathLike[str] | None = None
+    random_state: Any = None
+    device: str = "cpu"
+    verbose: int = 0
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Write what a class shares with its parent into its docstring.

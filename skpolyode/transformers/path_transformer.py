@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import field
-from typing import Annotated, Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import TransformerMixin, clone
@@ -32,11 +32,12 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
         None: a `PolyODETransformer` with its defaults.
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "transformer": [HasMethods(["fit", "interpolate"]), None],
+    }
     transformer_: SeriesTransformer = field(init=False)
 
-    transformer: Annotated[SeriesTransformer | None, HasMethods(["fit", "interpolate"]), None] = (
-        field(default=None, kw_only=False)
-    )
+    transformer: SeriesTransformer | None = field(default=None, kw_only=False)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the transformer.

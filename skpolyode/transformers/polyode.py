@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import Annotated, Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -24,11 +25,12 @@ from skpolyode.panel import Panel
 from skpolyode.panel.durations import choose_window, typical_gap
 from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.training.tasks import PolyODETask
+from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.noise import TrainFilter
 from skpolyode.transformers.parameters import (
-    Count,
+    COUNT,
+    DURATION,
     Duration,
-    LayerSizes,
     layer_sizes,
     with_parameters,
 )
@@ -198,6 +200,19 @@ class PolyODETransformer(UncertainTransformer):
     Panel(6 series, 1 channel, 12 observations, 100% of cells observed, times 6.5 to 7)
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **NeuralTransformer._parameter_constraints,
+        "n_coefficients": [COUNT],
+        "measure": [StrOptions(set(PATH_MEASURES))],
+        "window": DURATION,
+        "context": DURATION,
+        "step_size": DURATION,
+        "hidden_size": [Interval(Integral, 0, None, closed="left")],
+        "hidden_layer_sizes": ["array-like", COUNT],
+        "embedding": [StrOptions(set(_BLOCKS))],
+        "observations": [StrOptions({"auto", "exact", "noisy"})],
+    }
+
     has_coefficients = True
     uses_errors = True
     uses_inputs = True
@@ -212,15 +227,15 @@ class PolyODETransformer(UncertainTransformer):
         StackForecasts(),
     )
 
-    n_coefficients: Count = 32
-    measure: Annotated[str, StrOptions(set(PATH_MEASURES))] = "legt"
+    n_coefficients: int = 32
+    measure: str = "legt"
     window: Duration = "auto"
     context: Duration = "auto"
     step_size: Duration = "auto"
-    hidden_size: Annotated[int, Interval(Integral, 0, None, closed="left")] = 32
-    hidden_layer_sizes: LayerSizes = (64, 64)
-    embedding: Annotated[str, StrOptions(set(_BLOCKS))] = "full"
-    observations: Annotated[str, StrOptions({"auto", "exact", "noisy"})] = "auto"
+    hidden_size: int = 32
+    hidden_layer_sizes: Sequence[int] | int = (64, 64)
+    embedding: str = "full"
+    observations: str = "auto"
 
     @property
     def field_(self) -> WalledMLP:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
@@ -86,10 +86,18 @@ class Resampler(PathTransformer):
            [[1., 2., 3., 3., 3.]]])
     """
 
-    n_points: Annotated[int | None, COUNT, None] = None
-    every: Annotated[Duration | None, *DURATION, None] = None
-    grid: Annotated[Any, "array-like", None] = None
-    relative_to: Annotated[str | None, StrOptions({"start", "end"}), None] = "start"
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **PathTransformer._parameter_constraints,
+        "n_points": [COUNT, None],
+        "every": [*DURATION, None],
+        "grid": ["array-like", None],
+        "relative_to": [StrOptions({"start", "end"}), None],
+    }
+
+    n_points: int | None = None
+    every: Duration | None = None
+    grid: Any = None
+    relative_to: str | None = "start"
 
     def _prepare(self, panel: Panel) -> None:
         names = ("n_points", "every", "grid")

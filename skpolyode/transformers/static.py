@@ -7,10 +7,8 @@ from skpolyode.embedders.static import StaticEmbedder, StaticEncoder
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import with_parameters
 
 
-@with_parameters
 class StaticFeatures(SeriesTransformer):
     """Features of the static covariates of each series, which most transformers do not read.
 

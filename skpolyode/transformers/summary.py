@@ -7,10 +7,8 @@ from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
 from skpolyode.panel.units import ChannelScaler, Units
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import with_parameters
 
 
-@with_parameters
 class SummaryStatsTransformer(SeriesTransformer):
     """Embed irregular series by a dozen summary statistics of each channel.
 
