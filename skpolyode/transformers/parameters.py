@@ -55,11 +55,10 @@ def with_parameters(cls: _C) -> _C:
 
     They come before those of its parents, in the order in which they are written.
     """
-    inherited = inspect.signature(cls.__mro__[1].__init__).parameters
-    order = list(dict.fromkeys(["self", *inspect.get_annotations(cls), *inherited]))
+    place = {name: k for k, name in enumerate(["self", *inspect.get_annotations(cls)])}
     init = dataclass(kw_only=True, eq=False, repr=False)(cls).__init__
     known = inspect.signature(init).parameters.values()
-    known = sorted(known, key=lambda p: (p.kind, order.index(p.name)))
+    known = sorted(known, key=lambda p: (p.kind, place.get(p.name, len(place))))
     init.__signature__ = inspect.Signature(known)
     cls.__init__ = check_names(init)
     return cls
@@ -177,15 +176,19 @@ class Training:
     verbose: int = 0
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Write what a class shares with its parent into its docstring.
+        """Write what a class shares with its parent into its docstring, and into its signature.
 
         ``%(training)s`` and ``%(trained)s`` stand for the parameters and attributes above,
         ``%(Parameters)s`` and ``%(Attributes)s`` for those of the parent.
 
-        A parameter that the class names itself, because of another default, is its own.
+        A parameter that the class names itself, because of another default, is its own in both.
         """
         super().__init_subclass__(**options)
-        names, parent = inspect.get_annotations(cls), cls.__mro__[1]
+        init, parent = vars(cls).get("__init__"), cls.__mro__[1]
+        own = [] if init is None else [*inspect.signature(init).parameters.values()]
+        takes_more = bool(own) and own[-1].kind is inspect.Parameter.VAR_KEYWORD
+        own = own[:-1] if takes_more else []
+        names = {*inspect.get_annotations(cls), *(p.name for p in own)}
         if cls.__doc__:
             shared = {
                 "training": _section(Training, "Parameters"),
@@ -201,6 +204,11 @@ class Training:
             for name, text in parts.items():
                 doc = doc.replace(f"%({name})s\n", text)
             cls.__doc__ = doc
+        if takes_more:
+            base = inspect.signature(parent.__init__).parameters.values()
+            init.__signature__ = inspect.Signature(
+                [*own, *(p for p in base if p.name not in names)]
+            )
 
 
 def layer_sizes(hidden: Sequence[Any] | int) -> list[int]:

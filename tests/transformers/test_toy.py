@@ -10,7 +10,6 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skpolyode
-from skpolyode.transformers.parameters import with_parameters
 from tests.transformers.data import oscillators
 from tests.transformers.registry import expected_to_fail
 from tests.transformers.toy import ToyTransformer
@@ -101,7 +100,6 @@ def test_a_warm_start_goes_on(fitted):
 
 
 def test_a_training_default_of_its_own():
-    @with_parameters
     class Eager(ToyTransformer):
         """As its parent, in a hurry.
 
@@ -112,7 +110,8 @@ def test_a_training_default_of_its_own():
         %(Parameters)s
         """
 
-        max_epochs: int = 3
+        def __init__(self, *, max_epochs: int = 3, **others) -> None:
+            super().__init__(max_epochs=max_epochs, **others)
 
     parameters = inspect.signature(Eager).parameters
     assert list(parameters)[:3] == ["max_epochs", "size", "horizon"]

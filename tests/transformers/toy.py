@@ -8,7 +8,6 @@ from torch import nn
 from skpolyode.models import Prediction, SequenceModel
 from skpolyode.saving import register_estimator, register_module
 from skpolyode.transformers.neural import NeuralTransformer, Sizes
-from skpolyode.transformers.parameters import with_parameters
 
 
 @register_module
@@ -37,7 +36,6 @@ class ToyModel(SequenceModel):
         return {"h": state["h"]}
 
 
-@with_parameters
 class ToyTransformer(NeuralTransformer):
     """Embed series by a cell that forgets.
 
@@ -48,7 +46,9 @@ class ToyTransformer(NeuralTransformer):
     %(training)s
     """
 
-    size: int = 4
+    def __init__(self, *, size: int = 4, **training) -> None:
+        self.size = size
+        super().__init__(**training)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> ToyModel:
         model = ToyModel(sizes.n_channels, self.size)

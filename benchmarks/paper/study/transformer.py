@@ -21,7 +21,6 @@ from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.neural import INTERVAL_LENGTH
 from skpolyode.transformers.noise import TrainFilter
-from skpolyode.transformers.parameters import with_parameters
 from skpolyode.transformers.resolution import choose_context
 
 __all__ = ["GRADIENTS", "PaperPolyODETransformer"]
@@ -29,7 +28,6 @@ __all__ = ["GRADIENTS", "PaperPolyODETransformer"]
 GRADIENTS = ("series", "interval")
 
 
-@with_parameters
 class PaperPolyODETransformer(PolyODETransformer):
     """Embed irregular series by PolyODE with the choices of the paper. For study.
 
@@ -112,10 +110,20 @@ class PaperPolyODETransformer(PolyODETransformer):
         for stage in PolyODETransformer.stages
     )
 
-    solver: str = "exact"
-    gradient: str = "series"
-    update: str = "jump"
-    origin: str = "zero"
+    def __init__(
+        self,
+        *,
+        solver: str = "exact",
+        gradient: str = "series",
+        update: str = "jump",
+        origin: str = "zero",
+        **others: Any,
+    ) -> None:
+        self.solver = solver
+        self.gradient = gradient
+        self.update = update
+        self.origin = origin
+        super().__init__(**others)
 
     def _assemble(self, unit: float, **parts: Any) -> PolyODE:
         parts |= {"update": self.update, "origin": self.origin}
