@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -32,7 +32,7 @@ from skpolyode.models.layers import Start, draw_normal, drawn, driven_update
 from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, with_parameters
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO
 
 _NOISE = 0.01  # standard deviation of an observation, in the divergence after a jump
 _WEIGHT = 1e-4  # of that divergence in the loss
@@ -173,7 +173,6 @@ class GRUODEBayes(SequenceModel):
         return _WEIGHT * (math.log(_NOISE) - log_scale + square / (2 * _NOISE**2) - 0.5)
 
 
-@with_parameters
 class GRUODEBayesTransformer(NeuralTransformer):
     """Embed irregular series by a continuous gated cell that jumps at observations (GRU-ODE-Bayes).
 
@@ -249,9 +248,17 @@ class GRUODEBayesTransformer(NeuralTransformer):
 
     uses_inputs = True
 
-    hidden_size: int | str = "auto"
-    head_size: int = 64
-    learning_rate_init: float = 0.1
+    def __init__(
+        self,
+        *,
+        hidden_size: int | str = "auto",
+        head_size: int = 64,
+        learning_rate_init: float = 0.1,
+        **training: Any,
+    ) -> None:
+        self.hidden_size = hidden_size
+        self.head_size = head_size
+        super().__init__(learning_rate_init=learning_rate_init, **training)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> GRUODEBayes:
         return GRUODEBayes(

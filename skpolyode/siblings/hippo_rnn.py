@@ -15,7 +15,7 @@ Forecasts are a polynomial of the time since the last observation, with coeffici
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from sklearn.utils._param_validation import StrOptions
@@ -27,13 +27,7 @@ from skpolyode.models.layers import AgeHead, Start, drawn, observed_inputs, wher
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import (
-    COUNT,
-    COUNT_OR_AUTO,
-    DURATION,
-    Duration,
-    with_parameters,
-)
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, DURATION, Duration
 
 
 @register_module
@@ -138,7 +132,6 @@ class HiPPORNN(SequenceModel):
         return blocks
 
 
-@with_parameters
 class HiPPORNNTransformer(NeuralTransformer):
     """Embed irregular series by a gated cell with a polynomial memory (HiPPO-RNN).
 
@@ -217,10 +210,20 @@ class HiPPORNNTransformer(NeuralTransformer):
         "window": DURATION,
     }
 
-    hidden_size: int | str = "auto"
-    n_coefficients: int = 32
-    measure: str = "legt"
-    window: Duration = "auto"
+    def __init__(
+        self,
+        *,
+        hidden_size: int | str = "auto",
+        n_coefficients: int = 32,
+        measure: str = "legt",
+        window: Duration = "auto",
+        **training: Any,
+    ) -> None:
+        self.hidden_size = hidden_size
+        self.n_coefficients = n_coefficients
+        self.measure = measure
+        self.window = window
+        super().__init__(**training)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> HiPPORNN:
         measure = MEMORIES[self.measure]

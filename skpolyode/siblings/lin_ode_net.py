@@ -19,7 +19,7 @@ training to the same error. Decay rates are positive, so that forecasts stay bou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -30,7 +30,7 @@ from skpolyode.models.layers import Start, draw_normal, drawn
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, layer_sizes, with_parameters
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, layer_sizes
 
 
 @register_module
@@ -201,7 +201,6 @@ class ErrorFilter(nn.Module):
         return u - gain * direct - strength * gate * spread
 
 
-@with_parameters
 class LinODENetTransformer(NeuralTransformer):
     """Embed irregular series by a linear latent ODE and a Kalman-like filter (LinODENet).
 
@@ -271,8 +270,16 @@ class LinODENetTransformer(NeuralTransformer):
         "hidden_layer_sizes": ["array-like", COUNT],
     }
 
-    hidden_size: int | str = "auto"
-    hidden_layer_sizes: Sequence[int] | int = (64, 64)
+    def __init__(
+        self,
+        *,
+        hidden_size: int | str = "auto",
+        hidden_layer_sizes: Sequence[int] | int = (64, 64),
+        **training: Any,
+    ) -> None:
+        self.hidden_size = hidden_size
+        self.hidden_layer_sizes = hidden_layer_sizes
+        super().__init__(**training)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> LinODENet:
         return LinODENet(

@@ -20,7 +20,7 @@ for four channels at depth 3; products with `P l` are a tensor of lower rank.
 from __future__ import annotations
 
 from numbers import Integral
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from sklearn.utils._param_validation import Interval
@@ -32,7 +32,7 @@ from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.log_signature import continued, log_signature, n_words, trivial
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, with_parameters
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO
 
 
 @register_module
@@ -178,7 +178,6 @@ class NeuralRDE(SequenceModel):
         return {"state": self.now(state)}
 
 
-@with_parameters
 class NeuralRDETransformer(NeuralTransformer):
     """Embed irregular series by a state that log-signatures of the path drive (Neural RDE).
 
@@ -250,9 +249,18 @@ class NeuralRDETransformer(NeuralTransformer):
         "stretch": [COUNT],
     }
 
-    hidden_size: int | str = "auto"
-    depth: int = 2
-    stretch: int = 1
+    def __init__(
+        self,
+        *,
+        hidden_size: int | str = "auto",
+        depth: int = 2,
+        stretch: int = 1,
+        **training: Any,
+    ) -> None:
+        self.hidden_size = hidden_size
+        self.depth = depth
+        self.stretch = stretch
+        super().__init__(**training)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> NeuralRDE:
         return NeuralRDE(

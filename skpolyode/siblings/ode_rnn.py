@@ -9,7 +9,7 @@ Rubanova, R. T. Q. Chen, D. Duvenaud, "Latent ODEs for irregularly-sampled time 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -20,7 +20,7 @@ from skpolyode.models.layers import Start, drawn, driven_update, observed_inputs
 from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, layer_sizes, with_parameters
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, layer_sizes
 
 
 @register_module
@@ -114,7 +114,6 @@ class ODERNN(SequenceModel):
         return {"h": state["h"][:, : self.hidden_size]}
 
 
-@with_parameters
 class ODERNNTransformer(NeuralTransformer):
     """Embed irregular series by a gated cell with a neural ODE between observations (ODE-RNN).
 
@@ -184,8 +183,16 @@ class ODERNNTransformer(NeuralTransformer):
 
     uses_inputs = True
 
-    hidden_size: int | str = "auto"
-    hidden_layer_sizes: Sequence[int] | int = (100,)
+    def __init__(
+        self,
+        *,
+        hidden_size: int | str = "auto",
+        hidden_layer_sizes: Sequence[int] | int = (100,),
+        **training: Any,
+    ) -> None:
+        self.hidden_size = hidden_size
+        self.hidden_layer_sizes = hidden_layer_sizes
+        super().__init__(**training)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> ODERNN:
         return ODERNN(

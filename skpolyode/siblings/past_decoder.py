@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,7 +39,6 @@ from skpolyode.transformers.parameters import (
     POSITIVE,
     Duration,
     local_random_state,
-    with_parameters,
 )
 from skpolyode.transformers.stages import usual_batch, usual_patience
 
@@ -180,7 +178,6 @@ class DecodingTask(Task):
         return error[self.mask[rows]].square().mean()
 
 
-@with_parameters
 class PastDecoder(SeriesTransformer):
     """Read the past out of an embedding that has no memory, by a decoder trained for it.
 
@@ -267,15 +264,26 @@ class PastDecoder(SeriesTransformer):
     has_coefficients = True
     uses_static = True
     uses_inputs = True  # if the transformer does, which else warns
-    embedder_: DecodedEmbedder = field(init=False)
+    embedder_: DecodedEmbedder
 
-    transformer: Any = field(default=None, kw_only=False)
-    n_coefficients: int = 32
-    window: Duration = "auto"
-    hidden_size: int = 128
-    max_epochs: int = 60
-    learning_rate_init: float = 0.05
-    random_state: Any = None
+    def __init__(
+        self,
+        transformer: Any = None,
+        *,
+        n_coefficients: int = 32,
+        window: Duration = "auto",
+        hidden_size: int = 128,
+        max_epochs: int = 60,
+        learning_rate_init: float = 0.05,
+        random_state: Any = None,
+    ) -> None:
+        self.transformer = transformer
+        self.n_coefficients = n_coefficients
+        self.window = window
+        self.hidden_size = hidden_size
+        self.max_epochs = max_epochs
+        self.learning_rate_init = learning_rate_init
+        self.random_state = random_state
 
     def _fit(self, panel: Panel) -> str | None:
         panel = align_to_frozen(self, panel, self.transformer)
@@ -301,9 +309,12 @@ class PastDecoder(SeriesTransformer):
         center, spread = features[~held_out].mean(axis=0), features[~held_out].std(axis=0)
         spread = np.where(spread > 1e-12, spread, 1.0)
 
-        widths = features.shape[1], self.hidden_size, panel.n_channels * self.n_coefficients
-        layers = (drawn(nn.Linear, *pair, generator=generator) for pair in pairwise(widths))
-        decoder = nn.Sequential(next(layers), nn.SiLU(), next(layers))
+        n_out, width = panel.n_channels * self.n_coefficients, self.hidden_size
+        decoder = nn.Sequential(
+            drawn(nn.Linear, features.shape[1], width, generator=generator),
+            nn.SiLU(),
+            drawn(nn.Linear, width, n_out, generator=generator),
+        )
         columns = _observed_before(panel, panel.offsets[series], stops, past)
         known = torch.from_numpy((features - center) / spread).float()
         task = DecodingTask(decoder, known, *columns, torch.from_numpy(held_out))

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from sklearn.utils._param_validation import StrOptions
@@ -39,13 +39,7 @@ from skpolyode.siblings.state_space import DiagonalStateSpace, before_each
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import SegmentTask
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import (
-    COUNT,
-    COUNT_OR_AUTO,
-    DURATION,
-    Duration,
-    with_parameters,
-)
+from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, DURATION, Duration
 
 _AT_ONCE = 2**20  # numbers in the states of the observations that a pass takes together
 
@@ -257,7 +251,6 @@ class S4(SequenceModel):
         return blocks if self.memory is None else {"coefficients": state["c"]} | blocks
 
 
-@with_parameters
 class S4Transformer(NeuralTransformer):
     """Embed irregular series by layers of diagonal state spaces, exact over true gaps (S4).
 
@@ -343,12 +336,24 @@ class S4Transformer(NeuralTransformer):
         "window": DURATION,
     }
 
-    hidden_size: int | str = "auto"
-    n_layers: int = 2
-    state_size: int = 8
-    inputs: str = "impulses"
-    memory: bool = False
-    window: Duration = "auto"
+    def __init__(
+        self,
+        *,
+        hidden_size: int | str = "auto",
+        n_layers: int = 2,
+        state_size: int = 8,
+        inputs: str = "impulses",
+        memory: bool = False,
+        window: Duration = "auto",
+        **training: Any,
+    ) -> None:
+        self.hidden_size = hidden_size
+        self.n_layers = n_layers
+        self.state_size = state_size
+        self.inputs = inputs
+        self.memory = memory
+        self.window = window
+        super().__init__(**training)
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         return SegmentTask(model, data, held_out, **self._looks_ahead(data, held_out))

@@ -10,12 +10,11 @@ from skpolyode.embedders import PathEmbedder
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import COUNT, DURATION, Duration, with_parameters
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
 _PATHS = {"linear": "linear", "previous": "constant"}
 
 
-@with_parameters
 class HiPPOTransformer(SeriesTransformer):
     """Embed irregular series by the polynomial memory of their observations (HiPPO).
 
@@ -102,10 +101,18 @@ class HiPPOTransformer(SeriesTransformer):
         "window": DURATION,
     }
 
-    n_coefficients: int = 32
-    measure: str = "legt"
-    hold: str = "linear"
-    window: Duration = "auto"
+    def __init__(
+        self,
+        *,
+        n_coefficients: int = 32,
+        measure: str = "legt",
+        hold: str = "linear",
+        window: Duration = "auto",
+    ) -> None:
+        self.n_coefficients = n_coefficients
+        self.measure = measure
+        self.hold = hold
+        self.window = window
 
     has_coefficients = True
     has_path = True

@@ -17,8 +17,8 @@ from skpolyode.errors import check_share
 from skpolyode.panel import Panel, is_ragged
 from skpolyode.panel.select import series_of_rows
 from skpolyode.saving.objects import register_estimator
+from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import read_panel
-from skpolyode.transformers.parameters import with_parameters
 from skpolyode.transformers.path_transformer import PathTransformer
 from skpolyode.transformers.polyode import PolyODETransformer
 from skpolyode.transformers.refinement import learn_refinement
@@ -35,7 +35,6 @@ def _knows_errors(imputer: PanelImputer) -> bool:
 
 
 @register_estimator
-@with_parameters
 class PanelImputer(PathTransformer):
     """Impute missing values by the path through the observations.
 
@@ -109,7 +108,11 @@ class PanelImputer(PathTransformer):
         "refine": ["boolean", StrOptions({"auto"})],
     }
 
-    refine: bool | str = "auto"
+    def __init__(
+        self, transformer: SeriesTransformer | None = None, *, refine: bool | str = "auto"
+    ) -> None:
+        super().__init__(transformer)
+        self.refine = refine
 
     def _complete(self, panel: Panel) -> None:
         model, self.refinement_ = self.transformer_, None

@@ -10,10 +10,9 @@ from skpolyode.embedders import PathEmbedder
 from skpolyode.embedders.paths import KINDS
 from skpolyode.panel import Panel
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import COUNT, DURATION, Duration, with_parameters
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
 
-@with_parameters
 class InterpolationTransformer(SeriesTransformer):
     """Embed irregular series by the polynomial coefficients of an interpolating path.
 
@@ -100,10 +99,18 @@ class InterpolationTransformer(SeriesTransformer):
         "window": DURATION,
     }
 
-    kind: str = "linear"
-    causal: bool = True
-    n_coefficients: int = 32
-    window: Duration = "auto"
+    def __init__(
+        self,
+        *,
+        kind: str = "linear",
+        causal: bool = True,
+        n_coefficients: int = 32,
+        window: Duration = "auto",
+    ) -> None:
+        self.kind = kind
+        self.causal = causal
+        self.n_coefficients = n_coefficients
+        self.window = window
 
     has_coefficients = True
     has_path = True

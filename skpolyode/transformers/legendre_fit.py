@@ -10,10 +10,9 @@ from sklearn.utils._param_validation import Interval
 from skpolyode.embedders import LeastSquaresEmbedder
 from skpolyode.panel import Panel
 from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import COUNT, DURATION, Duration, with_parameters
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
 
-@with_parameters
 class LegendreFitTransformer(SeriesTransformer):
     r"""Embed irregular series by a penalised least-squares fit of Legendre polynomials.
 
@@ -93,9 +92,16 @@ class LegendreFitTransformer(SeriesTransformer):
         "window": DURATION,
     }
 
-    n_coefficients: int = 32
-    alpha: float = 1e-5
-    window: Duration = "auto"
+    def __init__(
+        self,
+        *,
+        n_coefficients: int = 32,
+        alpha: float = 1e-5,
+        window: Duration = "auto",
+    ) -> None:
+        self.n_coefficients = n_coefficients
+        self.alpha = alpha
+        self.window = window
 
     has_coefficients = True
     uses_errors = True

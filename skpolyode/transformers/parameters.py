@@ -7,11 +7,10 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import wraps
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -46,25 +45,6 @@ def check_names(init: Callable[..., None]) -> Callable[..., None]:
     return checked
 
 
-_C = TypeVar("_C", bound=type)
-
-
-@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
-def with_parameters(cls: _C) -> _C:
-    """Class decorator: the fields of a class are the parameters of its constructor.
-
-    They come before those of its parents, in the order in which they are written.
-    """
-    place = {name: k for k, name in enumerate(["self", *inspect.get_annotations(cls)])}
-    init = dataclass(kw_only=True, eq=False, repr=False)(cls).__init__
-    known = inspect.signature(init).parameters.values()
-    known = sorted(known, key=lambda p: (p.kind, place.get(p.name, len(place))))
-    init.__signature__ = inspect.Signature(known)
-    cls.__init__ = check_names(init)
-    return cls
-
-
-@with_parameters
 class Training:
     """Parameters and attributes of every neural transformer.
 
@@ -164,19 +144,34 @@ class Training:
         "verbose": ["verbose"],
     }
 
-    horizon: int | str = "auto"
-    learning_rate_init: float = 0.05
-    batch_size: int | str = "auto"
-    max_epochs: int | str = "auto"
-    validation_fraction: float | None = 0.1
-    warm_start: bool = False
-    checkpoint_dir: str | os.PathLike[str] | None = None
-    random_state: Any = None
-    device: str = "cpu"
-    verbose: int = 0
+    @check_names
+    def __init__(
+        self,
+        *,
+        horizon: int | str = "auto",
+        learning_rate_init: float = 0.05,
+        batch_size: int | str = "auto",
+        max_epochs: int | str = "auto",
+        validation_fraction: float | None = 0.1,
+        warm_start: bool = False,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        device: str = "cpu",
+        verbose: int = 0,
+    ) -> None:
+        self.horizon = horizon
+        self.learning_rate_init = learning_rate_init
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.validation_fraction = validation_fraction
+        self.warm_start = warm_start
+        self.checkpoint_dir = checkpoint_dir
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Write what a class shares with its parent into its docstring, and into its signature.
+        """Write what a class shares with its parent into its signature and its docstring.
 
         ``%(training)s`` and ``%(trained)s`` stand for the parameters and attributes above,
         ``%(Parameters)s`` and ``%(Attributes)s`` for those of the parent.
@@ -188,7 +183,7 @@ class Training:
         own = [] if init is None else [*inspect.signature(init).parameters.values()]
         takes_more = bool(own) and own[-1].kind is inspect.Parameter.VAR_KEYWORD
         own = own[:-1] if takes_more else []
-        names = {*inspect.get_annotations(cls), *(p.name for p in own)}
+        names = {p.name for p in own}
         if cls.__doc__:
             shared = {
                 "training": _section(Training, "Parameters"),

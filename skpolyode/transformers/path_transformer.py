@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,11 +17,9 @@ from skpolyode.panel.select import refuse_reordered
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.estimator import SeriesEstimator
 from skpolyode.transformers.input import align_to_frozen, read_panel, unchanged_by_errors
-from skpolyode.transformers.parameters import with_parameters
 from skpolyode.transformers.polyode import PolyODETransformer
 
 
-@with_parameters
 class PathTransformer(TransformerMixin, SeriesEstimator):
     """Base of transformers around one that has `interpolate`.
 
@@ -35,9 +32,10 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "transformer": [HasMethods(["fit", "interpolate"]), None],
     }
-    transformer_: SeriesTransformer = field(init=False)
+    transformer_: SeriesTransformer
 
-    transformer: SeriesTransformer | None = field(default=None, kw_only=False)
+    def __init__(self, transformer: SeriesTransformer | None = None) -> None:
+        self.transformer = transformer
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the transformer.

@@ -32,7 +32,6 @@ from skpolyode.transformers.parameters import (
     DURATION,
     Duration,
     layer_sizes,
-    with_parameters,
 )
 from skpolyode.transformers.resolution import (
     auto_step_size,
@@ -59,7 +58,6 @@ _BLOCKS = {
 }
 
 
-@with_parameters
 class PolyODETransformer(UncertainTransformer):
     """Embed irregular series by a neural ODE that drives a polynomial memory (PolyODE).
 
@@ -227,15 +225,30 @@ class PolyODETransformer(UncertainTransformer):
         StackForecasts(),
     )
 
-    n_coefficients: int = 32
-    measure: str = "legt"
-    window: Duration = "auto"
-    context: Duration = "auto"
-    step_size: Duration = "auto"
-    hidden_size: int = 32
-    hidden_layer_sizes: Sequence[int] | int = (64, 64)
-    embedding: str = "full"
-    observations: str = "auto"
+    def __init__(
+        self,
+        *,
+        n_coefficients: int = 32,
+        measure: str = "legt",
+        window: Duration = "auto",
+        context: Duration = "auto",
+        step_size: Duration = "auto",
+        hidden_size: int = 32,
+        hidden_layer_sizes: Sequence[int] | int = (64, 64),
+        embedding: str = "full",
+        observations: str = "auto",
+        **training: Any,
+    ) -> None:
+        self.n_coefficients = n_coefficients
+        self.measure = measure
+        self.window = window
+        self.context = context
+        self.step_size = step_size
+        self.hidden_size = hidden_size
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.embedding = embedding
+        self.observations = observations
+        super().__init__(**training)
 
     @property
     def field_(self) -> WalledMLP:

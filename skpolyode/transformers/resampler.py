@@ -13,8 +13,9 @@ from skpolyode.panel.empty import fill_values
 from skpolyode.panel.query import read_leads
 from skpolyode.panel.select import observed_rows
 from skpolyode.saving.objects import register_estimator
+from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import read_panel
-from skpolyode.transformers.parameters import COUNT, DURATION, Duration, with_parameters
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 from skpolyode.transformers.path_transformer import PathTransformer
 
 _N_POINTS = 100  # where nothing is said
@@ -22,7 +23,6 @@ _MOST_POINTS = 10_000_000
 
 
 @register_estimator
-@with_parameters
 class Resampler(PathTransformer):
     """Put ragged, irregular, partly observed series on one regular grid, by their paths.
 
@@ -94,10 +94,20 @@ class Resampler(PathTransformer):
         "relative_to": [StrOptions({"start", "end"}), None],
     }
 
-    n_points: int | None = None
-    every: Duration | None = None
-    grid: Any = None
-    relative_to: str | None = "start"
+    def __init__(
+        self,
+        transformer: SeriesTransformer | None = None,
+        *,
+        n_points: int | None = None,
+        every: Duration | None = None,
+        grid: Any = None,
+        relative_to: str | None = "start",
+    ) -> None:
+        super().__init__(transformer)
+        self.n_points = n_points
+        self.every = every
+        self.grid = grid
+        self.relative_to = relative_to
 
     def _prepare(self, panel: Panel) -> None:
         names = ("n_points", "every", "grid")
