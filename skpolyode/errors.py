@@ -11,7 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from numbers import Real
 from typing import TypeVar
@@ -191,6 +191,7 @@ class FaultKind:
     remedy: str
 
 
+@dataclass(eq=False, repr=False)
 class Faults:
     """Collector of the faults of one input.
 
@@ -220,21 +221,13 @@ class Faults:
     ValueError: X: series 3: time 1.0 follows 2.0. Remedy: pass sort=True.
     """
 
+    name: str = "X"
+    ids: np.ndarray | None = None
+    channel_names: Sequence[str] | None = None
+    maker: str | None = None
+    _lines: dict[FaultKind, list[str]] = field(default_factory=dict, init=False)
+    _totals: Counter[FaultKind] = field(default_factory=Counter, init=False)
     limit = 10
-
-    def __init__(
-        self,
-        name: str = "X",
-        ids: np.ndarray | None = None,
-        channel_names: Sequence[str] | None = None,
-        maker: str | None = None,
-    ) -> None:
-        self.name = name
-        self.maker = maker or "Panel, Panel.from_series, ..."
-        self.ids = ids
-        self.channel_names = channel_names
-        self._lines: dict[FaultKind, list[str]] = {}
-        self._totals: Counter[FaultKind] = Counter()
 
     def __bool__(self) -> bool:
         """Whether anything was found."""
@@ -337,7 +330,7 @@ class Faults:
             warnings.warn(self._message(), stacklevel=stacklevel + 1)
 
     def _remedy(self, kind: FaultKind) -> str:
-        return kind.remedy.replace("{maker}", self.maker)
+        return kind.remedy.replace("{maker}", self.maker or "Panel, Panel.from_series, ...")
 
     def _message(self) -> str:
         if self.total == 1:

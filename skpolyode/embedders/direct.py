@@ -29,7 +29,6 @@ from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 
-_BLOCK_ROWS = CHUNK_ROWS  # padded rows fitted at once: 8 MB of basis at N = 32
 _SMALLEST_PENALTY = 1e-9  # variances of the channel; rounding errors hide a smaller one
 # Singular values, relative to the largest, of directions that the points do not determine.
 _NO_INFORMATION = np.sqrt(np.finfo(np.float64).eps)
@@ -207,7 +206,8 @@ def _blocks(series: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     members, starts, counts = members[order], starts[order], counts[order]
     at = 0
     while at < len(members):
-        fits = counts[at:] * np.arange(1, len(members) - at + 1) <= _BLOCK_ROWS
+        # So many padded rows: 8 MB of basis at N = 32.
+        fits = counts[at:] * np.arange(1, len(members) - at + 1) <= CHUNK_ROWS
         stop = at + max(1, int(fits.argmin()) if not fits.all() else len(fits))
         place = np.arange(counts[stop - 1])
         inside = place < counts[at:stop, None]

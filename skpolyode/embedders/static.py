@@ -53,7 +53,7 @@ class StaticEncoder(NamedTuple):
     scaler: ChannelScaler
     numeric: list[str]
     categories: dict[str, list]
-    times: dict[str, str] | None = None  # what the numeric ones were that are no numbers
+    times: dict[str, str]  # what the numeric ones were that are no numbers
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> StaticEncoder:
@@ -99,8 +99,7 @@ class StaticEncoder(NamedTuple):
                 f"X lacks the static covariates {missing} that the data of fit had; it has "
                 f"{have}. Give them in the `static` of the Panel, NaN where not known."
             )
-        times = self.times or {}
-        kinds = {name: times.get(name, _NUMBERS) for name in self.numeric}
+        kinds = {name: self.times.get(name, _NUMBERS) for name in self.numeric}
         numbers = _numbers(panel.static, kinds)
         _check(panel.static, self.numeric, self.scaler.is_too_far(numbers))
         _check_types(panel.static, self.categories)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -28,22 +28,9 @@ from skpolyode.training.variance import Hidden, learn_variance
 _Embedder = TypeVar("_Embedder", bound=TrainedModel)
 
 
-@dataclass(frozen=True)
-class VarianceSampleSettings:
-    """How many rows teach the size of errors, and at how many times a memory follows it."""
-
-    n_rows: int = 20_000
-    """Rows to learn from, at most: those of the first series."""
-
-    n_hidden: int = 6000
-    """Hidden rows to learn from; where one pass hides fewer, others are hidden in a further one."""
-
-    n_nodes: int = 12
-    """Times in each gap at which a memory takes the standard deviation, as a line between them."""
-
-
-SETTINGS = VarianceSampleSettings()
-
+_N_ROWS = 20_000  # to learn the size of errors from, at most: those of the first series
+_N_HIDDEN = 6000  # rows; where one pass hides fewer, others are hidden in a further one
+_N_NODES = 12  # times in each gap at which a memory takes the standard deviation, as a line
 # Standard deviations that an innovation is cut off at: the square of its square is a number.
 _FARTHEST = np.sqrt(np.sqrt(np.finfo(np.float32).max))
 
@@ -52,12 +39,12 @@ def with_variance(
     embedder: _Embedder, panel: Panel, random_state: np.random.RandomState
 ) -> _Embedder:
     """The same embedder, with the size of errors as learned from some of the series."""
-    panel = first_series(panel, SETTINGS.n_rows)
+    panel = first_series(panel, _N_ROWS)
     data = embedder.pack(panel, torch.float32)
     generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
     hidden = None
     if embedder.filters:
-        packed, share = data.observations, SETTINGS.n_hidden * HIDDEN_SPACING
+        packed, share = data.observations, _N_HIDDEN * HIDDEN_SPACING
         n_passes = min(HIDDEN_SPACING, -(-share // max(len(packed), 1)))
         first = torch.randint(HIDDEN_SPACING, (panel.n_series,), generator=generator).numpy()
         passes = [_hide(embedder, panel, packed, first + k) for k in range(n_passes)]
@@ -197,7 +184,7 @@ def std_coefficients(embedder: TrainedModel, panel: Panel) -> np.ndarray:
     each gap, the root of two squares: the standard deviation of the signal around the path, and by
     how much the coefficients of the path miss it. Before a series begins that is as at its start.
     """
-    past, n_nodes, found = embedder.past, SETTINGS.n_nodes, []
+    past, n_nodes, found = embedder.past, _N_NODES, []
     units = Units(embedder.units.scaler.of_differences, embedder.units.time_scale)
     # Close to the ends of a gap, where the standard deviation rises most.
     nodes = (1 - np.cos(np.pi * np.arange(n_nodes) / n_nodes)) / 2

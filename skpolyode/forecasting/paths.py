@@ -18,16 +18,8 @@ from skpolyode.panel.select import hide_cells, observed_part, series_of_rows, ta
 from skpolyode.saving.codec import saved
 from skpolyode.transformers.neural import NeuralTransformer
 
-
-@dataclass(frozen=True)
-class PathSettings:
-    """How many observations are hidden."""
-
-    enough: int = 2000  # hidden rows; folds beyond that are left out
-    fewest: int = 20  # hidden observations; with fewer there is no calibration
-
-
-_SETTINGS = PathSettings()
+_ENOUGH = 2000  # hidden rows; folds beyond that are left out
+_FEWEST = 20  # hidden observations; with fewer there is no calibration
 
 
 class OnPath(NamedTuple):
@@ -182,7 +174,7 @@ def _calibrated(
     """Calibrate on values that `may_hide` (P, D); a fold hides rows (P, 1) or values (P, D)."""
     # The series are copied for each fold, and all copies go through the model together.
     n_rows = max(int(may_hide.any(axis=1).sum()), 1)
-    n_folds = min(N_FOLDS, -(-_SETTINGS.enough * N_FOLDS // n_rows))
+    n_folds = min(N_FOLDS, -(-_ENOUGH * N_FOLDS // n_rows))
     whole = np.arange(panel.n_series), panel.offsets[:-1], panel.offsets[1:]
     copies = take(panel, *(np.tile(x, n_folds) for x in whole))
     hidden = np.concatenate([may_hide & (fold == k) for k in range(n_folds)])
@@ -194,7 +186,7 @@ def _calibrated(
     found = on_path(transformer, observed_part(known), times, offsets)
     actual = np.where(hidden, copies.values, np.nan)[asked]
     actual = transformer.scaler_.read(actual)
-    if np.isfinite(found.apart * actual).sum() < _SETTINGS.fewest:
+    if np.isfinite(found.apart * actual).sum() < _FEWEST:
         return None
     series = series_of_rows(copies)[asked] % panel.n_series
     wrong = (actual - found.values) / found.expected

@@ -224,9 +224,7 @@ class PolyODE(ScanModel):
         exact = weight.dtype == torch.float64 and weight.device.type == "cpu"
         if self.training or not exact or type(self) is not PolyODE or any(self.inputs):
             return None
-        settings = {"step_size": self.step_size, "max_gap": self.max_gap}
-        parts = {"start": self.start, "gain": self.gain, "cell": self.cell}
-        return SinglePolyODE(self.field, self.stepper, self.memories, **settings, **parts)
+        return SinglePolyODE(self, self.start, self.cell)
 
     def between(
         self,

@@ -8,8 +8,7 @@ observations, of the longest gap at each: on Lorenz63 80 rounds instead of 330, 
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -37,6 +36,9 @@ class ScanModel(SequenceModel):
         Coordinates of a flat state that are the signals.
     memories : dict of str to Memory
         Memories that follow the path, by the name of their part of a state.
+    remember : method
+        ``remember(state, path, end, gap, elapsed)`` gives the memories after the path of a gap,
+        whose `end` (n, D) is held after `max_gap`.
     """
 
     field: WalledMLP
@@ -45,17 +47,7 @@ class ScanModel(SequenceModel):
     max_gap: float
     signals: slice
     memories: dict[str, Memory]
-
-    @abstractmethod
-    def remember(
-        self,
-        state: State,
-        path: CubicPath,
-        end: torch.Tensor,
-        gap: torch.Tensor,
-        elapsed: torch.Tensor,
-    ) -> State:
-        """Memories after the path of a gap, whose `end` (n, D) is held after `max_gap`."""
+    remember: Callable[..., State]
 
     def run_block(
         self, data: Packed, block: list[slice], starts: tuple[torch.Tensor, State] | None = None

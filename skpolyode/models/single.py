@@ -18,12 +18,11 @@ from torch import nn
 from skpolyode.dynamics import Stepper, WalledMLP
 from skpolyode.dynamics.field import ACTIVATION
 from skpolyode.dynamics.steps import Layers
-from skpolyode.memory import Memory
 from skpolyode.memory.knots import SHORTEST_GAP
 from skpolyode.memory.single import SingleMemory
 from skpolyode.models.contract import Prediction, State, Step
-from skpolyode.models.gain import Gain
 from skpolyode.models.packed import Packed
+from skpolyode.models.scan import ScanModel
 
 FEW_SERIES = 8  # take less time one after the other in numpy (of 100 rows: .46 s, in torch .57 s)
 
@@ -48,28 +47,17 @@ class SinglePolyODE:
 
     Parameters
     ----------
-    field, stepper, memories, step_size, max_gap, start, gain, cell
-        Those of a :class:`~skpolyode.models.polyode.PolyODE` in float64 on the CPU. What it learns
-        later is not seen.
+    model : PolyODE
+        In float64 on the CPU, without inputs. What it learns later is not seen.
+    start, cell
+        Those of the model.
     """
 
-    def __init__(
-        self,
-        field: WalledMLP,
-        stepper: Stepper,
-        memories: dict[str, Memory],
-        *,
-        step_size: float,
-        max_gap: float,
-        start: nn.Module | None,
-        gain: Gain | None,
-        cell: nn.GRUCell | None,
-    ) -> None:
-        size, n_hidden = field.layers[0].in_features, 0 if cell is None else cell.hidden_size
-        self._signals = slice(0, size - n_hidden, 1 + memories["c"].n_coefficients)
-        self._steps = _SingleSteps(field, stepper, self._signals)
-        self._memories = {name: SingleMemory(memory) for name, memory in memories.items()}
-        self._step_size, self._max_gap = step_size, max_gap
+    def __init__(self, model: ScanModel, start: nn.Module | None, cell: nn.GRUCell | None) -> None:
+        self._signals, gain = model.signals, model.gain
+        self._steps = _SingleSteps(model.field, model.stepper, self._signals)
+        self._memories = {name: SingleMemory(memory) for name, memory in model.memories.items()}
+        self._step_size, self._max_gap = model.step_size, model.max_gap
         self._start = None if start is None else _arrays(start.weight, start.bias)
         self._gain = None if gain is None else _arrays(gain.known, gain.added, gain.unseen)
         self._shares, self._cell = gain, None

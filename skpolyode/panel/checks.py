@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults, plain_repr
+from skpolyode.panel.cells import BadCell
 from skpolyode.panel.inputs import fit_inputs
 from skpolyode.panel.rows import (
     Duplicates,
@@ -246,6 +247,29 @@ def name_cell(rows: Rows, faults: Faults, row: int, channel: int) -> str:
     """Name the series, the channel and the time of a cell in a message."""
     where = f"{faults.series(rows.series_of(row))}, {faults.channel(channel)}"
     return f"{where}, time {rows.times.format(row)}"
+
+
+def note_bad_cells(
+    bad: Sequence[BadCell], rows: Rows, faults: Faults, *, may_be_text: bool = False
+) -> None:
+    """Add cells that are not numbers; in one line those of a channel that is mostly text."""
+    width = rows.values.shape[1]
+    texts: dict[int, list[BadCell]] = {}
+    for cell in bad if may_be_text else ():
+        if isinstance(cell.content, str):
+            texts.setdefault(cell.position % width, []).append(cell)
+    for channel, cells in texts.items():
+        series = [rows.series_of(cell.position // width) for cell in cells]
+        if len(cells) > max(1, rows.lengths[np.unique(series)].sum() / 2):
+            example = f"{cells[0].content!r} ({faults.series(series[0])})"
+            faults.add(TEXT, [f"{faults.channel(channel)} holds text, such as {example}"])
+            bad = [cell for cell in bad if cell.position % width != channel]
+
+    def line(cell: BadCell) -> str:
+        where = name_cell(rows, faults, *divmod(cell.position, width))
+        return f"{where}: not a number, {cell}"
+
+    faults.add_each(NOT_NUMERIC, bad, line)
 
 
 def _note_rows(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults: Faults) -> None:

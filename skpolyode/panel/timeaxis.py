@@ -79,14 +79,6 @@ class TimeBlock(NamedTuple):
     tz: str | None = None
     per_us: int = 1  # ticks of a microsecond: 1, or 1000 where nanoseconds are needed
 
-    def format(self, row: int) -> str:
-        """Return the time of one row as text."""
-        if self.kind == "number":
-            return f"{float(self.data[row]):.15g}"
-        if self.kind == "timedelta":
-            return str(pd.Timedelta(self.data[row].view(f"m8[{_RESOLUTIONS[self.per_us]}]")))
-        return str(TimeAxis("us", self.tz).of_ticks(self.data[row : row + 1], self.per_us)[0])
-
 
 def as_timedelta(value: Any) -> pd.Timedelta:
     """Read a duration as `pandas.Timedelta` does, but no text without a unit (nanoseconds)."""

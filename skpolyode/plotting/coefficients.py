@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.panel.empty import drop_empty
 from skpolyode.plotting.channels import channel_axes, positions_in_answers, select_series
@@ -119,7 +118,6 @@ class CoefficientDisplay:
                 f"{type(estimator).__name__}; of a pipeline or a search pass the fitted step "
                 "itself, of a forecaster its transformer_."
             )
-        check_is_fitted(estimator)
         panel, chosen, names = select_series(X, series, channel)
         own = drop_empty(read_panel(estimator, panel, reset=False))
         found = estimator.embedder_.coefficients(own)[0]

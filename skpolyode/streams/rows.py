@@ -228,7 +228,9 @@ def _read_values(values: Any, panel: Panel, *, one_row: bool, name: str = "value
         raise TypeError(f"{must}: row {row}, {where}: {bad[0]}.")
     table = array.astype(np.float64)
     if names is not None:
-        return _in_order(table, names, panel, f"update: {name}")
+        wanted, named, whose = panel.channel_names, panel.has_channel_names, f"update: {name}"
+        order = channel_order(names, wanted, known=True, named=named, owner="the model", name=whose)
+        return table[:, order]
     if n_channels == 1 and table.ndim < 2:
         return table.reshape(-1, 1)
     if one_row and table.ndim == 1:
@@ -248,13 +250,6 @@ def _names_of(values: Any, *, one_row: bool, one_channel: bool) -> tuple[str, ..
     if isinstance(values, pd.Series):  # that of one channel may be of many series
         return names_in(values.index) if one_row and not one_channel else None
     return tuple(map(str, column_names(values)))
-
-
-def _in_order(table: np.ndarray, names: tuple[str, ...], panel: Panel, name: str) -> np.ndarray:
-    """Cells (P, D) in the order of the channels of a panel; a ValueError for other names."""
-    wanted, named = panel.channel_names, panel.has_channel_names
-    order = channel_order(names, wanted, known=True, named=named, owner="the model", name=name)
-    return table[:, order]
 
 
 def _owners(series: Any, n_rows: int, ids: np.ndarray) -> np.ndarray:

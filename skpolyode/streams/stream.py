@@ -26,7 +26,6 @@ from skpolyode.models.contract import State
 from skpolyode.panel import Panel
 from skpolyode.panel.empty import blank_panel
 from skpolyode.panel.query import edge, times_since
-from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.select import observed_part, observed_rows, observed_series
 from skpolyode.panel.timeaxis import MICROSECONDS
 from skpolyode.saving.codec import place, register
@@ -350,10 +349,7 @@ class SeriesStream:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._embedder = state["of"]
         labels = state["labels"]
-        names = tuple(labels["channel_names"])  # older files do not tell who gave them
-        named = {"has_channel_names": names != default_channel_names(len(names))}
-        inputs = {"inputs": decoded(labels.get("inputs"))}
-        self._panel = blank_panel(**named | labels | inputs)
+        self._panel = blank_panel(**labels | {"inputs": decoded(labels["inputs"])})
         self._clock = Clock(**state["clock"])
         self._parts = state["parts"]
         self._bind()
@@ -362,12 +358,12 @@ class SeriesStream:
     def _from_file(cls, state: dict[str, Any]) -> Self:
         """Stream of a state that may come from anyone: a ValueError if its parts do not fit."""
         labels, clock = state["labels"], Clock(**state["clock"])
-        rows, origin = len(labels["ids"]), labels.get("origin")
+        rows, origin = len(labels["ids"]), labels["origin"]
         fit = labels["n_series"] == rows
         stopped = Clock.stopped(1, len(labels["channel_names"]))
         fit &= _kinds(clock._asdict()) == _kinds(stopped._asdict(), rows)
         if origin is not None:
-            per_us = labels.get("per_unit", 1) / MICROSECONDS.get(labels["time_unit"], 1)
+            per_us = labels["per_unit"] / MICROSECONDS.get(labels["time_unit"], 1)
             fit &= origin.shape == (rows,) and origin.dtype == np.int64 and per_us in (1, 1000)
         if not fit:
             raise ValueError("labels and clock that are not of one stream")

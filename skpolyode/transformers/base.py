@@ -59,6 +59,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         What cells of each channel may be, from all series of `fit`.
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {}
     has_coefficients: ClassVar[bool] = False
     """Whether the features start with polynomial coefficients of the past."""
 
@@ -146,7 +147,6 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             After ``set_output(transform="pandas")`` a frame; its index is the ids of the series,
             or that of `X` if it is a frame.
         """
-        check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
         features = fill_rows(panel, self.embedder_.features, lambda: self._n_features_out)
         has_ids = is_ragged(X) or getattr(X, "ndim", 2) == 3
@@ -265,7 +265,6 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         self, X: Any, times: Any, relative_to: str | None, read: Callable[..., np.ndarray]
     ) -> Panel:
         """What `read` finds in the memory of series, at times within the window; `reconstruct`."""
-        check_is_fitted(self)
         panel, past = read_panel(self, X, reset=False), self.embedder_.past
         own = past.own_times(panel) if times is None else None
         flat, offsets = own or query_times(panel, times, relative_to)

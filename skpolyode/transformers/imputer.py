@@ -161,7 +161,6 @@ class PanelImputer(PathTransformer):
             An array (or table, see `set_output`) of an array or table, else a Panel with the times
             of the series.
         """
-        check_is_fitted(self)
         (filled,) = self._filled(X, lambda path, *_: [path])
         return filled
 

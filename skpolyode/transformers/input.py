@@ -25,12 +25,7 @@ from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.panel.readers.kinds import column_names, column_times
-from skpolyode.panel.select import (
-    observed_rows,
-    observed_series,
-    refuse_reordered,
-    series_of_rows,
-)
+from skpolyode.panel.select import observed_rows, observed_series, refuse_reordered, series_of_rows
 from skpolyode.panel.selection import align_to_fit
 from skpolyode.panel.timeaxis import TimeAxis
 from skpolyode.panel.units import LARGEST, ChannelScaler
@@ -159,6 +154,8 @@ def read_panel(
     series learn the limits of cells in `fit`, and keep them. If `limits` are given, the series are
     within them: who learned them has told what is not.
     """
+    if not reset:
+        check_is_fitted(estimator)
     panel, shape = _converted(estimator, X, reset, "X")
     if inputs is not None:
         encoder = estimator.embedder_.inputs

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ModelEmbedder, Units
 from skpolyode.embedders.fitting import encoders_of, find_checkpoint
@@ -153,7 +152,6 @@ class NeuralTransformer(SampledTransformer, SeriesTransformer, Training):
             Minus the mean squared error over all observed values but the first of each series;
             0 where there is nothing to forecast.
         """
-        check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
         known = panel[observed_series(panel)]
         return -self.embedder_.forecasting_mse(known) if len(known) else 0.0
@@ -173,7 +171,6 @@ class NeuralTransformer(SampledTransformer, SeriesTransformer, Training):
             units of the channels. NaN where nothing was observed, and in the first observed row of
             a series, which has no forecast.
         """
-        check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
         values = np.full(panel.values.shape, np.nan)
         observed = ~np.isnan(panel.values).all(axis=1)
@@ -197,7 +194,6 @@ class NeuralTransformer(SampledTransformer, SeriesTransformer, Training):
             the forecast error if the model estimates it, else of the channel. 0 where there is
             nothing to forecast, NaN where there is no observation.
         """
-        check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
         return -fill_rows(panel, self.embedder_.mean_errors, lambda: 1)[:, 0]
 
@@ -247,7 +243,6 @@ class NeuralTransformer(SampledTransformer, SeriesTransformer, Training):
         UserWarning
             If no input of some series is known after its last observation.
         """
-        check_is_fitted(self)
         check_switch("combine", combine)
         panel = read_panel(self, X, reset=False, inputs=inputs)
         flat, offsets = query_times(panel, times, relative_to)

@@ -216,15 +216,6 @@ def layer_sizes(hidden: Sequence[Any] | int) -> list[int]:
     return [int(n) for n in sizes]
 
 
-def check_coefficients(blocks: Sequence[str]) -> None:
-    """A ValueError if an embedding of such blocks cannot be turned back into series."""
-    if "coefficients" not in blocks:
-        raise ValueError(
-            "embedding='hidden' holds no coefficients to invert; use embedding='full' or "
-            "'coefficients'."
-        )
-
-
 def check_parameters(estimator: BaseEstimator) -> None:
     """Check parameters by their constraints, which do not know what is likely to be meant."""
     for name, value in estimator.get_params(deep=False).items():

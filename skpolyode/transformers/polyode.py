@@ -31,7 +31,6 @@ from skpolyode.transformers.parameters import (
     COUNT,
     DURATION,
     Duration,
-    check_coefficients,
     layer_sizes,
 )
 from skpolyode.transformers.resolution import (
@@ -385,7 +384,11 @@ class PolyODETransformer(UncertainTransformer):
         return int(max(_ROWS_TO_CUT, _CONTEXTS_TO_CUT * rows_of_context))
 
     def _check_invertible(self) -> None:
-        check_coefficients(self.embedder_.blocks)
+        if "coefficients" not in self.embedder_.blocks:
+            raise ValueError(
+                "embedding='hidden' holds no coefficients to invert; use embedding='full' or "
+                "'coefficients'."
+            )
 
     def _channel_features(self) -> list[list[str]]:
         past, recent = self.embedder_.past, self.embedder_.recent

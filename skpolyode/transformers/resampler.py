@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.durations import read_duration
@@ -160,7 +159,6 @@ class Resampler(PathTransformer):
         float64 ndarray of shape (n_series, n_channels, n_points)
             Values in the units of the channels.
         """
-        check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
         if self.relative_to is None:
             times, offsets = query_times(panel, panel.rows.times.axis.to_user(self.grid_))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from skpolyode.embedders import ChannelScaler, Units
 from skpolyode.embedders.static import StaticEmbedder, StaticEncoder
 from skpolyode.panel import Panel
@@ -54,8 +52,6 @@ class StaticFeatures(SeriesTransformer):
     p1 -1.0     1.0     0.0
     p2  1.0     0.0     1.0
     """
-
-    _parameter_constraints: ClassVar[dict[str, list]] = {}
 
     uses_static = True
 

@@ -90,7 +90,6 @@ class UncertainTransformer(NeuralTransformer):
         >>> bool((std.values[::2] == 0).all()), bool((std.values[1::2] > 0).all())
         (True, True)
         """
-        check_is_fitted(self)
         panel = drop_empty(read_panel(self, X, reset=False))
         rng = local_random_state(self.random_state)
         with learning():

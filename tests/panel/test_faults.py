@@ -113,7 +113,7 @@ def test_a_datetime_is_shown_as_such():
     text = message(lambda: as_panel([(times[::-1], [1.0, "x"])]))
     assert "time 2024-03-02 10:00:00+01:00: not a number" in text
     text = message(lambda: as_panel([(pd.to_timedelta([1], "h"), ["x"])]))
-    assert "time 0 days 01:00:00: not a number" in text
+    assert "time 3600: not a number" in text  # as `times` has it
 
 
 def test_not_a_time():

@@ -45,7 +45,7 @@ def test_many_series_of_different_lengths_fill_several_blocks(monkeypatch):
     series = [(np.sort(rng.uniform(0, 4, n)), rng.normal(size=n)) for n in rng.integers(1, 30, 60)]
     embedder = LegendreFitTransformer(n_coefficients=8).fit(series)
     whole = embedder.transform(series)
-    monkeypatch.setattr("skpolyode.embedders.direct._BLOCK_ROWS", 64)
+    monkeypatch.setattr("skpolyode.embedders.direct.CHUNK_ROWS", 64)
     np.testing.assert_allclose(embedder.transform(series), whole, atol=1e-9)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +10,10 @@ import pandas as pd
 from skpolyode.errors import Faults
 from skpolyode.panel.cell_errors import like_values, read_errors
 from skpolyode.panel.cells import BadCell, read_values, text_columns
-from skpolyode.panel.checks import NOT_NUMERIC, TEXT, name_cell
+from skpolyode.panel.checks import TEXT, note_bad_cells
 from skpolyode.panel.readers.lists import names_in
 from skpolyode.panel.rows import Rows, are_offsets, offsets_from, require_series
-from skpolyode.panel.timeaxis import TimeBlock, Times, join_times, read_times
+from skpolyode.panel.timeaxis import TimeBlock, join_times, read_times
 
 
 def rows_from_flat(
@@ -34,7 +33,9 @@ def rows_from_flat(
         )
     require_series(len(bounds) - 1, faults.name)
     values = np.array(array[:, None] if array.ndim == 1 else array, dtype=np.float64)
-    return _rows(join_times([block], time_unit), values, bounds.astype(np.int64), bad, faults)
+    rows = Rows(join_times([block], time_unit), values, bounds.astype(np.int64))
+    note_bad_cells(bad, rows, faults)
+    return rows
 
 
 def rows_from_array(
@@ -61,7 +62,8 @@ def rows_from_array(
     place = np.arange(block.data.size).reshape(block.data.shape)  # of each cell among the times
     place = np.broadcast_to(place, values.shape[:2])
     bounds = np.arange(len(values) + 1) * values.shape[1]
-    rows = _rows(clock.at(place.ravel()), values.reshape(place.size, -1), bounds, bad, faults)
+    rows = Rows(clock.at(place.ravel()), values.reshape(place.size, -1), bounds)
+    note_bad_cells(bad, rows, faults)
     if errors is not None:
         errors = like_values(errors, array, faults.name)
         table = read_errors(errors, replace(rows, values=values), faults.name)
@@ -98,17 +100,3 @@ def _cells(array: object, faults: Faults) -> tuple[np.ndarray, list[BadCell]]:
     if values.shape[1] == 0:
         raise ValueError(f"{faults.name} is empty: its {len(values)} series have no time points.")
     return values, bad
-
-
-def _rows(
-    times: Times, values: np.ndarray, offsets: np.ndarray, bad: Sequence[BadCell], faults: Faults
-) -> Rows:
-    """Rows of an array, and faults for its cells that are not numbers."""
-    rows = Rows(times, values, offsets)
-
-    def line(cell: BadCell) -> str:
-        row, channel = divmod(cell.position, values.shape[1])
-        return f"{name_cell(rows, faults, row, channel)}: not a number, {cell}"
-
-    faults.add_each(NOT_NUMERIC, bad, line)
-    return rows

@@ -11,13 +11,12 @@ import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.cells import BadCell, read_values
-from skpolyode.panel.checks import NOT_NUMERIC, TEXT
+from skpolyode.panel.checks import note_bad_cells
 from skpolyode.panel.readers.kinds import as_pandas, column_names, is_id_name, is_time_name
 from skpolyode.panel.rows import Rows, offsets_from, require_series
 from skpolyode.panel.timeaxis import TimeBlock, join_times, read_times
 
 Block = tuple[TimeBlock, np.ndarray, Sequence[BadCell]]  # times and values of one series
-Misread = tuple[int, TimeBlock, np.ndarray, BadCell]  # position of its series, and that
 
 LENGTHS = FaultKind("times and values of different length", "give one time for each row of values")
 SHAPE = FaultKind(
@@ -42,8 +41,9 @@ def rows_from_list(
 ) -> Rows:
     """Read a list of series one by one; series of a wrong shape are faults."""
     fitting: dict[int, tuple[TimeBlock, np.ndarray]] = {}
-    in_frames: list[Misread] = []
-    kind, position = "", -1
+    kind, position, n_cells = "", -1, 0
+    in_frames: list[BadCell] = []
+    others: list[BadCell] = []
     for position, item in enumerate(_series_in(items, faults)):
         try:
             times, values, bad = read(item)
@@ -57,57 +57,28 @@ def rows_from_list(
                 f"series, got {times.kind}s after {kind}s; convert them to one kind."
             )
         values = values[:, None] if values.ndim == 1 else values
-        misread = [(position, times, values, cell) for cell in bad]
-        if isinstance(item, pd.DataFrame | pd.Series):  # numpy makes text of a list with one word
-            in_frames += misread
-        else:
-            faults.add_each(NOT_NUMERIC, misread, partial(_bad_cell, faults))
         if fault := _misfit(times.data, values, fitting, faults):
             faults.add(fault[0], [f"{faults.series(position)}: {fault[1]}"])
-        else:
-            fitting[position] = times, values
+            continue
+        fitting[position] = times, values
+        # numpy makes text of a list with one word
+        told = in_frames if isinstance(item, pd.DataFrame | pd.Series) else others
+        told += [cell._replace(position=n_cells + cell.position) for cell in bad]
+        n_cells += values.size
     require_series(position + 1, faults.name)
-    _note_cells(in_frames, faults)
     if not fitting:
         faults.raise_if_any()
     lengths = np.zeros(position + 1, dtype=np.int64)
     lengths[list(fitting)] = [len(values) for _, values in fitting.values()]
-    return Rows(
+    rows = Rows(
         join_times([times for times, _ in fitting.values()], time_unit),
         np.concatenate([v for _, v in fitting.values()], dtype=np.float64, casting="unsafe"),
         offsets_from(lengths),
         unreadable=[k for k in range(position + 1) if k not in fitting],
     )
-
-
-def _note_cells(misread: Sequence[Misread], faults: Faults) -> None:
-    """Note a column that is mostly text in one line, and all other cells one by one."""
-    texts: dict[int, list[Misread]] = {}
-    for found in misread:
-        if isinstance(found[3].content, str):
-            texts.setdefault(_cell(found)[1], []).append(found)
-    for channel, cells in list(texts.items()):
-        n_rows = sum({found[0]: len(found[2]) for found in cells}.values())
-        if len(cells) <= max(1, n_rows / 2):
-            del texts[channel]
-            continue
-        example = f"{cells[0][3].content!r} ({faults.series(cells[0][0])})"
-        faults.add(TEXT, [f"{faults.channel(channel)} holds text, such as {example}"])
-    others = [found for found in misread if _cell(found)[1] not in texts]
-    faults.add_each(NOT_NUMERIC, others, partial(_bad_cell, faults))
-
-
-def _cell(found: Misread) -> tuple[int, int]:
-    """Row and channel of a cell in its series."""
-    return divmod(found[3].position, max(found[2].shape[-1], 1))
-
-
-def _bad_cell(faults: Faults, found: Misread) -> str:
-    position, times, _, cell = found
-    row, channel = _cell(found)
-    time = times.format(row) if row < times.data.size else "unknown"
-    where = f"{faults.series(position)}, {faults.channel(channel)}"
-    return f"{where}, time {time}: not a number, {cell}"
+    note_bad_cells(others, rows, faults)
+    note_bad_cells(in_frames, rows, faults, may_be_text=True)
+    return rows
 
 
 def _misfit(

@@ -14,13 +14,7 @@ from skpolyode.panel.cells import read_values, text_columns
 from skpolyode.panel.checks import DUPLICATE, NOT_NUMERIC, TEXT
 from skpolyode.panel.columns import reduce_groups
 from skpolyode.panel.readers.kinds import column as column_of
-from skpolyode.panel.rows import (
-    Duplicates,
-    Rows,
-    offsets_from,
-    require_series,
-    stable_order,
-)
+from skpolyode.panel.rows import Duplicates, Rows, offsets_from, require_series, stable_order
 from skpolyode.panel.timeaxis import Times, join_times, read_times
 
 NOT_CONSTANT = FaultKind(
