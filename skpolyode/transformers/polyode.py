@@ -27,12 +27,7 @@ from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.noise import TrainFilter
-from skpolyode.transformers.parameters import (
-    COUNT,
-    DURATION,
-    Duration,
-    layer_sizes,
-)
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration, layer_sizes
 from skpolyode.transformers.resolution import (
     auto_step_size,
     choose_context,
