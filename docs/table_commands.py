@@ -152,6 +152,9 @@ TABLES = {
     "parallel": Table("parallel", quick="--series 20 --epochs 1"),
     "out_of_core": Table("out_of_core", quick="--observations 20000"),
     "wards": Table("wards", quick="--stays 40 --coefficients 4"),
+    "default_fits": Table(  # needs the history of the repository
+        "default_fits", full="--against 7086d52", quick="--against HEAD --only '20 x 30' --seeds 1"
+    ),
     "training_speed": Table("training_speed", quick="--recipe-epochs 1 --seeds 1 --n-series 60"),
     "structure": Table("structure", quick="--static"),
 }

@@ -308,7 +308,6 @@ class PastDecoder(SeriesTransformer):
         held_out = held_out[series]
         center, spread = features[~held_out].mean(axis=0), features[~held_out].std(axis=0)
         spread = np.where(spread > 1e-12, spread, 1.0)
-
         n_out, width = panel.n_channels * self.n_coefficients, self.hidden_size
         decoder = nn.Sequential(
             drawn(nn.Linear, features.shape[1], width, generator=generator),

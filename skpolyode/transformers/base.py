@@ -59,7 +59,6 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         What cells of each channel may be, from all series of `fit`.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {}
     has_coefficients: ClassVar[bool] = False
     """Whether the features start with polynomial coefficients of the past."""
 

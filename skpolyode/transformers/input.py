@@ -248,7 +248,8 @@ def _converted(
         )
     options = {"reset": reset, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
     table = with_nan(X)
-    if np.ndim(table) == 1:  # scikit-learn would make a series of each number
+    is_row = (table if hasattr(table, "ndim") else np.asarray(table)).ndim == 1
+    if is_row:  # scikit-learn would make a series of each number
         raise ValueError(
             f"{name} is one row of numbers. Reshape your data: [{name}] is one series at times "
             f"0, 1, ..., and [(times, {name})] gives it times."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from skpolyode.embedders import ChannelScaler, Units
 from skpolyode.embedders.static import StaticEmbedder, StaticEncoder
 from skpolyode.panel import Panel
@@ -53,6 +55,7 @@ class StaticFeatures(SeriesTransformer):
     p2  1.0     0.0     1.0
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {}
     uses_static = True
 
     def _fit(self, panel: Panel) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from skpolyode.embedders.summary import SummaryEmbedder
 from skpolyode.panel import Panel
 from skpolyode.panel.select import observed_rows
@@ -53,6 +55,7 @@ class SummaryStatsTransformer(SeriesTransformer):
     [[3.0, 2.5, 2.0, 3.0], [4.0, 0.0, 2.0, 2.0]]
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {}
     uses_errors = True
 
     def _fit(self, panel: Panel) -> None:
