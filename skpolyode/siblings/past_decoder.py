@@ -303,8 +303,7 @@ class PastDecoder(SeriesTransformer):
         features = source.features(take(panel, series, panel.offsets[series], stops))  # (S, F)
         held_out = np.zeros(panel.n_series, dtype=bool)
         if panel.n_series >= FEWEST_TO_SPLIT:
-            count = max(round(0.1 * panel.n_series), 1)
-            held_out[rng.permutation(panel.n_series)[:count]] = True
+            held_out[rng.permutation(panel.n_series)[: max(round(0.1 * panel.n_series), 1)]] = True
         held_out = held_out[series]
         center, spread = features[~held_out].mean(axis=0), features[~held_out].std(axis=0)
         spread = np.where(spread > 1e-12, spread, 1.0)
