@@ -75,6 +75,7 @@ METHODS: dict[str, tuple[Callable | None, str]] = {
     "MiniRocket, learned path": (None, "path"),
     "learned path at common times + SVM": (None, "clock"),
     "MiniRocket, linear path": (InterpolationTransformer, "path"),
+    "linear path at common times + SVM": (InterpolationTransformer, "clock"),
     "HiPPO coefficients + SVM": (HiPPOTransformer, "coefficients"),
     "summary statistics + trees": (InterpolationTransformer, "summary"),
 }
