@@ -52,7 +52,7 @@ def path_values(
     place = np.flatnonzero(is_open.any(axis=1))
     if stacking is not None and len(place):
         series, known = series_of_rows(seen)[asked.row], embedder.known(seen)
-        elapsed = (asked.times - seen.times[seen.offsets[:-1]][series]) / embedder.units.time_scale
+        elapsed = embedder.elapsed(seen, asked.times, series)
         for start in range(0, len(place), CHUNK_TIMES):
             some = place[start : start + CHUNK_TIMES]
             driven = embedder.responses(seen, elapsed[some], series[some])

@@ -133,12 +133,12 @@ class TrainedModel:
 
         All of them hold an observation; those that are mostly noise are left out.
         """
-        times = panel.times - np.repeat(panel.times[panel.offsets[:-1]], panel.lengths)
+        series = series_of_rows(panel)
         values = self.units.scaler.read(panel.values)
         if panel.errors is not None:
             values = self.without_noisy(values, panel.errors / self.units.scaler.scale)
-        times = times / self.units.time_scale
-        driven = self.responses(panel, times, series_of_rows(panel))
+        times = self.elapsed(panel, panel.times, series)
+        driven = self.responses(panel, times, series)
         return Standardised(times, values, panel.offsets, driven)
 
     @property
@@ -146,6 +146,10 @@ class TrainedModel:
         """Responses to inputs that a combiner sees: where it reads inputs, or may."""
         are_read = self.stacking is None or self.stacking.reads_inputs
         return self.inputs.n_responses if are_read and self.inputs is not None else 0
+
+    def elapsed(self, panel: Panel, times: np.ndarray, series: np.ndarray) -> np.ndarray:
+        """Times (Q,) since the first rows of the `series` (Q,), in units of the model."""
+        return (times - panel.times[panel.offsets[:-1]][series]) / self.units.time_scale
 
     def responses(
         self,

@@ -295,7 +295,6 @@ class HeadEstimator(SeriesEstimator):
 
     def _scored(self, X: Any, y: Any, sample_weight: Any) -> Panel:
         """Series to score; a ValueError if targets or weights have their ids in another order."""
-        check_is_fitted(self)
         panel = read_panel(self, X, reset=False)
         refuse_reordered(y, panel, "y")
         refuse_reordered(sample_weight, panel, "sample_weight")

@@ -67,7 +67,6 @@ def _support_vectors(classifies: bool, n_series: int, seed: int) -> list[Any]:
 def _path(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
     """The path on a regular grid with about a point for each typical gap, then MiniRocket."""
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer
 
     rows = observed_rows(panel)
     n_points = _n_points(float((rows.end - rows.start).max()), rows, _PATH_POINTS)
@@ -80,7 +79,7 @@ def _path(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
         "skpolyode[classify], or choose other features.",
         stacklevel=4,  # whoever called `fit`
     )
-    return make_pipeline(resampler, FunctionTransformer(_flat))
+    return _values_of(resampler)
 
 
 def _on_clock(panel: Panel) -> Observed:
@@ -95,14 +94,10 @@ def _n_points(span: float, rows: Observed, bounds: tuple[int, int]) -> int:
 
 def _clock(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
     """Values of the path at times that all series have in common, channels in the same units."""
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer
-
     rows = _on_clock(panel)
     n_points = _n_points(float(rows.end.max() - rows.start.min()), rows, _CLOCK_POINTS)
     resampler = Resampler(FrozenEstimator(fitted), n_points=n_points, relative_to=None)
-    units = {"scaler": fitted.scaler_}
-    return make_pipeline(resampler, FunctionTransformer(_flat, kw_args=units))
+    return _values_of(resampler, fitted.scaler_)
 
 
 def _has_clock(panel: Panel) -> bool:
@@ -114,6 +109,14 @@ def _has_clock(panel: Panel) -> bool:
     rows = _on_clock(panel)
     whole = rows.end.max() - rows.start.min()
     return np.ptp(rows.end) > 0 and np.median(rows.end - rows.start) >= whole / 2
+
+
+def _values_of(resampler: Resampler, scaler: ChannelScaler | None = None) -> Any:
+    """All values of a grid as features; see `_flat`."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    return make_pipeline(resampler, FunctionTransformer(_flat, kw_args={"scaler": scaler}))
 
 
 def _flat(grids: np.ndarray, scaler: ChannelScaler | None = None) -> np.ndarray:

@@ -37,7 +37,7 @@ class SampledTransformer(SamplesFutures):
         model, last = self.embedder_, panel.offsets[1:] - 1
         known, series = model.known(panel), series_index(offsets)
         values = model.forecast_values(panel, times, offsets, known=known)
-        since = (times - panel.times[panel.offsets[:-1]][series]) / model.units.time_scale
+        since = model.elapsed(panel, times, series)
         expected = model.stacking.expected_errors(take_known(known, series), since)
         leads = time_since_seen(panel, last[series], times)
         own = panel.offsets, last[series], expected
