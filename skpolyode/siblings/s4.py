@@ -36,7 +36,6 @@ from skpolyode.models.layers import AgeHead, Start, drawn, observed_inputs, wher
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.state_space import DiagonalStateSpace, before_each
-from skpolyode.training.loop import Task
 from skpolyode.training.tasks import SegmentTask
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, DURATION, Duration
@@ -336,6 +335,8 @@ class S4Transformer(NeuralTransformer):
         "window": DURATION,
     }
 
+    task = SegmentTask
+
     def __init__(
         self,
         *,
@@ -354,9 +355,6 @@ class S4Transformer(NeuralTransformer):
         self.memory = memory
         self.window = window
         super().__init__(**training)
-
-    def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
-        return SegmentTask(model, data, held_out, **self._looks_ahead(data, held_out))
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> S4:
         if self.state_size % 2:

@@ -53,7 +53,6 @@ from skpolyode.transformers.stages import (
 
 _LONGEST = 256  # rows; the end of a series half as long again may be held out
 _FURTHEST = 48  # observations that some minibatches look ahead, at most: half of a series
-INTERVAL_LENGTH = 4  # observations that training goes through, with their updates
 
 
 class NeuralTransformer(SampledTransformer, SeriesTransformer, Training):
@@ -374,7 +373,7 @@ class NeuralTransformer(SampledTransformer, SeriesTransformer, Training):
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         """What training asks of the model."""
         ahead = self._looks_ahead(data, held_out)
-        return self.task(model, data, held_out, length=INTERVAL_LENGTH, **ahead)
+        return self.task(model, data, held_out, length=self.task.usual_length, **ahead)
 
     def _looks_ahead(self, data: Packed, held_out: torch.Tensor) -> dict[str, int]:
         """How many observations all minibatches look ahead, and how many some of them."""

@@ -21,8 +21,9 @@ from skpolyode.memory import LegTMemory, Memory, legt_matrices
 from skpolyode.models import Packed, SequenceModel, Step
 from skpolyode.models.contract import State
 from skpolyode.saving.codec import register
+from skpolyode.training.tasks import IntervalTask, PolyODETask
 
-__all__ = ["SOLVERS", "CoupledPolyODE"]
+__all__ = ["SOLVERS", "CoupledPolyODE", "CoupledTask"]
 
 SOLVERS = ("exact", *COUPLED)
 
@@ -173,6 +174,13 @@ register(
     lambda state: CoupledPolyODE(**state).float(),
     place=lambda model, device: model if device is None else model.to(device),
 )
+
+
+class CoupledTask(PolyODETask):
+    """Intervals of dynamics that are integrated together with the memory."""
+
+    scans = True
+    _leads = IntervalTask._leads
 
 
 @lru_cache

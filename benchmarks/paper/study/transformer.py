@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from sklearn.utils._param_validation import StrOptions
 
-from benchmarks.paper.study.coupled import SOLVERS, CoupledPolyODE
+from benchmarks.paper.study.coupled import SOLVERS, CoupledPolyODE, CoupledTask
 from benchmarks.paper.study.paper import ORIGINS, UPDATES, PaperPolyODE
 from benchmarks.paper.study.series_task import SeriesTask
 from skpolyode.embedders import ModelEmbedder
@@ -19,7 +19,6 @@ from skpolyode.saving.objects import register_estimator
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers import PolyODETransformer
-from skpolyode.transformers.neural import INTERVAL_LENGTH
 from skpolyode.transformers.noise import TrainFilter
 from skpolyode.transformers.resolution import choose_context
 
@@ -163,8 +162,9 @@ class PaperPolyODETransformer(PolyODETransformer):
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
         if self.gradient == "interval":
-            ahead = self._looks_ahead(data, held_out) | {"is_decoupled": self.solver == "exact"}
-            return PolyODETask(model, data, held_out, length=INTERVAL_LENGTH, **ahead)
+            ahead, task = self._looks_ahead(data, held_out), PolyODETask
+            task = task if self.solver == "exact" else CoupledTask
+            return task(model, data, held_out, length=task.usual_length, **ahead)
         if self.horizon not in (1, "auto"):
             raise ValueError(
                 f"gradient='series' looks one observation ahead, got horizon={self.horizon}; "

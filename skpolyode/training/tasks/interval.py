@@ -100,6 +100,9 @@ class IntervalTask(Task):
     minibatches = Minibatches(16, smallest=64, n_most=512)
     """Fewer intervals would cost as much: the depth of a step is that of one."""
 
+    usual_length: ClassVar[int] = 4
+    """The `length` that a transformer trains with."""
+
     hidden_share: ClassVar[float] = 0.0
     """Share of the updates between the first and the last observation that are left out when
     training begins, so that the next forecasts go on from a forecast. It falls to 0 in the end."""

@@ -45,8 +45,6 @@ class PolyODETask(IntervalTask):
     furthest : int, default=1
         Observations that some minibatches forecast; see
         :class:`~skpolyode.training.tasks.IntervalTask`.
-    is_decoupled : bool, default=True
-        Whether the dynamics are integrated without the memory.
 
     Examples
     --------
@@ -91,19 +89,8 @@ class PolyODETask(IntervalTask):
     200 rows would take half of the time of a fit. The learned state gets this much further into a
     series with each refresh."""
 
-    def __init__(
-        self,
-        model: PolyODE,
-        data: Packed,
-        held_out: torch.Tensor,
-        *,
-        horizon: int = 1,
-        length: int = 1,
-        furthest: int = 1,
-        is_decoupled: bool = True,
-    ) -> None:
-        super().__init__(model, data, held_out, horizon=horizon, length=length, furthest=furthest)
-        self.is_decoupled = is_decoupled
+    def __init__(self, model: PolyODE, data: Packed, held_out: torch.Tensor, **ahead: int) -> None:
+        super().__init__(model, data, held_out, **ahead)
         self.starts_anew = model.field.stands_still
         self.n_refreshed = 0
 
@@ -128,7 +115,7 @@ class PolyODETask(IntervalTask):
 
         Where all channels are observed together, the states of rows tell all that a run needs.
         """
-        return not self.is_decoupled or not bool(self.data.mask.all())
+        return not bool(self.data.mask.all())
 
     def keeps_states(self, progress: float) -> bool:
         """Whether the coarse part continues, which keeps the states of its beginning."""
@@ -233,7 +220,7 @@ class PolyODETask(IntervalTask):
         self, state: State, rows: torch.Tensor, reach: int
     ) -> Iterator[tuple[Prediction, torch.Tensor]]:
         """As for any model; all in one run, each series at its own pace."""
-        if not self.is_decoupled or self.data.inputs is not None:
+        if self.data.inputs is not None:
             yield from super()._leads(state, rows, reach)
             return
         starts, targets = [], []  # of each lead: the states that it starts from, and its rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from skpolyode.models.contract import Prediction, SequenceModel, State, join, select
+from skpolyode.models.contract import Prediction, State, join, select
 from skpolyode.models.packed import Packed
 from skpolyode.training.tasks.interval import IntervalTask, Minibatches
 
@@ -25,7 +25,7 @@ class SegmentTask(IntervalTask):
         Series that only validate. If there are none, the training error is taken instead.
     horizon : int, default=1
         Observations forecast from each one without updates in between.
-    length : int, default=64
+    length : int, default=1
         Intervals of a segment.
     furthest : int, default=1
         As of :class:`IntervalTask`.
@@ -40,7 +40,7 @@ class SegmentTask(IntervalTask):
     >>> model = S4(1, hidden_size=4, generator=torch.Generator().manual_seed(0)).double()
     >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
     >>> data = pack(times, values, np.array([0, 3]))
-    >>> task = SegmentTask(model, data, torch.tensor([False]))
+    >>> task = SegmentTask(model, data, torch.tensor([False]), length=64)
     >>> error = task.refresh()  # stores the states, before each epoch
     >>> abs(task.loss(torch.tensor([0])).item() - error) < 1e-12
     True
@@ -49,20 +49,10 @@ class SegmentTask(IntervalTask):
     minibatches = Minibatches(32, smallest=8, n_most=1024)
     """Each observation is gone through once, not four times, and stays in memory."""
 
+    usual_length = 64
+
     forgotten_share = 0.0
     """Segments begin at their stored states."""
-
-    def __init__(
-        self,
-        model: SequenceModel,
-        data: Packed,
-        held_out: torch.Tensor,
-        *,
-        horizon: int = 1,
-        length: int = 64,
-        furthest: int = 1,
-    ) -> None:
-        super().__init__(model, data, held_out, horizon=horizon, length=length, furthest=furthest)
 
     def take(self, data: Packed, held_out: torch.Tensor) -> None:
         """Continue with other series, whose states are not known yet."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
 from skpolyode.models.packed import Packed
-from skpolyode.training.loop import Task
 from skpolyode.training.tasks.interval import IntervalTask
 
 
-class SubsampledTask(Task):
+class SubsampledTask:
     """A task that continues with another subsample of the series in each epoch.
+
+    All that is not said here is that of the task of the present subsample.
 
     The cost of an epoch then does not grow with the data. Subsamples are dealt from the series in
     random order, so that no series comes again before all others came. Where storing the states of
@@ -72,7 +73,6 @@ class SubsampledTask(Task):
     ) -> None:
         self.read, self.n_series, self.n_drawn, self.seed = read, n_series, n_drawn, seed
         self.task = new_task(*read(self.positions(0)))
-        self.minibatches = self.task.minibatches
         self.number, self.is_used = 0, False
         self.may_stay = self.stays = False
         self.error = float("inf")
@@ -87,35 +87,10 @@ class SubsampledTask(Task):
             found.append(order[places[deals == deal]])
         return np.concatenate(found)
 
-    @property
-    def items(self) -> torch.Tensor:
-        """Items of the present subsample."""
-        return self.task.items
-
-    @property
-    def series_errors(self) -> torch.Tensor | None:
-        """Errors of the series that validate; these are always the same."""
-        return self.task.series_errors
-
-    @property
-    def error_ahead(self) -> float | None:
-        """Error further ahead, of the same series."""
-        return self.task.error_ahead
-
-    @property
-    def found(self) -> Mapping[str, torch.Tensor]:
-        """What the last subsample has told."""
-        return self.task.found
-
-    @property
-    def item_size(self) -> float:
-        """Mean number of intervals of an item."""
-        return self.task.item_size
-
-    @property
-    def data(self) -> Packed:
-        """The present subsample, with the series that validate."""
-        return self.task.data
+    def __getattr__(self, name: str) -> Any:
+        if name == "task":  # it is not made yet
+            raise AttributeError(name)
+        return getattr(self.task, name)
 
     @property
     def is_preliminary(self) -> bool:
@@ -138,10 +113,6 @@ class SubsampledTask(Task):
         self.error = self.task.refresh(progress)
         self.may_stay = self.task.scans and not self.task.keeps_states(progress)
         return self.error
-
-    def loss(self, index: torch.Tensor) -> torch.Tensor:
-        """Loss of a minibatch."""
-        return self.task.loss(index)
 
     def state_dict(self) -> dict[str, Any]:
         """Number of the subsample, and the state of its task."""

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from benchmarks.paper.study import SOLVERS, CoupledPolyODE
+from benchmarks.paper.study.coupled import CoupledTask
 from benchmarks.paper.study.series_task import SeriesTask
 from benchmarks.paper.study.solvers import COUPLED
 from skpolyode.dynamics import WalledMLP
@@ -52,12 +53,22 @@ def test_a_series_alone_is_embedded_as_among_others(solver):
 def test_states_for_training_are_those_of_the_solver():
     """Also when they are refreshed; Euler's are far from the exact ones."""
     model, data = make_coupled("euler", step_size=0.1), pack(*flat_series(LENGTHS))
-    task = PolyODETask(model, data, torch.zeros(len(LENGTHS), dtype=torch.bool), is_decoupled=False)
+    task = CoupledTask(model, data, torch.zeros(len(LENGTHS), dtype=torch.bool))
     for _ in range(3):
         task.refresh()
     with torch.no_grad():
         for step in model.run(data):
             torch.testing.assert_close(task._depart(step.rows)["z"], step.state["z"])
+
+
+def test_a_model_with_steps_of_its_own_looks_far_by_them(monkeypatch):
+    """Signal and memory are integrated together there, too."""
+    data = pack(*flat_series(LENGTHS))
+    model = make_coupled("euler", step_size=0.1)
+    task = CoupledTask(model, data, torch.zeros(len(LENGTHS), dtype=torch.bool), furthest=4)
+    monkeypatch.setattr(type(model), "visit", None)
+    task.refresh(0.5)
+    assert all(torch.isfinite(task.loss(torch.arange(3))) for _ in range(3 * task.far_every))
 
 
 @every_solver

@@ -228,15 +228,6 @@ def test_looks_at_the_pace_of_each_series_are_those_of_all_together(furthest, mo
         torch.testing.assert_close(one, other)
 
 
-def test_a_model_with_steps_of_its_own_looks_far_by_them(monkeypatch):
-    """As those of the paper, whose signal and memory are integrated together."""
-    model, data = make_model(), pack(*flat_series(LENGTHS))
-    task = fresh(model, data, furthest=4, is_decoupled=False)
-    monkeypatch.delattr(type(model), "visit")
-    task.refresh(0.5)
-    assert all(torch.isfinite(task.loss(torch.arange(3))) for _ in range(3 * task.far_every))
-
-
 @INTERVALS
 def test_none_looks_far_before_a_quarter_of_the_training(kind):
     model, data = make_model(), pack(*flat_series(LENGTHS))
