@@ -120,7 +120,7 @@ def cut(panel: Panel, reach: float, n_rows: int) -> Parts:
     n_rows : int
     """
     first, lengths = panel.offsets[:-1], panel.lengths
-    is_long = panel.times[panel.offsets[1:] - 1] - panel.times[first] > 2 * reach
+    is_long = panel.end - panel.start > 2 * reach
     n_parts = np.where(is_long, np.maximum(lengths // n_rows, 1), 1)
     series = np.repeat(np.arange(panel.n_series), n_parts)
     place = np.arange(len(series)) - offsets_from(n_parts)[series]

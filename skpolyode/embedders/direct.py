@@ -25,7 +25,7 @@ from skpolyode.memory.pieces import remember
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.durations import choose_window
 from skpolyode.panel.outliers import CellLimits
-from skpolyode.panel.select import Observed, observed_rows
+from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 
@@ -40,32 +40,30 @@ class DirectEmbedder(Embedder):
     past: MemoryReadout
 
     @abstractmethod
-    def coefficients_of(self, rows: Observed) -> np.ndarray:
+    def coefficients_of(self, panel: Panel) -> np.ndarray:
         """Coefficients (B, D, N) of some series."""
 
     def coefficients(self, panel: Panel) -> np.ndarray:
         """Coefficients (B, D, N) of standardised channels, at each series' last observation."""
-        chunks = map_chunks(lambda part: self.coefficients_of(observed_rows(part)), panel)
-        return np.concatenate(chunks)
+        return np.concatenate(map_chunks(self.coefficients_of, panel))
 
     def features(self, panel: Panel) -> np.ndarray:
         """The same, one row (F,) a series."""
-        coefficients, rows = self.coefficients(panel), observed_rows(panel)
-        flat = coefficients.reshape(len(coefficients), -1)
-        return self.past.with_duration(flat, rows.start, rows.end)
+        flat = self.coefficients(panel).reshape(panel.n_series, -1)
+        return self.past.with_duration(flat, panel.start, panel.end)
 
 
 def new_readout(
     measure: str,
     window: float | str,
     n_coefficients: int,
-    rows: Observed,
+    panel: Panel,
     limits: CellLimits | None = None,
 ) -> MemoryReadout:
     """Units and memory of a direct embedder; its unit of time is the window."""
     # A measure of the whole history has no window; the longest one is the unit of durations.
-    length = choose_window("auto" if MEMORIES[measure].whole_history else window, rows)
-    units = Units.of(rows, length, limits)
+    length = choose_window("auto" if MEMORIES[measure].whole_history else window, panel)
+    units = Units.of(panel, length, limits)
     return MemoryReadout(MEMORIES[measure](n_coefficients, 1.0), length, units)
 
 
@@ -96,13 +94,13 @@ class PathEmbedder(DirectEmbedder):
     past: MemoryReadout
     path: str
 
-    def coefficients_of(self, rows: Observed) -> np.ndarray:
+    def coefficients_of(self, panel: Panel) -> np.ndarray:
         """Coefficients (B, D, N) of some series."""
         scaler, unit = self.units
-        elapsed = (rows.end - rows.start) / unit
-        values, times = scaler.read(rows.values), rows.times / unit
+        elapsed, series = (panel.end - panel.start) / unit, series_of_rows(panel)
+        values, times = scaler.read(panel.values), panel.elapsed / unit
         result = np.zeros((len(elapsed), values.shape[1], self.past.n_coefficients))
-        for group in split_channels(times, values, rows.series):
+        for group in split_channels(times, values, series):
             first, pieces = path_pieces(self.path, group, elapsed)
             beyond_first = remember(self.past.memory, pieces, torch.from_numpy(elapsed)).numpy()
             result[:, group.channels] = beyond_first
@@ -119,14 +117,13 @@ class PathEmbedder(DirectEmbedder):
         return np.concatenate(map_slices(some_values, panel.lengths))
 
     def _path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        asked, rows = PathQuery.of(panel, times, offsets), observed_rows(panel)
-        scaler, unit = self.units
+        asked, (scaler, unit) = PathQuery.of(panel, times, offsets), self.units
         series = series_index(offsets)
-        since = (asked.times - rows.start[series]) / unit
-        elapsed = (rows.end - rows.start) / unit
-        values = scaler.read(rows.values)
+        since = (asked.times - panel.start[series]) / unit
+        elapsed = (panel.end - panel.start) / unit
+        values = scaler.read(panel.values)
         result = np.zeros((len(since), values.shape[1]))
-        for group in split_channels(rows.times / unit, values, rows.series):
+        for group in split_channels(panel.elapsed / unit, values, series_of_rows(panel)):
             first, pieces = path_pieces(self.path, group, elapsed)
             group_offsets = np.searchsorted(group.series, np.arange(len(elapsed) + 1))
             row = rows_until(group.times, group_offsets, since, offsets)
@@ -171,17 +168,17 @@ class LeastSquaresEmbedder(DirectEmbedder):
     past: MemoryReadout
     alpha: float
 
-    def coefficients_of(self, rows: Observed) -> np.ndarray:
+    def coefficients_of(self, panel: Panel) -> np.ndarray:
         """Coefficients (B, D, N) of some series."""
-        duration, series, size = rows.end - rows.start, rows.series, self.past.n_coefficients
-        age = (duration[series] - rows.times) / self.past.window
-        values = self.units.scaler.read(rows.values)
+        duration, series = panel.end - panel.start, series_of_rows(panel)
+        age = (duration[series] - panel.elapsed) / self.past.window
+        values, size = self.units.scaler.read(panel.values), self.past.n_coefficients
         result = np.zeros((len(duration), values.shape[1], size))
         n = np.arange(size)
         penalty = self.alpha * n * (n + 1.0)
         # The penalty decides what the points leave open, unless it is lost in rounding errors.
         solve = _solve if self.alpha >= _SMALLEST_PENALTY else _solve_shortest
-        for group in split_channels(age, values, series, rows.errors):
+        for group in split_channels(age, values, series, panel.errors):
             # Rows within the window, up to rounding, and the last one in any case.
             last = np.append(group.series[1:] != group.series[:-1], True)
             kept = last | (group.times <= 1.0 + 1e-9)

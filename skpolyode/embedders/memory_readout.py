@@ -13,7 +13,7 @@ from skpolyode.embedders.batching import CHUNK_TIMES
 from skpolyode.memory import Memory
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.query import name_query
-from skpolyode.panel.select import observed_rows
+from skpolyode.panel.select import observed_part
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 
@@ -113,7 +113,7 @@ class MemoryReadout:
 
     def own_times(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
         """Times of the rows of a panel that can be read, and where those of each series start."""
-        ages = np.repeat(observed_rows(panel).end, panel.lengths) - panel.times
+        ages = np.repeat(observed_part(panel).end, panel.lengths) - panel.times
         kept = (ages >= 0) & (ages <= self.reach)
         return panel.times[kept], offsets_from(kept)[panel.offsets]
 
@@ -157,10 +157,7 @@ class MemoryReadout:
         ValueError that names the series if a time is beyond the memory.
         """
         series = series_index(offsets)
-        if ends is None:
-            rows = observed_rows(panel)
-            ends = rows.start, rows.end
-        start, end = ends
+        start, end = (panel.start, panel.end) if ends is None else ends
         ages, durations = end[series] - times, (end - start)[series]
         self.check_ages(
             ages, lambda first: name_query(panel, series[first], times[first], -ages[first])

@@ -15,7 +15,7 @@ from skpolyode.embedders.trained_model import TrainedModel
 from skpolyode.embedders.variance import std_coefficients
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.select import observed_rows, series_of_rows, take
+from skpolyode.panel.select import series_of_rows, take
 from skpolyode.saving.codec import saved
 from skpolyode.training import forecasting_mse
 
@@ -70,13 +70,13 @@ class ModelEmbedder(TrainedModel, Embedder):
 
     def features(self, panel: Panel) -> np.ndarray:
         """Features (B, F) of each series."""
-        features, rows = self.features_of(self.states(panel)), observed_rows(panel)
+        features = self.features_of(self.states(panel))
         if "std" in self.blocks:
             std = std_coefficients(self, panel).reshape(len(features), -1)
             features = np.column_stack([features, std])
         if self.past is None:
             return features
-        return self.past.with_duration(features, rows.start, rows.end)
+        return self.past.with_duration(features, panel.start, panel.end)
 
     def path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Values (Q, D) of the smoothed path; forecasts after the last observations."""
@@ -110,11 +110,11 @@ class ModelEmbedder(TrainedModel, Embedder):
 
         What simple forecasts know of the series, see `known`, may be given.
         """
-        rows, values = observed_rows(panel), np.empty((len(times), panel.n_channels))
+        end, values = panel.end, np.empty((len(times), panel.n_channels))
         if known is None and combine and self.stacking is not None:
             known = self.known(panel)
-        for part, where, leads, asked in lead_batches(panel, times, offsets, rows.end):
-            durations, here = (rows.end - rows.start)[part], panel[part]
+        for part, where, leads, asked in lead_batches(panel, times, offsets, end):
+            durations, here = (end - panel.start)[part], panel[part]
             run = self.free_run(self.recent_states(here), durations, leads, here)
             if known is not None:
                 elapsed = (durations[:, None] + leads) / self.units.time_scale

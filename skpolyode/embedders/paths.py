@@ -61,7 +61,7 @@ class PathQuery:
         where there is no next observation, it is infinitely far.
         """
         seen, times = self.seen, self.times[:, None]
-        start = seen.times[seen.offsets[:-1]][series_of_rows(seen)[self.row]][:, None] - unit
+        start = seen.start[series_of_rows(seen)[self.row]][:, None] - unit
         since = times - np.where(self.before >= 0, seen.times[self.before], start)
         until = np.where(self.following >= 0, seen.times[self.following] - times, np.inf)
         return since / unit, until / unit

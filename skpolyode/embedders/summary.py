@@ -10,7 +10,7 @@ from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.batching import map_chunks
 from skpolyode.embedders.paths import ChannelRows, split_channels
 from skpolyode.panel import Panel
-from skpolyode.panel.select import Observed, observed_rows
+from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 
@@ -66,17 +66,17 @@ class SummaryEmbedder(Embedder):
 
     def features(self, panel: Panel) -> np.ndarray:
         """Features (B, F) of each series."""
-        chunks = map_chunks(lambda part: self._statistics(observed_rows(part)), panel)
-        return np.concatenate(chunks)
+        return np.concatenate(map_chunks(self._statistics, panel))
 
-    def _statistics(self, rows: Observed) -> np.ndarray:
-        lengths, duration, scaler = np.diff(rows.offsets), rows.end - rows.start, self.units.scaler
-        result = np.zeros((len(lengths), rows.values.shape[1], len(self.statistics)))
+    def _statistics(self, panel: Panel) -> np.ndarray:
+        lengths, duration, scaler = panel.lengths, panel.end - panel.start, self.units.scaler
+        result = np.zeros((len(lengths), panel.n_channels, len(self.statistics)))
         levels = _LEVELS + WEIGHTED * self.weighs
         result[..., [self.statistics.index(name) for name in levels]] = scaler.mean[:, None]
         result[..., [STATISTICS.index(name) for name in _GAPS]] = duration[:, None, None]
-        values = scaler.known(rows.values)
-        for group in split_channels(rows.times, values, rows.series, rows.errors):
+        values = scaler.known(panel.values)
+        series = series_of_rows(panel)
+        for group in split_channels(panel.elapsed, values, series, panel.errors):
             members, columns = _channel_statistics(group, scaler.scale, lengths, duration)
             result[members[:, None], group.channels] = columns[..., : result.shape[2]]
         return np.column_stack([result.reshape(len(lengths), -1), duration])

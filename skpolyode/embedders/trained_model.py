@@ -21,7 +21,7 @@ from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, join, select
 from skpolyode.models.variance_head import VarianceHead
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.select import observed_rows, recent_part, series_of_rows
+from skpolyode.panel.select import recent_part, series_of_rows
 from skpolyode.panel.units import Standardised, Units
 
 _DERIVED = ("exact", "follower")
@@ -111,19 +111,18 @@ class TrainedModel:
 
         Inputs are packed up to a time `ahead` (B,) of the last rows, in units of the model.
         """
-        rows = observed_rows(panel)
-        values = self.units.scaler.read(rows.values)
+        values = self.units.scaler.read(panel.values)
         static = None if self.static is None else self.static.transform(panel)
-        errors, gain = rows.errors, self.model.gain
+        errors, gain = panel.errors, self.model.gain
         if errors is not None:
             errors = errors / self.units.scaler.scale
         elif gain is not None and gain.known_errors == "each":
             errors = np.full_like(values, np.nan)
         unit = self.units.time_scale
-        rows_of, cells = (rows.times / unit, values, rows.offsets), {"errors": errors}
+        rows_of, cells = (panel.elapsed / unit, values, panel.offsets), {"errors": errors}
         if self.inputs is not None:
-            end = (rows.end - rows.start) / unit + ahead
-            knots = self.inputs.knots(panel, rows.start, unit)
+            end = (panel.end - panel.start) / unit + ahead
+            knots = self.inputs.knots(panel, panel.start, unit)
             rows_of, cells = knots.merged(end, *rows_of, **cells)
         packed = pack(*rows_of, static=static, **cells)
         return self.model.prepared(packed.to(self.device, dtype))
@@ -149,7 +148,7 @@ class TrainedModel:
 
     def elapsed(self, panel: Panel, times: np.ndarray, series: np.ndarray) -> np.ndarray:
         """Times (Q,) since the first rows of the `series` (Q,), in units of the model."""
-        return (times - panel.times[panel.offsets[:-1]][series]) / self.units.time_scale
+        return (times - panel.start[series]) / self.units.time_scale
 
     def responses(
         self,
@@ -165,8 +164,8 @@ class TrainedModel:
         """
         if not self.n_responses:
             return np.empty((len(elapsed), 0))
-        start, counts = panel.offsets[:-1], np.bincount(series, minlength=panel.n_series)
-        knots = self.inputs.knots(panel, panel.times[start], self.units.time_scale)
+        counts = np.bincount(series, minlength=panel.n_series)
+        knots = self.inputs.knots(panel, panel.start, self.units.time_scale)
         return knots.responses(elapsed, offsets_from(counts), self.inputs.decays, known)
 
     @staticmethod

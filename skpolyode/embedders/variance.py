@@ -21,7 +21,7 @@ from skpolyode.embedders.smoother import (
 )
 from skpolyode.embedders.trained_model import TrainedModel
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.select import Observed, first_series, series_chunks, series_of_rows
+from skpolyode.panel.select import at_times, first_series, series_chunks, series_of_rows
 from skpolyode.panel.units import Units
 from skpolyode.training.variance import Hidden, learn_variance
 
@@ -198,13 +198,12 @@ def std_coefficients(embedder: TrainedModel, panel: Panel) -> np.ndarray:
         kept = np.append(True, (times[1:] > times[:-1]) | (series[1:] > series[:-1]))
         times, series = times[kept], series[kept]
         offsets = offsets_from(np.bincount(series, minlength=own.n_series))
-        start, end = times[offsets[:-1]], times[offsets[1:] - 1]
         deviation = path_std(embedder, own, times, offsets)
-        inside = end[series] - times <= past.reach
+        inside = own.end[series] - times <= past.reach
         missed = path_values(embedder, own, times, offsets)[inside]
         coefficients = embedder.coefficients_of(embedder.states(own))
         missed -= past.read_past(coefficients, own, times[inside], offsets_from(inside)[offsets])
         deviation[inside] = np.hypot(deviation[inside], missed)
-        rows = Observed(times - start[series], deviation, offsets, start, end)
-        found.append(PathEmbedder(units, past, "linear").coefficients_of(rows))
+        deviations = at_times(own, times, offsets, deviation)
+        found.append(PathEmbedder(units, past, "linear").coefficients_of(deviations))
     return np.concatenate(found)

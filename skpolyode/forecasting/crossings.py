@@ -97,7 +97,7 @@ def evaluate_crossings(
             "less than the horizon after it; choose an earlier cutoff or a shorter horizon."
         )
     past, actual = past[is_scored], actual[is_scored]
-    last = past.times[past.offsets[1:] - 1]
+    last = past.end
     table = trained.crossing_times(
         past, threshold, reach, "end", channel=j, direction=direction, coverage=coverage
     )

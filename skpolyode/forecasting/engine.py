@@ -296,7 +296,7 @@ def answer(
     panel, offsets, times = context[known], offsets_from(np.diff(offsets)[known]), times[asked]
     if not path_at_rows:
         why = "its first row ({} such times): nothing is known from there."
-        refuse_early(panel, times, offsets, panel.times[panel.offsets[:-1]], why)
+        refuse_early(panel, times, offsets, panel.start, why)
     panel = observed_part(panel)
     before, is_between = _places(panel, times, offsets, path_at_rows)
     start = np.flatnonzero(~is_between & (before < 0))

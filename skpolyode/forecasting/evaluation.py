@@ -127,7 +127,7 @@ def evaluate_forecasts(
     if not (np.diff(limits, prepend=0.0) > 0).all():
         raise ValueError(f"horizon must increase from above zero, got {horizon!r}.")
     past, future = split_at(panel, cutoff)
-    leads = future.times - np.repeat(past.times[past.offsets[1:] - 1], future.lengths)
+    leads = future.times - np.repeat(past.end, future.lengths)
     levels = _levels(coverage) if of_quantiles else ()
     trained, times = trained_on(forecaster, past), [own for own, _ in future.to_series()]
     past, future = (align_to_fit(part, trained, "panel") for part in (past, future))
@@ -173,8 +173,7 @@ def split_at(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
     seen = observed_series(panel)
     known = observed_part(panel[seen])
     if isinstance(cutoff, float) and 0 < cutoff < 1:
-        start, end = known.times[known.offsets[:-1]], known.times[known.offsets[1:] - 1]
-        last = start + cutoff * (end - start)
+        last = known.start + cutoff * (known.end - known.start)
     elif isinstance(cutoff, str) and not panel.is_datetime:
         raise TypeError(f"cutoff must be a share or times, got {cutoff!r}.")
     elif np.ndim(cutoff) == 0:

@@ -329,7 +329,7 @@ def _query(context: Context, times: list[pd.Index]) -> Query:
     flat, _ = query_times(context.panel[known], [times[k] for k in known])
     counts = np.array([len(own) for own in times])
     offsets = offsets_from(counts)
-    starts = context.panel.times[context.panel.offsets[:-1]]
+    starts = context.panel.start
     early = flat < np.repeat(starts, counts)
     if early.any():
         first = int(np.flatnonzero(early)[0])

@@ -250,7 +250,7 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
 
     def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
         # At the last row the forecaster answers with the forecast of that row.
-        end = np.repeat(panel.times[panel.offsets[1:] - 1], np.diff(offsets))
+        end = np.repeat(panel.end, np.diff(offsets))
         least = _MOMENT * self.transformer_.time_scale_
         later = np.maximum(times, end + np.maximum(least, 4 * np.spacing(np.abs(end))))
         answers = answer(self._trained, panel, later, offsets)

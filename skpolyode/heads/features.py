@@ -13,7 +13,6 @@ from sklearn.frozen import FrozenEstimator
 from skpolyode.heads.minirocket import MiniRocket, has_minirocket
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import typical_gap
-from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.panel.units import ChannelScaler
 from skpolyode.transformers import Resampler, SummaryStatsTransformer
 from skpolyode.transformers.base import SeriesTransformer
@@ -68,8 +67,7 @@ def _path(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
     """The path on a regular grid with about a point for each typical gap, then MiniRocket."""
     from sklearn.pipeline import make_pipeline
 
-    rows = observed_rows(panel)
-    n_points = _n_points(float((rows.end - rows.start).max()), rows, _PATH_POINTS)
+    n_points = _n_points(float((panel.end - panel.start).max()), panel, _PATH_POINTS)
     resampler = Resampler(FrozenEstimator(fitted), n_points=n_points)
     if has_minirocket():
         return make_pipeline(resampler, MiniRocket(random_state=seed))
@@ -82,20 +80,21 @@ def _path(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
     return _values_of(resampler)
 
 
-def _on_clock(panel: Panel) -> Observed:
-    """Observed rows with starts and ends on the clock of the user."""
-    return observed_rows(panel.like(panel.times, panel.values, panel.offsets))
+def _on_clock(panel: Panel) -> Panel:
+    """The series on the clock of the user."""
+    return panel.like(panel.times, panel.values, panel.offsets)
 
 
-def _n_points(span: float, rows: Observed, bounds: tuple[int, int]) -> int:
+def _n_points(span: float, panel: Panel, bounds: tuple[int, int]) -> int:
     """About one for each typical gap."""
-    return int(np.clip(np.ceil(span / typical_gap(rows)) + 1, *bounds))
+    return int(np.clip(np.ceil(span / typical_gap(panel)) + 1, *bounds))
 
 
 def _clock(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
     """Values of the path at times that all series have in common, channels in the same units."""
-    rows = _on_clock(panel)
-    n_points = _n_points(float(rows.end.max() - rows.start.min()), rows, _CLOCK_POINTS)
+    panel = _on_clock(panel)
+    span = float(panel.end.max() - panel.start.min())
+    n_points = _n_points(span, panel, _CLOCK_POINTS)
     resampler = Resampler(FrozenEstimator(fitted), n_points=n_points, relative_to=None)
     return _values_of(resampler, fitted.scaler_)
 
@@ -106,9 +105,9 @@ def _has_clock(panel: Panel) -> bool:
     Dates without a common origin are no clock. If series end together, the embedding, which looks
     back from the end, knows it.
     """
-    rows = _on_clock(panel)
-    whole = rows.end.max() - rows.start.min()
-    return np.ptp(rows.end) > 0 and np.median(rows.end - rows.start) >= whole / 2
+    panel = _on_clock(panel)
+    start, end = panel.start, panel.end
+    return np.ptp(end) > 0 and np.median(end - start) >= (end.max() - start.min()) / 2
 
 
 def _values_of(resampler: Resampler, scaler: ChannelScaler | None = None) -> Any:

@@ -10,14 +10,15 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import ParameterError
-from skpolyode.panel.select import Observed
+from skpolyode.panel.panel import Panel
+from skpolyode.panel.rows import inside_series
 from skpolyode.panel.timeaxis import MICROSECONDS, as_timedelta
 
 _TOO_LITTLE = 0.5  # share of the typical series below which a window warns
 _FURTHEST_MEMORY = 1e9  # longest series, or parts of it: beyond, float32 cannot tell rows apart
 
 
-def typical_gap(rows: Observed) -> float:
+def typical_gap(panel: Panel) -> float:
     """Mean gap, with the longest gaps counted as four times the third quartile.
 
     The unit of time of the model. The mean bounds the number of integration steps by the number
@@ -25,19 +26,18 @@ def typical_gap(rows: Observed) -> float:
 
     Parameters
     ----------
-    rows : Observed
-        Of the series of training.
+    panel : Panel
+        Of training, without rows that hold no observation.
 
     Examples
     --------
     >>> from skpolyode.panel import Panel
-    >>> from skpolyode.panel.select import observed_rows
     >>> from skpolyode.panel.durations import typical_gap
     >>> times = [0.0, 1.0, 3.0, 6.0]
-    >>> typical_gap(observed_rows(Panel.from_series([(times, times)])))
+    >>> typical_gap(Panel.from_series([(times, times)]))
     2.0
     """
-    gaps = rows.gaps
+    gaps = np.diff(panel.elapsed)[inside_series(panel.offsets, len(panel.times))]
     if not len(gaps):
         return 1.0
     return float(np.minimum(gaps, 4 * np.quantile(gaps, 0.75)).mean())
@@ -103,38 +103,37 @@ def read_memory(name: str, value: Any, time_unit: str | None, longest: float) ->
     return length
 
 
-def choose_window(window: Any, rows: Observed) -> float:
+def choose_window(window: Any, panel: Panel) -> float:
     """Length of the past that is remembered: by default that of the longest series.
 
     Parameters
     ----------
     window : float, duration or "auto"
         As `read_duration` reads it.
-    rows : Observed
-        Of the series of training.
+    panel : Panel
+        Of training, without rows that hold no observation.
 
     Examples
     --------
     >>> from skpolyode.panel import Panel
-    >>> from skpolyode.panel.select import observed_rows
     >>> from skpolyode.panel.durations import choose_window
-    >>> rows = observed_rows(Panel.from_series([([0.0, 6.0], [1.0, 2.0]), ([0.0], [1.0])]))
-    >>> choose_window("auto", rows), choose_window(3, rows)
+    >>> panel = Panel.from_series([([0.0, 6.0], [1.0, 2.0]), ([0.0], [1.0])])
+    >>> choose_window("auto", panel), choose_window(3, panel)
     (6.0, 3.0)
     """
-    longest = float((rows.end - rows.start).max()) or 1.0
+    longest = float((panel.end - panel.start).max()) or 1.0
     if isinstance(window, str) and window == "auto":
         return longest
-    return read_memory("window", window, rows.time_unit, longest)
+    return read_memory("window", window, panel.time_unit, longest)
 
 
-def covered(rows: Observed, window: float) -> tuple[float, float]:
+def covered(panel: Panel, window: float) -> tuple[float, float]:
     """Share of the typical (median) series that a window covers, and its number of rows.
 
     Parameters
     ----------
-    rows : Observed
-        Of the series of training.
+    panel : Panel
+        Of training, without rows that hold no observation.
     window : float
         Length of the past that is remembered.
 
@@ -146,19 +145,18 @@ def covered(rows: Observed, window: float) -> tuple[float, float]:
     Examples
     --------
     >>> from skpolyode.panel import Panel
-    >>> from skpolyode.panel.select import observed_rows
     >>> from skpolyode.panel.durations import covered
-    >>> covered(observed_rows(Panel.from_series([(range(31), range(31))])), window=15.0)
+    >>> covered(Panel.from_series([(range(31), range(31))]), window=15.0)
     (0.5, 15.5)
     """
-    typical = float(np.median(rows.end - rows.start))
+    typical = float(np.median(panel.end - panel.start))
     share = min(1.0, window / typical) if typical > 0 else 1.0
     if share < _TOO_LITTLE:
         warnings.warn(
-            f"window={_told(window, rows.time_unit)} covers {share:.0%} of the typical series, of "
-            f"length {_told(typical, rows.time_unit)}: it does not embed older observations. "
+            f"window={_told(window, panel.time_unit)} covers {share:.0%} of the typical series, of "
+            f"length {_told(typical, panel.time_unit)}: it does not embed older observations. "
             "Choose window='auto' to remember whole series.",
             UserWarning,
             stacklevel=5,
         )
-    return share, share * float(np.median(np.diff(rows.offsets)))
+    return share, share * float(np.median(panel.lengths))

@@ -11,7 +11,7 @@ import pandas as pd
 from skpolyode.errors import plain_repr
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import offsets_from, series_index
-from skpolyode.panel.select import observed_rows
+from skpolyode.panel.select import observed_part
 from skpolyode.panel.timeaxis import TimeBlock, Times, as_timedelta, join_times, read_times
 
 _DURATIONS = (
@@ -66,8 +66,8 @@ def query_times(
     """
     if relative_to is None:
         return times_since(panel, times, None)
-    rows = observed_rows(panel)
-    return times_since(panel, times, edge(relative_to, rows.start, rows.end))
+    seen = observed_part(panel)
+    return times_since(panel, times, edge(relative_to, seen.start, seen.end))
 
 
 def edge(relative_to: str | None, start: np.ndarray, end: np.ndarray) -> np.ndarray | None:

@@ -94,7 +94,7 @@ class Rows:
         if len(counts) == 0:
             return counts
         first = np.minimum(self.offsets[:-1], len(counts) - 1)  # any row, for series without rows
-        if ticks is None:
+        if ticks is None or self.origin is not None:
             with np.errstate(over="ignore"):  # which the checks tell
                 return counts - np.repeat(counts[first], self.lengths)
         since = (ticks - np.repeat(ticks[first], self.lengths)) / per_unit

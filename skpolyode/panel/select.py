@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skpolyode.panel.checks import first_misplaced
 from skpolyode.panel.panel import Panel
-from skpolyode.panel.rows import inside_series, offsets_from, series_index
+from skpolyode.panel.rows import offsets_from, series_index
 
 
 def refuse_reordered(values: Any, panel: Panel, name: str) -> None:
@@ -30,39 +31,6 @@ def refuse_reordered(values: Any, panel: Panel, name: str) -> None:
         f"position {first}, where X has {ids[first]!r}. Pass {name}.loc[panel.ids], or "
         f"{name}.to_numpy() if its entries are in the order of X."
     )
-
-
-class Observed(NamedTuple):
-    """Rows that hold an observation, series after series."""
-
-    times: np.ndarray  # float64 (P,), since the first such row of the series
-    values: np.ndarray  # float64 (P, D), NaN where not observed
-    offsets: np.ndarray  # int64 (B + 1,)
-    start: np.ndarray  # float64 (B,): first observation, in the units of `times`; NaN without any
-    end: np.ndarray  # float64 (B,): last observation
-    time_unit: str | None = None  # of datetimes; None for plain numbers
-    errors: np.ndarray | None = None  # float64 (P, D), NaN where not known
-
-    @property
-    def series(self) -> np.ndarray:
-        """Which series (P,) each row belongs to."""
-        return series_index(self.offsets)
-
-    @property
-    def gaps(self) -> np.ndarray:
-        """Times between the rows of a series, of all series."""
-        return np.diff(self.times)[inside_series(self.offsets, len(self.times))]
-
-
-def observed_rows(panel: Panel) -> Observed:
-    """Leave out rows without any observation; times become relative, in float64."""
-    rows = observed_part(panel).rows
-    times, offsets = rows.times.counts, rows.offsets
-    start, end = ends = np.full((2, panel.n_series), np.nan)
-    filled = rows.lengths > 0
-    ends[:, filled] = times[offsets[:-1][filled]], times[offsets[1:][filled] - 1]
-    elapsed = times - np.repeat(start, rows.lengths)
-    return Observed(elapsed, rows.values, offsets, start, end, panel.time_unit, rows.errors)
 
 
 def observed_series(panel: Panel) -> np.ndarray:
@@ -95,6 +63,17 @@ def hide_cells(panel: Panel, hidden: np.ndarray) -> Panel:
 def keep_rows(panel: Panel, kept: np.ndarray) -> Panel:
     """Panel of the rows that a mask (n_obs,) keeps; a series may be left without any."""
     return panel.from_rows(panel.rows.keep(kept), checked=False)
+
+
+def at_times(
+    panel: Panel, times: np.ndarray, offsets: np.ndarray, values: np.ndarray | None = None
+) -> Panel:
+    """Panel of the same series with other rows, on the same clock; by default with values of 0."""
+    if values is None:
+        values = np.zeros((len(times), panel.n_channels))
+    clock = panel.rows.times._replace(counts=times, ticks=None)
+    rows = replace(panel.rows, times=clock, values=values, offsets=offsets, beside={})
+    return panel.from_rows(rows, checked=False)
 
 
 def split_rows(panel: Panel, last: np.ndarray) -> tuple[Panel, Panel]:
@@ -197,7 +176,7 @@ def recent_part(panel: Panel, reach: float, n_rows: np.ndarray | int = 0) -> Pan
     time alone would not tell one part from another. The panel has no row without an observation.
     """
     last = panel.offsets[1:] - 1
-    if (panel.times[last] - panel.times[panel.offsets[:-1]] <= 2 * reach).all():
+    if (panel.end - panel.start <= 2 * reach).all():
         return panel
     starts = np.minimum(context_starts(panel, last, reach), last + 1 - n_rows)
     starts = np.maximum(starts, panel.offsets[:-1])

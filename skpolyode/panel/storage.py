@@ -112,6 +112,21 @@ class PanelStorage:
         return self._rows.elapsed
 
     @property
+    def start(self) -> np.ndarray:
+        """Times (n_series,) of the first rows; NaN of a series without any."""
+        return self._times_of(self.offsets[:-1])
+
+    @property
+    def end(self) -> np.ndarray:
+        """Times (n_series,) of the last rows; NaN of a series without any."""
+        return self._times_of(self.offsets[1:] - 1)
+
+    def _times_of(self, rows: np.ndarray) -> np.ndarray:
+        found, filled = np.full(self.n_series, np.nan), self.lengths > 0
+        found[filled] = self.times[rows[filled]]
+        return found
+
+    @property
     def values(self) -> np.ndarray:
         """Values of all rows, float64 of shape (n_obs, D), NaN where not observed."""
         return self._rows.values

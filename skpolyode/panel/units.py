@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from skpolyode.panel.outliers import CellLimits
-from skpolyode.panel.select import Observed
+from skpolyode.panel.panel import Panel
 from skpolyode.saving.codec import saved
 
 LARGEST = 1e304  # in the user's units: differences of such values are still finite
@@ -178,6 +178,6 @@ class Units(NamedTuple):
     time_scale: float
 
     @classmethod
-    def of(cls, rows: Observed, time_scale: float, limits: CellLimits | None = None) -> Self:
+    def of(cls, panel: Panel, time_scale: float, limits: CellLimits | None = None) -> Self:
         """Units of the series of training; see `ChannelScaler.of`."""
-        return cls(ChannelScaler.of(rows.values, errors=rows.errors, limits=limits), time_scale)
+        return cls(ChannelScaler.of(panel.values, errors=panel.errors, limits=limits), time_scale)

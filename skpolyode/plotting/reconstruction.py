@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skpolyode.panel.select import observed_rows
+from skpolyode.panel.select import observed_part
 from skpolyode.plotting.channels import (
     STYLES,
     as_columns,
@@ -151,10 +151,10 @@ class ReconstructionDisplay:
         panel, chosen, names = select_series(X, series, channel)
         answered = positions_in_answers(estimator, panel, chosen)
         if times is None:
-            rows, reach = observed_rows(panel), estimator.embedder_.past.reach
+            seen, reach = observed_part(panel), estimator.embedder_.past.reach
             # A little inside, since rounding could put the end of the window outside of it.
-            earliest = np.nextafter(rows.end[0] - reach * (1 - 1e-9), np.inf)
-            times = np.linspace(max(rows.start[0], earliest), rows.end[0], grid_resolution)
+            earliest = np.nextafter(seen.end[0] - reach * (1 - 1e-9), np.inf)
+            times = np.linspace(max(seen.start[0], earliest), seen.end[0], grid_resolution)
             times = panel.rows.times.axis.to_user(times)
         display = cls(
             *columns_of(estimator.reconstruct(panel, times), answered),

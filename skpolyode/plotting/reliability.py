@@ -119,8 +119,8 @@ class ReliabilityDisplay:
         check_share("cutoff", cutoff)
         panel = observed_part(as_panel(X))
         chosen = channel_positions(channel, panel.channel_names)
-        first, last = panel.times[panel.offsets[:-1]], panel.times[panel.offsets[1:] - 1]
-        past, future = split_rows(panel, first + cutoff * (last - first))
+        last = panel.start + cutoff * (panel.end - panel.start)
+        past, future = split_rows(panel, last)
         has_both = future.lengths > 0
         if not has_both.any():
             raise ValueError(

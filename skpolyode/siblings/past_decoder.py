@@ -23,7 +23,7 @@ from skpolyode.models.layers import drawn
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import choose_window
 from skpolyode.panel.rows import offsets_from
-from skpolyode.panel.select import observed_rows, take
+from skpolyode.panel.select import take
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 from skpolyode.siblings.ode_rnn import ODERNNTransformer
@@ -292,7 +292,7 @@ class PastDecoder(SeriesTransformer):
         self.transformer_ = self._fitted(panel, int(rng.randint(2**31 - 1)))
         generator = torch.Generator().manual_seed(int(rng.randint(2**31 - 1)))
         source = self.transformer_.embedder_
-        window = choose_window(self.window, observed_rows(panel))
+        window = choose_window(self.window, panel)
         length = window / source.units.time_scale
         past = MemoryReadout(LegTMemory(self.n_coefficients, length), window, source.units)
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpolyode.panel.select import Observed
+from skpolyode.panel import Panel
 from skpolyode.streams.inputs import DrivenGap
 
 
@@ -44,13 +44,13 @@ class Clock(NamedTuple):
         )
 
     @classmethod
-    def after(cls, rows: Observed, unit: float) -> Clock:
+    def after(cls, panel: Panel, unit: float) -> Clock:
         """Clock of series after all of their rows; see :meth:`move` for `unit`."""
-        index = np.where(np.isnan(rows.values), -1, np.arange(len(rows.times))[:, None])
-        latest = np.maximum.reduceat(index, rows.offsets[:-1], axis=0)
-        seen_at = np.where(latest < 0, np.nan, rows.times[latest] / unit)
-        elapsed = (rows.end - rows.start) / unit
-        return cls(rows.start, rows.end, elapsed, seen_at, np.diff(rows.offsets))
+        index = np.where(np.isnan(panel.values), -1, np.arange(panel.n_observations)[:, None])
+        latest = np.maximum.reduceat(index, panel.offsets[:-1], axis=0)
+        seen_at = np.where(latest < 0, np.nan, panel.elapsed[latest] / unit)
+        start, end = panel.start, panel.end
+        return cls(start, end, (end - start) / unit, seen_at, panel.lengths)
 
     def take(self, series: Any) -> Clock:
         """Copy of the clock of some series."""

@@ -17,7 +17,7 @@ from skpolyode.panel import Inputs, Panel, offsets_from
 from skpolyode.panel.checks import build_rows
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.rows import Rows
-from skpolyode.panel.select import keep_rows, series_of_rows
+from skpolyode.panel.select import at_times, keep_rows, series_of_rows
 from skpolyode.panel.timeaxis import TimeAxis, Times
 from skpolyode.saving.frames import checked_zone
 
@@ -76,14 +76,6 @@ def _steered(
         return state
     moved = model.steer(select(state, some), course, rows[some])
     return {name: x.index_put((some,), moved[name]) for name, x in state.items()}
-
-
-def at_times(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Panel:
-    """Panel of the same series with observations of 0 at some times, on the same clock."""
-    rows, values = panel.rows, np.zeros((len(times), panel.n_channels))
-    clock = rows.times._replace(counts=times, ticks=None)
-    rows = replace(rows, times=clock, values=values, offsets=offsets, beside={})
-    return Panel.from_rows(rows, checked=False)
 
 
 def add_inputs(panel: Panel, embedder: Any, inputs: Any, last: np.ndarray) -> Panel:

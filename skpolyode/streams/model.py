@@ -19,9 +19,9 @@ from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
 from skpolyode.models.single import Observation, SinglePolyODE
 from skpolyode.panel import Panel
+from skpolyode.panel.select import at_times
 from skpolyode.panel.units import Standardised
 from skpolyode.streams.clock import Update
-from skpolyode.streams.inputs import at_times
 from skpolyode.streams.stream import SeriesStream
 
 # Parts that a stream keeps in addition to the model's state, one row a series:

@@ -13,7 +13,7 @@ from skpolyode.memory.pieces import remember
 from skpolyode.memory.single import SingleMemory
 from skpolyode.models.contract import State
 from skpolyode.panel import Panel
-from skpolyode.panel.select import observed_rows
+from skpolyode.panel.select import series_of_rows
 from skpolyode.streams.clock import Update
 from skpolyode.streams.stream import SeriesStream
 
@@ -78,10 +78,9 @@ class HiPPOStream(SeriesStream):
         }
 
     def _resume(self, panel: Panel) -> State:
-        rows, parts = observed_rows(panel), self._blank()
-        scaler, unit = self._embedder.units
-        times, values = rows.times / unit, scaler.read(rows.values)
-        for own in split_channels(times, values, rows.series):
+        parts, (scaler, unit) = self._blank(), self._embedder.units
+        times, values = panel.elapsed / unit, scaler.read(panel.values)
+        for own in split_channels(times, values, series_of_rows(panel)):
             end = np.zeros(panel.n_series)
             end[own.series] = own.times  # the last of each series stays
             first, pieces = path_pieces(self._embedder.path, own, end)

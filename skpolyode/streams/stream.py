@@ -26,7 +26,7 @@ from skpolyode.models.contract import State
 from skpolyode.panel import Panel
 from skpolyode.panel.empty import blank_panel
 from skpolyode.panel.query import edge, times_since
-from skpolyode.panel.select import observed_part, observed_rows, observed_series
+from skpolyode.panel.select import observed_part, observed_series
 from skpolyode.panel.timeaxis import MICROSECONDS
 from skpolyode.saving.codec import place, register
 from skpolyode.saving.frames import checked_zone
@@ -88,7 +88,7 @@ class SeriesStream:
                 stream._put(stream._parts, places, others._parts)
         else:
             panel = observed_part(panel)
-            stream._clock = Clock.after(observed_rows(panel), embedder.units.time_scale)
+            stream._clock = Clock.after(panel, embedder.units.time_scale)
             stream._parts = stream._resume(panel)
         stream._panel = without_past(stream._panel, stream._clock.last)
         return stream

@@ -26,7 +26,6 @@ from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.durations import covered
 from skpolyode.panel.empty import blank_panel, fill_rows, fill_values
 from skpolyode.panel.outliers import CellLimits
-from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.embeddings import checked_embeddings, ids_of, read_back
 from skpolyode.transformers.estimator import SeriesEstimator
@@ -356,18 +355,17 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
 
     def _new_readout(self, panel: Panel, measure: str = "legt") -> MemoryReadout:
         """Units, window and memory of an embedder that needs no training."""
-        rows = observed_rows(panel)
-        past = new_readout(measure, self.window, self.n_coefficients, rows, self.limits_)
-        self._describe_window(rows, past.window)
+        past = new_readout(measure, self.window, self.n_coefficients, panel, self.limits_)
+        self._describe_window(panel, past.window)
         return past
 
-    def _describe_window(self, rows: Observed, window: float) -> None:
+    def _describe_window(self, panel: Panel, window: float) -> None:
         """Say how much of the series a window covers, and how coarsely it is remembered."""
-        self.coverage_, n_rows = covered(rows, window)
+        self.coverage_, n_rows = covered(panel, window)
         self.observations_per_coefficient_ = n_rows / self.n_coefficients
         outcome = f"window {window:.3g}, covers {self.coverage_:.0%} of the typical series"
         figures = {"observations_per_coefficient": float(self.observations_per_coefficient_)}
-        self.fit_report_.add("window", outcome, len(rows.start), **figures)
+        self.fit_report_.add("window", outcome, panel.n_series, **figures)
 
     @property
     def scaler_(self) -> ChannelScaler:

@@ -141,8 +141,7 @@ class PanelImputer(PathTransformer):
         known = path.like(path.times, values, path.offsets)
         added = self.refinement_.correction(known, path.values)
         series = series_of_rows(path)
-        first, last = panel.times[panel.offsets[:-1]], panel.times[panel.offsets[1:] - 1]
-        inside = (path.times >= first[series]) & (path.times <= last[series])
+        inside = (path.times >= panel.start[series]) & (path.times <= panel.end[series])
         refined = path.values + np.where(inside[:, None], added, 0.0)
         return path.like(path.times, refined, path.offsets)
 

@@ -25,7 +25,7 @@ from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.panel.readers.kinds import column_names, column_times
-from skpolyode.panel.select import observed_rows, observed_series, refuse_reordered, series_of_rows
+from skpolyode.panel.select import observed_part, observed_series, refuse_reordered, series_of_rows
 from skpolyode.panel.selection import align_to_fit
 from skpolyode.panel.timeaxis import TimeAxis
 from skpolyode.panel.units import LARGEST, ChannelScaler
@@ -341,7 +341,7 @@ def warn_of_unknown_inputs(
     """
     if panel.inputs is None:
         return
-    own, end = on_clock_of(panel).panel, observed_rows(panel).end
+    own, end = on_clock_of(panel).panel, observed_part(panel).end
     last, asked = np.full((2, panel.n_series), -np.inf)
     np.maximum.at(last, series_of_rows(own), own.times)
     np.maximum.at(asked, series_index(offsets), times)

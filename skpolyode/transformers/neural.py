@@ -22,7 +22,7 @@ from skpolyode.panel import Panel, query_times
 from skpolyode.panel.durations import typical_gap
 from skpolyode.panel.empty import drop_empty, fill_rows, fill_values
 from skpolyode.panel.outliers import CellLimits
-from skpolyode.panel.select import observed_rows, observed_series
+from skpolyode.panel.select import observed_series
 from skpolyode.training.loop import Task
 from skpolyode.training.report import warn_if_nothing_was_learned
 from skpolyode.training.tasks import IntervalTask
@@ -345,10 +345,9 @@ class NeuralTransformer(SampledTransformer, SeriesTransformer, Training):
         return report.message if report.was_interrupted else None
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
-        rows = observed_rows(panel)
-        units = Units.of(rows, typical_gap(rows), self.limits_)
+        units = Units.of(panel, typical_gap(panel), self.limits_)
         read = encoders_of(panel, inputs=self.uses_inputs)
-        duration = float((rows.end - rows.start).max()) / units.time_scale
+        duration = float((panel.end - panel.start).max()) / units.time_scale
         known = duration, units.time_scale, panel.time_unit, sizes_of(read["inputs"])
         sizes = Sizes(panel.n_channels, n_features_of(read["static"]), *known)
         return ModelEmbedder(self._new_model(sizes, generator).float(), units, **read)

@@ -23,7 +23,6 @@ from skpolyode.models.layers import drawn, zero_map
 from skpolyode.models.packed import InputSizes
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import choose_window, typical_gap
-from skpolyode.panel.select import Observed, observed_rows
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.noise import TrainFilter
@@ -265,13 +264,13 @@ class PolyODETransformer(UncertainTransformer):
         return self.observations == "noisy" or "std" in _BLOCKS[self.embedding]
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
-        rows, read = observed_rows(panel), encoders_of(panel)
-        unit, size = typical_gap(rows), self._context_size(panel.n_channels)
-        units, widths = Units.of(rows, unit, self.limits_), self._widths(panel.n_channels)
+        read, unit = encoders_of(panel), typical_gap(panel)
+        size = self._context_size(panel.n_channels)
+        units, widths = Units.of(panel, unit, self.limits_), self._widths(panel.n_channels)
         measure = MEMORIES[self.measure]
-        window, context = self._lengths(rows, size)
-        auto = auto_step_size(rows, context, size)
-        self.step_size_ = choose_step_size(self.step_size, auto, rows)
+        window, context = self._lengths(panel, size)
+        auto = auto_step_size(panel, context, size)
+        self.step_size_ = choose_step_size(self.step_size, auto, panel)
         # As fast a pull as the steps can follow. A field that stands still forecasts the last
         # value, and a channel that is constant in training never gets a gradient.
         driven, n_static = sizes_of(read["inputs"]), n_features_of(read["static"])
@@ -289,11 +288,11 @@ class PolyODETransformer(UncertainTransformer):
             max_gap=float(max_gap) / unit,
             history=None if same else history,
             start=zero_map(n_static, widths[0]) if n_static else None,
-            gain=self._new_gain(rows, units.scaler),
+            gain=self._new_gain(panel, units.scaler),
             cell=self._new_cell(panel.n_channels, n_static + driven.n_impulse, generator),
             inputs=driven,
         )
-        self._describe_window(rows, window)
+        self._describe_window(panel, window)
         outcome = f"context {context:.3g}, integration steps of {self.step_size_:.3g}"
         self.fit_report_.add("dynamics", outcome, typical_gap=unit, coefficients=size)
         return ModelEmbedder(
@@ -321,11 +320,11 @@ class PolyODETransformer(UncertainTransformer):
         """Coefficients of each channel that the dynamics see."""
         return context_size(self.n_coefficients, n_channels)
 
-    def _lengths(self, rows: Observed, size: int) -> tuple[float, float]:
+    def _lengths(self, panel: Panel, size: int) -> tuple[float, float]:
         """Window and context, in the units of `times`; the latter has `size` coefficients."""
         whole = MEMORIES[self.measure].whole_history
-        window = choose_window("auto" if whole else self.window, rows)
-        return window, choose_context(self.context, window, rows, size)
+        window = choose_window("auto" if whole else self.window, panel)
+        return window, choose_context(self.context, window, panel, size)
 
     def _assemble(self, unit: float, **parts: Any) -> PolyODE:
         """The model of its parts; `unit` is its unit of time in that of the user."""

@@ -10,8 +10,8 @@ from sklearn.utils._param_validation import StrOptions
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.durations import read_duration
 from skpolyode.panel.empty import fill_values
-from skpolyode.panel.query import read_leads
-from skpolyode.panel.select import observed_rows
+from skpolyode.panel.query import edge, read_leads
+from skpolyode.panel.select import observed_part
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import read_panel
@@ -118,10 +118,10 @@ class Resampler(PathTransformer):
             )
         # On the user's clock, as the grid may be.
         panel = panel.like(panel.times, panel.values, panel.offsets)
-        rows = observed_rows(panel)
-        longest = float((rows.end - rows.start).max())
+        start, end = panel.start, panel.end
+        longest = float((end - start).max())
         spans = {"start": (0.0, longest), "end": (-longest, 0.0)}
-        low, high = spans.get(self.relative_to, (float(rows.start.min()), float(rows.end.max())))
+        low, high = spans.get(self.relative_to, (float(start.min()), float(end.max())))
         every = np.inf
         if self.every is not None:
             every = read_duration("every", self.every, panel.time_unit)
@@ -163,9 +163,9 @@ class Resampler(PathTransformer):
         if self.relative_to is None:
             times, offsets = query_times(panel, panel.rows.times.axis.to_user(self.grid_))
         else:
-            rows = observed_rows(panel)
-            edge = rows.start if self.relative_to == "start" else rows.end
-            times = (edge[:, None] + self.grid_).ravel()
+            seen = observed_part(panel)
+            origin = edge(self.relative_to, seen.start, seen.end)
+            times = (origin[:, None] + self.grid_).ravel()
             offsets = np.arange(panel.n_series + 1) * len(self.grid_)
         found = fill_values(panel, times, offsets, self.transformer_.embedder_.path_values)
         values = found.reshape(panel.n_series, len(self.grid_), panel.n_channels)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from skpolyode.panel import Panel
 from skpolyode.panel.durations import read_duration, read_memory, typical_gap
-from skpolyode.panel.select import Observed
 
 # Coefficients that the dynamics see, at most, of a channel and of all: they set the field's size.
 # With 128 of all, but 8 of a channel, in place of 512, squared errors 1, 2, 4 and 8 rows ahead are
@@ -41,7 +41,7 @@ def context_size(n_coefficients: int, n_channels: int) -> int:
     return max(1, min(n_coefficients, _CONTEXT_SIZE, share, _WIDEST // n_channels))
 
 
-def choose_context(context: Any, window: float, rows: Observed, n_coefficients: int) -> float:
+def choose_context(context: Any, window: float, panel: Panel, n_coefficients: int) -> float:
     """Length of the past that the dynamics see: by default what coefficients resolve finely.
 
     That is two coefficients an observation. Measured on Lorenz63 (32 coefficients, gap 0.3):
@@ -54,28 +54,27 @@ def choose_context(context: Any, window: float, rows: Observed, n_coefficients: 
         As `read_duration` reads it.
     window : float
         Length of the past that is remembered.
-    rows : Observed
-        Of the series of training.
+    panel : Panel
+        Of training, without rows that hold no observation.
     n_coefficients : int
         Of a channel, in the memory that the dynamics see.
 
     Examples
     --------
     >>> from skpolyode.panel import Panel
-    >>> from skpolyode.panel.select import observed_rows
     >>> from skpolyode.transformers.resolution import choose_context
-    >>> rows = observed_rows(Panel.from_series([(range(31), range(31))]))
-    >>> choose_context("auto", 30.0, rows, n_coefficients=8)
+    >>> panel = Panel.from_series([(range(31), range(31))])
+    >>> choose_context("auto", 30.0, panel, n_coefficients=8)
     4.0
     """
     if not (isinstance(context, str) and context == "auto"):
-        longest = float((rows.end - rows.start).max()) or 1.0
-        return read_memory("context", context, rows.time_unit, longest)
-    fine = max(n_coefficients, 2) / 2 * typical_gap(rows)
+        longest = float((panel.end - panel.start).max()) or 1.0
+        return read_memory("context", context, panel.time_unit, longest)
+    fine = max(n_coefficients, 2) / 2 * typical_gap(panel)
     return window if window <= _ONE_MEMORY * fine else fine
 
 
-def auto_step_size(rows: Observed, context: float, n_coefficients: int) -> float:
+def auto_step_size(panel: Panel, context: float, n_coefficients: int) -> float:
     """Two thirds of the typical gap, but no more than 1.25 contexts over the coefficients.
 
     The second keeps paths as fine as the memory can resolve where gaps are long. Measured on
@@ -83,8 +82,8 @@ def auto_step_size(rows: Observed, context: float, n_coefficients: int) -> float
 
     Parameters
     ----------
-    rows : Observed
-        Of the series of training.
+    panel : Panel
+        Of training, without rows that hold no observation.
     context : float
         Length of the past that the dynamics see.
     n_coefficients : int
@@ -93,16 +92,15 @@ def auto_step_size(rows: Observed, context: float, n_coefficients: int) -> float
     Examples
     --------
     >>> from skpolyode.panel import Panel
-    >>> from skpolyode.panel.select import observed_rows
     >>> from skpolyode.transformers.resolution import auto_step_size
-    >>> rows = observed_rows(Panel.from_series([(range(31), range(31))]))
-    >>> auto_step_size(rows, context=8.0, n_coefficients=20)
+    >>> panel = Panel.from_series([(range(31), range(31))])
+    >>> auto_step_size(panel, context=8.0, n_coefficients=20)
     0.5
     """
-    return min(2 / 3 * typical_gap(rows), 1.25 * context / n_coefficients)
+    return min(2 / 3 * typical_gap(panel), 1.25 * context / n_coefficients)
 
 
-def choose_step_size(step_size: Any, auto: float, rows: Observed) -> float:
+def choose_step_size(step_size: Any, auto: float, panel: Panel) -> float:
     """Longest integration step, in the units of `times`; `auto` is that by default.
 
     Parameters
@@ -111,8 +109,8 @@ def choose_step_size(step_size: Any, auto: float, rows: Observed) -> float:
         As `read_duration` reads it.
     auto : float
         Of `auto_step_size`.
-    rows : Observed
-        Of the series of training.
+    panel : Panel
+        Of training, without rows that hold no observation.
 
     Warns
     -----
@@ -122,15 +120,14 @@ def choose_step_size(step_size: Any, auto: float, rows: Observed) -> float:
     Examples
     --------
     >>> from skpolyode.panel import Panel
-    >>> from skpolyode.panel.select import observed_rows
     >>> from skpolyode.transformers.resolution import choose_step_size
-    >>> rows = observed_rows(Panel.from_series([(range(31), range(31))]))
-    >>> choose_step_size("auto", 0.5, rows), choose_step_size(0.25, 0.5, rows)
+    >>> panel = Panel.from_series([(range(31), range(31))])
+    >>> choose_step_size("auto", 0.5, panel), choose_step_size(0.25, 0.5, panel)
     (0.5, 0.25)
     """
     if isinstance(step_size, str) and step_size == "auto":
         return auto
-    length, gap = read_duration("step_size", step_size, rows.time_unit), typical_gap(rows)
+    length, gap = read_duration("step_size", step_size, panel.time_unit), typical_gap(panel)
     if gap / length > _MANY_STEPS:
         warnings.warn(
             f"step_size={step_size!r} makes {gap / length:.0f} integration steps in a typical gap "

@@ -7,7 +7,6 @@ from typing import ClassVar
 from skpolyode.embedders import ChannelScaler, Units
 from skpolyode.embedders.static import StaticEmbedder, StaticEncoder
 from skpolyode.panel import Panel
-from skpolyode.panel.select import observed_rows
 from skpolyode.transformers.base import SeriesTransformer
 
 
@@ -65,7 +64,7 @@ class StaticFeatures(SeriesTransformer):
                 "X has no static covariates with known values: give them in the `static` of a "
                 "Panel, or leave StaticFeatures out."
             )
-        scaler = ChannelScaler.of(observed_rows(panel).values, limits=self.limits_)
+        scaler = ChannelScaler.of(panel.values, limits=self.limits_)
         # Whether channels are observed does not matter here.
         self.embedder_ = StaticEmbedder(Units(scaler._replace(observed=None), 1.0), encoder)
 

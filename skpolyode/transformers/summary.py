@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from skpolyode.embedders.summary import SummaryEmbedder
 from skpolyode.panel import Panel
-from skpolyode.panel.select import observed_rows
 from skpolyode.panel.units import ChannelScaler, Units
 from skpolyode.transformers.base import SeriesTransformer
 
@@ -59,7 +58,7 @@ class SummaryStatsTransformer(SeriesTransformer):
     uses_errors = True
 
     def _fit(self, panel: Panel) -> None:
-        scaler = ChannelScaler.of(observed_rows(panel).values, limits=self.limits_)
+        scaler = ChannelScaler.of(panel.values, limits=self.limits_)
         self.embedder_ = SummaryEmbedder(Units(scaler, time_scale=1.0), panel.errors is not None)
 
     def _channel_features(self) -> list[list[str]]:

@@ -13,7 +13,6 @@ from skpolyode.embedders.variance import path_std, std_coefficients, with_varian
 from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.empty import drop_empty
-from skpolyode.panel.select import Observed
 from skpolyode.panel.units import ChannelScaler
 from skpolyode.threads import learning
 from skpolyode.transformers.embeddings import checked_embeddings, ids_of, read_back
@@ -218,10 +217,10 @@ class UncertainTransformer(NeuralTransformer):
             return found.like(found.times, values, found.offsets)
         return np.maximum(found, least if found.ndim == 2 else least[:, None])
 
-    def _new_gain(self, rows: Observed, scaler: ChannelScaler) -> Gain | None:
+    def _new_gain(self, panel: Panel, scaler: ChannelScaler) -> Gain | None:
         """Gain of a filter; known errors tell that observations are noisy."""
-        observed = ~np.isnan(rows.values)
-        if rows.errors is not None and self.observations != "exact":
-            is_exact = (rows.errors[observed] == 0).all()
-            return None if is_exact else Gain.of_errors(rows.errors / scaler.scale, observed)
-        return Gain(rows.values.shape[1]) if self.observations == "noisy" else None
+        observed = ~np.isnan(panel.values)
+        if panel.errors is not None and self.observations != "exact":
+            is_exact = (panel.errors[observed] == 0).all()
+            return None if is_exact else Gain.of_errors(panel.errors / scaler.scale, observed)
+        return Gain(panel.n_channels) if self.observations == "noisy" else None

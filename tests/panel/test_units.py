@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from skpolyode.embedders import ChannelScaler
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import choose_window, typical_gap
-from skpolyode.panel.select import observed_rows
+from skpolyode.panel.select import observed_part
 from skpolyode.transformers.resolution import auto_step_size, choose_context
 
 CELLS = st.floats(-1e150, 1e150) | st.just(np.nan)
@@ -63,17 +63,17 @@ def test_rows_are_relative_to_the_first_observation():
     panel = Panel.from_series(
         [([3, 4, 6, 7], [[nan, nan], [1, nan], [nan, 2], [nan, nan]]), ([5], [[0, 0]])]
     )
-    rows = observed_rows(panel)
-    assert rows.times.tolist() == [0, 2, 0]
+    rows = observed_part(panel)
+    assert rows.elapsed.tolist() == [0, 2, 0]
     assert rows.offsets.tolist() == [0, 2, 3]
     assert rows.start.tolist() == [4, 5]
     assert rows.end.tolist() == [6, 5]
-    assert rows.gaps.tolist() == [2]
+    assert typical_gap(rows) == 2
 
 
 def rows_of(*gaps):
     times = [np.concatenate([[0.0], np.cumsum(own)]) for own in gaps]
-    return observed_rows(Panel.from_series([(t, t) for t in times]))
+    return Panel.from_series([(t, t) for t in times])
 
 
 def test_the_typical_gap_is_the_mean_of_gaps_that_are_not_enormous():
@@ -103,5 +103,5 @@ def test_automatic_windows_and_steps():
 def test_time_differences_are_taken_before_anything_is_rounded():
     """Seconds since 1970 with gaps of a millisecond."""
     start = 1.7e9
-    rows = observed_rows(Panel.from_series([(start + np.arange(4) * 0.0078125, np.arange(4))]))
-    assert rows.times.tolist() == [0, 0.0078125, 0.015625, 0.0234375]
+    rows = Panel.from_series([(start + np.arange(4) * 0.0078125, np.arange(4))])
+    assert rows.elapsed.tolist() == [0, 0.0078125, 0.015625, 0.0234375]

@@ -13,8 +13,8 @@ from benchmarks.paper.study.paper import ORIGINS, UPDATES, PaperPolyODE
 from benchmarks.paper.study.series_task import SeriesTask
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.models import Packed, PolyODE, SequenceModel
+from skpolyode.panel import Panel
 from skpolyode.panel.durations import choose_window
-from skpolyode.panel.select import Observed
 from skpolyode.saving.objects import register_estimator
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask
@@ -149,9 +149,9 @@ class PaperPolyODETransformer(PolyODETransformer):
     def _context_size(self, n_channels: int) -> int:
         return self.n_coefficients
 
-    def _lengths(self, rows: Observed, size: int) -> tuple[float, float]:
+    def _lengths(self, panel: Panel, size: int) -> tuple[float, float]:
         # The paper has one memory: what is embedded is what the dynamics see.
-        window = choose_context(self.window, choose_window("auto", rows), rows, size)
+        window = choose_context(self.window, choose_window("auto", panel), panel, size)
         return window, window
 
     def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
