@@ -10,8 +10,7 @@ import torch
 from skpolyode.embedders import smoother
 from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.batching import lead_batches
-from skpolyode.embedders.combiner import Known, take_known
-from skpolyode.embedders.trained_model import TrainedModel
+from skpolyode.embedders.trained_model import Known, TrainedModel, take_known
 from skpolyode.embedders.variance import std_coefficients
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel, offsets_from

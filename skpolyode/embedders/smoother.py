@@ -17,9 +17,8 @@ import numpy as np
 import torch
 
 from skpolyode.embedders.batching import CHUNK_TIMES, Parts, cut, map_slices
-from skpolyode.embedders.combiner import take_known
 from skpolyode.embedders.paths import PathQuery
-from skpolyode.embedders.trained_model import TrainedModel, agree
+from skpolyode.embedders.trained_model import TrainedModel, agree, take_known
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import State, join, select
 from skpolyode.panel import Panel, offsets_from

@@ -6,13 +6,12 @@ import copy
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
 
 from skpolyode.embedders.batching import cut, map_chunks
-from skpolyode.embedders.combiner import Combiner, Known
 from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.embedders.static import StaticEncoder, n_features_of
@@ -28,6 +27,49 @@ _DERIVED = ("exact", "follower")
 _PART_ROWS = 256  # of a part of a long series, behind which a warm-up of a context costs little
 _WHOLE_ROWS = 4096  # up to which a pass over whole series takes less time than over their parts
 _SAME_STATE = 1e-9  # standard deviations by which states may differ where parts meet
+
+
+Known = dict[str, np.ndarray]
+"""What a combiner knows of n series: arrays (n, ...) by name. Nobody else looks inside."""
+
+
+def take_known(known: Known, series: Any) -> Known:
+    """What is known of some of the series, by an index or a mask."""
+    return {name: part[series] for name, part in known.items()}
+
+
+class Combiner(Protocol):
+    """Combines forecasts of a model with those that it makes from what it knows of each series.
+
+    Values are in standard deviations from the mean of their channel, times `elapsed` since the
+    first observation of a series, in units of the model. `driven` (n, F) are responses to inputs,
+    with F = 0 if there are none. Rows are as of `Standardised`, NaN where nothing was observed.
+    What is known of a series follows from its rows alone, row by row in a stream as from all of
+    them at once. Arrays keep their shapes and types, but for n.
+    """
+
+    reads_inputs: bool
+    """Whether responses to inputs make a difference."""
+
+    def start(self, n_series: int, n_channels: int) -> Known:
+        """What is known of series that have not been observed."""
+
+    def known_at(self, rows: Standardised, asked: np.ndarray) -> Known:
+        """What is known of series up to some of their rows, positions (n,) that are included."""
+
+    def updated(self, known: Known, rows: Standardised) -> Known:
+        """What is known after one more row of each series."""
+
+    def combine(
+        self, given: Known, known: Known, elapsed: np.ndarray, driven: np.ndarray
+    ) -> np.ndarray:
+        """Forecasts (n, D) at times `elapsed` (n,), from what is known and from what is `given`.
+
+        These are other forecasts (n, D) by name: "run", the free run of the model, always is one.
+        """
+
+    def expected_errors(self, known: Known, elapsed: np.ndarray) -> np.ndarray:
+        """Expected size (n, D) of the errors of forecasts at times `elapsed` (n,)."""
 
 
 def agree(one: State, other: State) -> bool:

@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from skpolyode.embedders.combiner import Known, take_known
+from skpolyode.embedders.trained_model import Known, take_known
 from skpolyode.ensemble.backtest import (
     FEWEST_FOLDS,
     N_FOLDS,
@@ -95,7 +95,7 @@ class StackedForecast(Members):
     ) -> np.ndarray:
         """Forecasts (n, D) from those that are `given`, and from what is known of the series.
 
-        As of :class:`~skpolyode.embedders.combiner.Combiner`.
+        As of :class:`~skpolyode.embedders.trained_model.Combiner`.
         """
         result, base = np.empty_like(given[RUN]), self.names.index(BASE)
         trusted = {name for name, own in self.each.items() if own.extrapolates} | {STRUCTURAL}

@@ -25,11 +25,11 @@ from skpolyode.ensemble.stacking import calibrate, learn_members, learn_stacking
 from skpolyode.errors import check_share
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.outliers import CellLimits, doubts_are_told, within_limits
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.select import (
+    drop_empty,
     observed_part,
     observed_series,
     series_of_rows,

@@ -27,8 +27,8 @@ from skpolyode.forecasting.frames import (
 )
 from skpolyode.forecasting.panels import FITTED, PanelForecaster
 from skpolyode.panel import Panel, as_panel
+from skpolyode.panel.durations import read_period
 from skpolyode.saving.objects import load_without_code, register_estimator, save_without_code
-from skpolyode.structural.period import read_period
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.input import unchanged_by_errors
 from skpolyode.transformers.neural import NeuralTransformer

@@ -25,8 +25,7 @@ from skpolyode.embedders.static import StaticEncoder
 from skpolyode.heads.features import FEATURES, MANY_SERIES, without_static
 from skpolyode.heads.weights import fit_parameters, series_weights
 from skpolyode.panel import Panel
-from skpolyode.panel.empty import drop_empty
-from skpolyode.panel.select import observed_series
+from skpolyode.panel.select import drop_empty, observed_series
 from skpolyode.transformers import PolyODETransformer, StaticFeatures
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.estimator import SeriesEstimator

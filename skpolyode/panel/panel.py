@@ -10,13 +10,13 @@ import pandas as pd
 
 from skpolyode.panel.cell_errors import with_errors
 from skpolyode.panel.checks import Empty, PanelOptions, build_rows
-from skpolyode.panel.concat import concat_rows
 from skpolyode.panel.inputs import Inputs
 from skpolyode.panel.readers.arrays import rows_from_array, rows_from_flat
 from skpolyode.panel.readers.lists import rows_from_frames, rows_from_series
 from skpolyode.panel.readers.long import rows_from_long, rows_from_nothing
 from skpolyode.panel.readers.sktime import rows_from_sktime
 from skpolyode.panel.rows import Duplicates
+from skpolyode.panel.selection import concat_rows
 from skpolyode.panel.views import PanelViews
 
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from skpolyode.panel.empty import drop_empty
+from skpolyode.panel.select import drop_empty
 from skpolyode.plotting.channels import channel_axes, positions_in_answers, select_series
 from skpolyode.transformers.input import read_panel
 

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.batching import lead_batches
-from skpolyode.embedders.combiner import Known, take_known
+from skpolyode.embedders.trained_model import Known, take_known
 from skpolyode.embedders.variance import std_ahead
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed

@@ -24,9 +24,8 @@ from skpolyode.embedders.batching import map_threads
 from skpolyode.errors import plain_repr
 from skpolyode.models.contract import State
 from skpolyode.panel import Panel
-from skpolyode.panel.empty import blank_panel
 from skpolyode.panel.query import edge, times_since
-from skpolyode.panel.select import observed_part, observed_series
+from skpolyode.panel.select import blank_panel, observed_part, observed_series
 from skpolyode.panel.timeaxis import MICROSECONDS
 from skpolyode.saving.codec import place, register
 from skpolyode.saving.frames import checked_zone

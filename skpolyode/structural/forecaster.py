@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.errors import Faults, naming_owner
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.checks import TOO_LARGE, note_cells
-from skpolyode.panel.empty import drop_empty
+from skpolyode.panel.durations import read_period
 from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.panel.query import refuse_early
+from skpolyode.panel.select import drop_empty
 from skpolyode.panel.selection import align_to_fit
 from skpolyode.saving.objects import register_estimator
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
-from skpolyode.structural.period import read_period
 from skpolyode.transformers.estimator import SeriesEstimator
 
 _LARGEST = 1e150  # squares of such values are still numbers

@@ -21,11 +21,16 @@ from skpolyode.memory.base import MOST_COEFFICIENTS
 from skpolyode.panel import Panel, as_panel, is_ragged, series_index
 from skpolyode.panel.cells import with_nan
 from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
-from skpolyode.panel.empty import drop_empty
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.panel.readers.kinds import column_names, column_times
-from skpolyode.panel.select import observed_part, observed_series, refuse_reordered, series_of_rows
+from skpolyode.panel.select import (
+    drop_empty,
+    observed_part,
+    observed_series,
+    refuse_reordered,
+    series_of_rows,
+)
 from skpolyode.panel.selection import align_to_fit
 from skpolyode.panel.timeaxis import TimeAxis
 from skpolyode.panel.units import LARGEST, ChannelScaler

@@ -20,9 +20,8 @@ from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import Sizes
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.durations import typical_gap
-from skpolyode.panel.empty import drop_empty, fill_rows, fill_values
 from skpolyode.panel.outliers import CellLimits
-from skpolyode.panel.select import observed_series
+from skpolyode.panel.select import drop_empty, fill_rows, fill_values, observed_series
 from skpolyode.training.loop import Task
 from skpolyode.training.report import warn_if_nothing_was_learned
 from skpolyode.training.tasks import IntervalTask

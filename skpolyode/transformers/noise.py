@@ -12,8 +12,18 @@ from skpolyode.embedders.smoother import hide_rows
 from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel
 from skpolyode.panel.select import first_series
+from skpolyode.panel.units import ChannelScaler
 from skpolyode.training.loop import Turn
 from skpolyode.transformers.stages import FEWEST_EPOCHS, FitState, Train
+
+
+def first_gain(panel: Panel, scaler: ChannelScaler, observations: str) -> Gain | None:
+    """Gain of a filter; known errors tell that observations are noisy."""
+    observed = ~np.isnan(panel.values)
+    if panel.errors is not None and observations != "exact":
+        is_exact = (panel.errors[observed] == 0).all()
+        return None if is_exact else Gain.of_errors(panel.errors / scaler.scale, observed)
+    return Gain(panel.n_channels) if observations == "noisy" else None
 
 
 class FilterTest(NamedTuple):

@@ -25,7 +25,7 @@ from skpolyode.panel import Panel
 from skpolyode.panel.durations import choose_window, typical_gap
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.noise import TrainFilter
+from skpolyode.transformers.noise import TrainFilter, first_gain
 from skpolyode.transformers.parameters import COUNT, DURATION, Duration, layer_sizes
 from skpolyode.transformers.resolution import (
     auto_step_size,
@@ -288,7 +288,7 @@ class PolyODETransformer(UncertainTransformer):
             max_gap=float(max_gap) / unit,
             history=None if same else history,
             start=zero_map(n_static, widths[0]) if n_static else None,
-            gain=self._new_gain(panel, units.scaler),
+            gain=first_gain(panel, units.scaler, self.observations),
             cell=self._new_cell(panel.n_channels, n_static + driven.n_impulse, generator),
             inputs=driven,
         )

@@ -9,9 +9,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.durations import read_duration
-from skpolyode.panel.empty import fill_values
 from skpolyode.panel.query import edge, read_leads
-from skpolyode.panel.select import observed_part
+from skpolyode.panel.select import fill_values, observed_part
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import read_panel

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.combiner import take_known
+from skpolyode.embedders.trained_model import take_known
 from skpolyode.futures.errors import Ahead, KnownErrors
 from skpolyode.futures.sampling import SamplesFutures
 from skpolyode.panel import Panel, series_index

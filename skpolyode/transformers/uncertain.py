@@ -10,10 +10,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders.variance import path_std, std_coefficients, with_variance
-from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel, series_index
-from skpolyode.panel.empty import drop_empty
-from skpolyode.panel.units import ChannelScaler
+from skpolyode.panel.select import drop_empty
 from skpolyode.threads import learning
 from skpolyode.transformers.embeddings import checked_embeddings, ids_of, read_back
 from skpolyode.transformers.input import read_panel
@@ -216,11 +214,3 @@ class UncertainTransformer(NeuralTransformer):
             values = np.maximum(found.values, least[series_index(found.offsets)])
             return found.like(found.times, values, found.offsets)
         return np.maximum(found, least if found.ndim == 2 else least[:, None])
-
-    def _new_gain(self, panel: Panel, scaler: ChannelScaler) -> Gain | None:
-        """Gain of a filter; known errors tell that observations are noisy."""
-        observed = ~np.isnan(panel.values)
-        if panel.errors is not None and self.observations != "exact":
-            is_exact = (panel.errors[observed] == 0).all()
-            return None if is_exact else Gain.of_errors(panel.errors / scaler.scale, observed)
-        return Gain(panel.n_channels) if self.observations == "noisy" else None

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from skpolyode.panel import Panel, as_panel, query_times
-from skpolyode.panel.empty import blank_panel
 from skpolyode.panel.query import name_query
-from skpolyode.panel.select import keep_rows, take
+from skpolyode.panel.select import blank_panel, keep_rows, take
 
 START = pd.Timestamp("2024-02-29 12:34:56.789012300").value  # nanoseconds since 1970
 NANO = START + np.array([0, 100, 10_000, 20_100])

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skpolyode.panel import Panel
-from skpolyode.panel.empty import drop_empty, fill_rows, fill_values
 from skpolyode.panel.select import (
     context_starts,
     cut_windows,
+    drop_empty,
+    fill_rows,
+    fill_values,
     last_seen_rows,
     observed_part,
     recent_part,
