@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -81,18 +82,31 @@ def make_task(
     )
 
 
+def check_repeatable(random_state: Any) -> None:
+    """Raise a ValueError if a training that goes on after a crash would draw other numbers."""
+    if not isinstance(random_state, Integral):
+        raise ValueError(
+            f"checkpoint_dir needs an int as random_state, got {random_state!r}: with an int "
+            "a resumed training draws the same numbers."
+        )
+
+
 def find_checkpoint(
-    folder: str | os.PathLike[str],
+    folder: str | os.PathLike[str] | None,
     panel: Panel,
     options: FitOptions,
     settings: Mapping[str, Any],
     start: ModelEmbedder,
-) -> Checkpoint:
+) -> Checkpoint | None:
     """File that keeps the state of one training of a model.
 
     Its name follows from all that the training depends on: data, settings, and the weights and
-    units that it starts from, which after a warm start are those of an earlier fit.
+    units that it starts from, which after a warm start are those of an earlier fit. None without a
+    folder.
     """
+    if folder is None:
+        return None
+    check_repeatable(settings["random_state"])
     settings = {name: value for name, value in settings.items() if name not in _UNSHARED}
     weights = [p.detach().cpu().numpy() for p in start.model.parameters()]
     past = start.past and (type(start.past.memory).__name__, start.past.window)

@@ -12,9 +12,10 @@ from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.batching import lead_batches
 from skpolyode.embedders.trained_model import Known, TrainedModel, take_known
 from skpolyode.embedders.variance import std_coefficients
+from skpolyode.futures.errors import Ahead
 from skpolyode.models.contract import State, select
-from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.select import series_of_rows, take
+from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel.select import series_of_rows, take, time_since_seen
 from skpolyode.saving.codec import saved
 from skpolyode.training import forecasting_mse
 
@@ -121,6 +122,17 @@ class ModelEmbedder(TrainedModel, Embedder):
                 run = self.stacked(run, take_known(known, part), elapsed, driven)
             values[where] = self.units.scaler.inverse(run)[asked]
         return values
+
+    def outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
+        """Stacked forecasts, and what is known of their errors; see `forecast_values`."""
+        last, known, series = panel.offsets[1:] - 1, self.known(panel), series_index(offsets)
+        values = self.forecast_values(panel, times, offsets, known=known)
+        since = self.elapsed(panel, times, series)
+        expected = self.stacking.expected_errors(take_known(known, series), since)
+        leads = time_since_seen(panel, last[series], times)
+        own = panel.offsets, last[series], expected
+        signs = self.calibration.signs(self.standardised(panel).values, *own)
+        return Ahead(self.units.scaler.transform(values), leads, signs, np.ones(values.shape))
 
     def stacked(
         self, run: np.ndarray, known: Known, elapsed: np.ndarray, driven: np.ndarray

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import clone
 
+from skpolyode.embedders.fitting import check_repeatable
 from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
 from skpolyode.ensemble.backtest import FEWEST_FOLDS, FEWEST_TO_HOLD_OUT, RollingOrigins
 from skpolyode.ensemble.conformal import Calibration
@@ -45,7 +46,7 @@ from skpolyode.transformers.input import (
     warn_of_unknown_inputs,
 )
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import check_repeatable, local_random_state
+from skpolyode.transformers.parameters import local_random_state
 
 
 @dataclass(frozen=True)

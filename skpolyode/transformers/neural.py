@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ModelEmbedder, Units
 from skpolyode.embedders.fitting import encoders_of, find_checkpoint
@@ -16,6 +17,8 @@ from skpolyode.embedders.holdout import FitOptions, judging_part, report_hold_ou
 from skpolyode.embedders.inputs import sizes_of
 from skpolyode.embedders.static import n_features_of
 from skpolyode.errors import check_switch
+from skpolyode.futures.errors import Ahead, KnownErrors
+from skpolyode.futures.sampling import SamplesFutures
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import Sizes
 from skpolyode.panel import Panel, query_times
@@ -33,13 +36,7 @@ from skpolyode.transformers.input import (
     read_panel,
     warn_of_unknown_inputs,
 )
-from skpolyode.transformers.parameters import (
-    Training,
-    check_device,
-    check_repeatable,
-    local_random_state,
-)
-from skpolyode.transformers.sampled import SampledTransformer
+from skpolyode.transformers.parameters import Training, check_device, local_random_state
 from skpolyode.transformers.stages import (
     FEWEST_EPOCHS,
     EstimateError,
@@ -54,7 +51,7 @@ _LONGEST = 256  # rows; the end of a series half as long again may be held out
 _FURTHEST = 48  # observations that some minibatches look ahead, at most: half of a series
 
 
-class NeuralTransformer(SampledTransformer, SeriesTransformer, Training):
+class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
     """Base of transformers that embed and forecast by a trained sequence model.
 
     A subclass makes its model in `_new_model`. Its own `__init__` takes its own parameters and
@@ -242,11 +239,25 @@ class NeuralTransformer(SampledTransformer, SeriesTransformer, Training):
             If no input of some series is known after its last observation.
         """
         check_switch("combine", combine)
-        panel = read_panel(self, X, reset=False, inputs=inputs)
+        panel = self._continued_panel(X, inputs)
         flat, offsets = query_times(panel, times, relative_to)
         warn_of_unknown_inputs(panel, flat, offsets)
         compute = partial(self.embedder_.forecast_values, combine=combine)
         return panel.like(flat, fill_values(panel, flat, offsets, compute), offsets)
+
+    def _error_calibration(self) -> KnownErrors | None:
+        check_is_fitted(self)
+        return self.embedder_.calibration
+
+    def _forecast_units(self) -> tuple[Units, bool]:
+        return self.embedder_.units, self.embedder_.filters
+
+    def _continued_panel(self, X: Any, inputs: Any) -> Panel:
+        return read_panel(self, X, reset=False, inputs=inputs)
+
+    def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
+        warn_of_unknown_inputs(panel, times, offsets)
+        return self.embedder_.outlook(panel, times, offsets)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> SequenceModel:
         """Untrained model; weights are drawn from the generator."""
@@ -308,12 +319,8 @@ class NeuralTransformer(SampledTransformer, SeriesTransformer, Training):
             embedder = self._new_embedder(trained, generator)
             check_sizes(panel, embedder.units.scaler)  # later methods read held-out series, too
         embedder.to(self.device)
-        checkpoint = None
-        if self.checkpoint_dir is not None:
-            check_repeatable(self.random_state)
-            settings = self.get_params(deep=False)
-            settings |= {"window_rows": window_rows, "skip": sorted(skip)}
-            checkpoint = find_checkpoint(self.checkpoint_dir, panel, known, settings, embedder)
+        settings = self.get_params(deep=False) | {"window_rows": window_rows, "skip": sorted(skip)}
+        checkpoint = find_checkpoint(self.checkpoint_dir, panel, known, settings, embedder)
         stopping, judging = judging_part(split, known.groups)
         length = window_rows or self._rows_to_cut(embedder)
         state = FitState(

@@ -244,15 +244,6 @@ def local_random_state(seed: Any) -> np.random.RandomState:
     return np.random.RandomState() if seed is None else check_random_state(seed)
 
 
-def check_repeatable(random_state: Any) -> None:
-    """Raise a ValueError if a training that goes on after a crash would draw other numbers."""
-    if not isinstance(random_state, Integral):
-        raise ValueError(
-            f"checkpoint_dir needs an int as random_state, got {random_state!r}: with an int "
-            "a resumed training draws the same numbers."
-        )
-
-
 def _section(cls: type, name: str) -> str:
     """Entries of a section of the docstring of a class."""
     _, _, rest = inspect.cleandoc(cls.__doc__ or "").partition(f"{name}\n{'-' * len(name)}\n")

@@ -321,5 +321,7 @@ class TestValidation:
         ]
         start = small().fit(SERIES).embedder_
         for own in told:
-            names.add(fitting.find_checkpoint(tmp_path, panel, own, {}, start).path)
+            names.add(
+                fitting.find_checkpoint(tmp_path, panel, own, {"random_state": 0}, start).path
+            )
         assert len(names) == len(told)
