@@ -15,7 +15,7 @@ from skpolyode.embedders.variance import std_coefficients
 from skpolyode.futures.errors import Ahead
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.select import series_of_rows, take, time_since_seen
+from skpolyode.panel.select import observed_part, series_of_rows, take, time_since_seen
 from skpolyode.saving.codec import saved
 from skpolyode.training import forecasting_mse
 
@@ -96,7 +96,7 @@ class ModelEmbedder(TrainedModel, Embedder):
 
     def forecasting_mse(self, panel: Panel) -> float:
         """Mean squared one-step error, in standardised units."""
-        return forecasting_mse(self.exact, self.pack(panel))
+        return forecasting_mse(self.exact, self.pack(observed_part(panel)))
 
     def forecast_values(
         self,

@@ -12,6 +12,7 @@ import pytest
 from sklearn.base import clone
 
 from skpolyode import (
+    GRUODEBayesTransformer,
     HiPPOTransformer,
     InterpolationTransformer,
     Panel,
@@ -107,6 +108,18 @@ def test_scores(polyode):
     residuals = polyode.residuals(kept())
     assert_same_but_for_rounding(residuals[KNOWN].values, polyode.residuals(SERIES).values)
     assert np.isnan(residuals[~KNOWN].values).all()
+
+
+def test_rows_that_hold_nothing_change_no_score():
+    """Of a model whose state moves on in steps of its own."""
+    with no_stacking():
+        model = GRUODEBayesTransformer(hidden_size=4, max_epochs=1, random_state=0).fit(SERIES)
+    times = [np.sort([*t, t[0] + 0.37]) for t, _ in SERIES]
+    blank = [
+        (own, np.insert(x, np.searchsorted(t, t[0] + 0.37), np.nan, axis=0))
+        for own, (t, x) in zip(times, SERIES, strict=True)
+    ]
+    assert model.score(blank) == model.score(SERIES)
 
 
 @pytest.mark.parametrize("unit", [None, "s"])
