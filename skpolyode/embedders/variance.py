@@ -28,7 +28,6 @@ from skpolyode.training.variance import Hidden, learn_variance
 _Embedder = TypeVar("_Embedder", bound=TrainedModel)
 
 
-_N_ROWS = 20_000  # to learn the size of errors from, at most: those of the first series
 _N_HIDDEN = 6000  # rows; where one pass hides fewer, others are hidden in a further one
 _N_NODES = 12  # times in each gap at which a memory takes the standard deviation, as a line
 # Standard deviations that an innovation is cut off at: the square of its square is a number.
@@ -39,7 +38,7 @@ def with_variance(
     embedder: _Embedder, panel: Panel, random_state: np.random.RandomState
 ) -> _Embedder:
     """The same embedder, with the size of errors as learned from some of the series."""
-    panel = first_series(panel, _N_ROWS)
+    panel = first_series(panel)
     data = embedder.pack(panel, torch.float32)
     generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
     hidden = None

@@ -20,6 +20,8 @@ from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import Rows, offsets_from, series_index
 from skpolyode.panel.timeaxis import TimeAxis, Times
 
+ENOUGH_ROWS = 20_000  # to learn the size of errors from
+
 
 def refuse_reordered(values: Any, panel: Panel, name: str) -> None:
     """Refuse entries whose pandas index holds ids of the series at other positions.
@@ -128,7 +130,7 @@ def blank_panel(
     return Panel.from_rows(replace(blank, keeps_empty=False, **given), checked=False)
 
 
-def first_series(panel: Panel, n_rows: int) -> Panel:
+def first_series(panel: Panel, n_rows: int = ENOUGH_ROWS) -> Panel:
     """As many series as reach a number of rows; all if they have fewer."""
     return panel[: int(np.searchsorted(np.cumsum(panel.lengths), n_rows)) + 1]
 

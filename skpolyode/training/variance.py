@@ -20,6 +20,7 @@ from skpolyode.models.variance_head import (
     VarianceHead,
     or_usual,
 )
+from skpolyode.panel.select import ENOUGH_ROWS
 from skpolyode.training.muon import Muon
 
 
@@ -41,7 +42,6 @@ class HeadTrainingSettings:
     widths: tuple[int, ...] = (64, 64)  # of the hidden layers
     n_ahead: int = 4  # rows that the forecasts to learn from reach
     n_ahead_filtered: int = 10  # the same of a filter
-    n_origins: int = 20_000  # rows that they start from, at most
     n_steps: int = 200
     batch_size: int = 512
     learning_rate: float = 0.05  # at first; it falls to zero along a cosine
@@ -224,7 +224,7 @@ def _forecast(model: PolyODE, data: Packed, generator: torch.Generator, n_ahead:
     age = torch.where(data.seen, data.channel_gap, data.elapsed[:, None] + 1.0)
     age = torch.where(data.mask, 0.0, age)
     origin = (data.next >= 0).nonzero()[:, 0].cpu()
-    drawn = torch.randperm(len(origin), generator=generator)[: SETTINGS.n_origins]
+    drawn = torch.randperm(len(origin), generator=generator)[:ENOUGH_ROWS]
     origin = origin[drawn].to(z.device)
     seen, shape = (data.seen | data.mask)[origin], (n_ahead, *age[origin].shape)
     leads, errors = age.new_ones(shape), z.new_zeros(shape)

@@ -252,20 +252,25 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         ValueError
             If a time is outside the window; the message names the series.
         """
+        check_is_fitted(self)
+        past = self.embedder_.past
 
         def read(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-            coefficients = self.embedder_.coefficients(panel)
-            return self.embedder_.past.read_past(coefficients, panel, times, offsets)
+            return past.read_past(self.embedder_.coefficients(panel), panel, times, offsets)
 
-        return self._read_past(X, times, relative_to, read)
+        return self._found(X, times, relative_to, read, past.own_times)
 
-    def _read_past(
-        self, X: Any, times: Any, relative_to: str | None, read: Callable[..., np.ndarray]
+    def _found(
+        self,
+        X: Any,
+        times: Any,
+        relative_to: str | None,
+        read: Callable[..., np.ndarray],
+        own: Callable[[Panel], tuple[np.ndarray, np.ndarray]] = lambda x: (x.times, x.offsets),
     ) -> Panel:
-        """What `read` finds in the memory of series, at times within the window; `reconstruct`."""
-        panel, past = read_panel(self, X, reset=False), self.embedder_.past
-        own = past.own_times(panel) if times is None else None
-        flat, offsets = own or query_times(panel, times, relative_to)
+        """What `read` finds at times of series, by default at their `own`."""
+        panel = read_panel(self, X, reset=False)
+        flat, offsets = own(panel) if times is None else query_times(panel, times, relative_to)
         return panel.like(flat, fill_values(panel, flat, offsets, read), offsets)
 
     @available_if(lambda transformer: transformer.has_path)
@@ -308,16 +313,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             If a time is not finite, or something is wrong with the series.
         """
         check_is_fitted(self)
-        return self._on_path(X, times, relative_to, self.embedder_.path_values)
-
-    def _on_path(
-        self, X: Any, times: Any, relative_to: str | None, read: Callable[..., np.ndarray]
-    ) -> Panel:
-        """What `read` finds along the paths of series; see `interpolate`."""
-        panel = read_panel(self, X, reset=False)
-        own = panel.times, panel.offsets
-        flat, offsets = own if times is None else query_times(panel, times, relative_to)
-        return panel.like(flat, fill_values(panel, flat, offsets, read), offsets)
+        return self._found(X, times, relative_to, self.embedder_.path_values)
 
     @available_if(lambda transformer: transformer.has_stream)
     def stream(self, X: Any = 1, static: Any = None) -> SeriesStream:

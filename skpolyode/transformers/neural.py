@@ -47,7 +47,7 @@ from skpolyode.transformers.stages import (
     run_stages,
 )
 
-_LONGEST = 256  # rows; the end of a series half as long again may be held out
+LONG_SERIES = 256  # rows: training cuts longer ones, and may hold out the end of a few
 _FURTHEST = 48  # observations that some minibatches look ahead, at most: half of a series
 
 
@@ -310,7 +310,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         random_state = local_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
         continues = continues_fit(self)
-        known, longest = FitOptions(**options), window_rows or _LONGEST
+        known, longest = FitOptions(**options), window_rows or LONG_SERIES
         split = split_series(panel, known, self.validation_fraction, random_state, longest)
         trained = split.trained
         if continues:

@@ -24,7 +24,7 @@ from skpolyode.models.packed import InputSizes
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import choose_window, typical_gap
 from skpolyode.training.tasks import PolyODETask
-from skpolyode.transformers.neural import NeuralTransformer
+from skpolyode.transformers.neural import LONG_SERIES, NeuralTransformer
 from skpolyode.transformers.noise import TrainFilter, first_gain
 from skpolyode.transformers.parameters import COUNT, DURATION, Duration, layer_sizes
 from skpolyode.transformers.resolution import (
@@ -42,8 +42,7 @@ from skpolyode.transformers.stages import (
 from skpolyode.transformers.uncertain import UncertainTransformer
 
 _CONTEXTS_INTEGRATED = 20  # a gap longer than this many contexts is not integrated to its end
-_ROWS_TO_CUT = 256  # longest series, in rows, that training runs through as a whole
-_CONTEXTS_TO_CUT = 8  # and in contexts
+_CONTEXTS_TO_CUT = 8  # in a series that training runs through as a whole, in any case
 _BLOCKS = {
     "full": ("coefficients", "hidden"),
     "coefficients": ("coefficients",),
@@ -375,7 +374,7 @@ class PolyODETransformer(UncertainTransformer):
         Its cost is then that of the rows, not of the longest series.
         """
         rows_of_context = embedder.recent.window / embedder.units.time_scale
-        return int(max(_ROWS_TO_CUT, _CONTEXTS_TO_CUT * rows_of_context))
+        return int(max(LONG_SERIES, _CONTEXTS_TO_CUT * rows_of_context))
 
     def _check_invertible(self) -> None:
         if "coefficients" not in self.embedder_.blocks:

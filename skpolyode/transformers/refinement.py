@@ -10,7 +10,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import GroupKFold, cross_val_predict
 
 from skpolyode.panel import Panel
-from skpolyode.panel.select import hide_cells, series_chunks, series_of_rows
+from skpolyode.panel.select import ENOUGH_ROWS, hide_cells, series_chunks, series_of_rows
 from skpolyode.saving.codec import saved
 
 _FAR = 1e6  # typical gaps, where there is no neighbour
@@ -45,7 +45,7 @@ class HiddenCells(NamedTuple):
 
     n_parts: int = 5
     n_hidden: int = 3
-    most_rows: int = 20_000
+    most_rows: int = ENOUGH_ROWS
     most_cells: int = 1_000_000
     fewest: int = 50
     better: float = 0.98

@@ -24,7 +24,7 @@ from skpolyode.embedders.variance import with_variance
 from skpolyode.fit_report import FitReport
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.panel import Panel
-from skpolyode.panel.select import cut_windows, first_series, series_of_rows
+from skpolyode.panel.select import ENOUGH_ROWS, cut_windows, first_series, series_of_rows
 from skpolyode.threads import one_thread
 from skpolyode.training import Checkpoint, Trainer, TrainingReport
 from skpolyode.training.loop import Task, Turn
@@ -195,7 +195,7 @@ class EstimateError(Stage):
         Series that are compared with each other; of fewer, rows are.
     """
 
-    n_rows: int = 20_000
+    n_rows: int = ENOUGH_ROWS
     fewest: int = 3
     name: ClassVar[str] = "error"
 

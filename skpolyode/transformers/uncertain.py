@@ -133,7 +133,7 @@ class UncertainTransformer(NeuralTransformer):
         True
         """
         check_is_fitted(self)
-        return self._on_path(X, times, relative_to, partial(path_std, self.embedder_))
+        return self._found(X, times, relative_to, partial(path_std, self.embedder_))
 
     @available_if(_knows_std)
     def reconstruct_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
@@ -164,13 +164,14 @@ class UncertainTransformer(NeuralTransformer):
         ValueError
             If a time is outside the window; the message names the series.
         """
+        past = self.embedder_.past
 
         def read(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-            past, coefficients = self.embedder_.past, std_coefficients(self.embedder_, panel)
+            coefficients = std_coefficients(self.embedder_, panel)
             found = past.of_differences.read_past(coefficients, panel, times, offsets)
             return np.maximum(found, self._least_std(coefficients)[series_index(offsets)])
 
-        return self._read_past(X, times, relative_to, read)
+        return self._found(X, times, relative_to, read, past.own_times)
 
     def _least_std(self, coefficients: np.ndarray) -> np.ndarray:
         """Floor (B, D) of what is read from coefficients (B, D, N) of standard deviations."""

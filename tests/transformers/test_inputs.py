@@ -143,7 +143,7 @@ def test_fits_with_the_parts_that_fits_may_have(tmp_path, monkeypatch):
         model.fit(panel[:5], validation=panel[5:])
     assert (model.interpolate_std(panel, [2.1, 7.0]).values > 0).all()
     # A long series, which is cut in windows, and in parts.
-    monkeypatch.setattr(polyode, "_ROWS_TO_CUT", 48)
+    monkeypatch.setattr(polyode, "LONG_SERIES", 48)
     monkeypatch.setattr(trained_model, "_PART_ROWS", 48)
     times = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(100) * 3600, unit="s")
     doses = Panel.from_series([(times[::7] + pd.Timedelta("20min"), np.ones(15))], time_unit="h")
