@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
-import pandas as pd
 
 from skpolyode.fit_report import FitReport
-from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.columns import join_beside
-from skpolyode.panel.inputs import join_inputs, on_clock_of
+from skpolyode.panel import Panel
 from skpolyode.panel.select import take, window_bounds
 
 FEWEST_TO_SPLIT = 5  # series; fewer cannot spare one for validation
@@ -79,32 +77,21 @@ def split_series(
             "groups says which series are held out together, but nothing is held out with "
             "validation=...: give one of the two."
         )
-    parts = panel, validation
     if not (validation.lengths > 1).any():
         raise ValueError(
             "validation has no series with two observations or more: there is nothing to "
             "forecast. Give others, or leave it out."
         )
-    static = None
-    if panel.static is not None:
-        names = list(panel.static)
-        own = [] if validation.static is None else list(validation.static)
-        if missing := [name for name in names if name not in own]:
-            raise ValueError(
-                f"validation lacks the static covariates {missing} that X has; it has {own}. Give "
-                "them in its `static`, NaN where not known."
-            )
-        static = pd.concat([part.static[names] for part in parts], ignore_index=True)
-    joint = Panel(
-        np.concatenate([part.times for part in parts]),
-        np.concatenate([part.values for part in parts]),
-        offsets_from(np.concatenate([part.lengths for part in parts])),
-        channel_names=panel.channel_names,
-        static=static,
-        inputs=join_inputs([on_clock_of(part) for part in parts]),
-        time_unit=panel.time_unit,
-    )
-    joint = Panel.from_rows(joint.rows.with_beside(**join_beside(parts)), observed=True)
+    names, own = ([] if part.static is None else list(part.static) for part in (panel, validation))
+    if missing := [name for name in names if name not in own]:
+        raise ValueError(
+            f"validation lacks the static covariates {missing} that X has; it has {own}. Give "
+            "them in its `static`, NaN where not known."
+        )
+    static = validation.static[names] if names else None
+    clock = validation.rows.times._replace(axis=panel.rows.times.axis)  # in any time zone
+    others = Panel.from_rows(replace(validation.rows, times=clock, static=static))
+    joint = Panel.concat([panel, others], ids=np.arange(len(panel) + len(others))).since_start()
     if weights is not None:  # the others all count the same
         weights = np.append(weights, np.ones(validation.n_series))
     return Split(joint, np.arange(joint.n_series) >= panel.n_series, weights)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.embedders.holdout import hold_out
+from skpolyode.embedders.holdout import FitOptions, hold_out, split_series
 
 
 def series(lengths: list[int]) -> Panel:
@@ -145,3 +146,15 @@ def _after_one_draw() -> np.random.RandomState:
     state = np.random.RandomState(0)
     state.randint(2**31)  # the seed of the weights
     return state
+
+
+def test_series_that_validate_may_have_a_time_zone_of_their_own():
+    days = pd.date_range("2026-03-28", periods=4, freq="D", tz="UTC")
+    panels = [
+        Panel.from_frames([pd.DataFrame({"x": range(4)}, index=own)]).since_start()
+        for own in (days, days.tz_convert("Europe/Berlin") + pd.Timedelta("1h"))
+    ]
+    rng = np.random.RandomState(0)
+    joint = split_series(panels[0], FitOptions(validation=panels[1]), None, rng, longest=256)
+    assert joint.held_out.tolist() == [False, True]
+    np.testing.assert_array_equal(joint.panel.elapsed, [*panels[0].elapsed, *panels[1].elapsed])
