@@ -16,16 +16,16 @@ from skpolyode.panel.inputs import KINDS, on_clock_of
 from skpolyode.panel.units import ChannelScaler
 from skpolyode.saving.codec import saved
 
-BEFORE = 16.0
-"""Typical gaps before the first observation from which on models go through inputs; of earlier ones
-only what still holds counts. In `benchmarks/inputs.py` that is 19 h, after which 1 % of a dose is
-left. Free runs from an unknown state are no better the longer they are."""
-
 DECAYS = (1.0, 4.0, 16.0)
 """Typical gaps in which responses to inputs fade, that the ridge regression reads. On the virtual
 patients of `benchmarks/glucose.py` it errs 35.5 and 55.0 mg/dl alone, 2 and 8 hours ahead, without
 responses, 27.7 and 50.2 with these, 27.9 and 50.7 with 1, 2, 4, 8 and 16, 28.5 and 51.1 with 2, 8
 and 32."""
+
+BEFORE = max(DECAYS)
+"""Typical gaps before the first observation from which on models go through inputs; of earlier ones
+only what still holds counts. In `benchmarks/inputs.py` that is 19 h, after which 1 % of a dose is
+left. Free runs from an unknown state are no better the longer they are."""
 
 
 class Knots(NamedTuple):

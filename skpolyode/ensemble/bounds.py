@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from skpolyode.ensemble.backtest import are_known
+from skpolyode.ensemble.backtest import BacktestSettings, are_known
 from skpolyode.ensemble.records import Records
 from skpolyode.saving.codec import saved
 
@@ -19,7 +19,6 @@ class BoundsSettings:
 
     share: float = 0.99  # of the changes in training that are within reach
     room: float = 1.5  # multiples of their largest; changes to come may be larger
-    n_leads: int = 8  # at which changes are collected
 
 
 _SETTINGS = BoundsSettings()
@@ -58,7 +57,7 @@ class Bounds:
         known = are_known(leads, changes)
         knots = np.zeros(1)
         if known.any():
-            ends = np.geomspace(*np.quantile(leads[known], [0.0, 1.0]), _SETTINGS.n_leads)
+            ends = np.geomspace(*np.quantile(leads[known], [0.0, 1.0]), BacktestSettings.max_knots)
             knots = np.concatenate([knots, np.unique(ends)])
         reach = np.zeros((values.shape[1], len(knots)))
         for j, own in enumerate(known.T):

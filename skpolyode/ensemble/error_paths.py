@@ -17,6 +17,7 @@ from typing import Self
 import numpy as np
 from scipy.special import erf, ndtri
 
+from skpolyode.ensemble.error_scale import PRIOR
 from skpolyode.panel import offsets_from
 from skpolyode.saving.codec import saved
 
@@ -30,7 +31,6 @@ class ErrorPathSettings:
     max_cells: int = 2**18  # of all paths: a megabyte in a file
     reached: float = 0.05  # share of the origins that forecast as far as the last knot
     fewest: int = 20  # the same, at least
-    prior: float = 5.0  # series that speak for errors of either sign: paths are mirrored
 
 
 SETTINGS = ErrorPathSettings()
@@ -71,7 +71,7 @@ class ErrorPaths:
         reach = np.sort(np.maximum.reduceat(since, offsets[:-1]))
         enough = min(len(reach), max(SETTINGS.fewest, round(SETTINGS.reached * len(reach))))
         n_series = len(np.unique(series))
-        mirrored = SETTINGS.prior / (SETTINGS.prior + n_series) / 2  # share of all paths
+        mirrored = PRIOR / (PRIOR + n_series) / 2  # share of all paths, of the other sign
         chosen = _spread(len(counts), round(SETTINGS.max_paths * (1 - mirrored)))
         most = SETTINGS.max_cells // (len(chosen) * scores.shape[1])
         near = np.sort(since[since <= reach[-enough]])

@@ -15,7 +15,7 @@ from skpolyode.ensemble.records import NEGLIGIBLE
 from skpolyode.panel import series_index
 from skpolyode.saving.codec import saved
 
-_PRIOR = 5.0  # series that speak for one scale of all errors
+PRIOR = 5.0  # series that speak for what all errors share: one scale, and either sign
 _TRUSTED = 2.0  # times as strongly as others, the sign that is an expected size is believed
 _LARGEST = 1e3  # error beside the mean error at its lead
 
@@ -119,7 +119,7 @@ class ErrorScale:
                 if mean > 0:  # the Gamma likelihood takes no zeros
                     least = np.finfo(np.float64).eps
                     relative[part] = np.clip(sizes[part] / mean, least, _LARGEST)
-            model = GammaRegressor(alpha=_PRIOR / weights.sum(), solver="newton-cholesky")
+            model = GammaRegressor(alpha=PRIOR / weights.sum(), solver="newton-cholesky")
             with warnings.catch_warnings():  # of the line search, close to the optimum
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.fit((own - centre[j]) / width, relative, weights)

@@ -24,14 +24,13 @@ class PeriodSettings:
     """
 
     n_peaks: int = 3  # of each periodogram
-    n_multiples: int = 4  # of the period of a peak, since a peak may be a harmonic
+    n_multiples: int = 4  # that are tried: a peak may be a harmonic, and what is found a multiple
     n_seasons: int = 2  # that the series must show, at least
     separation: float = 0.25  # resolutions between two candidates, at least
     rounding: float = 0.6  # resolutions within which a period is rounded to whole rows
     fewest_rows: int = 20  # of a series that is searched
     max_searched: int = 4  # series and channels of a panel that are searched
     least_share: float = 0.3  # of the variance that a season that series share must explain
-    n_parts: int = 4  # of a season beside another one: what is found may be a multiple, up to this
 
 
 _SETTINGS = PeriodSettings()
@@ -96,7 +95,7 @@ def shared_seasons(times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -
                 searched.append((t, without_line(t, x)))
     found = _alike(searched)
     others = _alike([(t, _residual(t, x, found[0])[0]) for t, x in searched]) if found else []
-    parts = range(1, _SETTINGS.n_parts + 1)
+    parts = range(1, _SETTINGS.n_multiples + 1)  # what is found may be a multiple
     pairs = [_in_whole(searched, found[0] / k, other) for other in others[:1] for k in parts]
     return alternatives(likeliest(pairs, searched)) if pairs else [(p,) for p in found]
 

@@ -154,7 +154,6 @@ def embed_dataset(
                 for rows, series in parallel(_jobs(estimator, reading, target, chunks)):
                     bar.update(rows)
                     n_series += series
-            target.clean()
             return n_series
         except Exception as error:
             # A process that computed is gone, for any reason, with what it had been given.

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import uuid
 import warnings
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from skpolyode.saving.container import replace_file
 
 _SETTINGS = "_embedding.json"  # readers of Parquet folders leave out names that start with _ or .
 _LONG = {"source": "another source", "features": "another list of features"}  # not to be shown
@@ -46,8 +48,7 @@ class Sink:
                 "or an empty folder."
             )
         if not foreign:
-            text = json.dumps(settings, indent=1)
-            _replace(path, lambda part: part.write_text(text, "utf-8"), first=True)
+            _write_first(path, json.dumps(settings, indent=1).encode())
         before = json.loads(path.read_text("utf-8"))
         for name in [name for name in settings if before.get(name) != settings[name]]:
             made = f"{name}={before.get(name)!r}, not {settings[name]!r}"
@@ -91,45 +92,25 @@ class Sink:
         """Write a part at once."""
         columns = dict(zip(self.features, np.ascontiguousarray(features.T), strict=True))
         table = pa.table({id: ids, **columns})
-        write = partial(pq.write_table, table, write_page_checksum=True)
-        _replace(self.part(number), write)
+        data = io.BytesIO()
+        pq.write_table(table, data, write_page_checksum=True)
+        replace_file(self.part(number), data.getvalue())
 
     def read(self, number: int, n_series: int) -> np.ndarray:
         """Features of the first series of a part."""
         table = pq.read_table(self.part(number), columns=self.features).slice(0, n_series)
         return np.column_stack([column.to_numpy() for column in table.columns])
 
-    def clean(self) -> None:
-        """Delete what killed runs have left half written."""
-        for name in (_SETTINGS, "part-*.parquet"):
-            for left in self.folder.glob(f".{name}.*"):
-                left.unlink(missing_ok=True)
 
-
-def _replace(path: Path, write: Callable[[Path], object], *, first: bool = False) -> None:
-    """Write a file at once; of several that write a `first` one, one does and the others do not."""
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+def _write_first(path: Path, data: bytes) -> None:
+    """Write a file at once; of several that do so, the first one does and the others do not."""
+    own = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    replace_file(own, data)
     try:
-        _write(part, write)
-        (_link if first else os.replace)(part, path)
-    except FileNotFoundError:  # another run has ended, and cleaned up
-        _write(part, write)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _write(path: Path, write: Callable[[Path], object]) -> None:
-    write(path)
-    with path.open("rb+") as file:  # a file that is renamed must not be empty after a crash
-        os.fsync(file.fileno())
-
-
-def _link(part: Path, path: Path) -> None:
-    """Give a file its name unless another has it."""
-    try:
-        os.link(part, path)
+        os.link(own, path)
     except FileExistsError:
         pass
     except OSError:  # not on all file systems
-        os.replace(part, path)
+        os.replace(own, path)
+    finally:
+        own.unlink(missing_ok=True)

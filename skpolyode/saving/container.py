@@ -48,12 +48,12 @@ def write_file(
     version: str,
     kind: bytes | None = None,
 ) -> None:
-    """Write a file atomically: a reader sees the old file or the new one, never a part.
+    """Write a file as `replace_file` does.
 
     Parameters
     ----------
     path : str or PathLike
-        An existing file is replaced and its permissions are kept. Links are followed.
+        An existing file is replaced.
     content : JSON
         What the arrays belong to.
     arrays : dict of str to ndarray
@@ -73,6 +73,14 @@ def write_file(
             archive.writestr(_KIND, kind)
             archive.writestr(_OBJECT, data)
         data = buffer.getvalue()
+    replace_file(path, data)
+
+
+def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file atomically: a reader sees the old file or the new one, never a part.
+
+    The permissions of an existing file are kept, and links are followed.
+    """
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(

@@ -53,30 +53,13 @@ def test_every_part_is_checked_when_a_run_goes_on(table, tmp_path, spoil):
     pd.testing.assert_frame_equal(pd.read_parquet(sink), expected)
 
 
-def test_what_killed_runs_left_is_deleted(table, tmp_path):
+def test_what_killed_runs_left_of_a_part_goes_when_it_is_written(table, tmp_path):
     source, sink = write(table, tmp_path / "series.parquet"), tmp_path / "out"
     sink.mkdir()
-    for name in (".part-000001.parquet.f00", "._embedding.json.f00", ".nfs1"):
+    for name in (".part-000000.parquet.f00.part", ".nfs1"):
         (sink / name).write_bytes(b"PAR1")
     embed_dataset(Probe(), source, sink, channels=["hr"])
     assert sorted(os.listdir(sink)) == [".nfs1", "_embedding.json", "part-000000.parquet"]
-
-
-def test_a_part_that_another_run_deletes_is_written_again(table, tmp_path, monkeypatch):
-    """A run that ends deletes what is half written, also by a run that still goes on."""
-    source, sink = write(table, tmp_path / "series.parquet"), tmp_path / "out"
-    write_table = pq.write_table
-    calls = []
-
-    def deleted(content, path, **options):
-        write_table(content, path, **options)
-        calls.append(path)
-        if len(calls) % 2:
-            path.rename(tmp_path / "gone")
-
-    monkeypatch.setattr("skpolyode.parquet.sink.pq.write_table", deleted)
-    embed_dataset(Probe(), source, sink, channels=["hr"], rows_per_chunk=1)
-    assert len(calls) == 2 * len(parts(sink)) == 2 * len(LENGTHS)
 
 
 def test_parts_are_on_disk_before_they_have_their_names(table, tmp_path, monkeypatch):
