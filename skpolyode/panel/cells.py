@@ -93,7 +93,7 @@ def _rectangular(values: object) -> np.ndarray:
         return np.asarray(values)
     except ValueError as error:
         raise ValueError(
-            "lists must be rectangular; give series of different length as a list of pairs "
+            "lists must be rectangular; give series of different length as a list of tuples "
             "(times, values)"
         ) from error
 

@@ -247,6 +247,14 @@ def test_what_is_no_number_or_not_fitted_is_refused(model, others):
         type(model)().crossing_times(others, 3.0, 4.0, "end", channel="u")
 
 
+def test_levels_of_samples_are_a_list(model, others):
+    paths = model.sample_paths(others, [1.0], "end", n_samples=3)
+    with pytest.raises(TypeError, match=r"alpha must be a list, such as \[0.05, 0.95\], got 0.5"):
+        paths.quantiles(0.5)
+    with pytest.raises(ValueError, match="alpha must hold a number at least"):
+        paths.quantiles([])
+
+
 def test_what_knows_no_errors_says_so(forecaster, others):
     with pytest.raises(ValueError, match="of PolyODEForecaster, ask the forecaster itself"):
         forecaster.transformer_.sample_paths(others, [1.0], "end")

@@ -159,6 +159,14 @@ def test_places_stay_right_when_series_before_are_left_out():
     assert "series 3, channel 'x0', time 0: values must not be infinity" in text
 
 
+def test_cells_of_a_series_of_a_wrong_shape_are_told_as_well():
+    series = [GOOD, ([0.0, 1.0, 2.0], ["low", 1.0]), ([0.0], np.array([[1.0, {}]], object))]
+    found = message(lambda: as_panel(series))
+    assert "series 1: 3 times but 2 rows of values" in found
+    assert "series 1, values[0, 0]: not a number, got 'low' (str)" in found
+    assert "series 2, values[0, 1]: not a number, got {} (dict)" in found
+
+
 def test_when_no_series_fits_only_the_reason_is_told():
     text = message(lambda: Panel.from_series([([0.0], [])], channel_names=["u", "v"]))
     assert text.startswith("series: series 0: 1 times but 0 rows of values. Remedy:")
