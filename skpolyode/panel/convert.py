@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -233,7 +234,8 @@ def as_panel(X: Any, *, name: str = "X") -> Panel:
     if issparse(X):
         raise TypeError(f"{name} is sparse, but sparse data have no times. {_FORMATS}")
     if reason := refusal(X):
-        raise TypeError(f"{name} {reason}")
+        code = re.sub(r"\bX\b", name, reason) if name.isidentifier() else reason
+        raise TypeError(f"{name} {code}")
     reader = _reader_of(X)
     if reader is None:
         raise TypeError(f"{name} must be a collection of series, got {type(X)}. {_FORMATS}")

@@ -87,6 +87,8 @@ def test_an_infinite_time_is_one_fault():
 def test_the_name_of_the_input_starts_the_message():
     text = message(lambda: as_panel([([0.0], [INF])], name="validation set"))
     assert text.startswith("validation set: series 0")
+    with pytest.raises(TypeError, match=r"y is one bare Series; wrap it in a list, \[y\]"):
+        as_panel(pd.Series([1.0, 2.0]), name="y")
 
 
 def test_a_remedy_names_the_method_that_was_called():
