@@ -93,8 +93,8 @@ def _rectangular(values: object) -> np.ndarray:
         return np.asarray(values)
     except ValueError as error:
         raise ValueError(
-            "lists must be rectangular; give series of different length as a list of tuples "
-            "(times, values)"
+            "lists must be rectangular; give series of different length as a list of pairs "
+            "(times, values), each a tuple"
         ) from error
 
 
