@@ -29,8 +29,8 @@ SEARCHES = {
     "stacking": "ensemble.html",
     "classify": "classification.html",
 }
-GUIDES = """getting_started classification forecasting inputs intervals crossings imputation streaming
-displays noise"""
+GUIDES = "getting_started classification forecasting imputation streaming displays noise"
+GUIDES += " inputs intervals crossings"
 TASKS = [f"{name}.html" for name in GUIDES.split()]
 # What is wrong with a page, as words that name the element.
 FAULTS = """() => {
