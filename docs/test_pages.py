@@ -30,6 +30,7 @@ SEARCHES = {
     "classify": "classification.html",
 }
 GUIDES = "getting_started classification forecasting imputation streaming displays noise"
+GUIDES += " inputs intervals crossings"
 TASKS = [f"{name}.html" for name in GUIDES.split()]
 # What is wrong with a page, as words that name the element.
 FAULTS = """() => {

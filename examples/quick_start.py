@@ -7,10 +7,10 @@ import pandas as pd
 
 from skpolyode import InterpolationTransformer, Panel, PanelImputer, PolyODETransformer
 
-# 150 buoys, read 18 times each at random moments of two days; a third of the readings failed.
+# 60 buoys, read 18 times each at random moments of two days; a third of the readings failed.
 rng = np.random.default_rng(0)
-buoy, hours = np.repeat(np.arange(150), 18), rng.uniform(0, 48, 2700)
-fast, phase = np.arange(150) % 2, rng.random(150)  # every second one swings faster
+buoy, hours = np.repeat(np.arange(60), 18), rng.uniform(0, 48, 1080)
+fast, phase = np.arange(60) % 2, rng.random(60)  # every second one swings faster
 
 
 def truth(buoy, hours):
@@ -18,13 +18,13 @@ def truth(buoy, hours):
     return pd.DataFrame({"height": np.sin(angle), "tilt": np.cos(angle)})
 
 
-table = truth(buoy, hours).mask(rng.random((2700, 2)) < 0.3)
+table = truth(buoy, hours).mask(rng.random((1080, 2)) < 0.3)
 table["buoy"], table["time"] = buoy, pd.Timestamp("2026-03-01") + pd.to_timedelta(hours, unit="h")
 
 panel = Panel.from_long(table, id="buoy", time="time", time_unit="h", sort=True)
 print(panel)
 swings = truth(buoy, hours).iloc[table.sort_values(["buoy", "time"]).index].to_numpy()
-learned = PolyODETransformer(n_coefficients=16, max_epochs=10, random_state=0)
+learned = PolyODETransformer(n_coefficients=16, max_epochs=5, random_state=0)
 for model in (InterpolationTransformer(), learned):
     complete = PanelImputer(model).fit_transform(panel)
     error = np.mean((complete.values - swings)[np.isnan(panel.values)] ** 2)

@@ -138,6 +138,38 @@ def check_share(name: str, value: object) -> None:
         raise ValueError(f"{name} must lie between 0 and 1, got {plain_repr(value)}.")
 
 
+def check_shares(name: str, values: object) -> None:
+    """Raise an error unless values are a list of numbers between 0 and 1.
+
+    Parameters
+    ----------
+    name : str
+        How the user calls them.
+    values : object
+        What was given.
+
+    Raises
+    ------
+    TypeError
+        If they are no list, or of something else than numbers.
+    ValueError
+        If there are none, or one does not lie between 0 and 1.
+
+    Examples
+    --------
+    >>> from skpolyode.errors import check_shares
+    >>> check_shares("alpha", 0.5)
+    Traceback (most recent call last):
+    TypeError: alpha must be a list, such as [0.05, 0.95], got 0.5.
+    """
+    if np.ndim(values) != 1:
+        raise TypeError(f"{name} must be a list, such as [0.05, 0.95], got {values!r}.")
+    if not len(values):
+        raise ValueError(f"{name} must hold a number at least, such as [0.05, 0.95].")
+    for value in values:
+        check_share(name, value)
+
+
 def require(package: str, extra: str, what: str) -> None:
     """Say how to install a package that only a part of this one needs.
 

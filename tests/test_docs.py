@@ -139,12 +139,11 @@ MEASURED = ("measured_", "paper", "peers", "physiome", "real_data")
 
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
 def test_guides_are_short(page: Path) -> None:
-    blocks = r"^```(?!\{).*?^```$|^\$\$.*?\$\$"
-    prose = re.sub(blocks, "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
-    assert page.name.startswith(MEASURED) or len(prose.split()) <= 1500
+    most = 2000 if page.name == "README.md" else 1500
+    assert page.name.startswith(MEASURED) or len(page.read_text("utf-8").split()) <= most
 
 
-DEEP = {"extending.md"}  # its recipes are for those who add to the package
+DEEP = {"extending.md", "extending_models.md"}  # recipes for those who add to the package
 SHOWN = {page: "\n".join(BLOCK.findall(page.read_text("utf-8"))) for page in PAGES}
 SHOWN |= {path: path.read_text("utf-8") for path in sorted((ROOT / "examples").glob("*.py"))}
 

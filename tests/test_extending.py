@@ -1,4 +1,4 @@
-"""The recipes of `docs/extending.md`, followed: their code is run, their entries are made."""
+"""The recipes of `docs/extending*.md`, followed: their code is run, their entries are made."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ from tests.memory import measures
 from tests.transformers.data import oscillators, small
 
 ROOT = Path(__file__).resolve().parents[1]
-BLOCKS = re.findall(
-    r"^```python\n(.*?)^```$",
-    (ROOT / "docs" / "extending.md").read_text("utf-8"),
-    flags=re.DOTALL | re.MULTILINE,
+TEXT = "".join(
+    (ROOT / "docs" / name).read_text("utf-8") for name in ("extending.md", "extending_models.md")
 )
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, flags=re.DOTALL | re.MULTILINE)
 SERIES = oscillators()
 
 
@@ -261,8 +260,8 @@ def test_member_is_weighed_followed_and_saved(tmp_path):
 
 
 def test_tables_named_by_the_page_are_there():
-    """Names in the page's tables of entries, each in the file that is said to hold it."""
-    text = (ROOT / "docs" / "extending.md").read_text("utf-8")
+    """Names in the pages' tables of entries, each in the file that is said to hold it."""
+    text = TEXT
     files = set(re.findall(r"`((?:skpolyode|tests|docs|benchmarks)/[\w/]+\.(?:py|md))`", text))
     assert len(files) > 15
     assert not [name for name in files if not (ROOT / name).is_file()]

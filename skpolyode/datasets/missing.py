@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import check_random_state
 
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, as_panel
 from skpolyode.panel.select import hide_cells, keep_rows, series_of_rows
 
 
@@ -64,6 +64,7 @@ def drop_cells(
     >>> bool(np.all(np.isnan(kept.values) | np.isnan(dropped.values)))
     True
     """
+    panel = as_panel(panel, name="panel")
     observed = ~np.isnan(panel.values)
     row, channel = np.nonzero(observed)
     drop = np.zeros_like(observed)
@@ -119,6 +120,7 @@ def drop_times(
     >>> kept.n_observations + dropped.n_observations == panel.n_observations
     True
     """
+    panel = as_panel(panel, name="panel")
     rows = np.flatnonzero(panel.rows.observed)
     drop = np.zeros(panel.n_observations, dtype=bool)
     drop[rows] = _choose(series_of_rows(panel)[rows], fraction, min_observed, random_state)

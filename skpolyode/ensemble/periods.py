@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import lombscargle
 
 MAX_HARMONICS = 6  # of a season
 LONGEST_PAST = 1000  # rows that a search looks back on; of longer series the last ones
@@ -147,6 +146,8 @@ def _peaks(times: np.ndarray, x: np.ndarray) -> np.ndarray:
         return np.empty(0)
     n_grid = int(np.ceil((0.5 + 1e-9 - lowest) / step))
     grid = lowest + step * np.arange(max(n_grid - 8 * LONGEST_PAST, 0), n_grid)
+    from scipy.signal import lombscargle  # a third of a second, and many fits search for no season
+
     power = lombscargle(times, x, 2 * np.pi * grid, normalize=True)
     around = np.pad(power, 1, constant_values=-1.0)
     peaks = np.flatnonzero((power >= around[:-2]) & (power >= around[2:]))

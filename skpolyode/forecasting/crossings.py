@@ -11,7 +11,7 @@ from skpolyode.forecasting.evaluation import split_at, trained_on
 from skpolyode.futures.crossings import first_crossings
 from skpolyode.futures.samples import channel_at, sign_of
 from skpolyode.panel import Panel, as_panel, query_times
-from skpolyode.panel.query import read_leads
+from skpolyode.panel.durations import read_duration
 from skpolyode.panel.selection import align_to_fit
 
 
@@ -85,7 +85,7 @@ def evaluate_crossings(
     """
     sign = sign_of(direction)
     panel = as_panel(panel, name="panel")
-    (reach,) = read_leads(horizon, panel.time_unit, "horizon").counts
+    reach = read_duration("horizon", horizon, panel.time_unit)
     past, future = split_at(panel, cutoff)
     trained = trained_on(forecaster, past)
     past, future = (align_to_fit(part, trained, "panel") for part in (past, future))
@@ -103,7 +103,7 @@ def evaluate_crossings(
     )
     asked = list(zip(table["earliest"], table["median"], table["latest"], strict=True))
     answered = query_times(past, asked)[0].reshape(-1, 3) - last[:, None]
-    return scores(table["probability"].to_numpy(), *answered.T, actual, float(reach))
+    return scores(table["probability"].to_numpy(), *answered.T, actual, reach)
 
 
 def scores(

@@ -109,8 +109,8 @@ def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
         )
     share, n_epochs = parameters["calibration_fraction"], parameters["update_epochs"]
     check_share("calibration_fraction", share)
-    if n_epochs < 0:
-        raise ValueError(f"update_epochs must not be negative, got {n_epochs!r}.")
+    if not isinstance(n_epochs, Integral) or n_epochs < 0:
+        raise ValueError(f"update_epochs must be an int of 0 or more, got {n_epochs!r}.")
     if random_state is None:
         random_state = transformer.random_state
     if transformer.checkpoint_dir is not None:
@@ -141,6 +141,7 @@ def fit_forecaster(
     """
     limits = CellLimits.of(panel)
     panel = _by_position(drop_empty(within_limits(panel, limits, "y").since_start(), "y"))
+    check_sizes(panel, name="y")
     if panel.n_series >= FEWEST_TO_HOLD_OUT:
         held_out = np.zeros(panel.n_series, dtype=bool)
         held_out[rng.permutation(panel.n_series)[: max(1, round(share * panel.n_series))]] = True

@@ -13,17 +13,15 @@ from sktime.forecasting.base import BaseForecaster
 
 from skpolyode.errors import naming_owner
 from skpolyode.forecasting.engine import Answers, answer, retrain, train_forecaster
+from skpolyode.forecasting.foreign import check_countable, is_foreign, warn_of_exogenous
 from skpolyode.forecasting.frames import (
     Query,
     channel_places,
-    check_countable,
     extended,
-    is_foreign,
     read_context,
     read_horizon,
     read_index,
     spelled_horizon,
-    warn_of_exogenous,
 )
 from skpolyode.forecasting.panels import FITTED, PanelForecaster
 from skpolyode.panel import Panel, as_panel
@@ -203,7 +201,8 @@ class PolyODEForecaster(PanelForecaster):
         Parameters
         ----------
         y : series, panel or hierarchy in any of sktime's formats
-            The past. Its index decides what horizons can be; see Notes of the class.
+            The past. Its index decides what horizons can be; see Notes of the class. Arrays have
+            sktime's axes: (time, channel) or (series, channel, time).
         X : series, panel or hierarchy in any of sktime's formats, or None, default=None
             Exogenous series, at times of their own: before, between and after the rows of `y`.
             Straight lines join their rows. If the transformer does not use inputs, it ignores them
@@ -226,9 +225,10 @@ class PolyODEForecaster(PanelForecaster):
         ----------
         y : Panel, list of (times, values), dict, or any of sktime's panels and hierarchies
             The series. A :class:`~skpolyode.panel.Panel` may have times of any kind, real
-            numbers too, which sktime's formats cannot hold.
+            numbers too, which sktime's formats cannot hold. An array of three axes is sktime's,
+            (series, channel, time); for (series, time, channel) give ``Panel.from_array(y)``.
         X : panel or hierarchy in any of sktime's formats, or None, default=None
-            As in `fit`; a Panel brings its own `inputs`.
+            As in `fit`; a Panel brings its own `inputs` instead.
         fh : None, default=None
             Ignored.
 
@@ -237,15 +237,19 @@ class PolyODEForecaster(PanelForecaster):
         self
         """
         warn_of_exogenous(X, self.transformer)
-        if is_foreign(y):
-            y = as_panel(y, name="y")
-        if not isinstance(y, Panel):
+        if not is_foreign(y):
             check_countable(y)
             return super().pretrain(y, X=X, fh=fh)
+        if X is not None:
+            raise TypeError(
+                "X goes with y in sktime's formats only: put it on the panel, with "
+                "Panel(..., inputs=...) or y.with_inputs(...)."
+            )
+        panel = as_panel(y, name="y")
         if self.state == "new":
-            self._train(y)
+            self._train(panel)
         else:
-            self._retrain(y, self.transformer_.max_epochs)
+            self._retrain(panel, self.transformer_.max_epochs)
         self._pretrained_attrs = list(FITTED)
         self._state = "pretrained"
         return self
@@ -267,8 +271,6 @@ class PolyODEForecaster(PanelForecaster):
             A DataFrame by default. NaN where `y` is not observed.
         """
         self.check_is_fitted()
-        if isinstance(y, np.ndarray):
-            return super().predict_residuals(y, X)
         inner = self._context.y if y is None else convert_to(y, _MTYPES)
         X = None if X is None else convert_to(X, _MTYPES)
         is_unnamed = isinstance(y, pd.Series) and y.name is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,7 +16,7 @@ from sktime.forecasting.base import ForecastingHorizon
 from skpolyode.errors import plain_repr
 from skpolyode.panel import Inputs, Panel, offsets_from, query_times
 from skpolyode.panel.query import moments
-from skpolyode.panel.readers.sktime import refuse_repeated_rows, refuse_swapped_levels
+from skpolyode.panel.readers.sktime import refuse_repeated_rows
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.timeaxis import as_timedelta
 from skpolyode.saving.codec import register
@@ -73,42 +72,6 @@ class Query:
         """Rows of an answer (Q, D) in the order of another index, whose labels may repeat."""
         first = np.flatnonzero(~self.index.duplicated())
         return values[first[self.index[first].get_indexer(index)]]
-
-
-def is_foreign(y: Any) -> bool:
-    """Whether y is a collection of series that sktime cannot read, and this package can."""
-    is_list = isinstance(y, list | tuple)
-    return isinstance(y, dict) or (is_list and not all(isinstance(own, pd.DataFrame) for own in y))
-
-
-def check_countable(y: Any) -> None:
-    """Raise a TypeError if sktime cannot read y, or its horizons cannot count on the index."""
-    if is_foreign(y):
-        raise TypeError(
-            f"y is a {type(y).__name__} of series, a type that sktime does not read: use "
-            "pretrain(y) and forecast(y, times), or give DataFrames."
-        )
-    if isinstance(y, Panel) and y.is_datetime:
-        raise TypeError(
-            "y is a Panel, a type that sktime does not read: use fit(y.to_sktime()), or "
-            "pretrain(y) and forecast(y, times)."
-        )
-    index = y.index if isinstance(y, pd.Series | pd.DataFrame) else None
-    if isinstance(index, pd.MultiIndex):
-        refuse_swapped_levels(index, "y")
-    times = None if index is None else index.get_level_values(-1)
-    if isinstance(y, Panel) or (times is not None and pd.api.types.is_float_dtype(times)):
-        raise TypeError(
-            "sktime's horizons cannot count on a Panel or on an index of real numbers: use "
-            "pretrain(panel) and forecast(panel, times), or index y by datetimes."
-        )
-    if times is not None and pd.api.types.infer_dtype(times) == "string":
-        raise TypeError(
-            f"the index of y holds text, such as {times[0]!r}: convert it with pandas.to_datetime."
-        )
-    own = [] if not isinstance(y, pd.DataFrame) else [*y.select_dtypes(["datetime", "datetimetz"])]
-    if own:
-        raise TypeError(f"y has the column {own[0]!r} of times: use y.set_index({own[0]!r}).")
 
 
 def extended(
@@ -346,17 +309,6 @@ def _query(context: Context, times: list[pd.Index]) -> Query:
     levels = [repeated.get_level_values(k) for k in range(repeated.nlevels)]
     names = [*repeated.names, context.time_name]
     return Query(flat, offsets, pd.MultiIndex.from_arrays([*levels, joined], names=names))
-
-
-def warn_of_exogenous(X: Any, transformer: Any) -> None:
-    """Warn of exogenous series that the model does not use, which sktime then drops."""
-    if X is not None and not getattr(transformer, "uses_inputs", transformer is None):
-        warnings.warn(
-            f"{type(transformer).__name__} does not use exogenous series: X is ignored. Take "
-            "PolyODETransformer, ODERNNTransformer or GRUODEBayesTransformer, or give what was "
-            "measured with y as further channels of y.",
-            stacklevel=3,
-        )
 
 
 # Files hold the context as the frame that it was read from, and what sktime keeps in a forecaster.

@@ -10,7 +10,7 @@ from sktime.forecasting.base import BaseForecaster
 
 from skpolyode.embedders.inputs import with_inputs
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.errors import check_share
+from skpolyode.errors import check_share, check_shares
 from skpolyode.forecasting.engine import Answers, Trained, answer
 from skpolyode.forecasting.paths import PathCalibration
 from skpolyode.futures.errors import Ahead
@@ -116,10 +116,7 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
         dict of float to Panel
             For each probability the quantile of all channels at these times.
         """
-        if np.ndim(alpha) != 1:
-            raise TypeError(f"alpha must be a list, such as [0.05, 0.95], got {alpha!r}.")
-        for a in alpha:
-            check_share("alpha", a)
+        check_shares("alpha", alpha)
         panel = self._continued_panel(y, inputs)
         flat, offsets = query_times(panel, times, relative_to)
         answers = answer(self._trained, panel, flat, offsets)
@@ -186,27 +183,27 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
     def interpolate_interval(
         self, y: Any, times: Any = None, coverage: float = 0.9, relative_to: str | None = None
     ) -> tuple[Panel, Panel]:
-        """Intervals of values that were not observed, between observations and in gaps.
+        """Intervals around `interpolate`: of values that were not observed, in gaps and between.
 
         Parameters
         ----------
         y : Panel, list of (times, values), list of DataFrames, or array
-            Series, as in `forecast`.
+            As in `interpolate`.
         times : array-like of shape (Q,), list of such or None, default=None
-            Times, as in `forecast`. None: the series' own times.
+            As in `interpolate`.
         coverage : float, default=0.9
-            Probability of the interval, between 0 and 1. Raise it for wider ones.
+            As in `forecast_interval`.
         relative_to : {"start", "end"} or None, default=None
-            What `times` count from, as in `forecast`.
+            As in `interpolate`.
 
         Returns
         -------
         tuple of two Panels
-            The lower and the upper ends of all channels at these times: intervals of what would
-            have been observed, around the path of the transformer. Where a channel was observed,
-            both ends are the observation, unless the transformer treats observations as noisy.
-            After the last observation of a channel, the ends are those of `forecast_interval`.
-            Before the first row, they are as far apart as those of a forecast of equal lead.
+            The lower and the upper ends: intervals of what would have been observed. Where a
+            channel was observed, both are the observation, unless the transformer treats
+            observations as noisy. After the last observation of a channel, the ends are those of
+            `forecast_interval`. Before the first row, they are as far apart as those of a forecast
+            of equal lead.
         """
         check_share("coverage", coverage)
         panel, flat, offsets, answers = self._path(y, times, relative_to)

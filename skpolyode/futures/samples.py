@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skpolyode.errors import check_share, plain_repr
+from skpolyode.errors import check_shares, plain_repr
 from skpolyode.panel import Panel
 
 DIRECTIONS = {"above": 1.0, "below": -1.0}
@@ -82,8 +82,7 @@ class SamplePaths:
         -------
         dict of float to Panel
         """
-        for a in alpha:
-            check_share("alpha", a)
+        check_shares("alpha", alpha)
         return {a: self._like(np.quantile(self.samples, a, axis=1)) for a in alpha}
 
     def exceedance(self, threshold: float, direction: str) -> Panel:

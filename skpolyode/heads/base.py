@@ -34,6 +34,7 @@ from skpolyode.transformers.input import (
     one_each,
     read_panel,
     read_weights,
+    refuse_missing,
     refuse_reordered,
     unchanged_by_errors,
 )
@@ -130,8 +131,9 @@ class HeadEstimator(SeriesEstimator):
                 name = type(self).__name__
                 raise ValueError(f"{name} requires y to be passed, but the target y is None.")
             refuse_reordered(y, panel, "y")
+            check_consistent_length(np.empty(panel.n_series), y)
+            refuse_missing(y, "y", "no target")
             target = self._read_target(y)
-            check_consistent_length(np.empty(panel.n_series), target)
             known = observed_series(panel)
             labels = None if groups is None else one_each(groups, panel, "groups")[known]
             weights = None if sample_weight is None else read_weights(sample_weight, panel)[known]

@@ -83,6 +83,10 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
     """
 
     def _read_target(self, y: Any) -> np.ndarray:
+        cells = np.asarray(y)
+        text = cells.ravel().tolist() if cells.dtype.kind in "OSU" else []
+        if text := [cell for cell in text if isinstance(cell, str | bytes)]:
+            raise ValueError(f"y must be numbers, got {text[0]!r}: PolyODEClassifier takes labels.")
         target = _check_y(y, y_numeric=True).astype(np.float64)
         self.target_mean_ = float(target.mean())
         self._default = np.array([self.target_mean_])

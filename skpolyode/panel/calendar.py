@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skpolyode.panel.durations import read_duration
 from skpolyode.panel.inputs import Inputs
 from skpolyode.panel.panel import Panel
-from skpolyode.panel.timeaxis import as_timedelta
+from skpolyode.panel.query import moments
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
@@ -23,9 +24,9 @@ def calendar_inputs(panel: Panel, *, holidays: Any = None, ahead: Any = "7D") ->
         Series with datetimes.
     holidays : array-like of dates, or mapping from dates, or None, default=None
         Days off, as dates, datetimes or text such as "2026-12-25".
-    ahead : timedelta or str, default="7D"
+    ahead : float, timedelta or str, default="7D"
         For how long after the last row of each series the calendar goes on: at least as long as
-        what is forecast.
+        what is forecast. A number is in the units of `times`.
 
     Returns
     -------
@@ -38,6 +39,8 @@ def calendar_inputs(panel: Panel, *, holidays: Any = None, ahead: Any = "7D") ->
     ------
     TypeError
         If the times are plain numbers, which have no days.
+    ValueError
+        If `ahead` is not a positive length of time.
 
     See Also
     --------
@@ -61,9 +64,10 @@ def calendar_inputs(panel: Panel, *, holidays: Any = None, ahead: Any = "7D") ->
             "panel has plain numbers as times, which have no days of the week: build it from "
             "datetimes, such as pandas.to_datetime(times, unit=...)."
         )
+    further = pd.Timedelta(read_duration("ahead", ahead, panel.time_unit), panel.time_unit)
     times, has_rows = panel.user_times(), panel.lengths > 0
     first = _day_numbers(times[panel.offsets[:-1][has_rows]])
-    last = _day_numbers(times[panel.offsets[1:][has_rows] - 1] + as_timedelta(ahead))
+    last = _day_numbers(times[panel.offsets[1:][has_rows] - 1] + further)
     lengths = np.zeros(panel.n_series, dtype=np.int64)
     lengths[has_rows] = last - first + 1
     offsets = np.append(0, np.cumsum(lengths))
@@ -71,7 +75,7 @@ def calendar_inputs(panel: Panel, *, holidays: Any = None, ahead: Any = "7D") ->
     days = np.repeat(first, lengths[has_rows]) + place
     columns = {name: (days + 3) % 7 == k for k, name in enumerate(_DAYS)}  # 1970 began on Thursday
     if holidays is not None:
-        columns["holiday"] = np.isin(days, _day_numbers(pd.to_datetime(list(holidays))))
+        columns["holiday"] = np.isin(days, _day_numbers(moments(list(holidays), None, "holidays")))
     midnights = pd.DatetimeIndex(days.astype("M8[D]").astype("M8[s]"))
     if panel.tz is not None:  # some clocks change at midnight
         twice = np.ones(len(days), dtype=bool)

@@ -94,7 +94,7 @@ def _rectangular(values: object) -> np.ndarray:
     except ValueError as error:
         raise ValueError(
             "lists must be rectangular; give series of different length as a list of pairs "
-            "(times, values)"
+            "(times, values), each a tuple"
         ) from error
 
 

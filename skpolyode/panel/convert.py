@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -83,14 +84,15 @@ def _rows_from_dict(X: Mapping[Any, Any], faults: Faults, time_unit: str | None)
     return _reader_of(series).read(series, faults, time_unit)
 
 
-def _has_channels_first(n_rows: int, n_columns: int) -> bool:
+def has_channels_first(n_rows: int, n_columns: int) -> bool:
+    """Whether a table (time, channel) is so wide that it may be (channel, time)."""
     return n_columns >= 2 * max(n_rows, 2)  # the shortest series is of 4 times
 
 
 def _rows_from_tables(tables: Any, faults: Faults, time_unit: str | None) -> Rows:
     shapes = {getattr(table, "shape", ()) for table in tables}
     if len({shape[:1] for shape in shapes}) == 1 and all(
-        len(shape) == 2 and _has_channels_first(*shape) for shape in shapes
+        len(shape) == 2 and has_channels_first(*shape) for shape in shapes
     ):
         shape, name = tables[0].shape, faults.name
         raise ValueError(
@@ -104,7 +106,7 @@ def _rows_from_tables(tables: Any, faults: Faults, time_unit: str | None) -> Row
     return rows
 
 
-def _nested_shape(lists: Any) -> tuple[int, ...]:
+def nested_shape(lists: Any) -> tuple[int, ...]:
     """Shape of lists of lists of vectors, () of anything else."""
     try:
         return np.shape(lists) if is_vector(first_of(first_of(lists))) else ()
@@ -113,8 +115,8 @@ def _nested_shape(lists: Any) -> tuple[int, ...]:
 
 
 def _rows_from_array(array: Any, faults: Faults, time_unit: str | None) -> Rows:
-    shape = getattr(array, "shape", None) or _nested_shape(array)
-    if len(shape) == 3 and _has_channels_first(*shape[1:]):
+    shape = getattr(array, "shape", None) or nested_shape(array)
+    if len(shape) == 3 and has_channels_first(*shape[1:]):
         given = faults.name if hasattr(array, "shape") else f"np.array({faults.name})"
         raise ValueError(
             f"{faults.name} of shape {tuple(shape)} may be (series, channel, time), as sktime and "
@@ -227,10 +229,13 @@ def as_panel(X: Any, *, name: str = "X") -> Panel:
             check_rows(X.rows, faults)
             faults.raise_if_any()
         return X
+    if isinstance(X, Mapping):
+        require_series(len(X), name)
     if issparse(X):
         raise TypeError(f"{name} is sparse, but sparse data have no times. {_FORMATS}")
     if reason := refusal(X):
-        raise TypeError(f"{name} {reason}")
+        code = re.sub(r"\bX\b", name, reason) if name.isidentifier() else reason
+        raise TypeError(f"{name} {code}")
     reader = _reader_of(X)
     if reader is None:
         raise TypeError(f"{name} must be a collection of series, got {type(X)}. {_FORMATS}")

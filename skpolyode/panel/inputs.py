@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -82,6 +82,11 @@ class Inputs:
     __slots__ = ("kinds", "series", "stored")
 
     def __init__(self, panel: Any, kinds: Any = "hold") -> None:
+        if not hasattr(panel, "rows"):
+            raise TypeError(
+                "Inputs are made of a Panel, such as Panel.from_series([(times, values), ...]), "
+                f"got {type(panel)}."
+            )
         # Series of `stored` that belong to the carrying ones: to select some copies no rows.
         self.stored, self.series = panel, np.arange(panel.n_series)
         if isinstance(kinds, Mapping):
@@ -90,7 +95,8 @@ class Inputs:
                     f"kinds names {unknown}, but the inputs have the channels {self.names}."
                 )
             kinds = [kinds.get(name, "hold") for name in self.names]
-        found = (kinds,) * len(self.names) if isinstance(kinds, str) else tuple(kinds)
+        one_each = isinstance(kinds, Iterable) and not isinstance(kinds, str)
+        found = tuple(kinds) if one_each else (kinds,) * len(self.names)
         if len(found) != len(self.names) or any(kind not in KINDS for kind in found):
             raise ValueError(
                 f"kinds must give each of the channels {self.names} one of {KINDS}, got {kinds!r}."

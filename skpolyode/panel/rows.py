@@ -15,6 +15,7 @@ from skpolyode.panel.timeaxis import Times, to_ticks
 Duplicates = Literal["error", "mean", "first", "last"]
 
 _NEAR_TICK = 1e-3  # ticks that rounding may move a time between them
+_MOST_TICKS = 9.2e18  # that an int64 surely holds: 291 years of nanoseconds
 
 
 @dataclass(frozen=True)
@@ -103,17 +104,18 @@ class Rows:
     def since_origin(self, times: Times, origin: np.ndarray) -> np.ndarray:
         """Count other times from the origins (...,) of their series, in the units of these rows."""
         (_, axis, _, per_unit), rest = self.times, 0.0
+        ticks = times.counts * per_unit
+        far = (np.abs(ticks) >= _MOST_TICKS) | (np.abs(ticks - origin) >= _MOST_TICKS)
         if times.ticks is not None:
             whole, rest = np.divmod(times.ticks, max(times.per_unit // per_unit, 1))
             rest = rest / max(times.per_unit // per_unit, 1)
             whole = whole * max(per_unit // times.per_unit, 1)
         elif axis.unit is not None:
-            whole = to_ticks(times.counts, axis.unit, self.times.per_us)
+            whole = to_ticks(np.where(far, 0.0, times.counts), axis.unit, self.times.per_us)
         else:
-            ticks = times.counts * per_unit
-            whole = np.floor(ticks).astype(np.int64)
+            whole = np.floor(np.where(far, 0.0, ticks)).astype(np.int64)
             rest = ticks - np.floor(ticks)
-        return ((whole - origin) + rest) / per_unit
+        return np.where(far, ticks - origin, (whole - origin) + rest) / per_unit
 
     def format_from(self, series: int, time: float) -> str:
         """Return a time as text that counts from the origin of a series, if it has one."""
@@ -128,6 +130,7 @@ class Rows:
         whole = np.rint(ticks)
         rounded = np.maximum(_NEAR_TICK, 4e-16 * np.abs(ticks))
         exact = np.isfinite(ticks) & (np.abs(ticks - whole) <= rounded)
+        exact &= (np.abs(ticks) < _MOST_TICKS) & (np.abs(origin + ticks) < _MOST_TICKS)
         absolute = origin + np.where(exact, whole, 0.0).astype(np.int64)
         counts = np.where(exact, absolute / per_unit, origin / per_unit + times)
         return Times(counts, axis, absolute if exact.all() else None, per_unit)

@@ -82,6 +82,8 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     The permissions of an existing file are kept, and links are followed.
     """
     target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(f"{os.fspath(path)!r} is a folder: name a file in it.")
     if not target.parent.is_dir():
         raise FileNotFoundError(
             f"{os.fspath(path)!r} is in a folder that is not there: make the folder first."
@@ -128,7 +130,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndar
         If it is damaged, not one of ours, or of a later format.
     """
     target = Path(path)
-    archive = target.with_name(f"{target.name}.zip")
+    archive = Path(f"{target}.zip")
     if not target.is_file() and archive.is_file():
         target = archive
     if not target.is_file():

@@ -31,6 +31,15 @@ _DRIVEN = "driven"  # responses to inputs, NaN before the first observation
 _KNOWN = "known."  # and a name: what the combiner knows
 
 
+def _knows_std(stream: ModelStream) -> bool:
+    if stream._embedder.scale is None:
+        raise AttributeError(
+            "the standard deviation of forecasts has not been learned: call learn_std(X) on the "
+            "fitted transformer before it makes the stream."
+        )
+    return True
+
+
 class ModelStream(SeriesStream):
     """Series that a trained model follows, one observation at a time.
 
@@ -132,7 +141,7 @@ class ModelStream(SeriesStream):
             values[rows] = model.units.scaler.inverse(run)[asked]
         return panel.like(flat, values, offsets)
 
-    @available_if(lambda stream: stream._embedder.scale is not None)
+    @available_if(_knows_std)
     def forecast_std(self, times: Any, series: Any = None, relative_to: str | None = None) -> Panel:
         """Standard deviation of the forecast of the model alone, as in `interpolate_std`.
 

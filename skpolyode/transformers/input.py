@@ -20,9 +20,11 @@ from skpolyode.fit_report import FitReport
 from skpolyode.memory.base import MOST_COEFFICIENTS
 from skpolyode.panel import Panel, as_panel, is_ragged, series_index
 from skpolyode.panel.cells import with_nan
-from skpolyode.panel.checks import TOO_LARGE, note_cells, note_extremes
+from skpolyode.panel.checks import TOO_LARGE, build_rows, note_cells, note_extremes
+from skpolyode.panel.convert import nested_shape
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import CellLimits, within_limits
+from skpolyode.panel.readers.arrays import rows_from_array
 from skpolyode.panel.readers.kinds import column_names, column_times
 from skpolyode.panel.select import (
     drop_empty,
@@ -112,13 +114,19 @@ def one_each(values: Any, panel: Panel, name: str, missing: str = "no label") ->
         raise ValueError(
             f"{name} must have one entry for each of the {panel.n_series} series, got {got}."
         )
-    if (unknown := pd.isna(array)).any():
+    refuse_missing(array, name, missing)
+    return array
+
+
+def refuse_missing(entries: Any, name: str, missing: str = "no label") -> None:
+    """Raise a ValueError that names the first series whose entry is missing."""
+    unknown = np.atleast_1d(pd.isna(np.asarray(entries)))
+    if (unknown := unknown.any(axis=tuple(range(1, unknown.ndim)))).any():
         first = int(np.argmax(unknown))
         raise ValueError(
             f"{name}: series {first} has {missing} ({int(unknown.sum())} such series): give it one "
             "of its own, or leave it out."
         )
-    return array
 
 
 def read_weights(values: Any, panel: Panel) -> np.ndarray:
@@ -243,9 +251,11 @@ def _converted(
             known = panel.is_checked, panel.is_observed
             panel = Panel.from_rows(replace(panel.rows, has_ids=True), *known)
         return panel, None
-    if getattr(X, "ndim", 2) == 3:
-        is_like_fit = not reset and X.shape[2] == estimator.n_channels_in_  # and no channels first
-        return Panel.from_array(X) if is_like_fit else as_panel(X, name=name), X.shape
+    shape = getattr(X, "shape", None) or nested_shape(X)
+    if len(shape) > 2:
+        if reset or shape[2:] != (estimator.n_channels_in_,):  # channels may come first
+            return as_panel(X, name=name), tuple(shape)
+        return Panel.from_rows(build_rows(name, rows_from_array, X)), tuple(shape)
     if isinstance(X, pd.DataFrame) and X.shape[1] == 0:
         raise ValueError(
             f"{name} is empty: a DataFrame without columns has 0 feature(s) (time points), while a "

@@ -134,6 +134,17 @@ def test_labels_travel_and_the_input_stays(drop):
 
 
 @pytest.mark.parametrize("drop", DROPS)
+def test_what_is_a_panel_to_estimators_is_one_here(drop):
+    panel = Panel.from_series(random_panel(0, 4).to_series())
+    for found, expected in zip(
+        drop(panel.to_series(), 0.3, random_state=0), drop(panel, 0.3, random_state=0), strict=True
+    ):
+        assert found.equals(expected)
+    with pytest.raises(TypeError, match="panel must be a collection of series"):
+        drop("panel", 0.3)
+
+
+@pytest.mark.parametrize("drop", DROPS)
 @pytest.mark.parametrize("fraction", [-0.1, 1.5, np.nan, "half"])
 def test_fraction_out_of_range(drop, fraction):
     with pytest.raises(ValueError, match=r"fraction must be in \[0, 1\], got "):

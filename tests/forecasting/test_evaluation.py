@@ -188,6 +188,12 @@ def test_crossings_of_an_oracle_are_right(rising):
     assert found["concordance"] == (1.0, 5)  # the first before three others, the second before two
 
 
+@pytest.mark.parametrize("horizon", [-2.0, [1.0, 2.0], "soon"])
+def test_the_horizon_of_crossings_is_one_length(rising, horizon):
+    with pytest.raises(ValueError, match="horizon must be a positive length of time"):
+        crossings(Oracle(), rising, horizon=horizon)
+
+
 def test_crossings_that_come_early_or_are_missed(rising):
     found = crossings(Oracle(late=1.0), rising)  # the second is taken for one that never crosses
     assert found["timing_error"] == ((1.0 + 0.5) / 2, 2)

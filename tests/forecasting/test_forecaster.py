@@ -183,6 +183,19 @@ def test_residuals_are_of_channels_by_name(forecaster, y):
 # Update and pretrain
 
 
+@pytest.mark.usefixtures("few_structural_models")
+@pytest.mark.parametrize("shape", [(20,), (20, 2), (3, 2, 20)])
+def test_residuals_of_arrays_are_those_of_frames(shape):
+    values = np.random.default_rng(0).normal(size=shape)
+    fitted = tiny().fit(values)
+    found = fitted.predict_residuals(values)
+    assert found.shape == (shape if len(shape) > 1 else (20, 1))
+    rows = found if found.ndim == 2 else found.transpose(0, 2, 1).reshape(-1, 2)
+    np.testing.assert_array_equal(rows, fitted.predict_residuals())
+    with pytest.raises(ValueError, match="y has the channels"):
+        tiny().fit(pd.DataFrame({"u": values.ravel()})).predict_residuals(values)
+
+
 def test_update_without_parameters_moves_the_context(forecaster, y):
     head = y.groupby(level="who").head(12)
     tail = y[~y.index.isin(head.index)]

@@ -58,8 +58,14 @@ def test_real_times_are_for_panels(make):
 @pytest.mark.parametrize(
     ("y", "remedy"),
     [
-        ({"a": pd.Series([1.0, 2.0])}, r"a dict of series.*use pretrain\(y\) and forecast"),
-        ([([0.0, 1.0], [1.0, 2.0])], r"a list of series.*use pretrain\(y\) and forecast"),
+        (
+            {"a": pd.Series([1.0, 2.0])},
+            r"a dict, a type that sktime.*use pretrain\(y\) and",
+        ),
+        (
+            [([0.0, 1.0], [1.0, 2.0])],
+            r"a list, a type that sktime.*use pretrain\(y\) and",
+        ),
         (pd.Series([1.0, 2.0], index=["2024-03-01", "2024-03-02"]), r"text.*pandas.to_datetime"),
         (pd.DataFrame({"t": [START, START + HOUR], "x": [1.0, 2.0]}), r"y.set_index\('t'\)"),
     ],
@@ -73,6 +79,56 @@ def test_pretraining_reads_what_other_estimators_read():
     series = {"a": ([0.0, 1.0, 2.5], [1.0, 2.0, 3.0]), "b": ([0.5, 1.0], [2.0, 1.0])}
     learned = tiny().pretrain(series)
     assert learned.forecast(series, [3.0]).ids.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("method", ["fit", "pretrain"])
+def test_arrays_have_the_axes_of_sktime(method):
+    """(series, channel, time) and (time, channel); this package has times before channels."""
+    learn = getattr(tiny(), method)
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match=r"24 channels at 2 times. If it is \(series, time, chan"):
+        learn(rng.normal(size=(12, 24, 2)))
+    with pytest.raises(ValueError, match=r"y is empty: an array of shape \(3, 0, 2\)"):
+        learn(rng.normal(size=(3, 0, 2)))
+    with pytest.warns(UserWarning, match=r"3 channels at 3 times. .*Panel.from_array\(y\)"):
+        learn(rng.normal(size=(12, 3, 3)))
+
+
+def test_what_sktime_has_as_channels_is_refused_by_forecasts():
+    cube = np.random.default_rng(0).normal(size=(12, 2, 9))
+    learned = tiny().pretrain(cube)
+    with pytest.raises(ValueError, match=r"may be \(series, channel, time\), .*Panel.from_sktime"):
+        learned.forecast(cube, [9.0])
+    ahead = learned.forecast(Panel.from_sktime(cube), [9.0])
+    assert ahead.equals(learned.forecast(cube.transpose(0, 2, 1), [9.0]))
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "match"),
+    [
+        (None, TypeError, "y must be a collection of series, got .*NoneType"),
+        ([], ValueError, "y has 0 sample"),
+        ({}, ValueError, "y has 0 sample"),
+        (Panel.from_series([([0.0], [1.0])])[:0], ValueError, "y has 0 sample"),
+        ([([0.0, 1.0], [1.0, 2e305])] * 3, ValueError, "y has 3 faults.*2e.305 is too large"),
+    ],
+)
+def test_pretraining_says_what_is_wrong_with_y(y, error, match):
+    with pytest.raises(error, match=f"(?s){match}"):
+        tiny().pretrain(y)
+
+
+@pytest.mark.parametrize("method", ["fit", "pretrain"])
+def test_series_of_several_time_zones_are_refused(y, method):
+    frames = [y.loc[0].tz_localize("UTC"), y.loc[1].tz_localize("Europe/Berlin")]
+    with pytest.raises(TypeError, match=r"the time zones \['Europe/Berlin', 'UTC'\].*tz_convert"):
+        getattr(tiny(), method)(frames)
+
+
+def test_exogenous_series_beside_a_panel_are_refused(y):
+    panel = Panel.from_sktime(y)
+    with pytest.raises(TypeError, match=r"X goes with y in sktime's formats.*y.with_inputs"):
+        tiny().pretrain(panel, X=y)
 
 
 def test_empty_horizon(forecaster, y):
@@ -195,7 +251,9 @@ def test_unknown_instance_of_residuals(forecaster, y):
     ("options", "message"),
     [
         ({"calibration_fraction": 1.0}, "calibration_fraction must lie between 0 and 1, got 1.0"),
-        ({"update_epochs": -1}, "update_epochs must not be negative, got -1"),
+        ({"update_epochs": -1}, "update_epochs must be an int of 0 or more, got -1"),
+        ({"update_epochs": "2"}, "update_epochs must be an int of 0 or more, got '2'"),
+        ({"update_epochs": 1.5}, "update_epochs must be an int of 0 or more, got 1.5"),
         ({"horizon": 0}, "'horizon' parameter"),
     ],
 )

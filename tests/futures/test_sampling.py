@@ -213,7 +213,7 @@ def test_noisy_observations_are_no_start():
         ({"until": np.inf}, "until must be finite, got inf"),
         ({"threshold": 1e9}, "threshold=1000000000.0 is far from all values of channel 'u'.*units"),
         ({"threshold": np.nan}, "threshold=nan is far from all"),
-        ({"until": 0.0}, "until of series 0: .* before its last observation .5 such series.*later"),
+        ({"until": 0.0}, "until of series 0: 0 before its last observation .5 such series.*later"),
         ({"until": -1.0}, "until of series 0: 1 before its last observation"),
         ({"direction": "over"}, 'direction must be "above" or "below", got \'over\''),
         ({"channel": "w"}, "channel 'w' was never observed in fit.*fit on series that have it"),
@@ -245,6 +245,14 @@ def test_what_is_no_number_or_not_fitted_is_refused(model, others):
         model.crossing_times(others, 3.0, "4h", "end", channel="u")
     with pytest.raises(ValueError, match=r"not (been )?fitted"):
         type(model)().crossing_times(others, 3.0, 4.0, "end", channel="u")
+
+
+def test_levels_of_samples_are_a_list(model, others):
+    paths = model.sample_paths(others, [1.0], "end", n_samples=3)
+    with pytest.raises(TypeError, match=r"alpha must be a list, such as \[0.05, 0.95\], got 0.5"):
+        paths.quantiles(0.5)
+    with pytest.raises(ValueError, match="alpha must hold a number at least"):
+        paths.quantiles([])
 
 
 def test_what_knows_no_errors_says_so(forecaster, others):

@@ -340,6 +340,32 @@ def test_rare_classes():
         clone(model).fit(X[:2], ["a", "a"])
 
 
+@pytest.mark.parametrize("kind", [PolyODEClassifier, PolyODERegressor])
+@pytest.mark.parametrize(
+    "y",
+    [
+        [1, None, 1, 2],
+        [1.0, np.nan, 1.0, np.nan],
+        pd.array(["a", pd.NA, "b", "b"]),
+        [[1.0], [np.nan]] * 2,
+    ],
+    ids=["None", "NaN", "NA", "column"],
+)
+def test_a_missing_target_is_named(kind, y):
+    X, _ = swings(4)
+    with pytest.raises(ValueError, match="y: series 1 has no target"):
+        kind(EMBEDDER, features="coefficients").fit(X, y)
+
+
+def test_targets_of_another_kind_or_number():
+    X, _ = swings(4)
+    for kind in (PolyODEClassifier, PolyODERegressor):
+        with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[4, 0\]"):
+            kind(EMBEDDER, features="coefficients").fit(X, [])
+    with pytest.raises(ValueError, match="y must be numbers, got 'a': PolyODEClassifier takes lab"):
+        PolyODERegressor(EMBEDDER, features="coefficients").fit(X, list("abab"))
+
+
 def test_default_for_a_series_without_any_observation():
     """The most frequent class, also if its name is shorter than others; the mean of numbers."""
     X, _ = swings(9)

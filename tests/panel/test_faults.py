@@ -87,6 +87,8 @@ def test_an_infinite_time_is_one_fault():
 def test_the_name_of_the_input_starts_the_message():
     text = message(lambda: as_panel([([0.0], [INF])], name="validation set"))
     assert text.startswith("validation set: series 0")
+    with pytest.raises(TypeError, match=r"y is one bare Series; wrap it in a list, \[y\]"):
+        as_panel(pd.Series([1.0, 2.0]), name="y")
 
 
 def test_a_remedy_names_the_method_that_was_called():
@@ -157,6 +159,14 @@ def test_places_stay_right_when_series_before_are_left_out():
     assert "series 0: 2 times but 1 rows" in text
     assert "series 2: has no rows" in text
     assert "series 3, channel 'x0', time 0: values must not be infinity" in text
+
+
+def test_cells_of_a_series_of_a_wrong_shape_are_told_as_well():
+    series = [GOOD, ([0.0, 1.0, 2.0], ["low", 1.0]), ([0.0], np.array([[1.0, {}]], object))]
+    found = message(lambda: as_panel(series))
+    assert "series 1: 3 times but 2 rows of values" in found
+    assert "series 1, values[0, 0]: not a number, got 'low' (str)" in found
+    assert "series 2, values[0, 1]: not a number, got {} (dict)" in found
 
 
 def test_when_no_series_fits_only_the_reason_is_told():

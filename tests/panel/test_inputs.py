@@ -138,6 +138,10 @@ def test_kinds_that_cannot_be():
         long(kinds={"insulin": "hold"})
     with pytest.raises(ValueError, match=r"one of \('hold', 'linear', 'impulse'\), got 'step'"):
         long(kinds="step")
+    with pytest.raises(ValueError, match=r"one of \('hold', 'linear', 'impulse'\), got None"):
+        Inputs(Panel.from_series([([0.0], [1.0])]), None)
+    with pytest.raises(TypeError, match=r"made of a Panel, such as Panel.from_series.*'list'"):
+        Inputs([([0.0], [1.0])], "impulse")
     with pytest.raises(TypeError, match=r"inputs must be Inputs\(panel, kinds\)"):
         Panel.from_series([([0.0], [1.0])], inputs=[([0.0], [1.0])])
 
@@ -257,5 +261,12 @@ def test_calendars_of_series_without_rows_and_of_numbers():
     assert own.panel.lengths.tolist() == [0, 2]
     assert own.panel.ids.tolist() == ["a", "b"]
     assert own.panel.values[:, -1].tolist() == [0.0, 1.0]
+    panel = Panel.from_series([(hours, [1.0, 2.0])], time_unit="h")
+    assert calendar_inputs(panel, ahead=48).panel.equals(calendar_inputs(panel, ahead="2D").panel)
+    for ahead in ("-3D", "soon", 0):
+        with pytest.raises(ValueError, match=f"ahead must be a positive length.*got '?{ahead}"):
+            calendar_inputs(panel, ahead=ahead)
+    with pytest.raises(ValueError, match=r"holidays: text must be dates.*got 'Christmas'"):
+        calendar_inputs(panel, holidays=["Christmas"])
     with pytest.raises(TypeError, match="plain numbers as times, which have no days of the week"):
         calendar_inputs(Panel.from_series([([0.0, 1.0], [1.0, 2.0])]))

@@ -229,9 +229,10 @@ def test_missing_cells_of_objects_are_not_observed():
 
 
 def test_kinds_that_cannot_be_series_say_so_in_estimators_too():
-    for X in (None, {}, "text", 3, {1, 2}):
+    for X in (None, "text", 3, {1, 2}):
         both_refuse(X, TypeError, "X must be a collection of series.*Accepted: a Panel")
-    both_refuse([], ValueError, r"X has 0 sample\(s\) \(series\)")
+    for X in ([], {}):
+        both_refuse(X, ValueError, r"X has 0 sample\(s\) \(series\)")
     both_refuse((n for n in range(3)), TypeError, r"X is a generator.*pass list\(X\)")
     both_refuse(iter([1]), TypeError, r"X is a list_iterator.*pass list\(X\)")
 

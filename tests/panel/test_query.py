@@ -231,3 +231,18 @@ def test_the_remedy_for_counts_can_be_followed(unit, zone):
     call = str(caught.value).partition("with pandas")[2][:-1]
     stamps = eval(f"pandas{call}", {"pandas": pd, "times": panel.times})
     assert query_times(panel, stamps)[0].tolist() == panel.times.tolist()
+
+
+@pytest.mark.parametrize("year", [1, 1700, 2318, 9999])
+def test_moments_beyond_what_nanoseconds_reach(year):
+    """Differences of them do not fit into 64 bits: they must not come out on the other side."""
+    rows = np.array(["2026-01-01", "2026-01-02T00:00:00.000000001"], "M8[ns]")
+    seen = Panel.from_series([(rows, [5.0, 6.0])], time_unit="D").since_start()
+    asked = np.datetime64(f"{year:04}-01-01")
+    flat, offsets = query_times(seen, [asked])
+    days = (asked - np.datetime64("2026-01-01")).astype(int)
+    np.testing.assert_allclose(flat, days, rtol=1e-12)
+    found = seen.like(flat, np.ones((1, 1)), offsets).user_times()
+    assert abs(found[0].to_numpy() - asked) < np.timedelta64(1, "ms")
+    near = seen.like(np.array([1.0]), np.ones((1, 1)), offsets).user_times()
+    assert near[0] == pd.Timestamp("2026-01-02")

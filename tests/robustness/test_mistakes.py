@@ -120,7 +120,7 @@ def test_what_an_estimator_does_not_have_says_where_it_is(model):
 def test_forecasters():
     panel = Panel.from_series(SERIES)
     forecaster = PolyODEForecaster(small(), random_state=0)
-    with pytest.raises(TypeError, match=r"y is a list of series, a type.* use pretrain\(y\)"):
+    with pytest.raises(TypeError, match=r"y is a list, a type.* use pretrain\(y\)"):
         forecaster.fit(SERIES)
     with pytest.raises(ValueError, match=r"y: expected .* a list of \(times, values\)"):
         forecaster.pretrain(["a", "b"])

@@ -67,9 +67,14 @@ def test_missing_file_is_named(tmp_path):
         skpolyode.load(tmp_path / "gone.safetensors")
     with pytest.raises(FileNotFoundError, match="no file"):
         skpolyode.load(tmp_path)
+    with pytest.raises(FileNotFoundError, match="no file"):
+        skpolyode.load("")
     model = skpolyode.SummaryStatsTransformer().fit([([0.0, 1.0], [1.0, 2.0])])
     with pytest.raises(FileNotFoundError, match=r"gone/e.safetensors' is in a folder that is not"):
         model.save(tmp_path / "gone" / "e.safetensors")
+    with pytest.raises(IsADirectoryError, match="is a folder: name a file in it"):
+        model.save(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -365,6 +365,21 @@ def test_times_outside_are_refused_as_in_the_transformer():
         stream.reconstruct([100.0])
 
 
+def test_moments_beyond_the_reach_of_nanoseconds_are_not_mistaken():
+    """In 64 bits the year 1700 would be after 2026, and 2318 would be 1733."""
+    start = pd.Timestamp("2026-01-01T00:00:00.000000001")
+    dated = [(start + pd.to_timedelta(t, unit="h"), x) for t, x in oscillators()]
+    panel = Panel.from_series(dated, time_unit="h")
+    transformer = small().fit(panel)
+    stream = transformer.stream(panel[:1])
+    with pytest.raises(ValueError, match=r"time 1700-01-01 .*: it is known up to 2026-01-0"):
+        stream.update("1700-01-01", [1.0, 2.0])
+    assert stream.update("2318-01-01", [1.0, 2.0]).last_times[0] == np.datetime64("2318-01-01")
+    assert stream.forecast(["2400-01-01"]).user_times()[0].year == 2400
+    with pytest.raises(ValueError, match=r"1700-01-01 .* h before its last observation"):
+        transformer.forecast(panel[:1], ["1700-01-01"])
+
+
 def test_stream_does_not_change_with_its_transformer():
     transformer = small(warm_start=True).fit(oscillators())
     stream = transformer.stream(oscillators(3))

@@ -152,6 +152,13 @@ def test_values():
 
 
 @pytest.mark.usefixtures("no_stacking")
+def test_nested_lists_are_filled_as_arrays():
+    X = np.array([[[2.0, 0.0], [np.nan, 1.0], [3.0, np.nan], [4.0, 6.0], [0.0, 1.0]]] * 2)
+    np.testing.assert_array_equal(
+        clone(LINEAR).fit_transform(X.tolist()), clone(LINEAR).fit_transform(X)
+    )
+
+
 def test_tails_are_forecast():
     X = holes((6, 9, 2))
     X[:, 6:] = np.nan

@@ -59,6 +59,12 @@ def test_arrays_are_series_on_the_integers():
     pairs = [(np.arange(7.0), values) for values in cube]
     pairs[1] = (np.delete(pairs[1][0], 3), np.delete(cube[1], 3, axis=0))
     np.testing.assert_array_equal(small().fit_transform(cube), small().fit_transform(pairs))
+    nested = small().fit(cube.tolist())  # lists of lists of rows
+    np.testing.assert_array_equal(nested.transform(cube.tolist()), small().fit_transform(cube))
+    with pytest.raises(ValueError, match=r"X: expected a 2-D array .* or a 3-D array"):
+        small().fit(cube[None])
+    with pytest.raises(ValueError, match="X has 0 sample"):
+        nested.transform(cube[:0])
     flat = [(times, values[:, :1]) for times, values in pairs]
     np.testing.assert_array_equal(small().fit_transform(cube[..., 0]), small().fit_transform(flat))
 

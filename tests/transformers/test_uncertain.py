@@ -161,7 +161,9 @@ def test_a_stream_knows_how_far_off_its_free_runs_may_be(observations):
     np.testing.assert_allclose(run, path, rtol=1e-6)  # what it is the deviation of
     one = stream.forecast_std(ahead, series=2, relative_to="end").values
     np.testing.assert_allclose(one, found[6:9], rtol=1e-5)  # in float32, of another batch
-    assert not hasattr(small().fit(SERIES).stream(1), "forecast_std")
+    with pytest.raises(AttributeError) as caught:
+        small().fit(SERIES).stream(1).forecast_std([0.1])
+    assert "call learn_std(X) on the fitted transformer" in str(caught.value.__cause__)
     with pytest.raises(ValueError, match="before its last observation"):
         stream.forecast_std([-1.0], relative_to="end")
 

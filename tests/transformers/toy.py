@@ -1,4 +1,4 @@
-"""The smallest neural transformer: what `docs/extending.md` tells to write, and nothing more."""
+"""The smallest neural transformer: what `docs/extending_models.md` tells, and nothing more."""
 
 from __future__ import annotations
 

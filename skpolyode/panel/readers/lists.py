@@ -11,7 +11,7 @@ import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.cells import BadCell, read_values
-from skpolyode.panel.checks import note_bad_cells
+from skpolyode.panel.checks import NOT_NUMERIC, note_bad_cells
 from skpolyode.panel.readers.kinds import as_pandas, column_names, is_id_name, is_time_name
 from skpolyode.panel.rows import Rows, offsets_from, require_series
 from skpolyode.panel.timeaxis import TimeBlock, join_times, read_times
@@ -59,6 +59,7 @@ def rows_from_list(
         values = values[:, None] if values.ndim == 1 else values
         if fault := _misfit(times.data, values, fitting, faults):
             faults.add(fault[0], [f"{faults.series(position)}: {fault[1]}"])
+            _note_unplaced(bad, position, values.shape, faults)
             continue
         fitting[position] = times, values
         # numpy makes text of a list with one word
@@ -79,6 +80,18 @@ def rows_from_list(
     note_bad_cells(others, rows, faults)
     note_bad_cells(in_frames, rows, faults, may_be_text=True)
     return rows
+
+
+def _note_unplaced(
+    bad: Sequence[BadCell], position: int, shape: tuple[int, ...], faults: Faults
+) -> None:
+    """Add cells that are not numbers of a series in whose shape they have no time."""
+
+    def line(cell: BadCell) -> str:
+        place = ", ".join(map(str, np.unravel_index(cell.position, shape)))
+        return f"{faults.series(position)}, values[{place}]: not a number, {cell}"
+
+    faults.add_each(NOT_NUMERIC, bad, line)
 
 
 def _misfit(

@@ -1,0 +1,88 @@
+"""What sktime cannot read, or reads otherwise than may be meant."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skpolyode.panel import Panel
+from skpolyode.panel.convert import has_channels_first
+from skpolyode.panel.readers.sktime import refuse_swapped_levels
+
+
+def is_foreign(y: Any) -> bool:
+    """Whether y is something that sktime cannot read, and this package can or says why not."""
+    if isinstance(y, list | tuple):
+        return not y or not all(isinstance(own, pd.DataFrame) for own in y)
+    return y is None or isinstance(y, dict | Panel)
+
+
+def check_countable(y: Any) -> None:
+    """Raise an error if sktime cannot read y, or its horizons cannot count on the index."""
+    if is_foreign(y) and not isinstance(y, Panel):
+        raise TypeError(
+            f"y is a {type(y).__name__}, a type that sktime does not read: use pretrain(y) and "
+            "forecast(y, times), or give DataFrames."
+        )
+    if isinstance(y, np.ndarray) and y.ndim in (2, 3):
+        _refuse_other_axes(y)
+    zones = {str(getattr(own.index, "tz", None)) for own in y} if isinstance(y, list) else ()
+    if len(zones) > 1:
+        raise TypeError(
+            f"y has series of the time zones {sorted(zones)}: give all of them one, with "
+            "tz_convert, or with tz_localize where there is none."
+        )
+    if isinstance(y, Panel) and y.is_datetime:
+        raise TypeError(
+            "y is a Panel, a type that sktime does not read: use fit(y.to_sktime()), or "
+            "pretrain(y) and forecast(y, times)."
+        )
+    index = y.index if isinstance(y, pd.Series | pd.DataFrame) else None
+    if isinstance(index, pd.MultiIndex):
+        refuse_swapped_levels(index, "y")
+    times = None if index is None else index.get_level_values(-1)
+    if isinstance(y, Panel) or (times is not None and pd.api.types.is_float_dtype(times)):
+        raise TypeError(
+            "sktime's horizons cannot count on a Panel or on an index of real numbers: use "
+            "pretrain(panel) and forecast(panel, times), or index y by datetimes."
+        )
+    if times is not None and pd.api.types.infer_dtype(times) == "string":
+        raise TypeError(
+            f"the index of y holds text, such as {times[0]!r}: convert it with pandas.to_datetime."
+        )
+    own = [] if not isinstance(y, pd.DataFrame) else [*y.select_dtypes(["datetime", "datetimetz"])]
+    if own:
+        raise TypeError(f"y has the column {own[0]!r} of times: use y.set_index({own[0]!r}).")
+
+
+def _refuse_other_axes(y: np.ndarray) -> None:
+    """Refuse, or tell of, arrays in which sktime would find more channels than times."""
+    if not y.size:
+        raise ValueError(f"y is empty: an array of shape {y.shape}.")
+    n_times, n_channels = y.shape if y.ndim == 2 else y.shape[:0:-1]
+    if n_channels < max(n_times, 2):
+        return
+    its, ours = "(time, channel)", "(series, time)"
+    if y.ndim == 3:
+        its, ours = "(series, channel, time)", "(series, time, channel)"
+    message = (
+        f"y of shape {y.shape} is {its} for sktime: {n_channels} channels at {n_times} times. If "
+        f"it is {ours}, use pretrain(Panel.from_array(y)) and forecast(y, times)"
+    )
+    if y.ndim == 3 and has_channels_first(n_times, n_channels):
+        raise ValueError(f"{message}; if not, pretrain(Panel.from_sktime(y)).")
+    warnings.warn(f"{message}.", stacklevel=4)
+
+
+def warn_of_exogenous(X: Any, transformer: Any) -> None:
+    """Warn of exogenous series that the model does not use, which sktime then drops."""
+    if X is not None and not getattr(transformer, "uses_inputs", transformer is None):
+        warnings.warn(
+            f"{type(transformer).__name__} does not use exogenous series: X is ignored. Take "
+            "PolyODETransformer, ODERNNTransformer or GRUODEBayesTransformer, or give what was "
+            "measured with y as further channels of y.",
+            stacklevel=3,
+        )
