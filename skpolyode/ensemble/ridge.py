@@ -247,7 +247,9 @@ class _Features(NamedTuple):
         """Features (m, F) of a channel, and its simple forecasts (m, 2), at `rows` (n,)."""
         simple, levels = self.simple[rows, channel], self.levels[rows, channel]
         n_values = self.n_values[rows, channel]
-        own = [levels, levels[:, :2] * np.log(n_values)[:, None], 1 / n_values]
+        # With few values, the beginning of the series is rather not known: slopes depend on it.
+        known = np.log(n_values)[:, None]
+        own = [levels, levels * known, simple[:, [_MIXED]] * known, known, known**2, 1 / n_values]
         own += [np.log1p(self.since[rows, channel]), np.log1p(self.elapsed[rows])]
         before = self.before[rows, channel]
         own += [simple[:, _MIXED] - simple[:, _LAST], self.shared[rows]]
