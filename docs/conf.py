@@ -143,6 +143,7 @@ PURPOSES = {
         "structural.StructuralForecaster",
         "evaluate_forecasts",
         "evaluate_crossings",
+        "forecasting.crossing_outcomes",
     ],
     "Series as data": [
         "Panel",

@@ -42,7 +42,7 @@ class PathQuery:
     @cached_property
     def before(self) -> np.ndarray:
         """Last row (Q, D) up to each time that observes the channel; -1 if none."""
-        return last_seen_rows(self.seen)[self.row]
+        return last_seen_rows(self.seen.values, self.seen.offsets)[self.row]
 
     @cached_property
     def following(self) -> np.ndarray:

@@ -54,6 +54,9 @@ class BacktestSettings:
     max_knots: int = 8  # knots or bins of leads
     rare: float = 0.1  # share of the rows; of channels that are seen less, more forecasts are kept
     first_knot: float = 0.02  # quantile of the leads where the first knot lies
+    max_windows: int = 1  # of a series whose beginning is not known
+    rows_a_window: int = 40  # of longer series there are more windows
+    window_share: float = 0.0  # of the rows of a series that windows have, and known ones at most
 
 
 _SETTINGS = BacktestSettings()
@@ -185,11 +188,15 @@ class Sample:
         return replace(self, **{name: getattr(self, name)[kept] for name in names})
 
 
-def with_windows(panel: Panel, rng: np.random.RandomState) -> tuple[Panel, np.ndarray]:
-    """The series, and a window from a random row to the end of each long one; whose each is."""
+def with_windows(
+    panel: Panel, rng: np.random.RandomState, settings: BacktestSettings = _SETTINGS
+) -> tuple[Panel, np.ndarray]:
+    """The series, and windows from random rows to the end of each long one; whose each is."""
     every, shortest = np.arange(panel.n_series), FEWEST_TO_HOLD_OUT
-    long = np.flatnonzero(panel.lengths >= 2 * shortest)
-    later = rng.randint(shortest, panel.lengths[long] - shortest + 1)
+    n_windows = np.clip(panel.lengths // settings.rows_a_window, 1, settings.max_windows)
+    long = np.repeat(every, np.where(panel.lengths >= 2 * shortest, n_windows, 0))
+    n_rows = np.maximum(settings.window_share * panel.lengths[long], shortest).astype(np.int64)
+    later = rng.randint(shortest, panel.lengths[long] - n_rows + 1)
     whose, nothing = np.concatenate([every, long]), np.zeros_like(every)
     start = panel.offsets[whose] + np.concatenate([nothing, later])
     return take(panel, whose, start, panel.offsets[whose + 1]), whose
@@ -219,21 +226,24 @@ def rolling_origins(
     settings : BacktestSettings
     """
     durations = np.subtract(*panel.times[np.stack([panel.offsets[1:] - 1, panel.offsets[:-1]])])
-    whose = np.arange(panel.n_series)
+    whose, n_known = np.arange(panel.n_series), panel.lengths
     if earliest is None:
-        panel, whose = with_windows(panel, rng)
-        earliest = panel.offsets[:-1]
+        share = settings.window_share or 1.0
+        most = np.maximum(share * n_known, 2 * FEWEST_TO_HOLD_OUT)
+        panel, whose = with_windows(panel, rng, settings)
+        earliest, n_known = panel.offsets[:-1], np.append(n_known, most[whose[len(most) :]])
     n_before = np.maximum(earliest - panel.offsets[:-1], 1)
     n_cells = (~np.isnan(panel.values)).sum(axis=0)
     rarest = int(np.min(n_cells[n_cells > 0], initial=panel.n_observations))
     most = max(settings.enough_series, settings.max_rows * len(whose) // max(rarest, 1))
     if len(whose) > most:
         kept = np.sort(rng.choice(len(whose), most, replace=False))
-        panel, whose, n_before = panel[kept], whose[kept], n_before[kept]
+        panel, whose, n_before, n_known = panel[kept], whose[kept], n_before[kept], n_known[kept]
     series, end = series_of_rows(panel), panel.offsets[1:]
     earliest = panel.offsets[:-1] + n_before
     rows = np.arange(panel.n_observations)
-    origins = rows[(rows >= earliest[series] - 1) & (rows < end[series] - 1)]
+    latest = np.minimum(end - 1, panel.offsets[:-1] + n_known)
+    origins = rows[(rows >= earliest[series] - 1) & (rows < latest[series])]
     if len(origins) > settings.max_origins:
         origins = np.sort(rng.choice(origins, settings.max_origins, replace=False))
     most = settings.max_cells // (panel.n_channels * max(len(origins), 1))

@@ -168,7 +168,7 @@ class Calibration:
     def signs(
         self, values: np.ndarray, offsets: np.ndarray, rows: np.ndarray, expected: np.ndarray
     ) -> np.ndarray:
-        """What errors of n forecasts depend on, (n, D, 3); see `signs_of_errors`."""
+        """What errors of n forecasts depend on, (n, D, S); see `signs_of_errors`."""
         return signs_of_errors(values, offsets, rows, expected)
 
     def draw(self, n_samples: int, rng: np.random.RandomState) -> np.ndarray | None:

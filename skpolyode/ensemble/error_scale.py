@@ -13,9 +13,12 @@ from sklearn.linear_model import GammaRegressor
 from skpolyode.ensemble.backtest import N_FOLDS, are_known, equal_bins, folds_of
 from skpolyode.ensemble.records import NEGLIGIBLE
 from skpolyode.panel import series_index
+from skpolyode.panel.select import last_seen_rows
 from skpolyode.saving.codec import saved
 
 PRIOR = 5.0  # series that speak for what all errors share: one scale, and either sign
+EXPECTED, LEVEL, N_SIGNS = 2, 3, 4  # of the signs of errors, the first two tell of volatility
+_STEEP = 2.0  # half a standard deviation from the mean is where levels become logarithmic
 _TRUSTED = 2.0  # times as strongly as others, the sign that is an expected size is believed
 _LARGEST = 1e3  # error beside the mean error at its lead
 
@@ -23,13 +26,19 @@ _LARGEST = 1e3  # error beside the mean error at its lead
 def signs_of_errors(
     values: np.ndarray, offsets: np.ndarray, rows: np.ndarray, expected: np.ndarray
 ) -> np.ndarray:
-    """What the size of n errors depends on, (n, D, 3), of forecasts from some rows (n,).
+    """What the size of n errors depends on, (n, D, 4), of forecasts from some rows (n,).
 
-    These are the volatility of the series up to there, and the logarithm of the errors `expected`
-    (n, D): with a season or a trend, these fall as more of the series is known.
+    These are the volatility of the series up to there; the logarithm of the errors `expected`
+    (n, D): with a season or a trend, these fall as more of the series is known; and the last value,
+    or the mean without any, on a scale that is logarithmic far from the mean: what is twice as high
+    often errs twice as much.
     """
-    volatility = volatility_at(values, offsets, rows)
-    return np.concatenate([volatility, np.log(expected)[..., None]], axis=-1)
+    latest, found = last_seen_rows(values, offsets)[rows], np.empty((*expected.shape, N_SIGNS))
+    last = np.where(latest < 0, 0.0, np.take_along_axis(values, latest, axis=0))
+    found[..., :EXPECTED] = volatility_at(values, offsets, rows)
+    found[..., EXPECTED] = np.log(expected)
+    found[..., LEVEL] = np.arcsinh(_STEEP * last)
+    return found
 
 
 def volatility_at(values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -112,7 +121,7 @@ class ErrorScale:
             centre[j] = weights @ own / weights.sum()
             width = np.sqrt(weights @ (own - centre[j]) ** 2 / weights.sum())
             width = np.where(width > NEGLIGIBLE, width, np.inf)  # where all series are alike
-            width[2:] /= _TRUSTED
+            width[EXPECTED:LEVEL] /= _TRUSTED
             relative, sizes = np.ones(len(own)), np.abs(errors[known, j])
             for part in equal_bins(leads[known, j]):
                 mean = sizes[part].mean()
@@ -124,7 +133,8 @@ class ErrorScale:
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.fit((own - centre[j]) / width, relative, weights)
             slopes[j] = model.coef_ / width
-            slopes[j, 2:] = np.maximum(slopes[j, 2:], 0.0)  # what is expected large is not small
+            # What is expected large is not small.
+            slopes[j, EXPECTED:LEVEL] = np.maximum(slopes[j, EXPECTED:LEVEL], 0.0)
         return cls(slopes, centre, lowest, highest)
 
     def at(self, signs: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ import numpy as np
 from skpolyode.ensemble.backtest import are_known, nearness
 from skpolyode.ensemble.member import Asked, Lesson, Member
 from skpolyode.ensemble.records import NEGLIGIBLE
-from skpolyode.panel import series_index
+from skpolyode.panel.select import last_seen_rows
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 
@@ -127,10 +127,8 @@ class DirectRidge(Member):
     @staticmethod
     def known_at(rows: Standardised, asked: np.ndarray) -> np.ndarray:
         """Responses (n, D, F) when the channels were last observed, or 0."""
-        seen, start = ~np.isnan(rows.values), rows.offsets[series_index(rows.offsets)[asked]]
-        place = np.where(seen, np.arange(len(seen))[:, None], -1)
-        latest = np.maximum.accumulate(place, axis=0)[asked]
-        return np.where((latest < start[:, None])[..., None], 0.0, rows.driven[latest])
+        latest = last_seen_rows(rows.values, rows.offsets)[asked]
+        return np.where((latest < 0)[..., None], 0.0, rows.driven[latest])
 
     def updated(self, known: np.ndarray, rows: Standardised) -> np.ndarray:
         """Responses (n, D, F), new where a channel is observed."""
@@ -249,7 +247,9 @@ class _Features(NamedTuple):
         """Features (m, F) of a channel, and its simple forecasts (m, 2), at `rows` (n,)."""
         simple, levels = self.simple[rows, channel], self.levels[rows, channel]
         n_values = self.n_values[rows, channel]
-        own = [levels, levels[:, :2] * np.log(n_values)[:, None], 1 / n_values]
+        # With few values, the beginning of the series is rather not known: slopes depend on it.
+        known = np.log(n_values)[:, None]
+        own = [levels, levels * known, simple[:, [_MIXED]] * known, known, known**2, 1 / n_values]
         own += [np.log1p(self.since[rows, channel]), np.log1p(self.elapsed[rows])]
         before = self.before[rows, channel]
         own += [simple[:, _MIXED] - simple[:, _LAST], self.shared[rows]]

@@ -47,7 +47,11 @@ from skpolyode.saving.codec import saved
 from skpolyode.transformers.stages import FitState
 
 _SAMPLE = BacktestSettings(
-    enough_series=10**9, max_origins=3000, max_targets=10
+    enough_series=10**9,
+    max_origins=4000,
+    max_targets=10,
+    max_windows=3,
+    window_share=0.25,  # what is short has rather lost its beginning than just begun
 )  # that members are learned from
 
 

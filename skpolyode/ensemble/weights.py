@@ -61,7 +61,7 @@ class Backtest(NamedTuple):
 
     names: tuple[str, ...]  # of the G forecasts; what is missing to one is the weight of the mean
     leads: np.ndarray  # float64 (M, D), inf of a channel that was not observed before
-    signs: np.ndarray  # float64 (M, D, 3): of how large errors will be
+    signs: np.ndarray  # float64 (M, D, S): of how large errors will be
     members: np.ndarray  # float64 (M, D, G)
     actual: np.ndarray  # float64 (M, D), NaN where not observed
     series: np.ndarray  # int64 (M,)

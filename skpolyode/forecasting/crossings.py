@@ -71,6 +71,10 @@ def evaluate_crossings(
     ValueError
         If no series can be scored, or an argument is not valid.
 
+    See Also
+    --------
+    crossing_outcomes : What was said of each series, for other scores and for plots.
+
     Examples
     --------
     >>> import numpy as np
@@ -83,6 +87,82 @@ def evaluate_crossings(
     >>> table["metric"].tolist()[:3]
     ['timing_error', 'caught', 'false_alarms']
     """
+    panel = as_panel(panel, name="panel")
+    found = crossing_outcomes(
+        forecaster,
+        panel,
+        threshold,
+        horizon,
+        cutoff=cutoff,
+        channel=channel,
+        direction=direction,
+        coverage=coverage,
+    )
+    reach = read_duration("horizon", horizon, panel.time_unit)
+    return scores(*found.to_numpy().T, reach)
+
+
+def crossing_outcomes(
+    forecaster: Any,
+    panel: Any,
+    threshold: float,
+    horizon: Any,
+    *,
+    cutoff: Any = 0.8,
+    channel: str | int | None = None,
+    direction: str = "above",
+    coverage: float = 0.9,
+) -> pd.DataFrame:
+    """What a forecaster says of the crossings of each series, and what came.
+
+    `evaluate_crossings` scores it. Series that are at the line or beyond at their cutoff are left
+    out, and those that are neither seen to cross nor observed up to the horizon.
+
+    Parameters
+    ----------
+    forecaster : PolyODEForecaster, or any object with a method `crossing_times`
+        A trained forecaster or transformer is used as it is. Of one that is not trained, a clone is
+        trained on the first parts.
+    panel : Panel, list of (times, values), list of DataFrames, or array
+        The series.
+    threshold : float
+        The line, in the units of the channel.
+    horizon : float or duration
+        How far to look after the last known observation of each series.
+    cutoff : float, datetime, or array-like of shape (n_series,), default=0.8
+        Where the series are cut, as in `evaluate_forecasts`.
+    channel : str, int or None, default=None
+        Which channel, by name or position. None: the only one.
+    direction : {"above", "below"}, default="above"
+        From where on the line is crossed.
+    coverage : float, default=0.9
+        Nominal probability of the windows.
+
+    Returns
+    -------
+    DataFrame
+        One row for each series that can be scored, with its id as the index: ``probability``,
+        ``earliest``, ``median`` and ``latest`` as said, and ``actual``, the time when the series
+        crosses, infinite if it does not up to the horizon. Times count from the last known
+        observation, in the units of the series (seconds for datetimes).
+
+    Raises
+    ------
+    ValueError
+        If no series can be scored, or an argument is not valid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode import PolyODETransformer
+    >>> from skpolyode.forecasting import crossing_outcomes
+    >>> rng, t = np.random.default_rng(0), np.arange(30.0)
+    >>> panel = [(t, np.cumsum(rng.normal(0.3, 1, 30))) for _ in range(20)]
+    >>> model = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0).fit(panel)
+    >>> table = crossing_outcomes(model, panel, threshold=9.0, horizon=5.0)
+    >>> list(table)
+    ['probability', 'earliest', 'median', 'latest', 'actual']
+    """
     sign = sign_of(direction)
     panel = as_panel(panel, name="panel")
     reach = read_duration("horizon", horizon, panel.time_unit)
@@ -90,7 +170,7 @@ def evaluate_crossings(
     trained = trained_on(forecaster, past)
     past, future = (align_to_fit(part, trained, "panel") for part in (past, future))
     j = channel_at(past, channel)
-    actual, is_scored = _true_crossings(past, future, j, sign, threshold, reach)
+    actual, is_scored = true_crossings(past, future, j, sign, threshold, reach)
     if not is_scored.any():
         raise ValueError(
             "no series can be scored: all are beyond the line at their cutoff, or observed for "
@@ -103,7 +183,9 @@ def evaluate_crossings(
     )
     asked = list(zip(table["earliest"], table["median"], table["latest"], strict=True))
     answered = query_times(past, asked)[0].reshape(-1, 3) - last[:, None]
-    return scores(table["probability"].to_numpy(), *answered.T, actual, reach)
+    answers = dict(zip(("earliest", "median", "latest"), answered.T, strict=True))
+    columns = {"probability": table["probability"].to_numpy()} | answers | {"actual": actual}
+    return pd.DataFrame(columns, index=table.index)
 
 
 def scores(
@@ -141,7 +223,7 @@ def _pairs(median: np.ndarray, probability: np.ndarray, actual: np.ndarray) -> n
     return np.concatenate(parts)
 
 
-def _true_crossings(
+def true_crossings(
     past: Panel, future: Panel, channel: int, sign: float, threshold: float, horizon: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """When series cross after their last known rows, inf if not up to the horizon; who is known."""

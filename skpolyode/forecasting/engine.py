@@ -20,7 +20,7 @@ from skpolyode.embedders.fitting import check_repeatable
 from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
 from skpolyode.ensemble.backtest import FEWEST_FOLDS, FEWEST_TO_HOLD_OUT, RollingOrigins
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.ensemble.error_scale import signs_of_errors
+from skpolyode.ensemble.error_scale import EXPECTED, N_SIGNS, signs_of_errors
 from skpolyode.ensemble.records import NEGLIGIBLE
 from skpolyode.ensemble.stacking import calibrate, learn_members, learn_stacking, seasons_of
 from skpolyode.errors import check_share
@@ -75,7 +75,7 @@ class Answers(NamedTuple):
 
     values: np.ndarray  # (Q, D), in standard deviations from the mean
     leads: np.ndarray  # (Q, D): time since the channel was last observed; inf if it never was
-    signs: np.ndarray  # (Q, D, 3): of how large errors will be
+    signs: np.ndarray  # (Q, D, S): of how large errors will be
     apart: np.ndarray  # (Q, D): distance of a point of the path to observations; NaN elsewhere
     expected: np.ndarray  # (Q, D): expected size of the errors, where it is known; else 1
     at_row: np.ndarray  # bool (Q,): whether the path is asked for where something was observed
@@ -85,7 +85,7 @@ class Answers(NamedTuple):
         """Answers where nothing is known."""
         shape = n_times, n_channels
         blank, ones = np.full(shape, np.nan), np.ones(shape)
-        signs, at_row = np.zeros((*shape, 3)), np.zeros(n_times, dtype=bool)
+        signs, at_row = np.zeros((*shape, N_SIGNS)), np.zeros(n_times, dtype=bool)
         return cls(blank, np.full(shape, np.inf), signs, blank.copy(), ones, at_row)
 
     def put(self, where: np.ndarray, **columns: Any) -> None:
@@ -317,7 +317,7 @@ def answer(
     if len(beside):  # of where a channel was observed
         own = series_index(offsets)[beside], times[beside], before[beside]
         expected, where = _expected_beside(trained, panel, *own), asked[beside]
-        answers.signs[where, :, 2] = np.log(expected)
+        answers.signs[where, :, EXPECTED] = np.log(expected)
         unit = 1.0 if trained.structural is None else expected
         is_beside = np.isnan(answers.apart[where])
         answers.put(where, expected=np.where(is_beside, unit, answers.expected[where]))

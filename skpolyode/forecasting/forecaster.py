@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from skpolyode.errors import naming_owner
 from skpolyode.forecasting.engine import Answers, answer, retrain, train_forecaster
 from skpolyode.forecasting.foreign import check_countable, is_foreign, warn_of_exogenous
 from skpolyode.forecasting.frames import (
+    Context,
     Query,
     channel_places,
     extended,
@@ -31,6 +33,7 @@ from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.input import unchanged_by_errors
 from skpolyode.transformers.neural import NeuralTransformer
 
+_N_SAMPLES = 200  # of a distribution of skpro
 _MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]  # formats that it reads
 
 
@@ -340,6 +343,24 @@ class PolyODEForecaster(PanelForecaster):
         variances = self._variance(self._answer(query, X))
         return pd.DataFrame(variances, index=query.index, columns=self._get_varnames())
 
+    def _predict_proba(self, fh: Any, X: Any = None, marginal: bool = True) -> Any:
+        """Empirical distribution of skpro: quantiles at each time, or sampled courses if joint."""
+        if find_spec("skpro") is None:
+            return super()._predict_proba(fh=fh, X=X, marginal=marginal)
+        from skpro.distributions import Empirical
+
+        query = read_horizon(self._context, fh)
+        if marginal:
+            answers, levels = self._answer(query, X), (np.arange(_N_SAMPLES) + 0.5) / _N_SAMPLES
+            samples = np.stack([self._quantile(answers, level) for level in levels])
+        else:
+            asked = self._observed(self._known(X).panel), query.times, query.offsets
+            paths = self._sampled(*asked, *self._drawn(_N_SAMPLES, self.random_state))
+            samples = paths.samples.swapaxes(0, 1)
+        columns = self._get_varnames()
+        tables = [pd.DataFrame(own, index=query.index, columns=columns) for own in samples]
+        return Empirical(pd.concat(tables, keys=range(len(tables))), time_indep=marginal)
+
     def _set_context(self, y: pd.DataFrame, X: pd.DataFrame | None) -> None:
         self._context = read_context(y, getattr(self.cutoff, "freq", None), X)
 
@@ -362,10 +383,14 @@ class PolyODEForecaster(PanelForecaster):
 
     def _answer(self, query: Query, X: pd.DataFrame | None) -> Answers:
         """Answers under what is known of X so far, and what is given now."""
+        panel = self._known(X).panel
+        return answer(self._trained, panel, query.times, query.offsets, inputs_name="X")
+
+    def _known(self, X: pd.DataFrame | None) -> Context:
         context = self._context
-        if X is not None:
-            context = read_context(context.y, context.freq, extended(context.X, X, "X"))
-        return answer(self._trained, context.panel, query.times, query.offsets, inputs_name="X")
+        if X is None:
+            return context
+        return read_context(context.y, context.freq, extended(context.X, X, "X"))
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:

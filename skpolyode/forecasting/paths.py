@@ -26,7 +26,7 @@ class OnPath(NamedTuple):
     """Points of learned paths at Q times, series after series; as columns of `Answers`."""
 
     values: np.ndarray  # (Q, D), in standard deviations from the mean
-    signs: np.ndarray  # (Q, D, 3): of how large errors are, of the whole series
+    signs: np.ndarray  # (Q, D, S): of how large errors are, of the whole series
     apart: np.ndarray  # (Q, D): distance to the channel's observations; NaN outside of them
     expected: np.ndarray  # (Q, D): expected size of the error, where it is known; else 1
     at_row: np.ndarray  # bool (Q,): whether anything was observed then

@@ -83,13 +83,23 @@ class SamplesFutures:
         ValueError
             If a time is before the last observation of its series, or a series has none.
         """
-        calibration, drawn = self._drawn(n_samples, random_state)
-        panel = self._observed(X, inputs)
-        flat, offsets = query_times(panel, times, relative_to)
+        known = self._drawn(n_samples, random_state)
+        panel = self._observed(self._continued_panel(X, inputs))
+        return self._sampled(panel, *query_times(panel, times, relative_to), *known)
+
+    def _sampled(
+        self,
+        panel: Panel,
+        flat: np.ndarray,
+        offsets: np.ndarray,
+        calibration: KnownErrors,
+        drawn: np.ndarray,
+    ) -> SamplePaths:
+        """Drawn futures at times (Q,) of series whose rows are all observed."""
         refuse_early(panel, flat, offsets, _ends(panel), _EARLY)
         ahead = self._ahead(panel, flat, offsets)
         scaler = self._forecast_units()[0].scaler
-        samples = np.empty((len(flat), n_samples, panel.n_channels))
+        samples = np.empty((len(flat), len(drawn), panel.n_channels))
         for j in range(panel.n_channels):
             samples[..., j] = calibration.sample(ahead, drawn, j)
         forecast = panel.like(flat, scaler.inverse(ahead.values), offsets)
@@ -162,7 +172,7 @@ class SamplesFutures:
         calibration, drawn = self._drawn(n_samples, random_state)
         sign = sign_of(direction)
         check_share("coverage", coverage)
-        panel = self._observed(X, inputs)
+        panel = self._observed(self._continued_panel(X, inputs))
         j = channel_at(panel, channel)
         units, _ = self._forecast_units()
         line = self._line(threshold, panel, j)
@@ -204,9 +214,8 @@ class SamplesFutures:
             )
         return calibration, drawn
 
-    def _observed(self, X: Any, inputs: Any) -> Panel:
+    def _observed(self, panel: Panel) -> Panel:
         """The series, without rows that hold no observation."""
-        panel = self._continued_panel(X, inputs)
         known = observed_series(panel)
         if not known.all():
             first, n_empty = plain_repr(panel.ids[np.argmin(known)]), int((~known).sum())

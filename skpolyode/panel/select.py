@@ -209,11 +209,11 @@ def window_bounds(
     return series, start, start + size[series]
 
 
-def last_seen_rows(panel: Panel) -> np.ndarray:
+def last_seen_rows(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """For each row and channel the last row, up to it, that observes the channel; -1 if none."""
-    index = np.where(np.isnan(panel.values), -1, np.arange(panel.n_observations)[:, None])
+    index = np.where(np.isnan(values), -1, np.arange(len(values))[:, None])
     latest = np.maximum.accumulate(index, axis=0)
-    first = panel.offsets[series_of_rows(panel)][:, None]
+    first = offsets[series_index(offsets)][:, None]
     return np.where(latest >= first, latest, -1)
 
 
@@ -222,7 +222,7 @@ def time_since_seen(panel: Panel, rows: np.ndarray, times: np.ndarray) -> np.nda
 
     It is infinite where a channel was not observed, or a row is -1.
     """
-    seen = np.where(rows[:, None] < 0, -1, last_seen_rows(panel)[rows])
+    seen = np.where(rows[:, None] < 0, -1, last_seen_rows(panel.values, panel.offsets)[rows])
     return np.where(seen < 0, np.inf, times[:, None] - panel.times[seen])
 
 
@@ -245,7 +245,7 @@ def context_starts(panel: Panel, rows: np.ndarray, reach: float) -> np.ndarray:
     for first, end in zip(panel.offsets[:-1], panel.offsets[1:], strict=True):
         times = panel.times[first:end]
         starts[first:end] = first + np.searchsorted(times, times - reach)
-    seen = last_seen_rows(panel)[rows].min(axis=1)
+    seen = last_seen_rows(panel.values, panel.offsets)[rows].min(axis=1)
     first = panel.offsets[series_of_rows(panel)[rows]]
     return np.where(seen < 0, first, starts[seen])
 

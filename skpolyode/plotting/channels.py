@@ -21,6 +21,7 @@ Columns = tuple[np.ndarray | pd.DatetimeIndex, np.ndarray]
 # Distinct without colours too: broad and pale, thin and dark, and points. The truth is broad
 # enough to be seen behind a line that follows it.
 _POINTS = {"color": "black", "marker": "o", "markersize": 4, "linestyle": "none", "zorder": 4}
+PATHS = {"color": "C0", "linewidth": 0.5, "alpha": 0.3, "zorder": 2}
 STYLES = {
     "truth": {"color": "0.8", "linewidth": 4.0, "zorder": 1, "label": "truth"},
     "line": {"color": "C0", "linewidth": 1.5, "zorder": 3},

@@ -11,6 +11,7 @@ from skpolyode.panel import query_times
 from skpolyode.panel.select import observed_part
 from skpolyode.panel.selection import align_to_fit
 from skpolyode.plotting.channels import (
+    PATHS,
     STYLES,
     channel_axes,
     channel_positions,
@@ -22,7 +23,6 @@ from skpolyode.plotting.channels import (
     require,
 )
 
-_PATHS = {"color": "C0", "linewidth": 0.5, "alpha": 0.3, "zorder": 2}
 _LINE = {"color": "C3", "linewidth": 1.0, "linestyle": "--", "zorder": 3}
 _WINDOW = {"color": "C3", "linewidth": 0, "alpha": 0.15, "zorder": 1}
 
@@ -184,7 +184,7 @@ class CrossingDisplay:
         (self.observed_line_,) = draw_columns([own], self.observed, STYLES["observed"])
         start = last_observation(self.observed, 0)
         self.paths_ = [
-            own.plot(*prepended(start, self.times, path), **_PATHS)[0]
+            own.plot(*prepended(start, self.times, path), **PATHS)[0]
             for path in np.asarray(self.samples)
         ]
         self.threshold_line_ = own.axhline(self.threshold, **_LINE)

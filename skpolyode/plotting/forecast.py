@@ -11,6 +11,7 @@ import numpy as np
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.select import observed_part, split_rows
 from skpolyode.plotting.channels import (
+    PATHS,
     STYLES,
     as_columns,
     channel_axes,
@@ -48,6 +49,8 @@ class ForecastDisplay:
         (L, D), NaN where not observed.
     intervals : dict of float to (lower, upper) or None, default=None
         For each coverage, such as 0.9, the ends of its interval, two arrays of shape (Q, D).
+    paths : array-like of shape (S, Q, D) or None, default=None
+        Sampled futures at the same times.
     future : tuple of (times, values) or None, default=None
         Observations after the cutoff, unknown to the forecast; as `observed`.
     truth : tuple of (times, values) or None, default=None
@@ -65,6 +68,8 @@ class ForecastDisplay:
         The forecast of each channel.
     bands_ : dict of float to list of PolyCollection
         For each coverage, the interval of each channel.
+    paths_ : list of list of Line2D
+        The sampled futures of each channel.
     observed_lines_, future_lines_, truth_lines_ : list of Line2D
         The observations before and after the cutoff and the true course of each channel; empty
         where there are none.
@@ -95,6 +100,7 @@ class ForecastDisplay:
     _: KW_ONLY
     observed: tuple[Any, Any]
     intervals: Mapping[float, tuple[Any, Any]] | None = None
+    paths: Any = None
     future: tuple[Any, Any] | None = None
     truth: tuple[Any, Any] | None = None
     channel_names: Sequence[str] | None = None
@@ -108,6 +114,7 @@ class ForecastDisplay:
         *,
         cutoff: Any = None,
         coverage: float | Sequence[float] = 0.9,
+        n_paths: int = 0,
         series: int = 0,
         channel: Any = None,
         truth: tuple[Any, Any] | None = None,
@@ -134,6 +141,8 @@ class ForecastDisplay:
             known.
         coverage : float or sequence of float, default=0.9
             Nominal probability of each interval; an empty sequence draws none.
+        n_paths : int, default=0
+            Number of sampled futures that are drawn.
         series : int, default=0
             Position of the series in `X`.
         channel : str, int, sequence of those or None, default=None
@@ -194,10 +203,16 @@ class ForecastDisplay:
             check_levels("coverage", levels)
             if hasattr(estimator, "forecast_quantiles"):
                 intervals = quantile_intervals(estimator, past, times, levels, answered)
+        paths = None
+        if n_paths:
+            require(estimator, "sample_paths", cls.__name__)
+            drawn = estimator.sample_paths(past, times, n_samples=n_paths, random_state=0)
+            paths = drawn[0][..., answered]
         display = cls(
             *columns_of(estimator.forecast(past, times), answered),
             observed=columns_of(past, chosen),
             intervals=intervals,
+            paths=paths,
             future=None if cutoff is None else columns_of(future, chosen),
             truth=read_truth(panel, truth, chosen),
             channel_names=names,
@@ -240,6 +255,11 @@ class ForecastDisplay:
         self.lines_ = [
             draw_columns([ax], prepended(start, self.times, column), style, line_kw)[0]
             for ax, start, column in zip(axes, starts, as_columns(self.values).T, strict=True)
+        ]
+        courses = [] if self.paths is None else np.asarray(self.paths)
+        self.paths_ = [
+            [own.plot(*prepended(start, self.times, path[:, j]), **PATHS)[0] for path in courses]
+            for j, (own, start) in enumerate(zip(axes, starts, strict=True))
         ]
         self.bands_: dict[float, list[Any]] = {}
         # The widest first, in the palest shade.

@@ -11,7 +11,13 @@ from scipy.optimize import minimize
 
 import skpolyode
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.ensemble.error_scale import ErrorScale, cross_fitted_scales, volatility_at
+from skpolyode.ensemble.error_scale import (
+    LEVEL,
+    ErrorScale,
+    cross_fitted_scales,
+    signs_of_errors,
+    volatility_at,
+)
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
@@ -37,6 +43,30 @@ def test_volatility_is_that_of_the_rows_so_far():
             expected = np.log([np.sqrt(variance / n), step / n])
             np.testing.assert_allclose(own[j], expected, atol=1e-7)
     assert volatility_at(values, offsets, rows[:0]).shape == (0, 3, 2)
+
+
+def test_a_sign_of_errors_is_the_last_value():
+    """Of its own series, or the mean where a channel was not observed yet."""
+    values = np.array([[1.0, np.nan], [np.nan, -3.0], [5.0, np.nan], [np.nan, 2.0]])
+    offsets, rows = np.array([0, 2, 4]), np.array([3, 0, 1, 2])
+    found = signs_of_errors(values, offsets, rows, np.ones((4, 2)))[..., LEVEL]
+    last = np.array([[5.0, 2.0], [1.0, 0.0], [1.0, -3.0], [5.0, 0.0]])
+    np.testing.assert_allclose(found, np.arcsinh(2 * last))
+
+
+def test_widths_grow_with_the_level_where_errors_do():
+    """Growth by random factors: what is ten times as high errs ten times as much."""
+    rng, t = np.random.default_rng(0), np.arange(12.0)
+    steps = rng.normal(0, 0.15, (160, 12))
+    steps[:, 0] = rng.normal(0, 1, 160)
+    values = np.exp(steps.cumsum(axis=1))
+    panel = Panel.from_series([(t, x) for x in values])
+    model = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0).fit(panel[:120])
+    others = panel[120:]
+    samples = model.sample_paths(others, [1.0], "end", random_state=0).samples[:, :, 0]
+    last = others.values[others.offsets[1:] - 1, 0]
+    slope = np.polyfit(np.log(last), np.log(samples.std(axis=1)), 1)[0]
+    assert slope > 0.6
 
 
 def kinds(n_series: int, seed: int, scales: tuple[float, ...], n: int = 12) -> tuple:

@@ -175,7 +175,7 @@ def test_many_channels_are_forecast_from_their_own():
     values = np.hstack([panel.values, rng.normal(size=(panel.n_observations, 60))])
     wide = Panel(panel.times, values, panel.offsets)
     own = learned(ridge_sample(wide))
-    assert own.coefficients.shape[-1] < 20
+    assert own.coefficients.shape[-1] < 30
 
 
 def test_it_answers_before_other_channels_were_last_observed():

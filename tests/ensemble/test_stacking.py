@@ -450,13 +450,31 @@ def test_a_curve_over_the_time_since_the_start_counts_only_where_starts_are_know
     """All series follow one curve: of windows nobody knows where they are on it."""
     t, rng = np.arange(40.0), np.random.default_rng(0)
     rise = 4 * np.sin(t / 6) + 0.3 * rng.standard_normal((80, 40)).cumsum(axis=1)
-    weights = []
+    errors = []
     for n_rows in (19, 40):  # short series have no windows
         panel = Panel.from_series([(t[:n_rows], x[:n_rows]) for x in rise])
         parts = panel[:20], panel[20:], np.random.RandomState(0)
-        found = learn_stacking(Clairvoyant.of(panel, noise=0.5), *parts)[0]
-        weights.append(weights_at(found, [4.0])[0, MIXED])
-    assert weights[0] > 2 * weights[1]
+        found, backtest = learn_stacking(Clairvoyant.of(panel, noise=0.5), *parts)
+        near = np.abs(backtest.leads[:, 0] - 4) <= 2
+        wrong = backtest.members[near, 0] - backtest.actual[near]
+        errors.append(dict(zip(backtest.names, (wrong**2).mean(axis=0), strict=True)))
+    assert weights_at(found, [4.0])[0, MIXED] < 0.05
+    assert errors[0]["ridge"] < 1.1 * errors[0]["mixed"]
+    assert errors[1]["ridge"] < 0.5 * errors[1]["mixed"]
+
+
+def test_members_are_learned_from_more_windows_the_longer_series_are():
+    """Of which a quarter of a series is known at most: what is short rather lost its beginning."""
+    settings = BacktestSettings(max_windows=3, window_share=0.25, max_origins=10**6)
+    panel = Panel.concat([regular(4, 30), regular(4, 79), regular(4, 200)], ids=range(12))
+    model, rng = Clairvoyant.of(panel), np.random.RandomState(0)
+    asked = rolling_origins(model, panel, rng, settings=settings)
+    assert np.bincount(asked.whose[12:]).tolist() == [1] * 8 + [3] * 4
+    place = series_of_rows(asked.panel)[asked.origins]
+    n_known, of_long = asked.origins - asked.panel.offsets[place] + 1, asked.whose[place] >= 8
+    assert n_known[(place >= 12) & of_long].max() == 50
+    assert n_known[(place >= 12) & ~of_long].max() == 20
+    assert n_known[place < 12].max() == 199
 
 
 def test_whether_a_row_is_forecast_depends_on_how_far_it_is_not_on_where_its_series_ends():

@@ -6,7 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skpolyode.forecasting import PolyODEForecaster, evaluate_crossings, evaluate_forecasts
+from skpolyode.forecasting import (
+    PolyODEForecaster,
+    crossing_outcomes,
+    evaluate_crossings,
+    evaluate_forecasts,
+)
 from skpolyode.panel import Panel, query_times
 from skpolyode.transformers import PolyODETransformer
 from tests.forecasting.conftest import waves
@@ -238,3 +243,13 @@ def test_crossings_of_a_transformer_that_is_not_trained():
 def test_crossings_that_cannot_be_scored_are_refused(rising, options, message):
     with pytest.raises(ValueError, match=message):
         crossings(Oracle(), rising[2:5], **options)
+
+
+def test_outcomes_are_what_is_scored(rising):
+    """Of each series that counts: what was said of it, and when it crossed."""
+    asked = {"threshold": 12.5, "horizon": 6.0, "cutoff": [10.0] * len(rising), "channel": "x1"}
+    found = crossing_outcomes(Oracle(), rising, **asked)
+    assert found["actual"].tolist() == [2.5, 5.5, np.inf, np.inf]
+    assert found["median"].tolist() == [2.5, 5.5, 6.0, 6.0]
+    brier = ((found["probability"] - (found["actual"] < np.inf)) ** 2).mean()
+    assert brier == pytest.approx(crossings(Oracle(), rising)["brier"][0])

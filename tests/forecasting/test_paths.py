@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -215,6 +217,23 @@ def test_variances_are_the_mean_squares_of_the_quantiles(of_a_frame):
         model.predict_var(fh, cov=True)
 
 
+def test_with_skpro_distributions_have_the_quantiles_or_are_joint(of_a_frame):
+    """Of a walk: times are independent in the one, and go together in the other."""
+    pytest.importorskip("skpro")
+    model, fh = of_a_frame, list(range(1, 7))
+    each, joint = (model.predict_proba(fh, marginal=own) for own in (True, False))
+    np.testing.assert_allclose(each.mean(), model.predict(fh))
+    asked = [0.05, 0.9]
+    found, spread = each.quantile(asked), np.sqrt(model.predict_var(fh)).to_numpy().max()
+    expected = model.predict_quantiles(fh, alpha=asked)
+    np.testing.assert_allclose(found, expected, atol=0.05 * spread)
+    near, far = (joint.spl["a"].xs(k, level=1) for k in joint.index[[3, 5]])
+    assert np.corrcoef(near, far)[0, 1] > 0.5
+    with pytest.raises(ValueError, match="futures start there"):
+        model.predict_proba([-1, 1], marginal=False)
+
+
+@pytest.mark.skipif(find_spec("skpro") is not None, reason="then it is an empirical one")
 @pytest.mark.filterwarnings("ignore:.*skpro:UserWarning")
 def test_the_normal_distribution_has_that_mean_and_variance(of_a_frame):
     model = of_a_frame

@@ -77,8 +77,8 @@ def channels() -> Panel:
 
 
 def test_last_seen_rows_do_not_cross_series(channels):
-    assert last_seen_rows(channels)[:, 0].tolist() == [0, 0, 2, 3, 4, 5]
-    assert last_seen_rows(channels)[:, 1].tolist() == [-1, 1, 1, 1, -1, -1]
+    assert last_seen_rows(channels.values, channels.offsets)[:, 0].tolist() == [0, 0, 2, 3, 4, 5]
+    assert last_seen_rows(channels.values, channels.offsets)[:, 1].tolist() == [-1, 1, 1, 1, -1, -1]
 
 
 def test_a_context_reaches_back_to_every_channel(channels):

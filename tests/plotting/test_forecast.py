@@ -108,6 +108,17 @@ def test_bands_are_the_quantiles_of_the_forecaster(forecaster: PolyODEForecaster
     assert labels == ["observed", "forecast", "80 % interval", "50 % interval"]
 
 
+def test_paths_are_the_futures_that_are_sampled(forecaster: PolyODEForecaster) -> None:
+    X = oscillators(24)
+    display = draw(forecaster, X, series=5, coverage=[], grid_resolution=4, n_paths=3, channel=[1])
+    expected = forecaster.sample_paths([X[5]], display.times, n_samples=3, random_state=0)[0]
+    (courses,) = display.paths_
+    for drawn, course in zip(courses, expected[..., 1], strict=True):
+        np.testing.assert_array_equal(drawn.get_xdata()[1:], display.times)
+        assert_same_but_for_rounding(drawn.get_ydata()[1:], course)
+        assert drawn.get_ydata()[0] == X[5][1][-1, 1]
+
+
 def test_no_bands_on_request(forecaster: PolyODEForecaster) -> None:
     assert draw(forecaster, oscillators(24), coverage=[]).bands_ == {}
 
