@@ -92,6 +92,13 @@ class Components:
         return np.column_stack([level, reverting, self.slope, season])
 
     @property
+    def steady(self) -> np.ndarray:
+        """States (G, p) that stay, from which phases are apart: 1, others and without phases 0."""
+        level, season = self.slope == 0, self.season_rate == 0
+        first = np.column_stack([level, *np.zeros((2, len(self)))])
+        return np.hstack([first, season[:, None] * (self.harmonics > 0)]) * (self.free > 0)[:, None]
+
+    @property
     def n_phases(self) -> np.ndarray:
         """Numbers (G,) of phases of the longest season."""
         return np.rint(self.period).astype(np.int64)

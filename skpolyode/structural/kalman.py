@@ -23,7 +23,7 @@ class Filtered(NamedTuple):
     errors: np.ndarray  # float64 (n, G): of one-step forecasts, in expected errors
     scale: np.ndarray  # float64 (n, G): estimated factor of all variances
     covariances: np.ndarray  # float64 (m, G, p, p): after the observations asked for
-    phases: np.ndarray  # float64 (m, 2, G, B): means and variances of phases, likewise
+    phases: np.ndarray  # float64 (m, 3, G, B): means, variances and shares of phases, likewise
 
 
 def kalman_filter(
@@ -54,7 +54,7 @@ def kalman_filter(
     zeros, states = np.zeros((2, *values.shape)), np.empty((len(times), *mean.shape))
     covariances = np.empty((len(kept), *covariance.shape))
     phases = PhaseValues(models, times)
-    phases_kept = np.empty((len(kept), 2, *phases.means.shape))
+    phases_kept = np.empty((len(kept), 3, *phases.means.shape))
     found = Filtered(zeros[0], states, zeros[1], np.ones(values.shape), covariances, phases_kept)
     shape, squares, log_likelihood = _PRIOR, np.full(len(models), _PRIOR), np.zeros(len(models))
     moves = _moves(np.diff(times), models)
@@ -63,7 +63,8 @@ def kalman_filter(
             *move, faded, renewed = next(moves)
             mean = _over_gap(mean, covariance, *move)
             phases.move(faded, renewed)
-        free, spread = phases.at(i)
+        free, spread, left = phases.at(i)
+        own = own * left
         error = values[i] - (own * mean).sum(axis=1) - free
         known = np.matmul(covariance, own[:, :, None])[:, :, 0]
         expected = (own * known).sum(axis=1) + spread + models.noise
@@ -74,15 +75,15 @@ def kalman_filter(
             log_likelihood -= (shape + 0.5) * np.log1p(square / (2 * squares))
             shape, squares = shape + 0.5, squares + square / 2
             found.errors[i] = error / np.sqrt(expected)
+        phases.learn(i, values[i], mean, covariance)
         gain = known / expected[:, None]
         mean = mean + gain * error[:, None]
         covariance = covariance - gain[:, :, None] * known[:, None, :]
-        phases.learn(i, error, expected)
         found.log_likelihood[i], found.states[i] = log_likelihood, mean
         found.scale[i] = squares / shape
         if i in kept:
             found.covariances[kept[i]] = covariance
-            found.phases[kept[i]] = phases.means, phases.variances
+            found.phases[kept[i]] = phases.means, phases.variances, phases.shares
     return found
 
 
@@ -132,15 +133,16 @@ def predict(
     """Means (Q, G) and variances (Q, G) of observations, up to the scale of the variances.
 
     They follow from states (Q, G, p) at times `origins` (Q,), and are for times `leads` (Q,) later.
-    `place` (Q,) says which of the covariances (m, G, p, p) and phases (m, 2, G, B) each has.
+    `place` (Q,) says which of the covariances (m, G, p, p) and phases (m, 3, G, B) each has.
     """
     then = models.seen(origins + leads)
     seen = then * models.kept(leads)
     seen[:, :, SLOPE] = models.gain(leads)
     at = place[:, None], slice(None), np.arange(len(models)), models.phases(origins + leads)
-    free, spread = np.moveaxis(phases[at], -1, 0)
-    share, renewed = models.phase_moves(leads)
-    expected = np.einsum("qgp,qgp->qg", seen, states) + share * free
+    free, spread, share = np.moveaxis(phases[at], -1, 0)
+    left, renewed = models.phase_moves(leads)
+    seen *= 1.0 - (left * share)[:, :, None] * models.steady
+    expected = np.einsum("qgp,qgp->qg", seen, states) + left * free
     known = np.empty_like(seen)
     for k in np.unique(place):  # no covariance is copied
         own = seen[place == k].swapaxes(0, 1)
@@ -148,5 +150,5 @@ def predict(
     added = models.added(leads)[0]
     # The slope is not observed, so that its covariance with the level does not matter.
     variance = (seen * known).sum(axis=-1) + (then**2 * added).sum(axis=-1) + models.noise
-    variance += share**2 * spread + renewed
+    variance += left**2 * spread + renewed
     return expected, variance
