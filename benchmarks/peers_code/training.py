@@ -48,7 +48,8 @@ Make = Callable[[Path, Shape], nn.Module]  # a network from a `Padded` to foreca
 class Peer:
     """A network of others, trained to answer the questions `ask` about the panels of `fit`.
 
-    After `limit` seconds of training it keeps the best weights so far; `limited` is then true.
+    After `limit` seconds of training (of the processor, without a GPU) it keeps the best weights so
+    far; `limited` is then true.
     """
 
     def __init__(
@@ -91,7 +92,8 @@ class Peer:
         return Padded.of(questions._replace(panel=scaled), self.device)
 
     def _train(self, train: Padded, validation: Padded) -> None:
-        recipe, network, start = self.recipe, self.network, time.perf_counter()
+        clock = time.process_time if self.device == "cpu" else time.perf_counter
+        recipe, network, start = self.recipe, self.network, clock()
         optimizer = recipe.optimizer(network.parameters())
         scheduler = ReduceLROnPlateau(optimizer, patience=10, factor=0.5, min_lr=1e-5)
         best, waited, self.limited, weights = np.inf, 0, False, {}
@@ -103,7 +105,7 @@ class Peer:
                 optimizer.zero_grad(set_to_none=True)
                 self._loss(train.at(batch.to(self.device))).backward()
                 optimizer.step()
-                self.limited = time.perf_counter() - start > self.limit
+                self.limited = clock() - start > self.limit
                 if self.limited:
                     break
             error = self._error(validation)

@@ -34,6 +34,7 @@ from skpolyode.structural.components import (
     draw_components,
     nearby_points,
     sobol_points,
+    with_periods_of,
 )
 from skpolyode.structural.kalman import Filtered, kalman_filter, predict
 
@@ -281,19 +282,30 @@ def _search(
 ) -> tuple[Components, np.ndarray, list[np.ndarray]]:
     """Draw models at random, and more near the likeliest.
 
-    With their log likelihoods (S, G) of each series, and their one-step errors (n, G).
+    Where seasons may be there together, the second half of the draw has likely ones. With their
+    log likelihoods (S, G) of each series, and their one-step errors (n, G).
     """
-    points = sobol_points(size, seed + len(seasons))
-    first = draw_components(points, seasons, positive=positive)
-    runs = [models.run(s, first) for s in series]
-    odds = np.stack([run.log_likelihood[-1] for run in runs])
-    rng = np.random.RandomState(seed)
-    chosen = rng.choice(size, size // 2, p=softmax(odds / 2, axis=1).mean(axis=0))
-    second = draw_components(nearby_points(points[chosen], rng), seasons, positive=positive)
-    more = [models.run(s, second) for s in series]
-    odds = np.hstack([odds, np.stack([run.log_likelihood[-1] for run in more])])
-    errors = [np.hstack([a.errors, b.errors]) for a, b in zip(runs, more, strict=True)]
-    return first.joined(second), odds, errors
+    points, half = sobol_points(size, seed + len(seasons)), size // 2
+    rng, of_seasons = np.random.RandomState(seed), np.random.RandomState(seed + 1)
+
+    def tried(some: np.ndarray) -> tuple[Components, np.ndarray, list[np.ndarray]]:
+        drawn = draw_components(some, seasons, positive=positive)
+        runs = [models.run(s, drawn) for s in series]
+        odds = np.stack([run.log_likelihood[-1] for run in runs])
+        return drawn, odds, [run.errors for run in runs]
+
+    def likely(odds: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+        share = softmax(odds / 2, axis=1).mean(axis=0)
+        return points[rng.choice(len(share), half, p=share)]
+
+    first = tried(points[:half])
+    if max(map(len, seasons), default=0) > 1:  # a day and a week have few of the draws
+        points[half:] = with_periods_of(likely(first[1], of_seasons), points[half:])
+    second = tried(points[half:])
+    third = tried(nearby_points(likely(np.hstack([first[1], second[1]]), rng), rng))
+    drawn, odds, errors = zip(first, second, third, strict=True)
+    joined = [np.hstack(own) for own in zip(*errors, strict=True)]
+    return drawn[0].joined(drawn[1]).joined(drawn[2]), np.hstack(odds), joined
 
 
 def _candidate_periods(series: list[_Series], gap: float, errors: list[np.ndarray]) -> list[float]:

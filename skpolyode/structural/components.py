@@ -92,6 +92,13 @@ class Components:
         return np.column_stack([level, reverting, self.slope, season])
 
     @property
+    def steady(self) -> np.ndarray:
+        """States (G, p) that stay, from which phases are apart: 1, others and without phases 0."""
+        level, season = self.slope == 0, self.season_rate == 0
+        first = np.column_stack([level, *np.zeros((2, len(self)))])
+        return np.hstack([first, season[:, None] * (self.harmonics > 0)]) * (self.free > 0)[:, None]
+
+    @property
     def n_phases(self) -> np.ndarray:
         """Numbers (G,) of phases of the longest season."""
         return np.rint(self.period).astype(np.int64)
@@ -162,10 +169,14 @@ def sobol_points(n: int, seed: int) -> np.ndarray:
 def nearby_points(points: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
     """Points near others (n, 13), with the same period."""
     moved = np.abs(points + _STEP * rng.standard_normal(points.shape))  # reflected at both walls
-    moved = np.clip(1 - np.abs(1 - moved), 0, 1 - 1e-9)
-    period = _COORDINATES.index("period")
-    moved[:, period] = points[:, period]
-    return moved
+    return with_periods_of(points, np.clip(1 - np.abs(1 - moved), 0, 1 - 1e-9))
+
+
+def with_periods_of(others: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Points (n, 13) with the periods of others."""
+    period, found = _COORDINATES.index("period"), points.copy()
+    found[:, period] = others[:, period]
+    return found
 
 
 # The prior of structural models. Every point of the unit cube is a model; each coordinate decides

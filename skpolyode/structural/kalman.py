@@ -22,7 +22,7 @@ class Filtered(NamedTuple):
     errors: np.ndarray  # float64 (n, G): of one-step forecasts, in expected errors
     scale: np.ndarray  # float64 (n, G): estimated factor of all variances
     covariances: np.ndarray  # float64 (m, G, p, p): after the observations asked for
-    phases: np.ndarray  # float64 (m, 2, G, B): means and variances of phases, likewise
+    phases: np.ndarray  # float64 (m, 3, G, B): means, variances and shares of phases, likewise
 
 
 def kalman_filter(
@@ -53,7 +53,7 @@ def kalman_filter(
     zeros, states = np.zeros((2, *values.shape)), np.empty((len(times), *mean.shape))
     covariances = np.empty((len(kept), *covariance.shape))
     phases = PhaseValues(models, times)
-    phases_kept = np.empty((len(kept), 2, *phases.means.shape))
+    phases_kept = np.empty((len(kept), 3, *phases.means.shape))
     found = Filtered(zeros[0], states, zeros[1], np.ones(values.shape), covariances, phases_kept)
     shape, squares, log_likelihood = _PRIOR, np.full(len(models), _PRIOR), np.zeros(len(models))
     moves = _moves(np.diff(times), models)
@@ -62,7 +62,8 @@ def kalman_filter(
             *move, faded, renewed = next(moves)
             mean = _over_gap(mean, covariance, *move)
             phases.move(faded, renewed)
-        free, spread = phases.at(i)
+        free, spread, left = phases.at(i)
+        own = own * left
         error = values[i] - (own * mean).sum(axis=1) - free
         known = np.matmul(covariance, own[:, :, None])[:, :, 0]
         expected = (own * known).sum(axis=1) + spread + models.noise
@@ -73,15 +74,15 @@ def kalman_filter(
             log_likelihood -= (shape + 0.5) * np.log1p(square / (2 * squares))
             shape, squares = shape + 0.5, squares + square / 2
             found.errors[i] = error / np.sqrt(expected)
+        phases.learn(i, values[i], mean, covariance)
         gain = known / expected[:, None]
         mean = mean + gain * error[:, None]
         covariance = covariance - gain[:, :, None] * known[:, None, :]
-        phases.learn(i, error, expected)
         found.log_likelihood[i], found.states[i] = log_likelihood, mean
         found.scale[i] = squares / shape
         if i in kept:
             found.covariances[kept[i]] = covariance
-            found.phases[kept[i]] = phases.means, phases.variances
+            found.phases[kept[i]] = phases.means, phases.variances, phases.shares
     return found
 
 
@@ -131,15 +132,16 @@ def predict(
     """Means (Q, G) and variances (Q, G) of observations, up to the scale of the variances.
 
     They follow from states (Q, G, p) at times `origins` (Q,), and are for times `leads` (Q,) later.
-    `place` (Q,) says which of the covariances (m, G, p, p) and phases (m, 2, G, B) each has.
+    `place` (Q,) says which of the covariances (m, G, p, p) and phases (m, 3, G, B) each has.
     """
     then = models.seen(origins + leads)
     seen = then * models.kept(leads)
     seen[:, :, SLOPE] = models.gain(leads)
     at = place[:, None], slice(None), np.arange(len(models)), models.phases(origins + leads)
-    free, spread = np.moveaxis(phases[at], -1, 0)
-    share, renewed = models.phase_moves(leads)
-    expected = np.einsum("qgp,qgp->qg", seen, states) + share * free
+    free, spread, share = np.moveaxis(phases[at], -1, 0)
+    left, renewed = models.phase_moves(leads)
+    seen *= 1.0 - (left * share)[:, :, None] * models.steady
+    expected = np.einsum("qgp,qgp->qg", seen, states) + left * free
     known = np.empty_like(seen)
     for k in np.unique(place):  # no covariance is copied
         own = seen[place == k].swapaxes(0, 1)
@@ -147,15 +149,18 @@ def predict(
     added = models.added(leads)[0]
     # The slope is not observed, so that its covariance with the level does not matter.
     variance = (seen * known).sum(axis=-1) + (then**2 * added).sum(axis=-1) + models.noise
-    variance += share**2 * spread + renewed
+    variance += left**2 * spread + renewed
     return expected, variance
 
 
 class PhaseValues:
     """Values of all phases, as G models expect them after the observations so far.
 
-    A week has 168 hours, whose covariances would take most of a filter's time. They are left out:
-    each phase is known apart from the others and from the states (assumed density filtering).
+    A week has 168 hours, whose covariances would take most of a filter's time. They are not needed:
+    given a level and harmonics that stay, phases are independent of each other. Each is expected to
+    be a mean less a share of what these add at its time, so that what is learned of them later
+    corrects it. (Times within a phase are taken as one. Of states that do not stay, phases are
+    independent, too: assumed density filtering.)
 
     Parameters
     ----------
@@ -169,21 +174,34 @@ class PhaseValues:
         self._every, self._phases = np.arange(len(models)), models.phases(times)
         exists = np.arange(models.n_phases.max()) < models.n_phases[:, None]
         self.variances = exists * (models.season * models.free)[:, None]  # (G, B)
-        self.means = np.zeros_like(self.variances)
+        self.means, self.shares = np.zeros((2, *self.variances.shape))
+        self._noise, self._steady = models.noise, models.steady
+        self._moving = 1.0 - self._steady[:, :SLOPE]  # an observation has no part of the slope
+        waves = self._steady[:, SLOPE + 1 :] * models.harmonics / 2
+        self._waves = waves.sum(axis=1) / np.where(models.free > 0, models.free, 1.0)
 
     def move(self, kept: np.ndarray, added: np.ndarray) -> None:
         """Let them fade and change over a gap, by shares and variances (G,)."""
         self.means *= kept[:, None]
-        self.variances = self.variances * kept[:, None] ** 2 + added[:, None]
+        self.shares *= kept[:, None]
+        added = added[:, None] * (
+            1 + self._waves[:, None] * self.shares**2
+        )  # harmonics change, too
+        self.variances = self.variances * kept[:, None] ** 2 + added
 
-    def at(self, row: int) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances (G,) at the phase of an observation."""
+    def at(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Means and variances (G,) at the phase of an observation, and weights (G, p) of states."""
         place = self._every, self._phases[row]
-        return self.means[place], self.variances[place]
+        left = 1.0 - self.shares[place][:, None] * self._steady
+        return self.means[place], self.variances[place], left
 
-    def learn(self, row: int, error: np.ndarray, expected: np.ndarray) -> None:
-        """Read an observation: its error, and the variance (G,) that was expected of it."""
+    def learn(self, row: int, value: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> None:
+        """Read an observation (G,), by the states (G, p) that were expected."""
         place = self._every, self._phases[row]
-        gain = self.variances[place] / expected
+        moving = self._moving[:, :, None] * self._moving[:, None]
+        blur = (moving * covariance[:, :SLOPE, :SLOPE]).sum(axis=(1, 2)) + self._noise
+        gain = self.variances[place] / (self.variances[place] + blur)
+        error = value - (self._moving * mean[:, :SLOPE]).sum(axis=1) - self.means[place]
         self.means[place] += gain * error
+        self.shares[place] += gain * (1 - self.shares[place])
         self.variances[place] *= 1 - gain

@@ -95,11 +95,22 @@ def test_filter_is_regression_by_a_gaussian_process(name):
     assert found.log_likelihood[-1, 0] == pytest.approx(density, abs=1e-4)
 
 
-@pytest.mark.parametrize("fades", [0.0, 0.02])
-def test_phases_are_nearly_those_of_a_gaussian_process(fades):
-    """Whose covariances with each other and with the level are left out."""
-    season = {"season": 2.0, "season_rate": fades, "season_walk": 4.0 * fades}
-    own = model(**season, period=6.0, free=0.5, noise=0.1)
+# Of a season: rate of decay, variance gained, harmonics beside phases, and tolerance.
+PHASES = {
+    "stay": (0.0, 0.0, [1.0, 0.5], 1e-3),
+    "walk": (0.0, 0.02, [], 1e-3),
+    "fade": (0.02, 0.08, [], 1e-3),
+    "walk beside harmonics": (0.0, 0.02, [1.0, 0.5], 0.2),
+}
+
+
+@pytest.mark.parametrize("name", PHASES)
+def test_phases_are_those_of_a_gaussian_process(name):
+    """Nearly, if harmonics beside them do not stay."""
+    fades, walk, shares, off = PHASES[name]
+    season = {"season": 2.0, "season_rate": fades, "season_walk": walk}
+    waves = {"turns": [k / 6 for k in range(1, 1 + len(shares))], "shares": shares}
+    own = model(**season, **waves, period=6.0, free=0.5, noise=0.1)
     rng = np.random.default_rng(0)
     t = np.append(0.0, np.arange(1.0, 60.0)[rng.random(59) < 0.8])
     x = rng.standard_normal(6)[t.astype(int) % 6] + 0.3 * rng.standard_normal(len(t))
@@ -109,12 +120,15 @@ def test_phases_are_nearly_those_of_a_gaussian_process(fades):
     expected, variance = predict(own, *known, np.full(6, t[-1]), lead)
     every = np.append(t, t[-1] + lead)
     apart = np.abs(every[:, None] - every)
-    matrix = 1e6 + np.exp(-fades * apart) * (apart % 6 == 0) + 0.1 * np.eye(len(every))
+    amplitude = 2.0 * np.exp(-fades * apart) + walk * (not fades) * np.minimum.outer(every, every)
+    shape = 0.5 * (apart % 6 == 0)
+    shape = shape + sum(share * np.cos(np.pi * k * apart / 3) for k, share in enumerate(shares, 1))
+    matrix = 1e6 + amplitude * shape + 0.1 * np.eye(len(every))
     n = len(t)
     weights = np.linalg.solve(matrix[:n, :n], matrix[:n, n:])
-    np.testing.assert_allclose(expected[:, 0], x @ weights, atol=0.15)  # values have 1
+    np.testing.assert_allclose(expected[:, 0], x @ weights, atol=off)  # values have 1
     left = np.diag(matrix[n:, n:] - weights.T @ matrix[:n, n:])
-    np.testing.assert_allclose(variance[:, 0], left, rtol=0.1)
+    np.testing.assert_allclose(variance[:, 0], left, rtol=off)
 
 
 def test_gaps_are_crossed_many_at_once_as_one_by_one(monkeypatch):
