@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, ClassVar, Self
 
@@ -14,9 +13,13 @@ from sktime.forecasting.base import BaseForecaster
 
 from skpolyode.errors import naming_owner
 from skpolyode.forecasting.engine import Answers, answer, retrain, train_forecaster
-from skpolyode.forecasting.foreign import check_countable, is_foreign, warn_of_exogenous
+from skpolyode.forecasting.foreign import (
+    check_countable,
+    is_foreign,
+    undone_by_errors,
+    warn_of_exogenous,
+)
 from skpolyode.forecasting.frames import (
-    Context,
     Query,
     channel_places,
     extended,
@@ -30,24 +33,10 @@ from skpolyode.panel import Panel, as_panel
 from skpolyode.panel.durations import read_period
 from skpolyode.saving.objects import load_without_code, register_estimator, save_without_code
 from skpolyode.transformers import PolyODETransformer
-from skpolyode.transformers.input import unchanged_by_errors
 from skpolyode.transformers.neural import NeuralTransformer
 
 _N_SAMPLES = 200  # of a distribution of skpro
 _MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]  # formats that it reads
-
-
-def _undone_by_errors(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Method after whose errors the forecaster is as it was: sktime writes before it asks."""
-
-    @functools.wraps(method)
-    def undoing(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with unchanged_by_errors(self):
-            # sktime changes the notes of its converter in place, and replaces all else.
-            self._converter_store_y = dict(self._converter_store_y)
-            return method(self, *args, **kwargs)
-
-    return undoing
 
 
 @register_estimator
@@ -115,16 +104,12 @@ class PolyODEForecaster(PanelForecaster):
     **Rows.** Instances may be unsorted and their rows scattered; rows of equal instance and time
     are refused. Answers are sorted by instance.
 
-    **Intervals** are split conformal: at each level, the half width is the quantile of the absolute
-    errors of held-out forecasts with about the same lead, or the largest error if there are too
-    few. With fewer forecasts that do not overlap, intervals are wider. With five held-out series or
-    more, errors are first divided by a scale, which the earlier volatility of the series predicts,
-    and what errors a simple model expects: calm and well known series get narrower intervals.
-    Intervals are symmetric. Beside that scale they never narrow with the lead, and are held beyond
-    the longest lead of the backtest (two contexts, or 32 typical gaps of a transformer without);
-    of fewer than ten series also beside the errors that structural models expect, which fall where
-    forecasts of positive series fall. With fewer than ten rows in every
-    series nothing is held out, and they are too narrow.
+    **Intervals** are split conformal and symmetric: at each level, the half width is the quantile
+    of the absolute errors of held-out forecasts with about the same lead, and the wider, the fewer
+    of these do not overlap. With five held-out series or more, errors are first divided by a scale
+    that the earlier volatility of the series predicts. Widths are held beyond the longest lead of
+    the backtest (two contexts, or 32 typical gaps of a transformer without). With fewer than ten
+    rows in every series nothing is held out, and they are too narrow.
 
     References
     ----------
@@ -178,8 +163,8 @@ class PolyODEForecaster(PanelForecaster):
 
     save = save_without_code(BaseForecaster.save)
     load_from_path = load_without_code(BaseForecaster.load_from_path)
-    update = _undone_by_errors(BaseForecaster.update)
-    update_predict_single = _undone_by_errors(BaseForecaster.update_predict_single)
+    update = undone_by_errors(BaseForecaster.update)
+    update_predict_single = undone_by_errors(BaseForecaster.update_predict_single)
 
     def __init__(
         self,
@@ -275,7 +260,7 @@ class PolyODEForecaster(PanelForecaster):
         """
         self.check_is_fitted()
         inner = self._context.y if y is None else convert_to(y, _MTYPES)
-        X = None if X is None else convert_to(X, _MTYPES)
+        X = X if X is None else convert_to(X, _MTYPES)
         is_unnamed = isinstance(y, pd.Series) and y.name is None
         places = channel_places(self._context.y.columns, inner.columns, is_unnamed)
         query = read_index(self._context, inner.index)
@@ -354,7 +339,7 @@ class PolyODEForecaster(PanelForecaster):
             answers, levels = self._answer(query, X), (np.arange(_N_SAMPLES) + 0.5) / _N_SAMPLES
             samples = np.stack([self._quantile(answers, level) for level in levels])
         else:
-            asked = self._observed(self._known(X).panel), query.times, query.offsets
+            asked = self._observed(self._known(X)), query.times, query.offsets
             paths = self._sampled(*asked, *self._drawn(_N_SAMPLES, self.random_state))
             samples = paths.samples.swapaxes(0, 1)
         columns = self._get_varnames()
@@ -383,14 +368,14 @@ class PolyODEForecaster(PanelForecaster):
 
     def _answer(self, query: Query, X: pd.DataFrame | None) -> Answers:
         """Answers under what is known of X so far, and what is given now."""
-        panel = self._known(X).panel
-        return answer(self._trained, panel, query.times, query.offsets, inputs_name="X")
+        asked = self._known(X), query.times, query.offsets
+        return answer(self._trained, *asked, inputs_name="X")
 
-    def _known(self, X: pd.DataFrame | None) -> Context:
+    def _known(self, X: pd.DataFrame | None) -> Panel:
         context = self._context
-        if X is None:
-            return context
-        return read_context(context.y, context.freq, extended(context.X, X, "X"))
+        if X is not None:
+            context = read_context(context.y, context.freq, extended(context.X, X, "X"))
+        return context.panel
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:

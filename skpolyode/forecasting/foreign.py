@@ -1,8 +1,10 @@
-"""What sktime cannot read, or reads otherwise than may be meant."""
+"""What sktime cannot read, reads otherwise than may be meant, or leaves half done."""
 
 from __future__ import annotations
 
+import functools
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pandas as pd
 from skpolyode.panel import Panel
 from skpolyode.panel.convert import has_channels_first
 from skpolyode.panel.readers.sktime import refuse_swapped_levels
+from skpolyode.transformers.input import unchanged_by_errors
 
 
 def is_foreign(y: Any) -> bool:
@@ -86,3 +89,16 @@ def warn_of_exogenous(X: Any, transformer: Any) -> None:
             "measured with y as further channels of y.",
             stacklevel=3,
         )
+
+
+def undone_by_errors(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Method after whose errors the forecaster is as it was: sktime writes before it asks."""
+
+    @functools.wraps(method)
+    def undoing(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with unchanged_by_errors(self):
+            # sktime changes the notes of its converter in place, and replaces all else.
+            self._converter_store_y = dict(self._converter_store_y)
+            return method(self, *args, **kwargs)
+
+    return undoing

@@ -58,8 +58,7 @@ def fit_series(
     """Fit a transformer: check parameters and series, and `learn` from those that are used.
 
     Of `y`, which pipelines hand on, only the order is looked at.
-    `told` has an entry for each series, and `settings` are of the fit as a whole. So are the
-    `limits` of cells, which are learned if they are not given.
+    `told` has an entry for each series; `settings` and `limits` of cells are of the whole fit.
     """
     check_parameters(estimator)
     with unchanged_by_errors(estimator), naming_owner(estimator), learning():
@@ -82,8 +81,7 @@ def fit_series(
         _check_coefficients(estimator, known)
         channels = f"{panel.n_channels} channel" + "s" * (panel.n_channels != 1)
         outcome = f"{known.n_series} series, {channels}, {known.n_observations} observations"
-        left_out = panel.n_series - known.n_series
-        figures = {"left_out": left_out} if left_out else {}
+        figures = {"left_out": n} if (n := panel.n_series - known.n_series) else {}
         estimator.fit_report_ = FitReport([])
         estimator.fit_report_.add("data", outcome, known.n_series, **figures)
         interruption = learn(known, **own, **(settings or {}))
@@ -108,12 +106,10 @@ def _check_coefficients(estimator: Any, known: Panel) -> None:
 def one_each(values: Any, panel: Panel, name: str, missing: str = "no label") -> np.ndarray:
     """Array of an entry for each series."""
     refuse_reordered(values, panel, name)
-    array = np.asarray(values)
-    if array.shape != (panel.n_series,):
+    if (array := np.asarray(values)).shape != (panel.n_series,):
         got = f"an array of shape {array.shape}" if array.ndim else plain_repr(values)
-        raise ValueError(
-            f"{name} must have one entry for each of the {panel.n_series} series, got {got}."
-        )
+        due = f"one entry for each of the {panel.n_series} series"
+        raise ValueError(f"{name} must have {due}, got {got}.")
     refuse_missing(array, name, missing)
     return array
 
