@@ -175,6 +175,7 @@ class PhaseValues:
         exists = np.arange(models.n_phases.max()) < models.n_phases[:, None]
         self.variances = exists * (models.season * models.free)[:, None]  # (G, B)
         self.means, self.shares = np.zeros((2, *self.variances.shape))
+        self._exist = bool((models.free > 0).any())
         self._noise, self._steady = models.noise, models.steady
         self._moving = 1.0 - self._steady[:, :SLOPE]  # an observation has no part of the slope
         waves = self._steady[:, SLOPE + 1 :] * models.harmonics / 2
@@ -197,6 +198,8 @@ class PhaseValues:
 
     def learn(self, row: int, value: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> None:
         """Read an observation (G,), by the states (G, p) that were expected."""
+        if not self._exist:
+            return
         place = self._every, self._phases[row]
         moving = self._moving[:, :, None] * self._moving[:, None]
         blur = (moving * covariance[:, :SLOPE, :SLOPE]).sum(axis=(1, 2)) + self._noise
