@@ -12,7 +12,7 @@ import pytest
 from skpolyode.heads import features
 from skpolyode.structural import averaging
 from skpolyode.training import variance
-from skpolyode.transformers import stages
+from skpolyode.transformers import noise, stages
 
 
 @contextmanager
@@ -36,6 +36,11 @@ def few_structural_models(n_drawn: int = 32) -> AbstractContextManager[None]:
 def no_stacking() -> AbstractContextManager[None]:
     """Within, fits do not learn to combine forecasts: half of the time of a small one."""
     return replaced(stages.StackForecasts, "run", lambda self, state: None)
+
+
+def early_noise_tests(fewest_epochs: int = 4) -> AbstractContextManager[None]:
+    """Within, fits of twice as many epochs find out whether observations are noisy."""
+    return replaced(noise, "FEWEST_EPOCHS", fewest_epochs)
 
 
 def few_trees(n_trees: int = 20) -> AbstractContextManager[None]:

@@ -21,7 +21,8 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 EPOCHS = re.compile(r"max_epochs=\d+")
 TEXTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 PAGES = [page for page in TEXTS if BLOCK.search(page.read_text("utf-8"))]
-LONG = {"answers.md", "classification.md", "forecasting.md", "imputation.md", "stays.md"}
+LONG = {"answers.md", "big_data.md", "classification.md", "forecasting.md", "getting_started.md"}
+LONG |= {"imputation.md", "index.md", "stays.md"}
 RUNS = [pytest.param(page, "all", marks=pytest.mark.slow, id=f"{page.name}-all") for page in PAGES]
 RUNS += [pytest.param(page, "one", id=page.name) for page in PAGES if page.name not in LONG]
 # Tools of the pages: what code prints, and the commands of tables.
@@ -217,6 +218,7 @@ def test_links_of_the_readme_lead_somewhere() -> None:
     assert not [link for link in links if not (ROOT / link).is_file()]
 
 
+@pytest.mark.slow
 def test_demo_of_glucose_shows_what_meals_tell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -76,8 +76,12 @@ def test_hosted_ci_runs_the_gate_and_targets_that_exist() -> None:
 WITHOUT_EXTRAS = """
 import sys
 sys.modules |= {"pyarrow": None, "sktime": None}
-import skpolyode.datasets
+import skpolyode
+assert not hasattr(skpolyode, "nothing")
+skpolyode.datasets, skpolyode.plotting
+assert not {"PolyODEForecaster", "forecasting", "adapters"} & {*dir(skpolyode)}
 for call in (
+    "from skpolyode import PolyODEForecaster",
     "import skpolyode.forecasting",
     "import skpolyode.adapters",
     "skpolyode.datasets.load_plaid()",
@@ -94,6 +98,7 @@ def test_a_missing_extra_is_named() -> None:
     command = [sys.executable, "-c", WITHOUT_EXTRAS]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
+        "skpolyode.forecasting needs sktime: pip install 'skpolyode[sktime]'.",
         "skpolyode.forecasting needs sktime: pip install 'skpolyode[sktime]'.",
         "skpolyode.adapters needs sktime: pip install 'skpolyode[sktime]'.",
         "load_plaid() needs sktime: pip install 'skpolyode[sktime]'.",

@@ -7,8 +7,6 @@ import importlib.metadata
 import inspect
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from configparser import ConfigParser
 from pathlib import Path
@@ -89,19 +87,6 @@ def test_what_is_listed_is_public() -> None:
     assert {"PolyODEForecaster", "evaluate_forecasts", "__version__"} < {*skpolyode.__all__}
     for room in (skpolyode.transformers, skpolyode.models, skpolyode.embedders):
         assert dir(room) == sorted(room.__all__)
-
-
-def test_what_needs_an_extra_says_so() -> None:
-    code = (
-        "import sys; sys.modules['sktime'] = None\n"
-        "import skpolyode; assert not hasattr(skpolyode, 'nothing')\n"
-        "skpolyode.datasets, skpolyode.plotting\n"
-        "assert not {'PolyODEForecaster', 'forecasting', 'adapters'} & {*dir(skpolyode)}\n"
-        "from skpolyode import PolyODEForecaster"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("ImportError: skpolyode.forecasting needs sktime: pip install"), last
 
 
 def test_import_leaves_no_thread_that_would_keep_the_interpreter_alive() -> None:

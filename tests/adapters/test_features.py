@@ -83,7 +83,9 @@ def test_sktime_classifier_and_grid_search(data):
     classifier = tiny(max_epochs=3) * LogisticRegression(max_iter=1000)
     assert np.mean(classifier.fit(nested, y).predict(nested) == y) > 0.8
     search = TSCGridSearchCV(
-        classifier, {"SeriesFeatures__transformer__n_coefficients": [2, 4]}, cv=2
+        tiny() * LogisticRegression(max_iter=1000),
+        {"SeriesFeatures__transformer__n_coefficients": [2, 4]},
+        cv=2,
     )
     search.fit(nested, y)
     assert search.best_params_["SeriesFeatures__transformer__n_coefficients"] in (2, 4)

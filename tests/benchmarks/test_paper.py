@@ -279,6 +279,7 @@ def mimic_file(tmp_path_factory):
     return str(path)
 
 
+@pytest.mark.usefixtures("no_stacking")
 @pytest.mark.parametrize("name", ["last value", "PolyODE", "Interpolation linear"])
 def test_cell_of_mimic(mimic_file, name):
     results = MimicCell(mimic_file, name, 0, None, TINY.limits).run()

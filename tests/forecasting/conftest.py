@@ -58,7 +58,7 @@ def y() -> pd.DataFrame:
 def trained() -> PolyODEForecaster:
     """Pretrained; clone it before fitting."""
     transformer = PolyODETransformer(
-        n_coefficients=6, hidden_layer_sizes=(24,), horizon=2, max_epochs=12
+        n_coefficients=6, hidden_layer_sizes=(24,), horizon=2, max_epochs=6
     )
     forecaster = PolyODEForecaster(transformer, calibration_fraction=0.4, random_state=0)
     return forecaster.pretrain(frame(waves(40, seed=0)))

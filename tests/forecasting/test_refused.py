@@ -15,6 +15,8 @@ from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel import Panel
 from tests.forecasting.conftest import HOUR, START, tiny
 
+pytestmark = pytest.mark.usefixtures("few_structural_models")
+
 
 def test_before_the_first_observation(forecaster, y):
     early = pd.DatetimeIndex([START - HOUR])
@@ -180,12 +182,14 @@ def answers(forecaster):
     return forecaster.predict([HOUR]), interval, forecaster.predict_var([HOUR])
 
 
-def assert_as_before(forecaster, refused, match):
+def assert_as_before(forecaster, *refused):
+    """After each of pairs of a call that is refused, and what it says."""
     expected, cutoff, held = answers(forecaster), forecaster.cutoff, forecaster._y
-    with pytest.raises((ValueError, TypeError), match=match):
-        refused(forecaster)
-    assert forecaster.cutoff is cutoff
-    assert forecaster._y is held
+    for call, match in refused:
+        with pytest.raises((ValueError, TypeError), match=match):
+            call(forecaster)
+        assert forecaster.cutoff is cutoff
+        assert forecaster._y is held
     for found, own in zip(answers(forecaster), expected, strict=True):
         assert type(found) is type(own)
         assert found.equals(own)  # names too
@@ -197,13 +201,14 @@ def test_refused_updates_change_nothing(forecaster, y, of):
     y = {"frame": y.loc[0], "panel": y, "hierarchy": hierarchy}[of]
     forecaster.fit(y)
     new = later(y)
-    for wrong, match in (
-        (new.rename(columns={"u": "w"}), r"channels \['w', 'v'\]"),
-        (new[["v", "u"]], r"channels \['v', 'u'\]"),
-        (in_zone(new, "UTC"), "the time zone UTC"),
-    ):
-        assert_as_before(forecaster, lambda own, y=wrong: own.update(y), match)
-    assert_as_before(forecaster, lambda own: own.update_predict_single(wrong), "time zone UTC")
+    zoned = in_zone(new, "UTC")
+    assert_as_before(
+        forecaster,
+        (lambda own: own.update(new.rename(columns={"u": "w"})), r"channels \['w', 'v'\]"),
+        (lambda own: own.update(new[["v", "u"]]), r"channels \['v', 'u'\]"),
+        (lambda own: own.update(zoned), "the time zone UTC"),
+        (lambda own: own.update_predict_single(zoned), "time zone UTC"),
+    )
 
 
 @pytest.mark.parametrize("remember", [False, True])
@@ -211,8 +216,11 @@ def test_refused_updates_of_one_series_change_nothing(y, remember):
     y = y.loc[0]["u"].dropna()
     forecaster = tiny().set_config(remember_data=remember).fit(y)
     other, two = later(y).rename("w"), later(y).to_frame().assign(w=1.0)
-    assert_as_before(forecaster, lambda own: own.update(other), r"channels \['w'\]")
-    assert_as_before(forecaster, lambda own: own.update(two), r"channels \['u', 'w'\]")
+    assert_as_before(
+        forecaster,
+        (lambda own: own.update(other), r"channels \['w'\]"),
+        (lambda own: own.update(two), r"channels \['u', 'w'\]"),
+    )
 
 
 def test_a_failed_training_undoes_the_update(y, monkeypatch):
@@ -284,6 +292,7 @@ def test_repeated_rows_are_refused_and_the_remedy_helps(forecaster, y):
 
 @pytest.mark.parametrize("method", ["fit", "pretrain"])
 def test_exogenous_series_are_not_ignored_without_a_word(y, method):
+    y = y.loc[[0]]
     forecaster = PolyODEForecaster(S4Transformer(hidden_size=4, max_epochs=1), random_state=0)
     with pytest.warns(UserWarning, match="does not use exogenous series: X is ignored"):
         getattr(forecaster, method)(y, X=y)
@@ -302,16 +311,26 @@ def on_clock(y, kind, of):
     return pd.concat(own)
 
 
+@pytest.fixture(scope="module")
+def under_x(y, few_structural_models):
+    """Fitted under inputs, to one series and to several; what is asked of them is refused."""
+    fits = {"frame": y.loc[0], "panel": y}
+    return {of: tiny().fit(own, X=inputs_of(own)) for of, own in fits.items()}
+
+
+def inputs_of(y):
+    return y[["u"]].rename(columns={"u": "x"}).fillna(0.0)
+
+
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize("of", ["frame", "panel"])
-def test_another_kind_of_index_than_that_of_fit(forecaster, y, of, kind):
+def test_another_kind_of_index_than_that_of_fit(forecaster, under_x, y, of, kind):
     y = y if of == "panel" else y.loc[0]
-    X = y[["u"]].rename(columns={"u": "x"}).fillna(0.0)
-    wrong = on_clock(y, kind, of), on_clock(X, kind, of)
+    wrong = on_clock(y, kind, of), on_clock(inputs_of(y), kind, of)
     forecaster.fit(y)
     match = rf"times of {{}} are of the kind {kind}, but those of fit are of the kind DatetimeIndex"
-    assert_as_before(forecaster, lambda own: own.update(wrong[0]), match.format("y"))
-    model = tiny().fit(y, X=X)
+    assert_as_before(forecaster, (lambda own: own.update(wrong[0]), match.format("y")))
+    model = under_x[of]
     for ask in (
         lambda: model.update(later(y), X=wrong[1], update_params=False),
         lambda: model.predict([HOUR], X=wrong[1]),

@@ -9,6 +9,8 @@ import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.forecasting import PolyODEForecaster
 
+pytestmark = pytest.mark.usefixtures("few_structural_models")
+
 
 def small(**options: object) -> PolyODEForecaster:
     transformer = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
@@ -25,7 +27,7 @@ def wave(t: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("n_series", "period"), [(1, "auto"), (9, "auto"), (12, "auto"), (12, 11.0)]
+    ("n_series", "period"), [(1, "auto"), (4, "auto"), (12, "auto"), (12, 11.0)]
 )
 def test_a_season_is_repeated(n_series, period):
     rng, t = np.random.default_rng(0), irregular(70)

@@ -219,6 +219,7 @@ def test_dates_and_equal_ends_are_no_clock(setting, as_dates, monkeypatch):
     assert model.set_params(features="clock").fit(X, y > 0).features_ == "clock"  # if asked for
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_the_embedder_learns_once_and_from_the_seed(monkeypatch):
     X, y = swings(8)
     calls = []

@@ -9,6 +9,7 @@ from sklearn.exceptions import NotFittedError
 import skpolyode
 from skpolyode import HiPPOTransformer, PastDecoder, PolyODEForecaster
 from skpolyode.plotting import TrainingDisplay
+from tests.quick import early_noise_tests, few_variance_steps
 from tests.transformers.data import oscillators, small
 
 SERIES = oscillators(8)
@@ -59,9 +60,10 @@ def test_a_file_holds_all_that_is_drawn(fitted, tmp_path) -> None:
 def test_stages_start_where_the_report_says() -> None:
     noise = np.random.default_rng(0).normal(scale=0.5, size=(200, 2))
     noisy = [(t, x + noise[: len(t)]) for t, x in oscillators(8, rate=10.0)]  # not too short
-    for n_epochs, stages in ((20, {"training": 0, "noise": 10}), (12, {"training": 0})):
-        model = small(max_epochs=n_epochs).fit(noisy)
-        assert TrainingDisplay.from_estimator(model).stages == stages
+    with few_variance_steps(10), early_noise_tests(2):
+        for n_epochs, stages in ((4, {"training": 0, "noise": 2}), (2, {"training": 0})):
+            model = small(max_epochs=n_epochs).fit(noisy)
+            assert TrainingDisplay.from_estimator(model).stages == stages
 
 
 HISTORY = [

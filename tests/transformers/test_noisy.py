@@ -12,7 +12,7 @@ import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.training.loop import _Run
 from skpolyode.transformers.noise import TrainFilter
-from tests.quick import few_variance_steps, no_stacking
+from tests.quick import early_noise_tests, few_variance_steps, no_stacking
 from tests.transformers.data import oscillators, small
 
 SERIES = oscillators(8)
@@ -20,7 +20,7 @@ SERIES = oscillators(8)
 
 @pytest.fixture(scope="module", autouse=True)
 def quick():
-    with few_variance_steps(), no_stacking():
+    with few_variance_steps(20), no_stacking(), early_noise_tests(4):
         yield
 
 
@@ -120,18 +120,18 @@ def swings(noise: float, n: int, n_series: int = 20) -> list[tuple[np.ndarray, n
 
 def test_noise_is_found_by_itself():
     """A filter where there is noise, of about its size, and none where there is none."""
-    assert small(max_epochs=20).fit(swings(0.0, 30, 10)).noise_ is None
+    assert small(max_epochs=8).fit(swings(0.0, 24, 8)).noise_ is None
     series = swings(0.3, 24, 20)
     assert small(max_epochs=1, observations="exact").fit(swings(0.3, 9)).noise_ is None
-    found = small(max_epochs=20).fit(series)
+    found = small(max_epochs=8).fit(series)
     assert 0.15 < found.noise_[0] < 0.35
     assert (found.interpolate_std(series).values > 0).all()
-    assert 14 <= found.n_epochs_ <= 20  # some as a filter, and no more than max_epochs
+    assert 5 <= found.n_epochs_ <= 8  # some as a filter, and no more than max_epochs
     assert [entry["epoch"] for entry in found.history_] == list(range(found.n_epochs_ + 1))
     assert np.all(np.diff([entry["seconds"] for entry in found.history_]) > 0)
-    since = found.history_[10:]  # as a filter for sure
+    since = found.history_[4:]  # as a filter for sure
     scores = [entry["validation_error"] * entry["error_ahead"] for entry in since]
-    assert found.best_epoch_ in (10 + int(np.argmin(scores)), found.n_epochs_)
+    assert found.best_epoch_ in (4 + int(np.argmin(scores)), found.n_epochs_)
 
 
 def test_what_no_filter_helps_is_exact(monkeypatch):
@@ -139,9 +139,9 @@ def test_what_no_filter_helps_is_exact(monkeypatch):
     stages = (TrainFilter(max_error=0.0), *PolyODETransformer.stages[1:])
     monkeypatch.setattr(PolyODETransformer, "stages", stages)
     series = swings(0.3, 20)
-    fitted = small(max_epochs=20).fit(series)
+    fitted = small(max_epochs=8).fit(series)
     assert fitted.noise_ is None
-    assert 14 <= fitted.n_epochs_ <= 20
+    assert 5 <= fitted.n_epochs_ <= 8
     (noise,) = (d for d in fitted.fit_report_.decisions if d.stage == "noise")
     assert noise.outcome == "observations are exact: a filter fills gaps no better"
     path = fitted.interpolate(series).values
@@ -152,19 +152,19 @@ def test_what_no_filter_helps_is_exact(monkeypatch):
 def few_swings(noise):
     """Series, and what a fit makes of them."""
     series = swings(noise, 15, 8)
-    return series, small(max_epochs=20).fit_transform(series)
+    return series, small(max_epochs=8).fit_transform(series)
 
 
-@pytest.mark.parametrize(("noise", "epoch"), [(0.3, 5), (0.3, 12), (0.0, 15)])
+@pytest.mark.parametrize(("noise", "epoch"), [(0.3, 2), (0.3, 5), (0.0, 6)])
 def test_a_fit_that_was_stopped_before_or_after_the_test_goes_on(
     noise, epoch, tmp_path, monkeypatch
 ):
     """With the same result."""
     series, whole = few_swings(noise)
-    settings = {"max_epochs": 20, "checkpoint_dir": tmp_path}
+    settings = {"max_epochs": 8, "checkpoint_dir": tmp_path}
     stopped = small(**settings)
     monkeypatch.setattr("skpolyode.training.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
-    n_epochs, train = iter(range(20)), _Run._train_epoch
+    n_epochs, train = iter(range(8)), _Run._train_epoch
 
     def interrupted(run, number):
         if next(n_epochs) == epoch:

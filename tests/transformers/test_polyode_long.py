@@ -125,7 +125,7 @@ def test_of_a_channel_that_training_never_saw_nothing_is_made_up():
 
 @pytest.mark.usefixtures("no_stacking")
 def test_one_long_series_is_trained_on_in_parts():
-    panel = Panel.from_series([long_series(700)])
+    panel = Panel.from_series([long_series(500)])
     embedder = PolyODETransformer(n_coefficients=8, max_epochs=3, random_state=0).fit(panel)
     assert embedder._rows_to_cut(embedder.embedder_) == 256
     # its end is held out, so that training one series stops where it no longer helps
@@ -162,17 +162,17 @@ def test_the_whole_history_is_put_together_from_parts(whole, missing, monkeypatc
 @pytest.mark.usefixtures("no_stacking")
 def test_the_dynamics_do_not_know_the_window():
     """Forecasts hang on the context; coefficients of the history cost the network nothing."""
-    panel = Panel.from_series([long_series(60, seed=k) for k in range(6)])
+    panel = Panel.from_series([long_series(30, seed=k) for k in range(3)])
     shared = {"max_epochs": 1, "random_state": 0, "hidden_layer_sizes": (8,), "context": 5.0}
     with few_variance_steps():
-        short = PolyODETransformer(window=30.0, n_coefficients=32, **shared).fit(panel)
+        short = PolyODETransformer(window=15.0, n_coefficients=32, **shared).fit(panel)
         wide = PolyODETransformer(n_coefficients=50, **shared).fit(panel)
     assert [p.shape for p in wide.field_.parameters()] == [
         p.shape for p in short.field_.parameters()
     ]
     ahead = [one.forecast(panel, [100.0]).values for one in (short, wide)]
     np.testing.assert_allclose(*ahead, rtol=1e-12)
-    assert wide.transform(panel).shape == (6, 2 * (50 + 33))
+    assert wide.transform(panel).shape == (3, 2 * (50 + 33))
     assert wide.context_ == short.context_ == 5.0
     durations = panel.times[panel.offsets[1:] - 1] - panel.times[panel.offsets[:-1]]
     assert any(np.isclose(durations, wide.window_))  # the longest of those that were trained on

@@ -10,6 +10,7 @@ from skpolyode import InterpolationTransformer, Panel, PanelImputer
 from skpolyode.panel.select import hide_cells
 from skpolyode.transformers import refinement
 from skpolyode.transformers.refinement import learn_refinement
+from tests.quick import no_stacking
 from tests.transformers.data import small
 
 
@@ -29,6 +30,13 @@ def twins(n_series=40, n_rows=20, seed=0, kept=0.8):
 
 def lines(refine=True):
     return PanelImputer(InterpolationTransformer(), refine=refine)
+
+
+@pytest.fixture(scope="module")
+def refined():
+    """Of a trained transformer, as it is by default."""
+    with no_stacking():
+        return PanelImputer(small(n_coefficients=3, max_epochs=1)).fit(twins()[0])
 
 
 def error(filled, truth):
@@ -66,13 +74,13 @@ def test_few_cells_teach_nothing():
     assert not lines().fit(panel).refinement_.coefficients.any()
 
 
-def test_only_trained_transformers_are_refined_by_default():
+@pytest.mark.usefixtures("no_stacking")
+def test_only_trained_transformers_are_refined_by_default(refined):
     panel, truth = twins()
     assert lines(refine="auto").fit(panel).refinement_ is None
     learned = small(n_coefficients=3, max_epochs=1)
     plain = PanelImputer(learned, refine=False).fit_transform(panel)
-    refined = PanelImputer(learned).fit_transform(panel)
-    assert (error(refined, truth)[:2] < 0.2 * error(plain, truth)[:2]).all()
+    assert (error(refined.transform(panel), truth)[:2] < 0.2 * error(plain, truth)[:2]).all()
 
 
 def test_series_are_filled_one_by_one():
@@ -111,14 +119,13 @@ def test_tables_are_corrected_between_the_first_and_the_last_row():
 
 
 @pytest.mark.filterwarnings("ignore:.*far from")
-def test_a_faulty_reading_corrects_nothing():
+def test_a_faulty_reading_corrects_nothing(refined):
     panel, _ = twins()
-    imputer = PanelImputer(small(n_coefficients=3, max_epochs=1)).fit(panel)
-    assert imputer.refinement_.coefficients[0].any()
+    assert refined.refinement_.coefficients[0].any()
     row = int(np.flatnonzero(np.isnan(panel.values[:, 0]))[0])
     outlying = panel.values.copy()
     outlying[row, 1] = 1e6
-    spoilt = imputer.transform(
+    spoilt = refined.transform(
         Panel(panel.times, outlying, panel.offsets, channel_names=list("abc"))
     )
     assert abs(spoilt.values[row, 0]) < 5
