@@ -106,6 +106,7 @@ TABLES = {
         needs_data=True,
         subfolder="turbofan",
     ),
+    "crossing_sets": Table("crossing_sets", quick="--only bilirubin", needs_data=True),
     "single": Table("single_series", quick="--only nile --folds 1"),
     "longitudinal": Table(
         "longitudinal",
