@@ -260,7 +260,7 @@ class PolyODEForecaster(PanelForecaster):
         """
         self.check_is_fitted()
         inner = self._context.y if y is None else convert_to(y, _MTYPES)
-        X = X if X is None else convert_to(X, _MTYPES)
+        X = None if X is None else convert_to(X, _MTYPES)
         is_unnamed = isinstance(y, pd.Series) and y.name is None
         places = channel_places(self._context.y.columns, inner.columns, is_unnamed)
         query = read_index(self._context, inner.index)

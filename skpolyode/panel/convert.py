@@ -106,27 +106,29 @@ def _rows_from_tables(tables: Any, faults: Faults, time_unit: str | None) -> Row
     return rows
 
 
-def nested_shape(lists: Any) -> tuple[int, ...]:
-    """Shape of lists of lists of vectors, () of anything else."""
+def shape_of(X: Any) -> tuple[int, ...]:
+    """Shape of an array or table, or of lists of lists of vectors; () of anything else."""
+    if shape := getattr(X, "shape", None):
+        return tuple(shape)
     try:
-        return np.shape(lists) if is_vector(first_of(first_of(lists))) else ()
+        return np.shape(X) if is_vector(first_of(first_of(X))) else ()
     except ValueError:  # not rectangular
         return ()
 
 
 def _rows_from_array(array: Any, faults: Faults, time_unit: str | None) -> Rows:
-    shape = getattr(array, "shape", None) or nested_shape(array)
+    shape = shape_of(array)
     if len(shape) == 3 and has_channels_first(*shape[1:]):
         given = faults.name if hasattr(array, "shape") else f"np.array({faults.name})"
         raise ValueError(
-            f"{faults.name} of shape {tuple(shape)} may be (series, channel, time), as sktime and "
+            f"{faults.name} of shape {shape} may be (series, channel, time), as sktime and "
             f"aeon have it: Panel.from_sktime({given}); or (series, time, channel), with "
             f"{shape[1]} times of {shape[2]} channels: Panel.from_array({faults.name})."
         )
     rows = rows_from_array(array, faults, time_unit, column_times(array))
     if len(shape) == 3:
         remedies = "Panel.from_sktime({})", "Panel.from_array({})"
-        _warn_of_other_reading(rows, {tuple(shape[1:])}, remedies, faults.name)
+        _warn_of_other_reading(rows, {shape[1:]}, remedies, faults.name)
     return rows
 
 

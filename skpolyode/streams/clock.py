@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpolyode.panel import Panel
+from skpolyode.panel.select import last_seen_rows
 from skpolyode.streams.inputs import DrivenGap
 
 
@@ -46,8 +47,7 @@ class Clock(NamedTuple):
     @classmethod
     def after(cls, panel: Panel, unit: float) -> Clock:
         """Clock of series after all of their rows; see :meth:`move` for `unit`."""
-        index = np.where(np.isnan(panel.values), -1, np.arange(panel.n_observations)[:, None])
-        latest = np.maximum.reduceat(index, panel.offsets[:-1], axis=0)
+        latest = last_seen_rows(panel.values, panel.offsets)[panel.offsets[1:] - 1]
         seen_at = np.where(latest < 0, np.nan, panel.elapsed[latest] / unit)
         start, end = panel.start, panel.end
         return cls(start, end, (end - start) / unit, seen_at, panel.lengths)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skpolyode.errors import check_share
 from skpolyode.panel import Panel, is_ragged
-from skpolyode.panel.convert import nested_shape
+from skpolyode.panel.convert import shape_of
 from skpolyode.panel.select import series_of_rows
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.base import SeriesTransformer
@@ -218,7 +218,7 @@ class PanelImputer(PathTransformer):
                 results.append(Panel.from_rows(rows, checked=filled.is_checked))
             return results
         # The rows of a table are whole series; behind those of an array there may be padding.
-        shape = getattr(X, "shape", None) or nested_shape(X)
+        shape = shape_of(X)
         shape = shape if len(shape) == 3 else (panel.n_series, panel.lengths[0])
         first = panel.times[0]  # not 0 where the columns of a frame are called 1, 2, ...
         rows = series_of_rows(panel) * shape[1] + (panel.times - first).astype(np.int64)

@@ -21,7 +21,7 @@ from skpolyode.memory.base import MOST_COEFFICIENTS
 from skpolyode.panel import Panel, as_panel, is_ragged, series_index
 from skpolyode.panel.cells import with_nan
 from skpolyode.panel.checks import TOO_LARGE, build_rows, note_cells, note_extremes
-from skpolyode.panel.convert import nested_shape
+from skpolyode.panel.convert import shape_of
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.panel.readers.arrays import rows_from_array
@@ -247,11 +247,11 @@ def _converted(
             known = panel.is_checked, panel.is_observed
             panel = Panel.from_rows(replace(panel.rows, has_ids=True), *known)
         return panel, None
-    shape = getattr(X, "shape", None) or nested_shape(X)
+    shape = shape_of(X)
     if len(shape) > 2:
         if reset or shape[2:] != (estimator.n_channels_in_,):  # channels may come first
-            return as_panel(X, name=name), tuple(shape)
-        return Panel.from_rows(build_rows(name, rows_from_array, X)), tuple(shape)
+            return as_panel(X, name=name), shape
+        return Panel.from_rows(build_rows(name, rows_from_array, X)), shape
     if isinstance(X, pd.DataFrame) and X.shape[1] == 0:
         raise ValueError(
             f"{name} is empty: a DataFrame without columns has 0 feature(s) (time points), while a "
