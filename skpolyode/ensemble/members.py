@@ -53,7 +53,8 @@ class Members:
         learned = {BASE: MEMBERS[BASE].learn(lesson)}
         lesson = lesson._replace(base=_forecasts_of(learned[BASE][0], sample))
         learned |= {name: own.learn(lesson) for name, own in MEMBERS.items() if name != BASE}
-        bounds = Bounds.learn(sample.rows.values, sample.leads, sample.actual - sample.records.last)
+        changes = sample.actual - sample.records.last
+        bounds = Bounds.learn(sample.whole_series, sample.leads, changes)
         folds = range(1 + sample.n_folds)
         return [cls({name: x[k] for name, x in learned.items() if x}, bounds) for k in folds]
 

@@ -73,7 +73,8 @@ class StackedForecast(Members):
         one is the weight of the mean in training, 0. The further a series is outside the range of
         training, by up to one standard deviation, the more the weights of the mean, of the free run
         and of members that do not extrapolate move to the mixed model: they have not seen such
-        values.
+        values. So they do where few series of training have been, the more the less weight the free
+        run has.
     unseen : float64 ndarray of shape (D, G)
         Weights for channels that have not been observed yet.
     """
@@ -109,9 +110,9 @@ class StackedForecast(Members):
             what = take_known(given, part), own, when, driven[part]
             members, records = self.forecasts(self.names, *what), Records.of(own[RECORDS])
             leads = records.time_since(when[:, None])
-            far = np.where(records.n_values > 0, self.bounds.outside(records), 0.0)
-            share = np.clip(far / SETTINGS.margin, 0.0, 1.0)
+            far, rare = (np.minimum(x / SETTINGS.margin, 1.0) for x in self.bounds.outside(records))
             weights = self.at(leads)
+            share = np.maximum(far, rare * (1 - weights[..., self.names.index(RUN)]))
             rest = 1 - weights.sum(axis=-1)  # of the mean in training
             weights[..., base] += share * (rest + weights[..., inside].sum(axis=-1))
             weights[..., inside] *= 1 - share[..., None]

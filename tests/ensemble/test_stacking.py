@@ -282,7 +282,9 @@ def still(n_channels: int = 1) -> Members:
     ones = np.ones(n_channels)
     blank = MixedEffects._blank(np.array([0.0, 1.0]), (), 1.0, n_channels)
     mixed = replace(blank, curve=np.full((n_channels, 2), 0.5))
-    bounds = Bounds(-ones, ones, np.array([0.0, 10.0]), np.full((n_channels, 2), 100.0))
+    bounds = Bounds(
+        -ones, ones, -ones, ones, np.array([0.0, 10.0]), np.full((n_channels, 2), 100.0)
+    )
     return Members({"last": LastValue(np.zeros(n_channels)), "mixed": mixed}, bounds)
 
 
@@ -315,6 +317,18 @@ def test_outside_the_range_of_training_the_model_gives_way(last, expected):
     share = np.clip(max(last - 1, -1 - last), 0, 1)
     run = (1 - share) * 0.6
     assert found == pytest.approx(run + 0.3 * last + share * 0.7 * 0.5)
+
+
+@pytest.mark.parametrize("run", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("last", [0.2, 0.3, 0.7, -0.9])
+def test_where_few_series_have_been_it_gives_way_the_less_it_is_trusted(last, run):
+    own = stacked(run=run, last=0.3 * (1 - run))
+    bounds = replace(own.bounds, common_lowest=np.array([-0.4]), common_highest=np.array([0.2]))
+    parts = {"run": np.array([[1.0]])}, seen(last), np.array([2.0]), no_inputs(1)
+    found = replace(own, bounds=bounds).combine(*parts)[0, 0]
+    moved = max(last - 0.2, -0.4 - last, 0.0) * (1 - run)
+    kept = own.combine(*parts)[0, 0] - moved * run
+    assert found == pytest.approx(kept + moved * (run + 0.7 * (1 - run)) * 0.5)
 
 
 def test_the_mean_and_the_regression_give_way_as_well():
