@@ -23,6 +23,20 @@ settings.register_profile("repeatable", deadline=None, derandomize=True, max_exa
 settings.load_profile("repeatable")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def small_fits():
+    """A quarter less of each: tests of what is left out, and of pages, have `whole_fits`."""
+    with quick.short_step_checks(), quick.one_population_curve():
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole_fits():
+    """For tests of what other tests do without, and of figures that users are shown."""
+    with quick.whole_fits():
+        yield
+
+
 @pytest.fixture
 def no_stacking():
     """For a test of something else than forecasts."""

@@ -7,10 +7,11 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 STEPS = """
-import json, sys, threading
+import json, sys, threading, warnings
 import numpy as np, torch
 
 def state():
@@ -45,6 +46,9 @@ display.plot(Figure().add_subplot())
 found["plot into given axes"] = list(sys.modules)
 display.plot()
 found["plot"] = list(sys.modules)
+with warnings.catch_warnings(action="ignore"):  # of sktime's own imports
+    skpolyode.load(sys.argv[1])
+found["load a forecaster"] = list(sys.modules)
 print(json.dumps(found))
 """
 
@@ -52,12 +56,16 @@ print(json.dumps(found))
 @cache
 def after_steps() -> dict[str, Any]:
     """By step: the modules that are loaded then, and what else was looked at."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", STEPS],
-        cwd=Path(__file__).resolve().parents[1],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    from skpolyode.forecasting import PolyODEForecaster
+
+    with TemporaryDirectory() as folder:
+        PolyODEForecaster().save(path := Path(folder) / "forecaster.safetensors")
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", STEPS, path],
+            cwd=Path(__file__).resolve().parents[1],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from skpolyode.ensemble import mixed, mixed_likelihood
 from skpolyode.heads import features
 from skpolyode.structural import averaging
 from skpolyode.training import variance
 from skpolyode.transformers import noise, stages
+
+CHECK_STEPS = stages.CheckStepSize.run
 
 
 @contextmanager
@@ -31,6 +34,30 @@ def few_variance_steps(n_steps: int = 40) -> AbstractContextManager[None]:
 def few_structural_models(n_drawn: int = 32) -> AbstractContextManager[None]:
     """Within, an eighth of the structural models of few series are drawn."""
     return replaced(averaging, "SETTINGS", averaging.StructuralSettings(n_drawn=n_drawn))
+
+
+def one_population_curve(n_knots: int = 4) -> AbstractContextManager[None]:
+    """Within, mixed models choose from one curve in place of three: a seventh of a small fit."""
+    return replaced(mixed, "SETTINGS", replace(mixed.SETTINGS, n_knots=(n_knots,)))
+
+
+def short_step_checks(n_rows: int = 4) -> AbstractContextManager[None]:
+    """Within, steps are checked on windows of a quarter of the rows: a fifth of a small fit."""
+
+    def check(self: stages.CheckStepSize, state: stages.FitState) -> None:
+        CHECK_STEPS(replace(self, n_rows=n_rows), state)
+
+    return replaced(stages.CheckStepSize, "run", check)
+
+
+@contextmanager
+def whole_fits() -> Iterator[None]:
+    """Within, fits do all that they do outside of tests; see `small_fits` in tests/conftest.py."""
+    with (
+        replaced(mixed, "SETTINGS", mixed_likelihood.SETTINGS),
+        replaced(stages.CheckStepSize, "run", CHECK_STEPS),
+    ):
+        yield
 
 
 def no_stacking() -> AbstractContextManager[None]:

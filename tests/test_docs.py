@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import skpolyode
-from tests.quick import few_trees, few_variance_steps, no_stacking
+from tests.quick import few_trees, few_variance_steps, no_stacking, whole_fits
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -48,7 +48,9 @@ def test_code_of_the_page_runs(
     asks_for_it = any(STACKED.search(block.code) for block in outputs.blocks(text))
     with ExitStack() as shorter:
         shorter.enter_context(few_variance_steps(400 if n_epochs == "all" else 10))
-        if not is_whole:
+        if is_whole:
+            shorter.enter_context(whole_fits())
+        else:
             shorter.enter_context(few_trees())
             if not asks_for_it:
                 shorter.enter_context(no_stacking())

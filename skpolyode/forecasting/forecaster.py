@@ -394,6 +394,6 @@ class PolyODEForecaster(PanelForecaster):
         small = {"hidden_layer_sizes": (4,), "max_epochs": 1, "step_size": 1e7, "horizon": 1}
         models = [PolyODETransformer(n_coefficients=n, **small) for n in (2, 3)]
         return [
-            {"transformer": models[0], "update_epochs": 0, "random_state": 0},
-            {"transformer": models[1], "update_epochs": 1, "random_state": 1, "period": None},
+            {"transformer": models[0], "update_epochs": 1, "random_state": 0},
+            {"transformer": models[1], "update_epochs": 0, "random_state": 1, "period": None},
         ]

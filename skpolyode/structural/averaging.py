@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import zip_longest
 from typing import NamedTuple, Self
 
@@ -298,14 +299,16 @@ def _search(
         share = softmax(odds / 2, axis=1).mean(axis=0)
         return points[rng.choice(len(share), half, p=share)]
 
-    first = tried(points[:half])
+    runs, rest = [], points
     if max(map(len, seasons), default=0) > 1:  # a day and a week have few of the draws
-        points[half:] = with_periods_of(likely(first[1], of_seasons), points[half:])
-    second = tried(points[half:])
-    third = tried(nearby_points(likely(np.hstack([first[1], second[1]]), rng), rng))
-    drawn, odds, errors = zip(first, second, third, strict=True)
+        runs, rest = [tried(points[:half])], points[half:]
+        rest[:] = with_periods_of(likely(runs[0][1], of_seasons), rest)
+    runs.append(tried(rest))  # if possible at once: a filter takes as long for all as for half
+    odds = np.hstack([run[1] for run in runs])
+    runs.append(tried(nearby_points(likely(odds, rng), rng)))
+    drawn, odds, errors = zip(*runs, strict=True)
     joined = [np.hstack(own) for own in zip(*errors, strict=True)]
-    return drawn[0].joined(drawn[1]).joined(drawn[2]), np.hstack(odds), joined
+    return reduce(Components.joined, drawn), np.hstack(odds), joined
 
 
 def _candidate_periods(series: list[_Series], gap: float, errors: list[np.ndarray]) -> list[float]:

@@ -131,7 +131,7 @@ class TrainFilter(Train):
         >>> import numpy as np
         >>> from skpolyode import Panel, PolyODETransformer
         >>> from skpolyode.transformers.noise import TrainFilter
-        >>> noise, times = np.random.default_rng(0).normal(size=(20, 30)), np.arange(30.0)
+        >>> noise, times = np.random.default_rng(0).normal(size=(20, 20)), np.arange(20.0)
         >>> panel = Panel.from_series([(times, x) for x in noise])
         >>> settings = {"observations": "noisy", "max_epochs": 1, "learning_rate_init": 1e-9}
         >>> model = PolyODETransformer(n_coefficients=4, hidden_size=0, random_state=0, **settings)

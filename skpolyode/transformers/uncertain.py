@@ -82,7 +82,7 @@ class UncertainTransformer(NeuralTransformer):
         >>> from skpolyode import PolyODETransformer
         >>> t = np.linspace(0, 6, 13)
         >>> series = [(t, np.sin(2 * t + k)) for k in range(8)]
-        >>> model = PolyODETransformer(n_coefficients=8, max_epochs=5, random_state=0).fit(series)
+        >>> model = PolyODETransformer(n_coefficients=8, max_epochs=2, random_state=0).fit(series)
         >>> std = model.learn_std(series).interpolate_std(series, [3.0, 3.25])  # exact; between
         >>> bool((std.values[::2] == 0).all()), bool((std.values[1::2] > 0).all())
         (True, True)
@@ -125,9 +125,9 @@ class UncertainTransformer(NeuralTransformer):
         --------
         >>> import numpy as np
         >>> from skpolyode import PolyODETransformer
-        >>> t, noise = np.linspace(0, 6, 25), np.random.default_rng(0).normal(0, 0.3, (6, 25))
+        >>> t, noise = np.linspace(0, 6, 15), np.random.default_rng(0).normal(0, 0.3, (6, 15))
         >>> series = [(t, np.sin(t + k) + noise[k]) for k in range(6)]
-        >>> model = PolyODETransformer(max_epochs=5, observations="noisy", random_state=0)
+        >>> model = PolyODETransformer(max_epochs=2, observations="noisy", random_state=0)
         >>> model = model.fit(series)
         >>> bool((model.interpolate_std(series, [3.0, 6.5, 8.0]).values > 0).all())
         True

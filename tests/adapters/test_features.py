@@ -38,7 +38,7 @@ def data() -> tuple[pd.DataFrame, np.ndarray]:
     rng = np.random.default_rng(0)
     frames, y = {}, np.repeat(["slow", "fast"], 12)
     for k, speed in enumerate(y):
-        t = np.sort(rng.uniform(0, 6, rng.integers(12, 18)))
+        t = np.sort(rng.uniform(0, 6, rng.integers(8, 12)))
         x = np.sin((1 + 2 * (speed == "fast")) * t + rng.uniform(0, 1))
         x[3] = NAN
         index = pd.Timestamp("2024-01-01") + pd.to_timedelta(t, unit="h")

@@ -51,7 +51,7 @@ def tiny(**options) -> PolyODEForecaster:
 @pytest.fixture(scope="session")
 def y() -> pd.DataFrame:
     """Three ragged series of irregular datetimes."""
-    return frame(waves(3, seed=5))
+    return frame(waves(3, seed=5, fewest=12))
 
 
 @pytest.fixture(scope="session")

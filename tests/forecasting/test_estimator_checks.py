@@ -36,4 +36,7 @@ def test_sktime_check(obj, test_name, monkeypatch):
     # Most checks fit the same series, many of them once a horizon, to look at something else.
     if test_name not in LOOK_AT_TRAINING:
         train_once(monkeypatch, PolyODEForecaster, "_train", TRAINED)
-    check_estimator(obj, tests_to_run=test_name, raise_exceptions=True, verbose=False)
+    # The first parameters for tests do all that the others do, and more.
+    check_estimator(
+        obj.create_test_instance(), tests_to_run=test_name, raise_exceptions=True, verbose=False
+    )

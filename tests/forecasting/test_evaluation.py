@@ -95,7 +95,7 @@ def test_cutoffs_of_datetimes():
 
 
 def test_an_untrained_model_is_trained_on_the_past_only():
-    panel = waves(12, seed=0)
+    panel = waves(12, seed=0, fewest=12)
     transformer = PolyODETransformer(n_coefficients=2, hidden_layer_sizes=(4,), max_epochs=1)
     model = PolyODEForecaster(transformer, random_state=0)
     scores = evaluate_forecasts(model, panel)

@@ -226,7 +226,8 @@ def weights(forecaster: PolyODEForecaster) -> np.ndarray:
     return np.concatenate([p.detach().numpy().ravel() for p in parameters])
 
 
-def test_update_trains_only_on_request(y):
+def test_update_trains_only_on_request():
+    y = frame(waves(3, seed=5))
     head = y.groupby(level="who").head(15)
     fitted = tiny(update_epochs=3).fit(head)
     before, transformer = weights(fitted), fitted.transformer_

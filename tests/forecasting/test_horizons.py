@@ -135,7 +135,7 @@ def test_forecasts_count_from_the_ends_of_series(forecaster, y):
 
 
 def test_a_series_without_any_observation_does_not_stop_a_batch(trained):
-    panel = waves(4, seed=3)
+    panel = waves(4, seed=3, fewest=12)
     times, values = panel[2]
     series = [*panel.to_series()[:2], (times, np.full_like(values, np.nan)), panel[3]]
     kept = Panel.from_series(
@@ -155,7 +155,7 @@ def test_a_series_without_any_observation_does_not_stop_a_batch(trained):
 
 
 def test_static_covariates_reach_the_embedder():
-    panel = waves(12, seed=0)
+    panel = waves(12, seed=0, fewest=10)
     ids = list("abcdefghijkl")
     static = pd.DataFrame({"group": np.tile(["a", "b"], 6), "size": np.arange(12.0)}, index=ids)
     told = Panel(panel.times, panel.values, panel.offsets, ids=ids, static=static)

@@ -14,7 +14,7 @@ from skpolyode.forecasting.paths import _stretches, on_path
 from skpolyode.panel import Panel
 from tests.closeness import assert_same_but_for_rounding
 from tests.quick import few_variance_steps
-from tests.transformers.data import oscillators, small
+from tests.transformers.data import short_oscillators, small
 
 
 def bridges(n_series: int, seed: int, n_rows: int = 25) -> Panel:
@@ -40,7 +40,9 @@ def walker() -> PolyODEForecaster:
 
 @pytest.fixture(scope="module")
 def fitted() -> PolyODEForecaster:
-    return PolyODEForecaster(small(), random_state=0).pretrain(Panel.from_series(oscillators(20)))
+    return PolyODEForecaster(small(), random_state=0).pretrain(
+        Panel.from_series(short_oscillators(20))
+    )
 
 
 def test_hidden_values_are_covered(walker):
@@ -76,7 +78,7 @@ def test_distances_are_those_to_the_observations_of_the_channel(fitted):
 
 
 def test_what_was_observed_is_known_and_coverage_widens(fitted):
-    panel = Panel.from_series(oscillators(6, seed=3))
+    panel = Panel.from_series(short_oscillators(6, seed=3))
     ends = [fitted.interpolate_interval(panel, coverage=level) for level in (0.5, 0.8, 0.95)]
     known = np.isfinite(panel.values)
     for lower, upper in ends:
@@ -92,7 +94,7 @@ def test_what_was_observed_is_known_and_coverage_widens(fitted):
 
 
 def test_after_the_end_they_are_those_of_forecasts(fitted):
-    panel = Panel.from_series(oscillators(4, seed=3))
+    panel = Panel.from_series(short_oscillators(4, seed=3))
     ahead = {"times": [0.2, 2.0], "relative_to": "end", "coverage": 0.8}
     for one, other in zip(
         fitted.interpolate_interval(panel, **ahead),
@@ -107,7 +109,7 @@ def test_after_the_end_they_are_those_of_forecasts(fitted):
 
 
 def test_series_do_not_depend_on_their_company_and_files_keep_all(fitted, tmp_path):
-    panel, times = Panel.from_series(oscillators(5, seed=4)), [0.5, 1.5, 2.5]
+    panel, times = Panel.from_series(short_oscillators(5, seed=4)), [0.5, 1.5, 2.5]
     whole = fitted.interpolate_interval(panel, times, relative_to="start")[1].values
     one = fitted.interpolate_interval(panel[[3]], times, relative_to="start")[1].values
     np.testing.assert_allclose(one, whole[9:12], atol=1e-6)
@@ -168,9 +170,9 @@ def test_even_rows_are_hidden_one_by_one(n_rows):
 @pytest.mark.parametrize("options", [{"observations": "noisy"}, {"embedding": "coefficients_std"}])
 def test_an_embedder_that_knows_its_errors_is_listened_to(options):
     model = PolyODEForecaster(small(**options), random_state=0)
-    with few_variance_steps():
-        model.pretrain(Panel.from_series(oscillators(20)))
-    panel = Panel.from_series(oscillators(4, seed=5))
+    with few_variance_steps(15):
+        model.pretrain(Panel.from_series(short_oscillators(20)))
+    panel = Panel.from_series(short_oscillators(4, seed=5))
     lower, upper = model.interpolate_interval(panel, np.linspace(0.3, 2.0, 9), relative_to="start")
     width = upper.values - lower.values
     assert (width > 0).all()
@@ -183,11 +185,11 @@ def test_an_embedder_that_knows_its_errors_is_listened_to(options):
 
 def test_wrong_coverage(fitted):
     with pytest.raises(ValueError, match=r"coverage must lie between 0 and 1, got 1\.5"):
-        fitted.interpolate_interval(oscillators(2), [1.0], coverage=1.5)
+        fitted.interpolate_interval(short_oscillators(2), [1.0], coverage=1.5)
     one = r"coverage must be one number between 0 and 1, got \[0\.5, 0\.9\]: call it for each"
     for method in (fitted.interpolate_interval, fitted.forecast_interval):
         with pytest.raises(TypeError, match=one):
-            method(oscillators(2), [5.0], coverage=[0.5, 0.9])
+            method(short_oscillators(2), [5.0], coverage=[0.5, 0.9])
 
 
 def frame(n_rows: int = 40) -> pd.DataFrame:

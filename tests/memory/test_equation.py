@@ -49,7 +49,7 @@ def signals(size):
 def expected(name, size, signals):
     """What following, holding, forgetting and bridging should give, for the rows in `rows`."""
     start, path = signals
-    rows = list(range(len(GAPS))) if size <= 16 else FAR
+    rows = list(range(len(GAPS))) if size <= 8 else FAR
     ends = [all_in_one(name, start[row], path, row) for row in rows]
     keys = "follow", "hold", "propagate", "bridge"
     return rows, dict(zip(keys, np.split(np.stack(ends), 4, axis=1), strict=True))

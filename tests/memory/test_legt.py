@@ -57,7 +57,7 @@ def test_basis_at_the_ends_of_the_window():
 @pytest.mark.parametrize("size", [*SIZES, 100, 128])
 def test_gaps_that_never_repeat(size, n_channels):
     rng = np.random.default_rng(size)
-    n_gaps = 60 if size <= 64 else 15
+    n_gaps = 40 if size <= 64 else 6
     gaps = 10 ** rng.uniform(-7, 1.5, n_gaps)
     c = rng.normal(size=(n_gaps, n_channels, size))
     A, _ = legt_matrices(size)

@@ -52,7 +52,7 @@ def as_many(model: PolyODE, packed: Packed) -> tuple[torch.Tensor, dict[str, tor
     max_gap=st.sampled_from([1.0, 30 * WINDOW]),
     seed=st.integers(0, 2**20),
 )
-@settings(max_examples=3)
+@settings(max_examples=2)
 def test_few_series_are_run_as_many(
     measure, told, lengths, n_channels, n_static, n_hidden, max_gap, seed
 ):

@@ -11,7 +11,7 @@ from skpolyode import HiPPOTransformer
 from skpolyode.memory import MEMORIES
 from skpolyode.saving.codec import Encoder
 from tests.quick import few_variance_steps
-from tests.transformers.data import Pairs, oscillators, small
+from tests.transformers.data import Pairs, short_oscillators, small
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "polyode": {},
@@ -30,9 +30,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def fitted(name: str) -> Any:
     parameters = VARIANTS[name]
     if name.startswith("polyode"):
-        with few_variance_steps():
-            return small(**parameters).fit(oscillators())
-    return HiPPOTransformer(n_coefficients=6, **parameters).fit(oscillators())
+        with few_variance_steps(15):
+            return small(**parameters).fit(short_oscillators())
+    return HiPPOTransformer(n_coefficients=6, **parameters).fit(short_oscillators())
 
 
 def flat(series: Pairs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -47,7 +47,7 @@ KINDS_OF_MODELS = [
 
 @pytest.fixture(scope="module", params=KINDS_OF_MODELS, ids=lambda model: repr(model)[:40])
 def model(request):
-    with few_variance_steps():
+    with few_variance_steps(15):
         return request.param.set_params(max_epochs=2, random_state=0).fit(PANEL)
 
 

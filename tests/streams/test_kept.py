@@ -12,14 +12,14 @@ import pytest
 import skpolyode
 from skpolyode import Panel
 from tests.streams.cases import fitted
-from tests.transformers.data import oscillators, small
+from tests.transformers.data import short_oscillators, small
 
 
 @pytest.mark.parametrize("keep", ["save", "pickle", "copy", "deepcopy"])
 @pytest.mark.parametrize("name", ["polyode", "polyode legs", "hippo"])
 def test_kept_stream_goes_on_as_it_would_have(name, keep, tmp_path):
     static = pd.DataFrame({"ward": ["a", "b", None], "age": [1, 2, 3]}, index=list("xyz"))
-    X = Panel.from_series(oscillators(3), ids=["x", "y", "z"], static=static)
+    X = Panel.from_series(short_oscillators(3), ids=["x", "y", "z"], static=static)
     stream = fitted(name).stream(X)
     if keep == "save":
         stream.save(tmp_path / "stream.safetensors")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.streams.cases import VARIANTS, fitted
-from tests.transformers.data import Pairs, oscillators
+from tests.transformers.data import Pairs, short_oscillators
 
 
 def row_by_row(transformer: Any, series: Pairs) -> Any:
@@ -25,7 +25,7 @@ def row_by_row(transformer: Any, series: Pairs) -> Any:
 def test_a_channel_last_seen_in_the_first_row_is_gone_on_from(name, n_rows):
     """Also in the very first row of all."""
     transformer = fitted(name)
-    series = [(t[:8], x[:8].copy()) for t, x in oscillators(3, seed=7)]
+    series = [(t[:8], x[:8].copy()) for t, x in short_oscillators(3, seed=7)]
     for k, (_, x) in enumerate(series):
         x[0], x[1:n_rows, k % 2] = [0.4, -0.7], np.nan
         x[1:, 1 - k % 2] = 0.3

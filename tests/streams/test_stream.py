@@ -16,7 +16,7 @@ from skpolyode import HiPPOTransformer, Panel
 from skpolyode.streams import stream as stream_module
 from tests.closeness import assert_same_but_for_rounding
 from tests.streams.cases import VARIANTS, assert_same_answers, fitted, flat, mixed, snapshot
-from tests.transformers.data import oscillators, small
+from tests.transformers.data import short_oscillators, small
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -24,7 +24,7 @@ from tests.transformers.data import oscillators, small
 @settings(max_examples=2)
 def test_any_split_of_the_data_gives_the_batch_result(name, seed, n_splits):
     transformer, rng = fitted(name), np.random.default_rng(seed)
-    series = oscillators(3, seed=seed)
+    series = short_oscillators(3, seed=seed)
     owner, times, values = mixed(series, rng)
     stream = transformer.stream(len(series))
     bounds = np.sort(rng.integers(0, len(owner), n_splits))
@@ -37,7 +37,7 @@ def test_any_split_of_the_data_gives_the_batch_result(name, seed, n_splits):
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_moment_of_a_series_is_that_of_its_beginning(name):
     transformer = fitted(name)
-    ((times, values),) = oscillators(1, seed=3)
+    ((times, values),) = short_oscillators(1, seed=3)
     stream = transformer.stream()
     for k, (time, row) in enumerate(zip(times, values, strict=True), start=1):
         stream.update(time, row)
@@ -80,8 +80,8 @@ def test_long_and_short_gaps_are_followed(name):
 
 @pytest.mark.parametrize("n_coefficients", [1, 12])
 def test_long_series_are_followed(n_coefficients):
-    transformer = small(n_coefficients=n_coefficients, max_epochs=1).fit(oscillators())
-    ((times, values),) = oscillators(1, seed=1, length=40 * transformer.window_)
+    transformer = small(n_coefficients=n_coefficients, max_epochs=1).fit(short_oscillators())
+    ((times, values),) = short_oscillators(1, seed=1, length=40 * transformer.window_)
     stream = transformer.stream().update(times, values)
     difference = stream.embedding() - transformer.transform([(times, values)])
     assert abs(difference).max() < 1e-7
@@ -89,7 +89,7 @@ def test_long_series_are_followed(n_coefficients):
 
 @pytest.mark.parametrize("name", ["polyode", "hippo"])
 def test_times_may_count_from_the_ends_of_series(name):
-    series, transformer = oscillators(4), fitted(name)
+    series, transformer = short_oscillators(4), fitted(name)
     stream = transformer.stream(series)
     for method, times in (("reconstruct", [-0.4, 0.0]), ("forecast", [0.0, 0.7])):
         if hasattr(stream, method):
@@ -103,7 +103,7 @@ def test_times_may_count_from_the_ends_of_series(name):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_stream_goes_on_from_series(name):
-    transformer, series = fitted(name), oscillators(4, seed=5)
+    transformer, series = fitted(name), short_oscillators(4, seed=5)
     known = Panel.from_series([(t[:3], x[:3]) for t, x in series], ids=list("abcd"))
     stream = transformer.stream(known)
     assert stream.last_times.tolist() == [t[2] for t, _ in series]
@@ -114,7 +114,7 @@ def test_stream_goes_on_from_series(name):
 
 
 def test_answers_of_some_of_the_series():
-    transformer, series = fitted("polyode"), oscillators(4)
+    transformer, series = fitted("polyode"), short_oscillators(4)
     stream = transformer.stream(4)
     owner, times, values = flat(series)
     stream.update(times[owner > 0], values[owner > 0], owner[owner > 0])
@@ -133,7 +133,7 @@ def test_answers_of_some_of_the_series():
 
 
 def test_groups_and_threads_do_not_matter(monkeypatch):
-    transformer, series = fitted("polyode"), oscillators(9, seed=8)
+    transformer, series = fitted("polyode"), short_oscillators(9, seed=8)
     whole = transformer.stream(series).embedding()
     monkeypatch.setattr(stream_module, "_GROUP", 2)
     before = torch.get_num_threads()
@@ -148,7 +148,7 @@ def test_groups_and_threads_do_not_matter(monkeypatch):
 
 def test_static_covariates_are_used():
     static = pd.DataFrame({"age": [30.0, 50.0, np.nan] * 4, "sex": ["f", "m", None, "f"] * 3})
-    X = Panel.from_series(oscillators(), static=static)
+    X = Panel.from_series(short_oscillators(), static=static)
     transformer = small().fit(X)
     with torch.no_grad():
         transformer.start_.weight.normal_(generator=torch.Generator().manual_seed(0))
@@ -175,7 +175,7 @@ def test_datetimes_are_read_and_given_back():
     zone, start = "Europe/Rome", pd.Timestamp("2024-03-31", tz="Europe/Rome")
     frames = [
         pd.DataFrame(x, index=start + pd.to_timedelta(t.round(6), unit="h"))
-        for t, x in oscillators(3)
+        for t, x in short_oscillators(3)
     ]
     transformer = small().fit(frames)
     stream = transformer.stream(3)
@@ -273,7 +273,7 @@ def test_fault_is_named_and_leaves_the_stream_as_it_was(name, arguments, kind, m
 
 @pytest.fixture(scope="module")
 def named():
-    panel = Panel.from_series(oscillators(), channel_names=["hr", "bp"])
+    panel = Panel.from_series(short_oscillators(), channel_names=["hr", "bp"])
     return HiPPOTransformer(n_coefficients=6).fit(panel)
 
 
@@ -329,7 +329,7 @@ def test_many_faults_are_counted_and_the_first_are_shown():
 
 
 def test_failure_in_the_middle_leaves_the_stream_as_it_was(monkeypatch):
-    stream = fitted("polyode").stream(oscillators(3))
+    stream = fitted("polyode").stream(short_oscillators(3))
     before = snapshot(stream)
     real, calls = stream._take_in, []
 
@@ -358,7 +358,7 @@ def test_stream_needs_a_fitted_transformer():
 
 
 def test_times_outside_are_refused_as_in_the_transformer():
-    stream = fitted("polyode").stream(oscillators(2))
+    stream = fitted("polyode").stream(short_oscillators(2))
     with pytest.raises(ValueError, match="before its last observation"):
         stream.forecast([0.0])
     with pytest.raises(ValueError, match="outside"):
@@ -368,7 +368,7 @@ def test_times_outside_are_refused_as_in_the_transformer():
 def test_moments_beyond_the_reach_of_nanoseconds_are_not_mistaken():
     """In 64 bits the year 1700 would be after 2026, and 2318 would be 1733."""
     start = pd.Timestamp("2026-01-01T00:00:00.000000001")
-    dated = [(start + pd.to_timedelta(t, unit="h"), x) for t, x in oscillators()]
+    dated = [(start + pd.to_timedelta(t, unit="h"), x) for t, x in short_oscillators()]
     panel = Panel.from_series(dated, time_unit="h")
     transformer = small().fit(panel)
     stream = transformer.stream(panel[:1])
@@ -381,10 +381,10 @@ def test_moments_beyond_the_reach_of_nanoseconds_are_not_mistaken():
 
 
 def test_stream_does_not_change_with_its_transformer():
-    transformer = small(warm_start=True).fit(oscillators())
-    stream = transformer.stream(oscillators(3))
+    transformer = small(warm_start=True).fit(short_oscillators())
+    stream = transformer.stream(short_oscillators(3))
     before = stream.embedding()
-    transformer.fit(oscillators(seed=1))
+    transformer.fit(short_oscillators(seed=1))
     assert np.array_equal(stream.embedding(), before)
     stream.update(9.0, np.ones((3, 2)))
 
@@ -395,7 +395,7 @@ def test_stream_tells_what_it_is():
 
 
 def test_series_are_found_by_their_ids():
-    X = Panel.from_series(oscillators(3), ids=["ann", "bob", "eve"])
+    X = Panel.from_series(short_oscillators(3), ids=["ann", "bob", "eve"])
     by_place, by_id = (fitted("polyode").stream(X) for _ in range(2))
     by_place.update([9.0, 9.0], [[1.0, 2.0], [3.0, 4.0]], [2, 0]).update(9.5, [1.0, 1.0], 1)
     by_id.update([9.0, 9.0], [[1.0, 2.0], [3.0, 4.0]], ["eve", "ann"]).update(

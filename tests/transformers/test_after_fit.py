@@ -16,12 +16,12 @@ from skpolyode import HiPPOTransformer
 from skpolyode.training import loop
 from skpolyode.transformers import stages
 from tests.quick import few_variance_steps
-from tests.transformers.data import oscillators, small
+from tests.transformers.data import short_oscillators, small
 from tests.transformers.registry import all_transformers
 
 TRANSFORMERS = all_transformers()
 QUICK = pytest.mark.usefixtures("no_stacking")
-SERIES = oscillators(6)
+SERIES = short_oscillators(6)
 CHANGES = {
     "n_coefficients": 9,
     "measure": "legs",
@@ -172,7 +172,7 @@ def test_fits_and_answers_do_not_depend_on_defaults_of_torch(name):
 
 @QUICK
 def test_standard_deviations_do_not_depend_on_defaults_of_torch():
-    with few_variance_steps():
+    with few_variance_steps(10):
         usual, noisy = small(max_epochs=1).fit(SERIES), small(observations="noisy", max_epochs=1)
         same, alike = deepcopy(usual), clone(noisy)
         stds = [one.interpolate_std(SERIES) for one in (usual.learn_std(SERIES), noisy.fit(SERIES))]

@@ -9,10 +9,10 @@ from skpolyode import PolyODETransformer
 from skpolyode.training import loop
 from skpolyode.transformers import neural, stages
 from tests.quick import no_stacking, with_usual_epochs
-from tests.transformers.data import oscillators, small
+from tests.transformers.data import short_oscillators, small
 from tests.transformers.registry import all_transformers
 
-SERIES = oscillators(24)
+SERIES = short_oscillators(24)
 N_INTERVALS = sum(len(times) - 1 for times, _ in SERIES)
 NEURAL = sorted(n for n, t in all_transformers().items() if isinstance(t, neural.NeuralTransformer))
 LARGEST = 60

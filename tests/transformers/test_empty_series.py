@@ -23,10 +23,10 @@ from skpolyode import (
 )
 from tests.closeness import assert_same_but_for_rounding
 from tests.quick import no_stacking
-from tests.transformers.data import oscillators, small
+from tests.transformers.data import short_oscillators, small
 from tests.transformers.registry import all_transformers
 
-SERIES = oscillators(6)
+SERIES = short_oscillators(6)
 NOTHING = ([0.5, 1.0], np.full((2, 2), np.nan))
 MIXED = [SERIES[0], NOTHING, *SERIES[1:5], ([], np.empty((0, 2))), SERIES[5]]
 KNOWN = np.array([True, False, True, True, True, True, False, True])

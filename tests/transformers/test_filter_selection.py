@@ -9,7 +9,10 @@ import torch
 from skpolyode import Panel
 from skpolyode.models.gain import Gain
 from skpolyode.transformers.noise import TrainFilter
+from tests.quick import early_noise_tests
 from tests.transformers.data import small
+
+pytestmark = pytest.mark.usefixtures("no_stacking")
 
 TIMES, RNG = np.arange(30.0), np.random.default_rng(0)
 LEVELS = RNG.normal(size=(20, 1))
@@ -41,7 +44,8 @@ def test_short_series_are_not_filtered(n_rows):
     """Nor are they for the first half of the training."""
     values = LEVELS + 0.5 * np.random.default_rng(0).normal(size=(20, n_rows))
     panel = Panel.from_series([(TIMES[:n_rows], x) for x in values])
-    model = small(observations="auto", max_epochs=20).fit(panel)
+    with early_noise_tests(4):
+        model = small(observations="auto", max_epochs=8).fit(panel)
     noise = model.fit_report_["noise"]
     short = "observations are exact: series are too short for a filter"
     assert (noise.outcome == short) is ("gap_filling" not in noise.figures) is (n_rows == 14)

@@ -24,7 +24,7 @@ from skpolyode import (
     SummaryStatsTransformer,
 )
 from tests import quick
-from tests.transformers.data import oscillators, small
+from tests.transformers.data import short_oscillators, small
 from tests.transformers.test_sklearn_checks import UNLISTED
 
 LINEAR = PanelImputer(InterpolationTransformer(n_coefficients=4))
@@ -58,7 +58,7 @@ def holes(shape, seed=0, share=0.4):
 @both
 class TestContainers:
     def test_panel(self, imputer):
-        panel = Panel.from_series(oscillators(), ids=[f"s{k}" for k in range(12)])
+        panel = Panel.from_series(short_oscillators(), ids=[f"s{k}" for k in range(12)])
         found = clone(imputer).fit_transform(panel)
         observed = ~np.isnan(panel.values)
         assert isinstance(found, Panel)
@@ -98,7 +98,7 @@ class TestContainers:
         np.testing.assert_array_equal(table.to_numpy()[observed], X.to_numpy()[observed])
 
     def test_lists_become_panels(self, imputer):
-        series = oscillators()
+        series = short_oscillators()
         found = clone(imputer).fit(series).transform(series[:3])
         assert isinstance(found, Panel)
         assert np.isfinite(found.values).all()
@@ -181,7 +181,7 @@ def test_bands_are_of_what_would_have_been_observed():
     np.testing.assert_allclose((upper - lower)[hidden] / 2, 1.2816 * std[hidden], rtol=1e-4)
     np.testing.assert_allclose((lower + upper) / 2, values)
     np.testing.assert_array_equal(lower[~hidden], X[~hidden])
-    panel = Panel.from_series(oscillators())
+    panel = Panel.from_series(short_oscillators())
     low, high = imputer.interval(panel)
     assert low.offsets.tolist() == panel.offsets.tolist()
     assert (low.values <= high.values).all()
@@ -195,7 +195,7 @@ def test_in_a_pipeline_and_a_search():
     grid = {"panelimputer__transformer__kind": ["linear", "pchip"]}
     assert GridSearchCV(pipeline, grid, cv=2).fit(X, y).best_params_
     ragged = make_pipeline(clone(LINEAR), HiPPOTransformer(), LogisticRegression())
-    assert ragged.fit(oscillators(), y).predict(oscillators()).shape == (12,)
+    assert ragged.fit(short_oscillators(), y).predict(short_oscillators()).shape == (12,)
 
 
 def test_a_transformer_without_a_path():

@@ -17,10 +17,10 @@ from skpolyode import HiPPOTransformer, InterpolationTransformer, Panel
 from skpolyode.ensemble import mixed
 from skpolyode.ensemble.members import Members
 from tests.closeness import assert_same_but_for_rounding
-from tests.transformers.data import oscillators, small
+from tests.transformers.data import short_oscillators, small
 from tests.transformers.registry import all_transformers
 
-SERIES = oscillators(rate=3.0)
+SERIES = short_oscillators(rate=3.0)
 PATHS = {name: x for name, x in all_transformers().items() if x.has_path}
 
 

@@ -13,9 +13,9 @@ from skpolyode import Panel, PolyODETransformer
 from skpolyode.training.loop import _Run
 from skpolyode.transformers.noise import TrainFilter
 from tests.quick import early_noise_tests, few_variance_steps, no_stacking
-from tests.transformers.data import oscillators, small
+from tests.transformers.data import short_oscillators, small
 
-SERIES = oscillators(8)
+SERIES = short_oscillators(8)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -120,9 +120,9 @@ def swings(noise: float, n: int, n_series: int = 20) -> list[tuple[np.ndarray, n
 
 def test_noise_is_found_by_itself():
     """A filter where there is noise, of about its size, and none where there is none."""
-    assert small(max_epochs=8).fit(swings(0.0, 24, 8)).noise_ is None
-    series = swings(0.3, 24, 20)
-    assert small(max_epochs=1, observations="exact").fit(swings(0.3, 9)).noise_ is None
+    assert small(max_epochs=8).fit(swings(0.0, 18, 6)).noise_ is None
+    series = swings(0.3, 24, 16)
+    assert small(max_epochs=1, observations="exact").fit(swings(0.3, 9, 8)).noise_ is None
     found = small(max_epochs=8).fit(series)
     assert 0.15 < found.noise_[0] < 0.35
     assert (found.interpolate_std(series).values > 0).all()
@@ -138,7 +138,7 @@ def test_what_no_filter_helps_is_exact(monkeypatch):
     """From half-way on; the best weights so far are then those without a gain."""
     stages = (TrainFilter(max_error=0.0), *PolyODETransformer.stages[1:])
     monkeypatch.setattr(PolyODETransformer, "stages", stages)
-    series = swings(0.3, 20)
+    series = swings(0.3, 16, 10)
     fitted = small(max_epochs=8).fit(series)
     assert fitted.noise_ is None
     assert 5 <= fitted.n_epochs_ <= 8

@@ -12,9 +12,9 @@ from skpolyode import PolyODETransformer
 from skpolyode.models import PolyODE
 from skpolyode.training import loop
 from skpolyode.transformers import stages
-from tests.transformers.data import oscillators, small
+from tests.transformers.data import short_oscillators, small
 
-SERIES = oscillators()
+SERIES = short_oscillators()
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def fitted():
 @pytest.fixture(scope="module")
 def learned():
     """Trained long enough to have learnt the oscillator."""
-    train = oscillators(40, seed=1)
+    train = short_oscillators(40, seed=1)
     return small(n_coefficients=8, hidden_layer_sizes=(24,), max_epochs=20).fit(train)
 
 
@@ -207,7 +207,7 @@ def last_value_error(transformer, series):
 
 @pytest.mark.usefixtures("no_stacking")
 def test_forecasts_beat_the_last_value(learned):
-    test = oscillators(20, seed=2)
+    test = short_oscillators(20, seed=2)
     error = -learned.score(test)
     assert 0 < error < 0.3 * last_value_error(learned, test)
     assert learned.step_halving_error_ < 0.5 * np.sqrt(error)

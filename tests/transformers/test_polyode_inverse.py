@@ -12,9 +12,9 @@ import pytest
 from skpolyode import Panel
 from skpolyode.datasets import make_ode_system
 from tests.closeness import assert_same_but_for_rounding
-from tests.transformers.data import oscillators, small
+from tests.transformers.data import short_oscillators, small
 
-SERIES = oscillators()
+SERIES = short_oscillators()
 IDS = [f"patient {i}" for i in range(12)]
 
 
@@ -108,6 +108,7 @@ def test_a_single_observation_comes_back_exactly(fitted):
     np.testing.assert_allclose(back.values, np.tile([0.25, -0.5], (5, 1)), atol=1e-12)
 
 
+@pytest.mark.usefixtures("no_stacking")
 @pytest.mark.parametrize("tz", [None, "Europe/Oslo"])
 def test_times_keep_their_type(tz):
     panel = dated(tz)
@@ -177,11 +178,11 @@ def test_forecasts_do_not_depend_on_batch_mates(fitted, panel):
 def test_arrays_come_back_as_arrays(window, n_coefficients):
     t = np.arange(10.0)
     cube = np.sin(0.5 * t + np.arange(8)[:, None])[..., None] * [1.0, 2.0]
-    transformer = small(n_coefficients=n_coefficients, window=window, max_epochs=20).fit(cube)
+    transformer = small(n_coefficients=n_coefficients, window=window, max_epochs=10).fit(cube)
     back = transformer.inverse_transform(transformer.transform(cube))
     assert back.shape == cube.shape
     assert ((back - cube) ** 2).mean() < 0.05 * cube.var()
-    flat = small(n_coefficients=n_coefficients, window=window, max_epochs=20).fit(cube[..., 0])
+    flat = small(n_coefficients=n_coefficients, window=window, max_epochs=10).fit(cube[..., 0])
     back = flat.inverse_transform(flat.transform(cube[..., 0]))
     assert back.shape == (8, 10)
     assert ((back - cube[..., 0]) ** 2).mean() < 0.05 * cube[..., 0].var()
@@ -218,6 +219,7 @@ def test_times_outside_are_refused(fitted, panel):
         fitted.forecast(panel, [[9.0], [9.0]])
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_times_outside_are_named_as_the_user_knows_them():
     days = pd.DatetimeIndex(["2024-01-01", "2024-01-03", "2024-01-04 12:00"])
     series = [(days, [1.0, 3.0, 2.0])] * 2

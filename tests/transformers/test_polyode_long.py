@@ -135,7 +135,7 @@ def test_one_long_series_is_trained_on_in_parts():
 @pytest.fixture(scope="module")
 def whole():
     """Remembers all of series much longer than what its dynamics see."""
-    panel = Panel.from_series([long_series(700, seed=k) for k in range(2)])
+    panel = Panel.from_series([long_series(450, seed=k) for k in range(2)])
     with few_variance_steps(), no_stacking():
         return PolyODETransformer(n_coefficients=8, max_epochs=1, random_state=0).fit(panel)
 

@@ -17,7 +17,7 @@ import skpolyode
 from skpolyode import InterpolationTransformer, Panel, Resampler
 from skpolyode.heads import MiniRocket
 from tests.quick import no_stacking
-from tests.transformers.data import oscillators, small
+from tests.transformers.data import short_oscillators, small
 
 LINE = InterpolationTransformer(n_coefficients=4)
 SERIES = [
@@ -78,7 +78,7 @@ def test_a_common_clock_of_datetimes():
 
 @pytest.mark.parametrize("relative_to", ["start", "end"])
 def test_the_origin_of_time_does_not_matter(relative_to):
-    series = oscillators()
+    series = short_oscillators()
     shifted = [(t + 100.0 * k, x) for k, (t, x) in enumerate(series)]
     resampler = Resampler(small(), n_points=20, relative_to=relative_to).fit(series)
     found = resampler.transform(series)
@@ -117,7 +117,7 @@ class Speeds(TransformerMixin, BaseEstimator):
 
 
 def two_speeds():
-    slow, fast = oscillators(20, seed=1, rate=5), oscillators(20, seed=2, rate=5)
+    slow, fast = short_oscillators(20, seed=1, rate=5), short_oscillators(20, seed=2, rate=5)
     fast = [(t / 2, x) for t, x in fast]  # twice as fast and half as long
     return [*slow, *fast], np.repeat([0, 1], 20)
 
@@ -141,9 +141,9 @@ def test_minirocket():
 
 
 def test_saved_and_loaded(tmp_path):
-    resampler = Resampler(small(), n_points=7).fit(oscillators())
+    resampler = Resampler(small(), n_points=7).fit(short_oscillators())
     resampler.save(tmp_path / "resampler")
     again = skpolyode.load(tmp_path / "resampler")
-    found = resampler.transform(oscillators())
-    np.testing.assert_array_equal(again.transform(oscillators()), found)
+    found = resampler.transform(short_oscillators())
+    np.testing.assert_array_equal(again.transform(short_oscillators()), found)
     assert clone(again).get_params()["n_points"] == 7

@@ -14,12 +14,12 @@ from tests.quick import no_stacking
 from tests.transformers.registry import all_transformers, expected_to_fail
 
 TRANSFORMERS = all_transformers()
-STACKED = ("HiPPOTransformer", "PolyODETransformer")
+STACKED = ("HiPPOTransformer",)
 
 
 @pytest.fixture(autouse=True)
 def quick(request):
-    """How forecasts are combined is learned in the same way for all: two of them do it here."""
+    """How forecasts are combined is learned in the same way for all: one of them does it here."""
     params = request.node.callspec.params if hasattr(request.node, "callspec") else {}
     name = params.get("name", type(params.get("estimator")).__name__)
     with nullcontext() if name in STACKED else no_stacking():

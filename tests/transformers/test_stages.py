@@ -10,9 +10,9 @@ import skpolyode
 from skpolyode import HiPPOTransformer, ODERNNTransformer, Panel
 from skpolyode.embedders.holdout import Split, judging_part
 from skpolyode.transformers.stages import _ratio
-from tests.transformers.data import oscillators, small
+from tests.transformers.data import short_oscillators, small
 
-SERIES = oscillators(12)
+SERIES = short_oscillators(12)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from tests.quick import few_variance_steps, no_stacking
 from tests.transformers.data import small
 
 RNG = np.random.default_rng(0)
-N_SERIES, LENGTH = 12, 20
+N_SERIES, LENGTH = 12, 12
 TIMES = np.sort(RNG.uniform(0, 6, (N_SERIES, LENGTH)))
 CLEAN = np.sin(TIMES + np.arange(N_SERIES)[:, None])
 SIGMA = 10 ** RNG.uniform(-1.2, -0.2, CLEAN.shape)
@@ -171,7 +171,7 @@ def test_unknown_errors_are_learned():
     values = NOISY.copy()
     errors[:, ::2] = np.nan
     values[:, ::2] = CLEAN[:, ::2] + 0.3 * RNG.normal(size=CLEAN[:, ::2].shape)
-    model = small(max_epochs=15).fit(panel(errors, values))
+    model = small(max_epochs=10).fit(panel(errors, values))
     assert 0.1 < model.noise_[0] < 0.6
 
 

@@ -10,11 +10,11 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skpolyode
-from tests.transformers.data import oscillators
+from tests.transformers.data import short_oscillators
 from tests.transformers.registry import expected_to_fail
 from tests.transformers.toy import ToyTransformer
 
-SERIES = oscillators(rate=3.0)
+SERIES = short_oscillators(rate=3.0)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_parameters_of_training_are_its_own():
 def test_it_learns_to_forecast(fitted):
     errors = [entry["validation_error"] for entry in fitted.history_]
     assert fitted.validation_error_ < 0.7 * errors[0]
-    assert fitted.score(oscillators(20, seed=2, rate=3.0)) > -0.7 * errors[0]
+    assert fitted.score(short_oscillators(20, seed=2, rate=3.0)) > -0.7 * errors[0]
 
 
 def test_features_are_the_state(fitted):

@@ -16,9 +16,9 @@ from skpolyode import Panel, PolyODETransformer
 from skpolyode.embedders import holdout
 from skpolyode.training import TrainingReport
 from skpolyode.training.report import Judged, warn_if_nothing_was_learned
-from tests.transformers.data import oscillators, small
+from tests.transformers.data import short_oscillators, small
 
-SERIES = oscillators(12)
+SERIES = short_oscillators(12)
 PATIENTS = np.repeat([3, 1, 2, 7], 3)
 
 

@@ -11,9 +11,9 @@ from skpolyode import Panel, PolyODETransformer
 from skpolyode.embedders import variance
 from tests.closeness import assert_same_but_for_rounding
 from tests.quick import few_variance_steps, no_stacking
-from tests.transformers.data import oscillators, small
+from tests.transformers.data import short_oscillators, small
 
-SERIES = oscillators(8)  # two channels, observed apart
+SERIES = short_oscillators(8)  # two channels, observed apart
 
 
 def carrying(**parameters):
