@@ -1,6 +1,6 @@
 """Diagrams of the guides, from boxes and arrows.
 
-    python docs/diagrams.py        writes docs/_static/NAME.svg for each
+python docs/diagrams.py        writes docs/_static/NAME.svg for each
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@
     python docs/outputs.py --write README.md docs/streaming.md
 
 A block of Python that prints is followed by a block of text with what it printed. Pictures that the
-code saves, and that the page shows from ``_static``, are kept there. Without ``--write`` pages that are out of date are named, and the exit status is 1. Numbers with a point may
-differ a little, since the last digits of a training depend on the machine.
+code saves, and that the page shows from ``_static``, are kept there. Without ``--write`` pages that
+are out of date are named, and the exit status is 1. Numbers with a point may differ a little, since
+the last digits of a training depend on the machine.
 """
 
 from __future__ import annotations

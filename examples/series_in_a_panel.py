@@ -27,7 +27,8 @@ for length in (16, 11, 7):
     values = np.column_stack([rate, 180 - rate])
     values[np.arange(len(hours)), rng.integers(0, 2, len(hours))] = np.nan  # one of both at a time
     people.append((hours, values))
-panel = Panel.from_series(people, channel_names=["heart rate", "pressure"], ids=["ann", "bob", "eve"])
+names = ["heart rate", "pressure"]
+panel = Panel.from_series(people, channel_names=names, ids=["ann", "bob", "eve"])
 print(panel)
 figure, axes = plt.subplots(2, 1, figsize=(10, 4), sharex=True, layout="constrained")
 panel.plot(axes)

@@ -2,8 +2,9 @@
 Siblings between observations
 =============================
 
-What neural models expect of the next seconds, from the same observations of Van der Pol's oscillator.
-All of them were trained to forecast; they differ in how their state moves while nothing is observed.
+What neural models expect of the next seconds, from the same observations of Van der Pol's
+oscillator. All of them were trained to forecast. They differ in how their state moves while nothing
+is observed.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ plt.show()
 print(np.array([-model.score(others) for model in models]).round(3))
 
 # %%
-# Forecasts of one series. The same seed gives the same forecast, to the last bit. Another seed starts
-# from other weights, and holds out other series (:doc:`/reproducibility`).
+# Forecasts of one series. The same seed gives the same forecast, to the last bit. Another seed
+# starts from other weights, and holds out other series (:doc:`/reproducibility`).
 
 times, values = others[0]
 n_known = len(times) * 2 // 3

@@ -3,8 +3,8 @@ Weights of forecasts
 ====================
 
 ``forecast`` combines the free run of the model with simple forecasts, by weights that held-out data
-decide for each channel and lead. Here are the weights on two sets: a system with a law of motion, and
-random walks, which have none.
+decide for each channel and lead. Here are the weights on two sets: a system with a law of motion,
+and random walks, which have none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ sets = {"van der Pol": make_ode_system("van_der_pol", N_TRAIN, random_state=0).p
 sets["random walks"] = walks
 
 # %%
-# Weights by lead, stacked on each other; what is left up to one is the weight of the mean in training.
+# Weights by lead, stacked on each other. What is left up to one is the weight of the mean in
+# training.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.5), sharey=True, layout="constrained")
 for ax, (name, series) in zip(axes, sets.items(), strict=True):
