@@ -32,7 +32,6 @@ panel = Panel.from_series(people, channel_names=names, ids=["ann", "bob", "eve"]
 print(panel)
 figure, axes = plt.subplots(2, 1, figsize=(10, 4), sharex=True, layout="constrained")
 panel.plot(axes)
-axes[0].set_xlabel("")
 axes[1].set_xlabel("hours")
 plt.show()
 
