@@ -296,9 +296,10 @@ class HeadEstimator(SeriesEstimator):
         return answers
 
     def _scored(self, X: Any, y: Any, sample_weight: Any) -> Panel:
-        """Series to score; a ValueError if targets or weights have their ids in another order."""
+        """Series to score; a ValueError if targets are missing or ids are in another order."""
         panel = read_panel(self, X, reset=False)
         refuse_reordered(y, panel, "y")
+        refuse_missing(y, "y", "no target")
         refuse_reordered(sample_weight, panel, "sample_weight")
         return panel
 

@@ -144,5 +144,8 @@ def test_what_is_masked_is_missing(name, message):
     given[name] = np.ma.array(given[name], mask=np.arange(60) == 3)
     with pytest.raises(ValueError, match=f"{name}: series 3 has {message} .1 such series"):
         regressor(head=Ridge()).fit(SERIES, **given)
-    given[name] = np.ma.array(given[name].data, mask=False)
-    regressor(head=Ridge()).fit(SERIES, **given)
+    targets, given[name] = given["y"], np.ma.array(given[name].data, mask=False)
+    model = regressor(head=Ridge()).fit(SERIES, **given)
+    if name == "y":
+        with pytest.raises(ValueError, match="y: series 3 has no target"):
+            model.score(SERIES, targets)
