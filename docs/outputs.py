@@ -3,9 +3,10 @@
     python docs/outputs.py --write                     every page
     python docs/outputs.py --write README.md docs/streaming.md
 
-A block of Python that prints is followed by a block of text with what it printed. Without
-``--write`` pages that are out of date are named, and the exit status is 1. Numbers with a point may
-differ a little, since the last digits of a training depend on the machine.
+A block of Python that prints is followed by a block of text with what it printed. Pictures that the
+code saves, and that the page shows from ``_static``, are kept there. Without ``--write`` pages that
+are out of date are named, and the exit status is 1. Numbers with a point may differ a little, since
+the last digits of a training depend on the machine.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import contextlib
 import io
 import os
 import re
+import shutil
 import sys
 import tempfile
 import warnings
@@ -78,6 +80,13 @@ def rewritten(page: Path) -> str:
     return "".join([*parts, text[start:]])
 
 
+def keep_pictures(text: str, folder: Path, static: Path = ROOT / "docs" / "_static") -> None:
+    """Keep the pictures that a page shows, of those that its code has saved."""
+    for picture in folder.glob("*.png"):
+        if f"_static/{picture.name}" in text:
+            shutil.copy(picture, static)
+
+
 def words(text: str) -> list[str]:
     """Text without its numbers, and without spaces and lines, whose number depends on theirs."""
     return re.sub(r"[-=+\s]+", " ", NUMBER.sub("#", text)).split()
@@ -109,7 +118,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
             if options.write:
-                page.write_text(rewritten(page), "utf-8")
+                page.write_text(text := rewritten(page), "utf-8")
+                keep_pictures(text, Path(folder))
             else:
                 faults = [b.line for b, printed in run(page) if not is_near(b.shown, printed)]
                 is_old |= bool(faults)

@@ -24,7 +24,7 @@ table["buoy"], table["time"] = buoy, pd.Timestamp("2026-03-01") + pd.to_timedelt
 panel = Panel.from_long(table, id="buoy", time="time", time_unit="h", sort=True)
 print(panel)
 swings = truth(buoy, hours).iloc[table.sort_values(["buoy", "time"]).index].to_numpy()
-learned = PolyODETransformer(n_coefficients=16, max_epochs=5, random_state=0)
+learned = PolyODETransformer(n_coefficients=16, max_epochs=4, random_state=0)
 for model in (InterpolationTransformer(), learned):
     complete = PanelImputer(model).fit_transform(panel)
     error = np.mean((complete.values - swings)[np.isnan(panel.values)] ** 2)

@@ -27,7 +27,8 @@ RUNS = [pytest.param(page, "all", marks=pytest.mark.slow, id=f"{page.name}-all")
 RUNS += [pytest.param(page, "one", id=page.name) for page in PAGES if page.name not in LONG]
 # Tools of the pages: what code prints, and the commands of tables.
 sys.path.insert(0, str(ROOT / "docs"))
-outputs, tables = map(importlib.import_module, ("outputs", "table_commands"))
+names = ("outputs", "table_commands", "diagrams")
+outputs, tables, diagrams = map(importlib.import_module, names)
 sys.path.pop(0)
 
 
@@ -88,6 +89,37 @@ def test_outputs_are_written_beneath_the_code(tmp_path: Path) -> None:
     page.write_text(old + "\n```text\ngone\n```\n\nc\n\n```python\nprint(x)\n```\n", "utf-8")
     new = old.replace("\n1\n", "\n2\n") + "\nc\n\n```python\nprint(x)\n```\n\n```text\n3\n```\n"
     assert outputs.rewritten(page) == new
+
+
+def test_pictures_that_a_page_shows_are_kept(tmp_path: Path) -> None:
+    (static := tmp_path / "static").mkdir()
+    for name in ("shown.png", "other.png"):
+        (tmp_path / name).write_bytes(name.encode())
+    outputs.keep_pictures("```{figure} _static/shown.png\n```\n", tmp_path, static)
+    assert [path.read_bytes() for path in static.iterdir()] == [b"shown.png"]
+
+
+def test_diagrams_are_those_of_their_script() -> None:
+    for name, diagram in diagrams.DIAGRAMS.items():
+        assert (ROOT / f"docs/_static/{name}.svg").read_text("utf-8") == diagrams.svg(*diagram)
+
+
+def test_every_guide_opens_with_its_picture() -> None:
+    pages = re.findall(r"^\w+$", (ROOT / "docs" / "guide.md").read_text("utf-8"), re.MULTILINE)
+    guides = [page for page in pages if not page.startswith(MEASURED) and page != "changelog"]
+    openings = {page: opening_of(ROOT / "docs" / f"{page}.md") for page in guides}
+    assert len(guides) > 20
+    assert [page for page, text in openings.items() if "```{figure}" not in text] == []
+    shown = re.findall(r"{figure} (\S+)", "\n".join(openings.values()))
+    own = {path.stem for path in (ROOT / "examples").glob("*.py")}
+    for picture in shown:
+        name = re.sub(r"gallery/images/sphx_glr_(\w+)_\d+.png", r"\1", picture)
+        assert name in own or (ROOT / "docs" / picture).is_file(), picture
+
+
+def opening_of(page: Path) -> str:
+    """Text of a page before its first heading below the title, and before its code."""
+    return re.split(r"^(?:## |```python)", page.read_text("utf-8"), maxsplit=1, flags=re.M)[0]
 
 
 COMMAND = re.compile(r"python -m benchmarks\.([a-z_]+(?:\.[a-z_]+)?)")

@@ -285,3 +285,22 @@ def test_rows_of_a_stream_in_another_order_are_refused(forecasting, shuffled):
     with pytest.raises(ValueError, match=r"index of values holds the ids"):
         stream.update(10.0, rows)
     stream.update(10.0, rows.loc[shuffled.ids])
+
+
+def test_a_mask_in_another_order_selects_nothing_by_position(shuffled):
+    mask = pd.Series(np.arange(12) < 3, index=shuffled.ids)
+    other = mask.sort_index()
+    assert list(shuffled[mask].ids) == list(shuffled.ids[:3])
+    with pytest.raises(ValueError, match=r"index of mask holds the ids .* mask\.loc\[panel\.ids\]"):
+        shuffled[other]
+    assert list(shuffled[other.to_numpy()].ids) == list(shuffled.ids[other.to_numpy()])
+
+
+def test_times_by_ids_are_not_read_as_times_for_all(shuffled):
+    times = pd.Series(np.arange(12.0), index=shuffled.ids)
+    with pytest.raises(ValueError, match="index of times holds the ids of the series"):
+        query_times(shuffled, times)
+    one_each, offsets = query_times(shuffled, [[t] for t in times.loc[shuffled.ids]])
+    assert one_each.tolist() == list(range(12)) == offsets[:-1].tolist()
+    assert len(query_times(shuffled, times.to_numpy())[0]) == 144
+    assert len(query_times(shuffled, pd.Series([1.0, 2.0], index=["p", "q"]))[0]) == 24

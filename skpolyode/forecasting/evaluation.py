@@ -15,8 +15,8 @@ from skpolyode.errors import check_share, plain_repr
 from skpolyode.forecasting.forecaster import PolyODEForecaster
 from skpolyode.panel import Panel, as_panel
 from skpolyode.panel.query import read_leads, times_since
-from skpolyode.panel.select import observed_part, observed_series, refuse_reordered, split_rows
-from skpolyode.panel.selection import align_to_fit
+from skpolyode.panel.select import observed_part, observed_series, split_rows
+from skpolyode.panel.selection import align_to_fit, refuse_reordered
 
 
 class _Forecasts(NamedTuple):

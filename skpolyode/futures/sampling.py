@@ -16,6 +16,7 @@ from skpolyode.futures.samples import SamplePaths, channel_at, sign_of
 from skpolyode.panel import Panel, offsets_from, query_times
 from skpolyode.panel.query import name_query, refuse_early
 from skpolyode.panel.select import observed_part, observed_series, series_chunks
+from skpolyode.panel.selection import refuse_reordered
 from skpolyode.panel.units import Units
 
 _MOST_VALUES = 2_000_000  # of sampled paths at once, to bound memory
@@ -270,6 +271,7 @@ def _ends(panel: Panel) -> np.ndarray:
 
 def _read_until(panel: Panel, until: Any, relative_to: str | None) -> np.ndarray:
     """Time (n_series,) up to which crossings are looked for."""
+    refuse_reordered(until, panel, "until")
     given = [[time] for time in until] if np.ndim(until) == 1 else until
     try:
         flat, _ = query_times(panel, given, relative_to)

@@ -25,7 +25,9 @@ from skpolyode.embedders.static import StaticEncoder
 from skpolyode.heads.features import FEATURES, MANY_SERIES, without_static
 from skpolyode.heads.weights import fit_parameters, series_weights
 from skpolyode.panel import Panel
+from skpolyode.panel.cells import unmasked
 from skpolyode.panel.select import drop_empty, observed_series
+from skpolyode.panel.selection import refuse_reordered
 from skpolyode.transformers import PolyODETransformer, StaticFeatures
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.estimator import SeriesEstimator
@@ -35,7 +37,6 @@ from skpolyode.transformers.input import (
     read_panel,
     read_weights,
     refuse_missing,
-    refuse_reordered,
     unchanged_by_errors,
 )
 from skpolyode.transformers.neural import NeuralTransformer
@@ -161,7 +162,7 @@ class HeadEstimator(SeriesEstimator):
         told = {"groups": groups, "sample_weight": sample_weight}
         with unchanged_by_errors(self):
             refuse_reordered(y, read_panel(self, X, reset=True), "y")
-            y = np.asarray(y)
+            y = np.asarray(unmasked(y))
             first = clone(self).fit(X, y[:, 0], **told)
             shared = clone(self).set_params(transformer=FrozenEstimator(first.transformer_))
             others = [clone(shared).fit(X, target, **told) for target in y.T[1:]]
@@ -295,9 +296,10 @@ class HeadEstimator(SeriesEstimator):
         return answers
 
     def _scored(self, X: Any, y: Any, sample_weight: Any) -> Panel:
-        """Series to score; a ValueError if targets or weights have their ids in another order."""
+        """Series to score; a ValueError if targets are missing or ids are in another order."""
         panel = read_panel(self, X, reset=False)
         refuse_reordered(y, panel, "y")
+        refuse_missing(y, "y", "no target")
         refuse_reordered(sample_weight, panel, "sample_weight")
         return panel
 

@@ -167,6 +167,9 @@ class ImportanceDisplay:
             drawn = one.scatter(when[seen], x[seen], c=own[seen], **points | (points_kw or {}))
             self.points_.append(drawn)
         label_time(axes, self.times)
+        if ax is None:
+            for one in axes:
+                one.label_outer()
         self.axes_, self.figure_ = axes, axes[0].figure
         self.colorbar_ = self.figure_.colorbar(self.points_[0], ax=list(axes), label="importance")
         return self

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults, plain_repr
-from skpolyode.panel.cells import BadCell
+from skpolyode.panel.cells import BadCell, unmasked
 from skpolyode.panel.inputs import fit_inputs
 from skpolyode.panel.rows import (
     Duplicates,
@@ -343,7 +343,7 @@ def fit_static(
         return None
     table = static
     if not isinstance(static, pd.DataFrame):
-        array = np.array(static)
+        array = np.array(unmasked(static))
         if array.ndim != 2:
             raise TypeError(
                 "static must be a DataFrame or a 2-D array with one row a series, got "

@@ -87,6 +87,7 @@ def times_since(
     None: the panel's clock. `name` is what the user calls them.
     """
     relative, origin = since is not None, panel.rows.origin
+    _refuse_times_by_ids(times, panel, name)
 
     def read(times: Any, name: str = name) -> Times:
         return read_leads(times, panel.time_unit, name) if relative else _read(times, panel, name)
@@ -113,6 +114,20 @@ def times_since(
     else:
         blocks = [panel.rows.since_origin(*pair) for pair in zip(reads, origin, strict=True)]
     return np.concatenate([np.empty(0), *blocks]), offsets_from([len(block) for block in blocks])
+
+
+def _refuse_times_by_ids(times: Any, panel: Panel, name: str) -> None:
+    """Refuse times whose index holds the ids: they would be read as times for all series."""
+    if not isinstance(times, pd.Series) or panel.n_series < 2 or not panel.rows.has_ids:
+        return
+    index = times.index
+    if isinstance(index, pd.RangeIndex) or set(index) != set(pd.Index(panel.ids)):
+        return
+    raise ValueError(
+        f"the index of {name} holds the ids of the series, but a flat list of times is for all of "
+        f"them. Pass [[t] for t in {name}.loc[panel.ids]] for one time each, or "
+        f"{name}.to_numpy() for all."
+    )
 
 
 def name_query(panel: Panel, series: int, time: float, gap: float) -> str:

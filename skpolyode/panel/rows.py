@@ -105,7 +105,7 @@ class Rows:
         """Count other times from the origins (...,) of their series, in the units of these rows."""
         (_, axis, _, per_unit), rest = self.times, 0.0
         ticks = times.counts * per_unit
-        far = (np.abs(ticks) >= _MOST_TICKS) | (np.abs(ticks - origin) >= _MOST_TICKS)
+        far = ~((np.abs(ticks) < _MOST_TICKS) & (np.abs(ticks - origin) < _MOST_TICKS))  # or NaN
         if times.ticks is not None:
             whole, rest = np.divmod(times.ticks, max(times.per_unit // per_unit, 1))
             rest = rest / max(times.per_unit // per_unit, 1)

@@ -9,36 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from skpolyode.panel.checks import build_rows, first_misplaced
+from skpolyode.panel.checks import build_rows
 from skpolyode.panel.inputs import Inputs
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import Rows, offsets_from, series_index
 from skpolyode.panel.timeaxis import TimeAxis, Times
 
 ENOUGH_ROWS = 20_000  # to learn the size of errors from
-
-
-def refuse_reordered(values: Any, panel: Panel, name: str) -> None:
-    """Refuse entries whose pandas index holds ids of the series at other positions.
-
-    Entries belong to series by position. An index without ids means nothing, as in scikit-learn,
-    and so do ids that were not given.
-    """
-    if not isinstance(values, pd.Series | pd.DataFrame) or len(values) != panel.n_series:
-        return
-    index, ids = list(values.index), list(pd.Index(panel.ids, tupleize_cols=False))
-    if not panel.rows.has_ids or (first := first_misplaced(index, ids)) is None:
-        return
-    raise ValueError(
-        f"the index of {name} holds the ids of the series in another order: {index[first]!r} is at "
-        f"position {first}, where X has {ids[first]!r}. Pass {name}.loc[panel.ids], or "
-        f"{name}.to_numpy() if its entries are in the order of X."
-    )
 
 
 def observed_series(panel: Panel) -> np.ndarray:

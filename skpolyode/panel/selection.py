@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults, plain_repr
-from skpolyode.panel.checks import fit_ids, read_ids
+from skpolyode.panel.checks import first_misplaced, fit_ids, read_ids
 from skpolyode.panel.columns import join_beside
 from skpolyode.panel.inputs import join_inputs
 from skpolyode.panel.rows import Rows, offsets_from
@@ -19,6 +19,24 @@ from skpolyode.panel.storage import PanelStorage
 from skpolyode.panel.timeaxis import Times
 
 _P = TypeVar("_P", bound="PanelSelection")
+
+
+def refuse_reordered(values: object, panel: PanelStorage, name: str) -> None:
+    """Refuse entries whose pandas index holds ids of the series at other positions.
+
+    Entries belong to series by position. An index without ids means nothing, as in scikit-learn,
+    and so do ids that were not given.
+    """
+    if not isinstance(values, pd.Series | pd.DataFrame) or len(values) != panel.n_series:
+        return
+    index, ids = list(values.index), list(pd.Index(panel.ids, tupleize_cols=False))
+    if not panel.rows.has_ids or (first := first_misplaced(index, ids)) is None:
+        return
+    raise ValueError(
+        f"the index of {name} holds the ids of the series in another order: {index[first]!r} is at "
+        f"position {first}, where X has {ids[first]!r}. Pass {name}.loc[panel.ids], or "
+        f"{name}.to_numpy() if its entries are in the order of X."
+    )
 
 
 class Series(NamedTuple):
@@ -80,6 +98,7 @@ class PanelSelection(PanelStorage):
             start, stop = self.offsets[index % self.n_series :][:2]
             return Series(self.times[start:stop], self.values[start:stop])
         if not isinstance(key, slice):
+            refuse_reordered(key, self, "mask")
             keys = np.asarray(key)
             if keys.size == 0 and keys.dtype.kind == "f":  # the empty list
                 keys = keys.astype(np.int64)

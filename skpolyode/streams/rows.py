@@ -26,8 +26,7 @@ from skpolyode.panel.outliers import JUDGED
 from skpolyode.panel.query import check_kind, read_instants
 from skpolyode.panel.readers.kinds import column_names
 from skpolyode.panel.readers.lists import names_in
-from skpolyode.panel.select import refuse_reordered
-from skpolyode.panel.selection import channel_order
+from skpolyode.panel.selection import channel_order, refuse_reordered
 from skpolyode.panel.timeaxis import Times, join_times
 
 _LATE = FaultKind(

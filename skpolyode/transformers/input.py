@@ -19,21 +19,15 @@ from skpolyode.errors import Faults, naming_owner, plain_repr
 from skpolyode.fit_report import FitReport
 from skpolyode.memory.base import MOST_COEFFICIENTS
 from skpolyode.panel import Panel, as_panel, is_ragged, series_index
-from skpolyode.panel.cells import with_nan
+from skpolyode.panel.cells import unmasked, with_nan
 from skpolyode.panel.checks import TOO_LARGE, build_rows, note_cells, note_extremes
 from skpolyode.panel.convert import shape_of
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.panel.readers.arrays import rows_from_array
 from skpolyode.panel.readers.kinds import column_names, column_times
-from skpolyode.panel.select import (
-    drop_empty,
-    observed_part,
-    observed_series,
-    refuse_reordered,
-    series_of_rows,
-)
-from skpolyode.panel.selection import align_to_fit
+from skpolyode.panel.select import drop_empty, observed_part, observed_series, series_of_rows
+from skpolyode.panel.selection import align_to_fit, refuse_reordered
 from skpolyode.panel.timeaxis import TimeAxis
 from skpolyode.panel.units import LARGEST, ChannelScaler
 from skpolyode.threads import learning
@@ -106,7 +100,7 @@ def _check_coefficients(estimator: Any, known: Panel) -> None:
 def one_each(values: Any, panel: Panel, name: str, missing: str = "no label") -> np.ndarray:
     """Array of an entry for each series."""
     refuse_reordered(values, panel, name)
-    if (array := np.asarray(values)).shape != (panel.n_series,):
+    if (array := np.asarray(unmasked(values))).shape != (panel.n_series,):
         got = f"an array of shape {array.shape}" if array.ndim else plain_repr(values)
         due = f"one entry for each of the {panel.n_series} series"
         raise ValueError(f"{name} must have {due}, got {got}.")
@@ -116,7 +110,7 @@ def one_each(values: Any, panel: Panel, name: str, missing: str = "no label") ->
 
 def refuse_missing(entries: Any, name: str, missing: str = "no label") -> None:
     """Raise a ValueError that names the first series whose entry is missing."""
-    unknown = np.atleast_1d(pd.isna(np.asarray(entries)))
+    unknown = np.atleast_1d(pd.isna(np.asarray(unmasked(entries))))
     if (unknown := unknown.any(axis=tuple(range(1, unknown.ndim)))).any():
         first = int(np.argmax(unknown))
         raise ValueError(
@@ -129,7 +123,7 @@ def read_weights(values: Any, panel: Panel) -> np.ndarray:
     """Weights (n_series,) of series, of which the largest is 1."""
     refuse_reordered(values, panel, "sample_weight")
     try:
-        weights = np.asarray(values, dtype=np.float64)
+        weights = np.asarray(unmasked(values), dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(
             f"sample_weight must hold one number for each series, got {plain_repr(values)}."

@@ -12,7 +12,8 @@ from sklearn.utils._param_validation import HasMethods
 from skpolyode.embedders import ChannelScaler
 from skpolyode.errors import naming_owner
 from skpolyode.panel import Panel
-from skpolyode.panel.select import drop_empty, refuse_reordered
+from skpolyode.panel.select import drop_empty
+from skpolyode.panel.selection import refuse_reordered
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.estimator import SeriesEstimator
 from skpolyode.transformers.input import align_to_frozen, read_panel, unchanged_by_errors

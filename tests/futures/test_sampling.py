@@ -229,6 +229,16 @@ def test_bad_questions_are_refused(model, others, options, message):
         model.crossing_times(others, **asked)
 
 
+def test_ends_in_another_order_are_refused(model, others):
+    named = Panel.from_series(others.to_series(), ids=list("vwxyz"), channel_names=["u", "v", "w"])
+    ends = pd.Series([4.0, 5.0, 6.0, 7.0, 8.0], index=named.ids)
+    asked = {"threshold": 3.0, "channel": "u", "relative_to": "end"}
+    with pytest.raises(ValueError, match=r"index of until holds the ids of the series in another"):
+        model.crossing_times(named, until=ends.iloc[::-1], **asked)
+    found = model.crossing_times(named, until=ends, **asked)
+    assert found.equals(model.crossing_times(named, until=ends.to_numpy(), **asked))
+
+
 def test_bad_series_and_times_are_refused(model, others):
     with pytest.raises(ValueError, match=r"before its last observation .5 such times.*interpolate"):
         model.sample_paths(others, [-1.0], "end")

@@ -132,3 +132,20 @@ def test_one_embedder_serves_all_targets(monkeypatch):
     )
     regressor(head=Ridge()).fit(SERIES, np.column_stack([LEVEL, LEVEL**2]))
     assert len(fits) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("y", "no target"), ("sample_weight", "no weight"), ("groups", "no label")],
+)
+def test_what_is_masked_is_missing(name, message):
+    """numpy forgets a mask without a word; what stands behind it is no target."""
+    given = {"y": LEVEL, "sample_weight": np.ones(60), "groups": np.arange(60)}
+    given[name] = np.ma.array(given[name], mask=np.arange(60) == 3)
+    with pytest.raises(ValueError, match=f"{name}: series 3 has {message} .1 such series"):
+        regressor(head=Ridge()).fit(SERIES, **given)
+    targets, given[name] = given["y"], np.ma.array(given[name].data, mask=False)
+    model = regressor(head=Ridge()).fit(SERIES, **given)
+    if name == "y":
+        with pytest.raises(ValueError, match="y: series 3 has no target"):
+            model.score(SERIES, targets)

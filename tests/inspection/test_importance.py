@@ -181,3 +181,13 @@ def test_a_display_of_plain_lists():
     np.testing.assert_array_equal(line.get_xydata(), [[0.0, 2.0], [3.0, 1.0]])
     np.testing.assert_array_equal(display.points_[0].get_array(), [0.5, 1.0])
     plt.close("all")
+
+
+def test_time_is_named_once_below_all_channels():
+    times, values = [0.0, 1.0], [[2.0, 1.0], [1.0, 2.0]]
+    display = ImportanceDisplay(times, values, values).plot()
+    assert [ax.get_xlabel() for ax in display.axes_] == ["", "time"]
+    own = plt.subplots(2)[1]
+    display.plot(own)
+    assert [ax.get_xlabel() for ax in own] == ["time", "time"]
+    plt.close("all")

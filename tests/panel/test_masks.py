@@ -63,3 +63,9 @@ def test_what_has_no_mask_is_left_alone():
     for values in (np.arange(3), [1.0, 2.0], 3.0, None):
         assert unmasked(values) is values
     assert_array_equal(unmasked(masked([1, 2, 3], MASK[0])), [1, NAN, 3])
+
+
+def test_a_masked_static_covariate_is_not_known():
+    series = [([0.0, 1.0], [1.0, 2.0])] * 2
+    static = Panel.from_series(series, static=masked([[3, 999], [4, 5]], [[0, 1], [0, 0]])).static
+    assert_array_equal(static.to_numpy(), [[3, NAN], [4, 5]])

@@ -408,3 +408,23 @@ def test_series_are_found_by_their_ids():
         by_id.update(11.0, [1.0, 1.0], series="zoe")
     with pytest.raises(TypeError, match=r"whole numbers, or ids that are text, got 1\.0"):
         by_id.embedding(1.0)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [pd.Timestamp("2024-04-02"), pd.NaT],
+        np.array(["2024-04-02", "NaT"], "M8[s]"),
+        np.ma.array(np.array(["2024-04-02", "2024-04-03"], "M8[s]"), mask=[False, True]),
+    ],
+    ids=["list", "array", "masked"],
+)
+def test_a_missing_moment_is_not_taken_in(times):
+    days = pd.date_range("2024-03-31", periods=6, freq="D")
+    series = [pd.DataFrame({"a": np.arange(6.0), "b": 1.0}, index=days)] * 2
+    transformer = HiPPOTransformer(n_coefficients=3).fit(Panel.from_frames(series, time_unit="D"))
+    for stream in (transformer.stream(2), transformer.stream(2).update("2024-04-01", [[1, 2]] * 2)):
+        before = stream.n_observations.copy()
+        with pytest.raises(ValueError, match=r"series 1 \(id 1\): missing time"):
+            stream.update(times, [[1.0, 2.0], [3.0, 4.0]])
+        assert (stream.n_observations == before).all()
