@@ -112,7 +112,7 @@ def row_of(name: str, crossings: np.ndarray, asked: Windows) -> str:
 
 def shown(name: str, window: Window, asked: Windows) -> str:
     times = (np.minimum(np.ceil(x), AHEAD) for x in window[1:])
-    found = scores(window.probability, *times, asked.crossing, float(AHEAD))
+    found = scores(window.probability, *times, asked.crossing, horizon=AHEAD)
     return line([name, *(f"{x:.3f}" for x in found["value"])])
 
 
