@@ -9,7 +9,7 @@ import pandas as pd
 
 from skpolyode.forecasting.evaluation import split_at, trained_on
 from skpolyode.futures.crossings import first_crossings
-from skpolyode.futures.samples import channel_at, sign_of
+from skpolyode.futures.samples import channel_at, check_line, sign_of
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.durations import read_duration
 from skpolyode.panel.selection import align_to_fit
@@ -178,6 +178,7 @@ def _outcomes(
 ) -> tuple[pd.DataFrame, float]:
     """Those of `crossing_outcomes`, and the horizon in the units of the series."""
     sign = sign_of(direction)
+    check_line(threshold)
     panel = as_panel(panel, name="panel")
     reach = read_duration("horizon", horizon, panel.time_unit)
     past, future = split_at(panel, cutoff)
@@ -189,9 +190,9 @@ def _outcomes(
     is_scored = weight > 0
     if not is_scored.any():
         raise ValueError(
-            "no series can be scored: all are beyond the line at their cutoff, or none that has "
-            "not crossed is observed up to the horizon after it; choose an earlier cutoff or a "
-            "shorter horizon."
+            f"no series can be scored: channel {past.channel_names[j]!r} is not observed up to any "
+            "cutoff, all series are beyond the line there, or none that has not crossed is "
+            "observed up to the horizon; choose another channel, cutoff or a shorter horizon."
         )
     past, actual, weight = past[is_scored], actual[is_scored], weight[is_scored]
     last = past.end

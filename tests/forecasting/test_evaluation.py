@@ -270,6 +270,11 @@ def test_crossings_that_cannot_be_scored_are_refused(rising, options, message):
         crossings(Oracle(), rising[2:5], **options)
 
 
+def test_a_line_of_crossings_that_are_scored_is_one_number(rising):
+    with pytest.raises(TypeError, match="threshold must be one number, got '12'"):
+        crossings(Oracle(), rising, threshold="12")
+
+
 def test_outcomes_are_what_is_scored(rising):
     """Of each series that counts: what was said of it, and when it crossed."""
     asked = {"threshold": 12.5, "horizon": 6.0, "cutoff": [10.0] * len(rising), "channel": "x1"}
