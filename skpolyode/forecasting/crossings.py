@@ -64,7 +64,8 @@ def evaluate_crossings(
           an answer that no crossing is expected counts as the horizon.
         - ``caught``: share of those that cross whose probability is above one half.
         - ``false_alarms``: the same share of those that do not.
-        - ``coverage``: share of those that cross within their window.
+        - ``coverage``: share of those that cross within their window. It may be less than nominal:
+          where a crossing is improbable, a right window lies beyond the horizon.
         - ``brier``: mean squared error of the probability.
         - ``concordance``: share of the pairs, one of which crosses first, in the right order.
 
