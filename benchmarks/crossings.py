@@ -166,7 +166,7 @@ def polyode(
 def draw_fleet(smooth: list[np.ndarray], threshold: float, file: Path, **options: object) -> None:
     """Every fifth engine that did not train, known up to half to nine tenths of its life.
 
-    In the order of the earliest time, with what came.
+    In the order of the earliest time from now on, with what came.
     """
     import matplotlib.pyplot as plt
 
@@ -174,20 +174,20 @@ def draw_fleet(smooth: list[np.ndarray], threshold: float, file: Path, **options
 
     every = [(np.arange(len(x)) * 1.0, x) for x in smooth]
     train, others = every[:N_TRAIN], every[N_TRAIN::5]
-    fleet = [
-        tuple(own[: int(share * len(t))] for own in (t, x))
-        for (t, x), share in zip(others, np.linspace(0.9, 0.5, N_DRAWN), strict=True)
-    ]
+    shares = np.linspace(0.9, 0.5, N_DRAWN)
+    n_known = [int(share * len(t)) for (t, _), share in zip(others, shares, strict=True)]
+    others = [(t - t[n - 1], x) for (t, x), n in zip(others, n_known, strict=True)]
+    fleet = [(t[t <= 0], x[t <= 0]) for t, x in others]
     model = PolyODETransformer(**options).fit(train)
     asked = fleet, threshold, float(AHEAD), "end"
     order = np.argsort(model.crossing_times(*asked)["earliest"])
-    figure, axes = plt.subplots(2, N_DRAWN // 2, figsize=(11, 4.5), sharey=True, layout="tight")
+    shape = {"sharex": True, "sharey": True, "figsize": (11, 4.5), "layout": "tight"}
+    figure, axes = plt.subplots(2, N_DRAWN // 2, **shape)
     for ax, k in zip(axes.flat, order, strict=True):
         CrossingDisplay.from_estimator(model, *asked, series=k, ax=ax)
-        known, (t, x) = len(fleet[k][0]), others[k]
-        later = slice(known - 1, known + AHEAD)
-        ax.plot(t[later], x[later], color="k", linewidth=1.0, zorder=4)
-        ax.set(xlim=(t[known - 1] - AHEAD, t[known - 1] + AHEAD), ylabel="", xlabel="cycle")
+        t, x = others[k]
+        ax.plot(t[t >= 0], x[t >= 0], color="k", linewidth=1.0, zorder=4)
+        ax.set(xlim=(-AHEAD, AHEAD), ylabel="", xlabel="cycles from now")
         ax.set_title(f"engine {N_TRAIN + 5 * k + 1}: {ax.get_title()}", fontsize=9)
     axes[0, 0].set_ylabel("s11, mean of 5")
     figure.savefig(file, dpi=110)
