@@ -6,10 +6,10 @@
 FOLDER holds the sets of `benchmarks.real` and `benchmarks.longitudinal`, and NASA's cells in
 `turbofan/battery.parquet`; FILE is that of `benchmarks.glucose`. Known are all rows up to one of a
 series that did not train, whose last value is not beyond the line; asked is whether and when
-observations, joined by straight lines, reach it. Rows after which a series ends too early are left
-out: were they asked where it crosses before, too, those who cross would be too many. So they are in
-aneurysms, where what crosses is operated on. One fifth of the series is asked (the first fold); of
-the three cells each in turn.
+observations, joined by straight lines, reach it. Of rows after which a series ends too early, and
+has not crossed, nothing is known: others stand for them, by inverse probabilities of being followed
+for as long, in scores and in training of trees. One fifth of the series is asked (the first fold);
+of the three cells each in turn.
 
 Prints the scores of `evaluate_crossings`, and the Brier score and the area under the ROC curve
 (AUC) for half of the horizon and all of it. "boosting" are gradient boosted trees, trained to tell
@@ -39,7 +39,7 @@ from benchmarks.real.questions import Questions
 from benchmarks.real.rivals import causal_features
 from benchmarks.real.sets import dealt, eicu, read_long, table
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.forecasting.crossings import scores, true_crossings
+from skpolyode.forecasting.crossings import scores, true_crossings, weights_of
 from skpolyode.futures.crossings import Window, first_crossings
 from skpolyode.panel.select import series_of_rows, take
 
@@ -59,7 +59,19 @@ class Line(NamedTuple):
     known: int  # rows, at least
     n_folds: int = 1
     n_series: int = 10**9
-    may_end: bool = False  # whether series that cross may be followed for less than the horizon
+
+
+class Came(NamedTuple):
+    """What came, since the last known rows."""
+
+    actual: np.ndarray  # (n,): crossings; inf if not within the horizon
+    followed: np.ndarray  # (n,): how long values were observed
+
+    def within(self, horizon: float) -> tuple[np.ndarray, np.ndarray]:
+        """Whether they crossed up to a horizon, and how many each stands for."""
+        crossed = self.actual <= horizon
+        own = np.where(crossed, self.actual, np.inf)
+        return crossed, weights_of(own, self.followed, horizon)
 
 
 class Case(NamedTuple):
@@ -67,9 +79,9 @@ class Case(NamedTuple):
 
     train: Panel
     known: Panel
-    actual: np.ndarray  # (n,): since the last known row; inf if not within the horizon
     features: np.ndarray  # (n, F)
-    learned: tuple[np.ndarray, np.ndarray]  # features and crossings of the training part
+    came: Came
+    learned: tuple[np.ndarray, Came]  # features of the training part
 
 
 def battery(folder: Path) -> Panel:
@@ -85,34 +97,32 @@ LINES = {
     "battery": Line(battery, "capacity", 1.4, "below", 30.0, WINDOW, n_folds=3),
     "oxygen": Line(eicu, "o2sat", 88.0, "below", 2.0, 6, n_series=800),
     "bilirubin": Line(table("pbcseq"), "bili", 2.0, "above", 2 * YEAR, 2),
-    "aneurysm": Line(longitudinal("aneurysm"), "diam", 50.0, "above", 5.0, 2, may_end=True),
+    "aneurysm": Line(longitudinal("aneurysm"), "diam", 50.0, "above", 5.0, 2),
     "nafld": Line(longitudinal("nafld"), "hdl", 40.0, "below", 2 * YEAR, 3, n_series=1500),
     "glucose": Line(battery, "glucose", 70.0, "below", 2.0, 2),
 }
 
 
-def asked(panel: Panel, what: Line) -> tuple[Panel, np.ndarray, np.ndarray]:
-    """Known parts of series, when they cross, and features of them."""
+def asked(panel: Panel, what: Line) -> tuple[Panel, np.ndarray, Came]:
+    """Known parts of series, features of them, and what came."""
     rows, series = np.arange(panel.n_observations), series_of_rows(panel)
     start, stop = panel.offsets[series], panel.offsets[series + 1]
     origin = rows[(rows - start + 1 >= what.known) & (rows + 1 < stop)]
     own = series[origin]
-    left = panel.times[panel.offsets[own + 1] - 1] - panel.times[origin]
     known = take(panel, own, panel.offsets[own], origin + 1)
     future = take(panel, own, origin + 1, panel.offsets[own + 1])
     j, sign = panel.channel_names.index(what.channel), 1 if what.direction == "above" else -1
-    actual, is_asked = true_crossings(known, future, j, sign, what.threshold, what.horizon)
-    is_asked &= (left >= what.horizon) | what.may_end
-    features = causal_features(Questions(panel, origin[is_asked], origin[is_asked]))(j)
-    return known[np.flatnonzero(is_asked)], actual[is_asked], features
+    came = Came(*true_crossings(known, future, j, sign, what.threshold, what.horizon))
+    some = np.flatnonzero(sum(came.within(h)[1] for h in (what.horizon / 2, what.horizon)))
+    features = causal_features(Questions(panel, origin[some], origin[some]))(j)
+    return known[some], features, Came(*(x[some] for x in came))
 
 
 def cases(what: Line, folder: Path) -> Iterator[Case]:
     panel = what.load(folder)
     panel = panel[np.random.default_rng(0).permutation(len(panel))[: what.n_series]]
     for fold in dealt(panel, what.n_folds):
-        known, actual, features = asked(fold.test, what)
-        yield Case(fold.train, known, actual, features, asked(fold.train, what)[:0:-1])
+        yield Case(fold.train, *asked(fold.test, what), asked(fold.train, what)[1:])
 
 
 def glucose_case(file: Path, what: Line) -> Case:
@@ -131,21 +141,29 @@ def glucose_case(file: Path, what: Line) -> Case:
         heights = [what.threshold - s.x[rows] for (s, _), rows in zip(pairs, later, strict=True)]
         actual = first_crossings(np.linspace(0, what.horizon, len(heights[0])), np.array(heights).T)
         features = np.array([s.features(o, what.horizon) for s, o in pairs])
-        found.append((pairs, features, actual))
-    (_, *learned), (pairs, features, actual) = found
+        came = Came(actual, np.full(len(pairs), what.horizon))
+        found.append((pairs, features, came))
+    (_, *learned), (pairs, *told) = found
     train = glucose.panel_of(parts[0], [None] * len(parts[0]), driven=True)
     known = glucose.panel_of(*map(list, zip(*pairs, strict=True)), driven=True)
-    return Case(train, known, actual, features, tuple(learned))
+    return Case(train, known, *told, tuple(learned))
+
+
+def base_rate(case: Case, horizon: float) -> np.ndarray:
+    """Share (n,) of those that trained who crossed."""
+    crossed, weight = case.learned[1].within(horizon)
+    return np.full(len(case.features), np.average(crossed, weights=weight))
 
 
 def boosting(case: Case, horizon: float) -> np.ndarray:
     """Probabilities (n,) of trees that are trained for this horizon."""
-    x, actual = case.learned
-    crossed, usable = actual <= horizon, (~np.isnan(x)).sum(axis=0) >= FEWEST
+    x, came = case.learned
+    (crossed, weight), usable = came.within(horizon), (~np.isnan(x)).sum(axis=0) >= FEWEST
     trees = HistGradientBoostingClassifier(
         learning_rate=0.05, max_iter=100, max_leaf_nodes=8, random_state=0
     )
-    return trees.fit(x[:, usable], crossed).predict_proba(case.features[:, usable])[:, 1]
+    trees.fit(x[:, usable], crossed, weight)
+    return trees.predict_proba(case.features[:, usable])[:, 1]
 
 
 def straight(case: Case, what: Line) -> Window:
@@ -171,27 +189,27 @@ def sampled(model: PolyODETransformer, case: Case, what: Line, horizon: float) -
 
 def rows_of(name: str, what: Line, found: list[Case], seed: int) -> Iterator[str]:
     """Lines of the table, of all folds together."""
-    actual = np.concatenate([own.actual for own in found])
+    came = Came(*(np.concatenate(x) for x in zip(*(own.came for own in found), strict=True)))
     horizons = what.horizon / 2, what.horizon
-    crossed = [actual <= h for h in horizons]
-    yield f"\n{name}: {len(actual)} questions, {crossed[1].sum()} cross\n"
+    crossed, weights = zip(*map(came.within, horizons), strict=True)
+    asked = weights[1] > 0
+    yield f"\n{name}: {asked.sum()} questions, {crossed[1].sum()} cross\n"
     titles = "answer", "Brier, half", "AUC, half", "Brier", "AUC", "timing error", "caught"
     yield "\n".join(heading([*titles, "false alarms", "coverage"]))
 
     def row(title: str, chances: list[np.ndarray], window: Window | None = None) -> str:
         columns = [title]
-        for chance, own in zip(chances, crossed, strict=True):
-            auc = roc_auc_score(own, chance) if own.any() and not own.all() else np.nan
-            columns += [f"{np.mean((chance - own) ** 2):.4f}", f"{auc:.3f}"]
+        for chance, own, weight in zip(chances, crossed, weights, strict=True):
+            auc = roc_auc_score(own, chance, sample_weight=weight)
+            brier = np.average((chance - own) ** 2, weights=weight)
+            columns += [f"{brier:.4f}", f"{auc:.3f}"]
         times = (np.minimum(x, what.horizon) for x in (window or [chances[1]] * 4)[1:])
-        told = scores(chances[1], *times, actual, what.horizon)["value"][:4]
+        answers = (x[asked] for x in (chances[1], *times, came.actual, weights[1]))
+        told = scores(*answers, horizon=what.horizon)["value"][:4]
         shown = [f"{x:.3f}" for x in told]
         return line([*columns, *(shown if window else ["", *shown[1:3], ""])])
 
-    rates = [
-        np.concatenate([np.full(len(c.actual), np.mean(c.learned[1] <= h)) for c in found])
-        for h in horizons
-    ]
+    rates = [np.concatenate([base_rate(own, h) for own in found]) for h in horizons]
     yield row("base rate", rates)
     lines = [straight(own, what) for own in found]
     through = Window(*map(np.concatenate, zip(*lines, strict=True)))

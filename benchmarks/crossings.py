@@ -1,6 +1,7 @@
 """When turbofan engines will cross a line: windows of crossing times beside simple answers.
 
     python -m benchmarks.crossings --data FOLDER [--only "s11, mean of 5" ...] [--seed 0]
+    python -m benchmarks.crossings --data FOLDER --picture FILE     # of a fleet, and no table
 
 FOLDER holds `fd001.parquet` (NASA C-MAPSS FD001: unit, cycle and sensors, one row a cycle). The
 line is the median of s11 (mean of five cycles) 15 cycles before the end of engines 1 to 60, which
@@ -36,6 +37,7 @@ from skpolyode.forecasting.crossings import scores
 from skpolyode.futures.crossings import Window, first_crossings
 
 N_TRAIN, N_CALIBRATING, AHEAD, BEFORE_END, N_PATHS = 60, 15, 40, 15, 200
+N_DRAWN = 8  # engines
 LEADS = tuple(range(1, AHEAD + 1))
 CASES = ("s11, mean of 5", "s11, cells hidden", "14 sensors")
 
@@ -112,7 +114,7 @@ def row_of(name: str, crossings: np.ndarray, asked: Windows) -> str:
 
 def shown(name: str, window: Window, asked: Windows) -> str:
     times = (np.minimum(np.ceil(x), AHEAD) for x in window[1:])
-    found = scores(window.probability, *times, asked.crossing, float(AHEAD))
+    found = scores(window.probability, *times, asked.crossing, horizon=AHEAD)
     return line([name, *(f"{x:.3f}" for x in found["value"])])
 
 
@@ -161,9 +163,40 @@ def polyode(
     return [*found, "", *reliability(model, asked, threshold)]
 
 
+def draw_fleet(smooth: list[np.ndarray], threshold: float, file: Path, **options: object) -> None:
+    """Every fifth engine that did not train, known up to half to nine tenths of its life.
+
+    In the order of the earliest time from now on, with what came.
+    """
+    import matplotlib.pyplot as plt
+
+    from skpolyode.plotting import CrossingDisplay
+
+    every = [(np.arange(len(x)) * 1.0, x) for x in smooth]
+    train, others = every[:N_TRAIN], every[N_TRAIN::5]
+    shares = np.linspace(0.9, 0.5, N_DRAWN)
+    n_known = [int(share * len(t)) for (t, _), share in zip(others, shares, strict=True)]
+    others = [(t - t[n - 1], x) for (t, x), n in zip(others, n_known, strict=True)]
+    fleet = [(t[t <= 0], x[t <= 0]) for t, x in others]
+    model = PolyODETransformer(**options).fit(train)
+    asked = fleet, threshold, float(AHEAD), "end"
+    order = np.argsort(model.crossing_times(*asked)["earliest"])
+    shape = {"sharex": True, "sharey": True, "figsize": (11, 4.5), "layout": "tight"}
+    figure, axes = plt.subplots(2, N_DRAWN // 2, **shape)
+    for ax, k in zip(axes.flat, order, strict=True):
+        CrossingDisplay.from_estimator(model, *asked, series=k, ax=ax)
+        t, x = others[k]
+        ax.plot(t[t >= 0], x[t >= 0], color="k", linewidth=1.0, zorder=4)
+        ax.set(xlim=(-AHEAD, AHEAD), ylabel="", xlabel="cycles from now")
+        ax.set_title(f"engine {N_TRAIN + 5 * k + 1}: {ax.get_title()}", fontsize=9)
+    axes[0, 0].set_ylabel("s11, mean of 5")
+    figure.savefig(file, dpi=110)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--picture", type=Path, help="file for a picture of a fleet")
     parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--epochs", type=int)
@@ -171,6 +204,9 @@ def main() -> None:
     torch.set_num_threads(1)
     smooth = engines(args.data, ["s11"], smooth=5)
     threshold = float(np.median([x[-1 - BEFORE_END, 0] for x in smooth[:N_TRAIN]]))
+    options = {"random_state": args.seed, "max_epochs": args.epochs or "auto"}
+    if args.picture:
+        return draw_fleet(smooth, threshold, args.picture, **options)
     for name in args.only:
         series = smooth
         if name == "s11, cells hidden":
@@ -184,7 +220,6 @@ def main() -> None:
         print("\n".join(heading(titles)))
         for method, crossings in simple_answers(series, asked, threshold).items():
             print(row_of(method, crossings, asked), flush=True)
-        options = {"random_state": args.seed, "max_epochs": args.epochs or "auto"}
         print("\n".join(polyode(series, asked, threshold, **options)), flush=True)
 
 

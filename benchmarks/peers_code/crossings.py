@@ -52,7 +52,7 @@ def measure(adapter: Adapter, data: Fleet, run: Run) -> Scores:
     window: Window = adapter(data, run)
     times = [np.minimum(np.ceil(x), AHEAD) for x in window[1:]]
     actual = data.asked.crossing
-    found = scores(window.probability, *times, actual, float(AHEAD)).set_index("metric")["value"]
+    found = scores(window.probability, *times, actual, horizon=AHEAD).set_index("metric")["value"]
     caught = np.isfinite(actual) & (window.probability > 0.5)
     inside = (times[0] <= actual) & (actual <= times[2])
     names = {"timing_error": "timing error", "caught": "caught", "false_alarms": "false alarms"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -141,6 +142,7 @@ class SamplePaths:
 
     def _is_beyond(self, threshold: float, direction: str) -> np.ndarray:
         sign = sign_of(direction)
+        check_line(threshold)
         return sign * self.samples >= sign * threshold
 
     def _like(self, values: np.ndarray) -> Panel:
@@ -152,6 +154,12 @@ def sign_of(direction: str) -> float:
     if direction not in DIRECTIONS:
         raise ValueError(f'direction must be "above" or "below", got {direction!r}.')
     return DIRECTIONS[direction]
+
+
+def check_line(threshold: object) -> None:
+    """Refuse a line that is not one number."""
+    if not isinstance(threshold, Real) or isinstance(threshold, bool):
+        raise TypeError(f"threshold must be one number, got {threshold!r}.")
 
 
 def channel_at(panel: Panel, channel: str | int | None) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from skpolyode.errors import check_share, plain_repr
 from skpolyode.futures.crossings import Window, first_crossings, grid_leads
 from skpolyode.futures.errors import Ahead, KnownErrors
-from skpolyode.futures.samples import SamplePaths, channel_at, sign_of
+from skpolyode.futures.samples import SamplePaths, channel_at, check_line, sign_of
 from skpolyode.panel import Panel, offsets_from, query_times
 from skpolyode.panel.query import name_query, refuse_early
 from skpolyode.panel.select import observed_part, observed_series, series_chunks
@@ -249,8 +249,7 @@ class SamplesFutures:
                 f"channel {name!r} was never observed in fit: nothing is known of when it crosses "
                 "a line; fit on series that have it."
             )
-        if not isinstance(threshold, Real):
-            raise TypeError(f"threshold must be one number, got {threshold!r}.")
+        check_line(threshold)
         mean, scale = scaler.mean[channel], scaler.scale[channel]
         line = (threshold - mean) / scale
         if not abs(line) <= _FURTHEST:
@@ -277,6 +276,11 @@ def _read_until(panel: Panel, until: Any, relative_to: str | None) -> np.ndarray
         flat, _ = query_times(panel, given, relative_to)
     except (TypeError, ValueError) as error:
         raise type(error)(str(error).replace("times", "until", 1)) from None
+    if len(flat) != panel.n_series:
+        raise ValueError(
+            f"until must be one time, or one for each of the {panel.n_series} series, got "
+            f"{plain_repr(until)}."
+        )
     horizon = flat - _ends(panel)
     if (wrong := horizon <= 0).any():
         k = int(np.argmax(wrong))

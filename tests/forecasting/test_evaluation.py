@@ -12,6 +12,7 @@ from skpolyode.forecasting import (
     evaluate_crossings,
     evaluate_forecasts,
 )
+from skpolyode.forecasting.crossings import weights_of
 from skpolyode.panel import Panel, query_times
 from skpolyode.transformers import PolyODETransformer
 from tests.forecasting.conftest import waves
@@ -206,6 +207,30 @@ def test_crossings_that_come_early_or_are_missed(rising):
     assert found["coverage"] == (0.0, 2)
 
 
+def followed(lengths: list[float]) -> Panel:
+    """Rises of one that cross 12.5 after .5 to 9.5, each followed for every one of some lengths."""
+    pairs = [(crossing, length) for crossing in np.arange(0.5, 10) for length in lengths]
+    series = [([0.0, 10.0, 10.0 + own], at) for at, own in pairs]
+    return Panel.from_series([(np.array(t), np.array(t) + 2.5 - at) for t, at in series])
+
+
+def test_series_that_end_early_bias_no_score():
+    """Where ends have nothing to do with crossings, Kaplan and Meier are exact on such a grid."""
+    asked = {"channel": 0, "threshold": 12.5}
+    expected = crossings(Oracle(late=1.0), followed([12.0]), **asked)
+    found = crossings(Oracle(late=1.0), followed([0.25, 1.0, 2.5, 4.75, 12.0]), **asked)
+    assert found["brier"][1] < 50
+    for name, (value, _) in expected.items():
+        assert found[name][0] == pytest.approx(value, abs=1e-12)
+
+
+def test_what_stands_for_series_that_end_early():
+    """Two of four are followed to the end; who crosses before anyone is lost stands for itself."""
+    actual, ends = np.array([1.0, 3.0, np.inf, np.inf, 2.0]), np.array([4, 4, 5, 2, np.nan])
+    np.testing.assert_allclose(weights_of(actual, ends, 5.0), [1, 1.5, 1.5, 0, 0])
+    np.testing.assert_array_equal(weights_of(actual, ends, 6.0), 0)  # no one tells of the rest
+
+
 def test_crossings_are_scored_in_datetimes(rising):
     start = pd.Timestamp("2024-01-01", tz="Europe/Berlin")
     series = [(start + pd.to_timedelta(t, unit="h"), x) for t, x in rising.to_series()]
@@ -245,11 +270,17 @@ def test_crossings_that_cannot_be_scored_are_refused(rising, options, message):
         crossings(Oracle(), rising[2:5], **options)
 
 
+def test_a_line_of_crossings_that_are_scored_is_one_number(rising):
+    with pytest.raises(TypeError, match="threshold must be one number, got '12'"):
+        crossings(Oracle(), rising, threshold="12")
+
+
 def test_outcomes_are_what_is_scored(rising):
     """Of each series that counts: what was said of it, and when it crossed."""
     asked = {"threshold": 12.5, "horizon": 6.0, "cutoff": [10.0] * len(rising), "channel": "x1"}
     found = crossing_outcomes(Oracle(), rising, **asked)
     assert found["actual"].tolist() == [2.5, 5.5, np.inf, np.inf]
+    assert found["weight"].tolist() == [1.25] * 4  # one that ended early is not known
     assert found["median"].tolist() == [2.5, 5.5, 6.0, 6.0]
     brier = ((found["probability"] - (found["actual"] < np.inf)) ** 2).mean()
     assert brier == pytest.approx(crossings(Oracle(), rising)["brier"][0])

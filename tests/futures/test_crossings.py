@@ -65,6 +65,13 @@ def test_what_samples_tell(paths):
     np.testing.assert_array_equal(paths.quantiles([0.5])[0.5].values, paths.samples[:, 1])
 
 
+@pytest.mark.parametrize("line", ["high", [1.0, 2.0], None])
+def test_a_line_is_one_number(paths, line):
+    for ask in (paths.exceedance, paths.time_beyond):
+        with pytest.raises(TypeError, match="threshold must be one number, got"):
+            ask(line, "above")
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

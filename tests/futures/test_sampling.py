@@ -210,6 +210,7 @@ def test_noisy_observations_are_no_start():
     ("options", "message"),
     [
         ({"until": [4.0] * 3}, "until must be one list for all series or one for each of the 5"),
+        ({"until": [[4.0, 5.0]] * 5}, "until must be one time, or one for each of the 5 series"),
         ({"until": np.inf}, "until must be finite, got inf"),
         ({"threshold": 1e9}, "threshold=1000000000.0 is far from all values of channel 'u'.*units"),
         ({"threshold": np.nan}, "threshold=nan is far from all"),
@@ -251,6 +252,8 @@ def test_bad_series_and_times_are_refused(model, others):
 def test_what_is_no_number_or_not_fitted_is_refused(model, others):
     with pytest.raises(TypeError, match="threshold must be one number, got 'high'"):
         model.crossing_times(others, "high", 4.0, "end", channel="u")
+    with pytest.raises(TypeError, match="threshold must be one number, got True"):
+        model.crossing_times(others, True, 4.0, "end", channel="u")
     with pytest.raises(TypeError, match=r"until: got .*give numbers"):
         model.crossing_times(others, 3.0, "4h", "end", channel="u")
     with pytest.raises(ValueError, match=r"not (been )?fitted"):
