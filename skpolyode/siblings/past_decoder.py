@@ -29,7 +29,7 @@ from skpolyode.saving.codec import saved
 from skpolyode.siblings.ode_rnn import ODERNNTransformer
 from skpolyode.threads import one_thread
 from skpolyode.training import Trainer
-from skpolyode.training.loop import Task
+from skpolyode.training.task import Task
 from skpolyode.training.tasks import Minibatches
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import align_to_frozen

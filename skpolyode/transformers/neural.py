@@ -25,8 +25,8 @@ from skpolyode.panel import Panel, query_times
 from skpolyode.panel.durations import typical_gap
 from skpolyode.panel.outliers import CellLimits
 from skpolyode.panel.select import drop_empty, fill_rows, fill_values, observed_series
-from skpolyode.training.loop import Task
 from skpolyode.training.report import warn_if_nothing_was_learned
+from skpolyode.training.task import Task
 from skpolyode.training.tasks import IntervalTask
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.input import (

@@ -27,8 +27,8 @@ from skpolyode.panel import Panel
 from skpolyode.panel.select import ENOUGH_ROWS, cut_windows, first_series, series_of_rows
 from skpolyode.threads import one_thread
 from skpolyode.training import Checkpoint, Trainer, TrainingReport
-from skpolyode.training.loop import Task, Turn
 from skpolyode.training.report import Judged
+from skpolyode.training.task import Task, Turn
 
 FEWEST_EPOCHS = 10
 """Of a fit whose result is meant to be used: fewer are a trial run, too short to test for noise."""

@@ -6,8 +6,8 @@ import torch
 
 from skpolyode.models.contract import SequenceModel
 from skpolyode.models.packed import Packed
-from skpolyode.training.loop import Task
 from skpolyode.training.losses import WeightedMean, forecasting_mse, prediction_loss, with_mean_one
+from skpolyode.training.task import Task
 from skpolyode.training.tasks import Minibatches
 
 

@@ -15,8 +15,8 @@ import torch
 
 from skpolyode.models.contract import Prediction, SequenceModel, State, select
 from skpolyode.models.packed import Packed
-from skpolyode.training.loop import Task
 from skpolyode.training.losses import WeightedMean, prediction_loss, with_mean_one
+from skpolyode.training.task import Task
 
 _DECAY = 0.7  # factor of the loss of each further observation that is forecast without updates
 # Far ahead, chosen on LI01, LEN01 and PHI01 of Physiome-ODE (see `benchmarks/physiome.py`). Without

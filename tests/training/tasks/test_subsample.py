@@ -11,7 +11,7 @@ import torch
 from skpolyode.models import pack
 from skpolyode.models.gain import Gain
 from skpolyode.training import Trainer, forecasting_mse
-from skpolyode.training.loop import Turn
+from skpolyode.training.task import Turn
 from skpolyode.training.tasks import (
     IntervalTask,
     PolyODETask,
