@@ -79,9 +79,8 @@ class Bounds:
                 if len(some):
                     reach[j, k] = _SETTINGS.room * np.quantile(some, _SETTINGS.share)
         rising = np.maximum.accumulate(reach, axis=1)
-        lowest, highest = -_highest(rows, -1.0), _highest(rows)
-        common = -_highest(rows, -1.0, _SETTINGS.shared), _highest(rows, 1.0, _SETTINGS.shared)
-        return cls(lowest, highest, *common, knots, rising)
+        (lowest, common_lowest), (highest, common_highest) = -_highest(rows, -1.0), _highest(rows)
+        return cls(lowest, highest, common_lowest, common_highest, knots, rising)
 
     def clip(self, forecasts: np.ndarray, records: Records, leads: np.ndarray) -> np.ndarray:
         """Forecasts (n, D, ...) within bounds, from records (n, D), at `leads` (n, D)."""
@@ -105,19 +104,20 @@ class Bounds:
         return np.where(seen, far, 0.0), np.where(seen, rare, 0.0)
 
 
-def _highest(rows: Standardised, sign: float = 1.0, shared: int = 1) -> np.ndarray:
-    """Largest values (D,), or those that `shared` series have reached; 0 without any.
+def _highest(rows: Standardised, sign: float = 1.0) -> np.ndarray:
+    """Largest values, and those that several series have reached (2, D); 0 without any.
 
-    With few series it is fewer of them. A `sign` of -1 turns the values round.
+    With few series "several" are fewer. A `sign` of -1 turns the values round.
     """
     starts = rows.offsets[:-1][np.diff(rows.offsets) > 0]
     if not len(starts):
-        return np.zeros(rows.values.shape[1])
+        return np.zeros((2, rows.values.shape[1]))
     top = np.fmax.reduceat(sign * rows.values, starts, axis=0)
     top = np.sort(np.where(np.isnan(top), -np.inf, top), axis=0)[::-1]
     n_series = np.isfinite(top).sum(axis=0)
-    place = np.minimum(n_series // _SETTINGS.more_series, shared - 1)
-    return np.where(n_series > 0, np.take_along_axis(top, place[None], axis=0)[0], 0.0)
+    place = np.minimum(n_series // _SETTINGS.more_series, _SETTINGS.shared - 1)
+    found = np.take_along_axis(top, np.stack([np.zeros_like(place), place]), axis=0)
+    return np.where(n_series > 0, found, 0.0)
 
 
 def _steady_rise(records: Records, leads: np.ndarray) -> np.ndarray:
