@@ -89,7 +89,8 @@ class Training:
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, minibatches and held-out series. Global generators are not used.
     device : str, default="cpu"
-        Where torch trains and embeds, for example "cuda".
+        Where torch trains and embeds, for example "cuda". A model has the same forecasts there, up
+        to rounding. Its many small steps were slower on a GPU with up to a thousand series.
     verbose : int, default=0
         1 shows a progress bar over all stages of the fit, in epochs.
 
