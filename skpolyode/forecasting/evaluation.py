@@ -14,9 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.errors import check_share, plain_repr
 from skpolyode.forecasting.forecaster import PolyODEForecaster
 from skpolyode.panel import Panel, as_panel
-from skpolyode.panel.query import read_leads, times_since
-from skpolyode.panel.select import observed_part, observed_series, split_rows
-from skpolyode.panel.selection import align_to_fit, refuse_reordered
+from skpolyode.panel.query import read_leads, split_at
+from skpolyode.panel.selection import align_to_fit
 
 
 class _Forecasts(NamedTuple):
@@ -166,33 +165,6 @@ def _checked_metrics(forecaster: Any, metrics: Sequence[str]) -> list[str]:
             "has none; take PolyODEForecaster or a transformer that is trained."
         )
     return of_quantiles
-
-
-def split_at(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
-    """Rows up to the cutoff and those after it, of the series that have observations in both."""
-    seen = observed_series(panel)
-    known = observed_part(panel[seen])
-    if isinstance(cutoff, float) and 0 < cutoff < 1:
-        last = known.start + cutoff * (known.end - known.start)
-    elif isinstance(cutoff, str) and not panel.is_datetime:
-        raise TypeError(f"cutoff must be a share or times, got {cutoff!r}.")
-    elif np.ndim(cutoff) == 0:
-        last = times_since(known, cutoff, None, "cutoff")[0]
-    elif len(cutoff) != panel.n_series:
-        raise ValueError(
-            f"cutoff must be a share, one time or one for each of the {panel.n_series} series, "
-            f"got {len(cutoff)}."
-        )
-    else:
-        refuse_reordered(cutoff, panel, "cutoff")
-        last = times_since(panel, [[time] for time in cutoff], None, "cutoff")[0][seen]
-    past, future = split_rows(known, last)
-    kept = (past.lengths > 0) & (future.lengths > 0)
-    if not kept.any():
-        raise ValueError(
-            "no series has observations both up to its cutoff and after it; choose another cutoff."
-        )
-    return past[kept], future[kept]
 
 
 def trained_on(forecaster: Any, past: Panel) -> Any:
