@@ -106,7 +106,7 @@ class TrainedModel:
     @cached_property
     def follower(self) -> SequenceModel:
         """The same without a memory of the whole history, which paths and forecasts do not need."""
-        if getattr(self.exact, "history", None) is None:
+        if self.exact.history is None:
             return self.exact
         model = copy.copy(self.exact)  # its weights are the same
         model.history = None

@@ -149,17 +149,6 @@ class Packed:
             yield [slice(int(b) - n, int(b)) for b, n in zip(stops, sizes, strict=True)]
             start = int(stops[-1])
 
-    def select(self, series: torch.Tensor) -> Packed:
-        """Only some series, given by their positions in the input, as one block."""
-        device, step = self.series.device, self.steps()
-        order = torch.isin(self.series, series).nonzero()[:, 0]
-        order = order[step[order].argsort(stable=True)]
-        columns = {name: column[order] for name, column in self._columns().items()}
-        row = torch.full((len(self) + 1,), -1, device=device)
-        row[order] = torch.arange(len(order), device=device)
-        columns["next"] = row[columns["next"]]
-        return Packed([torch.bincount(step[order]).tolist()], **columns)
-
     def steps(self) -> torch.Tensor:
         """Which observation of its series each row (P,) is, counted from 0."""
         step = torch.empty_like(self.series)

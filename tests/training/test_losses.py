@@ -106,8 +106,6 @@ def test_a_share_of_nothing_is_no_nan():
 def test_weights_go_along():
     data = weighted(FLAT, COUNTS)
     torch.testing.assert_close(data.weight, torch.tensor(COUNTS, dtype=torch.float64)[data.series])
-    some = data.select(torch.tensor([1, 3]))
-    assert sorted(set(some.weight.tolist())) == [3.0, 5.0]
     moved = data.to(torch.device("cpu"), torch.float32)
     assert moved.weight.dtype == torch.float64
     assert pack(*FLAT).to(torch.device("cpu"), torch.float32).weight is None
