@@ -12,7 +12,7 @@ from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.batching import lead_batches
 from skpolyode.embedders.trained_model import Known, TrainedModel, take_known
 from skpolyode.embedders.variance import std_coefficients
-from skpolyode.futures.errors import Ahead
+from skpolyode.futures.sampling import Ahead
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import observed_part, series_of_rows, take, time_since_seen

@@ -43,7 +43,7 @@ def path_values(
 
 
 def path_of(
-    embedder: TrainedModel, asked: PathQuery, expected: Expected, filtered: Filtered | None
+    embedder: TrainedModel, asked: PathQuery, expected: Expected, filtered: Shares | None
 ) -> np.ndarray:
     """As `path_values`, from what was expected of the series; a filter looked at its signals."""
     seen, scaler, stacking = asked.seen, embedder.units.scaler, embedder.stacking
@@ -98,7 +98,7 @@ def hide_rows(
     return hidden, known, panel.times[hidden], offsets, panel.values[hidden]
 
 
-class Filtered(NamedTuple):
+class Shares(NamedTuple):
     """What a filter takes over of observations (P, D), and how far back it reaches."""
 
     share: np.ndarray  # Kalman gains K: shares of innovations
@@ -108,7 +108,7 @@ class Filtered(NamedTuple):
     variances: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
 
-def bridges(asked: PathQuery, rise: np.ndarray, filtered: Filtered | None = None) -> np.ndarray:
+def bridges(asked: PathQuery, rise: np.ndarray, filtered: Shares | None = None) -> np.ndarray:
     """What leads paths to the next observations of their channels, (Q, D).
 
     `rise` (P, D) is by how much each observation exceeds what was expected, zero where there is
@@ -147,7 +147,7 @@ def rts_smoothed(panel: Panel, rise: np.ndarray, kept: np.ndarray) -> np.ndarray
     return result
 
 
-def shares(embedder: TrainedModel, panel: Panel) -> Filtered | None:
+def shares(embedder: TrainedModel, panel: Panel) -> Shares | None:
     """What a filter takes over at the rows; K is lost unless errors are told."""
     if not embedder.filters:
         return None
@@ -162,14 +162,14 @@ def shares(embedder: TrainedModel, panel: Panel) -> Filtered | None:
     order = data.observations
     share, lost, *told = (x[order].cpu().numpy() for x in columns)
     if not told:
-        return Filtered(share, lost)
+        return Shares(share, lost)
     (ahead, noise, after), seen = told, np.isnan(panel.values)
     smoothed = ahead + rts_smoothed(panel, after - ahead, (1.0 - lost) ** 2)
-    return Filtered(share, lost, tuple(np.where(seen, np.nan, x) for x in (noise, after, smoothed)))
+    return Shares(share, lost, tuple(np.where(seen, np.nan, x) for x in (noise, after, smoothed)))
 
 
 def _without_wall(
-    embedder: TrainedModel, asked: PathQuery, expected: Expected, filtered: Filtered
+    embedder: TrainedModel, asked: PathQuery, expected: Expected, filtered: Shares
 ) -> Expected:
     """The same, but outside of the wall signals that an observation follows are not pulled back.
 

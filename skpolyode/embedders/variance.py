@@ -14,7 +14,7 @@ from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.smoother import (
     HIDDEN_SPACING,
     Expected,
-    Filtered,
+    Shares,
     follow,
     hide_rows,
     path_of,
@@ -93,7 +93,7 @@ class _Ways(NamedTuple):
 
 
 def _ways(
-    embedder: TrainedModel, asked: PathQuery, expected: Expected, filtered: Filtered | None
+    embedder: TrainedModel, asked: PathQuery, expected: Expected, filtered: Shares | None
 ) -> _Ways:
     """The ways from the observations before the times, of series of which this was expected."""
     seen, following = asked.seen, np.maximum(asked.following, 0)

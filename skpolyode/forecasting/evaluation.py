@@ -18,7 +18,7 @@ from skpolyode.panel.query import read_leads, split_at
 from skpolyode.panel.selection import align_to_fit
 
 
-class _Forecasts(NamedTuple):
+class _Compared(NamedTuple):
     """Observed values and what was forecast, rows by channels; quantiles only where asked."""
 
     actual: np.ndarray  # (Q, D)
@@ -26,7 +26,7 @@ class _Forecasts(NamedTuple):
     quantiles: dict[float, np.ndarray]
 
 
-def _pinball(forecasts: _Forecasts, coverage: float) -> np.ndarray:
+def _pinball(forecasts: _Compared, coverage: float) -> np.ndarray:
     losses = []
     for alpha in _levels(coverage):
         error = forecasts.actual - forecasts.quantiles[alpha]
@@ -34,7 +34,7 @@ def _pinball(forecasts: _Forecasts, coverage: float) -> np.ndarray:
     return np.mean(losses, axis=0)
 
 
-def _coverage(forecasts: _Forecasts, coverage: float) -> np.ndarray:
+def _coverage(forecasts: _Compared, coverage: float) -> np.ndarray:
     lower, _, upper = (forecasts.quantiles[alpha] for alpha in _levels(coverage))
     inside = (forecasts.actual >= lower) & (forecasts.actual <= upper)
     return np.where(np.isnan(forecasts.actual), np.nan, inside)
@@ -44,7 +44,7 @@ def _levels(coverage: float) -> tuple[float, float, float]:
     return (1 - coverage) / 2, 0.5, (1 + coverage) / 2
 
 
-METRICS: dict[str, Callable[[_Forecasts, float], np.ndarray]] = {
+METRICS: dict[str, Callable[[_Compared, float], np.ndarray]] = {
     "mse": lambda forecasts, _: (forecasts.actual - forecasts.mean) ** 2,
     "mae": lambda forecasts, _: np.abs(forecasts.actual - forecasts.mean),
     "pinball": _pinball,
@@ -135,7 +135,7 @@ def evaluate_forecasts(
     # A second look at the same series would take as long, and warn of them again.
     known = isinstance(trained, PolyODEForecaster) and levels
     mean = quantiles[0.5] if known else trained.forecast(past, times).values
-    forecasts = _Forecasts(future.values, mean, quantiles)
+    forecasts = _Compared(future.values, mean, quantiles)
     errors = {name: METRICS[name](forecasts, coverage) for name in metrics}
     group, rows = np.searchsorted(limits, leads), []
     for j, name in enumerate(future.channel_names):

@@ -159,14 +159,11 @@ class Packed:
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Packed:
         """Move to a device, values as `dtype`; times stay float64."""
-        columns = {name: column.to(device) for name, column in self._columns().items()}
+        columns = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
+        columns = {name: own.to(device) for name, own in columns.items() if own is not None}
         values = columns.keys() & {"x", "static", "inputs"}
         columns |= {name: columns[name].to(dtype) for name in values}
         return Packed(self.sizes, **columns)
-
-    def _columns(self) -> dict[str, torch.Tensor]:
-        columns = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
-        return {name: column for name, column in columns.items() if column is not None}
 
 
 def pack(

@@ -18,10 +18,9 @@ from tqdm.auto import tqdm
 
 from skpolyode.training.averaging import WeightAverage, applied, weights_of
 from skpolyode.training.checkpoint import Checkpoint
-from skpolyode.training.comparison import is_surely_larger
 from skpolyode.training.muon import Muon
 from skpolyode.training.report import ALL_EPOCHS, INFINITE, INTERRUPTED, SETTLED, TrainingReport
-from skpolyode.training.schedule import Cycle
+from skpolyode.training.schedule import Cycle, is_surely_larger
 from skpolyode.training.task import Task, Turn
 
 _ERROR, _LOSS = "validation_error", "training_loss"
