@@ -75,7 +75,7 @@ class Prediction(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step of a run: n observations taken in together, at most one per series.
+    """One step of a run: n observations, of as many series or, in a row, of one.
 
     Parameters
     ----------
