@@ -153,33 +153,12 @@ def path_std(
         ahead = head.ahead(terms, since, told[..., 0].to(terms.dtype))
         length = length.clamp(min=torch.finfo(length.dtype).tiny)
         inside = head.between(terms, since, length, missed.to(terms), unsettled, told)
-    ahead, inside = _roots(ahead), _roots(inside)
+    ahead, inside = roots(ahead), roots(inside)
     return scaler.inverse_std(np.where(way.is_open | (early > 0), ahead, inside))
 
 
-def std_ahead(
-    embedder: TrainedModel,
-    z: torch.Tensor,
-    leads: np.ndarray,
-    posterior: torch.Tensor | None = None,
-) -> np.ndarray:
-    """Standard deviations (B, Q, D) ahead, in the user's units, from states `z` (B, D, 1 + N).
-
-    `leads` (B, Q, D) are the times since the channels were observed, in units of the model; one
-    that was not yet observed is a unit older than its series. `posterior` (B, D) is the variance
-    after the last observation, of a filter that is told errors, in the unit of its gain.
-    """
-    head = embedder.scale
-    with torch.no_grad():
-        terms, floor = head(z.float()).repeat_interleave(leads.shape[1], dim=0), None
-        if posterior is not None:
-            floor = (posterior * embedder.model.gain.noise.square()).to(terms.dtype)
-            floor = floor.repeat_interleave(leads.shape[1], dim=0)
-        variance = head.ahead(terms, torch.from_numpy(leads).flatten(0, 1).to(terms.device), floor)
-    return embedder.units.scaler.inverse_std(_roots(variance).reshape(leads.shape))
-
-
-def _roots(variance: torch.Tensor) -> np.ndarray:
+def roots(variance: torch.Tensor) -> np.ndarray:
+    """Standard deviations; rounding leaves no variance below zero."""
     return variance.clamp(min=0.0).sqrt().double().cpu().numpy()
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from skpolyode.ensemble.periods import read_period
 from skpolyode.errors import naming_owner
 from skpolyode.panel import Panel, as_panel, query_times
-from skpolyode.panel.durations import read_period
 from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import drop_empty

@@ -8,8 +8,9 @@ import torch
 
 from skpolyode.models import pack
 from skpolyode.siblings import GRUODEBayes
+from skpolyode.siblings.segment import SegmentTask
 from skpolyode.training.losses import with_weights
-from skpolyode.training.tasks import IntervalTask, PolyODETask, SegmentTask
+from skpolyode.training.tasks import IntervalTask, PolyODETask
 from tests.models.cases import flat_series, join, make_model, part, some_gain
 
 TASKS = {task.__name__: task for task in (IntervalTask, PolyODETask, SegmentTask)}

@@ -8,12 +8,12 @@ import torch
 
 from benchmarks.paper.study.series_task import of_series
 from skpolyode.models import Prediction, SequenceModel, pack
+from skpolyode.siblings.segment import SegmentTask
 from skpolyode.training import forecasting_mse, prediction_loss
 from skpolyode.training.losses import with_weights
 from skpolyode.training.tasks import (
     IntervalTask,
     PolyODETask,
-    SegmentTask,
 )
 from tests.closeness import assert_same_but_for_rounding
 from tests.models.cases import flat_series, make_model, some_gain
