@@ -31,7 +31,7 @@ def one_thread() -> Iterator[None]:
     Examples
     --------
     >>> import torch
-    >>> from skpolyode.training import one_thread
+    >>> from skpolyode.threads import one_thread
     >>> before = torch.get_num_threads()
     >>> with one_thread():
     ...     torch.get_num_threads()

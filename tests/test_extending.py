@@ -202,7 +202,7 @@ def test_estimator_comes_back_from_a_file(tmp_path):
     assert_array_equal(again.transform(panel), embedder.transform(panel))
 
 
-def test_column_reaches_the_model_with_its_cells():
+def test_column_reaches_the_model_with_its_cells(tmp_path):
     """Past channels in another order, rows and series without any observation, and selections."""
     rng, lengths = np.random.default_rng(0), [5, 0, 7]
     rows = int(np.sum(lengths))
@@ -224,6 +224,9 @@ def test_column_reaches_the_model_with_its_cells():
         assert_allclose(found[[0, 2]], expected)
         assert np.isnan(found[1]).all()
     assert_allclose(model.transform(panel[[2, 0]]), expected[::-1])
+    model.save(tmp_path / "model")
+    again = skpolyode.load(tmp_path / "model")
+    assert_array_equal(again.transform(panel), model.transform(panel))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 import torch
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from skpolyode.training import one_thread
+from skpolyode.threads import one_thread
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from benchmarks.paper.page import PAGE, fill
 from benchmarks.paper.store import Store
 from benchmarks.paper.tables import Job
-from skpolyode.training import one_thread
+from skpolyode.threads import one_thread
 
 
 def parser(description: str, n_jobs: int, rows: list[str]) -> argparse.ArgumentParser:

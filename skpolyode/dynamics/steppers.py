@@ -39,14 +39,6 @@ class Stepper:
     a: tuple[tuple[float, ...], ...]
     b: tuple[float, ...]
 
-    def __post_init__(self) -> None:
-        if abs(sum(self.b) - 1) > 1e-12:
-            raise ValueError(f"weights of {self.name} sum to {sum(self.b)}, not 1")
-        nodes = [0.0, *map(sum, self.a)]
-        mean_node = sum(w * c for w, c in zip(self.b, nodes, strict=True))
-        if self.order > 1 and abs(mean_node - 0.5) > 1e-12:
-            raise ValueError(f"{self.name} is not of order 2: sum b c is {mean_node}, not 1/2")
-
     def step(
         self,
         field: Callable[[Tensor], Tensor],

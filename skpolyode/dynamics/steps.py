@@ -32,14 +32,14 @@ Field = Callable[[Tensor], Tensor]
 Affine = tuple[Tensor, Tensor]  # weight and bias
 
 
-class Start(NamedTuple):
+class Begun(NamedTuple):
     """Evaluation of the network where a step starts."""
 
     drive: Tensor  # (rows, H), output of the first layer before its activation
     features: Tensor  # (rows, H'), input of the last layer
 
 
-class Stage(NamedTuple):
+class Activations(NamedTuple):
     """One evaluation of the features, with all that its gradient needs."""
 
     before: list[Tensor]  # (rows, H) of each hidden layer, before its activation
@@ -52,7 +52,7 @@ class TakenStep(NamedTuple):
     h: Tensor  # (rows, 1), length of the step
     inside: Tensor  # (rows, M): nearest point of the box to where it started
     beyond: Tensor | None  # bool (rows, M): coordinates beyond the wall; None if none
-    stages: list[Stage]
+    stages: list[Activations]
     mean: Tensor  # (rows, H'), of the features, weighted as the method says
 
 
@@ -75,15 +75,15 @@ class Layers(NamedTuple):
         identity = torch.eye(len(last[1]), dtype=last[1].dtype, device=last[1].device)
         return cls((identity, torch.zeros_like(last[1])), [], last, last, True)
 
-    def stage(self, drive: Tensor) -> Stage:
+    def stage(self, drive: Tensor) -> Activations:
         """Evaluate the features at a drive (rows, H)."""
         if self.is_linear:
-            return Stage([], [drive])
+            return Activations([], [drive])
         before, after = [drive], [ACTIVATION.of_tensor(drive)]
         for weight, bias in self.inner:
             before.append(F.linear(after[-1], weight, bias))
             after.append(ACTIVATION.of_tensor(before[-1]))
-        return Stage(before, after)
+        return Activations(before, after)
 
 
 class NetworkSteps:
@@ -118,20 +118,20 @@ class NetworkSteps:
         if recorded is not None:
             self.readout = [part[recorded].contiguous() for part in self.layers.last]
 
-    def begin(self, y: Tensor) -> Start:
+    def begin(self, y: Tensor) -> Begun:
         """Evaluate the network where a step starts, at `y` (rows, M)."""
         drive = F.linear(self.inside(y), *self.layers.first)
-        return Start(drive, self.layers.stage(drive).after[-1])
+        return Begun(drive, self.layers.stage(drive).after[-1])
 
-    def slope(self, y: Tensor, start: Start) -> Tensor:
+    def slope(self, y: Tensor, start: Begun) -> Tensor:
         """Derivative of the recorded coordinates there."""
         y = y[:, self.recorded]
         inside = y.clamp(-self.wall, self.wall)
         return F.linear(start.features, *self.readout).add(y - inside, alpha=-self.pull)
 
-    def end(self, y: Tensor, start: Start, h: Tensor) -> Tensor:
+    def end(self, y: Tensor, start: Begun, h: Tensor) -> Tensor:
         """End of the step of length `h` (rows, 1)."""
-        mean = self._mean(y, start.drive, [Stage([], [start.features])], h)
+        mean = self._mean(y, start.drive, [Activations([], [start.features])], h)
         moved = self._moved(y, h, mean)
         # Coordinates inside the box add exactly zero here.
         return torch.addcmul(moved, y - self.inside(y), torch.expm1(-self.pull * h))
@@ -162,7 +162,7 @@ class NetworkSteps:
         rate = F.linear(mean, *self.layers.last)
         return torch.addcmul(y, h, rate + self.field.drift(y) if self.field.n_linear else rate)
 
-    def _mean(self, y: Tensor, drive: Tensor, stages: list[Stage], h: Tensor) -> Tensor:
+    def _mean(self, y: Tensor, drive: Tensor, stages: list[Activations], h: Tensor) -> Tensor:
         """Mean (rows, H') of the features over a step, whose stages after the first it adds."""
         # All of this happens in the drive (rows, H), not in the longer state (rows, M).
         turns: list[Tensor] = []

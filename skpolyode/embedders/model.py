@@ -12,7 +12,7 @@ from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.batching import lead_batches
 from skpolyode.embedders.trained_model import Known, TrainedModel, take_known
 from skpolyode.embedders.variance import std_coefficients
-from skpolyode.futures.errors import Ahead
+from skpolyode.futures.sampling import Ahead
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import observed_part, series_of_rows, take, time_since_seen
@@ -89,10 +89,10 @@ class ModelEmbedder(TrainedModel, Embedder):
     def mean_errors(self, panel: Panel) -> np.ndarray:
         """Mean squared error (B, 1) of each series, in what was expected; 0 without forecasts."""
         error = self.residuals(panel)[1]
-        counts = offsets_from((~np.isnan(error)).sum(axis=1))[panel.offsets]
-        series = series_of_rows(panel)
-        sums = np.bincount(series, np.nansum(error**2, axis=1), minlength=panel.n_series)
-        return (sums / np.maximum(np.diff(counts), 1))[:, None]
+        columns = np.nansum(error**2, axis=1), (~np.isnan(error)).sum(axis=1)
+        series, n = series_of_rows(panel), panel.n_series
+        sums, counts = (np.bincount(series, column, minlength=n) for column in columns)
+        return (sums / np.maximum(counts, 1))[:, None]
 
     def forecasting_mse(self, panel: Panel) -> float:
         """Mean squared one-step error, in standardised units."""

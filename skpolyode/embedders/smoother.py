@@ -37,13 +37,18 @@ def path_values(
     allows. Where no observation of the channel follows, forecasts are stacked, as after the end of
     a series: that is continuous at the last observation.
     """
-    asked, scaler = PathQuery.of(panel, times, offsets), embedder.units.scaler
-    seen, stacking = asked.seen, embedder.stacking
-    filtered = shares(embedder, seen)
-    if filtered is None:
-        expected = follow(embedder, seen, asked)
-    else:
-        expected = _without_wall(embedder, asked, filtered)
+    asked, filtered = PathQuery.of(panel, times, offsets), shares(embedder, panel)
+    look = None if filtered is None else lambda state: state["z"][:, embedder.follower.signals]
+    return path_of(embedder, asked, follow(embedder, panel, asked, look), filtered)
+
+
+def path_of(
+    embedder: TrainedModel, asked: PathQuery, expected: Expected, filtered: Shares | None
+) -> np.ndarray:
+    """As `path_values`, from what was expected of the series; a filter looked at its signals."""
+    seen, scaler, stacking = asked.seen, embedder.units.scaler, embedder.stacking
+    if filtered is not None:
+        expected = _without_wall(embedder, asked, expected, filtered)
     x = scaler.transform(seen.values)
     rise = np.where(np.isnan(x), 0.0, x - expected.mean)
     signal = expected.signal + bridges(asked, rise, filtered)
@@ -93,7 +98,7 @@ def hide_rows(
     return hidden, known, panel.times[hidden], offsets, panel.values[hidden]
 
 
-class Filtered(NamedTuple):
+class Shares(NamedTuple):
     """What a filter takes over of observations (P, D), and how far back it reaches."""
 
     share: np.ndarray  # Kalman gains K: shares of innovations
@@ -103,7 +108,7 @@ class Filtered(NamedTuple):
     variances: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
 
-def bridges(asked: PathQuery, rise: np.ndarray, filtered: Filtered | None = None) -> np.ndarray:
+def bridges(asked: PathQuery, rise: np.ndarray, filtered: Shares | None = None) -> np.ndarray:
     """What leads paths to the next observations of their channels, (Q, D).
 
     `rise` (P, D) is by how much each observation exceeds what was expected, zero where there is
@@ -142,7 +147,7 @@ def rts_smoothed(panel: Panel, rise: np.ndarray, kept: np.ndarray) -> np.ndarray
     return result
 
 
-def shares(embedder: TrainedModel, panel: Panel) -> Filtered | None:
+def shares(embedder: TrainedModel, panel: Panel) -> Shares | None:
     """What a filter takes over at the rows; K is lost unless errors are told."""
     if not embedder.filters:
         return None
@@ -157,20 +162,21 @@ def shares(embedder: TrainedModel, panel: Panel) -> Filtered | None:
     order = data.observations
     share, lost, *told = (x[order].cpu().numpy() for x in columns)
     if not told:
-        return Filtered(share, lost)
+        return Shares(share, lost)
     (ahead, noise, after), seen = told, np.isnan(panel.values)
     smoothed = ahead + rts_smoothed(panel, after - ahead, (1.0 - lost) ** 2)
-    return Filtered(share, lost, tuple(np.where(seen, np.nan, x) for x in (noise, after, smoothed)))
+    return Shares(share, lost, tuple(np.where(seen, np.nan, x) for x in (noise, after, smoothed)))
 
 
-def _without_wall(embedder: TrainedModel, asked: PathQuery, filtered: Filtered) -> _Expected:
-    """As `follow`, but outside of the wall signals that an observation follows are not pulled back.
+def _without_wall(
+    embedder: TrainedModel, asked: PathQuery, expected: Expected, filtered: Shares
+) -> Expected:
+    """The same, but outside of the wall signals that an observation follows are not pulled back.
 
     A smoother takes what lies between a forecast and the observation before for what the dynamics
     know. The pull, which only bounds free runs, would bend paths from wherever a run starts.
     """
     seen, model, unit = asked.seen, embedder.follower, embedder.units.time_scale
-    expected = follow(embedder, seen, asked, lambda state: state["z"][:, model.signals])
     wall, pull, after = model.field.wall, model.field.pull, expected.looked
     outside = after - np.clip(after, -wall, wall)
     if not outside.any():
@@ -195,7 +201,7 @@ def _without_wall(embedder: TrainedModel, asked: PathQuery, filtered: Filtered) 
 Look = Callable[[State], torch.Tensor]
 
 
-class _Expected(NamedTuple):
+class Expected(NamedTuple):
     """What a model expects, in standard deviations."""
 
     signal: np.ndarray  # float64 (Q, D), at the times asked for
@@ -206,7 +212,7 @@ class _Expected(NamedTuple):
 
 def follow(
     embedder: TrainedModel, seen: Panel, asked: PathQuery | None = None, look: Look | None = None
-) -> _Expected:
+) -> Expected:
     """Run a model through series, and see what it expects at rows and between them.
 
     All rows of the panel hold an observation; without `asked`, there are no times between them.
@@ -233,7 +239,7 @@ def follow(
             break
         reach *= 2
     columns = zip(*found, strict=True)
-    joint = _Expected(*(None if x[0] is None else np.concatenate(x) for x in columns))
+    joint = Expected(*(None if x[0] is None else np.concatenate(x) for x in columns))
     signal = np.empty_like(joint.signal)
     signal[order] = joint.signal
     return joint._replace(signal=signal)
@@ -248,7 +254,7 @@ def _follow_parts(
     since: np.ndarray,
     look: Look | None,
     chunk: slice,
-) -> tuple[_Expected, State, State]:
+) -> tuple[Expected, State, State]:
     """Expectations at the rows of some parts, and at the times that come after them.
 
     `gap` (P,) is the time from each row to the next one; `row` (Q,) does not fall. Returns the
@@ -277,7 +283,7 @@ def _follow_parts(
             columns = every, data.elapsed, *_behind_knots(data, packed[own], ahead, at, passed)
         signal = _signal_after(model, *columns)
         looked = None if look is None else look(after).cpu().numpy()
-    expected = _Expected(signal.cpu().numpy(), mean, log_scale, looked)
+    expected = Expected(signal.cpu().numpy(), mean, log_scale, looked)
     n_before = np.maximum(parts.own[chunk] - parts.start[chunk], 1)
     entry = select(state, panel.offsets[:-1] + n_before - 1)
     return expected, entry, select(state, panel.offsets[1:] - 1)

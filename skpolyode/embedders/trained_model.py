@@ -15,7 +15,7 @@ from skpolyode.embedders.batching import cut, map_chunks
 from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.embedders.static import StaticEncoder, n_features_of
-from skpolyode.futures.errors import KnownErrors
+from skpolyode.futures.sampling import KnownErrors
 from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, join, select
 from skpolyode.models.variance_head import VarianceHead
@@ -106,7 +106,7 @@ class TrainedModel:
     @cached_property
     def follower(self) -> SequenceModel:
         """The same without a memory of the whole history, which paths and forecasts do not need."""
-        if getattr(self.exact, "history", None) is None:
+        if self.exact.history is None:
             return self.exact
         model = copy.copy(self.exact)  # its weights are the same
         model.history = None

@@ -13,9 +13,11 @@ from skpolyode.embedders.direct import PathEmbedder
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.smoother import (
     HIDDEN_SPACING,
-    Look,
+    Expected,
+    Shares,
     follow,
     hide_rows,
+    path_of,
     path_values,
     shares,
 )
@@ -46,30 +48,34 @@ def with_variance(
         packed, share = data.observations, _N_HIDDEN * HIDDEN_SPACING
         n_passes = min(HIDDEN_SPACING, -(-share // max(len(packed), 1)))
         first = torch.randint(HIDDEN_SPACING, (panel.n_series,), generator=generator).numpy()
-        passes = [_hide(embedder, panel, packed, first + k) for k in range(n_passes)]
+        path = path_values(embedder, panel, panel.times, panel.offsets)
+        passes = [_hide(embedder, panel, path, packed, first + k) for k in range(n_passes)]
         hidden = Hidden(*(torch.cat(columns) for columns in zip(*passes, strict=True)))
     return replace(embedder, scale=learn_variance(embedder.model, data, generator, hidden))
 
 
-def _hide(embedder: TrainedModel, panel: Panel, packed: torch.Tensor, first: np.ndarray) -> Hidden:
+def _hide(
+    embedder: TrainedModel, panel: Panel, path: np.ndarray, packed: torch.Tensor, first: np.ndarray
+) -> Hidden:
     """What smoothed paths miss at some rows inside of series that they do not know.
 
-    All rows of the panel hold an observation; `packed` (P,) says where they are when packed, and
-    `first` (B,) which row of each series is hidden first, modulo the spacing.
+    All rows of the panel hold an observation; `path` (P, D) knows all of them, `packed` (P,) says
+    where they are when packed, and `first` (B,) which row of each series is hidden first, modulo
+    the spacing.
     """
     hidden, known, *at, truth = hide_rows(panel, first)
     asked, scaler = PathQuery.of(known, *at), embedder.units.scaler
-    z, way = _ways(embedder, asked, lambda state: state["z"].float())
-    missed, residual = (
-        np.nan_to_num((truth - path_values(embedder, own, *at)) / scaler.scale)
-        for own in (known, panel)
-    )
+    filtered = shares(embedder, known)
+    expected = follow(embedder, known, asked, lambda state: state["z"])
+    way, z = _ways(embedder, asked, expected, filtered), expected.looked
+    expected = expected._replace(looked=z[:, embedder.follower.signals])
+    paths = path_of(embedder, asked, expected, filtered), path[hidden]
+    missed, residual = (np.nan_to_num((truth - own) / scaler.scale) for own in paths)
     kept = ~np.isnan(truth) & (asked.before >= 0) & ~way.is_open
     told = way.told
     if panel.errors is not None and not np.isnan(told).all():
         told[..., -1] = (panel.errors[hidden] / scaler.scale) ** 2
-    way_columns = z, way.since, way.length, way.innovation, way.unsettled
-    columns = *way_columns, missed, residual, kept, told
+    columns = z[asked.row].astype(np.float32), *way[:4], missed, residual, kept, told
     z, since, length, *others = (torch.from_numpy(x).to(embedder.device) for x in columns)
     others = [x.float() if x.is_floating_point() else x for x in others]
     return Hidden(packed[torch.from_numpy(hidden)], z, since, length, *others)
@@ -86,10 +92,11 @@ class _Ways(NamedTuple):
     told: np.ndarray  # float64 (Q, D, 5): as of `Hidden`, but for the last
 
 
-def _ways(embedder: TrainedModel, asked: PathQuery, look: Look) -> tuple[np.ndarray, _Ways]:
-    """What `look` makes (Q, ...) of the states before the times, and the ways from there."""
+def _ways(
+    embedder: TrainedModel, asked: PathQuery, expected: Expected, filtered: Shares | None
+) -> _Ways:
+    """The ways from the observations before the times, of series of which this was expected."""
     seen, following = asked.seen, np.maximum(asked.following, 0)
-    expected = follow(embedder, seen, look=look)
     missed = embedder.units.scaler.read(seen.values) - expected.mean
     missed = np.take_along_axis(missed, following, axis=0)
     since, until = asked.leads(embedder.units.time_scale)
@@ -97,7 +104,7 @@ def _ways(embedder: TrainedModel, asked: PathQuery, look: Look) -> tuple[np.ndar
     length = since + np.where(is_open, 0.0, until)
     innovation = np.clip(np.where(is_open, 0.0, missed), -_FARTHEST, _FARTHEST)
     unsettled, told = np.zeros((*since.shape, 2)), np.full((*since.shape, 5), np.nan)
-    if (filtered := shares(embedder, seen)) is not None:
+    if filtered is not None:
         # What smoothing tells of a row reaches it through all later observations of a channel, each
         # of which carries a share back: the square of the product is what is missing.
         kept = np.maximum(1.0 - filtered.lost, np.finfo(np.float64).eps)
@@ -113,8 +120,7 @@ def _ways(embedder: TrainedModel, asked: PathQuery, look: Look) -> tuple[np.ndar
             columns = (after, ends[0]), (smoothed, ends[0]), (smoothed, ends[1]), (noise, ends[1])
             for k, (x, row) in enumerate(columns):
                 told[..., k] = np.where(known, np.take_along_axis(x, row, axis=0), np.nan)
-    way = _Ways(since, length, innovation, unsettled, is_open, told)
-    return expected.looked[asked.row], way
+    return _Ways(since, length, innovation, unsettled, is_open, told)
 
 
 def path_std(
@@ -135,44 +141,24 @@ def path_std(
     head, (scaler, unit) = embedder.scale, embedder.units
     asked = PathQuery.of(panel, times, offsets)
     with torch.no_grad():
-        looked, way = _ways(embedder, asked, lambda state: head(state["z"].float()))
+        expected = follow(embedder, panel, look=lambda state: head(state["z"].float()))
+        way = _ways(embedder, asked, expected, shares(embedder, panel))
         # Before its first observation a series is as unknown as a forecast that far ahead.
         early = ((asked.times - times) / unit)[:, None]
         since = np.where(early > 0, early, way.since)
-        columns = looked, since, way.length, way.innovation, way.unsettled, way.told
+        columns = expected.looked[asked.row], since, *way[1:4], way.told
         terms, since, length, missed, unsettled, told = (
             torch.from_numpy(x).to(embedder.device) for x in columns
         )
         ahead = head.ahead(terms, since, told[..., 0].to(terms.dtype))
         length = length.clamp(min=torch.finfo(length.dtype).tiny)
         inside = head.between(terms, since, length, missed.to(terms), unsettled, told)
-    ahead, inside = _roots(ahead), _roots(inside)
+    ahead, inside = roots(ahead), roots(inside)
     return scaler.inverse_std(np.where(way.is_open | (early > 0), ahead, inside))
 
 
-def std_ahead(
-    embedder: TrainedModel,
-    z: torch.Tensor,
-    leads: np.ndarray,
-    posterior: torch.Tensor | None = None,
-) -> np.ndarray:
-    """Standard deviations (B, Q, D) ahead, in the user's units, from states `z` (B, D, 1 + N).
-
-    `leads` (B, Q, D) are the times since the channels were observed, in units of the model; one
-    that was not yet observed is a unit older than its series. `posterior` (B, D) is the variance
-    after the last observation, of a filter that is told errors, in the unit of its gain.
-    """
-    head = embedder.scale
-    with torch.no_grad():
-        terms, floor = head(z.float()).repeat_interleave(leads.shape[1], dim=0), None
-        if posterior is not None:
-            floor = (posterior * embedder.model.gain.noise.square()).to(terms.dtype)
-            floor = floor.repeat_interleave(leads.shape[1], dim=0)
-        variance = head.ahead(terms, torch.from_numpy(leads).flatten(0, 1).to(terms.device), floor)
-    return embedder.units.scaler.inverse_std(_roots(variance).reshape(leads.shape))
-
-
-def _roots(variance: torch.Tensor) -> np.ndarray:
+def roots(variance: torch.Tensor) -> np.ndarray:
+    """Standard deviations; rounding leaves no variance below zero."""
     return variance.clamp(min=0.0).sqrt().double().cpu().numpy()
 
 

@@ -17,7 +17,7 @@ from sklearn.isotonic import isotonic_regression
 from skpolyode.ensemble.backtest import are_known, effective_count, equal_bins
 from skpolyode.ensemble.error_paths import ErrorPaths, between, levels_of, scores_of
 from skpolyode.ensemble.error_scale import ErrorScale, cross_fitted_scales, signs_of_errors
-from skpolyode.futures.errors import Ahead
+from skpolyode.futures.sampling import Ahead
 from skpolyode.saving.codec import saved
 
 

@@ -13,7 +13,6 @@ from sklearn.linear_model import GammaRegressor
 from skpolyode.ensemble.backtest import N_FOLDS, are_known, equal_bins, folds_of
 from skpolyode.ensemble.records import NEGLIGIBLE
 from skpolyode.panel import series_index
-from skpolyode.panel.select import last_seen_rows
 from skpolyode.saving.codec import saved
 
 PRIOR = 5.0  # series that speak for what all errors share: one scale, and either sign
@@ -33,20 +32,21 @@ def signs_of_errors(
     or the mean without any, on a scale that is logarithmic far from the mean: what is twice as high
     often errs twice as much.
     """
-    latest, found = last_seen_rows(values, offsets)[rows], np.empty((*expected.shape, N_SIGNS))
-    last = np.where(latest < 0, 0.0, np.take_along_axis(values, latest, axis=0))
-    found[..., :EXPECTED] = volatility_at(values, offsets, rows)
+    found = np.empty((*expected.shape, N_SIGNS))
+    found[..., :EXPECTED], last = volatility_at(values, offsets, rows)
     found[..., EXPECTED] = np.log(expected)
     found[..., LEVEL] = np.arcsinh(_STEEP * last)
     return found
 
 
-def volatility_at(values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Volatility (n, D, 2) of each channel up to some rows, which are included.
+def volatility_at(
+    values: np.ndarray, offsets: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Volatility (n, D, 2) and last value (n, D) of each channel up to some rows, included.
 
-    It is the logarithm of the standard deviation, and of the mean absolute step, of the series'
-    observations and one more that is a standard deviation away: little is known from a single
-    observation.
+    Volatility is the logarithm of the standard deviation, and of the mean absolute step, of the
+    series' observations and one more that is a standard deviation away: little is known from a
+    single observation.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def volatility_at(values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> 
     rows : int64 ndarray of shape (n,)
         Positions among the rows of all series.
     """
-    found = np.zeros((len(rows), values.shape[1], 2))
+    found, last = np.zeros((len(rows), values.shape[1], 2)), np.zeros((len(rows), values.shape[1]))
     series = series_index(offsets)[rows]
     order = np.argsort(series, kind="stable")
     for asked in np.split(order, np.flatnonzero(np.diff(series[order])) + 1) if len(rows) else ():
@@ -65,17 +65,18 @@ def volatility_at(values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> 
         x = values[first : rows[asked].max() + 1]
         seen = ~np.isnan(x)
         latest = np.maximum.accumulate(np.where(seen, np.arange(len(x))[:, None], -1), axis=0)
+        held = np.where(latest < 0, 0.0, np.take_along_axis(x, latest, axis=0))
         # Differences from the first observation keep the digits of values far from zero.
         x = x - np.take_along_axis(x, seen.argmax(axis=0)[None], axis=0)
-        x = np.where(latest < 0, 0.0, np.take_along_axis(x, np.maximum(latest, 0), axis=0))
+        x = np.where(latest < 0, 0.0, np.take_along_axis(x, latest, axis=0))
         count = np.maximum(seen.cumsum(axis=0), 1)
         sums = np.where(seen, x, 0.0).cumsum(axis=0)
         squares = np.where(seen, x**2, 0.0).cumsum(axis=0)
         variance = (np.maximum(squares - sums**2 / count, 0.0) + 1.0) / count
         step = (np.abs(np.diff(x, axis=0, prepend=x[:1])).cumsum(axis=0) + 1.0) / count
         after = np.stack([np.log(variance) / 2, np.log(step)], axis=-1)  # each row of the series
-        found[asked] = after[rows[asked] - first]
-    return found
+        found[asked], last[asked] = after[rows[asked] - first], held[rows[asked] - first]
+    return found, last
 
 
 @saved

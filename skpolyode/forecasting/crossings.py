@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skpolyode.forecasting.evaluation import split_at, trained_on
+from skpolyode.forecasting.evaluation import trained_on
 from skpolyode.futures.crossings import first_crossings
 from skpolyode.futures.samples import channel_at, check_line, sign_of
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.durations import read_duration
+from skpolyode.panel.query import split_at
 from skpolyode.panel.selection import align_to_fit
 
 
@@ -95,8 +96,10 @@ def evaluate_crossings(
     >>> table["metric"].tolist()[:3]
     ['timing_error', 'caught', 'false_alarms']
     """
-    asked = forecaster, panel, threshold, horizon, cutoff, channel, direction, coverage
-    found, reach = _outcomes(*asked)
+    panel = as_panel(panel, name="panel")
+    options = {"cutoff": cutoff, "channel": channel, "direction": direction, "coverage": coverage}
+    found = crossing_outcomes(forecaster, panel, threshold, horizon, **options)
+    reach = read_duration("horizon", horizon, panel.time_unit)
     return scores(*found.to_numpy().T, horizon=reach)
 
 
@@ -163,21 +166,6 @@ def crossing_outcomes(
     >>> list(table)
     ['probability', 'earliest', 'median', 'latest', 'actual', 'weight']
     """
-    asked = forecaster, panel, threshold, horizon, cutoff, channel, direction, coverage
-    return _outcomes(*asked)[0]
-
-
-def _outcomes(
-    forecaster: Any,
-    panel: Any,
-    threshold: float,
-    horizon: Any,
-    cutoff: Any,
-    channel: str | int | None,
-    direction: str,
-    coverage: float,
-) -> tuple[pd.DataFrame, float]:
-    """Those of `crossing_outcomes`, and the horizon in the units of the series."""
     sign = sign_of(direction)
     check_line(threshold)
     panel = as_panel(panel, name="panel")
@@ -205,7 +193,7 @@ def _outcomes(
     answers = dict(zip(("earliest", "median", "latest"), answered.T, strict=True))
     columns = {"probability": table["probability"].to_numpy()} | answers
     columns |= {"actual": actual, "weight": weight}
-    return pd.DataFrame(columns, index=table.index), reach
+    return pd.DataFrame(columns, index=table.index)
 
 
 def scores(

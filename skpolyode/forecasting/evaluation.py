@@ -14,12 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.errors import check_share, plain_repr
 from skpolyode.forecasting.forecaster import PolyODEForecaster
 from skpolyode.panel import Panel, as_panel
-from skpolyode.panel.query import read_leads, times_since
-from skpolyode.panel.select import observed_part, observed_series, split_rows
-from skpolyode.panel.selection import align_to_fit, refuse_reordered
+from skpolyode.panel.query import read_leads, split_at
+from skpolyode.panel.selection import align_to_fit
 
 
-class _Forecasts(NamedTuple):
+class _Compared(NamedTuple):
     """Observed values and what was forecast, rows by channels; quantiles only where asked."""
 
     actual: np.ndarray  # (Q, D)
@@ -27,7 +26,7 @@ class _Forecasts(NamedTuple):
     quantiles: dict[float, np.ndarray]
 
 
-def _pinball(forecasts: _Forecasts, coverage: float) -> np.ndarray:
+def _pinball(forecasts: _Compared, coverage: float) -> np.ndarray:
     losses = []
     for alpha in _levels(coverage):
         error = forecasts.actual - forecasts.quantiles[alpha]
@@ -35,7 +34,7 @@ def _pinball(forecasts: _Forecasts, coverage: float) -> np.ndarray:
     return np.mean(losses, axis=0)
 
 
-def _coverage(forecasts: _Forecasts, coverage: float) -> np.ndarray:
+def _coverage(forecasts: _Compared, coverage: float) -> np.ndarray:
     lower, _, upper = (forecasts.quantiles[alpha] for alpha in _levels(coverage))
     inside = (forecasts.actual >= lower) & (forecasts.actual <= upper)
     return np.where(np.isnan(forecasts.actual), np.nan, inside)
@@ -45,7 +44,7 @@ def _levels(coverage: float) -> tuple[float, float, float]:
     return (1 - coverage) / 2, 0.5, (1 + coverage) / 2
 
 
-METRICS: dict[str, Callable[[_Forecasts, float], np.ndarray]] = {
+METRICS: dict[str, Callable[[_Compared, float], np.ndarray]] = {
     "mse": lambda forecasts, _: (forecasts.actual - forecasts.mean) ** 2,
     "mae": lambda forecasts, _: np.abs(forecasts.actual - forecasts.mean),
     "pinball": _pinball,
@@ -136,7 +135,7 @@ def evaluate_forecasts(
     # A second look at the same series would take as long, and warn of them again.
     known = isinstance(trained, PolyODEForecaster) and levels
     mean = quantiles[0.5] if known else trained.forecast(past, times).values
-    forecasts = _Forecasts(future.values, mean, quantiles)
+    forecasts = _Compared(future.values, mean, quantiles)
     errors = {name: METRICS[name](forecasts, coverage) for name in metrics}
     group, rows = np.searchsorted(limits, leads), []
     for j, name in enumerate(future.channel_names):
@@ -166,33 +165,6 @@ def _checked_metrics(forecaster: Any, metrics: Sequence[str]) -> list[str]:
             "has none; take PolyODEForecaster or a transformer that is trained."
         )
     return of_quantiles
-
-
-def split_at(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
-    """Rows up to the cutoff and those after it, of the series that have observations in both."""
-    seen = observed_series(panel)
-    known = observed_part(panel[seen])
-    if isinstance(cutoff, float) and 0 < cutoff < 1:
-        last = known.start + cutoff * (known.end - known.start)
-    elif isinstance(cutoff, str) and not panel.is_datetime:
-        raise TypeError(f"cutoff must be a share or times, got {cutoff!r}.")
-    elif np.ndim(cutoff) == 0:
-        last = times_since(known, cutoff, None, "cutoff")[0]
-    elif len(cutoff) != panel.n_series:
-        raise ValueError(
-            f"cutoff must be a share, one time or one for each of the {panel.n_series} series, "
-            f"got {len(cutoff)}."
-        )
-    else:
-        refuse_reordered(cutoff, panel, "cutoff")
-        last = times_since(panel, [[time] for time in cutoff], None, "cutoff")[0][seen]
-    past, future = split_rows(known, last)
-    kept = (past.lengths > 0) & (future.lengths > 0)
-    if not kept.any():
-        raise ValueError(
-            "no series has observations both up to its cutoff and after it; choose another cutoff."
-        )
-    return past[kept], future[kept]
 
 
 def trained_on(forecaster: Any, past: Panel) -> Any:

@@ -11,6 +11,7 @@ import pandas as pd
 from sktime.datatypes import convert_to
 from sktime.forecasting.base import BaseForecaster
 
+from skpolyode.ensemble.periods import read_period
 from skpolyode.errors import naming_owner
 from skpolyode.forecasting.engine import Answers, answer, retrain, train_forecaster
 from skpolyode.forecasting.foreign import (
@@ -30,7 +31,6 @@ from skpolyode.forecasting.frames import (
 )
 from skpolyode.forecasting.panels import FITTED, PanelForecaster
 from skpolyode.panel import Panel, as_panel
-from skpolyode.panel.durations import read_period
 from skpolyode.saving.objects import load_without_code, register_estimator, save_without_code
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.neural import NeuralTransformer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,6 @@ from sklearn.utils import check_random_state
 
 from skpolyode.errors import check_share, plain_repr
 from skpolyode.futures.crossings import Window, first_crossings, grid_leads
-from skpolyode.futures.errors import Ahead, KnownErrors
 from skpolyode.futures.samples import SamplePaths, channel_at, check_line, sign_of
 from skpolyode.panel import Panel, offsets_from, query_times
 from skpolyode.panel.query import name_query, refuse_early
@@ -21,6 +20,30 @@ from skpolyode.panel.units import Units
 
 _MOST_VALUES = 2_000_000  # of sampled paths at once, to bound memory
 _FURTHEST = 20.0  # standard deviations from the mean that a line may be
+
+
+class Ahead(NamedTuple):
+    """Forecasts at Q times after the last rows of series, and how far off they may be."""
+
+    values: np.ndarray  # float64 (Q, D), in standard deviations from the mean
+    leads: np.ndarray  # float64 (Q, D): time since the channel was last observed, inf if never
+    signs: np.ndarray  # float64 (Q, D, S): of how large errors will be
+    expected: np.ndarray  # float64 (Q, D): unit of the errors; 0 of what is known
+
+
+class KnownErrors(Protocol):
+    """How far off forecasts are; an embedder carries it, and does not look inside."""
+
+    def signs(
+        self, values: np.ndarray, offsets: np.ndarray, rows: np.ndarray, expected: np.ndarray
+    ) -> np.ndarray:
+        """What errors (n, D) depend on, (n, D, S), after rows (n,); some size is `expected`."""
+
+    def draw(self, n_samples: int, rng: np.random.RandomState) -> np.ndarray | None:
+        """Which courses of errors (n_samples,) are taken; None if none are known."""
+
+    def sample(self, ahead: Ahead, drawn: np.ndarray, channel: int) -> np.ndarray:
+        """Values (Q, n_samples) of a channel on the drawn courses, in standard deviations."""
 
 
 class SamplesFutures:
@@ -97,7 +120,7 @@ class SamplesFutures:
         drawn: np.ndarray,
     ) -> SamplePaths:
         """Drawn futures at times (Q,) of series whose rows are all observed."""
-        refuse_early(panel, flat, offsets, _ends(panel), _EARLY)
+        refuse_early(panel, flat, offsets, panel.end, _EARLY)
         ahead = self._ahead(panel, flat, offsets)
         scaler = self._forecast_units()[0].scaler
         samples = np.empty((len(flat), len(drawn), panel.n_channels))
@@ -177,7 +200,7 @@ class SamplesFutures:
         j = channel_at(panel, channel)
         units, _ = self._forecast_units()
         line = self._line(threshold, panel, j)
-        end, last = _ends(panel), _read_until(panel, until, relative_to)
+        end, last = panel.end, _read_until(panel, until, relative_to)
         horizon = last - end
         found, is_beyond = np.empty((panel.n_series, n_samples)), np.empty(panel.n_series, bool)
         leads = grid_leads(horizon, units.time_scale)
@@ -230,7 +253,7 @@ class SamplesFutures:
         """Forecasts at times (Q,) from the last rows on; the exact observations at the last row."""
         units, filters = self._forecast_units()
         counts = np.diff(offsets)
-        since = times - np.repeat(_ends(panel), counts)
+        since = times - np.repeat(panel.end, counts)
         ahead = self._outlook(panel, times, offsets)
         last = panel.offsets[1:] - 1
         now = np.repeat(units.scaler.read(panel.values[last]), counts, axis=0)
@@ -264,10 +287,6 @@ class SamplesFutures:
 _EARLY = "its last observation ({} such times): futures start there; interpolate() tells the past."
 
 
-def _ends(panel: Panel) -> np.ndarray:
-    return panel.times[panel.offsets[1:] - 1]
-
-
 def _read_until(panel: Panel, until: Any, relative_to: str | None) -> np.ndarray:
     """Time (n_series,) up to which crossings are looked for."""
     refuse_reordered(until, panel, "until")
@@ -281,7 +300,7 @@ def _read_until(panel: Panel, until: Any, relative_to: str | None) -> np.ndarray
             f"until must be one time, or one for each of the {panel.n_series} series, got "
             f"{plain_repr(until)}."
         )
-    horizon = flat - _ends(panel)
+    horizon = flat - panel.end
     if (wrong := horizon <= 0).any():
         k = int(np.argmax(wrong))
         name = name_query(panel, k, flat[k], 0 - horizon[k]).replace("times of", "until of", 1)

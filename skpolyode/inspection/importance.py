@@ -24,7 +24,7 @@ _METHODS = {
 }
 
 
-class Parts(NamedTuple):
+class LeftOut(NamedTuple):
     """What is left out, of K copies of series."""
 
     series: np.ndarray  # int64 (K,): which one
@@ -106,7 +106,7 @@ def observation_importance(
     best = whole.argmax(axis=1)[:, None]
     effects, chunk = [], np.cumsum(panel.lengths[parts.series]) // _CHUNK_ROWS
     for own in np.split(np.arange(len(chunk)), np.flatnonzero(np.diff(chunk)) + 1):
-        some = Parts(*(column[own] for column in parts))
+        some = LeftOut(*(column[own] for column in parts))
         changes = whole[some.series] - ask(_left_out(panel, some), some.series)
         if what == "probability":
             changes = np.take_along_axis(changes, best[some.series], axis=1)
@@ -143,26 +143,26 @@ def _chosen(estimator: Any, what: str, times: Any) -> str:
     return what
 
 
-def _parts(panel: Panel, by: Any) -> Parts:
+def _parts(panel: Panel, by: Any) -> LeftOut:
     observed, series = ~np.isnan(panel.values), series_of_rows(panel)
     if not observed.any():
         raise ValueError("X has no observation: there is nothing to leave out.")
     if isinstance(by, str) and by == "observation":
         row, channel = np.nonzero(observed)
-        return Parts(series[row], row, row + 1, channel)
+        return LeftOut(series[row], row, row + 1, channel)
     if isinstance(by, str) and by == "channel":
         has = np.zeros((panel.n_series, panel.n_channels), dtype=bool)
         np.logical_or.at(has, series, observed)
         own, channel = np.nonzero(has)
-        return Parts(own, panel.offsets[own], panel.offsets[own + 1], channel)
+        return LeftOut(own, panel.offsets[own], panel.offsets[own + 1], channel)
     name = "by, if not 'observation' or 'channel',"
     place = np.floor(panel.elapsed / read_duration(name, by, panel.time_unit))
     start = np.flatnonzero(np.append(True, (np.diff(place) != 0) | (np.diff(series) != 0)))
     stop = np.append(start[1:], panel.n_observations)
-    return Parts(series[start], start, stop, np.full(len(start), -1))
+    return LeftOut(series[start], start, stop, np.full(len(start), -1))
 
 
-def _left_out(panel: Panel, parts: Parts) -> Panel:
+def _left_out(panel: Panel, parts: LeftOut) -> Panel:
     """Copies of series, each without a part."""
     first = panel.offsets[parts.series]
     copies = take(panel, parts.series, first, panel.offsets[parts.series + 1])

@@ -75,7 +75,7 @@ class Prediction(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step of a run: n observations taken in together, at most one per series.
+    """One step of a run: n observations, of as many series or, in a row, of one.
 
     Parameters
     ----------
@@ -131,6 +131,8 @@ class SequenceModel(nn.Module, ABC):
     ----------
     gain : Gain or None
         Makes the model a filter, which moves its signal only a share of the way to an observation.
+    history : Memory or None
+        Remembers the past for embeddings alone: nothing that the model expects depends on it.
 
     Examples
     --------
@@ -163,6 +165,7 @@ class SequenceModel(nn.Module, ABC):
     def __init__(self) -> None:
         super().__init__()
         self.gain: Gain | None = None
+        self.history: Memory | None = None
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
         """Move or convert the weights, as of any module, and the memories along with them."""

@@ -115,14 +115,6 @@ class Gain(nn.Module):
         gain.noise.copy_(torch.from_numpy(typical))
         return gain
 
-    @classmethod
-    def of(cls, share: torch.Tensor) -> Self:
-        """Gain that is `share` (D,) after one unit of time, when half of v is p."""
-        gain = cls(len(share)).to(share)
-        gain.known.copy_(torch.logit(share) - math.log(2.0))
-        gain.added.copy_(gain.known)
-        return gain
-
     def forward(
         self,
         gap: torch.Tensor,

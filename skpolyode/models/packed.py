@@ -149,17 +149,6 @@ class Packed:
             yield [slice(int(b) - n, int(b)) for b, n in zip(stops, sizes, strict=True)]
             start = int(stops[-1])
 
-    def select(self, series: torch.Tensor) -> Packed:
-        """Only some series, given by their positions in the input, as one block."""
-        device, step = self.series.device, self.steps()
-        order = torch.isin(self.series, series).nonzero()[:, 0]
-        order = order[step[order].argsort(stable=True)]
-        columns = {name: column[order] for name, column in self._columns().items()}
-        row = torch.full((len(self) + 1,), -1, device=device)
-        row[order] = torch.arange(len(order), device=device)
-        columns["next"] = row[columns["next"]]
-        return Packed([torch.bincount(step[order]).tolist()], **columns)
-
     def steps(self) -> torch.Tensor:
         """Which observation of its series each row (P,) is, counted from 0."""
         step = torch.empty_like(self.series)
@@ -170,14 +159,11 @@ class Packed:
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Packed:
         """Move to a device, values as `dtype`; times stay float64."""
-        columns = {name: column.to(device) for name, column in self._columns().items()}
+        columns = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
+        columns = {name: own.to(device) for name, own in columns.items() if own is not None}
         values = columns.keys() & {"x", "static", "inputs"}
         columns |= {name: columns[name].to(dtype) for name in values}
         return Packed(self.sizes, **columns)
-
-    def _columns(self) -> dict[str, torch.Tensor]:
-        columns = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
-        return {name: column for name, column in columns.items() if column is not None}
 
 
 def pack(

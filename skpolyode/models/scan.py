@@ -15,7 +15,7 @@ import torch
 
 from skpolyode.cubic import CubicPath
 from skpolyode.dynamics import NetworkSteps, Stepper, WalledMLP, count_steps
-from skpolyode.dynamics.steps import Start
+from skpolyode.dynamics.steps import Begun
 from skpolyode.memory import Memory
 from skpolyode.models.contract import SequenceModel, State, Step, join
 from skpolyode.models.packed import Packed
@@ -85,7 +85,7 @@ class ScanModel(SequenceModel):
                 new = self._depart(step, data, there.place, ends)
                 on_the_way = (~arrived).nonzero()[:, 0]
                 pairs = zip(start, paths.record(steps, new), strict=True)
-                start = Start(*(torch.cat([x.index_select(0, on_the_way), y]) for x, y in pairs))
+                start = Begun(*(torch.cat([x.index_select(0, on_the_way), y]) for x, y in pairs))
                 run = run.select(on_the_way).join(new)
             flat = run.z
             end = steps.end(flat, start, run.step.to(flat.dtype)[:, None])
@@ -141,7 +141,7 @@ class _Paths(NamedTuple):
     values: torch.Tensor  # (B, K + 1, D): the signal at the ends of the steps
     slopes: torch.Tensor  # (B, K + 1, D): its derivative there
 
-    def record(self, steps: NetworkSteps, run: _Running) -> Start:
+    def record(self, steps: NetworkSteps, run: _Running) -> Begun:
         """Write down the signal and its derivative after the steps taken; begin the next."""
         flat = run.z
         start = steps.begin(flat)

@@ -11,7 +11,8 @@ import pandas as pd
 from skpolyode.errors import plain_repr
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import offsets_from, series_index
-from skpolyode.panel.select import observed_part
+from skpolyode.panel.select import observed_part, split_rows
+from skpolyode.panel.selection import refuse_reordered
 from skpolyode.panel.timeaxis import TimeBlock, Times, as_timedelta, join_times, read_times
 
 _DURATIONS = (
@@ -114,6 +115,35 @@ def times_since(
     else:
         blocks = [panel.rows.since_origin(*pair) for pair in zip(reads, origin, strict=True)]
     return np.concatenate([np.empty(0), *blocks]), offsets_from([len(block) for block in blocks])
+
+
+def split_at(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
+    """Rows up to the cutoff and those after it, of the series that have observations in both."""
+    panel = observed_part(panel)
+    past, future = split_rows(panel, read_cutoff(panel, cutoff))
+    kept = (past.lengths > 0) & (future.lengths > 0)
+    if not kept.any():
+        raise ValueError(
+            "no series has observations both up to its cutoff and after it; choose another cutoff."
+        )
+    return past[kept], future[kept]
+
+
+def read_cutoff(panel: Panel, cutoff: Any) -> np.ndarray:
+    """Times (B,), from a share of the durations, one time, or one for each series."""
+    if isinstance(cutoff, float) and 0 < cutoff < 1:
+        return panel.start + cutoff * (panel.end - panel.start)
+    if isinstance(cutoff, str) and not panel.is_datetime:
+        raise TypeError(f"cutoff must be a share or times, got {cutoff!r}.")
+    if np.ndim(cutoff) == 0:
+        return times_since(panel, cutoff, None, "cutoff")[0]
+    if len(cutoff) != panel.n_series:
+        raise ValueError(
+            f"cutoff must be a share, one time or one for each of the {panel.n_series} series, "
+            f"got {len(cutoff)}."
+        )
+    refuse_reordered(cutoff, panel, "cutoff")
+    return times_since(panel, [[time] for time in cutoff], None, "cutoff")[0]
 
 
 def _refuse_times_by_ids(times: Any, panel: Panel, name: str) -> None:

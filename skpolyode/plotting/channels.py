@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skpolyode.errors import check_share, plain_repr
+from skpolyode.errors import plain_repr
+from skpolyode.futures.samples import channel_at
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.selection import align_to_fit
@@ -58,7 +59,7 @@ def one_series(X: Any, series: int) -> Panel:
     return panel[[int(series)]]
 
 
-def channel_positions(channel: Any, names: Sequence[str]) -> list[int]:
+def channel_positions(channel: Any, panel: Panel) -> list[int]:
     """Positions of the chosen channels; None chooses all.
 
     Raises
@@ -67,29 +68,18 @@ def channel_positions(channel: Any, names: Sequence[str]) -> list[int]:
         If a channel is not known, or none is chosen.
     """
     if channel is None:
-        return list(range(len(names)))
-    positions = []
-    for item in [channel] if isinstance(channel, str | Integral) else channel:
-        if item in names:
-            positions.append(list(names).index(item))
-        elif isinstance(item, Integral) and 0 <= item < len(names):
-            positions.append(int(item))
-        else:
-            raise ValueError(
-                f"channel {plain_repr(item)} is not in X; pass one or several of {list(names)}, or "
-                f"positions from 0 to {len(names) - 1}."
-            )
-    if not positions:
-        raise ValueError(
-            f"channel chooses none: pass one or several of {list(names)}, or None for all."
-        )
+        return list(range(panel.n_channels))
+    items = [channel] if isinstance(channel, str | Integral) else channel
+    if not (positions := [channel_at(panel, item) for item in items]):
+        names = list(panel.channel_names)
+        raise ValueError(f"channel chooses none: pass one or several of {names}, or None for all.")
     return positions
 
 
 def select_series(X: Any, series: int, channel: Any) -> tuple[Panel, list[int], list[str]]:
     """Panel of one series, and the positions and names of its chosen channels."""
     panel = one_series(X, series)
-    chosen = channel_positions(channel, panel.channel_names)
+    chosen = channel_positions(channel, panel)
     return panel, chosen, [panel.channel_names[j] for j in chosen]
 
 
@@ -124,14 +114,6 @@ def read_truth(panel: Panel, truth: Any, channels: Sequence[int]) -> Columns | N
             f"one column a channel of X ({', '.join(panel.channel_names)}), got {values.shape}."
         )
     return columns_of(panel.like(flat, values, offsets), channels)
-
-
-def check_levels(name: str, levels: Collection[float]) -> None:
-    """Raise a ValueError, which calls them `name`, if levels of intervals are not possible."""
-    if not len(levels):
-        raise ValueError(f"{name} must hold at least one level, but there is none.")
-    for level in levels:
-        check_share(name, level)
 
 
 def quantile_intervals(

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from skpolyode.futures.samples import channel_at
 from skpolyode.panel import query_times
 from skpolyode.panel.select import observed_part
 from skpolyode.panel.selection import align_to_fit
@@ -14,7 +15,6 @@ from skpolyode.plotting.channels import (
     PATHS,
     STYLES,
     channel_axes,
-    channel_positions,
     draw_columns,
     label_time,
     last_observation,
@@ -150,7 +150,7 @@ class CrossingDisplay:
         """
         require(estimator, "crossing_times", cls.__name__)
         panel = observed_part(align_to_fit(one_series(X, series), estimator))
-        (j,) = channel_positions(channel, panel.channel_names)
+        j = channel_at(panel, channel)
         asked = {"channel": j, "direction": direction, "coverage": coverage}
         table = estimator.crossing_times(panel, threshold, until, relative_to, **asked)
         (row,) = table.itertuples()

@@ -8,14 +8,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from skpolyode.errors import check_shares
 from skpolyode.panel import Panel, query_times
+from skpolyode.panel.query import read_cutoff
 from skpolyode.panel.select import observed_part, split_rows
 from skpolyode.plotting.channels import (
     PATHS,
     STYLES,
     as_columns,
     channel_axes,
-    check_levels,
     columns_of,
     draw_columns,
     label_time,
@@ -200,7 +201,7 @@ class ForecastDisplay:
         times = panel.rows.times.axis.to_user(np.union1d(grid, asked))
         levels, intervals = [float(level) for level in np.atleast_1d(coverage)], None
         if levels:
-            check_levels("coverage", levels)
+            check_shares("coverage", levels)
             if hasattr(estimator, "forecast_quantiles"):
                 intervals = quantile_intervals(estimator, past, times, levels, answered)
         paths = None
@@ -280,14 +281,8 @@ class ForecastDisplay:
 
 def _split(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
     """Rows of the one series up to the cutoff, and after it."""
-    times = panel.times
-    if cutoff is None:
-        last = times[-1]
-    elif isinstance(cutoff, float) and 0 < cutoff < 1:
-        last = times[0] + cutoff * (times[-1] - times[0])
-    else:
-        last = query_times(panel, cutoff)[0][0]
-    past, future = split_rows(panel, np.array([last]))
+    last = panel.end if cutoff is None else read_cutoff(panel, cutoff)
+    past, future = split_rows(panel, last)
     if not past.n_observations:
         raise ValueError(
             f"cutoff={cutoff!r} is before the first observation of the series: there is nothing to "

@@ -8,15 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from skpolyode.errors import check_share
+from skpolyode.errors import check_share, check_shares
 from skpolyode.panel import as_panel
+from skpolyode.panel.query import split_at
 from skpolyode.panel.rows import default_channel_names
-from skpolyode.panel.select import observed_part, split_rows
 from skpolyode.plotting.channels import (
     STYLES,
     as_columns,
     channel_positions,
-    check_levels,
     positions_in_answers,
     quantile_intervals,
     require,
@@ -117,19 +116,11 @@ class ReliabilityDisplay:
         """
         require(estimator, "forecast_quantiles", cls.__name__)
         check_share("cutoff", cutoff)
-        panel = observed_part(as_panel(X))
-        chosen = channel_positions(channel, panel.channel_names)
-        last = panel.start + cutoff * (panel.end - panel.start)
-        past, future = split_rows(panel, last)
-        has_both = future.lengths > 0
-        if not has_both.any():
-            raise ValueError(
-                f"no series has observations after {cutoff:g} of its duration: there is nothing to "
-                "compare with; lower the cutoff, or give longer series."
-            )
-        past, future = past[has_both], future[has_both]
+        panel = as_panel(X)
+        chosen = channel_positions(channel, panel)
+        past, future = split_at(panel, float(cutoff))
         levels = _LEVELS if levels is None else levels
-        check_levels("levels", levels)
+        check_shares("levels", list(levels))
         times = np.split(future.times, future.offsets[1:-1])
         answered = positions_in_answers(estimator, panel, chosen)
         intervals = quantile_intervals(estimator, past, times, levels, answered)
@@ -183,7 +174,7 @@ class ReliabilityDisplay:
         [0.26, 0.75]
         >>> plt.close(display.figure_)
         """
-        check_levels("levels", intervals)
+        check_shares("levels", list(intervals))
         actual = as_columns(values)
         known, shares = np.isfinite(actual), []
         for level in sorted(intervals):

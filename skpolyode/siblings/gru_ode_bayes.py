@@ -28,9 +28,10 @@ from torch import nn
 
 from skpolyode.dynamics import STEPPERS, integrate
 from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
-from skpolyode.models.layers import Start, draw_normal, drawn, driven_update
+from skpolyode.models.layers import drawn, driven_update
 from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.saving.modules import register_module
+from skpolyode.siblings.layers import Start, draw_normal
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO
 

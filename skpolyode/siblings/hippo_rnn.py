@@ -23,9 +23,10 @@ from torch import nn
 
 from skpolyode.memory import MEMORIES, PATH_MEASURES, Memory
 from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
-from skpolyode.models.layers import AgeHead, Start, drawn, observed_inputs, where_observed
+from skpolyode.models.layers import drawn
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
+from skpolyode.siblings.layers import AgeHead, Start, observed_inputs, where_observed
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, DURATION, Duration
 

@@ -26,9 +26,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
-from skpolyode.models.layers import Start, draw_normal, drawn
+from skpolyode.models.layers import drawn
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
+from skpolyode.siblings.layers import Start, draw_normal
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, layer_sizes
 

@@ -27,9 +27,10 @@ from sklearn.utils._param_validation import Interval
 from torch import nn
 
 from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
-from skpolyode.models.layers import Start, drawn, observed_inputs, where_observed
+from skpolyode.models.layers import drawn
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
+from skpolyode.siblings.layers import Start, observed_inputs, where_observed
 from skpolyode.siblings.log_signature import continued, log_signature, n_words, trivial
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO

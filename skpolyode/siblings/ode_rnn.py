@@ -16,9 +16,10 @@ from torch import nn
 
 from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
 from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
-from skpolyode.models.layers import Start, drawn, driven_update, observed_inputs
+from skpolyode.models.layers import drawn, driven_update
 from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.saving.modules import register_module
+from skpolyode.siblings.layers import Start, observed_inputs
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, layer_sizes
 

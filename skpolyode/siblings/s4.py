@@ -32,11 +32,12 @@ from torch.nn import functional as F
 
 from skpolyode.memory import LegTMemory, Memory
 from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State, Step, join, select
-from skpolyode.models.layers import AgeHead, Start, drawn, observed_inputs, where_observed
+from skpolyode.models.layers import drawn
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
+from skpolyode.siblings.layers import AgeHead, Start, observed_inputs, where_observed
+from skpolyode.siblings.segment import SegmentTask
 from skpolyode.siblings.state_space import DiagonalStateSpace, before_each
-from skpolyode.training.tasks import SegmentTask
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, DURATION, Duration
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from skpolyode.models.layers import LONGEST, draw_normal
+from skpolyode.siblings.layers import LONGEST, draw_normal
 
 _SLOWLY = 0.1  # learning rate of eigenvalues and time scales, relative to that of other vectors
 

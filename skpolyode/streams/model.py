@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.batching import lead_batches
 from skpolyode.embedders.trained_model import Known, take_known
-from skpolyode.embedders.variance import std_ahead
+from skpolyode.embedders.variance import roots
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
@@ -183,8 +183,28 @@ class ModelStream(SeriesStream):
         for part, rows, ahead, asked in lead_batches(panel, flat, offsets, clock.last):
             leads = age[part] + ahead[..., None] / self._embedder.units.time_scale
             own = posterior if posterior is None else posterior[part]
-            std[rows] = std_ahead(self._embedder, z[part], leads, own)[asked]
+            std[rows] = self._std_ahead(z[part], leads, own)[asked]
         return panel.like(flat, std, offsets)
+
+    def _std_ahead(
+        self, z: torch.Tensor, leads: np.ndarray, posterior: torch.Tensor | None
+    ) -> np.ndarray:
+        """Standard deviations (B, Q, D) ahead, in the user's units, from states `z` (B, M).
+
+        `leads` (B, Q, D) are the times since the channels were observed, in units of the model; one
+        that was not yet observed is a unit older than its series. `posterior` (B, D) is the
+        variance after the last observation, of a filter that is told errors, in the unit of its
+        gain.
+        """
+        head, floor = self._embedder.scale, None
+        with torch.no_grad():
+            terms = head(z.float()).repeat_interleave(leads.shape[1], dim=0)
+            if posterior is not None:
+                floor = (posterior * self._embedder.model.gain.noise.square()).to(terms.dtype)
+                floor = floor.repeat_interleave(leads.shape[1], dim=0)
+            lead = torch.from_numpy(leads).flatten(0, 1).to(terms.device)
+            variance = roots(head.ahead(terms, lead, floor)).reshape(leads.shape)
+        return self._embedder.units.scaler.inverse_std(variance)
 
     def _bind(self) -> None:
         self._model = self._embedder.exact

@@ -31,7 +31,7 @@ from skpolyode.saving.codec import place, register
 from skpolyode.saving.frames import checked_zone
 from skpolyode.saving.objects import save
 from skpolyode.streams.clock import Clock, Update
-from skpolyode.streams.inputs import DrivenGap, add_inputs, decoded, encoded, without_past
+from skpolyode.streams.inputs import DrivenGap, add_inputs, without_past
 from skpolyode.streams.rows import NewRows, first_times, read_rows, read_series
 
 _GROUP = 2048  # series updated together: few enough for the cache, enough to keep a thread busy
@@ -340,15 +340,14 @@ class SeriesStream:
         """What is saved and pickled: no tables of the memory."""
         return {
             "of": self._embedder,
-            "labels": self._labels() | {"inputs": encoded(self._panel.inputs)},
+            "labels": self._labels(),
             "clock": {name: column.copy() for name, column in self._clock._asdict().items()},
             "parts": {name: part.clone() for name, part in self._parts.items()},
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._embedder = state["of"]
-        labels = state["labels"]
-        self._panel = blank_panel(**labels | {"inputs": decoded(labels["inputs"])})
+        self._panel = blank_panel(**state["labels"])
         self._clock = Clock(**state["clock"])
         self._parts = state["parts"]
         self._bind()

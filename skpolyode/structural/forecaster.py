@@ -9,10 +9,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skpolyode.errors import Faults, naming_owner
+from skpolyode.ensemble.periods import read_period
+from skpolyode.errors import naming_owner
 from skpolyode.panel import Panel, as_panel, query_times
-from skpolyode.panel.checks import TOO_LARGE, note_cells
-from skpolyode.panel.durations import read_period
 from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import drop_empty
@@ -20,6 +19,7 @@ from skpolyode.panel.selection import align_to_fit
 from skpolyode.saving.objects import register_estimator
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.transformers.estimator import SeriesEstimator
+from skpolyode.transformers.input import check_sizes
 
 _LARGEST = 1e150  # squares of such values are still numbers
 
@@ -93,7 +93,8 @@ class StructuralForecaster(SeriesEstimator):
         with naming_owner(self):
             period = read_period(self.period, panel.time_unit)
         limits = CellLimits.of(panel)
-        known = _computable(within_limits(panel, limits))
+        known = within_limits(panel, limits)
+        check_sizes(known, largest=_LARGEST)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.models_ = StructuralModels.learn(drop_empty(known), seed, period)
         self.channel_names_, self.has_channel_names_ = panel.channel_names, panel.has_channel_names
@@ -150,20 +151,12 @@ class StructuralForecaster(SeriesEstimator):
         self, X: Any, times: Any, relative_to: str | None
     ) -> tuple[Panel, np.ndarray, np.ndarray, StructuralForecasts]:
         check_is_fitted(self)
-        panel = align_to_fit(as_panel(X), self)
-        panel = drop_empty(_computable(within_limits(panel, self.limits_)))
+        panel = within_limits(align_to_fit(as_panel(X), self), self.limits_)
+        check_sizes(panel, largest=_LARGEST)
+        panel = drop_empty(panel)
         flat, offsets = query_times(panel, times, relative_to)
         last = panel.offsets[1:] - 1
         why = "its last observation ({} such times): a forecast starts there."
-        refuse_early(panel, flat, offsets, panel.times[last], why)
+        refuse_early(panel, flat, offsets, panel.end, why)
         found = self.models_.forecast_from(panel, last, flat, np.diff(offsets))
         return panel, flat, offsets, found
-
-
-def _computable(panel: Panel) -> Panel:
-    """The panel; one ValueError for all values that are too large to compute with."""
-    faults = Faults("X", panel.ids, panel.channel_names)
-    wrong = np.abs(panel.values) > _LARGEST
-    note_cells(TOO_LARGE, wrong, "{:g} is too large", panel.rows, faults)
-    faults.raise_if_any()
-    return panel

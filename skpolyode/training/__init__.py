@@ -1,6 +1,5 @@
 """Training: one loop for every neural model."""
 
-from skpolyode.threads import one_thread
 from skpolyode.training.checkpoint import Checkpoint
 from skpolyode.training.loop import Trainer
 from skpolyode.training.losses import forecasting_mse, prediction_loss
@@ -15,7 +14,6 @@ __all__ = [
     "TrainingReport",
     "forecasting_mse",
     "one_cycle",
-    "one_thread",
     "orthogonalise",
     "prediction_loss",
 ]

@@ -18,10 +18,9 @@ from tqdm.auto import tqdm
 
 from skpolyode.training.averaging import WeightAverage, applied, weights_of
 from skpolyode.training.checkpoint import Checkpoint
-from skpolyode.training.comparison import is_surely_larger
 from skpolyode.training.muon import Muon
 from skpolyode.training.report import ALL_EPOCHS, INFINITE, INTERRUPTED, SETTLED, TrainingReport
-from skpolyode.training.schedule import Cycle
+from skpolyode.training.schedule import Cycle, is_surely_larger
 from skpolyode.training.task import Task, Turn
 
 _ERROR, _LOSS = "validation_error", "training_loss"
@@ -78,9 +77,9 @@ class Trainer:
 
     >>> import torch
     >>> from skpolyode.training import Trainer
-    >>> class Line:
+    >>> from skpolyode.training.task import Task
+    >>> class Line(Task):
     ...     items = torch.arange(8)
-    ...     is_preliminary = False
     ...     module = torch.nn.Linear(1, 1, bias=False)
     ...
     ...     def refresh(self, progress):
@@ -180,14 +179,6 @@ class _Run:
     def _new_optimizer(self) -> Any:
         return self.trainer.optimizer(self.module.parameters(), lr=self.trainer.learning_rate)
 
-    @property
-    def _series_errors(self) -> torch.Tensor | None:
-        return getattr(self.task, "series_errors", None)
-
-    @property
-    def _error_ahead(self) -> float | None:
-        return getattr(self.task, "error_ahead", None)
-
     def train(self, checkpoint: Checkpoint | None, bar: tqdm) -> str:
         """Train until there is a reason to stop, which is returned."""
         if checkpoint is not None:
@@ -228,7 +219,7 @@ class _Run:
         self.best = {name: self.best[name] for name in names}
         with applied(self.best, self.module):
             self.best_error = self.task.refresh()  # as at the end: not from states of before
-        self.best_series, self.best_score = self._series_errors, self._score(self.best_error)
+        self.best_series, self.best_score = self.task.series_errors, self._score(self.best_error)
         self.task.load_state_dict(prepared)
 
     def _validate(self, epoch: int, start: float) -> None:
@@ -236,25 +227,25 @@ class _Run:
         with applied(self.average.weights, self.module):
             error = self.task.refresh(self.cycle.place(epoch) / self.trainer.max_epochs)
         for weights in (self.module.state_dict(), self.average.weights):
-            for name, value in getattr(self.task, "found", {}).items():
+            for name, value in self.task.found.items():
                 weights[name].copy_(value)
         seconds = time.perf_counter() - start
         self.history.append({"epoch": epoch, _ERROR: error, "seconds": seconds})
-        if self._error_ahead is not None:
-            self.history[-1]["error_ahead"] = self._error_ahead
+        if self.task.error_ahead is not None:
+            self.history[-1]["error_ahead"] = self.task.error_ahead
         if self.task.is_preliminary:
             return
         score = self._score(error)
         self.cycle.watch(epoch, score)
         if score < self.best_score:
             self._keep(epoch)
-        elif is_surely_larger(self._series_errors, self.best_series):
+        elif is_surely_larger(self.task.series_errors, self.best_series):
             self.epochs_since_best += 1
             self._slow_down()
 
     def _score(self, error: float) -> float:
         """The validation error and the error further ahead in one number."""
-        return error if self._error_ahead is None else error * self._error_ahead
+        return error if self.task.error_ahead is None else error * self.task.error_ahead
 
     def _slow_down(self) -> None:
         """If noise is being learned, go on from the best weights at half of the rate.
@@ -270,7 +261,7 @@ class _Run:
         """Take the average of the weights as the best."""
         self.best_error, self.best_epoch = self.history[-1][_ERROR], epoch
         self.best_score = self._score(self.best_error)
-        self.best_series, self.epochs_since_best = self._series_errors, 0
+        self.best_series, self.epochs_since_best = self.task.series_errors, 0
         self.best = copy.deepcopy(self.average.weights)
 
     def _are_last_kept(self) -> bool:
@@ -280,7 +271,7 @@ class _Run:
         """
         trainer, error = self.trainer, self.history[-1][_ERROR]
         has_learned = self.best_epoch > 0 and error < self.history[0][_ERROR]
-        as_good = not is_surely_larger(self._series_errors, self.best_series)
+        as_good = not is_surely_larger(self.task.series_errors, self.best_series)
         return has_learned and as_good and self._score(error) <= trainer.as_good * self.best_score
 
     def _reason_to_stop(self, epoch: int) -> str | None:

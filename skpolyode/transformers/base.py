@@ -27,7 +27,7 @@ from skpolyode.panel.durations import covered
 from skpolyode.panel.outliers import CellLimits
 from skpolyode.panel.select import blank_panel, fill_rows, fill_values
 from skpolyode.saving.objects import register_estimator
-from skpolyode.transformers.embeddings import checked_embeddings, ids_of, read_back
+from skpolyode.transformers.embeddings import checked_embeddings, read_back
 from skpolyode.transformers.estimator import SeriesEstimator
 from skpolyode.transformers.input import fit_series, read_panel
 from skpolyode.transformers.parameters import check_names
@@ -220,7 +220,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         check_is_fitted(self)
         Z = checked_embeddings(self, X)
         self._check_invertible()
-        return read_back(self, Z, times, self.embedder_.past, ids_of(X))
+        return read_back(self, X, Z, times, self.embedder_.past)
 
     def _check_invertible(self) -> None:
         """Raise a ValueError if the features hold no coefficients."""

@@ -35,20 +35,19 @@ def checked_embeddings(transformer: Any, X: Any) -> np.ndarray:
     return Z[:, [found.index(name) for name in wanted]]
 
 
-def ids_of(X: Any) -> pd.Index | None:
-    """Ids of series in the index of a frame of their features, if it has one for each."""
-    return X.index if isinstance(X, pd.DataFrame) and X.index.is_unique else None
-
-
 def read_back(
-    transformer: Any, Z: np.ndarray, times: Any, past: MemoryReadout, ids: Any
+    transformer: Any, X: Any, Z: np.ndarray, times: Any, past: MemoryReadout
 ) -> np.ndarray | Panel:
-    """Series from features that their coefficients begin; see `inverse_transform`."""
+    """Series from features `Z` that their coefficients begin; see `inverse_transform`.
+
+    They have the ids of the frame `X`, if it has one for each.
+    """
     times = None if times is None else read_leads(times, transformer.time_unit_).counts
     ages = past.ages_at(times, transformer.array_shape_)
     values = past.read_features(Z, transformer.n_channels_in_, ages)
     if transformer.array_shape_ is None:
         order, names = np.argsort(-ages, kind="stable"), transformer.channel_names_
-        labels = {"channel_names": names, "ids": ids}
-        return Panel.from_array(values[:, order], times=-ages[order], **labels)
+        ids = X.index if isinstance(X, pd.DataFrame) and X.index.is_unique else None
+        cells = {"array": values[:, order], "times": -ages[order]}
+        return Panel.from_array(**cells, channel_names=names, ids=ids)
     return values[:, :, 0] if len(transformer.array_shape_) == 1 else values

@@ -360,12 +360,14 @@ def warn_of_unknown_inputs(
         )
 
 
-def check_sizes(panel: Panel, scaler: ChannelScaler | None = None, name: str = "X") -> None:
+def check_sizes(
+    panel: Panel, scaler: ChannelScaler | None = None, name: str = "X", largest: float = LARGEST
+) -> None:
     """Raise one error for all values that are too large, and times that are extreme.
 
     Too large in themselves, or beside what a scaler has seen.
     """
-    wrong = np.abs(panel.values) > LARGEST if scaler is None else scaler.is_too_far(panel.values)
+    wrong = np.abs(panel.values) > largest if scaler is None else scaler.is_too_far(panel.values)
     faults = Faults(name, panel.ids, panel.channel_names)
     note_extremes(panel.rows, faults)
     note_cells(TOO_LARGE, wrong, "{:g} is too large", panel.rows, faults)

@@ -75,9 +75,7 @@ class Refinement(NamedTuple):
         return result * self.scale
 
 
-def learn_refinement(
-    panel: Panel, path: Callable[[Panel], np.ndarray], settings: HiddenCells = SETTINGS
-) -> Refinement:
+def learn_refinement(panel: Panel, path: Callable[[Panel], np.ndarray]) -> Refinement:
     """Hide observed cells of some series, and regress what a path through the rest is off there.
 
     `path` returns values (n, D) at the rows of a panel, of the path through its observations. The
@@ -85,17 +83,17 @@ def learn_refinement(
     """
     rng = np.random.default_rng(0)
     drawn = rng.permutation(panel.n_series)
-    most_rows = min(settings.most_rows, settings.most_cells // panel.n_channels)
+    most_rows = min(SETTINGS.most_rows, SETTINGS.most_cells // panel.n_channels)
     drawn = drawn[np.cumsum(panel.lengths[drawn]) <= most_rows]
     panel = panel[np.sort(drawn)] if len(drawn) else panel[:1]
     scale = np.nanstd(panel.values, axis=0)
     scale = np.where(np.isfinite(scale) & (scale > 0), scale, 1.0)
     inner = np.delete(np.diff(panel.times), panel.offsets[1:-1] - 1)
     gap = float(np.median(inner)) if len(inner) else 1.0
-    part = rng.integers(settings.n_parts, size=panel.values.shape)
+    part = rng.integers(SETTINGS.n_parts, size=panel.values.shape)
     part[panel.offsets[:-1]] = part[panel.offsets[1:] - 1] = -1  # gaps are asked for, no forecasts
     known, series, parts = ~np.isnan(panel.values), series_of_rows(panel), []
-    for k in range(settings.n_hidden):
+    for k in range(SETTINGS.n_hidden):
         hidden = known & (part == k)
         holed = hide_cells(panel, hidden)
         features = _Features(holed, path(holed), scale, gap)
@@ -105,24 +103,22 @@ def learn_refinement(
         cells = [(own, off[:, j], hidden[:, j]) for own, off, hidden in parts]
         columns = [(own.of(j)[at], off[at], series[at]) for own, off, at in cells]
         design, target, groups = map(np.concatenate, zip(*columns, strict=True))
-        weights.append(_weights(design, target, groups, settings))
+        weights.append(_weights(design, target, groups))
     return Refinement(scale, gap, np.stack(weights))
 
 
-def _weights(
-    design: np.ndarray, target: np.ndarray, groups: np.ndarray, settings: HiddenCells
-) -> np.ndarray:
+def _weights(design: np.ndarray, target: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Weights (F,) of a channel; 0 where the regression is no better than the path."""
     nothing = np.zeros(design.shape[1])
     n_groups = len(np.unique(groups))
-    if len(target) < settings.fewest or n_groups < settings.n_parts:
+    if len(target) < SETTINGS.fewest or n_groups < SETTINGS.n_parts:
         return nothing
     told = np.abs(target @ design[:, _N_OWN:])
-    read = np.r_[:_N_OWN, _N_OWN + np.argsort(-told, kind="stable")[: settings.most_others]]
+    read = np.r_[:_N_OWN, _N_OWN + np.argsort(-told, kind="stable")[: SETTINGS.most_others]]
     design, ridge = design[:, read], RidgeCV(_STRENGTHS, fit_intercept=False)
-    folds = GroupKFold(settings.n_parts)
+    folds = GroupKFold(SETTINGS.n_parts)
     found = cross_val_predict(ridge, design, target, groups=groups, cv=folds)
-    if np.mean((target - found) ** 2) <= settings.better * np.mean(target**2):
+    if np.mean((target - found) ** 2) <= SETTINGS.better * np.mean(target**2):
         nothing[read] = ridge.fit(design, target).coef_
     return nothing
 

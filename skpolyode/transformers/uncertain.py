@@ -13,7 +13,7 @@ from skpolyode.embedders.variance import path_std, std_coefficients, with_varian
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import drop_empty
 from skpolyode.threads import learning
-from skpolyode.transformers.embeddings import checked_embeddings, ids_of, read_back
+from skpolyode.transformers.embeddings import checked_embeddings, read_back
 from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import local_random_state
@@ -208,7 +208,7 @@ class UncertainTransformer(NeuralTransformer):
             )
         Z, past = checked_embeddings(self, X), self.embedder_.past
         own = Z[:, self.n_channels_in_ * past.n_coefficients :]
-        found = read_back(self, own, times, past.of_differences, ids_of(X))
+        found = read_back(self, X, own, times, past.of_differences)
         size = self.n_channels_in_, past.n_coefficients
         least = self._least_std(own[:, : np.prod(size)].reshape(len(own), *size))
         if isinstance(found, Panel):

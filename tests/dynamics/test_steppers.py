@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from skpolyode.dynamics import STEPPERS, Stepper, integrate
+from skpolyode.dynamics import STEPPERS, integrate
 
 pytestmark = pytest.mark.parametrize("stepper", STEPPERS.values(), ids=lambda stepper: stepper.name)
 
@@ -44,11 +44,6 @@ def test_polynomial_of_its_order_is_exact(stepper):
 def test_tableau_is_explicit_and_consistent(stepper):
     assert [len(row) for row in stepper.a] == list(range(1, len(stepper.b)))
     assert sum(stepper.b) == pytest.approx(1)
-
-
-def test_wrong_tableau_is_refused(stepper):
-    wrong = tuple(2 * b for b in stepper.b)
-    with pytest.raises(ValueError, match=r"weights of wrong sum to (2|1\.99)"):
-        Stepper("wrong", stepper.order, stepper.a, wrong)
-    with pytest.raises(ValueError, match="wrong is not of order 2"):
-        Stepper("wrong", 2, ((0.3,),), (0.0, 1.0))
+    nodes = [0.0, *map(sum, stepper.a)]
+    mean = sum(w * c for w, c in zip(stepper.b, nodes, strict=True))
+    assert stepper.order == 1 or mean == pytest.approx(0.5)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.futures.errors import Ahead
+from skpolyode.futures.sampling import Ahead
 
 LEADS = np.arange(1.0, 17.0)
 

@@ -88,6 +88,14 @@ def some_gain(n_channels=2, seed=0, told="equal") -> Gain:
     return gain
 
 
+def gain_of(share: torch.Tensor) -> Gain:
+    """Gain that is `share` (D,) after one unit of time, when half of v is p."""
+    gain = Gain(len(share)).to(share)
+    gain.known.copy_(torch.logit(share) - np.log(2.0))
+    gain.added.copy_(gain.known)
+    return gain
+
+
 def embed(model: PolyODE, flat: Flat) -> tuple[torch.Tensor, torch.Tensor]:
     with torch.no_grad():
         state = model.embed(pack(*flat))

@@ -14,7 +14,7 @@ from skpolyode.models.gain import Gain, Passed
 from skpolyode.training.losses import with_weights
 from skpolyode.training.tasks import PolyODETask
 from tests.closeness import assert_same_but_for_rounding
-from tests.models.cases import SIZE, flat_series, make_model, some_gain
+from tests.models.cases import SIZE, flat_series, gain_of, make_model, some_gain
 
 NOISE, MOVE = 0.01, 0.005  # variances of the noise, and of a random walk over a unit of time
 # Of the forecast just before an observation, in the steady state: p = p R / (p + R) + Q.
@@ -184,7 +184,7 @@ def test_noise_of_sparse_observations_is_told_from_what_forecasts_miss(start):
 @pytest.mark.parametrize("share", [0.2, 0.9])
 def test_noise_does_not_depend_on_the_gain(share):
     """Of a walk whose filter believes too little or too much, and how far that one is off."""
-    gain = Gain.of(torch.tensor([share], dtype=torch.float64))
+    gain = gain_of(torch.tensor([share], dtype=torch.float64))
     model, data = standing_still(gain), pack(*random_walk(60, 200))
     walk = random_walk(60, 200, noise=0.0)[1]
     with torch.no_grad():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skpolyode.models import pack
-from tests.models.cases import assert_same, flat_series, join, part, series
+from tests.models.cases import flat_series, part, series
 
 BLOCKS = st.sampled_from([1, 3, 8, 200_000])
 
@@ -82,32 +80,6 @@ def test_blocks_only_change_the_order_of_rows(flat):
         a, b = (getattr(d, name)[key] for d, key in zip((one, several), keys, strict=True))
         assert torch.equal(a, b)
     assert sum(map(sum, several.sizes)) == len(one)
-
-
-@given(series(), st.data())
-def test_select_is_packing_the_subset(flat, choice):
-    n_series = len(flat[2]) - 1
-    chosen = choice.draw(st.sets(st.integers(0, n_series - 1), min_size=1))
-    chosen = sorted(chosen)
-    subset = pack(*join([part(flat, i) for i in chosen]))
-    subset.series.copy_(torch.tensor(chosen)[subset.series])
-    for block_rows in (200_000, 4):
-        selected = pack(*flat, block_rows=block_rows).select(torch.tensor(chosen))
-        if block_rows == 4:  # several blocks: longest first holds within a block only
-            assert len(selected) == len(subset)
-            continue
-        assert_same(selected, subset)
-
-
-def test_selected_series_run_as_one_block():
-    """Also from several blocks: steps must never grow, and pointers must follow them."""
-    flat = flat_series([2, 7, 3, 5, 1, 6])
-    selected = pack(*flat, block_rows=6).select(torch.tensor([1, 2, 4, 5]))
-    (block,) = selected.blocks()
-    for before, rows in pairwise(block):
-        n = rows.stop - rows.start
-        following = torch.arange(rows.start, rows.stop)
-        assert torch.equal(selected.next[before.start : before.start + n], following)
 
 
 def test_to_keeps_times_in_float64():

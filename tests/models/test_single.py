@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skpolyode.memory import MEMORIES
-from skpolyode.models import Packed, PolyODE, pack
+from skpolyode.models import Packed, PolyODE, pack, single
 from skpolyode.models.single import FEW_SERIES, Observation
 from tests.models.cases import SIZE, WINDOW, flat_series, make_model, some_gain
 
@@ -74,21 +74,23 @@ def test_few_series_are_run_as_many(
         np.testing.assert_allclose(part, many[name], rtol=0, atol=1e-9)
 
 
-def test_steps_are_those_of_the_batch():
+def test_steps_are_those_of_the_batch(monkeypatch):
     """The same rows, predictions and states on both sides of each; in another order."""
+    monkeypatch.setattr(single, "_AT_ONCE", 2)
     model, packed = both_memories(), pack(*flat_series([5, 3], 2, seed=0))
     with torch.no_grad():
-        few = {step.rows.item(): step for step in model.run(packed)}  # one row each
-    assert sorted(few) == list(range(len(packed)))
+        few = list(model.run(packed))
+    assert [len(step.rows) for step in few] == [2, 2, 1, 2, 1]  # of one series after the other
+    found = {row: (own, k) for own in few for k, row in enumerate(own.rows.tolist())}
+    assert sorted(found) == list(range(len(packed)))
     for step in model.run(packed):
         for place, row in enumerate(step.rows.tolist()):
-            own = few[row]
-            for one, many in ((own.before, step.before), (own.state, step.state)):
+            own, k = found[row]
+            pairs = [(own.before, step.before), (own.state, step.state)]
+            pairs.append(({"mean": own.prediction.mean}, {"mean": step.prediction.mean}))
+            for one, many in pairs:
                 for name, part in one.items():
-                    torch.testing.assert_close(part[0], many[name][place], rtol=0, atol=1e-11)
-            torch.testing.assert_close(
-                own.prediction.mean[0], step.prediction.mean[place], rtol=0, atol=1e-11
-            )
+                    torch.testing.assert_close(part[k], many[name][place], rtol=0, atol=1e-11)
 
 
 def test_only_what_is_used_and_not_trained_is_run_in_numpy():

@@ -101,7 +101,7 @@ def test_errors_say_what_to_do() -> None:
     estimator = HiPPOTransformer().fit(X)
     with pytest.raises(ValueError, match="series must be a position from 0 to 11"):
         CoefficientDisplay.from_estimator(estimator, X, series=99)
-    with pytest.raises(ValueError, match="channel 'z' is not in X"):
+    with pytest.raises(ValueError, match=r"channel must be one of .* got 'z'"):
         CoefficientDisplay.from_estimator(estimator, X, channel="z")
     with pytest.raises(ValueError, match="ax holds 1 axes, but there are 2 channels"):
         CoefficientDisplay.from_estimator(estimator, X, ax=Figure().add_subplot())

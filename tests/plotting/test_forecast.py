@@ -220,7 +220,7 @@ def test_arrays_are_enough() -> None:
     ("options", "message"),
     [
         ({"series": -13}, "series must be a position from 0 to 11 in X, got -13"),
-        ({"channel": "z"}, "channel 'z' is not in X"),
+        ({"channel": "z"}, r"channel must be one of \['x0', 'x1'\], .* got 'z'"),
         ({"channel": []}, r"channel chooses none: pass one or several of \['x0', 'x1'\], or None"),
         ({"cutoff": -1.0}, r"cutoff=-1.0 is before the first observation .* give a later one"),
         ({"coverage": 90}, "coverage must lie between 0 and 1, got 90"),
@@ -233,6 +233,11 @@ def test_errors_say_what_to_do(
     with pytest.raises(ValueError, match=message):
         ForecastDisplay.from_estimator(transformer, oscillators(), **options)
     assert plt.get_fignums() == []
+
+
+def test_error_of_a_cutoff_names_it(transformer: PolyODETransformer) -> None:
+    with pytest.raises(TypeError, match=r"cutoff must be a share or times, got 'soon'"):
+        ForecastDisplay.from_estimator(transformer, oscillators(), cutoff="soon")
 
 
 def test_one_observation_has_no_duration_to_go_on_for(transformer: PolyODETransformer) -> None:

@@ -62,7 +62,7 @@ def test_likely_mistakes() -> None:
     x = np.zeros(3)
     with pytest.raises(ValueError, match=r"levels must lie between 0 and 1, got 90"):
         ReliabilityDisplay.from_predictions(x, {90: (x, x)})
-    with pytest.raises(ValueError, match="there is none"):
+    with pytest.raises(ValueError, match="levels must hold a number at least"):
         ReliabilityDisplay.from_predictions(x, {})
     with pytest.raises(ValueError, match=r"of shape \(3, 1\), but the ends .* level 0.5"):
         ReliabilityDisplay.from_predictions(x, {0.5: (x[:2], x)})

@@ -87,6 +87,15 @@ def test_wrong_input_is_told(fitted):
         fitted.forecast([(MONTHS, SALES)], [3.0])
 
 
+def test_extreme_times_and_values_are_refused():
+    """As all estimators refuse them; the limit of values is lower, as they are squared."""
+    times, values = np.array([0.0, 1e-60, 1.0, 2.0]), np.array([1.0, 2.0, 1.0, 3.0])
+    with pytest.raises(ValueError, match=r"time 1e-60: the time since the row before it is less"):
+        StructuralForecaster().fit([(times, values)])
+    with pytest.raises(ValueError, match=r"1e\+200 is too large"):
+        StructuralForecaster().fit([(np.arange(4.0), values * 1e200)])
+
+
 def test_it_comes_back_from_a_file_as_it_was(fitted, tmp_path):
     """Of several channels, one of which was never observed."""
     values = np.column_stack([SALES, np.full_like(SALES, np.nan)])

@@ -5,6 +5,7 @@ import torch
 
 from skpolyode.training.averaging import WeightAverage, applied
 from skpolyode.training.loop import Trainer
+from skpolyode.training.task import Task
 
 
 def averages(weights, span):
@@ -57,10 +58,8 @@ def test_integers_are_copied():
     assert average.weights["num_batches_tracked"] == 3
 
 
-class NoisyMean:
+class NoisyMean(Task):
     """The mean of numbers, by gradients of one of them at a time."""
-
-    is_preliminary = False
 
     def __init__(self):
         self.items = torch.randn(64, generator=torch.Generator().manual_seed(0)).double()

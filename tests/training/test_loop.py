@@ -13,6 +13,7 @@ from torch import nn
 from tqdm import tqdm
 
 from skpolyode.training import Trainer, one_cycle
+from skpolyode.training.task import Task
 
 
 class Line(nn.Module):
@@ -23,13 +24,12 @@ class Line(nn.Module):
         self.weight = nn.Parameter(torch.tensor([[weight]]))
 
 
-class Fit:
+class Fit(Task):
     """Fit the weight to 2; validation errors can be made up."""
 
     def __init__(self, line: Line, errors: Sequence[float] = (), n_items: int = 10) -> None:
         self.line, self.errors = line, list(errors)
         self.items = torch.arange(n_items)
-        self.is_preliminary = False
         self.batches: list[torch.Tensor] = []
         self.weights: list[float] = []
         self.spoil: Callable[[], float] = lambda: 1.0

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from skpolyode import Panel
-from skpolyode.models.gain import Gain
 from skpolyode.transformers.noise import TrainFilter
+from tests.models.cases import gain_of
 from tests.quick import early_noise_tests
 from tests.transformers.data import small
 
@@ -24,7 +24,7 @@ def standing(values, share):
     panel = Panel.from_series([(TIMES[: len(x)], x) for x in values])
     options = {"observations": "exact", "max_epochs": 1, "learning_rate_init": 1e-9}
     embedder = small(validation_fraction=None, **options).fit(panel).embedder_.with_own_model()
-    embedder.model.gain = Gain.of(torch.full((1,), share))
+    embedder.model.gain = gain_of(torch.full((1,), share))
     return embedder, panel
 
 

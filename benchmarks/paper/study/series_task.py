@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import torch
 
 from skpolyode.models.contract import SequenceModel
@@ -9,6 +11,19 @@ from skpolyode.models.packed import Packed
 from skpolyode.training.losses import WeightedMean, forecasting_mse, prediction_loss, with_mean_one
 from skpolyode.training.task import Task
 from skpolyode.training.tasks import Minibatches
+
+
+def of_series(data: Packed, series: torch.Tensor) -> Packed:
+    """Only some series, given by their positions in the input, as one block."""
+    step = data.steps()
+    order = torch.isin(data.series, series).nonzero()[:, 0]
+    order = order[step[order].argsort(stable=True)]
+    own = {field.name: getattr(data, field.name) for field in fields(data)[1:]}
+    columns = {name: column[order] for name, column in own.items() if column is not None}
+    row = torch.full((len(data) + 1,), -1, device=data.series.device)
+    row[order] = torch.arange(len(order), device=row.device)
+    columns["next"] = row[columns["next"]]
+    return Packed([torch.bincount(step[order]).tolist()], **columns)
 
 
 class SeriesTask(Task):
@@ -39,11 +54,11 @@ class SeriesTask(Task):
 
     def refresh(self, progress: float = 1.0) -> float:
         """Return the validation error; there is nothing to store."""
-        return forecasting_mse(self.model, self.data.select(self.validation))
+        return forecasting_mse(self.model, of_series(self.data, self.validation))
 
     def loss(self, index: torch.Tensor) -> torch.Tensor:
         """Mean one-step loss over a minibatch of series."""
-        data = self.data.select(self.items[index])
+        data = of_series(self.data, self.items[index])
         forecasts, updates = WeightedMean(data), WeightedMean(data)
         for step in self.model.run(data):
             rows, mask = step.rows, data.mask[step.rows]

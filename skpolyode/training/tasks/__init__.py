@@ -2,13 +2,11 @@
 
 from skpolyode.training.tasks.interval import IntervalTask, Minibatches
 from skpolyode.training.tasks.polyode import PolyODETask
-from skpolyode.training.tasks.segment import SegmentTask
 from skpolyode.training.tasks.subsample import SubsampledTask
 
 __all__ = [
     "IntervalTask",
     "Minibatches",
     "PolyODETask",
-    "SegmentTask",
     "SubsampledTask",
 ]

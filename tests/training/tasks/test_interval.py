@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.paper.study.series_task import of_series
 from skpolyode.models import Prediction, SequenceModel, pack
+from skpolyode.siblings.segment import SegmentTask
 from skpolyode.training import forecasting_mse, prediction_loss
 from skpolyode.training.losses import with_weights
 from skpolyode.training.tasks import (
     IntervalTask,
     PolyODETask,
-    SegmentTask,
 )
 from tests.closeness import assert_same_but_for_rounding
 from tests.models.cases import flat_series, make_model, some_gain
@@ -77,9 +78,8 @@ def test_errors_of_series_have_the_weights_of_the_validation_error():
     error = task.refresh()
     sums, counts = task.series_errors
     assert (sums.sum() / counts.sum()).item() == pytest.approx(error)
-    assert error == pytest.approx(
-        forecasting_mse(task.model, task.data.select(torch.tensor([0, 2, 3])))
-    )
+    some = of_series(task.data, torch.tensor([0, 2, 3]))
+    assert error == pytest.approx(forecasting_mse(task.model, some))
 
 
 def test_intervals_to_train_on_are_those_of_the_other_series():

@@ -10,12 +10,12 @@ import torch
 
 from skpolyode.models import pack
 from skpolyode.models.gain import Gain
+from skpolyode.siblings.segment import SegmentTask
 from skpolyode.training import Trainer, forecasting_mse
 from skpolyode.training.task import Turn
 from skpolyode.training.tasks import (
     IntervalTask,
     PolyODETask,
-    SegmentTask,
     SubsampledTask,
 )
 from tests.models.cases import flat_series, join, make_model, part

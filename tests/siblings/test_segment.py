@@ -7,8 +7,8 @@ import torch
 
 from skpolyode.models import pack
 from skpolyode.siblings import S4
+from skpolyode.siblings.segment import SegmentTask
 from skpolyode.training import forecasting_mse
-from skpolyode.training.tasks import SegmentTask
 from skpolyode.transformers.stages import usual_batch
 from tests.models.cases import flat_series, make_model
 from tests.models.weights import shaken

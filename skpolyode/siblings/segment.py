@@ -6,7 +6,7 @@ import torch
 
 from skpolyode.models.contract import Prediction, State, join, select
 from skpolyode.models.packed import Packed
-from skpolyode.training.tasks.interval import IntervalTask, Minibatches
+from skpolyode.training.tasks import IntervalTask, Minibatches
 
 
 class SegmentTask(IntervalTask):
@@ -36,7 +36,7 @@ class SegmentTask(IntervalTask):
     >>> import torch
     >>> from skpolyode.models import pack
     >>> from skpolyode.siblings import S4
-    >>> from skpolyode.training.tasks import SegmentTask
+    >>> from skpolyode.siblings.segment import SegmentTask
     >>> model = S4(1, hidden_size=4, generator=torch.Generator().manual_seed(0)).double()
     >>> times, values = np.array([0.0, 1.0, 3.0]), np.array([[1.0], [2.0], [0.0]])
     >>> data = pack(times, values, np.array([0, 3]))
