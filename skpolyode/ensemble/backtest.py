@@ -254,12 +254,7 @@ def rolling_origins(
     reach = max(reach, settings.reach_share * float(np.median(durations)))
     seen = ~np.isnan(panel.values)
     is_rare = seen[:, seen.mean(axis=0) < settings.rare].any(axis=1)  # rows of rare channels
-    n_ahead, bounds = np.empty_like(origins), np.searchsorted(origins, panel.offsets)
-    for i in np.unique(series[origins]):
-        own, first = slice(bounds[i], bounds[i + 1]), panel.offsets[i]
-        until = panel.times[origins[own]] + reach
-        stop = first + np.searchsorted(panel.times[first : end[i]], until, "right")
-        n_ahead[own] = np.maximum(stop - origins[own] - 1, 1)
+    n_ahead = _rows_ahead(panel, origins, reach)
     targets = []
     for row, n_rows, steps in zip(origins, n_ahead, _thinned(n_ahead, most), strict=True):
         own = np.append(0, steps)
@@ -270,6 +265,17 @@ def rolling_origins(
         targets.append(row + own)
     counts = np.array([len(own) for own in targets], dtype=np.int64)
     return RollingOrigins(panel, whose, origins, np.concatenate([*targets, rows[:0]]), counts)
+
+
+def _rows_ahead(panel: Panel, origins: np.ndarray, reach: float) -> np.ndarray:
+    """How many later rows (O,) of its series are within reach of each origin; one at least."""
+    n_ahead, bounds = np.empty_like(origins), np.searchsorted(origins, panel.offsets)
+    for i in np.flatnonzero(np.diff(bounds)):
+        own, (first, end) = slice(bounds[i], bounds[i + 1]), panel.offsets[i : i + 2]
+        until = panel.times[origins[own]] + reach
+        stop = first + np.searchsorted(panel.times[first:end], until, "right")
+        n_ahead[own] = np.maximum(stop - origins[own] - 1, 1)
+    return n_ahead
 
 
 def _thinned(n_ahead: np.ndarray, most: int) -> Iterator[np.ndarray]:

@@ -44,7 +44,7 @@ from skpolyode.ensemble.weights import (
 from skpolyode.futures.errors import Ahead
 from skpolyode.panel import Panel
 from skpolyode.panel.select import take
-from skpolyode.saving.codec import register, saved
+from skpolyode.saving.codec import register_as, saved
 from skpolyode.threads import one_thread
 from skpolyode.transformers.stages import FitState
 
@@ -343,7 +343,7 @@ class LateCalibration:
         return {"_backtest": None, "_learned": self.learned}
 
 
-register(LateCalibration, lambda late: {"learned": late.learned}, lambda state: state["learned"])
+register_as(LateCalibration, Calibration, lambda late: late.learned)
 
 
 def stack_forecasts(state: FitState) -> None:
