@@ -25,7 +25,7 @@ settings.load_profile("repeatable")
 
 @pytest.fixture(scope="session", autouse=True)
 def small_fits():
-    """A quarter less of each: tests of what is left out, and of pages, have `whole_fits`."""
+    """A third less of each: tests of what is left out, and of pages, have `whole_fits`."""
     with quick.short_step_checks(), quick.one_population_curve():
         yield
 

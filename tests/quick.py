@@ -11,6 +11,7 @@ import pytest
 
 from skpolyode.ensemble import mixed, mixed_likelihood
 from skpolyode.heads import features
+from skpolyode.panel.select import cut_windows
 from skpolyode.structural import averaging
 from skpolyode.training import variance
 from skpolyode.transformers import noise, stages
@@ -41,11 +42,19 @@ def one_population_curve(n_knots: int = 4) -> AbstractContextManager[None]:
     return replaced(mixed, "SETTINGS", replace(mixed.SETTINGS, n_knots=(n_knots,)))
 
 
-def short_step_checks(n_rows: int = 4) -> AbstractContextManager[None]:
-    """Within, steps are checked on windows of a quarter of the rows: a fifth of a small fit."""
+def short_step_checks(n_rows: int = 2, n_windows: int = 4) -> AbstractContextManager[None]:
+    """Within, steps are checked on a few windows of two rows: a third of a small fit is spared.
+
+    As many random numbers are drawn as for windows of four rows, which tests once had.
+    """
 
     def check(self: stages.CheckStepSize, state: stages.FitState) -> None:
-        CHECK_STEPS(replace(self, n_rows=n_rows), state)
+        rng, panel = state.random_state, state.windows.panel
+        before = rng.get_state()
+        CHECK_STEPS(replace(self, n_rows=n_rows, n_windows=n_windows), state)
+        rng.set_state(before)
+        drawn = panel[rng.permutation(panel.n_series)[: self.n_windows]]
+        rng.permutation(cut_windows(drawn, 4, overlap=0).n_series)
 
     return replaced(stages.CheckStepSize, "run", check)
 

@@ -254,17 +254,28 @@ def rolling_origins(
     reach = max(reach, settings.reach_share * float(np.median(durations)))
     seen = ~np.isnan(panel.values)
     is_rare = seen[:, seen.mean(axis=0) < settings.rare].any(axis=1)  # rows of rare channels
-    n_ahead = np.ones(len(origins), dtype=np.int64)
-    for k, row in enumerate(origins):
-        later = panel.times[row + 1 : end[series[row]]]
-        n_ahead[k] = max(int(np.searchsorted(later, panel.times[row] + reach, "right")), 1)
+    n_ahead = _rows_ahead(panel, origins, reach)
     targets = []
     for row, n_rows, steps in zip(origins, n_ahead, _thinned(n_ahead, most), strict=True):
-        rare = 1 + np.flatnonzero(is_rare[row + 1 : row + 1 + n_rows])
-        rare = rare[np.linspace(0, len(rare) - 1, min(len(rare), most)).astype(np.int64)]
-        targets.append(row + np.unique([0, *steps, *rare]))
+        own = np.append(0, steps)
+        if is_rare.any():
+            rare = 1 + np.flatnonzero(is_rare[row + 1 : row + 1 + n_rows])
+            rare = rare[np.linspace(0, len(rare) - 1, min(len(rare), most)).astype(np.int64)]
+            own = np.union1d(own, rare)
+        targets.append(row + own)
     counts = np.array([len(own) for own in targets], dtype=np.int64)
     return RollingOrigins(panel, whose, origins, np.concatenate([*targets, rows[:0]]), counts)
+
+
+def _rows_ahead(panel: Panel, origins: np.ndarray, reach: float) -> np.ndarray:
+    """How many later rows (O,) of its series are within reach of each origin; one at least."""
+    n_ahead, bounds = np.empty_like(origins), np.searchsorted(origins, panel.offsets)
+    for i in np.flatnonzero(np.diff(bounds)):
+        own, (first, end) = slice(bounds[i], bounds[i + 1]), panel.offsets[i : i + 2]
+        until = panel.times[origins[own]] + reach
+        stop = first + np.searchsorted(panel.times[first:end], until, "right")
+        n_ahead[own] = np.maximum(stop - origins[own] - 1, 1)
+    return n_ahead
 
 
 def _thinned(n_ahead: np.ndarray, most: int) -> Iterator[np.ndarray]:
@@ -280,7 +291,8 @@ def _thinned(n_ahead: np.ndarray, most: int) -> Iterator[np.ndarray]:
         if passed[n_ahead].sum() <= most * len(n_ahead):
             break
     for n_rows, start in zip(n_ahead, np.arange(len(n_ahead)) * _GOLDEN % 1, strict=True):
-        yield 1 + np.flatnonzero(np.diff(np.floor(passed[: n_rows + 1] + start)))
+        whole = np.floor(passed[: n_rows + 1] + start)
+        yield 1 + np.flatnonzero(whole[1:] != whole[:-1])
 
 
 def chunks(n_forecasts: int) -> Iterator[slice]:

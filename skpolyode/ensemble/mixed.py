@@ -235,7 +235,8 @@ class MixedEffects(Member):
         `own` (n,) is what is not the population's at finite `times` (n,), and `seen` (n, p) are the
         functions there; `channel` says which channel each one is, or all are.
         """
-        mean, covariance = self._states_at(known, times, channel)
+        state = known, times, channel
+        mean, covariance = self._means_at(*state), self._covariances_at(*state)
         part = np.einsum("npq,nq->np", covariance, seen)
         expected = np.einsum("np,np->n", part, seen) + self.noise[channel]
         error = own - np.einsum("np,np->n", mean, seen)
@@ -245,21 +246,31 @@ class MixedEffects(Member):
         covariance = covariance.reshape(-1, covariance.shape[1] ** 2)
         return np.concatenate([times[:, None], mean, covariance], axis=1)
 
-    def _states_at(
+    def _means_at(
         self, known: np.ndarray, times: np.ndarray, channel: np.ndarray | int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Means (n, p) and covariances (n, p, p) at later `times`, from what is known (n, S).
+    ) -> np.ndarray:
+        """Means (n, p) at later `times`, from what is known (n, S).
 
         The serial part returns towards its mean.
         """
-        p = self.prior.shape[-1]
-        mean, covariance = known[:, 1 : 1 + p].copy(), known[:, 1 + p :].reshape(-1, p, p).copy()
-        kept = np.exp(-np.maximum(times - known[:, 0], 0.0) / self.memory[channel])
-        mean[:, -1] *= kept
+        mean = known[:, 1 : 1 + self.prior.shape[-1]].copy()
+        mean[:, -1] *= self._kept(known, times, channel)
+        return mean
+
+    def _covariances_at(
+        self, known: np.ndarray, times: np.ndarray, channel: np.ndarray | int
+    ) -> np.ndarray:
+        """Covariances (n, p, p) at later `times`, from what is known (n, S)."""
+        p, kept = self.prior.shape[-1], self._kept(known, times, channel)
+        covariance = known[:, 1 + p :].reshape(-1, p, p).copy()
         covariance[:, -1] *= kept[:, None]
         covariance[:, :, -1] *= kept[:, None]
         covariance[:, -1, -1] += (1 - kept**2) * self.prior[channel, -1, -1]
-        return mean, covariance
+        return covariance
+
+    def _kept(self, known: np.ndarray, times: np.ndarray, channel: np.ndarray | int) -> np.ndarray:
+        """What is kept (n,) of the serial part until later `times`."""
+        return np.exp(-np.maximum(times - known[:, 0], 0.0) / self.memory[channel])
 
     def _population(
         self, times: np.ndarray, channel: np.ndarray | int, trend: np.ndarray | None = None
@@ -294,34 +305,52 @@ class MixedEffects(Member):
 
     def forecast(self, known: np.ndarray, asked: Asked) -> np.ndarray:
         """Means (n, D), of channels that were observed without trends after the longest lead."""
-        return self._answer(known, asked)[0]
+        return self.means(known, asked.elapsed, _lasting_until(asked))
 
     def errors(self, known: np.ndarray, asked: Asked) -> np.ndarray:
         """Standard deviations (n, D) of what comes."""
-        return np.sqrt(self._answer(known, asked)[1])
+        return np.sqrt(self.variances(known, asked.elapsed, _lasting_until(asked)))
 
-    def _answer(self, known: np.ndarray, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
-        held = np.where(asked.records.n_values > 0, asked.longest, np.inf)
-        return self.forecasts(known, asked.elapsed, held)
-
-    def forecasts(
+    def means(
         self, known: np.ndarray, times: np.ndarray, longest: np.ndarray | float = np.inf
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances (n, D) of values at `times` (n,), from what is known (n, D, S).
+    ) -> np.ndarray:
+        """Means (n, D) of values at `times` (n,), from what is known (n, D, S).
 
-        Before the first observation of a channel these are the mean and variance of all series.
-        Trends end, and seasons go on, after the `longest` (n, D) time since the last observation.
+        Before the first observation of a channel these are the means of all series. Trends end, and
+        seasons go on, after the `longest` (n, D) time since the last observation.
+        """
+        flat, when, trend, channel = self._each(known, times, longest)
+        mean, seen = self._means_at(flat, when, channel), self.random(when, trend)
+        value = self._population(when, channel, trend) + np.einsum("np,np->n", mean, seen)
+        return value.reshape(known.shape[:2])
+
+    def variances(
+        self, known: np.ndarray, times: np.ndarray, longest: np.ndarray | float = np.inf
+    ) -> np.ndarray:
+        """Variances (n, D) of the same values."""
+        flat, when, trend, channel = self._each(known, times, longest)
+        seen, covariance = self.random(when, trend), self._covariances_at(flat, when, channel)
+        spread = np.einsum("np,npq,nq->n", seen, covariance, seen) + self.noise[channel]
+        return np.maximum(spread, 0.0).reshape(known.shape[:2])
+
+    @staticmethod
+    def _each(
+        known: np.ndarray, times: np.ndarray, longest: np.ndarray | float
+    ) -> tuple[np.ndarray, ...]:
+        """Of each channel of each series: what is known, the time, that of its trend, the channel.
+
+        Arrays (n D, S) and (n D,).
         """
         n, n_channels = known.shape[:2]
-        channel = np.tile(np.arange(n_channels), n)
         flat, when = known.reshape(n * n_channels, -1), np.repeat(times, n_channels)
-        mean, covariance = self._states_at(flat, when, channel)
         held = np.broadcast_to(longest, known.shape[:2]).ravel()
         trend = np.minimum(when, flat[:, 0] + held)
-        seen = self.random(when, trend)
-        value = self._population(when, channel, trend) + np.einsum("np,np->n", mean, seen)
-        spread = np.einsum("np,npq,nq->n", seen, covariance, seen) + self.noise[channel]
-        return value.reshape(n, n_channels), np.maximum(spread, 0.0).reshape(n, n_channels)
+        return flat, when, trend, np.tile(np.arange(n_channels), n)
+
+
+def _lasting_until(asked: Asked) -> np.ndarray:
+    """Time (n, D) since the last observation after which trends end."""
+    return np.where(asked.records.n_values > 0, asked.longest, np.inf)
 
 
 def _own(n_harmonics: tuple[int, ...]) -> tuple[int, ...]:

@@ -113,13 +113,15 @@ class RestrictedLikelihood:
         known = data.known[..., None]
         self.x, self.z = np.where(known, fixed, 0.0), np.where(known, random, 0.0)
         self.lag = np.abs(data.times[:, :, None] - data.times[:, None])
-        self.both = data.known[:, :, None] & data.known[:, None]
+        both = data.known[:, :, None] & data.known[:, None]
+        self.apart = np.where(both, self.lag, np.inf)
         # The order of the products in `loss`, which would take longer to find than to follow.
         like = self.z, self.lag, self.z
         self._order = np.einsum_path("snp,snm,smq->pq", *like, optimize=True)[0]
         level, slope, serial, noise = np.log(SETTINGS.usual)
         seasons, memory = [level] * len(n_harmonics), np.log(SETTINGS.usual_memory)
         self.usual = np.array([level, 0.0, slope, *seasons, serial, memory, noise])
+        self._latest: tuple[np.ndarray, tuple[np.ndarray, ...]] | None = None
 
     def parts(self, theta: np.ndarray) -> tuple[np.ndarray, float, float, np.ndarray]:
         """Covariance (p, p) of the effects, memory, variance of the noise, Cholesky factor."""
@@ -131,9 +133,16 @@ class RestrictedLikelihood:
         return prior, memory, float(np.exp(2 * theta[-1])), root
 
     def _solved(self, theta: np.ndarray) -> tuple[np.ndarray, ...]:
+        """What a likelihood and its curve are made of; asked again for the best `theta`."""
+        if self._latest is None or not np.array_equal(self._latest[0], theta):
+            self._latest = theta.copy(), self._solve(theta)
+        return self._latest[1]
+
+    def _solve(self, theta: np.ndarray) -> tuple[np.ndarray, ...]:
         prior, memory, noise, _ = self.parts(theta)
-        decay = np.where(self.both, np.exp(-self.lag / memory), 0.0)
-        v = self.z @ prior[:-1, :-1] @ self.z.swapaxes(1, 2) + prior[-1, -1] * decay
+        decay = np.exp(self.apart / -memory)
+        v = self.z @ prior[:-1, :-1] @ self.z.swapaxes(1, 2)
+        v += prior[-1, -1] * decay
         place = np.arange(v.shape[1])
         v[:, place, place] += np.where(self.data.known, noise, 1.0)
         factor, failed = torch.linalg.cholesky_ex(torch.from_numpy(v))
@@ -172,17 +181,21 @@ class RestrictedLikelihood:
         value = log_det + (a * residual).sum() + np.linalg.slogdet(gram)[1]
         value += ((curve / self.spread) ** 2).sum()
         value += 2 * np.log(self.spread).sum()  # the more functions, the less
-        # Half the derivative of all three in the covariances V of each series.
-        slope = inverse - a[:, :, None] * a[:, None] - vx @ np.linalg.inv(gram) @ vx.swapaxes(1, 2)
+        # Half the derivative of all three in the covariances V of each series. These are the
+        # largest arrays of a fit's stacking: as few as can be are made.
+        slope = a[:, :, None] * a[:, None]
+        np.subtract(inverse, slope, out=slope)
+        slope -= vx @ np.linalg.inv(gram) @ vx.swapaxes(1, 2)
         of_effects = np.einsum("snp,snm,smq->pq", self.z, slope, self.z, optimize=self._order)
         of_root = 2 * of_effects[:2, :2] @ root
         gradient = [of_root[0, 0] * root[0, 0], of_root[1, 0], of_root[1, 1] * root[1, 1]]
         of_waves = 2 * np.diagonal(prior)[2:-1] * np.diagonal(of_effects)[2:]
         gradient.extend(np.bincount(self.season, of_waves, len(self.usual) - 6))
-        serial = prior[-1, -1] * slope * decay
+        serial = prior[-1, -1] * slope
+        serial *= decay
         gradient.append(2 * serial.sum())
-        is_free = memory < SETTINGS.longest_memory
-        gradient.append((serial * self.lag).sum() / memory * is_free)
+        serial *= self.lag
+        gradient.append(serial.sum() / memory * (memory < SETTINGS.longest_memory))
         diagonal = np.diagonal(slope, axis1=1, axis2=2)
         gradient.append(2 * noise * diagonal[self.data.known].sum())
         away = (theta - self.usual) / SETTINGS.prior

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -41,9 +41,11 @@ from skpolyode.ensemble.weights import (
     weights_between,
     without_optimism,
 )
+from skpolyode.futures.errors import Ahead
 from skpolyode.panel import Panel
 from skpolyode.panel.select import take
-from skpolyode.saving.codec import saved
+from skpolyode.saving.codec import register_as, saved
+from skpolyode.threads import one_thread
 from skpolyode.transformers.stages import FitState
 
 _SAMPLE = BacktestSettings(
@@ -298,12 +300,58 @@ def calibrate(backtest: Backtest, unit: float) -> Calibration:
     return Calibration.learn(*columns, *about)
 
 
+class LateCalibration:
+    """A calibration that is learned when it is first asked for, or saved.
+
+    It takes up to a twelfth of a fit, and who embeds or interpolates never asks. It keeps the
+    backtest until then.
+
+    Parameters
+    ----------
+    backtest, unit
+        As of `calibrate`.
+    """
+
+    def __init__(self, backtest: Backtest, unit: float) -> None:
+        self._backtest: Backtest | None = backtest
+        self._unit = unit
+
+    @property
+    def learned(self) -> Calibration:
+        """What is known of the errors."""
+        backtest = self._backtest
+        if backtest is not None:
+            with one_thread():  # as in a fit
+                self._learned = calibrate(backtest, self._unit)
+            self._backtest = None  # only now: another thread may ask, too
+        return self._learned
+
+    def signs(self, *rows_and_sizes: np.ndarray) -> np.ndarray:
+        """As of `Calibration`; nothing is learned for them."""
+        return signs_of_errors(*rows_and_sizes)
+
+    def draw(self, n_samples: int, rng: np.random.RandomState) -> np.ndarray | None:
+        """As of `Calibration`."""
+        return self.learned.draw(n_samples, rng)
+
+    def sample(self, ahead: Ahead, drawn: np.ndarray, channel: int) -> np.ndarray:
+        """As of `Calibration`."""
+        return self.learned.sample(ahead, drawn, channel)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep what is known of errors, and no backtest."""
+        return {"_backtest": None, "_learned": self.learned}
+
+
+register_as(LateCalibration, Calibration, lambda late: late.learned)
+
+
 def stack_forecasts(state: FitState) -> None:
-    """Learn weights by channel and lead, and whole paths of the errors that are left."""
+    """Learn weights by channel and lead; those of errors are learned when they are asked for."""
     parts = state.trained, state.judging, state.random_state
     stacking, backtest = learn_stacking(state.embedder, *parts)
-    calibration = calibrate(backtest, state.embedder.units.time_scale)
-    state.embedder = replace(state.embedder, stacking=stacking, calibration=calibration)
+    late = LateCalibration(backtest, state.embedder.units.time_scale)
+    state.embedder = replace(state.embedder, stacking=stacking, calibration=late)
     judged = state.trained if state.judging is None else state.judging
     weights = {name: w for name, w in stacking.mean_weights.items() if w >= 0.005}
     outcome = f"forecasts combine {', '.join(weights)}"

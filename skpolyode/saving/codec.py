@@ -89,6 +89,14 @@ def register(
     _CLASSES[tag] = cls
 
 
+def register_as(cls: type, other: type, turned: Callable[[Any], Any]) -> None:
+    """Let files hold instances of a class as those of another one, which they are turned into."""
+    codec = _CODECS[other]
+    _CODECS[cls] = codec._replace(
+        to_state=lambda value: codec.to_state(turned(value)), place=lambda value, device: value
+    )
+
+
 def saved(cls: _T) -> _T:
     """Class decorator: let files hold a NamedTuple or a dataclass, field by field."""
     names = [f.name for f in fields(cls)] if is_dataclass(cls) else cls._fields

@@ -294,11 +294,11 @@ class LearnVariance(Stage):
 
 @dataclass(frozen=True)
 class StackForecasts(Stage):
-    """Combine forecasts, and learn how far off they are, as `skpolyode.seams` has it."""
+    """Combine forecasts, and keep what tells how far off they are, as `skpolyode.seams` has it."""
 
     name: ClassVar[str] = "stacking"
     cost: ClassVar[int] = 2
 
     def run(self, state: FitState) -> None:
-        """Learn weights by channel and lead, and whole paths of the errors that are left."""
+        """Learn weights by channel and lead."""
         seams.stack_forecasts(state)

@@ -62,6 +62,11 @@ def covariance(model: MixedEffects, channel: int, s: np.ndarray, t: np.ndarray) 
     return found + prior[-1, -1] * np.exp(-np.abs(s[:, None] - t) / memory)
 
 
+def answers(model: MixedEffects, *asked: object) -> tuple[np.ndarray, np.ndarray]:
+    """Means and variances."""
+    return model.means(*asked), model.variances(*asked)
+
+
 def curve(model: MixedEffects, channel: int, t: np.ndarray) -> np.ndarray:
     """Of the population."""
     return model.fixed(t, lasting=model._lasting[channel]) @ model.curve[channel]
@@ -115,7 +120,7 @@ def test_lines_go_on_beyond_the_knots_and_swings_that_series_share_do_not():
     swings, bent = np.array([0.5, -0.4, 0.3, -0.6, 0.2, 0.6]), 2 + 3 * knots + 0.1 * (-1) ** knots
     model = MixedEffects._blank(knots, (), 1.0, 4)
     model = replace(model, curve=np.stack([2 + 3 * knots, bent, swings, np.zeros(6)]))
-    means = [model.forecasts(model.start(1, 4), np.array([t]))[0][0] for t in (5.0, 5.001, 9.0)]
+    means = [answers(model, model.start(1, 4), np.array([t]))[0][0] for t in (5.0, 5.001, 9.0)]
     now, soon, later = means
     np.testing.assert_allclose((later - now)[:2], 12.0, atol=2.0)
     np.testing.assert_allclose(later - now, 4 * (soon - now) / 0.001, atol=1e-6)
@@ -206,7 +211,7 @@ def test_forecasts_are_conditional_expectations(periods, lead):
     times, values, offsets = rows
     asked = np.arange(len(times))
     known = model.known_at(rows_of(*rows), asked)
-    means, variances = model.forecasts(known, times + lead)
+    means, variances = answers(model, known, times + lead)
     series = np.repeat(np.arange(4), np.diff(offsets))
     for row in asked:
         for j in range(2):
@@ -221,7 +226,7 @@ def test_forecasts_are_conditional_expectations(periods, lead):
 @pytest.mark.parametrize("periods", SEASONS)
 def test_before_any_observation_it_is_the_population(periods):
     model, times = made_up(periods), np.array([0.0, 3.0, 99.0])
-    means, variances = model.forecasts(model.start(3, 2), times)
+    means, variances = answers(model, model.start(3, 2), times)
     for j in range(2):
         np.testing.assert_allclose(means[:, j], curve(model, j, times), rtol=1e-12)
         own = np.diagonal(covariance(model, j, times, times)) + model.noise[j]
@@ -249,8 +254,8 @@ def test_rows_may_be_asked_for_in_any_order_and_in_batches():
     found = model.known_at(rows_of(*last), np.arange(13))
     np.testing.assert_allclose(found, every[7:], atol=1e-13)
     when = np.linspace(0, 40, 20)
-    both = model.forecasts(every, when)
-    parts = (model.forecasts(every[part], when[part]) for part in (slice(9), slice(9, None)))
+    both = answers(model, every, when)
+    parts = (answers(model, every[part], when[part]) for part in (slice(9), slice(9, None)))
     for whole, one, two in zip(both, *parts, strict=True):
         np.testing.assert_allclose(np.concatenate([one, two]), whole, atol=1e-13)
 
@@ -261,11 +266,9 @@ def test_units_of_time_make_no_difference(periods):
     longer = {name: 60.0 * getattr(model, name) for name in ("knots", "span", "memory")}
     scaled = replace(model, **longer, periods=tuple(60.0 * period for period in periods))
     asked = offsets[1:] - 1
-    found = model.forecasts(
-        model.known_at(rows_of(times, values, offsets), asked), times[asked] + 2
-    )
+    found = answers(model, model.known_at(rows_of(times, values, offsets), asked), times[asked] + 2)
     other = scaled.known_at(rows_of(60 * times, values, offsets), asked)
-    for one, two in zip(found, scaled.forecasts(other, 60 * (times[asked] + 2)), strict=True):
+    for one, two in zip(found, answers(scaled, other, 60 * (times[asked] + 2)), strict=True):
         np.testing.assert_allclose(two, one, rtol=1e-10)
 
 
@@ -278,10 +281,10 @@ def test_trends_end_and_seasons_go_on(periods):
     end = known[..., 0] + 4.0  # four after its last observation
     near, far, later = (end[:, 0] + since for since in (-1.0, 300.0, 360.0))
     longest = np.full((2, 1), 4.0)
-    ended = [model.forecasts(known, when, longest)[0] for when in (near, far, later)]
-    np.testing.assert_allclose(ended[0], model.forecasts(known, near)[0], rtol=1e-12)
+    ended = [answers(model, known, when, longest)[0] for when in (near, far, later)]
+    np.testing.assert_allclose(ended[0], answers(model, known, near)[0], rtol=1e-12)
     np.testing.assert_allclose(ended[2], ended[1], atol=1e-9)
-    assert (np.abs(model.forecasts(known, later)[0] - ended[2]) > 5).all()
+    assert (np.abs(answers(model, known, later)[0] - ended[2]) > 5).all()
 
 
 # What is learned
@@ -352,12 +355,12 @@ def test_a_few_rows_are_enough_and_none_as_well(lengths):
     times, values, offsets = irregular(lengths)
     for own in (values, np.full_like(values, np.nan)):
         model = MixedEffects.estimate(rows_of(times, own, offsets), [()])
-        found = model.forecasts(model.start(4, 2), np.array([0.0, 1.0, 50.0, 1e6]))
+        found = answers(model, model.start(4, 2), np.array([0.0, 1.0, 50.0, 1e6]))
         assert all(np.isfinite(part).all() for part in found)
     nothing = MixedEffects.estimate(
         rows_of(times[:0], values[:0], np.zeros(1, dtype=np.int64)), [()]
     )
-    assert nothing.forecasts(nothing.start(1, 2), np.ones(1))[1].shape == (1, 2)
+    assert answers(nothing, nothing.start(1, 2), np.ones(1))[1].shape == (1, 2)
 
 
 @pytest.mark.parametrize("sharp", [True, False])
@@ -373,7 +376,7 @@ def test_a_single_series_shows_its_week(sharp):
     model = MixedEffects.estimate(rows_of(*rows), [(), (24.0,), (168.0,), (24.0, 168.0)])
     assert model.periods == (24.0, 168.0)
     last = np.repeat(model.known_at(rows_of(*rows), np.array([known - 1])), 48, axis=0)
-    found = model.forecasts(last, hours[known : known + 48])[0]
+    found = answers(model, last, hours[known : known + 48])[0]
     error = found + x[:known].mean() - x[known : known + 48]
     assert np.sqrt(np.mean(error**2)) < 0.6
 
@@ -396,7 +399,7 @@ def test_the_search_does_not_run_off_where_nothing_is_noise():
         warnings.simplefilter("error")
         model = MixedEffects.estimate(rows_of(t, x, offsets), [()])
         known = model.known_at(rows_of(t, x, offsets), offsets[1:] - 1)
-        found = model.forecasts(known, np.full(9, 80.0))[0]
+        found = answers(model, known, np.full(9, 80.0))[0]
     np.testing.assert_allclose(found[:, 0], x[offsets[:-1], 0] + 0.08, atol=0.02)
 
 
@@ -426,7 +429,7 @@ def test_a_season_is_found_and_continued():
     for lead in (6.0, 12.0, 30.0):
         when = 239.0 + lead
         level = (values.reshape(6, 240) - profile(np.arange(240.0))).mean(axis=1)
-        found = model.forecasts(known, np.full(6, when))[0][:, 0]
+        found = answers(model, known, np.full(6, when))[0][:, 0]
         np.testing.assert_allclose(found, level + profile(when), atol=0.3)
 
 
@@ -444,7 +447,7 @@ def test_a_day_and_a_week_are_found_together():
     known = model.known_at(rows_of(*rows), rows[2][1:] - 1)
     for lead in (9.0, 30.0, 60.0, 130.0):  # ends of weekends are smoothed
         expected = level + profile(503 + lead) + (-1.5 if lead > 120 else 0.0)
-        found = model.forecasts(known, np.full(4, 503 + lead))[0]
+        found = answers(model, known, np.full(4, 503 + lead))[0]
         np.testing.assert_allclose(found, expected, atol=0.6)
     given = MixedEffects.estimate(rows_of(*daily(4, 0)), alternatives([24.0, 60.0]))
     assert given.periods == (24.0,)
@@ -509,5 +512,5 @@ def test_it_is_the_mixed_model_of_statsmodels(monkeypatch):
     known = learned.known_at(rows_of(times, values, offsets), offsets[1:] - 1)
     expected = oracle.fe_params + np.stack(list(map(np.asarray, oracle.random_effects.values())))
     when = np.full(60, 12.0)
-    forecasts = learned.forecasts(known, when)[0][:, 0]
+    forecasts = answers(learned, known, when)[0][:, 0]
     np.testing.assert_allclose(forecasts, expected @ [1.0, 12 / 5], atol=0.02)

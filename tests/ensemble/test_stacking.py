@@ -616,7 +616,7 @@ def test_few_held_out_series_judge_the_run_only(monkeypatch):
     np.testing.assert_allclose(learned[1].each["mixed"].curve, without.curve)
     own = np.flatnonzero((sample.series % 5 == 1) & (sample.elapsed == 1))
     known = without.known_at(rows, panel.offsets[sample.series[own]])
-    expected = without.forecasts(known, sample.elapsed[own])[0]
+    expected = without.means(known, sample.elapsed[own])
     np.testing.assert_allclose(backtest.members[own, :, MIXED], expected)
 
 
@@ -638,7 +638,7 @@ def test_a_single_series_is_judged_in_time():
     known_half = known.times[:20], known.values[:20], np.array([0, 20])
     half = MixedEffects.estimate(rows_of(*known_half), [()])
     sure = half.known_at(known, np.array([25]))
-    expected = half.forecasts(sure, np.array([26.0]), 19.0)[0]
+    expected = half.means(sure, np.array([26.0]), 19.0)
     row = (backtest.times == 26) & (backtest.leads[:, 0] == 1)
     np.testing.assert_allclose(backtest.members[row, 0, MIXED], expected[0], atol=1e-9)
     assert other.bounds.highest[0] > own.bounds.highest[0]

@@ -10,13 +10,13 @@ from skpolyode.training import checkpoint, loop
 from skpolyode.transformers import PolyODETransformer
 from tests.forecasting.conftest import frame, waves
 
-N_EPOCHS = 4
+N_EPOCHS = 3
 
 pytestmark = pytest.mark.usefixtures("few_structural_models")
 
 
 def forecaster(checkpoint_dir=None) -> PolyODEForecaster:
-    small = {"n_coefficients": 3, "hidden_layer_sizes": (4,), "horizon": 4}
+    small = {"n_coefficients": 3, "hidden_layer_sizes": (4,), "horizon": 2}
     transformer = PolyODETransformer(
         **small, max_epochs=N_EPOCHS, validation_fraction=None, checkpoint_dir=checkpoint_dir
     )
@@ -41,7 +41,7 @@ class Counted:
 
 
 # ten series or more are trained once; of fewer, first all but the ends, then everything
-@pytest.mark.parametrize(("n_series", "cut", "still_to_do"), [(12, 3, 1), (2, 3, 1 + N_EPOCHS)])
+@pytest.mark.parametrize(("n_series", "cut", "still_to_do"), [(10, 2, 1), (2, 2, 1 + N_EPOCHS)])
 def test_goes_on(tmp_path, monkeypatch, n_series, cut, still_to_do):
     y = frame(waves(n_series, seed=0, fewest=10))
     ahead = [pd.Timedelta("30min"), pd.Timedelta("3h")]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from skpolyode import Panel, PolyODETransformer, load
+from skpolyode.ensemble import stacking
 from skpolyode.ensemble.members import Members
+from skpolyode.ensemble.weights import Backtest
 from skpolyode.forecasting import PolyODEForecaster
 from tests import quick
 
@@ -271,3 +276,33 @@ def test_levels_of_samples_are_a_list(model, others):
 def test_what_knows_no_errors_says_so(forecaster, others):
     with pytest.raises(ValueError, match="of PolyODEForecaster, ask the forecaster itself"):
         forecaster.transformer_.sample_paths(others, [1.0], "end")
+
+
+def test_errors_are_learned_once_when_they_are_asked_for(monkeypatch, tmp_path):
+    """A pipeline that embeds, or an imputer, never asks; a pickle or a file holds no backtest."""
+    learned = []
+
+    def learn(backtest, unit):
+        learned.append(calibrate(backtest, unit))
+        return learned[-1]
+
+    calibrate = stacking.calibrate
+    monkeypatch.setattr(stacking, "calibrate", learn)
+    panel = walks(6, seed=2, n_rows=9).select_channels(["u", "v"])
+    options = {"relative_to": "end", "n_samples": 20, "random_state": 0}
+    model = PolyODETransformer(n_coefficients=2, max_epochs=1, random_state=0).fit(panel)
+    model.transform(panel)
+    model.interpolate(panel)
+    model.forecast(panel, [1.0], "end")
+    assert not learned
+    copy = pickle.loads(pickle.dumps(model))
+    model.save(tmp_path / "model.safetensors")
+    every = model, copy, load(tmp_path / "model.safetensors")
+    samples = [own.sample_paths(panel, [0.5, 2.0], **options).samples for own in every]
+    assert len(learned) == 1
+    assert not any(isinstance(x, Backtest) for x in vars(copy.embedder_.calibration).values())
+    model.embedder_ = replace(model.embedder_, calibration=learned[0])  # as if `fit` had done it
+    samples.append(model.sample_paths(panel, [0.5, 2.0], **options).samples)
+    assert np.ptp(samples[0]) > 0
+    for own in samples[1:]:
+        np.testing.assert_array_equal(own, samples[0])

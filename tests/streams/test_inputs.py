@@ -48,7 +48,7 @@ KINDS_OF_MODELS = [
 @pytest.fixture(scope="module", params=KINDS_OF_MODELS, ids=lambda model: repr(model)[:40])
 def model(request):
     with few_variance_steps(15):
-        return request.param.set_params(max_epochs=2, random_state=0).fit(PANEL)
+        return request.param.set_params(max_epochs=1, random_state=0).fit(PANEL)
 
 
 def answers(model, panel):

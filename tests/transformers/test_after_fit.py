@@ -62,6 +62,11 @@ def fitted(name):
     return deepcopy(_fitted(name))
 
 
+@cache
+def _answers(name):
+    return answers(_fitted(name))
+
+
 def assert_same(one, other):
     for a, b in zip(one, other, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -70,8 +75,7 @@ def assert_same(one, other):
 @QUICK
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_parameters_count_at_the_next_fit_only(name):
-    transformer = fitted(name)
-    before = answers(transformer)
+    transformer, before = fitted(name), _answers(name)
     changed = {k: value for k, value in CHANGES.items() if k in transformer.get_params()}
     assert_same(answers(transformer.set_params(**changed)), before)
 
@@ -86,12 +90,15 @@ def other_series():
 
 
 @QUICK
-@pytest.mark.parametrize("name", TRANSFORMERS)
-@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    ("name", "error"),
+    # Which error it is makes no difference to the kind of transformer.
+    [(name, ZeroDivisionError) for name in TRANSFORMERS]
+    + [(name, KeyboardInterrupt) for name in ("HiPPOTransformer", "PolyODETransformer")],
+)
 def test_a_fit_that_fails_leaves_the_one_before(name, error, monkeypatch):
-    transformer = fitted(name)
-    before, state = answers(transformer), fitted_state(transformer)
-    fit = type(transformer)._fit
+    transformer, before = fitted(name), _answers(name)
+    state, fit = fitted_state(transformer), type(transformer)._fit
 
     def failing(self, panel):
         fit(self, panel)
@@ -166,8 +173,9 @@ def test_fits_and_answers_do_not_depend_on_defaults_of_torch(name):
         )
         assert not torch.is_grad_enabled()
         found = answers(usual)
-    assert_same(found, answers(usual))
-    assert_same(answers(same), answers(usual))
+    expected = answers(usual)
+    assert_same(found, expected)
+    assert_same(answers(same), expected)
 
 
 @QUICK

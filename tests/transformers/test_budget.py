@@ -113,7 +113,7 @@ def test_a_warm_start_goes_on_in_parts():
 
 @pytest.mark.usefixtures("limited")
 def test_long_series_are_cut_and_their_windows_drawn():
-    times = np.arange(800.0)
+    times = np.arange(600.0)
     series = [(times, np.sin(times * (1 + k / 9))) for k in range(3)]
     embedder = auto(validation_fraction=0.1).fit(series)
     assert np.mean(n_items(embedder)) < 1000  # a window is about four hundred

@@ -12,6 +12,7 @@ from skpolyode import PolyODETransformer
 from skpolyode.models import PolyODE
 from skpolyode.training import loop
 from skpolyode.transformers import stages
+from tests.quick import whole_fits
 from tests.transformers.data import short_oscillators, small
 
 SERIES = short_oscillators()
@@ -277,7 +278,8 @@ def test_the_step_size_is_examined_on_drawn_series(monkeypatch):
     own = [stages.Train(), stages.CheckStepSize()]
     monkeypatch.setattr(PolyODE, "predictions", spied)
     monkeypatch.setattr(PolyODETransformer, "stages", own)
-    fits = [small(random_state=seed, max_epochs=1).fit(series) for seed in (0, 0, 1)]
+    with whole_fits():
+        fits = [small(random_state=seed, max_epochs=1).fit(series) for seed in (0, 0, 1)]
     drawn = [
         set(fits[k].scaler_.inverse(seen[2 * k].numpy()).round().astype(int)) for k in range(3)
     ]
