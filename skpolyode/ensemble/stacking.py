@@ -41,7 +41,7 @@ from skpolyode.ensemble.weights import (
     weights_between,
     without_optimism,
 )
-from skpolyode.futures.errors import Ahead
+from skpolyode.futures.sampling import Ahead
 from skpolyode.panel import Panel
 from skpolyode.panel.select import take
 from skpolyode.saving.codec import register_as, saved

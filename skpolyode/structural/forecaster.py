@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from skpolyode.errors import naming_owner
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.panel.query import refuse_early
-from skpolyode.panel.select import drop_empty
+from skpolyode.panel.select import drop_empty, fill_values
 from skpolyode.panel.selection import align_to_fit
 from skpolyode.saving.objects import register_estimator
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
@@ -117,15 +117,14 @@ class StructuralForecaster(SeriesEstimator):
         Returns
         -------
         Panel
-            All channels at these times; NaN of a channel that was never observed.
+            All channels at these times; NaN of a channel, or a series, that was never observed.
 
         Raises
         ------
         ValueError
             If a time is before the last observation of its series.
         """
-        panel, flat, offsets, found = self._answers(X, times, relative_to)
-        return panel.like(flat, found.means, offsets)
+        return self._answers(X, times, relative_to, lambda found: found.means)
 
     def forecast_std(self, X: Any, times: Any, relative_to: str | None = None) -> Panel:
         """Expected size of the errors of `forecast`, whose parameters these are.
@@ -144,19 +143,24 @@ class StructuralForecaster(SeriesEstimator):
         Panel
             Standard deviations of what is to be observed, in the units of the channels.
         """
-        panel, flat, offsets, found = self._answers(X, times, relative_to)
-        return panel.like(flat, found.deviations, offsets)
+        return self._answers(X, times, relative_to, lambda found: found.deviations)
 
     def _answers(
-        self, X: Any, times: Any, relative_to: str | None
-    ) -> tuple[Panel, np.ndarray, np.ndarray, StructuralForecasts]:
+        self,
+        X: Any,
+        times: Any,
+        relative_to: str | None,
+        of: Callable[[StructuralForecasts], np.ndarray],
+    ) -> Panel:
         check_is_fitted(self)
         panel = within_limits(align_to_fit(as_panel(X), self), self.limits_)
         check_sizes(panel, largest=_LARGEST)
-        panel = drop_empty(panel)
         flat, offsets = query_times(panel, times, relative_to)
-        last = panel.offsets[1:] - 1
-        why = "its last observation ({} such times): a forecast starts there."
-        refuse_early(panel, flat, offsets, panel.end, why)
-        found = self.models_.forecast_from(panel, last, flat, np.diff(offsets))
-        return panel, flat, offsets, found
+
+        def compute(known: Panel, asked: np.ndarray, starts: np.ndarray) -> np.ndarray:
+            why = "its last observation ({} such times): a forecast starts there."
+            refuse_early(known, asked, starts, known.end, why)
+            last = known.offsets[1:] - 1
+            return of(self.models_.forecast_from(known, last, asked, np.diff(starts)))
+
+        return panel.like(flat, fill_values(panel, flat, offsets, compute), offsets)

@@ -42,6 +42,21 @@ def test_irregular_times_and_several_series(fitted):
     assert abs(together[0, 0] - truth) < 2
 
 
+@pytest.mark.parametrize("relative_to", [None, "end"])
+def test_a_series_without_observations_keeps_its_place(fitted, relative_to):
+    nothing = np.full(60, np.nan)
+    series = [(MONTHS, SALES), (MONTHS, nothing), (MONTHS, SALES + 1)]
+    X = Panel.from_series(series, ids=["a", "b", "c"], empty="keep")
+    when = 2.0 if relative_to else 61.0
+    for answer in (fitted.forecast, fitted.forecast_std):
+        found = answer(X, [when], relative_to)
+        assert list(found.ids) == ["a", "b", "c"]
+        sold = ~np.isnan(found.values[:, 0])
+        assert sold.tolist() == ([True, True] if relative_to else [True, False, True])
+        own = answer([series[0], series[2]], [when], relative_to)
+        np.testing.assert_array_equal(found.values[sold], own.values)
+
+
 def test_seed_decides_the_draw():
     series = [(MONTHS, SALES + np.random.default_rng(1).normal(size=60))]
     one, same, other = (
