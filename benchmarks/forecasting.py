@@ -203,6 +203,8 @@ def run_seed(name: str, seed: int) -> pd.DataFrame:
     train, test = SETS[name](seed)
     reference = test if train is None else train
     gap, units = float(gaps(reference).mean()), Units.of(reference)
+    if train is None:  # positive values stay positive, so that logarithms can be modelled
+        units = units._replace(mean=np.zeros_like(units.mean))
     test = units.standardised(test)
     start = time.perf_counter()
     model = PolyODEForecaster(random_state=seed)

@@ -50,7 +50,7 @@ import pandas as pd
 from scipy.stats import gmean, norm
 
 from benchmarks.lines import heading, line
-from benchmarks.real.forecasts import Fitted, Forecaster, Transformer, ahead, scored
+from benchmarks.real.forecasts import Forecaster, Standardised, Transformer, ahead, scored
 from benchmarks.real.part import Scores, kept, shown
 from benchmarks.real.questions import Questions, one_step
 from benchmarks.real.rivals import PANEL_RIVALS, Rival, boosting, causal_features, drift, rule
@@ -207,7 +207,7 @@ if find_spec("statsmodels") is not None:
 
 def measure(_: str, fold: Fold, rows: list[str]) -> dict[str, Scores]:
     models = {
-        row: METHODS[row]() if isinstance(METHODS[row], type) else Fitted(METHODS[row])
+        row: METHODS[row]() if isinstance(METHODS[row], type) else Standardised(METHODS[row])
         for row in rows
     }
     return {row: scored(TASKS, model, fold) for row, model in models.items()}

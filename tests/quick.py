@@ -32,7 +32,7 @@ def few_variance_steps(n_steps: int = 40) -> AbstractContextManager[None]:
     return replaced(variance, "SETTINGS", variance.HeadTrainingSettings(n_steps=n_steps))
 
 
-def few_structural_models(n_drawn: int = 32) -> AbstractContextManager[None]:
+def few_structural_models(n_drawn: int = 16) -> AbstractContextManager[None]:
     """Within, an eighth of the structural models of few series are drawn."""
     return replaced(averaging, "SETTINGS", averaging.StructuralSettings(n_drawn=n_drawn))
 

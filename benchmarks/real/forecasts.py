@@ -73,6 +73,15 @@ class Fitted:
         return Answer(self.rival(training, test))
 
 
+class Standardised(Fitted):
+    """A rival in standard deviations of the training part."""
+
+    def answer(self, training: Questions, test: Questions) -> Answer:
+        units = Units.of(training.panel)
+        found = self.rival(training.standardised(units), test.standardised(units))
+        return Answer(found * units.scale + units.mean)
+
+
 def ahead(model: NeuralTransformer, questions: Questions, **options: Any) -> np.ndarray:
     """Forecasts (Q, D) of a transformer, each from the rows up to its origin."""
     known, order, times = questions.histories()
@@ -96,7 +105,7 @@ def models(name: str) -> dict[str, Callable[[], Any]]:
     """The rows of a set."""
     season = SETS[name].season
     rivals = single_rivals(season) if season else PANEL_RIVALS
-    return OWN | {row: partial(Fitted, rival) for row, rival in rivals.items()}
+    return OWN | {row: partial(Standardised, rival) for row, rival in rivals.items()}
 
 
 def measure(name: str, fold: Fold, rows: list[str]) -> dict[str, Scores]:
@@ -108,15 +117,18 @@ def measure_row(name: str, fold: Fold, row: str) -> Scores:
 
 
 def scored(tasks: list[Task], model: Any, fold: Fold) -> Scores:
-    """All scores of one model on one fold; intervals too, where there are any."""
-    units = Units.of(fold.train)
-    train, test = units.standardised(fold.train), units.standardised(fold.test)
-    start = time.process_time()
-    model.fit(train)
+    """All scores of one model on one fold; intervals too, where there are any.
+
+    The model has the values as they are: centred ones have no logarithms. Scores are in standard
+    deviations of the training part.
+    """
+    units, start = Units.of(fold.train), time.process_time()
+    model.fit(fold.train)
     scores = {}
     for task in tasks:
-        questions = fold.questions(task.ask, test)
-        answer = model.answer(task.ask(train), questions)
+        questions = fold.questions(task.ask, fold.test)
+        answer = model.answer(task.ask(fold.train), questions).standardised(units)
+        questions = questions.standardised(units)
         for column, score in task.scores.items():
             scores[column] = score(questions, answer, units)
         if answer.lower is not None:

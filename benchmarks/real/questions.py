@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.units import Units
 from skpolyode import Panel
 from skpolyode.panel.select import series_of_rows, take
 
@@ -28,6 +29,9 @@ class Questions(NamedTuple):
 
     def at(self, kept: np.ndarray) -> Questions:
         return Questions(self.panel, self.origin[kept], self.target[kept])
+
+    def standardised(self, units: Units) -> Questions:
+        return self._replace(panel=units.standardised(self.panel))
 
     def histories(self) -> tuple[Panel, np.ndarray, list[np.ndarray]]:
         """Known part of each series, once an origin, the order of the targets, and their times."""

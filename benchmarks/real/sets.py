@@ -25,11 +25,14 @@ EARTH_RADIUS = 6371.0  # km
 
 
 class Answer(NamedTuple):
-    """Forecasts (Q, D) in standard deviations of the training part, with interval or without."""
+    """Forecasts (Q, D) in the units of the questions, with interval or without."""
 
     mean: np.ndarray
     lower: np.ndarray | None = None
     upper: np.ndarray | None = None
+
+    def standardised(self, units: Units) -> Answer:
+        return Answer(*((x - units.mean) / units.scale for x in self if x is not None))
 
 
 Score = Callable[[Questions, Answer, Units], float]

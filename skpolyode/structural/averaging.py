@@ -33,9 +33,8 @@ from skpolyode.saving.codec import saved
 from skpolyode.structural.components import (
     Components,
     draw_components,
-    nearby_points,
+    similar_points,
     sobol_points,
-    with_periods_of,
 )
 from skpolyode.structural.kalman import Filtered, kalman_filter, predict
 
@@ -44,7 +43,9 @@ from skpolyode.structural.kalman import Filtered, kalman_filter, predict
 class StructuralSettings:
     """How many models are drawn, and how far their forecasts reach."""
 
-    n_drawn: int = 256  # models with a season, and without; half as many more near the likeliest
+    n_drawn: int = 128  # models of a turn, with a season, and without
+    n_turns: int = 3  # from the second on, models like the likeliest so far are drawn
+    n_alike: int = 8  # of the likeliest, at least, that count alike: one alone does not decide
     many: int = 16  # channels times series, beyond which a quarter of these are drawn
     n_periods: int = 4  # candidates for the period of the season
     reach: float = 3.0  # ranges of the values so far, that a forecast may lie outside
@@ -252,10 +253,10 @@ def _learned(
         groups, priors = [plain, seasonal], [0.0, prior]
         likelihoods.append(odds + prior)
     odds, is_log = np.hstack(likelihoods), np.concatenate([own.is_log for own in groups])
-    # A quarter as many models are kept as were drawn, by how likely they are in their best series;
+    # Half as many models are kept as a turn draws, by how likely they are in their best series;
     # an eighth of these, at least, model values, not logarithms.
     likely = (odds - odds.max(axis=1, keepdims=True)).max(axis=0)
-    n_kept = SETTINGS.n_drawn // 4
+    n_kept = SETTINGS.n_drawn // 2
     kept, n_plain = np.zeros(len(likely), dtype=bool), n_kept // 8
     kept[np.argsort(-likely, kind="stable")[: n_kept - n_plain]] = True
     rest = np.argsort(-np.where(kept | is_log, -np.inf, likely), kind="stable")
@@ -281,13 +282,11 @@ def _search(
     seasons: Sequence[tuple[float, ...]],
     positive: bool,
 ) -> tuple[Components, np.ndarray, list[np.ndarray]]:
-    """Draw models at random, and more near the likeliest.
+    """Draw models evenly, then twice as many that are like the likeliest so far.
 
-    Where seasons may be there together, the second half of the draw has likely ones. With their
-    log likelihoods (S, G) of each series, and their one-step errors (n, G).
+    With their log likelihoods (S, G) of each series, and their one-step errors (n, G).
     """
-    points, half = sobol_points(size, seed + len(seasons)), size // 2
-    rng, of_seasons = np.random.RandomState(seed), np.random.RandomState(seed + 1)
+    seeds = np.random.RandomState(seed + len(seasons)).randint(2**31 - 1, size=SETTINGS.n_turns)
 
     def tried(some: np.ndarray) -> tuple[Components, np.ndarray, list[np.ndarray]]:
         drawn = draw_components(some, seasons, positive=positive)
@@ -295,17 +294,15 @@ def _search(
         odds = np.stack([run.log_likelihood[-1] for run in runs])
         return drawn, odds, [run.errors for run in runs]
 
-    def likely(odds: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-        share = softmax(odds / 2, axis=1).mean(axis=0)
-        return points[rng.choice(len(share), half, p=share)]
-
-    runs, rest = [], points
-    if max(map(len, seasons), default=0) > 1:  # a day and a week have few of the draws
-        runs, rest = [tried(points[:half])], points[half:]
-        rest[:] = with_periods_of(likely(runs[0][1], of_seasons), rest)
-    runs.append(tried(rest))  # if possible at once: a filter takes as long for all as for half
-    odds = np.hstack([run[1] for run in runs])
-    runs.append(tried(nearby_points(likely(odds, rng), rng)))
+    points = sobol_points(size, seeds[0])
+    runs = [tried(points)]
+    for own_seed in seeds[1:]:
+        odds = np.hstack([run[1] for run in runs])
+        least = np.sort(odds, axis=1)[:, -SETTINGS.n_alike :][:, :1]
+        share = softmax(np.minimum(odds, least) / 2, axis=1).mean(axis=0)
+        others = similar_points(points, share, max(len(seasons), 1), size, own_seed)
+        runs.append(tried(others))
+        points = np.concatenate([points, others])
     drawn, odds, errors = zip(*runs, strict=True)
     joined = [np.hstack(own) for own in zip(*errors, strict=True)]
     return reduce(Components.joined, drawn), np.hstack(odds), joined

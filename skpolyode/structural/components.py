@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
+from scipy.special import betaincinv
 from scipy.stats import qmc
 
 from skpolyode.ensemble.periods import harmonics_of
@@ -17,7 +18,7 @@ from skpolyode.saving.codec import saved
 
 LEVEL, _REVERTING, SLOPE, _SEASON = range(4)  # places in a state; the season fills the rest
 _UNKNOWN = 1e6  # variance of a level before the first observation
-_STEP = 0.12  # standard deviation of the steps to nearby points of the unit cube
+_EVEN = 0.1  # share of the weight that is even, whatever points are likely
 
 
 @saved
@@ -166,16 +167,22 @@ def sobol_points(n: int, seed: int) -> np.ndarray:
     return qmc.Sobol(len(_COORDINATES), seed=seed).random(n)
 
 
-def nearby_points(points: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-    """Points near others (n, 13), with the same period."""
-    moved = np.abs(points + _STEP * rng.standard_normal(points.shape))  # reflected at both walls
-    return with_periods_of(points, np.clip(1 - np.abs(1 - moved), 0, 1 - 1e-9))
+def similar_points(
+    points: np.ndarray, weights: np.ndarray, n_seasons: int, n: int, seed: int
+) -> np.ndarray:
+    """Further points (n, 13), spread as others (m, 13) of some weights (m,) are.
 
-
-def with_periods_of(others: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Points (n, 13) with the periods of others."""
-    period, found = _COORDINATES.index("period"), points.copy()
-    found[:, period] = others[:, period]
+    Each coordinate has the beta distribution of their mean and variance, the period their shares
+    of seasons, and a tenth of all weight is even.
+    """
+    mean, square = ((1 - _EVEN) * weights @ points**power + _EVEN / (power + 1) for power in (1, 2))
+    size = mean * (1 - mean) / (square - mean**2) - 1
+    even, period = sobol_points(n, seed), _COORDINATES.index("period")
+    found = np.minimum(betaincinv(mean * size, (1 - mean) * size, even), 1 - 1e-9)
+    season = (points[:, period] * n_seasons).astype(np.int64)
+    shares = (1 - _EVEN) * np.bincount(season, weights, n_seasons) + _EVEN / n_seasons
+    season = np.searchsorted(shares.cumsum()[:-1], even[:, period], side="right")
+    found[:, period] = (season + 0.5) / n_seasons
     return found
 
 

@@ -115,6 +115,29 @@ def test_origins_roll():
     assert next(rolling(panel, 1)).train.n_observations == 36
 
 
+def test_models_have_the_values_as_they_are_and_errors_are_in_deviations():
+    """Centred values are not positive, so that nothing could model their logarithms."""
+    rows, tasks = np.arange(300.0), SETS["airline"].tasks
+    grown = np.exp(0.01 * rows)
+    fold = next(rolling(Panel(rows, grown[:, None], [0, 300]), 1))
+
+    class Growth:
+        def fit(self, panel):
+            self.rate = np.diff(np.log(panel.values[:, 0])).mean()
+
+        def answer(self, _, test):
+            start = test.panel.values[test.origin]
+            mean = start * np.exp(self.rate * test.leads)[:, None]
+            return Answer(mean, mean - 1, mean + 1)
+
+    found = forecasts.scored(tasks, Growth(), fold)
+    assert_allclose([found[name] for name in tasks[0].scores], 0.0, atol=1e-20)
+    assert_allclose(found["width, 1 to 24 rows"], 2 / grown[:270].std())
+    last = forecasts.scored(tasks, forecasts.models("airline")["last value"](), fold)
+    steps = [grown[269 + k :] - grown[269:-k] for k in (1, 2, 3)]
+    assert_allclose(last["1 to 3 rows"], np.mean(np.concatenate(steps) ** 2) / grown[:270].var())
+
+
 def test_errors_have_the_units_of_their_names():
     units = Units(np.array([20.0, -50.0, 60.0, 990.0]), np.array([10.0, 20.0, 30.0, 40.0]))
     # A degree of latitude, one of longitude on the equator and at 60 degrees; 15 and 6 knots.

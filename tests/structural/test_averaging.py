@@ -13,15 +13,17 @@ from skpolyode import Panel, PolyODETransformer
 from skpolyode.ensemble.periods import likely_periods
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.structural import averaging, kalman
-from skpolyode.structural.averaging import StructuralModels
+from skpolyode.structural.averaging import StructuralModels, StructuralSettings
 from skpolyode.structural.components import (
     Components,
     draw_components,
-    nearby_points,
+    similar_points,
     sobol_points,
 )
 from skpolyode.structural.kalman import kalman_filter, predict
+from tests.quick import replaced
 
+PERIOD = 6  # its place among the coordinates of a model
 NOTHING = {
     **{"noise": 0.3, "rate": 0.0, "walk": 0.0, "slope_rate": 0.0, "slope_walk": 0.0, "slope": 0.0},
     **{"season_rate": 0.0, "season_walk": 0.0, "season": 0.0, "turns": [], "shares": []},
@@ -160,8 +162,46 @@ def test_drawn_models_add_one_in_a_gap_and_simple_ones_are_among_them():
     plain = draw_components(sobol_points(256, 0), [], positive=False)
     assert not plain.is_log.any()
     assert not plain.shares.size
-    moved = nearby_points(sobol_points(64, 0), np.random.RandomState(0))
-    assert ((moved >= 0) & (moved < 1)).all()
+
+
+def test_further_draws_have_the_moments_of_the_likely_ones():
+    """Nine tenths of them: means, mean squares and shares of seasons; whatever was likely."""
+    first, others = sobol_points(1024, 0), [j for j in range(13) if j != PERIOD]
+    weights = first[:, 0] ** 8 * (1 - first[:, 1]) * (first[:, PERIOD] > 1 / 3)
+    weights /= weights.sum()
+    drawn = similar_points(first, weights, 3, 4096, 1)
+    for power in (1, 2):
+        moments = 0.9 * weights @ first**power + 0.1 / (1 + power)
+        np.testing.assert_allclose((drawn**power).mean(axis=0)[others], moments[others], atol=0.005)
+    old, new = ((3 * points[:, PERIOD]).astype(int) for points in (first, drawn))
+    shares = 0.9 * np.bincount(old, weights) + 0.1 / 3
+    np.testing.assert_allclose(np.bincount(new) / 4096, shares, atol=0.001)
+    even = similar_points(first, np.full(1024, 1 / 1024), 1, 64, 1)
+    np.testing.assert_allclose(even[:, others], sobol_points(64, 1)[:, others], atol=0.01)
+    for alone in (np.zeros((1, 13)), np.full((1, 13), 1 - 1e-9)):
+        drawn = similar_points(alone, np.ones(1), 2, 64, 0)
+        assert ((drawn >= 0) & (drawn < 1)).all()
+
+
+def test_a_draw_hardly_decides_a_forecast():
+    """Of a season that grows: 96 models in three turns agree better than 128 in one."""
+    t, rng = np.arange(72.0), np.random.default_rng(0)
+    panel = single(t, np.exp(0.2 * wave(t) + 0.01 * t + 0.03 * rng.standard_normal(72)))
+    ahead = t[-1] + np.arange(1.0, 13)
+
+    def spread() -> float:
+        found = [
+            StructuralModels.learn(panel, seed)
+            .forecast_from(panel, np.array([71]), ahead, np.array([12]))
+            .means[:, 0]
+            for seed in range(6)
+        ]
+        return float(np.std(found, axis=0).mean())
+
+    with replaced(averaging, "SETTINGS", StructuralSettings(n_drawn=32)):
+        own = spread()
+    with replaced(averaging, "SETTINGS", StructuralSettings(n_drawn=128, n_turns=1)):
+        assert own < spread()
 
 
 @pytest.mark.parametrize("period", [12.0, 7.3])
