@@ -292,9 +292,10 @@ def calibrate(backtest: Backtest, unit: float) -> Calibration:
 
     Weights that judge a forecast are learned from other folds.
     """
-    wrong = backtest.actual - without_optimism(cross_fitted(backtest), backtest)
+    forecasts = cross_fitted(backtest)
+    wrong = backtest.actual - without_optimism(forecasts, backtest)
     columns = backtest.leads * unit, wrong / backtest.expected
-    about = backtest.series, backtest.times * unit, backtest.signs, backtest.origin
+    about = backtest.series, backtest.times * unit, backtest.signs, backtest.origin, forecasts
     return Calibration.learn(*columns, *about)
 
 
