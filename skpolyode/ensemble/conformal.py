@@ -6,7 +6,7 @@ how large errors will be. Values are in standard deviations from the mean of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Self
 
@@ -92,14 +92,14 @@ class Calibration:
         Expected scale of the errors of a series; None if it is 1, as with few series.
     paths : ErrorPaths or None, default=None
         Whole courses of the same errors; None if they are not of forecasts from some origins.
-    centre : ErrorCentre or None, default=None
-        What forecasts usually miss by, which intervals are around; None if that is nothing.
+    centre : ErrorCentre, default=ErrorCentre()
+        What forecasts usually miss by, which intervals are around; nothing by default.
     """
 
     errors: tuple[tuple[_Errors, ...], ...]
     scale: ErrorScale | None = None
     paths: ErrorPaths | None = None
-    centre: ErrorCentre | None = None
+    centre: ErrorCentre = field(default_factory=ErrorCentre)
 
     @classmethod
     def learn(
@@ -122,7 +122,7 @@ class Calibration:
         """
         if series is None or times is None:
             series, times = np.arange(len(leads)), np.zeros(len(leads))
-        scale = centre = None
+        scale, centre = None, ErrorCentre()
         if forecasts is not None:
             centre, wrong = centred(forecasts, wrong, leads, series)
         if signs is not None:
@@ -145,10 +145,6 @@ class Calibration:
         if origin is not None:
             paths = ErrorPaths.learn(scores, leads.min(axis=1), origin, series)
         return cls(tuple(errors), scale, paths, centre)
-
-    def usual(self, forecasts: np.ndarray, leads: np.ndarray) -> np.ndarray:
-        """What forecasts (Q, D) usually miss by at leads (Q, D), in errors that are expected."""
-        return np.zeros_like(forecasts) if self.centre is None else self.centre.at(forecasts, leads)
 
     def half_widths(
         self, leads: np.ndarray, level: float, signs: np.ndarray | None = None
@@ -205,5 +201,5 @@ class Calibration:
         size = ahead.expected[:, channel] * np.sqrt(np.minimum(leads / self.paths.since[0], 1.0))
         if self.scale is not None:
             size = size * self.scale.at(ahead.signs)[:, channel]
-        missed = ahead.expected * self.usual(ahead.values, ahead.leads)
+        missed = ahead.expected * self.centre.at(ahead.values, ahead.leads)
         return (ahead.values + missed)[:, channel, None] + size[:, None] * errors

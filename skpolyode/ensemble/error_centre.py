@@ -11,8 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from skpolyode.ensemble.backtest import N_FOLDS, are_known, equal_bins, folds_of
-from skpolyode.ensemble.error_paths import between
+from skpolyode.ensemble.backtest import N_FOLDS, are_known, equal_bins, folds_of, nearness
 from skpolyode.ensemble.error_scale import PRIOR
 from skpolyode.saving.codec import saved
 
@@ -22,50 +21,37 @@ _GAIN = 0.02  # share by which errors of other series must be smaller
 
 @saved
 @dataclass(frozen=True)
-class _Usual:
-    """Median errors (K,) at some forecasts (K,), rising, with about the same lead."""
-
-    lead: float
-    forecasts: np.ndarray
-    errors: np.ndarray
-
-    @classmethod
-    def of(cls, lead: float, forecasts: np.ndarray, errors: np.ndarray, series: np.ndarray) -> Self:
-        """From n of each; a few series speak for errors of zero."""
-        cells = equal_bins(forecasts)
-        n_series = np.array([len(np.unique(series[own])) for own in cells])
-        middle, usual = (
-            np.array([np.median(x[own]) for own in cells]) for x in (forecasts, errors)
-        )
-        return cls(lead, middle, usual * n_series / (n_series + PRIOR))
-
-
-@saved
-@dataclass(frozen=True)
 class ErrorCentre:
     """Median errors of forecasts, by lead and by what is forecast.
 
     Parameters
     ----------
-    usual : tuple of tuple of _Usual
-        For each channel, in increasing order of the lead; empty where they are zero.
+    usual : tuple of tuple of (float, ndarray of shape (K,), ndarray of shape (K,))
+        For each channel leads, in increasing order, with forecasts, rising, and their median
+        errors; empty where nothing is usual.
     """
 
-    usual: tuple[tuple[_Usual, ...], ...]
+    usual: tuple[tuple[tuple[float, np.ndarray, np.ndarray], ...], ...] = ()
 
     @classmethod
     def learn(
         cls, forecasts: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
     ) -> Self:
-        """Learn from forecasts, their errors and leads (M, D), and series (M,); NaN is ignored."""
-        usual = []
+        """Learn from forecasts, their errors and leads (M, D), and series (M,); NaN is ignored.
+
+        A few series speak for errors of zero.
+        """
+        usual, columns = [], (forecasts, errors)
         for j, known in enumerate(are_known(leads, errors).T):
             rows, bins = np.flatnonzero(known), []
-            for part in equal_bins(leads[rows, j], _ERRORS_A_LEAD):
-                if len(part):
-                    own = rows[part]
-                    columns = forecasts[own, j], errors[own, j], series[own]
-                    bins.append(_Usual.of(float(np.median(leads[own, j])), *columns))
+            for part in equal_bins(leads[rows, j], _ERRORS_A_LEAD) if len(rows) else ():
+                own = rows[part]
+                cells = [own[cell] for cell in equal_bins(forecasts[own, j])]
+                medians = [np.median([x[cell, j] for x in columns], axis=1) for cell in cells]
+                middle, missed = np.transpose(medians)
+                n_series = np.array([len(np.unique(series[cell])) for cell in cells])
+                missed = missed * n_series / (n_series + PRIOR)
+                bins.append((float(np.median(leads[own, j])), middle, missed))
             usual.append(tuple(bins))
         return cls(tuple(usual))
 
@@ -77,36 +63,27 @@ class ErrorCentre:
         found = np.zeros(forecasts.shape)
         for j, bins in enumerate(self.usual):
             if bins:
-                lead, at = leads[:, j], [own.lead for own in bins]
-                table = np.stack(
-                    [np.interp(forecasts[:, j], own.forecasts, own.errors) for own in bins], axis=1
-                )
-                low, high, share = between(lead, at)
-                before, after = (np.take_along_axis(table, k[:, None], 1) for k in (low, high))
-                found[:, j] = ((1 - share) * before + share * after)[:, 0]
+                lead, at = leads[:, j], np.array([own[0] for own in bins])
+                table = [np.interp(forecasts[:, j], *own[1:]) for own in bins]
+                found[:, j] = (nearness(lead, at) * np.transpose(table)).sum(axis=1)
                 found[:, j] *= np.where(np.isinf(lead), 0.0, np.minimum(lead / at[0], 1.0))
         return found
 
 
 def centred(
     forecasts: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
-) -> tuple[ErrorCentre | None, np.ndarray]:
+) -> tuple[ErrorCentre, np.ndarray]:
     """What is usual of errors (M, D), and what is left without it, by other folds of series.
 
-    Only of channels whose errors are smaller then; None of none, or of too few series.
+    Nothing is usual of channels whose errors are not smaller then, or of too few series.
     """
-    folds, left = folds_of(series, N_FOLDS), errors.copy()
-    if folds.max(initial=0) < N_FOLDS - 1:
-        return None, errors
-    for fold in range(N_FOLDS):
+    folds, left, columns = folds_of(series, N_FOLDS), errors.copy(), (forecasts, errors, leads)
+    for fold in range(N_FOLDS) if folds.max(initial=0) == N_FOLDS - 1 else ():
         out = folds == fold
-        centre = ErrorCentre.learn(*(x[~out] for x in (forecasts, errors, leads, series)))
+        centre = ErrorCentre.learn(*(x[~out] for x in (*columns, series)))
         left[out] -= centre.at(forecasts[out], leads[out])
-    known = are_known(leads, errors)
-    before, after = (np.where(known, np.abs(x), 0.0).sum(axis=0) for x in (errors, left))
-    is_better = after < (1 - _GAIN) * before
-    if not is_better.any():
-        return None, errors
-    usual = ErrorCentre.learn(forecasts, errors, leads, series).usual
-    usual = tuple(own if better else () for own, better in zip(usual, is_better, strict=True))
-    return ErrorCentre(usual), np.where(is_better, left, errors)
+    sizes = np.where(are_known(leads, errors), np.abs([errors, left]), 0.0).sum(axis=1)
+    is_better = sizes[1] < (1 - _GAIN) * sizes[0]
+    every = zip(ErrorCentre.learn(*columns, series).usual, is_better, strict=True)
+    centre = ErrorCentre(tuple(own if better else () for own, better in every))
+    return centre, np.where(is_better, left, errors)

@@ -271,7 +271,7 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
 
     def _missed(self, answers: Answers) -> np.ndarray:
         """What forecasts usually miss by (Q, D), in standard deviations."""
-        missed = answers.expected * self.calibration_.usual(answers.values, answers.leads)
+        missed = answers.expected * self.calibration_.centre.at(answers.values, answers.leads)
         return np.where(np.isnan(answers.apart), missed, 0.0)
 
     def _variance(self, answers: Answers) -> np.ndarray:

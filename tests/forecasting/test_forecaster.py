@@ -266,9 +266,8 @@ def test_intervals_are_around_what_forecasts_usually_miss_by(forecaster, y):
     """Forecasts stay where they are; quantiles and samples move, and the variance says so."""
     forecaster.fit(y)
     answers, moved = [], np.array([0.25, -0.5])
-    for usual in (None, moved):
-        centre = None if usual is None else Moved(usual)
-        forecaster.calibration_ = replace(forecaster.calibration_, centre=centre)
+    for usual in (np.zeros(2), moved):
+        forecaster.calibration_ = replace(forecaster.calibration_, centre=Moved(usual))
         ahead = [2 * HOUR, 5 * HOUR]
         table = forecaster.predict_quantiles(ahead, alpha=[0.05, 0.5]).to_numpy()
         panel, later = Panel.from_sktime(y), pd.Timedelta("5h")
