@@ -93,7 +93,7 @@ class Calibration:
     paths : ErrorPaths or None, default=None
         Whole courses of the same errors; None if they are not of forecasts from some origins.
     centre : ErrorCentre, default=ErrorCentre()
-        What forecasts usually miss by, which intervals are around; nothing by default.
+        What forecasts usually miss by, which samples are around; nothing by default.
     """
 
     errors: tuple[tuple[_Errors, ...], ...]

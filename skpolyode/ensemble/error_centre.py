@@ -1,7 +1,7 @@
 """What forecasts usually miss by, from what is forecast.
 
 Forecasts are means, and combined on straight lines: where values are skewed, as most laboratory
-values are, those of low values are mostly too high. Errors are then kept around what is usual.
+values are, those of low values are mostly too high. Sampled futures are around what is usual.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class ErrorCentre:
 
         A few series speak for errors of zero.
         """
-        usual, columns = [], (forecasts, errors)
+        usual = []
         for j, known in enumerate(are_known(leads, errors).T):
             rows, bins = np.flatnonzero(known), []
             for part in equal_bins(leads[rows, j], _ERRORS_A_LEAD) if len(rows) else ():
                 own = rows[part]
-                cells = [own[cell] for cell in equal_bins(forecasts[own, j])]
-                medians = [np.median([x[cell, j] for x in columns], axis=1) for cell in cells]
-                middle, missed = np.transpose(medians)
-                n_series = np.array([len(np.unique(series[cell])) for cell in cells])
+                x, whose = np.stack([forecasts[own, j], errors[own, j]]), series[own]
+                cells = equal_bins(x[0])
+                middle, missed = np.transpose([np.median(x[:, cell], axis=1) for cell in cells])
+                n_series = np.array([len(np.unique(whose[cell])) for cell in cells])
                 missed = missed * n_series / (n_series + PRIOR)
                 bins.append((float(np.median(leads[own, j])), middle, missed))
             usual.append(tuple(bins))

@@ -287,23 +287,24 @@ def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
     return result
 
 
-def calibrate(backtest: Backtest, unit: float) -> Calibration:
+def calibrate(backtest: Backtest, unit: float, is_skewed: bool = False) -> Calibration:
     """How far off combined forecasts are, with times in units of which `unit` are a typical gap.
 
-    Weights that judge a forecast are learned from other folds.
+    Weights that judge a forecast are learned from other folds. Errors that may be skewed are kept
+    around what is usual: that is better for samples, and worse for symmetric intervals.
     """
     forecasts = cross_fitted(backtest)
     wrong = backtest.actual - without_optimism(forecasts, backtest)
     columns = backtest.leads * unit, wrong / backtest.expected
-    about = backtest.series, backtest.times * unit, backtest.signs, backtest.origin, forecasts
-    return Calibration.learn(*columns, *about)
+    about = backtest.series, backtest.times * unit, backtest.signs, backtest.origin
+    return Calibration.learn(*columns, *about, forecasts if is_skewed else None)
 
 
 def stack_forecasts(state: FitState) -> None:
     """Learn weights by channel and lead, and whole paths of the errors that are left."""
     parts = state.trained, state.judging, state.random_state
     stacking, backtest = learn_stacking(state.embedder, *parts)
-    calibration = calibrate(backtest, state.embedder.units.time_scale)
+    calibration = calibrate(backtest, state.embedder.units.time_scale, is_skewed=True)
     state.embedder = replace(state.embedder, stacking=stacking, calibration=calibration)
     judged = state.trained if state.judging is None else state.judging
     weights = {name: w for name, w in stacking.mean_weights.items() if w >= 0.005}

@@ -264,7 +264,7 @@ class PolyODEForecaster(PanelForecaster):
         is_unnamed = isinstance(y, pd.Series) and y.name is None
         places = channel_places(self._context.y.columns, inner.columns, is_unnamed)
         query = read_index(self._context, inner.index)
-        means = self._expected(self._answer(query, X))
+        means = self._quantile(self._answer(query, X), 0.5)
         residuals = inner - query.rows_at(means, inner.index)[:, places]
         if y is None or isinstance(y, pd.DataFrame):
             return residuals
@@ -307,7 +307,7 @@ class PolyODEForecaster(PanelForecaster):
 
     def _predict(self, fh: Any, X: Any = None) -> pd.DataFrame:
         query = read_horizon(self._context, fh)
-        means = self._expected(self._answer(query, X))
+        means = self._quantile(self._answer(query, X), 0.5)
         return pd.DataFrame(means, index=query.index, columns=self._context.y.columns)
 
     def _predict_quantiles(self, fh: Any, X: Any = None, alpha: Any = None) -> pd.DataFrame:

@@ -85,8 +85,7 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
         ValueError
             If a time is before the first row of its series.
         """
-        panel, flat, offsets, answers = self._ahead_of(y, times, relative_to, inputs)
-        return panel.like(flat, self._expected(answers), offsets)
+        return self.forecast_quantiles(y, times, [0.5], relative_to, inputs=inputs)[0.5]
 
     def forecast_quantiles(
         self,
@@ -118,7 +117,9 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
             For each probability the quantile of all channels at these times.
         """
         check_shares("alpha", alpha)
-        panel, flat, offsets, answers = self._ahead_of(y, times, relative_to, inputs)
+        panel = self._continued_panel(y, inputs)
+        flat, offsets = query_times(panel, times, relative_to)
+        answers = answer(self._trained, panel, flat, offsets)
         return {a: panel.like(flat, self._quantile(answers, a), offsets) for a in alpha}
 
     def forecast_interval(
@@ -177,7 +178,7 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
         interpolate_interval : Intervals around it.
         """
         panel, flat, offsets, answers = self._path(y, times, relative_to)
-        return panel.like(flat, self._expected(answers), offsets)
+        return panel.like(flat, self._quantile(answers, 0.5), offsets)
 
     def interpolate_interval(
         self, y: Any, times: Any = None, coverage: float = 0.9, relative_to: str | None = None
@@ -211,14 +212,6 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
             for side in (-1, 1)
         )
         return lower, upper
-
-    def _ahead_of(
-        self, y: Any, times: Any, relative_to: str | None, inputs: Any
-    ) -> tuple[Panel, np.ndarray, np.ndarray, Answers]:
-        """As `_path`, of series that are continued with further inputs."""
-        panel = self._continued_panel(y, inputs)
-        flat, offsets = query_times(panel, times, relative_to)
-        return panel, flat, offsets, answer(self._trained, panel, flat, offsets)
 
     def _path(
         self, y: Any, times: Any, relative_to: str | None
@@ -260,25 +253,15 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
         answers = answer(self._trained, panel, later, offsets)
         return Ahead(answers.values, answers.leads, answers.signs, answers.expected)
 
-    def _expected(self, answers: Answers) -> np.ndarray:
-        """Forecasts and points of paths (Q, D) in the units of the data."""
-        return self.transformer_.scaler_.inverse(answers.values)
-
     def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
-        """Quantile (Q, D) in the units of the data; the median may differ from what is expected."""
-        widths = np.sign(alpha - 0.5) * self._half_widths(answers, abs(2 * alpha - 1))
-        return self.transformer_.scaler_.inverse(answers.values + self._missed(answers) + widths)
-
-    def _missed(self, answers: Answers) -> np.ndarray:
-        """What forecasts usually miss by (Q, D), in standard deviations."""
-        missed = answers.expected * self.calibration_.centre.at(answers.values, answers.leads)
-        return np.where(np.isnan(answers.apart), missed, 0.0)
+        """Quantile (Q, D) in the units of the data; the median is the forecast itself."""
+        widths = self._half_widths(answers, abs(2 * alpha - 1))
+        return self.transformer_.scaler_.inverse(answers.values + np.sign(alpha - 0.5) * widths)
 
     def _variance(self, answers: Answers) -> np.ndarray:
         """Mean square (Q, D) of the errors whose quantiles the half widths are."""
         levels = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
         square = np.mean([self._half_widths(answers, own) ** 2 for own in levels], axis=0)
-        square += self._missed(answers) ** 2
         return square * self.transformer_.scaler_.scale**2
 
     def _half_widths(self, answers: Answers, level: float) -> np.ndarray:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -257,38 +255,10 @@ def test_any_panel_can_be_continued_without_fitting(forecaster, y):
     answer = forecaster.forecast(panel, [[end] for end in ends])
     assert answer.channel_names == ("u", "v")
     np.testing.assert_allclose(answer.values, expected.to_numpy(), rtol=1e-12)
-    quantiles = forecaster.forecast_quantiles(panel, [[end] for end in ends], [0.1])
+    quantiles = forecaster.forecast_quantiles(panel, [[end] for end in ends], [0.1, 0.5])
+    np.testing.assert_array_equal(quantiles[0.5].values, answer.values)
     table = forecaster.predict_quantiles([2 * HOUR], alpha=0.1)
     np.testing.assert_allclose(quantiles[0.1].values, table.to_numpy(), rtol=1e-12)
-
-
-def test_intervals_are_around_what_forecasts_usually_miss_by(forecaster, y):
-    """Forecasts stay where they are; quantiles and samples move, and the variance says so."""
-    forecaster.fit(y)
-    answers, moved = [], np.array([0.25, -0.5])
-    for usual in (np.zeros(2), moved):
-        forecaster.calibration_ = replace(forecaster.calibration_, centre=Moved(usual))
-        ahead = [2 * HOUR, 5 * HOUR]
-        table = forecaster.predict_quantiles(ahead, alpha=[0.05, 0.5]).to_numpy()
-        panel, later = Panel.from_sktime(y), pd.Timedelta("5h")
-        own = {"relative_to": "end", "n_samples": 50, "random_state": 0}
-        samples = forecaster.sample_paths(panel, [later], **own).samples
-        answers.append((forecaster.predict(ahead), table, samples, forecaster.predict_var(ahead)))
-    before, after = answers
-    pd.testing.assert_frame_equal(before[0], after[0])
-    shift = moved * forecaster.transformer_.scaler_.scale
-    np.testing.assert_allclose(after[1] - before[1], np.tile(np.repeat(shift, 2), (6, 1)))
-    np.testing.assert_allclose(after[2] - before[2], np.broadcast_to(shift, after[2].shape))
-    np.testing.assert_allclose(after[3] - before[3], np.broadcast_to(shift**2, after[3].shape))
-
-
-class Moved(NamedTuple):
-    """A centre of errors that is the same everywhere."""
-
-    usual: np.ndarray
-
-    def at(self, forecasts: np.ndarray, leads: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(self.usual, forecasts.shape)
 
 
 def test_a_panel_with_real_times_can_be_learned():

@@ -93,6 +93,7 @@ class TestEveryTransformer:
         later = pd.to_datetime([50_000, 60_000], unit="s")
         answer = pretrained[name].forecast(seconds, later)
         quantiles = pretrained[name].forecast_quantiles(seconds, later, [0.1, 0.5, 0.9])
+        np.testing.assert_array_equal(quantiles[0.5].values, answer.values)
         assert (quantiles[0.1].values < quantiles[0.5].values).all()
         assert (quantiles[0.5].values < quantiles[0.9].values).all()
         one = pretrained[name].forecast(seconds[1:2], later[:1])
