@@ -6,7 +6,7 @@ how large errors will be. Values are in standard deviations from the mean of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Self
 
@@ -15,6 +15,7 @@ from scipy.special import stdtrit
 from sklearn.isotonic import isotonic_regression
 
 from skpolyode.ensemble.backtest import are_known, effective_count, equal_bins
+from skpolyode.ensemble.error_centre import ErrorCentre, centred
 from skpolyode.ensemble.error_paths import ErrorPaths, between, levels_of, scores_of
 from skpolyode.ensemble.error_scale import ErrorScale, cross_fitted_scales, signs_of_errors
 from skpolyode.futures.sampling import Ahead
@@ -91,11 +92,14 @@ class Calibration:
         Expected scale of the errors of a series; None if it is 1, as with few series.
     paths : ErrorPaths or None, default=None
         Whole courses of the same errors; None if they are not of forecasts from some origins.
+    centre : ErrorCentre, default=ErrorCentre()
+        What forecasts usually miss by, which samples are around; nothing by default.
     """
 
     errors: tuple[tuple[_Errors, ...], ...]
     scale: ErrorScale | None = None
     paths: ErrorPaths | None = None
+    centre: ErrorCentre = field(default_factory=ErrorCentre)
 
     @classmethod
     def learn(
@@ -106,18 +110,21 @@ class Calibration:
         times: np.ndarray | None = None,
         signs: np.ndarray | None = None,
         origin: np.ndarray | None = None,
+        forecasts: np.ndarray | None = None,
     ) -> Self:
         """Learn from the errors of M forecasts, arrays (M, D); NaN is ignored.
 
         They are multiples of the errors that were expected, of some `series` (M,) for some `times`
         (M,); None if each is of a different one. With the `signs` (M, D, S) of errors, half
-        widths adapt to them. With the `origin` (M,) of each, errors are kept as paths, too. A
-        channel without any errors gets a single one of 1: its forecast is then worth no more than
-        is expected.
+        widths adapt to them. With the `origin` (M,) of each, errors are kept as paths, too. With
+        the `forecasts` (M, D), they are kept around what is usual of them. A channel without any
+        errors gets a single one of 1: its forecast is then worth no more than is expected.
         """
         if series is None or times is None:
             series, times = np.arange(len(leads)), np.zeros(len(leads))
-        scale = None
+        scale, centre = None, ErrorCentre()
+        if forecasts is not None:
+            centre, wrong = centred(forecasts, wrong, leads, series)
         if signs is not None:
             scales = cross_fitted_scales(signs, wrong, leads, series)
             if scales is not None:
@@ -137,7 +144,7 @@ class Calibration:
         paths = None
         if origin is not None:
             paths = ErrorPaths.learn(scores, leads.min(axis=1), origin, series)
-        return cls(tuple(errors), scale, paths)
+        return cls(tuple(errors), scale, paths, centre)
 
     def half_widths(
         self, leads: np.ndarray, level: float, signs: np.ndarray | None = None
@@ -194,4 +201,5 @@ class Calibration:
         size = ahead.expected[:, channel] * np.sqrt(np.minimum(leads / self.paths.since[0], 1.0))
         if self.scale is not None:
             size = size * self.scale.at(ahead.signs)[:, channel]
-        return ahead.values[:, channel, None] + size[:, None] * errors
+        missed = ahead.expected * self.centre.at(ahead.values, ahead.leads)
+        return (ahead.values + missed)[:, channel, None] + size[:, None] * errors

@@ -289,15 +289,17 @@ def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
     return result
 
 
-def calibrate(backtest: Backtest, unit: float) -> Calibration:
+def calibrate(backtest: Backtest, unit: float, is_skewed: bool = False) -> Calibration:
     """How far off combined forecasts are, with times in units of which `unit` are a typical gap.
 
-    Weights that judge a forecast are learned from other folds.
+    Weights that judge a forecast are learned from other folds. Errors that may be skewed are kept
+    around what is usual: that is better for samples, and worse for symmetric intervals.
     """
-    wrong = backtest.actual - without_optimism(cross_fitted(backtest), backtest)
+    forecasts = cross_fitted(backtest)
+    wrong = backtest.actual - without_optimism(forecasts, backtest)
     columns = backtest.leads * unit, wrong / backtest.expected
     about = backtest.series, backtest.times * unit, backtest.signs, backtest.origin
-    return Calibration.learn(*columns, *about)
+    return Calibration.learn(*columns, *about, forecasts if is_skewed else None)
 
 
 class LateCalibration:
@@ -322,7 +324,7 @@ class LateCalibration:
         backtest = self._backtest
         if backtest is not None:
             with one_thread():  # as in a fit
-                self._learned = calibrate(backtest, self._unit)
+                self._learned = calibrate(backtest, self._unit, is_skewed=True)
             self._backtest = None  # only now: another thread may ask, too
         return self._learned
 

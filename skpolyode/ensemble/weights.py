@@ -146,20 +146,28 @@ def without_optimism(forecasts: np.ndarray, backtest: Backtest) -> np.ndarray:
     """Forecasts (M, D) of series that trained the model, with errors as large as those of others.
 
     Errors of training are too small. They are multiplied by how much larger those of series that
-    the model has not seen are usually: the fewer of these there are, the closer to one. Jumps are
-    foreseen in neither: of an error that is far above the usual, only a usual one is enlarged.
+    the model has not seen are usually, beside those in training of the same channel: the fewer of
+    these there are, the closer to one. Jumps are foreseen in neither: of an error that is far above
+    the usual, only a usual one is enlarged.
     """
     error, is_new = forecasts - backtest.actual, backtest.is_new
-    sizes = [np.abs(error[rows]) for rows in (is_new, ~is_new)]
-    usual = [np.median(x[np.isfinite(x)]) if np.isfinite(x).any() else 0.0 for x in sizes]
-    if min(usual) <= 0:
+    usual = np.array([_median(np.abs(own)) for own in error[~is_new].T])
+    usual[~(usual > 0)] = np.nan
+    ratio = _median(np.abs(error[is_new]) / usual)
+    if not ratio > 0:
         return forecasts
     n_new = len(np.unique(backtest.series[is_new]))
     power = n_new / (n_new + SETTINGS.trust)
-    more = max((usual[0] / usual[1]) ** (2 * power) - 1, 0.0)
-    within = np.minimum(np.abs(error), SETTINGS.jump * usual[1])
+    more = max(ratio ** (2 * power) - 1, 0.0)
+    within = np.minimum(np.abs(error), SETTINGS.jump * np.nan_to_num(usual))
     error = np.copysign(np.sqrt(error**2 + more * within**2), error)
     return np.where(is_new[:, None], forecasts, backtest.actual + error)
+
+
+def _median(values: np.ndarray) -> float:
+    """Median of what is known; NaN of nothing."""
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else np.nan
 
 
 def _penalty(near: np.ndarray) -> np.ndarray:

@@ -184,3 +184,14 @@ def test_errors_of_training_are_widened_to_those_of_new_series(n_new):
     assert without_optimism(jump, own)[7, 0] == pytest.approx(-np.sqrt(50.0**2 + 4 * more))
     alike = own._replace(is_new=np.ones(60, dtype=bool))
     np.testing.assert_array_equal(without_optimism(forecasts, alike), forecasts)
+
+
+def test_a_channel_that_is_easy_does_not_widen_another():
+    """New series show mostly the hard channel: pooled, their errors look many times as large."""
+    rng, is_new = np.random.default_rng(0), np.arange(300) >= 200
+    errors = rng.standard_normal((300, 2)) * [1.0, 0.01]
+    errors[200:290, 1] = errors[:150, 0] = np.nan  # of training mostly the easy one
+    own = backtest_of(np.zeros((300, 4)), np.zeros(300), np.ones(300), is_new=is_new)
+    own = own._replace(actual=np.where(np.isnan(errors), np.nan, 0.0))
+    found = without_optimism(errors, own)[~is_new]
+    assert np.nanmedian(np.abs(found[:, 0])) < 1.5 * np.nanmedian(np.abs(errors[~is_new, 0]))

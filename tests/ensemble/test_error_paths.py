@@ -138,3 +138,42 @@ def test_no_path_is_drawn_twice_before_all_others():
     counts = np.bincount(drawn, minlength=60)
     assert counts.min() == 2
     assert counts.max() == 3
+
+
+def missed(n_series: int, share: float, seed: int = 0) -> tuple[np.ndarray, ...]:
+    """Leads, errors, series, times and forecasts; what is high is mostly too high by a share."""
+    rng, n = np.random.default_rng(seed), 40 * n_series
+    forecasts, leads = rng.uniform(-1, 1, (n, 1)), rng.uniform(1, 9, (n, 1))
+    errors = 0.2 * rng.standard_normal((n, 1)) - share * forecasts
+    series = np.repeat(np.arange(n_series), 40)
+    return leads, errors, series, np.tile(np.arange(40.0), n_series), forecasts
+
+
+def test_errors_are_kept_around_what_forecasts_usually_miss_by():
+    """Half widths are those of what is left, samples are around it; at once nothing is missed."""
+    *own, forecasts = missed(60, share=0.5)
+    found = Calibration.learn(*own, origin=np.arange(len(forecasts)), forecasts=forecasts)
+    asked, at = np.array([[-0.7], [0.0], [0.7]]), np.full((3, 1), 5.0)
+    learned = found.centre.at(asked, at)[:, 0]
+    np.testing.assert_allclose(learned, [0.35, 0.0, -0.35], atol=0.06)  # shrunk a little
+    np.testing.assert_array_equal(found.centre.at(asked, np.full((3, 1), np.inf)), 0.0)
+    np.testing.assert_array_equal(found.centre.at(asked, np.zeros((3, 1))), 0.0)
+    wide = Calibration.learn(*own).half_widths(at, 0.9)
+    assert found.half_widths(at, 0.9) == pytest.approx(0.2 * 1.645, rel=0.12)
+    assert (wide > 1.4 * found.half_widths(at, 0.9)).all()
+    ahead = Ahead(asked, at, np.zeros((3, 1, 2)), np.ones((3, 1)))
+    samples = found.sample(ahead, found.draw(500, np.random.RandomState(0)), 0)
+    np.testing.assert_allclose(np.median(samples, axis=1), asked[:, 0] + learned, atol=0.06)
+    nothing = found.sample(ahead._replace(expected=np.zeros((3, 1))), np.arange(5), 0)
+    np.testing.assert_array_equal(nothing, np.repeat(asked, 5, axis=1))  # what is known
+
+
+@pytest.mark.parametrize(("n_series", "share"), [(60, 0.0), (3, 0.5)])
+def test_what_other_series_do_not_confirm_is_not_usual(n_series, share):
+    """Neither of errors around zero, nor of series that are too few to tell."""
+    *own, forecasts = missed(n_series, share)
+    found, plain = Calibration.learn(*own, forecasts=forecasts), Calibration.learn(*own)
+    assert not any(found.centre.usual)
+    at = np.array([[2.0], [8.0]])
+    np.testing.assert_array_equal(found.half_widths(at, 0.9), plain.half_widths(at, 0.9))
+    np.testing.assert_array_equal(found.centre.at(at, at), 0.0)

@@ -282,8 +282,8 @@ def test_errors_are_learned_once_when_they_are_asked_for(monkeypatch, tmp_path):
     """A pipeline that embeds, or an imputer, never asks; a pickle or a file holds no backtest."""
     learned = []
 
-    def learn(backtest, unit):
-        learned.append(calibrate(backtest, unit))
+    def learn(backtest, unit, is_skewed):
+        learned.append(calibrate(backtest, unit, is_skewed))
         return learned[-1]
 
     calibrate = stacking.calibrate
