@@ -37,6 +37,7 @@ from skpolyode.transformers.stages import (
     CheckStepSize,
     EstimateError,
     LearnVariance,
+    LearnWaves,
     StackForecasts,
 )
 from skpolyode.transformers.uncertain import UncertainTransformer
@@ -214,6 +215,7 @@ class PolyODETransformer(UncertainTransformer):
         TrainFilter(usual=24),
         EstimateError(),
         CheckStepSize(),
+        LearnWaves(),
         LearnVariance(),
         StackForecasts(),
     )
