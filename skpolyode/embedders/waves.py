@@ -56,7 +56,7 @@ def _wave(t: np.ndarray, x: np.ndarray, errors: np.ndarray, at: np.ndarray) -> n
     share = share[:, ::-1].cumsum(axis=1)[:, ::-1] / share.sum()  # of all with a harmonic
     told *= np.repeat(share, 2, axis=1)[:, None, 1:]
     coefficients = np.linalg.solve(root.swapaxes(2, 3), told[..., None])[..., 0]
-    return mean + scale * np.einsum("fqp,fdp->qd", _harmonics(at, close), coefficients)
+    return mean + scale * np.einsum("fpq,fdp->qd", _harmonics(at, close), coefficients)
 
 
 def _fits(t: np.ndarray, y: np.ndarray, w: np.ndarray, turns: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -66,9 +66,9 @@ def _fits(t: np.ndarray, y: np.ndarray, w: np.ndarray, turns: np.ndarray) -> tup
     normal equations and the solution (F, D, P) of its first half.
     """
     basis, counts = _harmonics(t, turns), (w > 0).sum(axis=0)[:, None]
-    gram = np.einsum("fnp,nd,fnq->fdpq", basis, w, basis, optimize=True)
+    gram = np.stack([(basis * own) @ basis.swapaxes(1, 2) for own in w.T], axis=1)
     gram += np.diag(_RIDGE * np.maximum(np.arange(1, gram.shape[-1] + 1) // 2, 1) ** 2)
-    root, product = np.linalg.cholesky(gram), np.einsum("fnp,nd->fdp", basis, w * y)
+    root, product = np.linalg.cholesky(gram), (basis @ (w * y)).swapaxes(1, 2)
     told = np.linalg.solve(root, product[..., None])[..., 0]
     left = (w * y**2).sum(axis=0)[:, None] - (told**2).cumsum(axis=2)[..., ::2]
     n_coefficients = 1 + 2 * np.arange(_HARMONICS + 1)
@@ -77,7 +77,8 @@ def _fits(t: np.ndarray, y: np.ndarray, w: np.ndarray, turns: np.ndarray) -> tup
 
 
 def _harmonics(t: np.ndarray, turns: np.ndarray) -> np.ndarray:
-    """1, cosine and sine, those of twice the frequency, and so on: (F, n, 1 + 2 K)."""
-    angle = 2 * np.pi * np.multiply.outer(turns, t)
-    waves = [wave(k * angle) for k in range(1, _HARMONICS + 1) for wave in (np.cos, np.sin)]
-    return np.stack([np.ones_like(angle), *waves], axis=-1)
+    """1, cosine and sine, those of twice the frequency, and so on: (F, 1 + 2 K, n)."""
+    wave = np.exp(2j * np.pi * np.multiply.outer(turns, t))
+    powers = np.cumprod(np.broadcast_to(wave, (_HARMONICS, *wave.shape)), axis=0)
+    parts = [part for power in powers for part in (power.real, power.imag)]
+    return np.stack([np.ones(wave.shape), *parts], axis=1)

@@ -161,9 +161,9 @@ class PolyODETransformer(UncertainTransformer):
     With ``measure="legs"`` the last feature is "duration": the length of the history in units of
     `window_`, which the coefficients do not contain.
 
-    Series may nearly repeat, each with a period of its own, as light curves do. `fit` hides rows, and
-    fills them in by harmonics of the likeliest periods as well, which it looks for in each series
-    with 12 values of a channel and up to 400 rows. The path of a channel between its observations
+    Series may nearly repeat, each with a period of its own, as light curves do. `fit` hides rows,
+    and fills them in by harmonics of the likeliest periods as well, which it looks for in channels
+    with 12 values, of series with up to 400 rows. The path of a channel between its observations
     leans on them as far as that surely helps; otherwise it stays as it is. `fit_report_` tells if
     it does ("waves"). Forecasts and embeddings know nothing of them.
 

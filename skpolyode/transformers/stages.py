@@ -319,7 +319,7 @@ class LearnWaves(Stage):
         if shares.any():
             state.embedder = replace(embedder, waves=shares)
             outcome = "paths lean on waves of their own"
-            state.report.add(self.name, outcome, known.n_series, channels=np.count_nonzero(shares))
+            state.report.add(self.name, outcome, known.n_series, channels=int(np.sum(shares > 0)))
 
 
 @dataclass(frozen=True)
