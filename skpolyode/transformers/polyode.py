@@ -161,11 +161,7 @@ class PolyODETransformer(UncertainTransformer):
     With ``measure="legs"`` the last feature is "duration": the length of the history in units of
     `window_`, which the coefficients do not contain.
 
-    Series may nearly repeat, each with a period of its own, as light curves do. `fit` hides rows,
-    and fills them in by harmonics of the likeliest periods as well, which it looks for in channels
-    with 12 values, of series with up to 400 rows. The path of a channel between its observations
-    leans on them as far as that surely helps; otherwise it stays as it is. `fit_report_` tells if
-    it does ("waves"). Forecasts and embeddings know nothing of them.
+    Where hidden rows show that it helps, paths lean on waves of each series' own period.
 
     Static covariates (`Panel.static`) set the state h(0) through a learned linear map. An
     observation resets h to the coefficients, which would erase their effect; it is added again
