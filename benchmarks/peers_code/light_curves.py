@@ -44,6 +44,7 @@ def measure(adapter: Adapter, data: Curves, run: Run) -> Scores:
 
 ADAPTERS = {
     "PolyODETransformer()": "ours:stars",
+    "three harmonics": "harmonics:likeliest",
     "celerite2, Matern": "celerite:matern",
     "celerite2, rotation": "celerite:rotation",
     "scikit-learn, both bands": "celerite:both_bands",

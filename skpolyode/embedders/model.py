@@ -49,6 +49,8 @@ class ModelEmbedder(TrainedModel, Embedder):
         Combines the model with simple forecasts; None if forecasts are those of the model alone.
     calibration : KnownErrors or None, default=None
         How far off the combined forecasts are; None if that has not been learned.
+    waves : float64 ndarray of shape (D,) or None, default=None
+        Shares of the way that paths between observations go towards waves of each series' own.
 
     Examples
     --------

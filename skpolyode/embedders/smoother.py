@@ -19,6 +19,7 @@ import torch
 from skpolyode.embedders.batching import CHUNK_TIMES, Parts, cut, map_slices
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.trained_model import TrainedModel, agree, take_known
+from skpolyode.embedders.waves import own_waves
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import State, join, select
 from skpolyode.panel import Panel, offsets_from
@@ -52,6 +53,12 @@ def path_of(
     x = scaler.transform(seen.values)
     rise = np.where(np.isnan(x), 0.0, x - expected.mean)
     signal = expected.signal + bridges(asked, rise, filtered)
+    if embedder.waves is not None:
+        through = x
+        if filtered is not None:  # its last signals, where forecasts begin
+            is_last = PathQuery(seen, seen.times, np.arange(len(x))).following < 0
+            through = np.where(is_last, expected.mean + filtered.share * rise, np.nan)
+        signal += np.nan_to_num(embedder.waves * (bridged_waves(embedder, asked, through) - signal))
     is_open = asked.following < 0
     place = np.flatnonzero(is_open.any(axis=1))
     if stacking is not None and len(place):
@@ -128,6 +135,19 @@ def bridges(asked: PathQuery, rise: np.ndarray, filtered: Shares | None = None) 
     if filtered is not None:
         passed = 1.0 - np.take_along_axis(filtered.lost, at, axis=0) * (1.0 - passed)
     return rise * np.where(ramp, passed, 1.0)
+
+
+def bridged_waves(embedder: TrainedModel, asked: PathQuery, through: np.ndarray) -> np.ndarray:
+    """Waves (Q, D) that lead through signals at rows (P, D), all in standard deviations.
+
+    Lines between the observations of a channel take back what its wave is off there, where the
+    signal is not NaN. NaN where there is no wave, or no later observation.
+    """
+    wave, at_rows = own_waves(asked, embedder.units.scaler)
+    off, passed = np.nan_to_num(through - at_rows), bridges(asked, np.ones(at_rows.shape))
+    ends = asked.before, asked.following
+    first, second = (np.take_along_axis(off, np.maximum(row, 0), axis=0) for row in ends)
+    return np.where(asked.following < 0, np.nan, wave + first + passed * (second - first))
 
 
 def rts_smoothed(panel: Panel, rise: np.ndarray, kept: np.ndarray) -> np.ndarray:

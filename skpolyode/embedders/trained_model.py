@@ -94,6 +94,7 @@ class TrainedModel:
     scale: VarianceHead | None = None
     stacking: Combiner | None = None
     calibration: KnownErrors | None = None
+    waves: np.ndarray | None = None
 
     @cached_property
     def exact(self) -> SequenceModel:
@@ -132,8 +133,8 @@ class TrainedModel:
         return self
 
     def with_own_model(self) -> Self:
-        """The same with a copy of the model, which may be trained."""
-        return replace(self, model=copy.deepcopy(self.model))
+        """The same with a copy of the model, which may be trained: paths lean on no waves."""
+        return replace(self, model=copy.deepcopy(self.model), waves=None)
 
     def without_gain(self) -> Self:
         """The same, taking observations whole, in float64; the two models share their weights."""

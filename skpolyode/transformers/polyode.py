@@ -37,6 +37,7 @@ from skpolyode.transformers.stages import (
     CheckStepSize,
     EstimateError,
     LearnVariance,
+    LearnWaves,
     StackForecasts,
 )
 from skpolyode.transformers.uncertain import UncertainTransformer
@@ -160,6 +161,8 @@ class PolyODETransformer(UncertainTransformer):
     With ``measure="legs"`` the last feature is "duration": the length of the history in units of
     `window_`, which the coefficients do not contain.
 
+    Where hidden rows show that it helps, paths lean on waves of each series' own period.
+
     Static covariates (`Panel.static`) set the state h(0) through a learned linear map. An
     observation resets h to the coefficients, which would erase their effect; it is added again
     there. Numbers are standardised, everything else becomes indicators; a series may lack values
@@ -214,6 +217,7 @@ class PolyODETransformer(UncertainTransformer):
         TrainFilter(usual=24),
         EstimateError(),
         CheckStepSize(),
+        LearnWaves(),
         LearnVariance(),
         StackForecasts(),
     )

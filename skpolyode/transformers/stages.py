@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,10 +20,12 @@ from skpolyode import seams
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.fitting import LARGEST_EPOCH, make_task
 from skpolyode.embedders.holdout import Split
+from skpolyode.embedders.paths import PathQuery
+from skpolyode.embedders.smoother import bridged_waves, hide_rows
 from skpolyode.embedders.variance import with_variance
 from skpolyode.fit_report import FitReport
 from skpolyode.models import Packed, SequenceModel
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import ENOUGH_ROWS, cut_windows, first_series, series_of_rows
 from skpolyode.threads import one_thread
 from skpolyode.training import Checkpoint, Trainer, TrainingReport
@@ -275,6 +277,49 @@ class CheckStepSize(Stage):
         state.fitted["step_halving_error_"] = error
         size = model.step_size * state.embedder.units.time_scale
         state.report.add(self.name, f"step size {size:.3g}", step_halving_error=error)
+
+
+@dataclass(frozen=True)
+class LearnWaves(Stage):
+    """Learn how far paths lean on waves of each series' own.
+
+    Every fourth row is hidden, and filled in by both. A channel leans where that gains surely: a
+    few series that the dynamics do not know are no reason.
+
+    Parameters
+    ----------
+    n_rows : int, default=6000
+        Rows of the series that are learned from, at most.
+    n_standard_errors : float, default=3.0
+        Standard errors that what it gains has to be away from nothing, with series as the units.
+    """
+
+    n_rows: int = 6000
+    n_standard_errors: float = 3.0
+    name: ClassVar[str] = "waves"
+
+    def run(self, state: FitState) -> None:
+        """Set the shares of channels."""
+        if state.training.n_epochs < FEWEST_EPOCHS:
+            return
+        embedder, panel = state.embedder, first_series(state.windows.panel, self.n_rows)
+        _, known, times, offsets, truth = hide_rows(panel, 2)
+        scaler, asked = embedder.units.scaler, PathQuery.of(known, times, offsets)
+        through = np.where(embedder.filters, np.nan, scaler.transform(known.values))
+        waves = bridged_waves(embedder, asked, through)
+        path = scaler.transform(embedder.path_values(known, times, offsets))
+        way, missed = waves - path, scaler.transform(truth) - path
+        way, missed = (np.where(np.isnan(way + missed), 0.0, x) for x in (way, missed))
+        shares = (missed * way).sum(axis=0) / np.maximum((way**2).sum(axis=0), 1e-300)
+        shares = np.clip(shares, 0.0, 1.0)
+        gained = np.zeros((known.n_series, len(shares)))
+        np.add.at(gained, series_index(offsets), missed**2 - (missed - shares * way) ** 2)
+        error = np.sqrt((gained**2).sum(axis=0))
+        shares = np.where(gained.sum(axis=0) > self.n_standard_errors * error, shares, 0.0)
+        if shares.any():
+            state.embedder = replace(embedder, waves=shares)
+            outcome = "paths lean on waves of their own"
+            state.report.add(self.name, outcome, known.n_series, channels=int(np.sum(shares > 0)))
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import skpolyode
-from skpolyode import HiPPOTransformer, ODERNNTransformer, Panel
+from skpolyode import HiPPOTransformer, ODERNNTransformer, Panel, PolyODETransformer
 from skpolyode.embedders.holdout import Split, judging_part
-from skpolyode.transformers.stages import _ratio
+from skpolyode.fit_report import FitReport
+from skpolyode.panel.select import keep_rows
+from skpolyode.transformers.stages import FEWEST_EPOCHS, LearnWaves, _ratio
 from tests.transformers.data import short_oscillators, small
 
 SERIES = short_oscillators(12)
@@ -145,3 +151,54 @@ def test_one_labelled_bar_counts_all_stages(capsys):
     assert shown.index("training") < shown.index("step size") < shown.index("stacking")
     assert "validation_error" in shown
     assert "100%" in shown.split("\r")[-1]
+
+
+def own_periods(n_series: int = 30, n_rows: int = 30) -> Panel:
+    rng = np.random.default_rng(0)
+    times = np.sort(rng.uniform(0, 12, (n_series, n_rows)))
+    angle = 2 * np.pi * times / rng.uniform(1.2, 4, (n_series, 1))
+    return Panel.from_series(list(zip(times, np.sin(angle) + 0.5 * np.cos(2 * angle), strict=True)))
+
+
+def walks(n_series: int = 30, n_rows: int = 30) -> Panel:
+    steps = np.random.default_rng(0).normal(size=(n_series, n_rows))
+    return Panel.from_series([(np.arange(n_rows), x.cumsum()) for x in steps])
+
+
+@pytest.fixture(scope="module")
+def hardly_trained():
+    return small(max_epochs=1).fit(own_periods())
+
+
+def leaning(model: PolyODETransformer, panel: Panel, n_epochs: int = FEWEST_EPOCHS) -> np.ndarray:
+    """Shares of the way to waves that are learned; 0 where there are none."""
+    known = {"windows": Split(panel, np.zeros(len(panel), dtype=bool)), "report": FitReport([])}
+    training = SimpleNamespace(n_epochs=n_epochs)
+    state = SimpleNamespace(embedder=model.embedder_, training=training, **known)
+    LearnWaves().run(state)
+    waves = state.embedder.waves
+    assert [decision.stage for decision in state.report.decisions] == ["waves"] * (
+        waves is not None
+    )
+    return np.zeros(1) if waves is None else waves
+
+
+def test_paths_lean_on_waves_where_series_have_periods_of_their_own(hardly_trained):
+    assert any(isinstance(stage, LearnWaves) for stage in PolyODETransformer.stages)
+    assert leaning(hardly_trained, own_periods()) > 0.8
+    assert leaning(hardly_trained, walks()) == 0
+    assert leaning(hardly_trained, own_periods(), FEWEST_EPOCHS - 1) == 0
+
+
+def test_leaning_paths_fill_gaps_better_and_are_saved(hardly_trained, tmp_path):
+    panel, model = own_periods(), copy.copy(hardly_trained)
+    hidden = np.arange(panel.n_observations) % 5 == 2
+    known, asked = keep_rows(panel, ~hidden), keep_rows(panel, hidden)
+    at = np.split(asked.times, asked.offsets[1:-1])
+    plain = model.interpolate(known, at).values
+    model.embedder_ = replace(model.embedder_, waves=np.ones(1))
+    path = model.interpolate(known, at).values
+    assert np.mean((path - asked.values) ** 2) < 0.1 * np.mean((plain - asked.values) ** 2)
+    model.save(tmp_path / "model")
+    assert (skpolyode.load(tmp_path / "model").interpolate(known, at).values == path).all()
+    assert model.embedder_.with_own_model().waves is None  # which may be trained anew
