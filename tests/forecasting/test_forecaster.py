@@ -317,7 +317,7 @@ def test_intervals_of_few_series_never_narrow_beside_the_errors_that_are_expecte
     """These fall with the forecasts of what decays in proportion to itself."""
     rng, t = np.random.default_rng(0), np.arange(40.0)
     panel = Panel.from_series(
-        [(t, 100 * np.exp(0.05 * rng.standard_normal(40) - t / 20)) for _ in range(2)]
+        [(t, 100 * np.exp(0.05 * rng.standard_normal(40) - t / 8)) for _ in range(2)]
     )
     few, ahead = tiny().pretrain(panel), np.linspace(0.5, 16, 16)
     low, high = few.forecast_interval(panel, ahead, relative_to="end")
