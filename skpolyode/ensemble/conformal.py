@@ -198,8 +198,9 @@ class Calibration:
         low = place.astype(np.int64)
         own = [np.take_along_axis(table, low + k, axis=1) for k in (0, 1)]
         errors = np.copysign(own[0] + (place - low) * (own[1] - own[0]), scores)
-        size = ahead.expected[:, channel] * np.sqrt(np.minimum(leads / self.paths.since[0], 1.0))
+        values, expected = ahead.values[:, channel], ahead.expected[:, channel]
+        size = expected * np.sqrt(np.minimum(leads / self.paths.since[0], 1.0))
         if self.scale is not None:
             size = size * self.scale.at(ahead.signs)[:, channel]
-        missed = ahead.expected * self.centre.at(ahead.values, ahead.leads)
-        return (ahead.values + missed)[:, channel, None] + size[:, None] * errors
+        usual = values + expected * self.centre.at(channel, values, leads)
+        return usual[:, None] + size[:, None] * errors

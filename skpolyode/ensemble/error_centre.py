@@ -55,19 +55,18 @@ class ErrorCentre:
             usual.append(tuple(bins))
         return cls(tuple(usual))
 
-    def at(self, forecasts: np.ndarray, leads: np.ndarray) -> np.ndarray:
-        """Median errors (Q, D) of forecasts (Q, D) at leads (Q, D); none of zero or infinite ones.
+    def at(self, channel: int, forecasts: np.ndarray, leads: np.ndarray) -> np.ndarray:
+        """Median errors (Q,) of forecasts (Q,) of a channel; none at leads of zero or infinity.
 
         Before the first lead of the backtest they shrink on a line.
         """
-        found = np.zeros(forecasts.shape)
-        for j, bins in enumerate(self.usual):
-            if bins:
-                lead, at = leads[:, j], np.array([own[0] for own in bins])
-                table = [np.interp(forecasts[:, j], *own[1:]) for own in bins]
-                found[:, j] = (nearness(lead, at) * np.transpose(table)).sum(axis=1)
-                found[:, j] *= np.where(np.isinf(lead), 0.0, np.minimum(lead / at[0], 1.0))
-        return found
+        bins = self.usual[channel] if self.usual else ()
+        if not bins:
+            return np.zeros(len(forecasts))
+        at = np.array([own[0] for own in bins])
+        table = np.stack([np.interp(forecasts, *own[1:]) for own in bins], axis=1)
+        usual = (nearness(leads, at) * table).sum(axis=1)
+        return usual * np.where(np.isinf(leads), 0.0, np.minimum(leads / at[0], 1.0))
 
 
 def centred(
@@ -81,7 +80,8 @@ def centred(
     for fold in range(N_FOLDS) if folds.max(initial=0) == N_FOLDS - 1 else ():
         out = folds == fold
         centre = ErrorCentre.learn(*(x[~out] for x in (*columns, series)))
-        left[out] -= centre.at(forecasts[out], leads[out])
+        for j in range(errors.shape[1]):
+            left[out, j] -= centre.at(j, forecasts[out, j], leads[out, j])
     sizes = np.where(are_known(leads, errors), np.abs([errors, left]), 0.0).sum(axis=1)
     is_better = sizes[1] < (1 - _GAIN) * sizes[0]
     every = zip(ErrorCentre.learn(*columns, series).usual, is_better, strict=True)

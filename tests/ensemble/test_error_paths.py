@@ -154,10 +154,10 @@ def test_errors_are_kept_around_what_forecasts_usually_miss_by():
     *own, forecasts = missed(60, share=0.5)
     found = Calibration.learn(*own, origin=np.arange(len(forecasts)), forecasts=forecasts)
     asked, at = np.array([[-0.7], [0.0], [0.7]]), np.full((3, 1), 5.0)
-    learned = found.centre.at(asked, at)[:, 0]
+    learned = found.centre.at(0, asked[:, 0], at[:, 0])
     np.testing.assert_allclose(learned, [0.35, 0.0, -0.35], atol=0.06)  # shrunk a little
-    np.testing.assert_array_equal(found.centre.at(asked, np.full((3, 1), np.inf)), 0.0)
-    np.testing.assert_array_equal(found.centre.at(asked, np.zeros((3, 1))), 0.0)
+    np.testing.assert_array_equal(found.centre.at(0, asked[:, 0], np.full(3, np.inf)), 0.0)
+    np.testing.assert_array_equal(found.centre.at(0, asked[:, 0], np.zeros(3)), 0.0)
     wide = Calibration.learn(*own).half_widths(at, 0.9)
     assert found.half_widths(at, 0.9) == pytest.approx(0.2 * 1.645, rel=0.12)
     assert (wide > 1.4 * found.half_widths(at, 0.9)).all()
@@ -176,4 +176,4 @@ def test_what_other_series_do_not_confirm_is_not_usual(n_series, share):
     assert not any(found.centre.usual)
     at = np.array([[2.0], [8.0]])
     np.testing.assert_array_equal(found.half_widths(at, 0.9), plain.half_widths(at, 0.9))
-    np.testing.assert_array_equal(found.centre.at(at, at), 0.0)
+    np.testing.assert_array_equal(found.centre.at(0, at[:, 0], at[:, 0]), 0.0)
