@@ -115,6 +115,7 @@ TABLES = {
         needs_data=True,
         subfolder="longitudinal",
     ),
+    "rows_ahead": Table("rows_ahead", quick="--only ChickWeight", needs_data=True),
     "physiome": Table(
         "physiome",
         full="--rows PolyODE 'least squares' --folds 0",

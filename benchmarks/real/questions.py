@@ -46,12 +46,19 @@ class Questions(NamedTuple):
 Ask = Callable[[Panel], Questions]
 
 
-def one_step(panel: Panel) -> Questions:
-    """Every row but the first of each series, from all rows before it."""
-    later = np.ones(panel.n_observations, dtype=bool)
-    later[panel.offsets[:-1]] = False
-    target = np.flatnonzero(later)
-    return Questions(panel, target - 1, target)
+def nth_row(n: int) -> Ask:
+    """Every row that has `n` rows of its series before it, from all rows up to `n` before it."""
+
+    def ask(panel: Panel) -> Questions:
+        start = panel.offsets[:-1][series_of_rows(panel)]
+        target = np.flatnonzero(np.arange(panel.n_observations) - start >= n)
+        return Questions(panel, target - n, target)
+
+    return ask
+
+
+one_step = nth_row(1)
+"""Every row but the first of each series, from all rows before it."""
 
 
 def after(cut: float) -> Ask:
