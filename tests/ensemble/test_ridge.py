@@ -15,7 +15,7 @@ from skpolyode.ensemble import ridge
 from skpolyode.ensemble.backtest import Sample, nearness
 from skpolyode.ensemble.member import Asked, Lesson
 from skpolyode.ensemble.ridge import DirectRidge
-from tests.ensemble.cases import no_inputs, rows_of
+from tests.ensemble.cases import no_inputs, rows_of, single
 
 LEADS = np.array([1.0, 2.0, 4.0])
 
@@ -134,6 +134,48 @@ def test_strength_is_that_of_the_least_error_in_cross_validation(monkeypatch):
         oracle = Ridge(alpha=strength, fit_intercept=False)
         oracle.fit(x[folds != k], (sample.actual[:, 0] - naive)[folds != k])
         np.testing.assert_allclose(other.coefficients[0, 0], oracle.coef_, atol=1e-8)
+
+
+def moving_averages(n_series: int, seed: int, n_rows: int = 60) -> tuple[Panel, np.ndarray]:
+    """Means of the five last draws of noise, and the draws (n_series, n_rows + 4)."""
+    noise = np.random.default_rng(seed).standard_normal((n_series, n_rows + 4))
+    means = np.lib.stride_tricks.sliding_window_view(noise, 5, axis=1).mean(axis=2)
+    return Panel.from_series([(np.arange(n_rows) * 1.0, x) for x in means]), noise
+
+
+def test_what_leaves_a_moving_average_is_known():
+    """The changes 5, 10, 15 and 20 rows ago tell of the draw that leaves it next.
+
+    Who knows all draws has half of the error of the last value; means that forget leave .9 of it.
+    """
+    own = learned(ridge_sample(moving_averages(300, 0)[0], known=40))
+    assert own.with_changes
+    panel, noise = moving_averages(300, 1)
+    test = ridge_sample(panel, known=40)
+    wrong = (answers(own, test) - test.actual)[test.elapsed == 40, 0]
+    last = (test.records.last - test.actual)[test.elapsed == 40, 0]
+    least = noise[:, 44] / 5  # of all draws before are known
+    assert np.mean(wrong**2) < 0.65 * np.mean(last**2)
+    assert np.mean(wrong**2) < 1.3 * np.mean(least**2)
+
+
+def test_latest_changes_grow_row_by_row():
+    """With gaps in channels, from the first row on, as all of a series gives them at once."""
+    rng, n_rows = np.random.default_rng(0), 30
+    panel = pushed(3, 0, n_rows=n_rows)
+    values = np.where(rng.random(panel.values.shape) < 0.4, np.nan, panel.values)
+    driven = rng.standard_normal((len(values), 1))
+    rows = rows_of(panel.times, values, panel.offsets)._replace(driven=driven)
+    none = np.zeros(0)
+    own = DirectRidge(none, none, none, none, none, True, True, 1.0, n_driven=1)
+    known = own.start(3, 2)
+    for k in range(n_rows):
+        places = panel.offsets[:-1] + k
+        known = own.updated(known, single(rows, places))
+        np.testing.assert_array_equal(known, own.known_at(rows, places))
+    seen = values[:n_rows, 0][~np.isnan(values[:n_rows, 0])][::-1]
+    expected = np.append(seen, [seen[-1]] * 21)[:21]
+    np.testing.assert_array_equal(known[0, 0, 1:], expected)
 
 
 def test_each_lead_is_of_the_knots_around_it():
